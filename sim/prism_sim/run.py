@@ -1,0 +1,162 @@
+"""A run folder: everything one run made, readable without this project.
+
+Each step of the way through the house reads what the last one saved here:
+simulate -> flows, topology, truth; diagnose -> diagnosis; score -> score.json;
+render -> trace.json, report.html. A :class:`Run` knows the names and does the
+reading and writing; it computes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from llmprism.errors import Problem, UserError
+from llmprism.tables import DIAGNOSIS, replacing, write_table
+
+TRUTH: dict[str, pa.Schema] = {
+    "ranks": pa.schema(
+        [
+            ("job", pa.string()),
+            ("rank", pa.int64()),
+            ("address", pa.string()),
+            ("server", pa.string()),
+            ("gpu", pa.int64()),
+            ("dp", pa.int64()),
+            ("pp", pa.int64()),
+            ("tp", pa.int64()),
+            ("ep", pa.int64()),
+            ("cp", pa.int64()),
+        ]
+    ),
+    "pairs": pa.schema(
+        [
+            ("job", pa.string()),
+            ("src", pa.string()),
+            ("dst", pa.string()),
+            ("kind", pa.string()),
+            ("bytes", pa.int64()),
+        ]
+    ),
+    "steps": pa.schema(
+        [
+            ("job", pa.string()),
+            ("rank", pa.int64()),
+            ("step", pa.int64()),
+            ("start_ns", pa.int64()),
+            ("end_ns", pa.int64()),
+        ]
+    ),
+    "spans": pa.schema(
+        [
+            ("job", pa.string()),
+            ("rank", pa.int64()),
+            ("step", pa.int64()),
+            ("micro_batch", pa.int64()),  # null for what belongs to no micro-batch
+            ("kind", pa.string()),
+            ("start_ns", pa.int64()),
+            ("end_ns", pa.int64()),
+        ]
+    ),
+    "faults": pa.schema(
+        [
+            ("fault", pa.int64()),
+            ("kind", pa.string()),
+            ("culprit_kind", pa.string()),  # address, link, switch: what a diagnoser can name
+            ("culprit", pa.string()),  # "a|b" for a link
+            ("job", pa.string()),  # null where the fault belongs to no one job
+            ("rank", pa.int64()),
+            ("switch", pa.string()),
+            ("jobs", pa.string()),  # JSON list of the jobs whose work or traffic crosses it
+            ("factor", pa.float64()),  # of the healthy speed
+            ("from_step", pa.int64()),  # first step hit, of `job`; null if given in seconds
+            ("to_step", pa.int64()),  # first step no longer hit
+            ("start_ns", pa.int64()),
+            ("end_ns", pa.int64()),
+        ]
+    ),
+}
+"""Schema of every truth table the simulator writes, by name."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The files of one run below ``folder``."""
+
+    folder: Path
+
+    @property
+    def flows(self) -> Path:
+        return self.folder / "flows.parquet"
+
+    @property
+    def topology(self) -> Path:
+        return self.folder / "topology.json"
+
+    @property
+    def manifest(self) -> Path:
+        return self.folder / "manifest.json"
+
+    @property
+    def score(self) -> Path:
+        return self.folder / "score.json"
+
+    @property
+    def trace(self) -> Path:
+        return self.folder / "trace.json"
+
+    @property
+    def report(self) -> Path:
+        return self.folder / "report.html"
+
+    @property
+    def diagnosis_folder(self) -> Path:
+        return self.folder / "diagnosis"
+
+    def truth(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+        """Read ``truth/<name>.parquet``; foreign captures may have more or fewer columns."""
+        return _read(self.folder / "truth" / f"{name}.parquet", columns)
+
+    def diagnosis(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
+        """Read ``diagnosis/<name>.parquet``."""
+        return _read(self.diagnosis_folder / f"{name}.parquet", columns)
+
+    def write_truth(self, name: str, frame: pd.DataFrame | pa.Table) -> None:
+        write_table(frame, self.folder / "truth" / f"{name}.parquet", TRUTH[name])
+
+    def write_diagnosis(self, name: str, frame: pd.DataFrame | pa.Table) -> None:
+        write_table(frame, self.diagnosis_folder / f"{name}.parquet", DIAGNOSIS[name])
+
+    def read_json(self, path: Path) -> dict[str, Any]:
+        """Read one of the JSON files; a missing or broken one is a :class:`UserError`."""
+        try:
+            content: dict[str, Any] = json.loads(path.read_text())
+        except FileNotFoundError as error:
+            raise UserError(_missing(path)) from error
+        except ValueError as error:
+            raise UserError(Problem(f"not valid JSON: {error}", str(path))) from error
+        return content
+
+    def write_json(self, path: Path, content: dict[str, Any]) -> None:
+        with replacing(path) as partial:
+            partial.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def _missing(path: Path) -> Problem:
+    return Problem(f"no {path.name} here", str(path), "run the step that makes it first")
+
+
+def _read(path: Path, columns: list[str] | None) -> pd.DataFrame:
+    try:
+        frame: pd.DataFrame = pq.read_table(path, columns=columns).to_pandas()
+    except FileNotFoundError as error:
+        raise UserError(_missing(path)) from error
+    except pa.ArrowException as error:
+        raise UserError(Problem(f"not a readable Parquet file: {error}", str(path))) from error
+    return frame

@@ -1,0 +1,35 @@
+"""A NIC that sends and receives below its rate: a degraded lane, PCIe downtraining."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from prism_sim.faults.base import FaultBase
+
+
+class SlowNic(FaultBase):
+    """One NIC runs at factor of its rate, in both directions.
+
+    Named as the ``nic`` of a ``server``, or as the one that ``rank`` of ``job`` uses.
+    """
+
+    kind: Literal["slow_nic"] = "slow_nic"
+    server: str | None = Field(default=None, description="Server of the NIC, such as s0003.")
+    nic: int | None = Field(default=None, ge=0, description="Index of the NIC in the server.")
+    job: str | None = Field(
+        default=None, description="The job of `rank`, and whose steps a window counts."
+    )
+    rank: int | None = Field(default=None, ge=0, description="The rank of `job` using the NIC.")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> SlowNic:
+        by_server = self.server is not None and self.nic is not None
+        by_rank = self.job is not None and self.rank is not None
+        parts_of_server = self.server is not None or self.nic is not None
+        if by_server == by_rank or (by_rank and parts_of_server):
+            raise ValueError("name the NIC either by server and nic, or by job and rank")
+        if by_server and self.rank is not None:
+            raise ValueError("name the NIC either by server and nic, or by job and rank")
+        return self

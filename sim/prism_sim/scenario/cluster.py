@@ -1,0 +1,142 @@
+"""The hardware of a scenario: servers with GPUs and NICs, and the fabric between them.
+
+Two fabrics are in use for training. In a *rail-optimised* one, NIC *i* of every server of
+a block goes to the block's leaf switch *i*, so equal GPU positions are one hop apart. In a
+*top-of-rack* one, all NICs of a few servers go to one leaf. Either way leaves meet in a
+tier of spines, over uplinks that may be fewer than the NICs below them (oversubscription).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from prism_sim.scenario.base import Closed
+
+
+class Gpu(Closed):
+    """What one GPU can do."""
+
+    peak_tflops: float = Field(
+        default=989.0,
+        gt=0,
+        description="Dense bf16 peak [TFLOP/s]. Default: NVIDIA H100 SXM data sheet.",
+    )
+    memory_gbytes_per_s: float = Field(
+        default=3350.0,
+        gt=0,
+        description="Memory bandwidth [GB/s, 10^9 bytes]. Default: NVIDIA H100 SXM data sheet.",
+    )
+
+
+class Fabric(Closed):
+    """Leaf and spine switches and the links between them."""
+
+    kind: Literal["rail", "tor"] = Field(
+        default="rail",
+        description="rail: NIC i of a block of `leaf_ports` servers goes to the block's leaf i. "
+        "tor: all NICs of `leaf_ports` / NICs-a-server servers go to one leaf.",
+    )
+    leaf_ports: int = Field(
+        default=64,
+        ge=1,
+        description="NICs a leaf switch takes. Default: 64, as in SimAI's configurations.",
+    )
+    uplinks: int | None = Field(
+        default=None,
+        ge=1,
+        description="Uplinks of a leaf, shared evenly among the spines. Left out: as many as "
+        "give the leaf as much bandwidth up as down (no oversubscription).",
+    )
+    uplink_gbps: float | None = Field(
+        default=None,
+        gt=0,
+        description="Rate of one uplink and direction [Gbit/s]. Left out: that of a NIC.",
+    )
+    spines: int = Field(default=4, ge=1, description="Spine switches.")
+    hop_latency_ns: float = Field(
+        default=500.0,
+        ge=0,
+        description="Time a packet takes over one link and the switch behind it [ns]. "
+        "Default: 0.5 us, as in the SimAI and ASTRA-sim configurations.",
+    )
+
+
+class Cluster(Closed):
+    """Servers, their GPUs and NICs, and the fabric that joins them."""
+
+    servers: int = Field(
+        ge=1, le=65536, description="Servers in the cluster; they are called s0000, s0001, ..."
+    )
+    gpus_per_server: int = Field(default=8, ge=1, description="GPUs in a server.")
+    nics_per_server: int = Field(
+        default=8,
+        ge=1,
+        le=254,
+        description="NICs in a server; must divide gpus_per_server. With fewer NICs than GPUs, "
+        "neighbouring GPUs share one.",
+    )
+    gpu: Gpu = Field(default=Gpu(), description="What one GPU can do.")
+    nvlink_gbps: float = Field(
+        default=3600.0,
+        gt=0,
+        description="NVLink rate of one GPU and direction [Gbit/s]. Default: 450 GB/s, "
+        "NVIDIA H100 SXM data sheet (900 GB/s in both directions).",
+    )
+    nvlink_latency_ns: float = Field(
+        default=25.0,
+        ge=0,
+        description="Latency of one NVLink hop [ns]. Default: SimAI and ASTRA-sim configurations.",
+    )
+    nic_gbps: float = Field(
+        default=400.0,
+        gt=0,
+        description="Rate of one NIC and direction [Gbit/s]. Default: NDR InfiniBand or 400 GbE.",
+    )
+    fabric: Fabric = Field(default=Fabric(), description="Switches and links.")
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in the whole cluster."""
+        return self.servers * self.gpus_per_server
+
+    @property
+    def gpus_per_nic(self) -> int:
+        """GPUs that share one NIC."""
+        return max(1, self.gpus_per_server // self.nics_per_server)
+
+    @property
+    def uplink_gbps(self) -> float:
+        """Rate of one uplink and direction [Gbit/s]."""
+        rate = self.fabric.uplink_gbps
+        return self.nic_gbps if rate is None else rate
+
+    @property
+    def uplinks(self) -> int:
+        """Uplinks of one leaf over all spines.
+
+        Left to itself, at least as much bandwidth up as down, in whole links to every spine.
+        """
+        fabric = self.fabric
+        if fabric.uplinks is not None:
+            return fabric.uplinks
+        needed = fabric.leaf_ports * self.nic_gbps / self.uplink_gbps
+        return fabric.spines * max(1, -int(-needed // fabric.spines))
+
+    @property
+    def servers_per_leaf(self) -> int:
+        """Servers that have a NIC on one and the same leaf."""
+        ports = self.fabric.leaf_ports
+        return ports if self.fabric.kind == "rail" else max(1, ports // self.nics_per_server)
+
+    @property
+    def leaves(self) -> int:
+        """Leaf switches in the cluster."""
+        blocks = -(-self.servers // self.servers_per_leaf)
+        return blocks * (self.nics_per_server if self.fabric.kind == "rail" else 1)
+
+    def leaf_of(self, server: int, nic: int) -> int:
+        """Index of the leaf switch that NIC ``nic`` of server ``server`` is plugged into."""
+        block = server // self.servers_per_leaf
+        return block * self.nics_per_server + nic if self.fabric.kind == "rail" else block

@@ -1,0 +1,151 @@
+"""One training job: what it trains, how it is split over GPUs, where, and for how long."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from prism_sim.scenario.base import Closed
+from prism_sim.scenario.model_sizes import ModelSizes
+from prism_sim.scenario.presets import PRESETS, preset
+
+
+class OnServers(Closed):
+    """A placement written out: the job's servers, filled in this order."""
+
+    servers: tuple[str, ...] = Field(
+        min_length=1, description="Names of the servers, in the order they are filled."
+    )
+
+
+def _placement_form(value: Any) -> str:
+    return "strategy" if isinstance(value, str) else "explicit"
+
+
+Strategy = Literal["packed", "spread", "random"]
+Placement = Annotated[
+    Annotated[Strategy, Tag("strategy")] | Annotated[OnServers, Tag("explicit")],
+    Discriminator(_placement_form),
+]
+
+
+def _sizes(value: Any) -> Any:
+    return preset(value) if isinstance(value, str) else value
+
+
+Model = Annotated[
+    ModelSizes,
+    BeforeValidator(
+        _sizes,
+        json_schema_input_type=Annotated[str, Field(json_schema_extra={"enum": [*PRESETS]})]
+        | ModelSizes,
+    ),
+]
+
+
+class Job(Closed):
+    """One training job with data, pipeline and tensor parallelism."""
+
+    name: str = Field(
+        min_length=1, max_length=64, description="Name of the job; unique in the scenario."
+    )
+    model: Model = Field(description="Name of a model preset, or sizes written out.")
+    dp: int = Field(default=1, ge=1, description="Data-parallel replicas.")
+    pp: int = Field(default=1, ge=1, description="Pipeline stages; must divide the layers.")
+    tp: int = Field(
+        default=1,
+        ge=1,
+        description="Tensor-parallel ranks; inside one server, so it must divide its GPUs.",
+    )
+    micro_batches: int = Field(ge=1, description="Micro-batches of one replica in one step.")
+    micro_batch_size: int = Field(default=1, ge=1, description="Sequences in a micro-batch.")
+    sequence_length: int | None = Field(
+        default=None, ge=1, description="Tokens in a sequence. Left out: the model's."
+    )
+    schedule: str = Field(default="1f1b", description="Order of a pipeline stage's work.")
+    recompute: Literal["none", "selective", "full"] = Field(
+        default="none",
+        description="Activations computed again in the backward pass: none, those of attention "
+        "(selective), or all of a layer (full).",
+    )
+    mfu: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="Fraction of the GPU's peak reached while it computes. Bubbles and exposed "
+        "communication come on top, so the job's overall figure is lower. Default: whole-job "
+        "figures of 0.35 to 0.55 are published (MegaScale, NSDI'24: 0.552).",
+    )
+    zero_stage: Literal[0, 1] = Field(
+        default=1,
+        description="0: gradients are all-reduced. 1: they are reduce-scattered, and parameters "
+        "gathered after the optimizer (ZeRO-1, Megatron's distributed optimizer).",
+    )
+    bucket_params: int | None = Field(
+        default=None,
+        ge=1,
+        description="Parameters a gradient bucket holds before it is sent. Left out: "
+        "max(40e6, 1e6 x dp) as in Megatron-Core, and one bucket without overlap.",
+    )
+    overlap_gradients: bool = Field(
+        default=True,
+        description="Send a gradient bucket as soon as the last micro-batch's backward pass has "
+        "filled it, rather than all of them after it.",
+    )
+    gradient_bytes: int = Field(
+        default=4, ge=1, le=8, description="Bytes of a gradient on the wire. Default: fp32."
+    )
+    parameter_bytes: int = Field(
+        default=2, ge=1, le=8, description="Bytes of a gathered parameter on the wire [bf16: 2]."
+    )
+    head_on_last_stage: bool = Field(
+        default=True,
+        description="The last stage computes the head and the loss, so it takes longer than the "
+        "others. False: its compute is left out and all stages are alike.",
+    )
+    placement: Placement = Field(
+        default="packed",
+        description="packed: fill server after server. spread: one TP group a server, round "
+        "robin. random: TP groups on random free slots. Or {servers: [s0000, ...]}.",
+    )
+    steps: int = Field(ge=1, description="Training steps; the job ends after them.")
+    start_s: float = Field(default=0.0, ge=0, description="Start of the first step [s].")
+    compute_jitter: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Sigma of the lognormal factor (median 1) on every forward and backward.",
+    )
+    step_overhead_ms: float = Field(
+        default=0.0,
+        ge=0,
+        description="Host work between the optimizer and the next step's first forward [ms]; "
+        "it leaves no trace on the wire.",
+    )
+    step_overhead_jitter: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Sigma of the lognormal factor (median 1) on every step_overhead_ms.",
+    )
+
+    @property
+    def ranks(self) -> int:
+        """GPUs the job runs on."""
+        return self.dp * self.pp * self.tp
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in one sequence: the job's own choice, or the model's."""
+        return self.sequence_length or self.model.sequence_length
+
+    @property
+    def bucket_limit_params(self) -> int | None:
+        """Parameters a gradient bucket holds; None for one bucket of everything.
+
+        Default as in Megatron-Core's distributed data parallel configuration.
+        """
+        if self.bucket_params is not None:
+            return self.bucket_params
+        return max(40_000_000, 1_000_000 * self.dp) if self.overlap_gradients else None

@@ -1,0 +1,101 @@
+"""The sizes of a transformer, and the parameters they make.
+
+Nothing else about a model matters to the network: compute follows from the sizes, and so
+do the bytes that a pipeline stage hands on and the gradients that replicas exchange.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from prism_sim.scenario.base import Closed
+
+
+class ModelSizes(Closed):
+    """Sizes of a decoder-only transformer.
+
+    Parameter counts follow from the weight matrices of one layer: four of attention
+    (smaller keys and values with grouped queries), two of the feed-forward part (three if
+    it is gated), two norms. Reference: Narayanan et al., SC'21, eq. 2, for the GPT form
+    (12 l h^2 (1 + 13/12h + (V + s)/12lh)); Touvron et al., arXiv 2307.09288, for LLaMA's.
+    """
+
+    name: str = Field(default="custom", description="What to call the model in reports.")
+    layers: int = Field(ge=1, description="Transformer layers.")
+    hidden: int = Field(ge=1, description="Width of the residual stream [elements].")
+    heads: int = Field(ge=1, description="Attention heads; must divide hidden.")
+    kv_heads: int | None = Field(
+        default=None,
+        ge=1,
+        description="Key and value heads (grouped-query attention). Left out: as many as heads.",
+    )
+    ffn_hidden: int | None = Field(
+        default=None, ge=1, description="Feed-forward width [elements]. Left out: 4 x hidden."
+    )
+    gated_ffn: bool = Field(
+        default=False,
+        description="Three feed-forward matrices (SwiGLU, as in LLaMA) instead of two.",
+    )
+    biases: bool = Field(
+        default=False,
+        description="Biases in every matrix and norm, as in GPT-2 and GPT-3; LLaMA has none.",
+    )
+    learned_positions: bool = Field(
+        default=False,
+        description="A learned embedding a position, as in GPT-2 and GPT-3; LLaMA has none.",
+    )
+    vocab: int = Field(ge=1, description="Entries of the vocabulary, padding included.")
+    sequence_length: int = Field(ge=1, description="Tokens in a training sequence.")
+    tied_embeddings: bool = Field(
+        default=False, description="The head uses the embedding's matrix instead of its own."
+    )
+
+    @property
+    def kv_hidden(self) -> int:
+        """Width of keys, and of values [elements]."""
+        return self.hidden * (self.kv_heads or self.heads) // self.heads
+
+    @property
+    def ffn_width(self) -> int:
+        """Width of the feed-forward part [elements]."""
+        return self.ffn_hidden or 4 * self.hidden
+
+    @property
+    def matrix_parameters_per_layer(self) -> int:
+        """Parameters of one layer that take part in matrix products."""
+        attention = 2 * self.hidden * (self.hidden + self.kv_hidden)
+        feed_forward = (3 if self.gated_ffn else 2) * self.hidden * self.ffn_width
+        return attention + feed_forward
+
+    @property
+    def parameters_per_layer(self) -> int:
+        """Parameters of one layer: matrices, biases, and two norms."""
+        bias = 2 * self.hidden + 2 * self.kv_hidden  # query and output, key and value
+        bias += self.hidden + (2 if self.gated_ffn else 1) * self.ffn_width
+        norms = 2 * self._norm_parameters
+        return self.matrix_parameters_per_layer + norms + (bias if self.biases else 0)
+
+    @property
+    def embedding_parameters(self) -> int:
+        """Parameters before the first layer: the token embedding, and positions if learned."""
+        positions = self.sequence_length if self.learned_positions else 0
+        return (self.vocab + positions) * self.hidden
+
+    @property
+    def head_parameters(self) -> int:
+        """Parameters after the last layer: the final norm, and the head unless it is tied."""
+        head = 0 if self.tied_embeddings else self.vocab * self.hidden
+        return self._norm_parameters + head
+
+    @property
+    def total_parameters(self) -> int:
+        """Parameters of the whole model."""
+        return (
+            self.embedding_parameters
+            + self.layers * self.parameters_per_layer
+            + self.head_parameters
+        )
+
+    @property
+    def _norm_parameters(self) -> int:
+        return (2 if self.biases else 1) * self.hidden

@@ -1,0 +1,69 @@
+"""The whole of a scenario: the question that a simulation answers."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from prism_sim.faults import Fault
+from prism_sim.scenario.base import Closed
+from prism_sim.scenario.cluster import Cluster, Fabric, Gpu
+from prism_sim.scenario.job import Job, OnServers
+from prism_sim.scenario.model_sizes import ModelSizes
+
+__all__ = [
+    "Cluster",
+    "Collector",
+    "Fabric",
+    "Fault",
+    "Gpu",
+    "Job",
+    "ModelSizes",
+    "OnServers",
+    "Scenario",
+]
+
+
+class Collector(Closed):
+    """How transfers on the wire become flow records."""
+
+    idle_gap_us: float = Field(
+        default=1000.0,
+        gt=0,
+        description="Silence that ends a record within one message [us]. Default: 1 ms, short "
+        "against the gap between two micro-batches and long against that between two packets.",
+    )
+
+
+class Scenario(Closed):
+    """A cluster, the jobs in it, what goes wrong, and how it is seen."""
+
+    name: str = Field(
+        default="scenario",
+        min_length=1,
+        description="Name of the scenario and of its result folder. Left out: the file's name.",
+    )
+    description: str = Field(default="", description="What the scenario is for.")
+    seed: int = Field(
+        default=0, ge=0, lt=2**63, description="Seed of every random draw; same seed, same bytes."
+    )
+    cluster: Cluster = Field(description="The hardware.")
+    jobs: tuple[Job, ...] = Field(description="The training jobs.")
+    faults: tuple[Fault, ...] = Field(default=(), description="What goes wrong, and when.")
+    collector: Collector = Field(
+        default=Collector(), description="How transfers become flow records."
+    )
+    duration_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="Stop the simulation at this time [s]. Left out: when all jobs have ended.",
+    )
+    epoch_ns: int = Field(
+        default=1_767_225_600_000_000_000,
+        ge=0,
+        description="The simulation's time zero on the collector's clock [ns since 1970]. "
+        "Default: 2026-01-01 00:00 UTC.",
+    )
+
+    def job(self, name: str) -> Job | None:
+        """The job called ``name``, if there is one."""
+        return next((job for job in self.jobs if job.name == name), None)

@@ -1,0 +1,73 @@
+"""What things are called in the simulated world.
+
+Topology, flow records, truth and the faults of a scenario all use these names, so that a
+finding of the diagnoser can be compared with what was injected without translation.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SERVER = re.compile(r"s(\d{4,})")
+_ADDRESS = re.compile(r"10\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})")
+
+
+def server_name(server: int) -> str:
+    """Name of the server with index ``server``.
+
+    >>> server_name(7)
+    's0007'
+    """
+    return f"s{server:04d}"
+
+
+def server_index(name: str) -> int | None:
+    """Index of the server called ``name``; None if no server can be called that.
+
+    >>> server_index("s0007"), server_index("s7")
+    (7, None)
+    """
+    match = _SERVER.fullmatch(name)
+    index = int(match[1]) if match else None
+    return index if index is not None and server_name(index) == name else None
+
+
+def nic_address(server: int, nic: int) -> str:
+    """Address of NIC ``nic`` (from 0) of server ``server`` (from 0).
+
+    >>> nic_address(258, 0)
+    '10.1.2.1'
+    """
+    return f"10.{server >> 8}.{server & 255}.{nic + 1}"
+
+
+def nic_of_address(address: str) -> tuple[int, int] | None:
+    """Server and NIC index behind ``address``; None if it is not a NIC address.
+
+    >>> nic_of_address("10.1.2.1")
+    (258, 0)
+    """
+    match = _ADDRESS.fullmatch(address)
+    if not match:
+        return None
+    high, low, nic = (int(part) for part in match.groups())
+    known = max(high, low, nic) <= 255 and nic >= 1
+    return ((high << 8) + low, nic - 1) if known else None
+
+
+def leaf_name(leaf: int) -> str:
+    """Name of the leaf switch with index ``leaf``.
+
+    >>> leaf_name(3)
+    'leaf003'
+    """
+    return f"leaf{leaf:03d}"
+
+
+def spine_name(spine: int) -> str:
+    """Name of the spine switch with index ``spine``.
+
+    >>> spine_name(3)
+    'spine03'
+    """
+    return f"spine{spine:02d}"

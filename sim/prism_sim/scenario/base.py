@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict
 
 Loc = tuple[str | int, ...]
 """The way from the top of a scenario to one of its values: ``("jobs", 0, "dp")``."""
@@ -21,15 +20,6 @@ class Closed(BaseModel):
     """A frozen model that refuses keys it does not know, and infinities."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """Python counts True as 1; a scenario that says ``dp: true`` is mistaken."""
-        wanted = cls.model_fields[info.field_name or ""].annotation
-        if isinstance(value, bool) and wanted is not bool:
-            raise ValueError(f"{str(value).lower()} is neither a number nor a name")
-        return value
 
 
 @dataclass(frozen=True)

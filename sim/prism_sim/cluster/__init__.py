@@ -1,0 +1,1 @@
+"""Servers, NICs, switches, routes, and the fabric in which they share bandwidth."""

@@ -1,0 +1,95 @@
+"""Which GPU each rank runs on.
+
+A tensor-parallel group needs NVLink, so it takes an aligned run of ``tp`` GPUs of one
+server: a *slot*. Slots of the servers are handed out in an order that the placement
+strategy gives; tensor-parallel groups take them in rank order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llmprism.errors import Problem, UserError
+from prism_sim.draws import Draws
+from prism_sim.scenario.models import Cluster, Job, OnServers
+from prism_sim.scenario.names import server_index
+
+Slots = NDArray[np.int64]
+"""First GPU of each free slot, in the order of servers."""
+
+
+def _packed(slots: Slots, _: Cluster, __: np.random.Generator) -> Slots:
+    return slots
+
+
+def _spread(slots: Slots, cluster: Cluster, _: np.random.Generator) -> Slots:
+    """Slots server by server in turn: everyone's first, then everyone's second, ..."""
+    server = slots // cluster.gpus_per_server
+    turn = np.arange(len(slots)) - np.searchsorted(server, server)
+    return slots[np.lexsort((server, turn))]
+
+
+def _random(slots: Slots, _: Cluster, generator: np.random.Generator) -> Slots:
+    return generator.permutation(slots)
+
+
+STRATEGIES: dict[str, Callable[[Slots, Cluster, np.random.Generator], Slots]] = {
+    "packed": _packed,
+    "spread": _spread,
+    "random": _random,
+}
+"""Orders in which free slots are handed out, by name."""
+
+
+class Placement:
+    """Hands out the GPUs of a cluster, job after job."""
+
+    def __init__(self, cluster: Cluster, draws: Draws) -> None:
+        self._cluster = cluster
+        self._draws = draws
+        self._free = np.ones(cluster.gpus, bool)
+
+    def place(self, job: Job) -> NDArray[np.int64]:
+        """GPU of every rank of ``job``, shape (pp, dp, tp).
+
+        Rank numbers run over tp fastest, then dp, then pp, as in Megatron-LM.
+
+        Raises
+        ------
+        UserError : the cluster has too few free slots left for the job.
+        """
+        slots = self._slots(job.tp)
+        if isinstance(job.placement, OnServers):
+            slots = self._on_servers(slots, job.placement)
+        else:
+            order = STRATEGIES[job.placement]
+            slots = order(slots, self._cluster, self._draws.stream("placement", job.name))
+        needed = job.dp * job.pp
+        if len(slots) < needed:
+            raise UserError(
+                Problem(
+                    f"job {job.name} needs {needed} free groups of {job.tp} GPUs, "
+                    f"{len(slots)} are left",
+                    how="give the cluster more servers or the job fewer ranks",
+                )
+            )
+        first = slots[:needed].reshape(job.pp, job.dp, 1)
+        gpus = first + np.arange(job.tp)
+        self._free[gpus] = False
+        return gpus
+
+    def _slots(self, tp: int) -> Slots:
+        per_server = self._free.reshape(self._cluster.servers, -1)
+        whole = per_server.shape[1] // tp
+        free = per_server[:, : whole * tp].reshape(self._cluster.servers, whole, tp).all(axis=2)
+        server, slot = np.nonzero(free)
+        first: Slots = server * self._cluster.gpus_per_server + slot * tp
+        return first
+
+    def _on_servers(self, slots: Slots, placement: OnServers) -> Slots:
+        server = slots // self._cluster.gpus_per_server
+        wanted = [server_index(name) for name in placement.servers]
+        return np.concatenate([slots[server == index] for index in wanted])

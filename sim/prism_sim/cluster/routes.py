@@ -1,0 +1,138 @@
+"""Which way a connection takes: its 5-tuple decides, hashed at every switch.
+
+A *route* is one queue pair between two NICs: source, destination, UDP source port (which
+carries the queue pair's entropy in RoCE v2) and the path that equal-cost multi-path
+hashing gives that 5-tuple. It is fixed for the life of the connection, so two busy
+connections that hash onto one uplink collide all along, while another uplink idles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_sim.cluster.fabric import Templates
+from prism_sim.cluster.layout import Layout
+from prism_sim.draws import Draws
+
+ROCE_PORT = 4791
+"""UDP destination port of RoCE v2 (InfiniBand Architecture Annex A17)."""
+UDP = 17
+DYNAMIC_PORTS = (49152, 65536)
+"""Range that RoCE v2 source ports are drawn from (RFC 6335, as Annex A17 recommends)."""
+
+_WORD = (1 << 64) - 1
+
+
+def mix(*words: int) -> int:
+    """Hash integers to 64 bits, as a switch would a 5-tuple (SplitMix64's finalizer)."""
+    state = 0x9E3779B97F4A7C15
+    for word in words:
+        state = (state ^ word) & _WORD
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _WORD
+        state ^= state >> 31
+    return state
+
+
+@dataclass
+class Routes:
+    """All routes in use, as columns; a route's number is its row, and its template.
+
+    ``job`` and ``kind`` are for the truth only; no record carries them.
+    """
+
+    src: list[int] = field(default_factory=list)
+    dst: list[int] = field(default_factory=list)
+    src_port: list[int] = field(default_factory=list)
+    path: list[int] = field(default_factory=list)
+    latency_ns: list[int] = field(default_factory=list)
+    job: list[str] = field(default_factory=list)
+    kind: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+
+class Router:
+    """Finds and remembers the route of every connection.
+
+    Parameters
+    ----------
+    layout : the cluster.
+    templates : where the links of routes are registered.
+    draws : for source ports and the switches' hash salts.
+    """
+
+    def __init__(self, layout: Layout, templates: Templates, draws: Draws) -> None:
+        self.layout = layout
+        self.templates = templates
+        self.routes = Routes()
+        self.paths: list[str] = []
+        self.links: list[list[int]] = []
+        self._path_number: dict[tuple[int, ...], int] = {}
+        self._known: dict[tuple[int, int, str, str, int], int] = {}
+        self._template: list[int] = []
+        self._draws = draws
+        self._salts = [draws.number("ecmp salt", i) for i in range(len(layout.leaves) + 1)]
+
+    def route(self, src_nic: int, dst_nic: int, job: str, kind: str, queue_pair: int = 0) -> int:
+        """The route between two NICs that ``job`` uses for traffic of ``kind``."""
+        key = (src_nic, dst_nic, job, kind, queue_pair)
+        if key not in self._known:
+            self._known[key] = self._open(*key)
+        return self._known[key]
+
+    def template(self, route: int) -> int:
+        """The template of a flow that runs on ``route`` alone and leaves a record."""
+        return self._template[route]
+
+    def latency_ns(self, routes: NDArray[np.int64] | list[int]) -> int:
+        """The longest time a packet takes over any of ``routes`` [ns]."""
+        return max(self.routes.latency_ns[r] for r in routes)
+
+    def _open(self, src: int, dst: int, job: str, kind: str, queue_pair: int) -> int:
+        number = len(self.routes)
+        low, high = DYNAMIC_PORTS
+        draw = self._draws.number("source port", job, kind, src, dst, queue_pair)
+        port = low + draw % (high - low)
+        links, switches = self._way(src, dst, port)
+        hop_ns = self.layout.cluster.fabric.hop_latency_ns
+        r = self.routes
+        r.src.append(src)
+        r.dst.append(dst)
+        r.src_port.append(port)
+        r.path.append(self._path(switches))
+        r.latency_ns.append(round(len(links) * hop_ns))
+        r.job.append(job)
+        r.kind.append(kind)
+        self.links.append(links)
+        template = self.templates.add(links)
+        self.templates.shown[template] = number
+        self._template.append(template)
+        return number
+
+    def _way(self, src: int, dst: int, port: int) -> tuple[list[int], tuple[int, ...]]:
+        """Directed links of a route, and its switches (leaves first, then spines, numbered)."""
+        layout = self.layout
+        a, b = int(layout.leaf_of_nic[src]), int(layout.leaf_of_nic[dst])
+        first, last = layout.nic_out(src), layout.nic_in(dst)
+        if a == b:
+            return [first, last], (a,)
+        uplinks, spines = layout.cluster.uplinks, len(layout.spines)
+        five_tuple = (src, dst, port, ROCE_PORT, UDP)
+        up = mix(self._salts[a], *five_tuple) % uplinks
+        spine = up % spines
+        parallel = len(range(spine, uplinks, spines))
+        down = spine + spines * (mix(self._salts[-1], spine, *five_tuple) % parallel)
+        links = [first, layout.up(a, up), layout.down(b, down), last]
+        return links, (a, len(layout.leaves) + spine, b)
+
+    def _path(self, switches: tuple[int, ...]) -> int:
+        if switches not in self._path_number:
+            names = self.layout.leaves + self.layout.spines
+            self._path_number[switches] = len(self.paths)
+            self.paths.append("|".join(names[s] for s in switches))
+        return self._path_number[switches]

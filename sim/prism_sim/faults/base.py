@@ -7,13 +7,44 @@ simulation (what an operator of a cluster thinks in), never in both.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from pydantic import Field, model_validator
 
 from prism_sim.scenario.base import Closed
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prism_sim.world import World
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """What a perfect diagnosis would name.
+
+    Attributes
+    ----------
+    kind : ``address``, ``link`` or ``switch``.
+    name : the address, ``a|b`` for a link, or the switch.
+    job, rank : where the culprit is one rank of one job.
+    """
+
+    kind: str
+    name: str
+    job: str | None = None
+    rank: int | None = None
+
 
 class FaultBase(Closed):
-    """Strength and window of a fault; each kind adds where it strikes."""
+    """Strength and window of a fault; each kind adds where it strikes.
+
+    A kind says who the culprit is, and either which ``links`` are slow or how to
+    ``begin`` and ``end``.
+    """
 
     factor: float = Field(
         gt=0, le=1, description="Speed while the fault lasts, as a fraction of the healthy one."
@@ -39,6 +70,29 @@ class FaultBase(Closed):
     def in_seconds(self) -> bool:
         """Whether the window is given in seconds of the simulation."""
         return self.from_s is not None or self.to_s is not None
+
+    def culprit(self, world: World) -> Culprit:
+        """What a perfect diagnosis would name."""
+        raise NotImplementedError
+
+    def links(self, world: World) -> NDArray[np.int64]:
+        """Directed links that run at ``factor`` of their rate while the fault lasts."""
+        raise NotImplementedError
+
+    def begin(self, world: World) -> None:
+        world.slow(self.links(world), self.factor)
+
+    def end(self, world: World) -> None:
+        world.slow(self.links(world), 1 / self.factor)
+
+    def jobs_hit(self, world: World) -> list[str]:
+        """Jobs whose traffic crosses one of the links."""
+        return world.jobs_across(self.links(world))
+
+    def at_step(self, world: World, step: int, call: Callable[[], None]) -> None:
+        """Have ``call`` called when the window's job begins ``step``."""
+        assert self.job is not None  # the validator below saw to it
+        world.jobs[self.job].at_step(step, call)
 
     @model_validator(mode="after")
     def _one_window(self) -> FaultBase:

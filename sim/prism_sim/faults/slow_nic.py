@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
-from prism_sim.faults.base import FaultBase
+from prism_sim.faults.base import Culprit, FaultBase
+from prism_sim.scenario.names import nic_address, server_index
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prism_sim.world import World
 
 
 class SlowNic(FaultBase):
@@ -33,3 +40,17 @@ class SlowNic(FaultBase):
         if by_server and self.rank is not None:
             raise ValueError("name the NIC either by server and nic, or by job and rank")
         return self
+
+    def culprit(self, world: World) -> Culprit:
+        return Culprit("address", self._address(world), self.job, self.rank)
+
+    def links(self, world: World) -> NDArray[np.int64]:
+        return world.layout.links_at(self._address(world))
+
+    def _address(self, world: World) -> str:
+        if self.job is not None and self.rank is not None:
+            return world.jobs[self.job].address_of(self.rank)
+        server = server_index(self.server or "")
+        assert server is not None
+        assert self.nic is not None
+        return nic_address(server, self.nic)

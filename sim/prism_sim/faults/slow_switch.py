@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from prism_sim.faults.base import FaultBase
+from prism_sim.faults.base import Culprit, FaultBase
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prism_sim.world import World
 
 
 class SlowSwitch(FaultBase):
@@ -14,3 +20,9 @@ class SlowSwitch(FaultBase):
 
     kind: Literal["slow_switch"] = "slow_switch"
     switch: str = Field(description="The switch, such as leaf000 or spine01.")
+
+    def culprit(self, world: World) -> Culprit:
+        return Culprit("switch", self.switch)
+
+    def links(self, world: World) -> NDArray[np.int64]:
+        return world.layout.links_at(self.switch)

@@ -101,6 +101,7 @@ def rings_of(
     router: Router,
     fabric: Fabric,
     collector: Collector,
+    queue_pair: int = 0,
 ) -> list[Ring]:
     """The rings over ``gpus``, in this order, that share a collective's bytes evenly.
 
@@ -122,7 +123,7 @@ def rings_of(
             hops += [_nvlink_hop(a, b, layout) for a, b in zip(local, local[1:], strict=False)]
             after = (i + 1) % len(members)
             if len(members) > 1:
-                route = router.route(nics[i][c], nics[after][c], job, kind)
+                route = router.route(nics[i][c], nics[after][c], job, kind, queue_pair)
                 hops.append(Hop(route, tuple(router.links[route]), router.latency_ns([route])))
             elif len(local) > 1:
                 hops.append(_nvlink_hop(local[-1], local[0], layout))

@@ -1,0 +1,78 @@
+"""The first step through the house: a scenario becomes flows, a topology and the truth."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from importlib.metadata import version
+from typing import Any
+
+import prism_sim
+from llmprism.tables import replacing
+from prism_sim.run import Run
+from prism_sim.scenario.models import Scenario
+from prism_sim.world import World, write_truth
+
+Progress = Callable[[float, str], None]
+"""Told the fraction done in [0, 1] and what is going on."""
+
+
+def simulate(
+    scenario: Scenario,
+    run: Run,
+    progress: Progress | None = None,
+    command: list[str] | None = None,
+) -> None:
+    """Run ``scenario`` and write ``flows``, ``topology``, ``truth`` and ``manifest`` of ``run``.
+
+    The flows and the spans are written piece by piece under temporary names, so memory does
+    not grow with simulated time and an interrupted run leaves nothing that looks whole.
+    """
+    began = time.perf_counter()
+    with ExitStack() as stack:
+        flows = stack.enter_context(replacing(run.flows))
+        spans = stack.enter_context(replacing(run.folder / "truth" / "spans.parquet"))
+        world = World(scenario, flows, spans)
+        world.run(_reporter(world, progress))
+        write_truth(world, run)
+    run.write_json(run.topology, world.layout.topology())
+    run.write_json(run.manifest, _manifest(world, command, time.perf_counter() - began))
+
+
+def _reporter(world: World, progress: Progress | None) -> Callable[[int], None]:
+    """Turns simulation time into a fraction of all steps, for people who wait."""
+    total = sum(len(job.workers) * job.model.steps for job in world.jobs.values())
+
+    def report(now_ns: int) -> None:
+        if progress is None:
+            return
+        done = sum(job.steps_done for job in world.jobs.values())
+        fraction = done / total if total else 1.0
+        if world.scenario.duration_s:
+            fraction = max(fraction, now_ns / (world.scenario.duration_s * 1e9))
+        progress(min(fraction, 1.0), f"simulating, {now_ns / 1e9:.1f} s of cluster time")
+
+    return report
+
+
+def _manifest(world: World, command: list[str] | None, seconds: float) -> dict[str, Any]:
+    packages = ("numpy", "pandas", "pyarrow", "simpy", "numba", "pydantic")
+    return {
+        "schema": 1,
+        "name": world.scenario.name,
+        "seed": world.scenario.seed,
+        "command": command or [],
+        "versions": {
+            "prism-sim": prism_sim.__version__,
+            "python": sys.version.split()[0],
+            **{name: version(name) for name in packages},
+        },
+        "simulated_ns": int(world.env.now),
+        "records": world.collector.records,
+        "timings_s": {"simulate": round(seconds, 3)},
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "scenario": world.scenario.model_dump(mode="json"),
+    }

@@ -1,0 +1,187 @@
+"""A training job in the cluster: its workers, how they reach each other, and its records.
+
+The job lays its ranks out on (pp, dp, tp), opens the connections between neighbouring
+stages and the rings of its data-parallel groups, and keeps what its workers share: the
+clock, the fabric, the logs, and the draws of its jitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import simpy
+from numpy.typing import NDArray
+
+from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.routes import Router
+from prism_sim.collector import Collector
+from prism_sim.draws import Draws
+from prism_sim.scenario.models import Job
+from prism_sim.scenario.names import server_name
+from prism_sim.training.collectives import rings_of
+from prism_sim.training.costs import pipeline_message_bytes, stage_costs
+from prism_sim.training.schedules import SCHEDULES
+from prism_sim.training.stream import CommStream
+from prism_sim.training.worker import Way, Worker
+from prism_sim.truth import SpanLog, by_rank
+
+
+class TrainingJob:
+    """One job on its GPUs.
+
+    Parameters
+    ----------
+    model : the job as the scenario has it.
+    gpus : GPU of every rank, shape (pp, dp, tp).
+    """
+
+    def __init__(
+        self,
+        model: Job,
+        gpus: NDArray[np.int64],
+        env: simpy.Environment,
+        layout: Layout,
+        router: Router,
+        fabric: Fabric,
+        collector: Collector,
+        log: SpanLog,
+        draws: Draws,
+    ) -> None:
+        self.model = model
+        self.gpus = gpus
+        self.env = env
+        self.layout = layout
+        self.router = router
+        self.fabric = fabric
+        self.collector = collector
+        self.log = log
+        self.message_bytes = pipeline_message_bytes(model)
+        self.reduction = "reduce_scatter" if model.zero_stage else "all_reduce"
+        self.steps_done = 0
+        self._draws = draws
+        self._steps: list[tuple[int, int, int, int]] = []
+        self._began: set[int] = set()
+        self._at_step: dict[int, list[Callable[[], None]]] = {}
+        self.workers = self._workers(layout)
+        self._first = self.workers[0].number
+
+    def start(self) -> list[simpy.Process]:
+        """Set every worker to work; returns their processes."""
+        return [self.env.process(worker.run()) for worker in self.workers]
+
+    def worker_of(self, rank: int) -> Worker:
+        return self.workers[rank // self.model.tp]
+
+    def address_of(self, rank: int) -> str:
+        return self.layout.addresses[self.layout.nic_of_gpu(int(self.gpus.flat[rank]))]
+
+    def at_step(self, step: int, call: Callable[[], None]) -> None:
+        """Have ``call`` called when the first worker begins ``step``."""
+        self._at_step.setdefault(step, []).append(call)
+
+    def began(self, step: int) -> None:
+        if step not in self._began:
+            self._began.add(step)
+            for call in self._at_step.pop(step, ()):
+                call()
+
+    def step_done(self, number: int, step: int, start_ns: int, end_ns: int) -> None:
+        self._steps.append((number - self._first, step, start_ns, end_ns))
+        self.steps_done += 1
+
+    def jitter(self, rank: int, step: int) -> NDArray[np.float64]:
+        """Factor on each forward (row 0) and backward (row 1), by micro-batch."""
+        shape = (2, self.model.micro_batches)
+        if self.model.compute_jitter == 0:
+            return np.ones(shape)
+        stream = self._draws.stream("compute", self.model.name, rank, step)
+        normal = stream.standard_normal(shape[::-1]).T  # more micro-batches change no other draw
+        return np.exp(self.model.compute_jitter * normal)
+
+    def overhead_ns(self, rank: int, step: int) -> int:
+        """Host time before ``step`` that no switch sees [ns]."""
+        sigma = self.model.step_overhead_jitter
+        factor = 1.0
+        if sigma:
+            stream = self._draws.stream("overhead", self.model.name, rank, step)
+            factor = float(np.exp(sigma * stream.standard_normal()))
+        return round(self.model.step_overhead_ms * 1e6 * factor)
+
+    def steps(self, epoch_ns: int) -> pd.DataFrame:
+        """Truth: the steps of every rank that were finished."""
+        first_rank = [worker.first_rank for worker in self.workers]
+        return by_rank(self.model.name, first_rank, self.model.tp, self._steps, epoch_ns)
+
+    def ranks(self) -> pd.DataFrame:
+        """Truth: where every rank runs and what it is."""
+        layout, gpus = self.layout, self.gpus.ravel()
+        pp, dp, tp = np.unravel_index(np.arange(len(gpus)), self.gpus.shape)
+        return pd.DataFrame(
+            {
+                "job": self.model.name,
+                "rank": np.arange(len(gpus)),
+                "address": [layout.addresses[layout.nic_of_gpu(int(g))] for g in gpus],
+                "server": [server_name(layout.server_of_gpu(int(g))) for g in gpus],
+                "gpu": gpus % layout.cluster.gpus_per_server,
+                "dp": dp,
+                "pp": pp,
+                "tp": tp,
+                "ep": 0,
+                "cp": 0,
+            }
+        )
+
+    def _workers(self, layout: Layout) -> list[Worker]:
+        model = self.model
+        costs = stage_costs(model, layout.cluster)
+        schedule = SCHEDULES[model.schedule]
+        workers = []
+        for stage in range(model.pp):
+            stream = self._stream(stage)
+            work = schedule(stage, model.pp, model.micro_batches)
+            for replica in range(model.dp):
+                first = (stage * model.dp + replica) * model.tp
+                number = self.log.worker(model.name, first, model.tp)
+                workers.append(
+                    Worker(self, stage, replica, number, first, costs[stage], work, stream)
+                )
+        for behind, ahead in zip(workers, workers[model.dp :], strict=False):
+            self._connect(behind, ahead)
+        return workers
+
+    def _stream(self, stage: int) -> CommStream | None:
+        if self.model.dp == 1:
+            return None
+        name = self.model.name
+        rings = [
+            rings_of(
+                self.gpus[stage, :, t].tolist(), name, "dp",
+                self.layout, self.router, self.fabric, self.collector, queue_pair=t,
+            )
+            for t in range(self.model.tp)
+        ]  # fmt: skip
+        everything = [ring for of_rank in rings for ring in of_rank]
+        return CommStream(self.env, everything, len(rings[0]), self.model.dp, self.log)
+
+    def _connect(self, behind: Worker, ahead: Worker) -> None:
+        here, there = self.gpus[behind.stage, behind.replica], self.gpus[ahead.stage, ahead.replica]
+        behind.ahead, ahead.behind = ahead, behind
+        behind.way_ahead = self._way(here.tolist(), there.tolist())
+        ahead.way_behind = self._way(there.tolist(), here.tolist())
+
+    def _way(self, src_gpus: list[int], dst_gpus: list[int]) -> Way:
+        """One flow a rank from each GPU to its counterpart, over NVLink or the network."""
+        layout, templates, latency_ns = self.layout, [], 0
+        for t, (src, dst) in enumerate(zip(src_gpus, dst_gpus, strict=True)):
+            if layout.server_of_gpu(src) == layout.server_of_gpu(dst):
+                templates.append(self.fabric.templates.add(layout.nvlink(src, dst)))
+                latency_ns = max(latency_ns, round(layout.cluster.nvlink_latency_ns))
+            else:
+                nics = layout.nic_of_gpu(src), layout.nic_of_gpu(dst)
+                route = self.router.route(*nics, self.model.name, "pp", queue_pair=t)
+                templates.append(self.router.template(route))
+                latency_ns = max(latency_ns, self.router.latency_ns([route]))
+        return Way(np.array(templates, np.int32), latency_ns)

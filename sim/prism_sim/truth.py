@@ -1,0 +1,144 @@
+"""The answers: what every rank really did, written while the simulation runs.
+
+Workers (tensor-parallel groups in lock-step) log one row a span; on the way to disk a row
+is repeated for each of the group's ranks. Spans stream to Parquet in pieces; steps, ranks,
+pairs and faults are small and written at the end.
+
+Span kinds: ``fwd``, ``bwd`` and ``opt`` are computation; ``send_act``, ``recv_act``,
+``send_grad`` and ``recv_grad`` are a pipeline message's time on the wire, at its sender
+and at its receiver; ``reduce_scatter``, ``all_gather`` and ``all_reduce`` last from the
+rank's joining the collective to its end, waiting for others included.
+"""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from prism_sim.run import TRUTH
+
+SPAN_KINDS = (
+    "fwd",
+    "bwd",
+    "opt",
+    "send_act",
+    "recv_act",
+    "send_grad",
+    "recv_grad",
+    "reduce_scatter",
+    "all_gather",
+    "all_reduce",
+)
+KIND = {name: number for number, name in enumerate(SPAN_KINDS)}
+NO_MICRO_BATCH = -1
+
+PIECE = 1 << 17
+"""Logged spans gathered before they are written."""
+
+_FIELDS = 6  # worker, step, micro_batch, kind, start_ns, end_ns
+
+
+class SpanLog:
+    """Spans of all workers, streamed to one Parquet file.
+
+    Parameters
+    ----------
+    path : the file to write.
+    epoch_ns : time zero of the simulation on the collector's clock.
+    """
+
+    def __init__(self, path: Path, epoch_ns: int) -> None:
+        self._rows = array("q")
+        self._epoch_ns = epoch_ns
+        self._job_of: list[int] = []
+        self._first_rank: list[int] = []
+        self._tp: list[int] = []
+        self._jobs: list[str] = []
+        self._limit = PIECE * _FIELDS
+        schema = TRUTH["spans"]
+        for name in ("job", "kind"):
+            place = schema.get_field_index(name)
+            schema = schema.set(place, pa.field(name, pa.dictionary(pa.int32(), pa.string())))
+        self._schema = schema
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
+
+    def __enter__(self) -> SpanLog:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._write()
+        self._writer.close()
+
+    def worker(self, job: str, first_rank: int, tp: int) -> int:
+        """Register a worker of ``tp`` ranks from ``first_rank`` on; returns its number."""
+        if job not in self._jobs:
+            self._jobs.append(job)
+        self._job_of.append(self._jobs.index(job))
+        self._first_rank.append(first_rank)
+        self._tp.append(tp)
+        return len(self._tp) - 1
+
+    def add(
+        self, worker: int, step: int, micro_batch: int, kind: int, start_ns: int, end_ns: int
+    ) -> None:
+        """Log one span of one worker [simulation ns]."""
+        self._rows.extend((worker, step, micro_batch, kind, start_ns, end_ns))
+        if len(self._rows) >= self._limit:
+            self._write()
+
+    def _write(self) -> None:
+        if not self._rows:
+            return
+        rows = np.frombuffer(self._rows, np.int64).reshape(-1, _FIELDS)
+        table = self._table(rows)
+        self._rows = array("q")
+        self._writer.write_table(table)
+
+    def _table(self, rows: NDArray[np.int64]) -> pa.Table:
+        tp = np.array(self._tp)[rows[:, 0]]
+        rows = np.repeat(rows, tp, axis=0)
+        worker, step, micro_batch, kind, start_ns, end_ns = rows.T
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(tp) - tp, tp)
+        job = np.array(self._job_of, np.int32)[worker]
+        return pa.table(
+            {
+                "job": pa.DictionaryArray.from_arrays(job, self._jobs),
+                "rank": np.array(self._first_rank)[worker] + within,
+                "step": step,
+                "micro_batch": pa.array(micro_batch, mask=micro_batch == NO_MICRO_BATCH),
+                "kind": pa.DictionaryArray.from_arrays(kind.astype(np.int32), list(SPAN_KINDS)),
+                "start_ns": start_ns + self._epoch_ns,
+                "end_ns": end_ns + self._epoch_ns,
+            },
+            schema=self._schema,
+        )
+
+
+def by_rank(
+    job: str, first_rank: list[int], tp: int, steps: list[tuple[int, int, int, int]], epoch_ns: int
+) -> pd.DataFrame:
+    """The truth table ``steps`` of one job from (worker, step, start, end) rows."""
+    rows = np.repeat(np.array(steps, np.int64).reshape(-1, 4), tp, axis=0)
+    within = np.tile(np.arange(tp), len(steps))
+    return pd.DataFrame(
+        {
+            "job": job,
+            "rank": np.array(first_rank, np.int64)[rows[:, 0]] + within,
+            "step": rows[:, 1],
+            "start_ns": rows[:, 2] + epoch_ns,
+            "end_ns": rows[:, 3] + epoch_ns,
+        }
+    ).sort_values(["rank", "step"], ignore_index=True)

@@ -1,0 +1,197 @@
+"""One simulated cluster with its jobs and faults, ready to run.
+
+The world wires the parts together: layout, routes and fabric; jobs placed on it; the
+collector and the span log that watch; and the faults that strike at their time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import simpy
+from numpy.typing import NDArray
+
+from prism_sim.cluster.fabric import Fabric, Templates
+from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.placement import Placement
+from prism_sim.cluster.routes import Router
+from prism_sim.collector import Collector
+from prism_sim.draws import Draws
+from prism_sim.faults import Fault
+from prism_sim.run import TRUTH, Run
+from prism_sim.scenario.models import Scenario
+from prism_sim.training.job import TrainingJob
+from prism_sim.truth import SpanLog
+
+DRAIN_EVERY_NS = 100_000_000
+"""How often records are fetched from the fabric: 0.1 s of cluster time."""
+
+
+@dataclass
+class Strike:
+    """A fault and when it really began and ended [simulation ns]; None: not (yet)."""
+
+    fault: Fault
+    start_ns: int | None = None
+    end_ns: int | None = None
+
+
+class World:
+    """Everything that a scenario describes, on one clock of integer nanoseconds.
+
+    Parameters
+    ----------
+    scenario : what to build.
+    run : the folder whose ``flows`` and ``truth/spans`` are written while it runs.
+    """
+
+    def __init__(self, scenario: Scenario, collector_path: Any, spans_path: Any) -> None:
+        self.scenario = scenario
+        self.env = simpy.Environment(initial_time=0)
+        self.layout = Layout(scenario.cluster)
+        draws = Draws(scenario.seed)
+        templates = Templates()
+        self.router = Router(self.layout, templates, draws)
+        self.fabric = Fabric(self.env, self.layout.capacity, templates)
+        self.collector = Collector(
+            scenario.collector, self.router, scenario.epoch_ns, collector_path
+        )
+        self.log = SpanLog(spans_path, scenario.epoch_ns)
+        placement = Placement(scenario.cluster, draws)
+        self.jobs = {
+            job.name: TrainingJob(
+                job, placement.place(job), self.env, self.layout, self.router, self.fabric,
+                self.collector, self.log, draws,
+            )
+            for job in scenario.jobs
+        }  # fmt: skip
+        self._slowness = np.ones(self.layout.links)
+        self.strikes = [Strike(fault) for fault in scenario.faults]
+        for strike in self.strikes:
+            self._arm(strike)
+
+    def run(self, on_time: Callable[[int], None]) -> None:
+        """Let time pass until all jobs, or the scenario's duration, are over.
+
+        ``on_time`` is told the simulation time [ns] now and then.
+        """
+        processes = [process for job in self.jobs.values() for process in job.start()]
+        self.env.process(self._drain(on_time))
+        over: Any = self.env.all_of(processes)
+        if self.scenario.duration_s is not None:
+            over = over | self.env.timeout(round(self.scenario.duration_s * 1e9))
+        with self.collector, self.log:
+            self.env.run(until=over)
+            self.collector.take(self.fabric.drain())
+
+    def slow(self, links: NDArray[np.int64], factor: float) -> None:
+        """Multiply the capacity of ``links`` by ``factor``, on top of other faults."""
+        self._slowness[links] *= factor
+        for link in links.tolist():
+            self.fabric.set_capacity(link, self.layout.capacity[link] * self._slowness[link])
+
+    def jobs_across(self, links: NDArray[np.int64]) -> list[str]:
+        """Names of the jobs with a connection over any of ``links``."""
+        hit = set(links.tolist())
+        routes = self.router
+        return sorted(
+            {
+                routes.routes.job[number]
+                for number, way in enumerate(routes.links)
+                if not hit.isdisjoint(way)
+            }
+        )
+
+    def pairs(self) -> pd.DataFrame:
+        """Truth: who sent how much to whom, and what kind of traffic it was."""
+        routes, addresses = self.router.routes, np.array(self.layout.addresses)
+        size = np.zeros(len(routes), np.int64)
+        size[: len(self.collector.bytes_by_route)] = self.collector.bytes_by_route
+        frame = pd.DataFrame(
+            {
+                "job": routes.job,
+                "src": addresses[routes.src],
+                "dst": addresses[routes.dst],
+                "kind": routes.kind,
+                "bytes": size,
+            }
+        )
+        seen = frame[frame["bytes"] > 0]
+        return seen.groupby(["job", "src", "dst", "kind"], as_index=False, sort=True).sum()
+
+    def faults(self) -> pd.DataFrame:
+        """Truth: the faults that really struck."""
+        rows = [self._fault_row(strike) for strike in self.strikes if strike.start_ns is not None]
+        frame = pd.DataFrame(rows, columns=[name for name in TRUTH["faults"].names if name != "fault"])
+        frame.insert(0, "fault", np.arange(len(frame)))
+        return frame.astype({name: "Int64" for name in ("rank", "from_step", "to_step")})
+
+    def _drain(self, on_time: Callable[[int], None]) -> Any:
+        while True:
+            yield self.env.timeout(DRAIN_EVERY_NS)
+            self.collector.take(self.fabric.drain())
+            on_time(self.env.now)
+
+    def _arm(self, strike: Strike) -> None:
+        fault = strike.fault
+        begin, end = partial(self._begin, strike), partial(self._end, strike)
+        if fault.in_seconds:
+            self._at_time(fault.from_s or 0.0, begin)
+            if fault.to_s is not None:
+                self._at_time(fault.to_s, end)
+            return
+        fault.at_step(self, fault.from_step or 0, begin)
+        if fault.to_step is not None:
+            fault.at_step(self, fault.to_step, end)
+
+    def _at_time(self, time_s: float, call: Callable[[], None]) -> None:
+        timeout = self.env.timeout(round(time_s * 1e9))
+        assert timeout.callbacks is not None
+        timeout.callbacks.append(lambda _: call())
+
+    def _begin(self, strike: Strike) -> None:
+        strike.start_ns = self.env.now
+        strike.fault.begin(self)
+
+    def _end(self, strike: Strike) -> None:
+        strike.end_ns = self.env.now
+        strike.fault.end(self)
+
+    def _fault_row(self, strike: Strike) -> dict[str, Any]:
+        fault, culprit = strike.fault, strike.fault.culprit(self)
+        epoch_ns = self.scenario.epoch_ns
+        end_ns = self.env.now if strike.end_ns is None else strike.end_ns
+        return {
+            "kind": fault.kind,
+            "culprit_kind": culprit.kind,
+            "culprit": culprit.name,
+            "job": culprit.job or fault.job,
+            "rank": culprit.rank,
+            "switch": culprit.name if culprit.kind == "switch" else None,
+            "jobs": json.dumps(fault.jobs_hit(self)),
+            "factor": fault.factor,
+            "from_step": fault.from_step,
+            "to_step": fault.to_step,
+            "start_ns": epoch_ns + (strike.start_ns or 0),
+            "end_ns": epoch_ns + end_ns,
+        }
+
+
+def write_truth(world: World, run: Run) -> None:
+    """Write every truth table but the spans, which were written while the world ran."""
+    epoch_ns = world.scenario.epoch_ns
+    jobs = world.jobs.values()
+    for name, frames in (
+        ("ranks", [job.ranks() for job in jobs]),
+        ("steps", [job.steps(epoch_ns) for job in jobs]),
+        ("pairs", [world.pairs()]),
+        ("faults", [world.faults()]),
+    ):
+        empty = TRUTH[name].empty_table().to_pandas()
+        run.write_truth(name, pd.concat(frames, ignore_index=True) if frames else empty)

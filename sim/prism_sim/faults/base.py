@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
-from prism_sim.scenario.base import Closed
+from prism_sim.scenario.base import Closed, Remark, Remarks
+from prism_sim.scenario.words import did_you_mean
+
+if TYPE_CHECKING:
+    from prism_sim.scenario.models import Scenario
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,6 +109,47 @@ class FaultBase(Closed):
         if _empty(self.from_step, self.to_step) or _empty(self.from_s, self.to_s):
             raise ValueError("the window ends before it begins")
         return self
+
+    def remarks(self, scenario: Scenario) -> Remarks:
+        """What is wrong with the fault in this scenario; places count from the fault itself.
+
+        A kind adds what is wrong with the place where it strikes.
+        """
+        names = [job.name for job in scenario.jobs]
+        if self.job is None:
+            end_s = scenario.duration_s
+            if end_s is not None and (self.from_s or 0) >= end_s:
+                what = f"the fault starts at {self.from_s} s, and the simulation ends at {end_s} s"
+                yield Remark(("from_s",), what, "start it earlier", (("duration_s",),))
+        elif self.job not in names:
+            what = f"the fault names the unknown job {self.job!r}"
+            yield Remark(("job",), what, did_you_mean(self.job, names), every_name(scenario))
+        else:
+            yield from self._window_remarks(scenario, names.index(self.job))
+
+    def _window_remarks(self, scenario: Scenario, index: int) -> Remarks:
+        job = scenario.jobs[index]
+        reads = (("jobs", index, "steps"), ("jobs", index, "name"))
+        how = f"steps of {job.name} run from 0 to {job.steps - 1}"
+        if (self.from_step or 0) >= job.steps:
+            what = f"from_step {self.from_step} lies after the last step of job {job.name}"
+            yield Remark(("from_step",), what, how, reads)
+        if (self.to_step or 0) > job.steps:
+            what = f"to_step {self.to_step} lies outside the {job.steps} steps of job {job.name}"
+            yield Remark(("to_step",), what, f"{how}; to_step is the first one not hit", reads)
+
+    def rank_remarks(self, scenario: Scenario, rank: int | None) -> Remarks:
+        """What is wrong with naming ``rank`` of the fault's job."""
+        for index, job in enumerate(scenario.jobs):
+            if rank is not None and job.name == self.job and rank >= job.ranks:
+                what = f"rank {rank} is none of the {job.ranks} ranks of job {job.name}"
+                size = tuple(("jobs", index, key) for key in ("name", "dp", "pp", "tp"))
+                yield Remark(("rank",), what, f"ranks count from 0 to {job.ranks - 1}", size)
+
+
+def every_name(scenario: Scenario) -> tuple[tuple[str | int, ...], ...]:
+    """Where the scenario's job names stand."""
+    return tuple(("jobs", index, "name") for index in range(len(scenario.jobs)))
 
 
 def _empty(start: float | None, end: float | None) -> bool:

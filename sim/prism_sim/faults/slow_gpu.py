@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from prism_sim.faults.base import Culprit, FaultBase
+from prism_sim.scenario.base import Remarks
 
 if TYPE_CHECKING:
+    from prism_sim.scenario.models import Scenario
     from prism_sim.training.worker import Worker
     from prism_sim.world import World
 
@@ -43,3 +45,7 @@ class SlowGpu(FaultBase):
 
     def _worker(self, world: World) -> Worker:
         return world.jobs[self.job].worker_of(self.rank)
+
+    def remarks(self, scenario: Scenario) -> Remarks:
+        yield from super().remarks(scenario)
+        yield from self.rank_remarks(scenario, self.rank)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from prism_sim.faults.base import Culprit, FaultBase
+from prism_sim.scenario.base import Remark, Remarks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from prism_sim.scenario.models import Scenario
     from prism_sim.world import World
 
 
@@ -30,3 +32,17 @@ class SlowLink(FaultBase):
 
     def links(self, world: World) -> NDArray[np.int64]:
         return world.layout.links_between(self.a, self.b)
+
+    def remarks(self, scenario: Scenario) -> Remarks:
+        yield from super().remarks(scenario)
+        beyond_a = scenario.cluster.neighbours(self.a)
+        beyond_b = scenario.cluster.neighbours(self.b)
+        for key, end, beyond in (("a", self.a, beyond_a), ("b", self.b, beyond_b)):
+            if not beyond:
+                what = f"nothing in the cluster is called {end!r}"
+                how = "name a switch (leaf000, spine00) or the address of a NIC (10.0.0.1)"
+                yield Remark((key,), what, how, (("cluster",),))
+        if beyond_a and beyond_b and self.b not in beyond_a and self.a not in beyond_b:
+            what = f"no link joins {self.a} and {self.b}"
+            how = f"from {self.a} links lead to {', '.join(beyond_a[:4])}"
+            yield Remark(("b",), what, how, (("cluster",),))

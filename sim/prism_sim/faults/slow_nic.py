@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, model_validator
 
 from prism_sim.faults.base import Culprit, FaultBase
-from prism_sim.scenario.names import nic_address, server_index
+from prism_sim.scenario.base import Remark, Remarks
+from prism_sim.scenario.names import nic_address, server_index, server_name
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from prism_sim.scenario.models import Scenario
     from prism_sim.world import World
 
 
@@ -54,3 +56,15 @@ class SlowNic(FaultBase):
         assert server is not None
         assert self.nic is not None
         return nic_address(server, self.nic)
+
+    def remarks(self, scenario: Scenario) -> Remarks:
+        yield from super().remarks(scenario)
+        yield from self.rank_remarks(scenario, self.rank)
+        cluster = scenario.cluster
+        if self.server is not None and not cluster.has_server(self.server):
+            how = f"servers run from {server_name(0)} to {server_name(cluster.servers - 1)}"
+            what = f"there is no server {self.server!r} in the cluster"
+            yield Remark(("server",), what, how, (("cluster", "servers"),))
+        if self.nic is not None and self.nic >= cluster.nics_per_server:
+            what = f"there is no NIC {self.nic} in a server of {cluster.nics_per_server}"
+            yield Remark(("nic",), what, "NICs count from 0", (("cluster", "nics_per_server"),))

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from prism_sim.faults.base import Culprit, FaultBase
+from prism_sim.scenario.base import Remark, Remarks
+from prism_sim.scenario.words import did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from prism_sim.scenario.models import Scenario
     from prism_sim.world import World
 
 
@@ -26,3 +29,10 @@ class SlowSwitch(FaultBase):
 
     def links(self, world: World) -> NDArray[np.int64]:
         return world.layout.links_at(self.switch)
+
+    def remarks(self, scenario: Scenario) -> Remarks:
+        yield from super().remarks(scenario)
+        switches = scenario.cluster.switches
+        if self.switch not in switches:
+            what = f"there is no switch {self.switch!r} in the cluster"
+            yield Remark(("switch",), what, did_you_mean(self.switch, switches), (("cluster",),))

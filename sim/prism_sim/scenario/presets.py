@@ -6,9 +6,8 @@ held against them in the tests.
 
 from __future__ import annotations
 
-import difflib
-
 from prism_sim.scenario.model_sizes import ModelSizes
+from prism_sim.scenario.words import did_you_mean
 
 
 def _llama(
@@ -70,6 +69,4 @@ def preset(name: str) -> ModelSizes:
     """
     if name in PRESETS:
         return PRESETS[name]
-    near = difflib.get_close_matches(name.lower(), PRESETS, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(PRESETS)}"
-    raise ValueError(f"no model preset is called {name!r}; {hint}")
+    raise ValueError(f"no model preset is called {name!r}; {did_you_mean(name, PRESETS)}")

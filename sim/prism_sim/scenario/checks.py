@@ -1,0 +1,137 @@
+"""What a scenario may not say although every word of it is well-formed.
+
+Each check looks at one thing and yields a :class:`~prism_sim.scenario.base.Remark` for
+every breach; nothing stops at the first. Errors make a scenario impossible to run;
+warnings say that it will run and probably not show what was intended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from prism_sim.scenario.base import Loc, Remark, Remarks
+from prism_sim.scenario.capacity import placement_remarks
+from prism_sim.scenario.models import Scenario
+
+_UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f]|^[-.~ ]|[. ]$')
+
+
+def errors(scenario: Scenario) -> Remarks:
+    """Everything that makes ``scenario`` impossible."""
+    for check in _ERRORS:
+        yield from check(scenario)
+
+
+def warnings(scenario: Scenario) -> Remarks:
+    """Everything that makes ``scenario`` doubtful."""
+    for check in _WARNINGS:
+        yield from check(scenario)
+
+
+def _names(scenario: Scenario) -> Remarks:
+    named: list[tuple[Loc, str]] = [(("name",), scenario.name)]
+    named += [(("jobs", index, "name"), job.name) for index, job in enumerate(scenario.jobs)]
+    for loc, name in named:
+        if _UNSAFE.search(name):
+            how = "use letters, digits, _ and -; names become names of files and folders"
+            yield Remark(loc, f"the name {name!r} is not safe for a file", how)
+    first: dict[str, int] = {}
+    for index, job in enumerate(scenario.jobs):
+        before = first.setdefault(job.name, index)
+        if before != index:
+            what = f"two jobs are called {job.name!r}"
+            yield Remark(("jobs", index, "name"), what, "", (("jobs", before, "name"),))
+
+
+def _hardware(scenario: Scenario) -> Remarks:
+    cluster, fabric = scenario.cluster, scenario.cluster.fabric
+    gpus, nics = cluster.gpus_per_server, cluster.nics_per_server
+    if gpus % nics:
+        what = f"{nics} NICs cannot be shared evenly by {gpus} GPUs"
+        how = "nics_per_server must divide gpus_per_server"
+        yield Remark(("cluster", "nics_per_server"), what, how, (("cluster", "gpus_per_server"),))
+    if fabric.kind == "tor" and fabric.leaf_ports < nics:
+        what = f"a leaf of {fabric.leaf_ports} ports cannot take the {nics} NICs of a server"
+        about = (("cluster", "nics_per_server"), ("cluster", "fabric", "kind"))
+        yield Remark(("cluster", "fabric", "leaf_ports"), what, "give it more ports", about)
+    if fabric.uplinks is not None and fabric.uplinks % fabric.spines:
+        what = f"{fabric.uplinks} uplinks cannot be shared evenly by {fabric.spines} spines"
+        how = f"use a multiple of {fabric.spines}, or another number of spines"
+        spines = ("cluster", "fabric", "spines")
+        yield Remark(("cluster", "fabric", "uplinks"), what, how, (spines,))
+
+
+def _layout(scenario: Scenario) -> Remarks:
+    """How a job's model is cut into stages and tensor-parallel parts."""
+    for index, job in enumerate(scenario.jobs):
+        at, sizes = ("jobs", index), job.model
+        model = (*at, "model")
+        if sizes.layers % job.pp:
+            what = f"{sizes.layers} layers of {sizes.name} cannot be cut into {job.pp} equal stages"
+            yield Remark((*at, "pp"), what, "pp must divide the layers", (model,))
+        if sizes.heads % job.tp:
+            what = f"{sizes.heads} heads of {sizes.name} cannot be cut into {job.tp} equal parts"
+            yield Remark((*at, "tp"), what, "tp must divide the heads", (model,))
+        if sizes.hidden % sizes.heads:
+            what = f"{sizes.heads} heads do not divide a width of {sizes.hidden}"
+            yield Remark((*model, "heads"), what, "heads must divide hidden", ((*model, "hidden"),))
+        if sizes.kv_heads and sizes.heads % sizes.kv_heads:
+            what = f"{sizes.kv_heads} key and value heads do not divide {sizes.heads} heads"
+            yield Remark((*model, "kv_heads"), what, "kv_heads must divide heads", (model,))
+
+
+def _end(scenario: Scenario) -> Remarks:
+    if not scenario.jobs and scenario.duration_s is None:
+        what = "without jobs the simulation has no end"
+        yield Remark(("jobs",), what, "add a job, or duration_s for an idle cluster")
+
+
+def _faults(scenario: Scenario) -> Remarks:
+    for index, fault in enumerate(scenario.faults):
+        at = ("faults", index)
+        for remark in fault.remarks(scenario):
+            yield Remark((*at, *remark.loc), remark.what, remark.how, remark.reads)
+
+
+def _bubbles(scenario: Scenario) -> Remarks:
+    for index, job in enumerate(scenario.jobs):
+        if job.micro_batches < job.pp:
+            what = f"{job.micro_batches} micro-batches leave {job.pp} pipeline stages mostly idle"
+            yield Remark(("jobs", index, "micro_batches"), what, "use several for every stage")
+
+
+def _silent_jobs(scenario: Scenario) -> Remarks:
+    for index, job in enumerate(scenario.jobs):
+        if job.dp == job.pp == 1:
+            what = f"job {job.name} has neither replicas nor stages, so it makes no flows"
+            yield Remark(("jobs", index), what, "raise dp or pp")
+
+
+def _late_jobs(scenario: Scenario) -> Remarks:
+    for index, job in enumerate(scenario.jobs):
+        if scenario.duration_s is not None and job.start_s >= scenario.duration_s:
+            what = f"job {job.name} starts after the simulation's {scenario.duration_s} s"
+            yield Remark(("jobs", index, "start_s"), what, "raise duration_s or start it earlier")
+
+
+def _harmless_faults(scenario: Scenario) -> Remarks:
+    for index, fault in enumerate(scenario.faults):
+        if fault.factor == 1:
+            yield Remark(("faults", index, "factor"), "a fault of factor 1 changes nothing")
+
+
+_ERRORS: tuple[Callable[[Scenario], Remarks], ...] = (
+    _names,
+    _hardware,
+    _layout,
+    placement_remarks,
+    _end,
+    _faults,
+)
+_WARNINGS: tuple[Callable[[Scenario], Remarks], ...] = (
+    _bubbles,
+    _silent_jobs,
+    _late_jobs,
+    _harmless_faults,
+)

@@ -1,0 +1,170 @@
+"""What pydantic has against a scenario, in words for the person who wrote it.
+
+Pydantic says what is wrong with which value, by a path from the top. Here the path is
+freed of pydantic's own union tags, so that the line in the file can be looked up, and the
+message gets what a reader needs to mend it: the value as written, and the nearest word
+the language knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from llmprism.errors import Problem
+from prism_sim.scenario.base import Loc
+from prism_sim.scenario.models import Scenario
+from prism_sim.scenario.source import Source
+from prism_sim.scenario.words import did_you_mean, dotted
+
+_KIND = "kind"
+
+
+def plain_loc(loc: Loc, values: Any) -> Loc:
+    """``loc`` as pydantic gives it, without the tags of the unions it passed through.
+
+    >>> plain_loc(("faults", 0, "slow_gpu", "rank"), {"faults": [{"rank": -1}]})
+    ('faults', 0, 'rank')
+    """
+    plain: list[str | int] = []
+    for index, part in enumerate(loc):
+        here = isinstance(values, dict) and part in values
+        item = isinstance(values, list) and isinstance(part, int) and part < len(values)
+        if here or item:
+            plain.append(part)
+            values = values[part]
+        elif index == len(loc) - 1 and isinstance(values, dict) and not _is_tag(loc):
+            plain.append(part)
+    return tuple(plain)
+
+
+def _is_tag(loc: Loc) -> bool:
+    """Whether the last part of ``loc`` names a member of a union rather than a key."""
+    return loc[-1] in _members(_annotation(loc[:-1]))
+
+
+def field_at(loc: Loc) -> FieldInfo | None:
+    """The model field that pydantic's ``loc`` leads to, if it leads to one."""
+    model = model_at(loc[:-1])
+    return model.model_fields.get(str(loc[-1])) if model and loc else None
+
+
+def model_at(loc: Loc) -> type[BaseModel] | None:
+    """The model that pydantic's ``loc`` leads to, if it leads to one."""
+    annotation = _annotation(loc)
+    return annotation if _is_model(annotation) else None
+
+
+def _annotation(loc: Loc) -> Any:
+    """The type of the value at pydantic's ``loc``, tags included; None if there is none."""
+    annotation: Any = Scenario
+    for part in loc:
+        if isinstance(part, int):
+            annotation = _bare(next(iter(get_args(annotation)), None))
+        elif _is_model(annotation):
+            known = annotation.model_fields.get(part)
+            annotation = _bare(known.annotation) if known else None
+        else:
+            annotation = _members(annotation).get(part)
+    return annotation
+
+
+def _bare(annotation: Any) -> Any:
+    """``annotation`` without its metadata, and without None where that is the alternative."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, UnionType):
+        rest = [member for member in get_args(annotation) if member is not type(None)]
+        if len(rest) == 1:
+            return _bare(rest[0])
+    return annotation
+
+
+def _members(annotation: Any) -> dict[Any, Any]:
+    """The members of a union by their tags."""
+    if get_origin(annotation) not in (Union, UnionType):
+        return {}
+    return dict(pair for member in get_args(annotation) for pair in _tagged(member))
+
+
+def _tagged(member: Any) -> Iterable[tuple[str, Any]]:
+    for note in getattr(member, "__metadata__", ()):
+        if hasattr(note, "tag"):
+            yield note.tag, _bare(member)
+    if _is_model(member) and _KIND in member.model_fields:
+        yield member.model_fields[_KIND].default, member
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def problem_of(error: ErrorDetails, source: Source) -> Problem:
+    """One of pydantic's errors as a problem with a place and a remedy."""
+    loc = plain_loc(error["loc"], source.values)
+    what, how = _WORDS.get(error["type"], _value)(error, loc)
+    beside = (*loc, _KIND)
+    place = beside if error["type"] == "union_tag_invalid" and beside in source.places else loc
+    return Problem(what, source.place(place), how)
+
+
+def _unknown_key(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
+    model = model_at(error["loc"][:-1])
+    known = list(model.model_fields) if model else []
+    return f"unknown key {loc[-1]!r} in {dotted(loc[:-1])}", did_you_mean(str(loc[-1]), known)
+
+
+def _missing(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
+    field = field_at(error["loc"])
+    about = f": {field.description}" if field and field.description else ""
+    return f"{dotted(loc[:-1])} needs the key {loc[-1]!r}", f"add {loc[-1]}{about}"
+
+
+def _unknown_kind(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
+    known = [word.strip(" '") for word in error["ctx"]["expected_tags"].split(",")]
+    tag = str(error["ctx"]["tag"])
+    return f"{dotted(loc)} has the unknown kind {tag!r}", did_you_mean(tag, known)
+
+
+def _no_kind(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
+    known = _members(_annotation(error["loc"]))
+    return f"{dotted(loc)} needs the key 'kind'", f"add kind, one of: {', '.join(known)}"
+
+
+def _not_one_of(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
+    known = error["ctx"]["expected"].replace(" or ", ", ").split(", ")
+    what = f"{dotted(loc)} is {_shown(error['input'])}, which it cannot be"
+    return what, did_you_mean(str(error["input"]), [word.strip("'") for word in known])
+
+
+def _rule(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
+    what, _, how = str(error["ctx"]["error"]).partition("; ")
+    return f"{dotted(loc)}: {what}", how
+
+
+def _value(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
+    field = field_at(error["loc"])
+    message = error["msg"].replace("Input should", "should", 1)
+    what = f"{dotted(loc)} is {_shown(error['input'])}, and {message}"
+    return what, f"{loc[-1]}: {field.description}" if field and field.description else ""
+
+
+def _shown(value: Any) -> str:
+    text = "empty" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+_WORDS: dict[str, Callable[[ErrorDetails, Loc], tuple[str, str]]] = {
+    "extra_forbidden": _unknown_key,
+    "missing": _missing,
+    "union_tag_invalid": _unknown_kind,
+    "union_tag_not_found": _no_kind,
+    "literal_error": _not_one_of,
+    "value_error": _rule,
+}
+"""How to word each of pydantic's error types; all others are about a plain value."""

@@ -1,0 +1,117 @@
+"""From a file to a scenario, or to every reason why not.
+
+Two kinds of things can be wrong: the file does not speak the language (an unknown key, a
+word for a number), or it does and says something that cannot be (a job larger than the
+cluster). Both are reported together, each with its line, so that one look at the list is
+enough to mend the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from llmprism.errors import Problem, UserError
+from prism_sim.scenario import checks
+from prism_sim.scenario.base import Loc, Remark
+from prism_sim.scenario.complaints import problem_of
+from prism_sim.scenario.models import Scenario
+from prism_sim.scenario.recovery import understood
+from prism_sim.scenario.source import Source, Yaml12, read_source
+from prism_sim.scenario.words import dotted
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A valid scenario, and what is odd about it without being wrong."""
+
+    scenario: Scenario
+    warnings: list[Problem]
+
+
+def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Scenario:
+    """Read the scenario at ``path``.
+
+    Parameters
+    ----------
+    path : a YAML file.
+    overrides : values by dotted path (``{"jobs.0.dp": 4}``), put in before validation.
+
+    Raises
+    ------
+    UserError : with every problem found, each with its ``file:line``.
+    """
+    return load_with_warnings(path, overrides).scenario
+
+
+def load_with_warnings(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Loaded:
+    """Like :func:`load`, with the warnings beside the scenario."""
+    source = read_source(Path(path))
+    source.values.setdefault("name", Path(path).stem)
+    for dotted_path, value in (overrides or {}).items():
+        source.override(dotted_path, value)
+    return validate(source)
+
+
+def validate(source: Source) -> Loaded:
+    """Validate the values of ``source``: their form first, then their sense."""
+    try:
+        scenario = Scenario.model_validate(source.values)
+    except ValidationError as error:
+        details = error.errors()
+        problems = [problem_of(detail, source) for detail in details]
+        rest = understood(source.values, details)
+        remarks = rest.trusted(checks.errors(rest.scenario)) if rest.scenario else iter(())
+        raise UserError(_in_order([*problems, *_placed(remarks, source)], source)) from None
+    mistaken = _truth_for_numbers(source.values, scenario.model_dump(), ())
+    problems = [*_placed(mistaken, source), *_placed(checks.errors(scenario), source)]
+    if problems:
+        raise UserError(_in_order(problems, source))
+    return Loaded(scenario, _placed(checks.warnings(scenario), source))
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """Split ``path=value`` and read the value as YAML.
+
+    >>> parse_override("jobs.0.dp=4")
+    ('jobs.0.dp', 4)
+    """
+    path, equals, value = text.partition("=")
+    if not equals or not path:
+        raise UserError(Problem(f"{text!r} sets nothing", "--set", "write --set jobs.0.dp=4"))
+    try:
+        return path, yaml.load(value, Yaml12)  # a subclass of SafeLoader
+    except yaml.YAMLError as error:
+        what = f"{value!r} is not a YAML value"
+        raise UserError(Problem(what, f"--set {path}", "quote it for the shell")) from error
+
+
+def _placed(remarks: Iterator[Remark], source: Source) -> list[Problem]:
+    return [Problem(r.what, source.place(r.loc), r.how) for r in remarks]
+
+
+def _in_order(problems: list[Problem], source: Source) -> list[Problem]:
+    """Problems once each, in the order of the file; those of overrides last."""
+
+    def position(problem: Problem) -> tuple[bool, int]:
+        line = problem.where.removeprefix(f"{source.file}:")
+        return (not line.isdecimal(), int(line) if line.isdecimal() else 0)
+
+    return sorted(dict.fromkeys(problems), key=position)
+
+
+def _truth_for_numbers(written: Any, read: Any, loc: Loc) -> Iterator[Remark]:
+    """Values written as true or false and read as a number: Python counts True as 1."""
+    if isinstance(written, dict) and isinstance(read, dict):
+        for key, value in written.items():
+            yield from _truth_for_numbers(value, read.get(key), (*loc, key))
+    elif isinstance(written, list) and isinstance(read, (list, tuple)):
+        for index, (value, seen) in enumerate(zip(written, read, strict=True)):
+            yield from _truth_for_numbers(value, seen, (*loc, index))
+    elif isinstance(written, bool) and not isinstance(read, bool):
+        yield Remark(loc, f"{dotted(loc)} is {str(written).lower()}, and should be a number")

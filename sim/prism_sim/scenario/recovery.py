@@ -1,0 +1,121 @@
+"""What can still be said about a scenario that does not speak the language everywhere.
+
+A misspelt key in one place should not hide that a job in another is too large. So what
+is wrong is taken out (unknown keys, ill-formed faults) or replaced by a stand-in (ill-formed
+values), and the rest is checked as if it were whole. Whatever rests on a value that was
+taken out or replaced is then not held against the author.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from prism_sim.scenario.base import Loc, Remark
+from prism_sim.scenario.complaints import field_at, model_at, plain_loc
+from prism_sim.scenario.models import Scenario
+from prism_sim.scenario.words import nearest
+
+_STAND_INS: dict[Loc, Any] = {
+    ("cluster",): {"servers": 65_536},
+    ("cluster", "servers"): 65_536,
+    ("jobs", "name"): "?",
+    ("jobs", "model"): "llama-7b",
+    ("jobs", "micro_batches"): 1_000_000,
+    ("jobs", "steps"): 1_000_000_000,
+}
+"""Values for what has no default, chosen so that nothing is too large or too late for them."""
+
+
+@dataclass(frozen=True)
+class Understood:
+    """The part of a scenario that could be read.
+
+    Attributes
+    ----------
+    scenario : that part, with stand-ins; None if too little is left.
+    doubtful : the values that were taken out or replaced.
+    fault_indices : for each fault of ``scenario``, its index in the file.
+    """
+
+    scenario: Scenario | None
+    doubtful: frozenset[Loc]
+    fault_indices: tuple[int, ...]
+
+    def trusted(self, remarks: Iterable[Remark]) -> Iterator[Remark]:
+        """The remarks that rest on nothing doubtful, with the places of the file."""
+        for remark in remarks:
+            loc = self._in_file(remark.loc)
+            inside = any(_leads_to(bad, loc) for bad in self.doubtful)
+            if not inside and not any(map(self._doubts, map(self._in_file, remark.reads))):
+                yield Remark(loc, remark.what, remark.how)
+
+    def _in_file(self, loc: Loc) -> Loc:
+        match loc:
+            case ("faults", int(index), *rest):
+                return ("faults", self.fault_indices[index], *rest)
+        return loc
+
+    def _doubts(self, loc: Loc) -> bool:
+        return any(_leads_to(bad, loc) or _leads_to(loc, bad) for bad in self.doubtful)
+
+
+def _leads_to(above: Loc, below: Loc) -> bool:
+    return below[: len(above)] == above
+
+
+def understood(values: dict[str, Any], errors: list[ErrorDetails]) -> Understood:
+    """Read what can be read of ``values``, given what pydantic has against them."""
+    mended = copy.deepcopy(values)
+    doubtful: set[Loc] = set()
+    for error in errors:
+        if error["loc"][:1] != ("faults",):
+            doubtful.add(_mend(mended, values, error))
+    kept = _well_formed_faults(values, errors)
+    mended["faults"] = [values["faults"][index] for index in kept]
+    try:
+        scenario = Scenario.model_validate(mended)
+    except ValidationError:
+        return Understood(None, frozenset(), ())
+    return Understood(scenario, frozenset(doubtful), kept)
+
+
+def _well_formed_faults(values: dict[str, Any], errors: list[ErrorDetails]) -> tuple[int, ...]:
+    faults = values.get("faults")
+    bad = {error["loc"][1] for error in errors if error["loc"][:1] == ("faults",) != error["loc"]}
+    every = range(len(faults)) if isinstance(faults, list) else ()
+    return tuple(index for index in every if index not in bad)
+
+
+def _mend(mended: dict[str, Any], values: dict[str, Any], error: ErrorDetails) -> Loc:
+    """Take out or replace what ``error`` is about; returns what is doubtful from then on."""
+    if error["type"] == "extra_forbidden":
+        loc = plain_loc(error["loc"], values)
+        _holder(mended, loc).pop(loc[-1], None)
+        model = model_at(error["loc"][:-1])
+        return (*loc[:-1], nearest(str(loc[-1]), model.model_fields if model else ()) or loc[-1])
+    for length in range(len(error["loc"]), 0, -1):
+        loc = plain_loc(error["loc"][:length], values)
+        field = field_at(error["loc"][:length])
+        shape = tuple(part for part in loc if isinstance(part, str))
+        if shape in _STAND_INS:
+            _holder(mended, loc)[loc[-1]] = copy.deepcopy(_STAND_INS[shape])
+            return loc
+        if field and not field.is_required():
+            _holder(mended, loc).pop(loc[-1], None)
+            return loc
+    return ()
+
+
+def _holder(mended: Any, loc: Loc) -> dict[Any, Any]:
+    """What holds ``loc``; something of no consequence where it was replaced before."""
+    for part in loc[:-1]:
+        if (isinstance(mended, dict) and part not in mended) or isinstance(mended, str):
+            return {}
+        mended = mended[part]
+    return mended if isinstance(mended, dict) else {}

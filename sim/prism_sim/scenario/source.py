@@ -1,0 +1,229 @@
+"""A YAML file as a tree of plain values in which every value knows its line.
+
+Only the plain part of YAML is accepted, in the reading of YAML 1.2: ``no`` and ``on`` are
+words, ``010`` is not octal, ``1:30`` is not ninety, ``1e6`` is a number. A key given twice
+is refused, since a reader cannot tell which of the two was meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from llmprism.errors import Problem, UserError
+from prism_sim.scenario.base import Loc
+
+_TAG = "tag:yaml.org,2002:"
+_MERGE = "<<"
+
+
+class Yaml12(yaml.SafeLoader):
+    """PyYAML's safe loader with the scalar rules of YAML 1.2's core schema."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+
+
+for _kind, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", [*"~nN", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", [*"tTfF"]),
+    ("int", r"[-+]?(0|[1-9][0-9_]*)", [*"-+0123456789"]),
+    ("float", r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?", [*"-+.0123456789"]),
+    ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", [*"-+."]),
+    ("merge", _MERGE, ["<"]),
+):
+    Yaml12.add_implicit_resolver(_TAG + _kind, re.compile(f"(?:{_pattern})$"), _first)
+
+
+@dataclass
+class Source:
+    """The values of a file, and where each was written.
+
+    Attributes
+    ----------
+    file : name of the file, as it is to appear in messages.
+    values : the tree, of dict, list and scalars.
+    places : ``file:line`` of every key and list item, by its way from the top.
+    """
+
+    file: str
+    values: dict[str, Any]
+    places: dict[Loc, str] = field(default_factory=dict)
+
+    def place(self, loc: Loc) -> str:
+        """Where the value at ``loc`` is written, or else the nearest value around it."""
+        while loc and loc not in self.places:
+            loc = loc[:-1]
+        return self.places.get(loc, self.file)
+
+    def override(self, path: str, value: Any) -> None:
+        """Put ``value`` at the dotted ``path``, as ``jobs.0.dp``.
+
+        Raises
+        ------
+        UserError : the path leads through something that is not there.
+        """
+        loc, holder = _holder(self.values, path)
+        holder[loc[-1]] = value
+        for below in [known for known in self.places if known[: len(loc)] == loc]:
+            del self.places[below]
+        self.places[loc] = f"--set {path}"
+
+
+def read_source(path: Path) -> Source:
+    """Parse the YAML file at ``path``; every problem with its form is a UserError at once."""
+    try:
+        return parse_source(path.read_text(encoding="utf-8-sig"), str(path))
+    except FileNotFoundError as error:
+        raise UserError(Problem("there is no such file", str(path))) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(Problem(f"cannot be read: {error}", str(path))) from error
+
+
+def parse_source(text: str, file: str) -> Source:
+    """Parse YAML ``text``; ``file`` names it in messages."""
+    try:
+        node = Yaml12(text).get_single_node()
+    except yaml.MarkedYAMLError as error:
+        raise UserError(_syntax_problem(error, text, file)) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        what = f"character {error.character!r} is not allowed in YAML"
+        raise UserError(Problem(what, f"{file}:{line}")) from error
+    if not isinstance(node, yaml.MappingNode):
+        what = "the file is empty" if node is None else "the file is not a mapping of keys"
+        raise UserError(Problem(what, f"{file}:1", "a scenario starts with keys like cluster:"))
+    builder = _Builder(file)
+    values = builder.build(node, ())
+    if builder.problems:
+        raise UserError(builder.problems)
+    builder.places[()] = f"{file}:{node.start_mark.line + 1}"
+    return Source(file, values, builder.places)
+
+
+class _Builder:
+    """Makes values of YAML nodes, noting the place of each and what is wrong with it."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.places: dict[Loc, str] = {}
+        self.problems: list[Problem] = []
+        self._open: list[yaml.Node] = []
+        self._scalars = Yaml12("")
+
+    def build(self, node: yaml.Node, loc: Loc) -> Any:
+        if any(node is outer for outer in self._open):
+            return self._refuse(node, "an anchor refers to itself", "write the values out")
+        self._open.append(node)
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, loc)
+            if isinstance(node, yaml.SequenceNode):
+                return self._sequence(node, loc)
+            return self._scalar(node)
+        finally:
+            self._open.pop()
+
+    def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key, item in _own_entries(node):
+            if not isinstance(key, yaml.ScalarNode):
+                self._refuse(key, "a key must be a plain word", "")
+            elif key.value in values:
+                first = self.places[(*loc, key.value)]
+                self._refuse(key, f"key {key.value!r} is given twice", f"first at {first}")
+            else:
+                self.places[(*loc, key.value)] = self._place(key)
+                values[key.value] = self.build(item, (*loc, key.value))
+        for merged in _merged(node):
+            self._merge(merged, loc, values)
+        return values
+
+    def _merge(self, merged: yaml.Node, loc: Loc, values: dict[str, Any]) -> None:
+        """Take over what ``<<`` brings in, except for keys written beside it."""
+        apart = _Builder(self.file)
+        apart._open = self._open
+        inherited = apart.build(merged, loc)
+        self.problems += apart.problems
+        if not isinstance(inherited, dict):
+            self._refuse(merged, "<< must be followed by a mapping", "name an anchored mapping")
+            return
+        own = set(values)
+        depth = len(loc)
+        values.update({key: value for key, value in inherited.items() if key not in own})
+        self.places.update({at: line for at, line in apart.places.items() if at[depth] not in own})
+
+    def _sequence(self, node: yaml.SequenceNode, loc: Loc) -> list[Any]:
+        for index, item in enumerate(node.value):
+            self.places[(*loc, index)] = self._place(item)
+        return [self.build(item, (*loc, index)) for index, item in enumerate(node.value)]
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        try:
+            return self._scalars.construct_object(node)
+        except (yaml.constructor.ConstructorError, ValueError):
+            return self._refuse(node, f"{node.value!r} with tag {node.tag} is not plain YAML", "")
+
+    def _refuse(self, node: yaml.Node, what: str, how: str) -> None:
+        self.problems.append(Problem(what, self._place(node), how))
+
+    def _place(self, node: yaml.Node) -> str:
+        return f"{self.file}:{node.start_mark.line + 1}"
+
+
+def _is_merge(key: yaml.Node) -> bool:
+    return isinstance(key, yaml.ScalarNode) and key.tag == _TAG + "merge"
+
+
+def _own_entries(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    return ((key, item) for key, item in node.value if not _is_merge(key))
+
+
+def _merged(node: yaml.MappingNode) -> Iterator[yaml.Node]:
+    for key, item in node.value:
+        if _is_merge(key):
+            yield from item.value if isinstance(item, yaml.SequenceNode) else [item]
+
+
+def _syntax_problem(error: yaml.MarkedYAMLError, text: str, file: str) -> Problem:
+    mark = error.problem_mark or error.context_mark
+    line = mark.line if mark else 0
+    rows = text.splitlines()
+    row = rows[line] if line < len(rows) else ""
+    if "\t" in row[: len(row) - len(row.lstrip())]:
+        how = "YAML is indented with spaces; replace the tab"
+        return Problem("a tab is used for indentation", f"{file}:{line + 1}", how)
+    what = " ".join(part for part in (error.context, error.problem) if part)
+    how = f"the line reads: {row.strip()}" if row.strip() else "the file ends too early"
+    return Problem(f"not valid YAML: {what}", f"{file}:{line + 1}", how)
+
+
+def _holder(values: Any, path: str) -> tuple[Loc, Any]:
+    """The way along ``path``, with list positions as numbers, and what holds its last part."""
+    *ways, last = path.split(".")
+    loc: list[str | int] = []
+    for part in ways:
+        key = _key(values, part, loc, path)
+        if isinstance(values, dict) and values.get(part) is None:
+            values[part] = {}
+        values = values[key]
+        loc.append(key)
+    return (*loc, _key(values, last, loc, path)), values
+
+
+def _key(values: Any, part: str, loc: list[str | int], path: str) -> str | int:
+    """``part`` as a key of ``values``, which stands at ``loc``."""
+    here = ".".join(str(way) for way in loc)
+    if isinstance(values, dict) and part:
+        return part
+    if isinstance(values, list):
+        if part.isdecimal() and int(part) < len(values):
+            return int(part)
+        what = f"{here} has {len(values)} items, counted from 0, and no item {part!r}"
+        raise UserError(Problem(what, f"--set {path}"))
+    what = f"{here or 'the scenario'} has nothing called {part!r} inside"
+    raise UserError(Problem(what, f"--set {path}", "write a path such as jobs.0.dp"))

@@ -1,0 +1,75 @@
+"""What may a finding call the thing that is at fault?
+
+A fault strikes an address (a GPU or its NIC), a link or a switch. Where the truth does not
+name its culprit (captures made elsewhere), it is the address of the fault's rank, or its
+switch. Flow records cannot tell a NIC from the cable it hangs on, so the two are one and
+the same culprit: an address, and the link between it (or its server) and its leaf. A link
+has no direction.
+
+A finding *names* a culprit in its ``culprit`` column, and *mentions* it if the name occurs
+as a whole string anywhere in its evidence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from prism_sim.score.load import Case
+
+Names = frozenset[str]
+
+
+def culprit_of(fault: pd.Series, ranks: pd.DataFrame) -> tuple[str, str] | None:
+    """Kind (address, link, switch) and name of what is truly at fault, if the truth says."""
+    if pd.notna(fault["culprit"]):
+        return str(fault["culprit_kind"]), str(fault["culprit"])
+    if pd.notna(fault["switch"]) and fault["switch"]:
+        return "switch", str(fault["switch"])
+    at = ranks[(ranks["job"] == fault["job"]) & (ranks["rank"] == fault["rank"])]
+    return ("address", str(at["address"].iloc[0])) if len(at) else None
+
+
+def names_of(case: Case, culprit: tuple[str, str] | None) -> Names:
+    """Every name under which a finding may rightly name ``culprit``."""
+    if culprit is None:
+        return frozenset()
+    _, name = culprit
+    ends = frozenset(name.split("|"))
+    names = {name, "|".join(reversed(name.split("|")))}
+    for address, links in _access(case.topology):
+        if name == address or ends in map(frozenset, links):
+            names |= {address, *(f"{a}|{b}" for a, b in links), *(f"{b}|{a}" for a, b in links)}
+    return frozenset(names)
+
+
+def mentioned(evidence: object) -> Names:
+    """All strings in a finding's evidence (JSON text); none if it cannot be read."""
+    try:
+        content = json.loads(str(evidence))
+    except ValueError:
+        return frozenset()
+    return frozenset(_strings(content))
+
+
+def _access(topology: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Each NIC's address, and its link to the leaf as the address has it and as the server."""
+    for endpoint in topology.get("endpoints", []):
+        owners = filter(None, (endpoint["address"], endpoint.get("server")))
+        leaf = endpoint.get("switch")
+        yield endpoint["address"], [(owner, leaf) for owner in owners if leaf]
+
+
+def _strings(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, dict):
+        yield from content
+        for value in content.values():
+            yield from _strings(value)
+    elif isinstance(content, list):
+        for value in content:
+            yield from _strings(value)

@@ -1,0 +1,64 @@
+"""Were the jobs recognised? A job is the set of NIC addresses it uses.
+
+*exact*: found jobs whose address set equals that of a true job, each true job counted once
+even if two found jobs claim the same members. *accuracy* = exact / max(true, found), so
+that both a job missed and a job invented cost. Where neither side has a job the accuracy
+is undefined.
+
+For everything else that is scored by job, each found job stands for the true job it
+overlaps best (largest Jaccard index of the address sets; ties by name).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pandas as pd
+
+from prism_sim.score.load import Case
+from prism_sim.score.stats import Figures, ratio
+
+Members = dict[str, frozenset[str]]
+
+
+def members(frame: pd.DataFrame) -> Members:
+    """Address set of each job of a table with columns job, address."""
+    return {str(job): frozenset(part) for job, part in frame.groupby("job")["address"]}
+
+
+def overlaps(true: Members, found: Members) -> pd.DataFrame:
+    """Jaccard index of every overlapping couple, columns true, found, jaccard, best first."""
+    shared = Counter(
+        (t, f)
+        for address_jobs in _jobs_of_address(true, found).values()
+        for t in address_jobs[0]
+        for f in address_jobs[1]
+    )
+    rows = [(t, f, n / (len(true[t]) + len(found[f]) - n)) for (t, f), n in shared.items()]
+    frame = pd.DataFrame(rows, columns=["true", "found", "jaccard"])
+    return frame.sort_values(["jaccard", "true", "found"], ascending=[False, True, True])
+
+
+def _jobs_of_address(true: Members, found: Members) -> dict[str, tuple[list[str], list[str]]]:
+    used: dict[str, tuple[list[str], list[str]]] = {}
+    for side, jobs in enumerate((true, found)):
+        for job, addresses in jobs.items():
+            for address in addresses:
+                used.setdefault(address, ([], []))[side].append(job)
+    return used
+
+
+def true_job_of(case: Case) -> dict[str, str]:
+    """The true job that each found job overlaps best; a found job without any is left out."""
+    couples = overlaps(members(case.truth["ranks"]), members(case.diagnosis["jobs"]))
+    best = couples.drop_duplicates("found")
+    return dict(zip(best["found"], best["true"], strict=True))
+
+
+def score_jobs(case: Case) -> Figures:
+    """``true``, ``found``, ``exact`` (counts) and ``accuracy`` (fraction)."""
+    true = list(members(case.truth["ranks"]).values())
+    found = list(members(case.diagnosis["jobs"]).values())
+    exact = sum((Counter(true) & Counter(found)).values())
+    accuracy = ratio(exact, max(len(true), len(found)))
+    return {"true": len(true), "found": len(found), "exact": exact, "accuracy": accuracy}

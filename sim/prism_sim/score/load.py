@@ -1,0 +1,99 @@
+"""What is compared: the truth and the diagnosis of one run, made uniform.
+
+Captures made elsewhere have fewer columns than the simulator writes (no ``ep``, no
+``culprit``) and some of their own. Here every table gets all columns of its schema, empty
+where a capture is silent, so that the scores need not ask. Nothing is computed but the
+names that tie the two sides together: which rank of the truth a row belongs to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from llmprism.tables import DIAGNOSIS
+from prism_sim.run import TRUTH, Run
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run's answers and the diagnosis of it.
+
+    Attributes
+    ----------
+    truth : table by name, with at least the columns of :data:`prism_sim.run.TRUTH`.
+    diagnosis : table by name, with at least the columns of :data:`llmprism.tables.DIAGNOSIS`.
+    topology : what ``topology.json`` says, empty if there is none.
+    manifest : what ``manifest.json`` says, empty if there is none.
+    """
+
+    truth: dict[str, pd.DataFrame]
+    diagnosis: dict[str, pd.DataFrame]
+    topology: dict[str, Any]
+    manifest: dict[str, Any]
+
+
+def load(run: Run) -> Case:
+    """Read everything that the scores need; raises ``UserError`` where a table is missing."""
+    truth = {name: _complete(run.truth(name), schema) for name, schema in TRUTH.items()}
+    said = {name: _complete(run.diagnosis(name), schema) for name, schema in DIAGNOSIS.items()}
+    said["steps"] = said["steps"].assign(dp_end_ns=_exact(run.diagnosis_folder, "dp_end_ns"))
+    return Case(
+        truth,
+        said,
+        run.read_json(run.topology) if run.topology.exists() else {},
+        run.read_json(run.manifest) if run.manifest.exists() else {},
+    )
+
+
+def _complete(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
+    """All columns of ``schema``; names as plain text, for categories group by absent ones."""
+    for name in frame.columns:
+        if isinstance(frame[name].dtype, pd.CategoricalDtype):
+            frame[name] = frame[name].astype(frame[name].cat.categories.dtype)
+    missing = [name for name in schema.names if name not in frame.columns]
+    return frame.assign(**dict.fromkeys(missing)) if missing else frame
+
+
+def _exact(folder: Path, column: str) -> pd.Series:
+    """A column of step times that may hold nulls, kept whole.
+
+    As float64, which is what a null makes of it, time since the epoch is only good to 256 ns.
+    """
+    table = pq.read_table(folder / "steps.parquet")
+    if column not in table.column_names:
+        return pd.Series(pd.NA, index=range(len(table)), dtype="Int64")
+    whole: pd.Series = table[column].to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+    return whole
+
+
+def rank_rows(ranks: pd.DataFrame, frame: pd.DataFrame) -> Ints:
+    """Row of ``ranks`` that each row of ``frame`` belongs to, by (job, rank); -1 if none."""
+    jobs = pd.Index(ranks["job"].unique())
+    width = int(ranks["rank"].max()) + 1 if len(ranks) else 1
+    table = np.full(len(jobs) * width + 1, -1, np.int64)
+    table[jobs.get_indexer(ranks["job"]) * width + ranks["rank"].to_numpy()] = np.arange(len(ranks))
+    job = _codes(jobs, frame["job"])
+    rank = frame["rank"].fillna(-1).to_numpy(np.int64)
+    known = (job >= 0) & (rank >= 0) & (rank < width)
+    rows: Ints = table[np.where(known, job * width + rank, len(table) - 1)]
+    return rows
+
+
+def _codes(names: pd.Index, column: pd.Series) -> Ints:
+    """Position in ``names`` of each value; looked up once a distinct value, not once a row."""
+    codes, distinct = pd.factorize(column)
+    places = np.append(names.get_indexer(pd.Index(distinct)), -1)
+    found: Ints = places[codes].astype(np.int64)
+    return found

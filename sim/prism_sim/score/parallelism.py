@@ -1,0 +1,142 @@
+"""Was the layout of each job recovered: how wide it is, who shares what, in which order?
+
+The five indices of a rank (dp, pp, tp, ep, cp) are axes of one grid. The true groups of an
+axis are the ranks that differ in that index only, as sets of NIC addresses: several ranks
+on one NIC are one member, and a group of one address is no group. *groups_exact* is the
+fraction of the true DP groups and pipelines whose address set the diagnosis names, of the
+same kind, exactly.
+
+The inferred size of an axis is the commonest size of its groups in the found job that
+overlaps the true job best (ties: the larger). A job for which groups are given, but none
+along dp or pp, is read as size 1 along that axis, because what nobody exchanges traffic
+along is not there. For tp, ep and cp silence says nothing and the size is ``None``: TP
+stays inside a server. A job without any group has every size ``None``.
+
+*stage_order* is the fraction of true pipelines, first stage to last, that some inferred
+pipeline lists in exactly that order by ``position``; a pipeline without positions is not
+recovered. It is ``None`` for a job without pipelines. *micro_batches* is true as counted in
+the spans, and inferred where the diagnosis' ``jobs`` table has a column of that name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from prism_sim.score.jobs import members, overlaps
+from prism_sim.score.load import Case
+from prism_sim.score.stats import mean, ratio
+
+AXES = ("dp", "pp", "tp", "ep", "cp")
+_SEEN_ON_THE_WIRE = ("dp", "pp")
+
+Groups = dict[str, list[tuple[str, ...]]]
+"""Address sequences by kind of group; ordered where the order is known."""
+
+
+def score_parallelism(case: Case) -> dict[str, Any]:
+    """Per true job what was there and what was inferred; ``groups_exact`` over all jobs."""
+    best = overlaps(members(case.truth["ranks"]), members(case.diagnosis["jobs"]))
+    best = best.drop_duplicates("true")
+    found_of = dict(zip(best["true"], best["found"], strict=True))
+    jobs = [
+        _score_job(case, str(job), ranks, found_of.get(str(job)))
+        for job, ranks in case.truth["ranks"].groupby("job")
+    ]
+    total, exact, ordered = (
+        {kind: sum(job["groups"][kind][part] for job in jobs) for kind in _SEEN_ON_THE_WIRE}
+        for part in ("true", "exact", "ordered")
+    )
+    return {
+        "groups_exact": ratio(sum(exact.values()), sum(total.values())),
+        "groups_exact_dp": ratio(exact["dp"], total["dp"]),
+        "groups_exact_pp": ratio(exact["pp"], total["pp"]),
+        "stage_order": ratio(ordered["pp"], total["pp"]),
+        "sizes_exact": mean(pd.Series([job["sizes_exact"] for job in jobs]).to_numpy(bool)),
+        "jobs": jobs,
+    }
+
+
+def _score_job(case: Case, job: str, ranks: pd.DataFrame, found: str | None) -> dict[str, Any]:
+    true = true_groups(ranks)
+    said, order = _said_groups(case, found)
+    sizes = {axis: _true_size(ranks[axis]) for axis in AXES}
+    inferred = {axis: _said_size(said, axis) for axis in AXES}
+    counts = {kind: _count(true[kind], said.get(kind, []), order) for kind in _SEEN_ON_THE_WIRE}
+    stage_order = ratio(counts["pp"]["ordered"], counts["pp"]["true"])
+    spans = case.truth["spans"]
+    return {
+        "job": job,
+        "found": found,
+        "true": sizes,
+        "inferred": inferred,
+        "sizes_exact": all(sizes[axis] in (None, inferred[axis]) for axis in _SEEN_ON_THE_WIRE),
+        "stage_order": stage_order,
+        "stage_order_exact": None if stage_order is None else stage_order == 1.0,
+        "micro_batches": {
+            "true": int(spans.loc[spans["job"] == job, "micro_batch"].nunique()) or None,
+            "inferred": _said_micro_batches(case, found),
+        },
+        "groups": counts,
+    }
+
+
+def true_groups(ranks: pd.DataFrame) -> Groups:
+    """Address sequences of one job's DP groups and pipelines, in the order of the index.
+
+    >>> frame = pd.DataFrame({"address": ["a", "b"], "dp": [0, 0], "pp": [1, 0]})
+    >>> true_groups(frame.assign(tp=0, ep=0, cp=0))
+    {'dp': [], 'pp': [('b', 'a')]}
+    """
+    grid = ranks.assign(**{axis: pd.to_numeric(ranks[axis]).fillna(0) for axis in AXES})
+    groups: Groups = {}
+    for kind in _SEEN_ON_THE_WIRE:
+        others = [axis for axis in AXES if axis != kind]
+        parts = grid.sort_values(kind).groupby(others)["address"]
+        sequences = {tuple(dict.fromkeys(part)) for _, part in parts}
+        groups[kind] = sorted(s for s in sequences if len(s) > 1)
+    return groups
+
+
+def _said_groups(case: Case, found: str | None) -> tuple[Groups, set[tuple[str, ...]]]:
+    """Groups of the found job, and those among its pipelines whose order is given."""
+    table = case.diagnosis["groups"]
+    table = table[table["job"] == found].sort_values("position")
+    groups: Groups = {}
+    ordered = set()
+    for (kind, _), part in table.groupby(["kind", "group"]):
+        sequence = tuple(dict.fromkeys(part["address"].astype(str)))
+        groups.setdefault(str(kind), []).append(sequence)
+        if kind == "pp" and part["position"].notna().all() and part["position"].is_unique:
+            ordered.add(sequence)
+    return groups, ordered
+
+
+def _count(
+    true: list[tuple[str, ...]], said: list[tuple[str, ...]], ordered: set[tuple[str, ...]]
+) -> dict[str, int]:
+    sets = {frozenset(sequence) for sequence in said}
+    exact = sum(frozenset(sequence) in sets for sequence in true)
+    return {"true": len(true), "exact": exact, "ordered": len(ordered.intersection(true))}
+
+
+def _true_size(index: pd.Series) -> int | None:
+    return int(index.nunique()) or None
+
+
+def _said_size(said: Groups, axis: str) -> int | None:
+    if not said:
+        return None
+    sizes = pd.Series([len(sequence) for sequence in said.get(axis, [])], dtype="int64")
+    if len(sizes):
+        return int(sizes.mode().max())
+    return 1 if axis in _SEEN_ON_THE_WIRE else None
+
+
+def _said_micro_batches(case: Case, found: str | None) -> int | None:
+    table = case.diagnosis["jobs"]
+    if "micro_batches" not in table.columns:
+        return None
+    counts = table.loc[table["job"] == found, "micro_batches"].dropna()
+    return int(counts.mode().max()) if len(counts) else None

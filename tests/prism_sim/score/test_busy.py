@@ -1,0 +1,98 @@
+"""Busy time: unions of intervals, and when communication can move."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism_sim.score.busy import pack, true_work, union_length
+from prism_sim.score.load import load
+
+US = 1_000
+
+interval = st.tuples(st.integers(0, 4), st.integers(-30, 30), st.integers(-5, 20))
+
+
+@given(st.lists(interval, max_size=40))
+def test_the_union_is_what_counting_the_cells_gives(intervals):
+    cells = [set() for _ in range(5)]
+    for group, start, length in intervals:
+        cells[group].update(range(start, start + length))
+    columns = np.array(intervals, np.int64).reshape(-1, 3).T
+    length = union_length(columns[0], columns[1], columns[1] + columns[2], 5)
+    assert list(length) == [len(part) for part in cells]
+
+
+def test_the_union_bears_times_since_the_epoch():
+    start = np.array([1_795_225_000_000_000_000, 1_795_225_000_000_000_003, 5])
+    assert list(union_length(np.array([0, 0, 1]), start, start + 4, 2)) == [7, 4]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-5, 5), st.integers(0, 2**40), st.integers(0, 2**40)), min_size=1
+    )
+)
+def test_packing_keeps_rows_apart(rows):
+    columns = np.array(rows, np.int64).T
+    keys = pack(*columns)
+    assert len({(*row, key) for row, key in zip(rows, keys, strict=True)}) == len(set(rows))
+    assert len(set(keys)) == len(set(rows))
+
+
+def moving(world, work, row):
+    """Intervals [us] of one kind of work of one rank in step 0."""
+    world.score()
+    spans = true_work(load(world.run))[work]
+    spans = spans[(spans["rank_row"] == row) & (spans["step"] == 0)]
+    begin = world.begin("A", 0)
+    borders = spans.sort_values("start_ns")[["start_ns", "end_ns"]]
+    return [tuple((pair - begin) // US) for pair in borders.to_numpy()]
+
+
+def test_a_message_moves_while_both_ends_are_in_it(world):
+    assert moving(world, "pp", 0) == [(100, 150), (450, 500)]
+    assert moving(world, "pp", 2) == [(100, 150), (450, 500)]
+
+
+def test_a_sender_that_waits_long_after_the_arrival_is_not_busy(world):
+    """As a real trainer's: the send is posted at 100 and waited for at the end of the step."""
+    spans = world.truth["spans"]
+    world.truth["spans"] = spans.assign(
+        end_ns=spans["end_ns"].mask(spans["kind"] == "send_act", spans["end_ns"] + 600 * US)
+    )
+    assert moving(world, "pp", 0) == [(100, 150), (450, 500)]
+
+
+def test_a_collective_moves_when_its_last_member_has_joined(world):
+    """Replica 1 joins at 720, and ends on its own."""
+    assert moving(world, "dp", 0) == [(720, 900)]
+    spans = world.truth["spans"]
+    late = (spans["kind"] == "allreduce") & (spans["rank"] == 0) & (spans["job"] == "A")
+    world.truth["spans"] = spans.assign(end_ns=spans["end_ns"] + late * 7 * US)
+    assert moving(world, "dp", 0) == [(720, 907)]
+    assert moving(world, "dp", 1) == [(720, 900)]
+
+
+def test_a_span_without_a_partner_counts_as_it_stands(world):
+    spans = world.truth["spans"]
+    world.truth["spans"] = spans[spans["kind"] != "send_act"]
+    assert moving(world, "pp", 2) == [(0, 150), (450, 500)]
+
+
+def test_repeated_collectives_are_paired_in_their_order(world):
+    """A second all-reduce at 905-915 (replica 0) and 910-915 (replica 1)."""
+    spans = world.truth["spans"]
+    again = spans[(spans["kind"] == "allreduce") & (spans["job"] == "A")]
+    joined = 905 + 5 * again["rank"].isin([1, 3])
+    start = again["step"].map(lambda step: world.begin("A", step))
+    again = again.assign(start_ns=start + joined * US, end_ns=start + 915 * US)
+    world.truth["spans"] = type(spans)(
+        np.concatenate([again.to_numpy(object), spans.to_numpy(object)]), columns=spans.columns
+    )
+    assert moving(world, "dp", 0) == [(720, 900), (910, 915)]
+
+
+@pytest.mark.parametrize("row", [0, 3])
+def test_compute_is_as_the_profiler_shows_it(world, row):
+    assert sum(b - a for a, b in moving(world, "compute", row)) == 400

@@ -1,0 +1,167 @@
+"""Faults: alarms true and false, culprits right and wrong. Usual fault: a2 of job A is slow
+in steps 4 and 5; 20 job-steps in all (ten steps of each of two jobs).
+"""
+
+import json
+
+import pytest
+
+
+def test_a_false_alarm_costs_precision_only(world):
+    away = {"job": "job1", "culprit": "b0", "start_ns": world.begin("B", 0), "end_ns": None}
+    away["end_ns"] = world.begin("B", 1)
+    world.report({}, away)
+    faults = world.score()["faults"]
+    assert faults["precision"] == 0.5
+    assert faults["recall"] == 1.0
+    assert faults["false_alarms"] == 1
+    assert faults["false_alarms_per_1000_job_steps"] == 1000 / 20
+
+
+def test_the_wrong_culprit_is_detected_and_not_localized(world):
+    world.report({"culprit": "a3"})
+    faults = world.score()["faults"]
+    assert faults["recall"] == faults["precision"] == faults["cause_accuracy"] == 1.0
+    assert faults["localized_top1"] == 0.0
+
+
+def test_the_most_confident_alarm_speaks_for_the_fault(world):
+    world.report({"culprit": "a3", "confidence": 0.5}, {"confidence": 0.8})
+    assert world.score()["faults"]["localized_top1"] == 1.0
+    world.report({"culprit": "a3", "confidence": 0.8}, {"confidence": 0.5})
+    assert world.score()["faults"]["localized_top1"] == 0.0
+
+
+def test_of_equally_confident_alarms_the_earliest_speaks(world):
+    world.report({"culprit": "a3", "start_ns": world.begin("A", 5)}, {})
+    match = world.score()["faults"]["matches"][0]
+    assert (match["finding"], match["alarms"]) == (1, 2)
+
+
+def test_an_alarm_long_after_the_fault_is_false(world):
+    world.report({"start_ns": world.begin("A", 8), "end_ns": world.begin("A", 9)})
+    faults = world.score()["faults"]
+    assert faults["recall"] == faults["precision"] == 0.0
+    assert faults["steps_to_detect"] is None
+    assert faults["cause_accuracy"] is None
+
+
+@pytest.mark.parametrize(("late_us", "detected"), [(999, 1), (1000, 0)])
+def test_the_window_is_widened_by_one_step(world, late_us, detected):
+    start = world.begin("A", 6) + late_us * 1000
+    world.report({"start_ns": start, "end_ns": start + 1000})
+    assert world.score()["faults"]["detected"] == detected
+
+
+def test_steps_to_detect_counts_from_the_first_step_hit(world):
+    world.report({"start_ns": world.begin("A", 5), "end_ns": world.begin("A", 6)})
+    assert world.score()["faults"]["steps_to_detect"] == 1.0
+
+
+def test_an_alarm_that_starts_a_little_early_flags_the_step_it_lies_in(world):
+    world.report({"start_ns": world.begin("A", 4) - 10_000, "end_ns": world.begin("A", 6)})
+    assert world.score()["faults"]["steps_to_detect"] == 0.0
+
+
+def test_a_window_in_seconds_starts_with_the_step_it_falls_in(world):
+    """From the middle of B's step 3, told from step 5 on."""
+    start = world.begin("B", 3) + 400_000
+    given = {"job": None, "rank": None, "jobs": json.dumps(["B"]), "culprit": "b0"}
+    given |= {"from_step": None, "to_step": None, "start_ns": start, "end_ns": None}
+    world.inject(given)
+    told = {"job": "job1", "start_ns": world.begin("B", 5), "end_ns": world.begin("B", 7)}
+    world.report(told | {"culprit": "b0"})
+    faults = world.score()["faults"]
+    assert faults["steps_to_detect"] == 2.0
+    assert faults["localized_top1"] == 1.0
+    assert faults["matches"][0]["end_ns"] is None
+
+
+def test_an_alarm_about_another_job_is_true_only_if_it_names_the_culprit(world):
+    world.report({"job": "job1", "culprit": "b0"})
+    assert world.score()["faults"]["recall"] == 0.0
+    world.report({"job": "job1", "culprit": "b0", "evidence": json.dumps({"slow": ["x", "a2"]})})
+    assert world.score()["faults"]["recall"] == 1.0
+    world.report({"job": None, "culprit": "a2"})
+    assert world.score()["faults"]["recall"] == 1.0
+
+
+def test_evidence_is_searched_for_whole_names(world):
+    for evidence in ('"a22"', "not json", '{"note": "a2 is slow"}'):
+        world.report({"job": "job1", "culprit": "b0", "evidence": evidence})
+        assert world.score()["faults"]["recall"] == 0.0
+
+
+def test_symptoms_are_not_asked_for_causes(world):
+    world.report({"cause": "step_time_high"})
+    faults = world.score()["faults"]
+    assert faults["recall"] == 1.0
+    assert faults["cause_accuracy"] is None
+
+
+def test_a_wrong_cause_is_wrong(world):
+    world.report({"cause": "slow_switch"})
+    assert world.score()["faults"]["cause_accuracy"] == 0.0
+
+
+def switch_fault(**values):
+    usual = {"kind": "slow_switch", "culprit_kind": "switch", "culprit": "spine0"}
+    usual |= {"switch": "spine0", "rank": None, "job": None, "jobs": json.dumps(["A", "B"])}
+    return usual | values
+
+
+def test_kinds_are_told_apart(world):
+    world.inject({}, switch_fault())
+    world.report({})
+    faults = world.score()["faults"]
+    assert faults["injected"] == faults["detected"] == 2  # the alarm is about a job both hit
+    assert faults["localized_top1"] == 0.5
+    assert faults["cause_accuracy"] == 0.5
+    assert faults["by_kind"]["slow_gpu"]["localized_top1"] == 1.0
+    assert faults["by_kind"]["slow_switch"]["localized_top1"] == 0.0
+    assert faults["by_kind"]["slow_switch"]["detected"] == 1
+
+
+def test_one_alarm_may_be_true_of_two_faults_and_counts_once(world):
+    world.inject({}, switch_fault())
+    world.report({}, {"job": None, "culprit_kind": "switch", "culprit": "spine0"})
+    faults = world.score()["faults"]
+    assert faults["true_alarms"] == faults["findings"] == 2
+
+
+@pytest.mark.parametrize("name", ["a2", "a2|leaf0", "leaf0|a2", "s2|leaf0"])
+def test_a_nic_and_its_cable_are_one_culprit(world, name):
+    world.inject({"kind": "slow_link", "culprit_kind": "link", "culprit": "a2|leaf0"})
+    world.report({"culprit": name, "cause": "slow_nic"})
+    assert world.score()["faults"]["localized_top1"] == 1.0
+    world.inject({"kind": "slow_nic"})
+    assert world.score()["faults"]["localized_top1"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["a3", "a3|leaf0", "leaf0", "leaf0|spine0"])
+def test_another_nic_is_another_culprit(world, name):
+    world.inject({"kind": "slow_link", "culprit_kind": "link", "culprit": "a2|leaf0"})
+    world.report({"culprit": name})
+    assert world.score()["faults"]["localized_top1"] == 0.0
+
+
+def test_a_truth_that_names_no_culprit_has_one_all_the_same(world):
+    """Captures made elsewhere give the rank or the switch."""
+    bare = {"culprit_kind": None, "culprit": None}
+    world.inject(bare)
+    assert world.score()["faults"]["matches"][0]["culprit"] == "a2"
+    world.inject(switch_fault(**bare, job="A", jobs=None, rank=-1))
+    match = world.score()["faults"]["matches"][0]
+    assert (match["culprit_kind"], match["culprit"]) == ("switch", "spine0")
+    world.inject(bare | {"rank": None})
+    assert world.score()["faults"]["matches"][0]["culprit"] is None
+
+
+def test_a_healthy_cluster_and_a_quiet_diagnosis(world):
+    world.truth["faults"] = world.truth["faults"].iloc[:0]
+    world.change("findings", lambda findings: findings.iloc[:0])
+    faults = world.score()["faults"]
+    assert faults["injected"] == faults["detected"] == faults["false_alarms"] == 0
+    assert faults["recall"] is faults["precision"] is faults["localized_top1"] is None
+    assert faults["false_alarms_per_1000_job_steps"] == 0.0
+    assert faults["by_kind"] == {}

@@ -1,0 +1,83 @@
+"""A diagnosis that gets everything right is told so in every figure."""
+
+import json
+
+from prism_sim.score import PARTS
+
+
+def numbers(content, ending):
+    """All numbers under keys that end so, anywhere in the score."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            if isinstance(value, int | float) and key.endswith(ending):
+                yield value
+            yield from numbers(value, ending)
+
+
+def test_every_part_is_there(world):
+    assert set(world.score()) == {*PARTS, "meta"}
+
+
+def test_every_error_is_zero_and_every_step_is_covered(world):
+    timeline = world.score()["timeline"]
+    errors = [*numbers(timeline, ("_mean", "_p50", "_p95", "_p99", "_max", "_bias", "_bias_ns"))]
+    assert len(errors) > 100
+    assert set(errors) == {0.0}
+    assert timeline["coverage"] == timeline["dp_end_coverage"] == 1.0
+    assert timeline["steps_matched"] == timeline["steps_true"] == 60
+    assert timeline["steps_unexplained"] == 0
+
+
+def test_every_fraction_is_one(world):
+    score = world.score()
+    assert score["jobs"] == {"true": 2, "found": 2, "exact": 2, "accuracy": 1.0}
+    assert score["pairs"]["accuracy"] == score["pairs"]["accuracy_unrefined"] == 1.0
+    assert score["pairs"]["accuracy_bytes"] == 1.0
+    assert score["pairs"]["confusion"] == {"dp": {"dp": 6}, "pp": {"pp": 4}}
+    assert score["parallelism"]["groups_exact"] == score["parallelism"]["stage_order"] == 1.0
+    faults = score["faults"]
+    assert faults["precision"] == faults["recall"] == faults["localized_top1"] == 1.0
+    assert faults["cause_accuracy"] == 1.0
+    assert faults["steps_to_detect"] == 0.0
+    assert faults["false_alarms_per_1000_job_steps"] == 0.0
+
+
+def test_the_score_is_saved_as_returned(world):
+    score = world.score()
+    assert json.loads(world.run.score.read_text()) == score
+
+
+def test_meta_says_which_method_and_what_was_read(world):
+    world.run.write_json(world.run.manifest, {"diagnosis": {"method": "paper"}})
+    meta = world.score()["meta"]
+    assert meta["method"] == "paper"
+    assert meta["rows"]["truth"]["steps"] == 60
+    assert meta["rows"]["diagnosis"]["jobs"] == 6
+
+
+def test_a_silent_diagnosis_scores_nothing_and_breaks_nothing(world):
+    for name in world.diagnosis:
+        world.change(name, lambda frame: frame.iloc[:0])
+    score = world.score()
+    assert score["jobs"]["accuracy"] == 0.0
+    assert score["pairs"]["confusion"] == {"dp": {"missing": 6}, "pp": {"missing": 4}}
+    assert score["parallelism"]["groups_exact"] == 0.0
+    assert score["timeline"]["coverage"] == 0.0
+    assert score["timeline"]["step_error_mean"] is None
+    assert score["timeline"]["step_error_all_mean"] == 1.0
+    assert score["timeline"]["dp_time_error_all_bias"] == -1.0
+    assert score["faults"]["recall"] == 0.0
+    assert score["faults"]["precision"] is None
+
+
+def test_an_empty_truth_leaves_every_figure_undefined(world):
+    for name in world.truth:
+        world.truth[name] = world.truth[name].iloc[:0]
+    for name in world.diagnosis:
+        world.change(name, lambda frame: frame.iloc[:0])
+    score = world.score()
+    assert score["jobs"]["accuracy"] is None
+    assert score["pairs"]["accuracy"] is None
+    assert score["timeline"]["coverage"] is None
+    assert score["faults"]["recall"] is None
+    assert score["faults"]["false_alarms_per_1000_job_steps"] is None

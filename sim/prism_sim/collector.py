@@ -53,7 +53,7 @@ class Train(NamedTuple):
     start_ns : when the first burst begins.
     period_ns : from the begin of one burst to that of the next.
     burst_ns : how long one burst lasts; at most the period.
-    count : bursts.
+    bursts : how many.
     burst_bytes : bytes of one burst.
     """
 
@@ -61,7 +61,7 @@ class Train(NamedTuple):
     start_ns: int
     period_ns: float
     burst_ns: float
-    count: int
+    bursts: int
     burst_bytes: int
 
 
@@ -130,8 +130,8 @@ class Collector:
     def _cut(self, train: Train) -> Iterable[tuple[int, int, int, int]]:
         start = train.start_ns
         if train.period_ns - train.burst_ns <= self._gap_ns:
-            end = start + round((train.count - 1) * train.period_ns + train.burst_ns)
-            return [(start, end, train.count * train.burst_bytes, train.route)]
+            end = start + round((train.bursts - 1) * train.period_ns + train.burst_ns)
+            return [(start, end, train.bursts * train.burst_bytes, train.route)]
         return [
             (
                 start + round(k * train.period_ns),
@@ -139,7 +139,7 @@ class Collector:
                 train.burst_bytes,
                 train.route,
             )
-            for k in range(train.count)
+            for k in range(train.bursts)
         ]
 
     def _write(self) -> None:

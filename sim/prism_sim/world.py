@@ -10,13 +10,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import simpy
 from numpy.typing import NDArray
 
+from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric, Templates
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.placement import Placement
@@ -48,20 +49,18 @@ class World:
     Parameters
     ----------
     scenario : what to build.
-    run : the folder whose ``flows`` and ``truth/spans`` are written while it runs.
+    flows_path, spans_path : files that are written while it runs.
     """
 
-    def __init__(self, scenario: Scenario, collector_path: Any, spans_path: Any) -> None:
+    def __init__(self, scenario: Scenario, flows_path: Path, spans_path: Path) -> None:
         self.scenario = scenario
-        self.env = simpy.Environment(initial_time=0)
+        self.env = Clock()
         self.layout = Layout(scenario.cluster)
         draws = Draws(scenario.seed)
         templates = Templates()
         self.router = Router(self.layout, templates, draws)
         self.fabric = Fabric(self.env, self.layout.capacity, templates)
-        self.collector = Collector(
-            scenario.collector, self.router, scenario.epoch_ns, collector_path
-        )
+        self.collector = Collector(scenario.collector, self.router, scenario.epoch_ns, flows_path)
         self.log = SpanLog(spans_path, scenario.epoch_ns)
         placement = Placement(scenario.cluster, draws)
         self.jobs = {
@@ -128,9 +127,9 @@ class World:
     def faults(self) -> pd.DataFrame:
         """Truth: the faults that really struck."""
         rows = [self._fault_row(strike) for strike in self.strikes if strike.start_ns is not None]
-        frame = pd.DataFrame(rows, columns=[name for name in TRUTH["faults"].names if name != "fault"])
+        frame = pd.DataFrame(rows, columns=TRUTH["faults"].names[1:])
         frame.insert(0, "fault", np.arange(len(frame)))
-        return frame.astype({name: "Int64" for name in ("rank", "from_step", "to_step")})
+        return frame.astype(dict.fromkeys(("rank", "from_step", "to_step"), "Int64"))
 
     def _drain(self, on_time: Callable[[int], None]) -> Any:
         while True:
@@ -142,18 +141,13 @@ class World:
         fault = strike.fault
         begin, end = partial(self._begin, strike), partial(self._end, strike)
         if fault.in_seconds:
-            self._at_time(fault.from_s or 0.0, begin)
+            self.env.call_at(round((fault.from_s or 0.0) * 1e9), begin)
             if fault.to_s is not None:
-                self._at_time(fault.to_s, end)
+                self.env.call_at(round(fault.to_s * 1e9), end)
             return
         fault.at_step(self, fault.from_step or 0, begin)
         if fault.to_step is not None:
             fault.at_step(self, fault.to_step, end)
-
-    def _at_time(self, time_s: float, call: Callable[[], None]) -> None:
-        timeout = self.env.timeout(round(time_s * 1e9))
-        assert timeout.callbacks is not None
-        timeout.callbacks.append(lambda _: call())
 
     def _begin(self, strike: Strike) -> None:
         strike.start_ns = self.env.now

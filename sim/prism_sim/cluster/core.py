@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from llmprism.compiled import compiled
 
-NEVER = np.int64(2**62)
+NEVER = 2**62
 """An end that is not in sight: the entity moves no bytes."""
 
 ENTITY = np.dtype(
@@ -58,18 +58,19 @@ FREE_BLOCK = 8  # ... and one free list for every power of two of uses
 N_STATE = FREE_BLOCK + 32
 
 Array = NDArray[np.void]
-Ints = NDArray[np.int64]
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
 
 
 @compiled
-def _heap_swap(entity: Array, heap: NDArray[np.int32], i: int, j: int) -> None:
+def _heap_swap(entity: Array, heap: Int32s, i: int, j: int) -> None:
     heap[i], heap[j] = heap[j], heap[i]
     entity[heap[i]].heap = i
     entity[heap[j]].heap = j
 
 
 @compiled
-def _sift(entity: Array, heap: NDArray[np.int32], size: int, place: int) -> None:
+def _sift(entity: Array, heap: Int32s, size: int, place: int) -> None:
     """Restore heap order by end around ``place``, whichever way its key moved."""
     i = place
     while i > 0 and entity[heap[i]].end_ns < entity[heap[(i - 1) // 2]].end_ns:
@@ -96,7 +97,7 @@ def _block_class(count: int) -> int:
 
 
 @compiled
-def _take_block(use: Array, state: Ints, count: int) -> int:
+def _take_block(use: Array, state: Int64s, count: int) -> int:
     size = _block_class(count)
     block = state[FREE_BLOCK + size]
     if block >= 0:
@@ -109,7 +110,7 @@ def _take_block(use: Array, state: Ints, count: int) -> int:
 
 @compiled
 def _insert(
-    entity: Array, link: Array, use: Array, state: Ints, e: int, ptr: Ints, via: Array
+    entity: Array, link: Array, use: Array, state: Int64s, e: int, ptr: Int64s, via: Array
 ) -> None:
     """Hang entity ``e`` on the links of its template; these links seed the next solve."""
     template = entity[e].template
@@ -130,7 +131,7 @@ def _insert(
 
 
 @compiled
-def _remove(entity: Array, link: Array, use: Array, state: Ints, e: int, ptr: Ints) -> None:
+def _remove(entity: Array, link: Array, use: Array, state: Int64s, e: int, ptr: Int64s) -> None:
     template = entity[e].template
     count = ptr[template + 1] - ptr[template]
     block = entity[e].block
@@ -148,7 +149,7 @@ def _remove(entity: Array, link: Array, use: Array, state: Ints, e: int, ptr: In
 
 @compiled
 def _seed_links(
-    entity: Array, link: Array, use: Array, state: Ints, links: NDArray[np.int32], e: int, ptr: Ints
+    entity: Array, link: Array, use: Array, state: Int64s, links: Int32s, e: int, ptr: Int64s
 ) -> None:
     """Mark the links of ``e`` as changed (each once)."""
     template = entity[e].template
@@ -158,7 +159,7 @@ def _seed_links(
 
 
 @compiled
-def _seed(link: Array, state: Ints, links: NDArray[np.int32], at: int) -> None:
+def _seed(link: Array, state: Int64s, links: Int32s, at: int) -> None:
     if link[at].mark != state[MARK]:
         link[at].mark = state[MARK]
         links[state[N_SEEDS]] = at
@@ -170,10 +171,10 @@ def _component(
     entity: Array,
     link: Array,
     use: Array,
-    state: Ints,
-    links: NDArray[np.int32],
-    found: NDArray[np.int32],
-    ptr: Ints,
+    state: Int64s,
+    links: Int32s,
+    found: Int32s,
+    ptr: Int64s,
 ) -> int:
     """Grow the seeds to whole components; returns how many entities are in ``found``."""
     n_found = 0
@@ -199,7 +200,7 @@ def _component(
 
 
 @compiled
-def _settle(entity: Array, heap: NDArray[np.int32], state: Ints, e: int, rate: float, now: int) -> None:
+def _settle(entity: Array, heap: Int32s, state: Int64s, e: int, rate: float, now: int) -> None:
     """Give ``e`` its new rate from ``now`` on, and its new predicted end."""
     if rate == entity[e].rate:
         return
@@ -217,8 +218,15 @@ def _settle(entity: Array, heap: NDArray[np.int32], state: Ints, e: int, rate: f
 
 @compiled
 def _freeze(
-    entity: Array, link: Array, use: Array, heap: NDArray[np.int32], state: Ints, e: int,
-    rate: float, now: int, ptr: Ints,
+    entity: Array,
+    link: Array,
+    use: Array,
+    heap: Int32s,
+    state: Int64s,
+    e: int,
+    rate: float,
+    now: int,
+    ptr: Int64s,
 ) -> None:
     """Fix the rate of ``e`` and take its share out of its links."""
     entity[e].frozen = 1
@@ -233,8 +241,15 @@ def _freeze(
 
 @compiled
 def _solve(
-    entity: Array, link: Array, use: Array, heap: NDArray[np.int32], state: Ints,
-    links: NDArray[np.int32], found: NDArray[np.int32], ptr: Ints, now: int,
+    entity: Array,
+    link: Array,
+    use: Array,
+    heap: Int32s,
+    state: Int64s,
+    links: Int32s,
+    found: Int32s,
+    ptr: Int64s,
+    now: int,
 ) -> None:
     """Progressive filling over the components that the seeds touch."""
     open_entities = _component(entity, link, use, state, links, found, ptr)
@@ -266,9 +281,7 @@ def _solve(
                     u = link[at].first
                     while u >= 0:
                         if entity[use[u].entity].frozen == 0:
-                            _freeze(
-                                entity, link, use, heap, state, use[u].entity, level, now, ptr
-                            )
+                            _freeze(entity, link, use, heap, state, use[u].entity, level, now, ptr)
                         u = use[u].next
         kept = 0
         for i in range(open_entities):
@@ -282,8 +295,17 @@ def _solve(
 
 @compiled
 def _finish(
-    entity: Array, link: Array, use: Array, batch: Array, record: Array, heap: NDArray[np.int32],
-    links: NDArray[np.int32], done: NDArray[np.int32], state: Ints, ptr: Ints, shown: NDArray[np.int32],
+    entity: Array,
+    link: Array,
+    use: Array,
+    batch: Array,
+    record: Array,
+    heap: Int32s,
+    links: Int32s,
+    done: Int32s,
+    state: Int64s,
+    ptr: Int64s,
+    shown: Int32s,
 ) -> None:
     """Take the first entity off the heap: write its record, free its place, tell its batch."""
     e = heap[0]
@@ -313,8 +335,17 @@ def _finish(
 
 @compiled
 def _begin(
-    entity: Array, link: Array, use: Array, heap: NDArray[np.int32], links: NDArray[np.int32],
-    state: Ints, ptr: Ints, via: Array, start: Array, k: int, now: int,
+    entity: Array,
+    link: Array,
+    use: Array,
+    heap: Int32s,
+    links: Int32s,
+    state: Int64s,
+    ptr: Int64s,
+    via: Array,
+    start: Array,
+    k: int,
+    now: int,
 ) -> None:
     """Put the ``k``-th of the waiting ``start`` rows into the fabric."""
     e = state[FREE_ENTITY]
@@ -343,10 +374,24 @@ USES = np.dtype([("weight", "f8"), ("link", "i4")])
 
 @compiled
 def advance(
-    entity: Array, link: Array, use: Array, batch: Array, record: Array, heap: NDArray[np.int32],
-    links: NDArray[np.int32], found: NDArray[np.int32], done: NDArray[np.int32], state: Ints,
-    ptr: Ints, via: Array, shown: NDArray[np.int32], start: Array, n_start: int,
-    touched: NDArray[np.int32], n_touched: int, now: int,
+    entity: Array,
+    link: Array,
+    use: Array,
+    batch: Array,
+    record: Array,
+    heap: Int32s,
+    links: Int32s,
+    found: Int32s,
+    done: Int32s,
+    state: Int64s,
+    ptr: Int64s,
+    via: Array,
+    shown: Int32s,
+    start: Array,
+    n_start: int,
+    touched: Int32s,
+    n_touched: int,
+    now: int,
 ) -> int:
     """Make all changes of the instant ``now`` at once; returns when the next entity ends [ns].
 
@@ -365,4 +410,5 @@ def advance(
         if state[N_SEEDS] == 0:
             break
         _solve(entity, link, use, heap, state, links, found, ptr, now)
-    return entity[heap[0]].end_ns if state[N_HEAP] > 0 else NEVER
+    next_ns: int = entity[heap[0]].end_ns if state[N_HEAP] > 0 else NEVER
+    return next_ns

@@ -17,12 +17,9 @@ from typing import Any
 import numpy as np
 import simpy
 from numpy.typing import NDArray
-from simpy.events import EventPriority
 
+from prism_sim.clock import END_OF_INSTANT, Clock
 from prism_sim.cluster import core
-
-END_OF_INSTANT = EventPriority(9)
-"""SimPy priority behind everything else (URGENT 0, NORMAL 1) that happens at one time."""
 
 Over = Callable[[int, int], int]
 """Told when a batch began and ended [ns]; answers how long its last byte travels [ns]."""
@@ -68,14 +65,12 @@ class Fabric:
 
     Parameters
     ----------
-    env : the SimPy environment; its clock counts integer nanoseconds.
+    env : the clock.
     capacity : bytes a nanosecond of each directed link, shape (links,).
     templates : see :class:`Templates`; may grow while the simulation runs.
     """
 
-    def __init__(
-        self, env: simpy.Environment, capacity: NDArray[np.float64], templates: Templates
-    ) -> None:
+    def __init__(self, env: Clock, capacity: NDArray[np.float64], templates: Templates) -> None:
         self.env = env
         self.templates = templates
         self.link = np.zeros(len(capacity), core.LINK)
@@ -158,10 +153,8 @@ class Fabric:
 
     def _flush_in(self, delay_ns: int) -> None:
         flush = self.env.event()
-        flush._ok = True
-        flush._value = None
         flush.callbacks = [self._flush]
-        self.env.schedule(flush, END_OF_INSTANT, delay_ns)
+        self.env.fire(flush, delay_ns, END_OF_INSTANT)
 
     def _flush(self, _: simpy.Event) -> None:
         """Solve this instant, tell who waited, and be back when the next entity ends."""
@@ -182,7 +175,7 @@ class Fabric:
         if self._wake_ns <= now or next_ns < self._wake_ns:
             self._wake_ns = next_ns
             if next_ns < core.NEVER:
-                self._flush_in(int(next_ns - now))
+                self._flush_in(next_ns - now)
 
     def _tell(self, b: int) -> None:
         event, latency_ns, over = self._waiting[b]
@@ -190,9 +183,7 @@ class Fabric:
         self._free_batches.append(b)
         if over is not None:
             latency_ns += over(int(self.batch[b]["start_ns"]), int(self.batch[b]["end_ns"]))
-        event._ok = True
-        event._value = None
-        self.env.schedule(event, delay=latency_ns)
+        self.env.fire(event, latency_ns)
 
     def _make_room(self) -> None:
         """Grow the arrays so that the compiled step cannot run out of any."""

@@ -35,22 +35,19 @@ class Layout:
         self.cluster = cluster
         per_server = cluster.nics_per_server
         self.addresses = [
-            nic_address(server, nic) for server in range(cluster.servers) for nic in range(per_server)
+            nic_address(server, nic)
+            for server in range(cluster.servers)
+            for nic in range(per_server)
         ]
         self.leaf_of_nic = np.array(
-            [
-                cluster.leaf_of(server, nic)
-                for server in range(cluster.servers)
-                for nic in range(per_server)
-            ]
+            [cluster.leaf_of(*divmod(nic, per_server)) for nic in range(len(self.addresses))]
         )
         self.leaves = [leaf_name(i) for i in range(cluster.leaves)]
         self.spines = [spine_name(i) for i in range(cluster.fabric.spines)]
         nics, uplinks = len(self.addresses), cluster.leaves * cluster.uplinks
         ends = np.cumsum([0, nics, nics, uplinks, uplinks, cluster.gpus, cluster.gpus])
-        self._out, self._in, self._up, self._down, self._nv_out, self._nv_in, self.links = (
-            ends.tolist()
-        )
+        first: list[int] = ends.tolist()
+        self._out, self._in, self._up, self._down, self._nv_out, self._nv_in, self.links = first
         self.capacity = np.zeros(self.links)
         self.capacity[: self._up] = cluster.nic_gbps * GBPS
         self.capacity[self._up : self._nv_out] = cluster.uplink_gbps * GBPS

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from prism_sim.faults.base import Culprit, FaultBase
 from prism_sim.scenario.base import Remark, Remarks
+from prism_sim.scenario.cluster import SHAPE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,8 +42,8 @@ class SlowLink(FaultBase):
             if not beyond:
                 what = f"nothing in the cluster is called {end!r}"
                 how = "name a switch (leaf000, spine00) or the address of a NIC (10.0.0.1)"
-                yield Remark((key,), what, how, (("cluster",),))
+                yield Remark((key,), what, how, SHAPE)
         if beyond_a and beyond_b and self.b not in beyond_a and self.a not in beyond_b:
             what = f"no link joins {self.a} and {self.b}"
             how = f"from {self.a} links lead to {', '.join(beyond_a[:4])}"
-            yield Remark(("b",), what, how, (("cluster",),))
+            yield Remark(("b",), what, how, SHAPE)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from prism_sim.faults.base import Culprit, FaultBase
 from prism_sim.scenario.base import Remark, Remarks
+from prism_sim.scenario.cluster import SHAPE
 from prism_sim.scenario.words import did_you_mean
 
 if TYPE_CHECKING:
@@ -35,4 +36,4 @@ class SlowSwitch(FaultBase):
         switches = scenario.cluster.switches
         if self.switch not in switches:
             what = f"there is no switch {self.switch!r} in the cluster"
-            yield Remark(("switch",), what, did_you_mean(self.switch, switches), (("cluster",),))
+            yield Remark(("switch",), what, did_you_mean(self.switch, switches), SHAPE)

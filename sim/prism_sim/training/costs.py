@@ -95,8 +95,7 @@ def _stage(job: Job, cluster: Cluster, stage: int) -> StageCost:
     shard = sum(parameters) / (job.dp if job.zero_stage else 1)
     return StageCost(
         forward_ns=forward / flops_per_ns + exchange_ns,
-        backward_ns=backward / flops_per_ns
-        + exchange_ns * (2 if job.recompute == "full" else 1),
+        backward_ns=backward / flops_per_ns + exchange_ns * (2 if job.recompute == "full" else 1),
         parameters=parameters,
         optimizer_ns=shard * OPTIMIZER_BYTES_PER_PARAMETER / cluster.gpu.memory_gbytes_per_s,
     )

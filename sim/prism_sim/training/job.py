@@ -14,6 +14,7 @@ import pandas as pd
 import simpy
 from numpy.typing import NDArray
 
+from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
@@ -42,7 +43,7 @@ class TrainingJob:
         self,
         model: Job,
         gpus: NDArray[np.int64],
-        env: simpy.Environment,
+        env: Clock,
         layout: Layout,
         router: Router,
         fabric: Fabric,

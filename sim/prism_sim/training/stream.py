@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import simpy
 
+from prism_sim.clock import Clock
 from prism_sim.training.collectives import Ring
 from prism_sim.truth import KIND, NO_MICRO_BATCH, SpanLog
 
@@ -40,7 +41,7 @@ class CommStream:
 
     def __init__(
         self,
-        env: simpy.Environment,
+        env: Clock,
         rings: Sequence[Ring],
         rings_per_rank: int,
         members: int,

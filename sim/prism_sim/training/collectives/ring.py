@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import simpy
 
@@ -120,7 +121,7 @@ def rings_of(
         hops: list[Hop] = []
         members = list(servers.values())
         for i, local in enumerate(members):
-            hops += [_nvlink_hop(a, b, layout) for a, b in zip(local, local[1:], strict=False)]
+            hops += [_nvlink_hop(a, b, layout) for a, b in pairwise(local)]
             after = (i + 1) % len(members)
             if len(members) > 1:
                 route = router.route(nics[i][c], nics[after][c], job, kind, queue_pair)

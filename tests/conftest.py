@@ -1,0 +1,22 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prism_sim.run import Run
+from tiny import simulate_one
+
+
+@pytest.fixture
+def simulated(tmp_path: Path) -> Callable[..., Run]:
+    """Simulate one tiny job (its fields given) below a temporary folder; returns the run."""
+
+    def make(folder: str = "run", **wishes: Any) -> Run:
+        return simulate_one(tmp_path / folder, **wishes)
+
+    return make

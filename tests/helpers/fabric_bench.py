@@ -1,0 +1,75 @@
+"""Bare fabrics, and a watch that no link is ever asked for more than it has."""
+
+from __future__ import annotations
+
+import numpy as np
+import simpy
+
+from prism_sim.clock import Clock
+from prism_sim.cluster import core
+from prism_sim.cluster.fabric import Fabric, Templates
+
+
+class WatchedFabric(Fabric):
+    """A fabric that checks every solution against every link."""
+
+    def active(self) -> np.ndarray:
+        """The entities that move at the moment, as rows of the core's table."""
+        return self.entity[self._heap[: int(self.state[core.N_HEAP])]]
+
+    def load(self) -> np.ndarray:
+        """Bytes a nanosecond that each link carries right now."""
+        carried = np.zeros(len(self.link))
+        for entity in self.active():
+            begin, end = self.templates.ptr[entity["template"] : entity["template"] + 2]
+            via = self.templates.via[begin:end]
+            np.add.at(carried, via["link"], via["weight"] * entity["rate"])
+        return carried
+
+    def _flush(self, event: simpy.Event) -> None:
+        super()._flush(event)
+        assert (self.load() <= self.link["capacity"] * (1 + 1e-9)).all()
+
+
+class Bench:
+    """A fabric with links of given capacities, and a log of what ended when."""
+
+    def __init__(self, *capacities: float) -> None:
+        self.env = Clock()
+        self.templates = Templates()
+        self.fabric = WatchedFabric(self.env, np.array(capacities, float), self.templates)
+        self.log: list[tuple[int, str]] = []
+
+    def flow(
+        self,
+        name: str,
+        links: list[int],
+        size: int,
+        at: int = 0,
+        latency: int = 0,
+        cap: float = np.inf,
+        weights: list[float] | None = None,
+    ) -> int:
+        """Start a flow of ``size`` bytes over ``links`` at time ``at``; returns its template."""
+        template = self.templates.add(links, weights)
+
+        def process() -> simpy.events.ProcessGenerator:
+            yield self.env.timeout(at)
+            event = self.env.event()
+            self.fabric.transfer([template], size, latency, event, cap=cap)
+            yield event
+            self.log.append((self.env.now, name))
+
+        self.env.process(process())
+        return template
+
+    def set_capacity(self, link: int, capacity: float, at: int) -> None:
+        def process() -> simpy.events.ProcessGenerator:
+            yield self.env.timeout(at)
+            self.fabric.set_capacity(link, capacity)
+
+        self.env.process(process())
+
+    def run(self) -> list[tuple[int, str]]:
+        self.env.run()
+        return self.log

@@ -1,0 +1,32 @@
+"""Small worlds, simulated in a moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from prism_sim.run import Run
+from prism_sim.scenario.models import Scenario
+from prism_sim.simulate import simulate
+
+TINY_MODEL = {
+    "layers": 8,
+    "hidden": 1024,
+    "heads": 16,
+    "vocab": 32000,
+    "sequence_length": 1024,
+}
+
+
+def simulate_one(folder: Path, **wishes: Any) -> Run:
+    """Simulate one job of a tiny model on 4 servers; ``wishes`` are fields of the job.
+
+    ``cluster``, ``faults``, ``collector`` and ``seed`` go to the scenario instead.
+    """
+    cluster = {"servers": 4, **wishes.pop("cluster", {})}
+    rest = {key: wishes.pop(key) for key in ("faults", "collector", "seed") if key in wishes}
+    job = {"name": "a", "model": TINY_MODEL, "micro_batches": 4, "steps": 2, **wishes}
+    scenario = Scenario.model_validate({"name": "test", "cluster": cluster, "jobs": [job], **rest})
+    run = Run(folder)
+    simulate(scenario, run)
+    return run

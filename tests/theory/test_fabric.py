@@ -1,0 +1,152 @@
+"""The fabric against what can be worked out by hand, and against a slow reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabric_bench import Bench
+from reference_maxmin import rates
+
+
+def test_one_flow_takes_size_over_rate_plus_latency():
+    b = Bench(50.0, 50.0)
+    b.flow("a", [0, 1], size=1_000_000, latency=2_000)
+    assert b.run() == [(1_000_000 // 50 + 2_000, "a")]
+
+
+def test_a_flow_runs_at_its_slowest_link():
+    b = Bench(50.0, 10.0, 40.0)
+    b.flow("a", [0, 1, 2], size=1_000)
+    assert b.run() == [(100, "a")]
+
+
+@pytest.mark.parametrize("k", [2, 3, 7])
+def test_k_equal_flows_share_a_link_and_end_together(k):
+    b = Bench(10.0)
+    for i in range(k):
+        b.flow(str(i), [0], size=1_000)
+    assert sorted(b.run()) == [(k * 100, str(i)) for i in range(k)]
+
+
+def test_what_one_flow_leaves_the_other_takes():
+    b = Bench(10.0)
+    b.flow("long", [0], size=2_000)
+    b.flow("short", [0], size=500, at=100)
+    # 100 ns alone (1,000 bytes), 100 ns shared (500 each), 50 ns alone (500).
+    assert b.run() == [(200, "short"), (250, "long")]
+
+
+def test_a_flow_limited_elsewhere_leaves_its_share_to_others():
+    b = Bench(10.0, 2.0)
+    b.flow("narrow", [0, 1], size=200)
+    b.flow("wide", [0], size=800)
+    assert b.run() == [(100, "narrow"), (100, "wide")]
+
+
+def test_a_cap_holds_and_its_rest_goes_to_others():
+    b = Bench(10.0)
+    b.flow("capped", [0], size=100, cap=1.0)
+    b.flow("free", [0], size=900)
+    assert b.run() == [(100, "capped"), (100, "free")]
+
+
+def test_capacity_changes_take_hold_at_once():
+    b = Bench(10.0)
+    b.flow("a", [0], size=1_000)
+    b.set_capacity(0, 0.0, at=50)
+    b.set_capacity(0, 5.0, at=80)
+    # 500 bytes by 50 ns, a standstill until 80 ns, 500 bytes at 5 a ns.
+    assert b.run() == [(180, "a")]
+
+
+def test_a_coupled_entity_takes_its_weight_of_a_link_and_moves_at_one_pace():
+    b = Bench(12.0, 3.0)
+    b.flow("ring", [0, 0, 1], size=300)  # two hops on link 0, one on the slow link 1
+    b.flow("flow", [0], size=1_200)
+    # The ring runs at 3 a hop because of link 1; it takes 6 of link 0; the flow gets 6.
+    assert b.run() == [(100, "ring"), (150, "flow")]  # 600 by 100 ns, then 600 at 12
+
+
+def test_an_empty_flow_ends_at_once_and_disturbs_nobody():
+    b = Bench(10.0)
+    b.flow("a", [0], size=1_000)
+    b.flow("nothing", [0], size=0, at=50, latency=3)
+    assert b.run() == [(53, "nothing"), (100, "a")]
+
+
+def test_places_and_batches_grow_when_many_flows_start_at_once():
+    b = Bench(*[1.0] * 3_000)
+    for i in range(3_000):
+        b.flow(str(i), [i], size=10 + i % 7)
+    log = b.run()
+    assert sorted(log) == sorted((10 + i % 7, str(i)) for i in range(3_000))
+
+
+CAPACITY = st.integers(1, 400).map(float)
+
+
+@st.composite
+def instances(draw):
+    """Random links, and entities with random weights and caps."""
+    capacity = draw(st.lists(CAPACITY, min_size=1, max_size=8))
+    link = st.integers(0, len(capacity) - 1)
+    use = st.dictionaries(link, st.integers(1, 5).map(float), min_size=1, max_size=5)
+    uses = draw(st.lists(use, min_size=1, max_size=14))
+    cap = st.one_of(st.just(float("inf")), st.integers(1, 100).map(float))
+    return capacity, uses, draw(st.lists(cap, min_size=len(uses), max_size=len(uses)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(instances())
+def test_rates_agree_with_textbook_progressive_filling(instance):
+    capacity, uses, caps = instance
+    b = Bench(*capacity)
+    names = [
+        b.flow(str(i), list(use), 10**9, cap=caps[i], weights=list(use.values()))
+        for i, use in enumerate(uses)
+    ]
+    b.env.run(until=1)
+    active = b.fabric.active()
+    by_template = dict(zip(active["template"].tolist(), active["rate"].tolist(), strict=True))
+    ours = [by_template[name] for name in names]
+    expected = [float(rate) for rate in rates(capacity, uses, caps)]
+    np.testing.assert_allclose(ours, expected, rtol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances(), st.randoms(use_true_random=False))
+def test_after_any_history_rates_are_as_if_solved_afresh(instance, random):
+    """Arrivals and departures re-solve only a component; the whole must still be right."""
+    capacity, uses, caps = instance
+    b = Bench(*capacity)
+    templates = {}
+    for i, use in enumerate(uses):
+        at, size = random.randrange(50), random.randrange(1, 2_000)
+        name = b.flow(str(i), list(use), size, at, cap=caps[i], weights=list(use.values()))
+        templates[name] = (use, caps[i])
+    b.env.run(until=random.randrange(1, 200))
+    active = b.fabric.active()
+    alive = [templates[t] for t in active["template"].tolist()]
+    expected = rates(capacity, [use for use, _ in alive], [cap for _, cap in alive])
+    np.testing.assert_allclose(active["rate"], [float(r) for r in expected], rtol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances(), st.randoms(use_true_random=False))
+def test_every_byte_arrives_and_no_flow_beats_its_links(instance, random):
+    capacity, uses, caps = instance
+    b = Bench(*capacity)
+    sizes, starts = {}, {}
+    for i, use in enumerate(uses):
+        starts[str(i)], sizes[str(i)] = random.randrange(50), random.randrange(1, 2_000)
+        b.flow(str(i), list(use), sizes[str(i)], starts[str(i)], cap=caps[i],
+               weights=list(use.values()))  # fmt: skip
+    ended = {name: at for at, name in b.run()}
+    assert ended.keys() == sizes.keys()
+    for i, use in enumerate(uses):
+        name = str(i)
+        best = min([caps[i], *(capacity[link] / weight for link, weight in use.items())])
+        assert ended[name] - starts[name] >= sizes[name] / best - 1e-6

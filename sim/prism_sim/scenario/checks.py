@@ -13,6 +13,8 @@ from collections.abc import Callable
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.capacity import placement_remarks
 from prism_sim.scenario.models import Scenario
+from prism_sim.scenario.words import did_you_mean
+from prism_sim.training.schedules import SCHEDULES
 
 _UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f]|^[-.~ ]|[. ]$')
 
@@ -81,6 +83,13 @@ def _layout(scenario: Scenario) -> Remarks:
             yield Remark((*model, "kv_heads"), what, "kv_heads must divide heads", (model,))
 
 
+def _schedules(scenario: Scenario) -> Remarks:
+    for index, job in enumerate(scenario.jobs):
+        if job.schedule not in SCHEDULES:
+            what = f"there is no schedule {job.schedule!r}"
+            yield Remark(("jobs", index, "schedule"), what, did_you_mean(job.schedule, SCHEDULES))
+
+
 def _end(scenario: Scenario) -> Remarks:
     if not scenario.jobs and scenario.duration_s is None:
         what = "without jobs the simulation has no end"
@@ -125,6 +134,7 @@ _ERRORS: tuple[Callable[[Scenario], Remarks], ...] = (
     _names,
     _hardware,
     _layout,
+    _schedules,
     placement_remarks,
     _end,
     _faults,

@@ -12,8 +12,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from prism_sim.scenario.base import Closed
+from prism_sim.scenario.base import Closed, Loc
 from prism_sim.scenario.names import leaf_name, nic_of_address, server_index, spine_name
+
+SHAPE: tuple[Loc, ...] = (
+    ("cluster", "servers"),
+    ("cluster", "nics_per_server"),
+    ("cluster", "fabric", "kind"),
+    ("cluster", "fabric", "leaf_ports"),
+    ("cluster", "fabric", "spines"),
+)
+"""The values on which it depends what switches and links there are."""
 
 
 class Gpu(Closed):

@@ -8,7 +8,7 @@ enough to mend the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,7 @@ def load_with_warnings(path: str | Path, overrides: Mapping[str, Any] | None = N
     """Like :func:`load`, with the warnings beside the scenario."""
     source = read_source(Path(path))
     source.values.setdefault("name", Path(path).stem)
-    for dotted_path, value in (overrides or {}).items():
-        source.override(dotted_path, value)
+    source.override_all(overrides or {})
     return validate(source)
 
 
@@ -66,10 +65,9 @@ def validate(source: Source) -> Loaded:
         details = error.errors()
         problems = [problem_of(detail, source) for detail in details]
         rest = understood(source.values, details)
-        remarks = rest.trusted(checks.errors(rest.scenario)) if rest.scenario else iter(())
+        remarks = rest.trusted(_remarks(rest.values, rest.scenario)) if rest.scenario else ()
         raise UserError(_in_order([*problems, *_placed(remarks, source)], source)) from None
-    mistaken = _truth_for_numbers(source.values, scenario.model_dump(), ())
-    problems = [*_placed(mistaken, source), *_placed(checks.errors(scenario), source)]
+    problems = _placed(_remarks(source.values, scenario), source)
     if problems:
         raise UserError(_in_order(problems, source))
     return Loaded(scenario, _placed(checks.warnings(scenario), source))
@@ -91,7 +89,13 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise UserError(Problem(what, f"--set {path}", "quote it for the shell")) from error
 
 
-def _placed(remarks: Iterator[Remark], source: Source) -> list[Problem]:
+def _remarks(values: dict[str, Any], scenario: Scenario) -> Iterator[Remark]:
+    """What is wrong with ``scenario``, which was read from ``values``."""
+    yield from _truth_for_numbers(values, scenario.model_dump(), ())
+    yield from checks.errors(scenario)
+
+
+def _placed(remarks: Iterable[Remark], source: Source) -> list[Problem]:
     return [Problem(r.what, source.place(r.loc), r.how) for r in remarks]
 
 

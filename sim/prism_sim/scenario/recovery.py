@@ -39,11 +39,13 @@ class Understood:
     Attributes
     ----------
     scenario : that part, with stand-ins; None if too little is left.
+    values : what it was read from.
     doubtful : the values that were taken out or replaced.
     fault_indices : for each fault of ``scenario``, its index in the file.
     """
 
     scenario: Scenario | None
+    values: dict[str, Any]
     doubtful: frozenset[Loc]
     fault_indices: tuple[int, ...]
 
@@ -81,8 +83,8 @@ def understood(values: dict[str, Any], errors: list[ErrorDetails]) -> Understood
     try:
         scenario = Scenario.model_validate(mended)
     except ValidationError:
-        return Understood(None, frozenset(), ())
-    return Understood(scenario, frozenset(doubtful), kept)
+        return Understood(None, {}, frozenset(), ())
+    return Understood(scenario, mended, frozenset(doubtful), kept)
 
 
 def _well_formed_faults(values: dict[str, Any], errors: list[ErrorDetails]) -> tuple[int, ...]:

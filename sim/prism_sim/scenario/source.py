@@ -2,13 +2,14 @@
 
 Only the plain part of YAML is accepted, in the reading of YAML 1.2: ``no`` and ``on`` are
 words, ``010`` is not octal, ``1:30`` is not ninety, ``1e6`` is a number. A key given twice
-is refused, since a reader cannot tell which of the two was meant.
+is refused, since a reader cannot tell which of the two was meant. A key with nothing
+behind it counts as left out, so a list may be emptied by commenting out its items.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,15 +61,28 @@ class Source:
             loc = loc[:-1]
         return self.places.get(loc, self.file)
 
-    def override(self, path: str, value: Any) -> None:
-        """Put ``value`` at the dotted ``path``, as ``jobs.0.dp``.
+    def override_all(self, values: Mapping[str, Any]) -> None:
+        """Put each value at its dotted path, as ``jobs.0.dp``.
 
         Raises
         ------
-        UserError : the path leads through something that is not there.
+        UserError : some paths lead through things that are not there.
         """
+        problems: list[Problem] = []
+        for path, value in values.items():
+            try:
+                self._override(path, value)
+            except UserError as error:
+                problems += error.problems
+        if problems:
+            raise UserError(problems)
+
+    def _override(self, path: str, value: Any) -> None:
         loc, holder = _holder(self.values, path)
-        holder[loc[-1]] = value
+        if value is None and isinstance(holder, dict):
+            holder.pop(loc[-1], None)
+        else:
+            holder[loc[-1]] = value
         for below in [known for known in self.places if known[: len(loc)] == loc]:
             del self.places[below]
         self.places[loc] = f"--set {path}"
@@ -130,21 +144,25 @@ class _Builder:
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
         values: dict[str, Any] = {}
+        seen: set[str] = set()
         for key, item in _own_entries(node):
             if not isinstance(key, yaml.ScalarNode):
                 self._refuse(key, "a key must be a plain word", "")
-            elif key.value in values:
+            elif key.value in seen:
                 first = self.places[(*loc, key.value)]
                 self._refuse(key, f"key {key.value!r} is given twice", f"first at {first}")
             else:
                 self.places[(*loc, key.value)] = self._place(key)
-                values[key.value] = self.build(item, (*loc, key.value))
+                value = self.build(item, (*loc, key.value))
+                seen.add(key.value)
+                if value is not None:
+                    values[key.value] = value
         for merged in _merged(node):
-            self._merge(merged, loc, values)
+            self._merge(merged, loc, values, seen)
         return values
 
-    def _merge(self, merged: yaml.Node, loc: Loc, values: dict[str, Any]) -> None:
-        """Take over what ``<<`` brings in, except for keys written beside it."""
+    def _merge(self, merged: yaml.Node, loc: Loc, values: dict[str, Any], own: set[str]) -> None:
+        """Take over what ``<<`` brings in, except for the keys ``own`` written beside it."""
         apart = _Builder(self.file)
         apart._open = self._open
         inherited = apart.build(merged, loc)
@@ -152,10 +170,10 @@ class _Builder:
         if not isinstance(inherited, dict):
             self._refuse(merged, "<< must be followed by a mapping", "name an anchored mapping")
             return
-        own = set(values)
         depth = len(loc)
         values.update({key: value for key, value in inherited.items() if key not in own})
         self.places.update({at: line for at, line in apart.places.items() if at[depth] not in own})
+        own |= set(inherited)
 
     def _sequence(self, node: yaml.SequenceNode, loc: Loc) -> list[Any]:
         for index, item in enumerate(node.value):

@@ -35,7 +35,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("xyz", ["rail", "tor"])
     'known here: rail, tor'
     """
-    words = list(known)
+    words = list(dict.fromkeys(known))
     near = nearest(word, words)
     if near:
         return f"did you mean {near}?"

@@ -1,0 +1,48 @@
+"""A scenario on its way out: as plain values, as YAML, and the language as a JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from prism_sim.scenario.job import Job
+from prism_sim.scenario.models import Cluster, Scenario
+
+
+def resolved(scenario: Scenario) -> dict[str, Any]:
+    """``scenario`` as plain values, with what it left to be derived filled in.
+
+    The result is itself a valid scenario of the same meaning.
+    """
+    jobs = tuple(_filled_job(job) for job in scenario.jobs)
+    parts = {"cluster": _filled_cluster(scenario.cluster), "jobs": jobs}
+    return scenario.model_copy(update=parts).model_dump(mode="json")
+
+
+def to_yaml(scenario: Scenario) -> str:
+    """``scenario`` as YAML, with every default written out."""
+    return yaml.safe_dump(resolved(scenario), sort_keys=False, width=100)
+
+
+def json_schema() -> dict[str, Any]:
+    """The scenario language as a JSON Schema (draft 2020-12), for editors and other tools."""
+    schema = Scenario.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _filled_cluster(cluster: Cluster) -> Cluster:
+    uplinks = {"uplinks": cluster.uplinks, "uplink_gbps": cluster.uplink_gbps}
+    return cluster.model_copy(update={"fabric": cluster.fabric.model_copy(update=uplinks)})
+
+
+def _filled_job(job: Job) -> Job:
+    sizes = job.model
+    widths = {"kv_heads": sizes.kv_heads or sizes.heads, "ffn_hidden": sizes.ffn_width}
+    return job.model_copy(
+        update={
+            "model": sizes.model_copy(update=widths),
+            "sequence_length": job.tokens,
+            "bucket_params": job.bucket_limit_params,
+        }
+    )

@@ -87,7 +87,7 @@ class Cluster(Closed):
         description="NICs in a server; must divide gpus_per_server. With fewer NICs than GPUs, "
         "neighbouring GPUs share one.",
     )
-    gpu: Gpu = Field(default=Gpu(), description="What one GPU can do.")
+    gpu: Gpu = Field(default=Gpu(), description="Speed of one GPU.")
     nvlink_gbps: float = Field(
         default=3600.0,
         gt=0,

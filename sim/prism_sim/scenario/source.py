@@ -109,7 +109,8 @@ def parse_source(text: str, file: str) -> Source:
         what = f"character {error.character!r} is not allowed in YAML"
         raise UserError(Problem(what, f"{file}:{line}")) from error
     if not isinstance(node, yaml.MappingNode):
-        what = "the file is empty" if node is None else "the file is not a mapping of keys"
+        empty = node is None or not node.value
+        what = "the file is empty" if empty else "the file is not a mapping of keys"
         raise UserError(Problem(what, f"{file}:1", "a scenario starts with keys like cluster:"))
     builder = _Builder(file)
     values = builder.build(node, ())

@@ -1,0 +1,145 @@
+"""Well-formed scenarios that make no sense are refused, each breach at its line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from prism_sim.scenario.loading import load
+
+Complaints = Callable[..., list[tuple[int | str, str]]]
+
+WORLD = """\
+cluster:
+  servers: 2
+  gpus_per_server: 8
+  nics_per_server: 4
+  fabric: {kind: rail, leaf_ports: 8, spines: 2}
+jobs:
+  - {name: alpha, model: llama-7b, dp: 2, pp: 2, tp: 2, micro_batches: 4, steps: 10}
+  - {name: beta, model: llama-7b, dp: 4, micro_batches: 4, steps: 10}
+"""
+
+
+def _loads(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "world.yaml"
+    path.write_text(text)
+    load(path)
+
+
+def _job(**values: object) -> str:
+    """A line with one more job, of four GPUs unless it says otherwise."""
+    fields = {"name": "gamma", "model": "llama-7b", "dp": 4, "micro_batches": 4, "steps": 10}
+    return f"  - {{{', '.join(f'{k}: {v}' for k, v in (fields | values).items())}}}\n"
+
+
+def test_the_world_of_these_tests_is_sound(tmp_path: Path) -> None:
+    _loads(WORLD + _job(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "complaint"),
+    [
+        ("nics_per_server: 4", "nics_per_server: 3", 4, "3 NICs cannot be shared evenly by 8 GPUs"),
+        ("nics_per_server: 4", "nics_per_server: 16", 4, "16 NICs cannot be shared evenly by 8"),
+        ("kind: rail, leaf_ports: 8", "kind: tor, leaf_ports: 3", 5, "cannot take the 4 NICs"),
+        ("spines: 2", "spines: 2, uplinks: 5", 5, "5 uplinks cannot be shared evenly by 2 spines"),
+        ("pp: 2", "pp: 3", 7, "32 layers of llama-7b cannot be cut into 3 equal stages"),
+        ("tp: 2", "tp: 16", 7, "tp 16 of job alpha is larger than the 8 GPUs of a server"),
+        ("tp: 2", "tp: 3", 7, "tp 3 of job alpha does not divide the 8 GPUs of a server"),
+        ("steps: 10}\n  - {name: b", "steps: 10, schedule: 1f2b}\n  - {name: b", 7,
+         "there is no schedule '1f2b' (did you mean 1f1b?)"),
+        ("name: beta", "name: alpha", 8, "two jobs are called 'alpha'"),
+        ("name: beta", "name: a/b", 8, "the name 'a/b' is not safe for a file"),
+        ("name: beta", "name: ..", 8, "the name '..' is not safe for a file"),
+        ("name: beta", "name: 'a|b'", 8, "the name 'a|b' is not safe for a file"),
+        ("dp: 4", "dp: 9", 8, "job beta needs 9 free groups of 1 GPUs, 8 are left"),
+        ("dp: 4", "dp: 2, placement: {servers: [s0002, s1]}", 8, "there is no server 's0002'"),
+        ("dp: 4", "dp: 4, placement: {servers: [s0001, s0001]}", 8, "s0001 is given twice"),
+        ("dp: 4", "dp: 4, placement: {servers: [s0000]}", 8, "needs 4 free groups of 1 GPUs, 0"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(
+    complaints: Complaints, before: str, after: str, line: int, complaint: str
+) -> None:
+    assert before in WORLD
+    found = complaints(WORLD.replace(before, after, 1))
+    assert (line, True) in [(at, complaint in what) for at, what in found]
+    assert {at for at, _ in found} == {line}
+
+
+def test_model_sizes_must_divide(complaints: Complaints) -> None:
+    sizes = "{layers: 4, hidden: 100, heads: 8, kv_heads: 3, vocab: 9, sequence_length: 5}"
+    found = complaints(WORLD + _job(model=sizes, tp=1))
+    assert [what.split(" (")[0] for _, what in found] == [
+        "8 heads do not divide a width of 100",
+        "3 key and value heads do not divide 8 heads",
+    ]
+    tall = "{layers: 4, hidden: 96, heads: 3, vocab: 9, sequence_length: 5}"
+    ((line, what),) = complaints(WORLD + _job(model=tall, tp=2, dp=1))
+    assert (line, "3 heads of custom cannot be cut into 2 equal parts" in what) == (9, True)
+
+
+def test_gpus_left_by_other_jobs_count_in_whole_groups(
+    complaints: Complaints, tmp_path: Path
+) -> None:
+    """alpha takes s0000, beta half of s0001: room for four single GPUs, or one group of four."""
+    _loads(WORLD + _job(dp=1, tp=4), tmp_path)
+    ((line, what),) = complaints(WORLD + _job(dp=2, tp=4))
+    assert (line, "needs 2 free groups of 4 GPUs, 1 are left" in what) == (9, True)
+    ((line, what),) = complaints(WORLD + _job(dp=5))
+    assert (line, "dp 5 x pp 1 x tp 1 = 5 GPUs" in what) == (9, True)
+
+
+def test_every_job_that_finds_no_room_is_named(complaints: Complaints) -> None:
+    found = complaints(WORLD + _job(dp=100) + _job(name="delta", dp=5) + _job(name="eps", dp=4))
+    assert [line for line, _ in found] == [9, 10]
+
+
+def test_an_idle_cluster_needs_an_end(complaints: Complaints, tmp_path: Path) -> None:
+    ((line, what),) = complaints("cluster: {servers: 2}\njobs: []\n")
+    assert (line, "the simulation has no end" in what) == (2, True)
+    _loads("cluster: {servers: 2}\njobs: []\nduration_s: 1\n", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fault", "complaint"),
+    [
+        ("kind: slow_gpu, job: alpa, rank: 0, from_step: 1", "(did you mean alpha?)"),
+        ("kind: slow_gpu, job: alpha, rank: 8, from_step: 1", "rank 8 is none of the 8 ranks"),
+        ("kind: slow_gpu, job: alpha, rank: 0, from_step: 10", "from_step 10 lies after"),
+        ("kind: slow_gpu, job: alpha, rank: 0, from_step: 9, to_step: 11", "to_step 11 lies"),
+        ("kind: slow_nic, job: beta, rank: 4, from_s: 1", "rank 4 is none of the 4 ranks"),
+        ("kind: slow_nic, server: s0002, nic: 0, from_s: 1", "there is no server 's0002'"),
+        ("kind: slow_nic, server: s0001, nic: 4, from_s: 1", "there is no NIC 4"),
+        ("kind: slow_link, a: leaf004, b: spine00, from_s: 1", "nothing in the cluster is called"),
+        ("kind: slow_link, a: leaf000, b: leaf001, from_s: 1", "no link joins leaf000 and leaf001"),
+        ("kind: slow_link, a: 10.0.0.2, b: leaf000, from_s: 1", "links lead to leaf001"),
+        ("kind: slow_link, a: 10.0.0.1, b: 10.0.1.1, from_s: 1", "no link joins"),
+        ("kind: slow_switch, switch: spine02, from_s: 1", "there is no switch 'spine02'"),
+        ("kind: slow_switch, switch: leaf000, from_s: 99", "the simulation ends at 60.0 s"),
+        ("kind: slow_switch, switch: leaf000, job: nobody, to_step: 9", "unknown job 'nobody'"),
+    ],
+)
+def test_a_fault_must_strike_something_that_is_there(
+    complaints: Complaints, fault: str, complaint: str
+) -> None:
+    text = f"{WORLD}duration_s: 60\nfaults:\n  - {{factor: 0.5, {fault}}}\n"
+    ((line, what),) = complaints(text)
+    assert line == 11
+    assert complaint in what
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "kind: slow_gpu, job: alpha, rank: 7, from_step: 9, to_step: 10",
+        "kind: slow_nic, server: s0001, nic: 3, from_s: 0, to_s: 0.5",
+        "kind: slow_nic, job: beta, rank: 3, to_step: 1",
+        "kind: slow_link, a: spine01, b: leaf003, from_s: 1",
+        "kind: slow_link, a: leaf001, b: 10.0.1.2, from_step: 1, job: beta",
+        "kind: slow_switch, switch: leaf003, from_s: 59.9",
+    ],
+)
+def test_a_fault_may_strike_anything_that_is_there(tmp_path: Path, fault: str) -> None:
+    _loads(f"{WORLD}duration_s: 60\nfaults:\n  - {{factor: 0.5, {fault}}}\n", tmp_path)

@@ -1,0 +1,70 @@
+"""Model presets against the parameter counts that their papers state."""
+
+import pytest
+
+from prism_sim.scenario.model_sizes import ModelSizes
+from prism_sim.scenario.presets import PRESETS, preset
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        # The exact counts of the released LLaMA checkpoints.
+        ("llama-7b", 6_738_415_616),
+        ("llama-13b", 13_015_864_320),
+        ("llama-70b", 68_976_648_192),
+    ],
+)
+def test_llama_has_exactly_its_released_parameters(name: str, published: int) -> None:
+    assert preset(name).total_parameters == published
+
+
+@pytest.mark.parametrize(
+    ("name", "published_billions"),
+    # Narayanan et al., SC'21, tables 1 and 2; Korthikanti et al., arXiv 2205.05198, table 3.
+    [("gpt-22b", 22.0), ("gpt-175b", 174.6), ("gpt-530b", 529.6), ("gpt-1t", 1008.0)],
+)
+def test_gpt_has_its_published_billions(name: str, published_billions: float) -> None:
+    assert preset(name).total_parameters / 1e9 == pytest.approx(published_billions, rel=4e-3)
+
+
+@pytest.mark.parametrize("name", ["gpt-22b", "gpt-175b", "gpt-530b", "gpt-1t"])
+def test_gpt_follows_the_closed_form_of_its_paper(name: str) -> None:
+    """Narayanan et al., SC'21, eq. 2: 12 l h^2 (1 + 13/12h + (V + s)/12lh)."""
+    sizes = preset(name)
+    layers, hidden = sizes.layers, sizes.hidden
+    spread = (sizes.vocab + sizes.sequence_length) / (12 * layers * hidden)
+    stated = 12 * layers * hidden**2 * (1 + 13 / (12 * hidden) + spread)
+    final_norm = 2 * hidden  # which the paper's formula leaves out
+    assert sizes.total_parameters == pytest.approx(stated + final_norm, rel=1e-12)
+
+
+def test_a_preset_is_listed_under_its_own_name() -> None:
+    assert all(sizes.name == name for name, sizes in PRESETS.items())
+
+
+def test_a_misspelt_preset_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"'lama-7b'; did you mean llama-7b\?"):
+        preset("lama-7b")
+
+
+def _tiny(**changes: object) -> ModelSizes:
+    sizes = {"layers": 1, "hidden": 8, "heads": 4, "vocab": 10, "sequence_length": 6}
+    return ModelSizes.model_validate(sizes | changes)
+
+
+def test_each_part_of_a_model_adds_its_weights() -> None:
+    """Counted by hand for a width of 8: attention 4 x 64, feed-forward 2 x 8 x 32, norms 2 x 8."""
+    assert _tiny().parameters_per_layer == 256 + 512 + 16
+    assert _tiny(kv_heads=1).parameters_per_layer == 64 + 16 + 16 + 64 + 512 + 16
+    assert _tiny(gated_ffn=True, ffn_hidden=20).parameters_per_layer == 256 + 3 * 160 + 16
+    # A bias for each output of q, k, v, o (8 each) and of the two products (32 and 8), and
+    # a shift in each of the two norms.
+    assert _tiny(biases=True).parameters_per_layer == 256 + 512 + 16 + 32 + 40 + 16
+
+
+def test_embedding_and_head_are_counted_once_each() -> None:
+    untied, tied = _tiny(), _tiny(tied_embeddings=True, learned_positions=True)
+    assert (untied.embedding_parameters, untied.head_parameters) == (80, 80 + 8)
+    assert (tied.embedding_parameters, tied.head_parameters) == (80 + 48, 8)
+    assert untied.total_parameters == 80 + untied.parameters_per_layer + 88

@@ -1,0 +1,86 @@
+"""A scenario written out is the same scenario, and the schema describes the language."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prism_sim.faults import KINDS
+from prism_sim.scenario.loading import load
+from prism_sim.scenario.models import Scenario
+from prism_sim.scenario.presets import PRESETS
+from prism_sim.scenario.writing import json_schema, resolved, to_yaml
+
+SCENARIOS = Path(__file__).parents[3] / "scenarios"
+
+
+def _scenario(**job: object) -> Scenario:
+    fields = {"name": "alpha", "model": "llama-7b", "dp": 2, "micro_batches": 4, "steps": 3}
+    fault = {"kind": "slow_gpu", "job": "alpha", "rank": 1, "factor": 0.5, "from_step": 2}
+    return Scenario.model_validate(
+        {"cluster": {"servers": 2}, "jobs": [fields | job], "faults": [fault]}
+    )
+
+
+def test_what_was_left_out_is_written_out() -> None:
+    values = resolved(_scenario())
+    assert values["cluster"]["fabric"]["uplinks"] == 64
+    assert values["cluster"]["fabric"]["uplink_gbps"] == 400
+    assert values["jobs"][0]["bucket_params"] == 40_000_000
+    assert values["jobs"][0]["sequence_length"] == 4096
+    assert values["jobs"][0]["model"]["kv_heads"] == 32
+    assert json.loads(json.dumps(values)) == values
+
+
+def test_a_resolved_scenario_resolves_to_itself() -> None:
+    values = resolved(_scenario(placement={"servers": ["s0001"]}))
+    assert resolved(Scenario.model_validate(values)) == values
+
+
+def test_a_scenario_survives_being_written_and_read(tmp_path: Path) -> None:
+    scenario = _scenario(overlap_gradients=False)
+    path = tmp_path / "again.yaml"
+    path.write_text(to_yaml(scenario))
+    assert resolved(load(path)) == resolved(scenario)
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    return json_schema()
+
+
+def test_the_schema_is_json_and_closed(schema: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(schema)) == schema
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    objects = [schema, *schema["$defs"].values()]
+    assert all(part["additionalProperties"] is False for part in objects)
+
+
+def test_every_reference_in_the_schema_leads_somewhere(schema: dict[str, Any]) -> None:
+    text = json.dumps(schema)
+    named = {part.split('"')[0] for part in text.split('"#/$defs/')[1:]}
+    assert named == set(schema["$defs"])
+
+
+def test_every_field_documents_itself(schema: dict[str, Any]) -> None:
+    bare = [
+        f"{name}.{key}"
+        for name, part in {"Scenario": schema, **schema["$defs"]}.items()
+        for key, about in part["properties"].items()
+        if "description" not in about and "const" not in about
+    ]
+    assert bare == []
+
+
+def test_the_schema_offers_presets_and_fault_kinds(schema: dict[str, Any]) -> None:
+    named, written_out = schema["$defs"]["Job"]["properties"]["model"]["anyOf"]
+    assert named["enum"] == list(PRESETS)
+    assert written_out == {"$ref": "#/$defs/ModelSizes"}
+    fault = schema["properties"]["faults"]["items"]
+    assert list(fault["discriminator"]["mapping"]) == sorted(KINDS)
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.rglob("*.yaml")), ids=lambda p: p.stem)
+def test_every_bundled_scenario_is_valid(path: Path) -> None:
+    assert load(path).name

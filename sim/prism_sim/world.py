@@ -18,10 +18,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from prism_sim.clock import Clock
-from prism_sim.cluster.fabric import Fabric, Templates
+from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.placement import Placement
 from prism_sim.cluster.routes import Router
+from prism_sim.cluster.templates import Templates
 from prism_sim.collector import Collector
 from prism_sim.draws import Draws
 from prism_sim.faults import Fault

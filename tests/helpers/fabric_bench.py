@@ -6,8 +6,9 @@ import numpy as np
 import simpy
 
 from prism_sim.clock import Clock
-from prism_sim.cluster import core
-from prism_sim.cluster.fabric import Fabric, Templates
+from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.state import HEAP_SIZE
+from prism_sim.cluster.templates import Templates
 
 
 class WatchedFabric(Fabric):
@@ -15,11 +16,11 @@ class WatchedFabric(Fabric):
 
     def active(self) -> np.ndarray:
         """The entities that move at the moment, as rows of the core's table."""
-        return self.entity[self._heap[: int(self.state[core.N_HEAP])]]
+        return self.net.entity[self.net.heap[: int(self.net.counters[HEAP_SIZE])]]
 
     def load(self) -> np.ndarray:
         """Bytes a nanosecond that each link carries right now."""
-        carried = np.zeros(len(self.link))
+        carried = np.zeros(len(self.net.link))
         for entity in self.active():
             begin, end = self.templates.ptr[entity["template"] : entity["template"] + 2]
             via = self.templates.via[begin:end]
@@ -28,7 +29,7 @@ class WatchedFabric(Fabric):
 
     def _flush(self, event: simpy.Event) -> None:
         super()._flush(event)
-        assert (self.load() <= self.link["capacity"] * (1 + 1e-9)).all()
+        assert (self.load() <= self.net.link["capacity"] * (1 + 1e-9)).all()
 
 
 class Bench:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from chunk_ring import end_of_ring
 from prism_sim.clock import Clock
-from prism_sim.cluster.fabric import Fabric, Templates
+from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.templates import Templates
 from prism_sim.training.collectives.ring import NO_ROUTE, Hop, Ring
 
 GIB = 2**30

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_sim.cluster.fabric import Templates
+from prism_sim.cluster.templates import Templates
 from prism_sim.cluster.layout import Layout
 from prism_sim.draws import Draws
 
@@ -109,9 +109,7 @@ class Router:
         r.job.append(job)
         r.kind.append(kind)
         self.links.append(links)
-        template = self.templates.add(links)
-        self.templates.shown[template] = number
-        self._template.append(template)
+        self._template.append(self.templates.add(links, route=number))
         return number
 
     def _way(self, src: int, dst: int, port: int) -> tuple[list[int], tuple[int, ...]]:

@@ -90,8 +90,7 @@ class Ring:
         return round(count * (period_ns - slowest_ns))
 
     def _own_ns(self, hop: Hop, chunk_bytes: int) -> float:
-        capacity = self._fabric.link["capacity"]
-        return chunk_bytes / min(float(capacity[link]) for link in hop.links)
+        return chunk_bytes / min(map(self._fabric.capacity_of, hop.links))
 
 
 def rings_of(

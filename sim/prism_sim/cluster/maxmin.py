@@ -1,0 +1,179 @@
+"""Who gets how much of which link: weighted max-min fairness, kept up to date.
+
+Rates (bytes a nanosecond and hop) are max-min fair under
+
+    for every link:    sum over entities of weight * rate <= capacity
+    for every entity:  rate <= cap
+
+A change (arrival, departure, capacity) can only reach what shares a link with it, directly
+or through others. So the links where something changed are *seeds*; :func:`solve` grows
+them to whole connected components, fills those afresh, and leaves everything else, with
+its rate and its predicted end, untouched.
+
+Reference: Bertsekas and Gallager, Data Networks (1992), section 6.5.2 (progressive
+filling); the weights make hops of a coupled entity count one by one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.compiled import compiled
+from prism_sim.cluster.heap import sift
+from prism_sim.cluster.state import MARK, N_SEEDS, NEVER, Net
+
+NOTHING = 1e-9
+"""A weight below this is none: weights are whole numbers, summed and taken away again."""
+SAME = 1.0 + 1e-12
+"""Levels closer than this are one: a few roundings of equal quotients."""
+
+
+@compiled
+def uses_of(net: Net, e: int) -> range:
+    """The uses of entity ``e``."""
+    template = net.entity[e].template
+    count = net.ptr[template + 1] - net.ptr[template]
+    return range(net.entity[e].block, net.entity[e].block + count)
+
+
+@compiled
+def seed(net: Net, at: int) -> None:
+    """Note, once, that something changed on link ``at``."""
+    if net.link[at].mark != net.counters[MARK]:
+        net.link[at].mark = net.counters[MARK]
+        net.links[net.counters[N_SEEDS]] = at
+        net.counters[N_SEEDS] += 1
+
+
+@compiled
+def seed_links_of(net: Net, e: int) -> None:
+    """Note that something changed on every link of entity ``e``."""
+    for u in uses_of(net, e):
+        seed(net, net.use[u].link)
+
+
+@compiled
+def solve(net: Net, now: int) -> None:
+    """Find the rates from ``now`` on of everything that the seeds can reach."""
+    n_open = _component(net)
+    n_links = net.counters[N_SEEDS]
+    while n_open > 0:
+        n_links, level = _lowest_link(net, n_links)
+        cap = _lowest_cap(net, n_open)
+        if cap <= level:
+            _fix_capped(net, n_open, cap, now)
+        else:
+            _fix_on_full_links(net, n_links, level, now)
+        n_open = _still_open(net, n_open)
+    net.counters[N_SEEDS] = 0
+    net.counters[MARK] += 1
+
+
+@compiled
+def _component(net: Net) -> int:
+    """Grow the seeds to whole components; returns how many entities are in ``found``."""
+    n_found = 0
+    i = 0
+    while i < net.counters[N_SEEDS]:
+        at = net.links[i]
+        weight = 0.0
+        u = net.link[at].first
+        while u >= 0:
+            weight += net.use[u].weight
+            e = net.use[u].entity
+            if net.entity[e].mark != net.counters[MARK]:
+                net.entity[e].mark = net.counters[MARK]
+                net.entity[e].open = 1
+                net.found[n_found] = e
+                n_found += 1
+                seed_links_of(net, e)
+            u = net.use[u].next
+        net.link[at].weight = weight
+        net.link[at].left = net.link[at].capacity
+        i += 1
+    return n_found
+
+
+@compiled
+def _lowest_link(net: Net, n_links: int) -> tuple[int, float]:
+    """Drop links without open entities; returns how many are left, and the lowest level."""
+    kept = 0
+    level = np.inf
+    for i in range(n_links):
+        at = net.links[i]
+        if net.link[at].weight > NOTHING:
+            net.links[kept] = at
+            kept += 1
+            level = min(level, _level(net, at))
+    return kept, level
+
+
+@compiled
+def _level(net: Net, at: int) -> float:
+    """The rate at which link ``at`` would be full."""
+    level: float = max(net.link[at].left, 0.0) / net.link[at].weight
+    return level
+
+
+@compiled
+def _lowest_cap(net: Net, n_open: int) -> float:
+    cap = np.inf
+    for i in range(n_open):
+        cap = min(cap, net.entity[net.found[i]].cap)
+    return cap
+
+
+@compiled
+def _fix_capped(net: Net, n_open: int, cap: float, now: int) -> None:
+    for i in range(n_open):
+        if net.entity[net.found[i]].cap <= cap * SAME:
+            _fix(net, net.found[i], cap, now)
+
+
+@compiled
+def _fix_on_full_links(net: Net, n_links: int, level: float, now: int) -> None:
+    for i in range(n_links):
+        at = net.links[i]
+        if net.link[at].weight > NOTHING and _level(net, at) <= level * SAME:
+            u = net.link[at].first
+            while u >= 0:
+                if net.entity[net.use[u].entity].open:
+                    _fix(net, net.use[u].entity, level, now)
+                u = net.use[u].next
+
+
+@compiled
+def _fix(net: Net, e: int, rate: float, now: int) -> None:
+    """Settle the rate of ``e`` and take its share out of its links."""
+    net.entity[e].open = 0
+    for u in uses_of(net, e):
+        at = net.use[u].link
+        net.link[at].left -= net.use[u].weight * rate
+        net.link[at].weight -= net.use[u].weight
+    if rate != net.entity[e].rate:
+        _change_rate(net, e, rate, now)
+
+
+@compiled
+def _change_rate(net: Net, e: int, rate: float, now: int) -> None:
+    """Book what ``e`` has moved so far, and predict its end at the new rate."""
+    net.entity[e].left_bytes -= net.entity[e].rate * (now - net.entity[e].since_ns)
+    net.entity[e].since_ns = now
+    net.entity[e].rate = rate
+    if rate <= 0.0:
+        net.entity[e].end_ns = NEVER
+    else:
+        # A nanosecond is the clock's grain; 1e-6 of one forgives rounding of exact ends.
+        wait = np.ceil(max(net.entity[e].left_bytes, 0.0) / rate - 1e-6)
+        net.entity[e].end_ns = now + np.int64(max(wait, 0.0))
+    sift(net, net.entity[e].place)
+
+
+@compiled
+def _still_open(net: Net, n_open: int) -> int:
+    kept = 0
+    for i in range(n_open):
+        if net.entity[net.found[i]].open:
+            net.found[kept] = net.found[i]
+            kept += 1
+    return kept

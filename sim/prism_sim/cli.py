@@ -1,0 +1,305 @@
+"""The command line: ``prism-sim``.
+
+Results go to stdout, progress and messages to stderr. Commands import what they need when
+they run, so that help comes at once.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from prism_sim import __version__
+from prism_sim.commands.bounds import Bound, parse_bound
+from prism_sim.commands.session import BELOW, FINE, WRONG, Session, open_session
+
+if TYPE_CHECKING:
+    from prism_sim.run import Run
+    from prism_sim.scenario.models import Scenario
+
+HELP = """Simulate LLM training clusters, see them as flow records, and score the diagnosis.
+
+Results go to stdout, progress and messages to stderr. Exit codes: 0 fine; 1 the scenario or
+the data is wrong; 2 wrong usage; 3 a score is worse than asked for; 130 interrupted.
+"""
+
+app = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _bounds(texts: list[str]) -> list[Bound]:
+    try:
+        return [parse_bound(text) for text in texts]
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--fail-under") from None
+
+
+ScenarioName = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCENARIO", help="A YAML file, or the name of a bundled one: tiny/quickstart."
+    ),
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed to use instead of the scenario's.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="Run folder to write. Default: results/SCENARIO/SEED."),
+]
+Settings = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Change a value of the scenario, as jobs.0.dp=4; may be repeated.",
+        default_factory=list,
+    ),
+]
+FailUnder = Annotated[
+    list[str],
+    typer.Option(
+        "--fail-under",
+        metavar="FIGURE=BOUND",
+        help="Exit 3 if a figure of the score is worse than this: below it, as in "
+        "jobs.accuracy=1, or, for errors, biases, false alarms and delays, above it, as in "
+        "timeline.step_error_mean=0.003. May be repeated.",
+        default_factory=list,
+    ),
+]
+Method = Annotated[str, typer.Option("--method", help="Method of diagnosis; see list.")]
+Json = Annotated[bool, typer.Option("--json", help="Print results as one JSON document.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes on stderr.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Log messages, and tracebacks of errors.")]
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        print(f"prism-sim {__version__}")
+        raise typer.Exit(FINE)
+
+
+@app.command()
+def run(
+    scenario: ScenarioName,
+    fail_under: FailUnder,
+    settings: Settings,
+    method: Method = "paper",
+    seed: Seed = None,
+    out: Out = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Simulate a scenario, diagnose its flows, score and report."""
+    bounds = _bounds(fail_under)
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.commands import stages
+
+        loaded = _load(session, scenario, settings, seed)
+        made = _run_of(loaded, out)
+        stages.simulate(session, loaded, made, _command())
+        stages.diagnose(session, made, method)
+        score = stages.score(session, made)
+        stages.report(session, made)
+        files = {"run": str(made.folder), "report": str(made.report)}
+        _show_score(session, score, files, bounds)
+
+
+@app.command()
+def simulate(
+    scenario: ScenarioName,
+    settings: Settings,
+    seed: Seed = None,
+    out: Out = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Simulate a scenario: flows, topology and truth."""
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.commands import stages
+
+        loaded = _load(session, scenario, settings, seed)
+        made = _run_of(loaded, out)
+        stages.simulate(session, loaded, made, _command())
+        manifest = made.read_json(made.manifest)
+        facts = {"run": str(made.folder), "flows": str(made.flows)}
+        facts |= {key: manifest[key] for key in ("records", "simulated_ns") if key in manifest}
+        session.facts(facts)
+
+
+@app.command()
+def diagnose(
+    flows: Annotated[Path, typer.Argument(metavar="FLOWS", help="Flow table, Parquet.")],
+    topology: Annotated[Path, typer.Option("--topology", help="Topology, JSON.")],
+    method: Method = "paper",
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder to write. Default: diagnosis, beside the flows."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Diagnose flow records, of a run or of your own."""
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.commands import stages
+
+        facts = stages.diagnose_files(session, flows, topology, method, out)
+        session.facts(facts)
+
+
+@app.command()
+def score(
+    run_folder: RunFolder,
+    fail_under: FailUnder,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Compare the diagnosis of a run with its truth."""
+    bounds = _bounds(fail_under)
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.commands import stages
+
+        made = stages.existing(run_folder)
+        figures = stages.score(session, made)
+        _show_score(session, figures, {"run": str(made.folder)}, bounds)
+
+
+@app.command()
+def report(
+    run_folder: RunFolder, as_json: Json = False, quiet: Quiet = False, debug: Debug = False
+) -> None:
+    """Draw the figures of a run; write report and trace."""
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.commands import stages
+
+        made = stages.existing(run_folder)
+        stages.report(session, made)
+        facts = {"report": str(made.report), "trace": str(made.trace)}
+        session.facts(facts)
+
+
+@app.command()
+def validate(
+    scenarios: Annotated[
+        list[str], typer.Argument(metavar="SCENARIO...", help="Files or bundled names.")
+    ],
+    settings: Settings,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say whether scenarios make sense, and where they do not."""
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.commands.validating import verdict
+
+        verdicts = [verdict(name, settings) for name in scenarios]
+        session.result(
+            {"scenarios": [one.as_data() for one in verdicts]}, *(one.line() for one in verdicts)
+        )
+        for one in verdicts:
+            session.warn(one.warnings)
+            session.complain(one.problems)
+        if any(one.problems for one in verdicts):
+            raise SystemExit(WRONG)
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The file; .yaml is added.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write a commented scenario to start from."""
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.commands.new import write_new
+
+        path = write_new(name, force)
+        session.result({"scenario": str(path)}, str(path))
+        session.note(f"run it with: prism-sim run {path}")
+
+
+@app.command(name="list")
+def list_things(as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
+    """Name scenarios, presets, faults, schedules, methods."""
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.commands.listing import as_text, everything
+
+        things = everything()
+        session.result(things, as_text(things))
+
+
+@app.command()
+def schema() -> None:
+    """Print the scenario language as a JSON Schema."""
+    from prism_sim.scenario.writing import json_schema
+
+    print(json.dumps(json_schema(), indent=1))
+
+
+def main() -> None:
+    """Entry point of ``prism-sim``."""
+    signal.signal(signal.SIGTERM, _terminate)
+    app()
+
+
+def _terminate(*_: Any) -> None:
+    """Leave by way of an exception, so that half-written files are taken away."""
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def _command() -> list[str]:
+    return ["prism-sim", *sys.argv[1:]]
+
+
+def _load(session: Session, scenario: str, settings: list[str], seed: int | None) -> Scenario:
+    from prism_sim.commands.bundled import find
+    from prism_sim.scenario.loading import load_with_warnings, parse_override
+
+    overrides = dict(parse_override(text) for text in settings)
+    if seed is not None:
+        overrides["seed"] = seed
+    loaded = load_with_warnings(find(scenario), overrides)
+    session.warn(loaded.warnings)
+    return loaded.scenario
+
+
+def _run_of(scenario: Scenario, out: Path | None) -> Run:
+    from prism_sim.run import Run
+
+    return Run(out or Path("results") / scenario.name / str(scenario.seed))
+
+
+def _show_score(
+    session: Session, score: dict[str, Any], files: dict[str, str], bounds: list[Bound]
+) -> None:
+    """Print the score and the files; exit 3 if a bound is missed."""
+    from prism_sim.render.table import score_table
+
+    lines = [f"{key}: {path}" for key, path in files.items()]
+    session.result({**files, "score": score}, score_table(score), *lines)
+    missed = [reason for bound in bounds if (reason := bound.missed_by(score))]
+    for reason in missed:
+        print(f"below what was asked: {reason}", file=sys.stderr)
+    if missed:
+        raise SystemExit(BELOW)

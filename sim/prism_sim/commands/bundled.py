@@ -1,0 +1,52 @@
+"""The scenarios that come along, by name: ``tiny/quickstart``.
+
+In a checkout they lie in ``scenarios/`` at its top; a wheel carries them inside the package.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import prism_sim
+from llmprism.errors import Problem, UserError
+
+_IS_SCENARIO = re.compile(r"^cluster:", re.MULTILINE)
+"""What tells a scenario from a study or a suite, which lie beside them."""
+
+
+def folder() -> Path:
+    """Where the bundled scenarios are."""
+    package = Path(prism_sim.__file__).parent
+    installed = package / "scenarios"
+    return installed if installed.is_dir() else package.parents[1] / "scenarios"
+
+
+def bundled() -> dict[str, Path]:
+    """Every bundled scenario by its name, in order."""
+    top = folder()
+    files = {path.relative_to(top).with_suffix("").as_posix(): path for path in top.rglob("*.yaml")}
+    return {name: files[name] for name in sorted(files) if _is_scenario(files[name])}
+
+
+def find(scenario: str) -> Path:
+    """The file that ``scenario`` means: a path, or else the name of a bundled scenario.
+
+    Raises
+    ------
+    UserError : it is neither.
+    """
+    path = Path(scenario)
+    if path.is_file():
+        return path
+    known = bundled()
+    if scenario in known:
+        return known[scenario]
+    from prism_sim.scenario.words import did_you_mean
+
+    what = f"there is no file and no bundled scenario {scenario!r}"
+    raise UserError(Problem(what, scenario, did_you_mean(scenario, known)))
+
+
+def _is_scenario(path: Path) -> bool:
+    return bool(_IS_SCENARIO.search(path.read_text(encoding="utf-8")))

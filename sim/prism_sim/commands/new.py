@@ -1,0 +1,29 @@
+"""A first scenario to start from: commented, valid, and small enough to run in seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from llmprism.errors import Problem, UserError
+
+_TEMPLATE = Path(__file__).with_name("new.yaml")
+
+
+def write_new(name: str, replace: bool) -> Path:
+    """Write the template as ``name`` (``.yaml`` is added) and return its path.
+
+    Raises
+    ------
+    UserError : the file is there already, and ``replace`` is not asked for.
+    """
+    path = Path(name)
+    path = path if path.suffix in (".yaml", ".yml") else path.with_name(f"{path.name}.yaml")
+    if path.exists() and not replace:
+        what = "the file is there already"
+        raise UserError(Problem(what, str(path), "choose another name, or add --force"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
+    except OSError as error:
+        raise UserError(Problem(f"cannot be written: {error.strerror}", str(path))) from error
+    return path

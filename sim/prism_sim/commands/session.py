@@ -1,0 +1,132 @@
+"""One invocation of a command: where it speaks, and how it ends.
+
+Results go to stdout, everything about the work to stderr: progress bars if that is a
+terminal, a line a stage otherwise, nothing with ``--quiet``. Mistakes of the user end in
+exit code 1 with all problems listed, Ctrl-C in 130; anything else that escapes is a bug
+and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from llmprism.errors import Problem, UserError
+
+FINE, WRONG, USAGE, BELOW, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes: done; scenario or data is wrong; wrong usage; score worse than asked; Ctrl-C."""
+
+Progress = Callable[[float, str], None]
+"""Told the fraction done in [0, 1] and what is going on."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """How one invocation speaks.
+
+    Attributes
+    ----------
+    as_json : results as one JSON document.
+    quiet : no progress and no notes on stderr.
+    debug : tracebacks of user errors, and log messages.
+    """
+
+    as_json: bool = False
+    quiet: bool = False
+    debug: bool = False
+
+    def note(self, text: str) -> None:
+        """Say something about the work, on stderr."""
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    def result(self, data: dict[str, Any], *shown: Any) -> None:
+        """Print the result: ``data`` as JSON, or else ``shown``, text or rich renderables."""
+        if self.as_json:
+            print(json.dumps(data, indent=1, allow_nan=False))
+        elif all(isinstance(part, str) for part in shown):
+            print("\n".join(shown))
+        else:
+            _print_rich(shown)
+
+    def facts(self, facts: dict[str, Any]) -> None:
+        """Print ``facts`` as the result, a line each."""
+        self.result(facts, *(f"{key}: {value}" for key, value in facts.items()))
+
+    def warn(self, warnings: Iterable[Problem]) -> None:
+        """Say what is odd without being wrong, on stderr."""
+        for warning in warnings:
+            self.note(f"warning: {warning}")
+
+    def complain(self, problems: Iterable[Problem | str]) -> None:
+        """Say what is wrong, on stderr, even if quiet."""
+        for problem in problems:
+            print(problem, file=sys.stderr)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Progress | None]:
+        """A part of the work: yields what it may report its progress to, and notes its time."""
+        began = time.perf_counter()
+        if self.quiet or not sys.stderr.isatty():
+            yield None
+        else:
+            with _progress_bar(name) as progress:
+                yield progress
+        self.note(f"{name}: {time.perf_counter() - began:.1f} s")
+
+
+@contextmanager
+def open_session(as_json: bool, quiet: bool, debug: bool) -> Iterator[Session]:
+    """Run a command: user errors and Ctrl-C become messages and exit codes."""
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, stream=sys.stderr)
+    session = Session(as_json, quiet, debug)
+    try:
+        yield session
+    except UserError as error:
+        if debug:
+            traceback.print_exc()
+        if as_json:
+            print(json.dumps({"problems": [as_data(problem) for problem in error.problems]}))
+        session.complain(error.problems)
+        if len(error.problems) > 1:
+            session.complain([f"{len(error.problems)} problems"])
+        raise SystemExit(WRONG) from None
+    except KeyboardInterrupt:
+        print("interrupted; nothing half-written was left behind", file=sys.stderr)
+        raise SystemExit(INTERRUPTED) from None
+
+
+def as_data(problem: Problem) -> dict[str, str]:
+    """``problem`` for a JSON document."""
+    return {"where": problem.where, "what": problem.what, "how": problem.how}
+
+
+def _print_rich(shown: Iterable[Any]) -> None:
+    from rich.console import Console
+
+    console = Console(soft_wrap=False, width=None if sys.stdout.isatty() else 100)
+    for part in shown:
+        console.print(part, highlight=False, soft_wrap=isinstance(part, str))
+
+
+@contextmanager
+def _progress_bar(name: str) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=1.0)
+        yield lambda done, doing: bar.update(task, completed=done, description=doing)

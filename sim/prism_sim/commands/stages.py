@@ -1,0 +1,143 @@
+"""The stages of a run, each leaving the run folder in a state that can be trusted.
+
+A stage takes away its own earlier products and those of every stage after it before it
+begins, so a folder never holds a score of one diagnosis beside another, nor a report of a
+run that has been replaced; nothing else in the folder is touched. When a stage is done,
+its time and the process's peak memory go into the manifest.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llmprism.errors import Problem, UserError
+from prism_sim.commands.session import Progress, Session
+
+if TYPE_CHECKING:
+    from prism_sim.run import Run
+    from prism_sim.scenario.models import Scenario
+
+PRODUCTS: dict[str, tuple[str, ...]] = {
+    "simulate": ("flows.parquet", "topology.json", "manifest.json", "truth/*.parquet"),
+    "diagnose": ("diagnosis/*.parquet", "diagnosis/*.json"),
+    "score": ("score.json",),
+    "report": ("trace.json", "report.html", "figures/*"),
+}
+"""What each stage writes into a run folder, stages in their order."""
+
+_HALF_WRITTEN = (".*.partial", "*/.*.partial")
+
+
+def simulate(session: Session, scenario: Scenario, run: Run, command: list[str]) -> None:
+    """Simulate ``scenario`` into the folder of ``run``."""
+    with _stage(session, run, "simulate") as progress:
+        from prism_sim.simulate import simulate
+
+        simulate(scenario, run, progress, command)
+
+
+def diagnose(session: Session, run: Run, method: str) -> None:
+    """Diagnose the flows of ``run`` with ``method``."""
+    with _stage(session, run, "diagnose", method=method) as progress:
+        from llmprism.pipeline import diagnose_files
+
+        diagnosis = diagnose_files(run.flows, run.topology, method=method, progress=progress)
+        diagnosis.write(run.diagnosis_folder)
+
+
+def diagnose_files(
+    session: Session, flows: Path, topology: Path, method: str, out: Path | None
+) -> dict[str, Any]:
+    """Diagnose the flow table ``flows``, of a run or of anyone; what was found, in counts.
+
+    The diagnosis goes to ``out``, or else beside the flows, where a run has it.
+    """
+    from prism_sim.run import Run
+
+    run = Run(flows.parent)
+    if out is None and flows == run.flows and topology == run.topology:
+        diagnose(session, run, method)
+        return _counts(run.diagnosis_folder)
+    folder = out or run.diagnosis_folder
+    with session.stage("diagnose") as progress:
+        from llmprism.pipeline import diagnose_files
+
+        diagnose_files(flows, topology, method=method, progress=progress).write(folder)
+    return _counts(folder)
+
+
+def _counts(folder: Path) -> dict[str, Any]:
+    """Rows of every table of the diagnosis in ``folder``."""
+    import pyarrow.parquet as pq
+
+    tables = sorted(folder.glob("*.parquet"))
+    rows = {table.stem: pq.read_metadata(table).num_rows for table in tables}
+    return {"diagnosis": str(folder), **rows}
+
+
+def score(session: Session, run: Run) -> dict[str, Any]:
+    """Score the diagnosis of ``run`` and return ``score.json``."""
+    with _stage(session, run, "score"):
+        from prism_sim.score import score_run
+
+        return score_run(run)
+
+
+def report(session: Session, run: Run) -> None:
+    """Render the figures, the trace and the report of ``run``."""
+    with _stage(session, run, "report") as progress:
+        from prism_sim.render import render_run
+
+        render_run(run, progress)
+
+
+def existing(folder: Path) -> Run:
+    """The run in ``folder``; a UserError if there is no such folder."""
+    from prism_sim.run import Run
+
+    if not folder.is_dir():
+        what = "there is no such run folder"
+        raise UserError(Problem(what, str(folder), "name the folder of a run, results/NAME/SEED"))
+    return Run(folder)
+
+
+def clear(folder: Path, stage: str) -> None:
+    """Take away the products of ``stage`` and of every later one from a run folder."""
+    names = [*PRODUCTS]
+    later = [pattern for name in names[names.index(stage) :] for pattern in PRODUCTS[name]]
+    for pattern in (*later, *_HALF_WRITTEN):
+        for path in folder.glob(pattern):
+            path.unlink()
+
+
+@contextmanager
+def _stage(session: Session, run: Run, name: str, **facts: Any) -> Iterator[Progress | None]:
+    clear(run.folder, name)
+    began = time.perf_counter()
+    with session.stage(name) as progress:
+        yield progress
+    _record(run, name, time.perf_counter() - began, facts)
+
+
+def _record(run: Run, stage: str, seconds: float, facts: dict[str, Any]) -> None:
+    """Note in the manifest, if there is one, what ``stage`` took."""
+    if not run.manifest.exists():
+        return
+    manifest = run.read_json(run.manifest) | facts
+    timings = dict(manifest.get("timings_s", {}))
+    later = [*PRODUCTS][[*PRODUCTS].index(stage) :]
+    kept = {name: took for name, took in timings.items() if name not in later}
+    manifest["timings_s"] = {**kept, stage: round(seconds, 3)}
+    manifest["peak_memory_bytes"] = max(manifest.get("peak_memory_bytes", 0), _peak_memory_bytes())
+    run.write_json(run.manifest, manifest)
+
+
+def _peak_memory_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # Linux counts in KiB

@@ -1,0 +1,56 @@
+"""What is to be said about a scenario without running it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from llmprism.errors import Problem, UserError
+from prism_sim.commands.bundled import find
+from prism_sim.commands.session import as_data
+from prism_sim.scenario.loading import load_with_warnings, parse_override
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the scenario called ``name`` makes sense.
+
+    Attributes
+    ----------
+    summary : what it describes; empty if it is wrong.
+    """
+
+    name: str
+    summary: str = ""
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def line(self) -> str:
+        """The verdict in one line."""
+        wrong = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        return f"{self.name}: {wrong if self.problems else f'fine, {self.summary}'}"
+
+    def as_data(self) -> dict[str, Any]:
+        """The verdict for a JSON document."""
+        return {
+            "scenario": self.name,
+            "valid": not self.problems,
+            "problems": [as_data(problem) for problem in self.problems],
+            "warnings": [as_data(warning) for warning in self.warnings],
+        }
+
+
+def verdict(name: str, settings: list[str]) -> Verdict:
+    """Judge the scenario file or bundled scenario ``name`` with ``settings`` put in."""
+    try:
+        overrides = dict(parse_override(text) for text in settings)
+        loaded = load_with_warnings(find(name), overrides)
+    except UserError as error:
+        return Verdict(name, problems=error.problems)
+    scenario = loaded.scenario
+    ranks = sum(job.ranks for job in scenario.jobs)
+    summary = (
+        f"{len(scenario.jobs)} jobs on {ranks} of {scenario.cluster.gpus} GPUs, "
+        f"{len(scenario.faults)} faults"
+    )
+    return Verdict(name, summary, warnings=loaded.warnings)

@@ -16,7 +16,8 @@ from when it *can* move:
 Partners are found by job, step, micro-batch and place in the grid of ranks, repeated ones
 by their order. Stage ``i`` hands activations to ``i + 1`` and gradients to ``i - 1``, modulo
 the number of stages, as interleaved schedules need it. Where a partner is not in the truth,
-or the two never overlap, a span counts as it stands.
+or the two never overlap, a span counts as it stands. A transport that delivers before the
+receiver asks moves data earlier than this can show; the message is then told too short.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _message_key(case: Case, spans: pd.DataFrame) -> Ints:
 
 def _turn(spans: pd.DataFrame, key: Ints) -> Ints:
     """How many spans of the same key start before each span."""
-    order = np.lexsort((spans["start_ns"].to_numpy(), key))
+    order = np.lexsort((spans["end_ns"].to_numpy(), spans["start_ns"].to_numpy(), key))
     first = _heads(key[order])
     turn = np.empty(len(key), np.int64)
     turn[order] = np.arange(len(key)) - np.repeat(first, np.diff(np.append(first, len(key))))

@@ -50,7 +50,10 @@ CAUSES: dict[str, frozenset[str]] = {
 
 
 def score_faults(case: Case) -> dict[str, Any]:
-    """All figures, ``by_kind`` the same for each kind of fault, and ``matches`` fault by fault."""
+    """All figures, ``by_kind`` the same for each kind of fault, and ``matches`` fault by fault.
+
+    ``true_findings`` are the numbers of the findings that are true alarms.
+    """
     findings = case.diagnosis["findings"].reset_index(drop=True)
     findings = findings.assign(true_job=findings["job"].map(true_job_of(case)))
     asked = _names_causes(findings, case.truth["faults"])
@@ -70,6 +73,7 @@ def score_faults(case: Case) -> dict[str, Any]:
         "false_alarms": false,
         "precision": mean(true_alarm),
         "false_alarms_per_1000_job_steps": ratio(1000 * false, job_steps),
+        "true_findings": [int(n) for n in findings.loc[true_alarm, "finding"]],
         "by_kind": {str(kind): _figures(part, asked=asked) for kind, part in table.groupby("kind")},
         "matches": matches,
     }

@@ -46,8 +46,8 @@ class Case:
 
 def load(run: Run) -> Case:
     """Read everything that the scores need; raises ``UserError`` where a table is missing."""
-    truth = {name: _complete(run.truth(name), schema) for name, schema in TRUTH.items()}
-    said = {name: _complete(run.diagnosis(name), schema) for name, schema in DIAGNOSIS.items()}
+    truth = {name: complete(run.truth(name), schema) for name, schema in TRUTH.items()}
+    said = {name: complete(run.diagnosis(name), schema) for name, schema in DIAGNOSIS.items()}
     said["steps"] = said["steps"].assign(dp_end_ns=_exact(run.diagnosis_folder, "dp_end_ns"))
     return Case(
         truth,
@@ -57,8 +57,11 @@ def load(run: Run) -> Case:
     )
 
 
-def _complete(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
-    """All columns of ``schema``; names as plain text, for categories group by absent ones."""
+def complete(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
+    """``frame`` with all columns of ``schema``.
+
+    Names become plain text, for grouping by categories makes groups of absent ones.
+    """
     for name in frame.columns:
         if isinstance(frame[name].dtype, pd.CategoricalDtype):
             frame[name] = frame[name].astype(frame[name].cat.categories.dtype)

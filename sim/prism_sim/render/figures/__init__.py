@@ -1,0 +1,48 @@
+"""The pictures of a run: each a file here, each a pure function of what was saved.
+
+A further picture is one file with a ``draw(run)`` and one line in :data:`FIGURES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prism_sim.render.figures import (
+    cluster_map,
+    pair_types,
+    step_durations,
+    switch_bandwidth,
+    timeline,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from prism_sim.run import Run
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One figure of the registry.
+
+    Attributes
+    ----------
+    title : what the page calls it.
+    caption : how to read it, in a sentence or two.
+    draw : makes it from a saved run; never fails for want of data, but says what is missing.
+    """
+
+    title: str
+    caption: str
+    draw: Callable[[Run], Figure]
+
+
+FIGURES: dict[str, Picture] = {
+    module.__name__.rpartition(".")[2]: Picture(module.TITLE, module.CAPTION, module.draw)
+    for module in (cluster_map, pair_types, timeline, step_durations, switch_bandwidth)
+}
+"""Every figure by name, in the order of the report."""
+
+__all__ = ["FIGURES", "Picture"]

@@ -1,0 +1,184 @@
+"""Who talks to whom and why: kinds of pairs, true and inferred."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from prism_sim.render import look, paint
+from prism_sim.run import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "Pair types"
+CAPTION = (
+    "Each dot is a pair of NICs that exchange traffic, row to column, coloured by what the traffic "
+    "is for: as it is, and as it was inferred. NICs stand in the order of job, pipeline stage and "
+    "replica, so that DP rings lie along the diagonal and pipelines beside it. The tables "
+    "count all pairs of the run, true kind against inferred kind."
+)
+
+_SHOWN = 64  # addresses along an axis; more would be smaller than a dot
+
+
+@paint.styled
+def draw(run: Run) -> Figure:
+    """Adjacency of NICs by kind of pair, and the confusion of true and inferred kinds."""
+    true, said = look.truth(run, "pairs"), look.diagnosis(run, "pairs")
+    if not len(true) and not len(said):
+        return paint.sentence("No pair types: neither truth nor diagnosis has pairs.")
+    panels = [("True", true, "kind")] if len(true) else []
+    panels.append(("Inferred", said, "kind"))
+    tables = _tables(run, said)
+    made = paint.figure(3.9 * len(panels) + 3.2, 4.3)
+    grid = made.add_gridspec(len(tables), len(panels) + 1, width_ratios=[3.7] * len(panels) + [3])
+    order = _order(run, true, said)
+    for place, (name, pairs, column) in enumerate(panels):
+        _adjacency(made.add_subplot(grid[:, place]), pairs, column, order, f"{name} pairs")
+    for row, (name, counts) in enumerate(tables.items()):
+        _table(made.add_subplot(grid[row, -1]), counts, name)
+    kinds = sorted({*true["kind"].dropna(), *said["kind"].dropna()}, key=list(paint.KINDS).index)
+    made.legend(
+        handles=[paint.swatch(paint.KINDS[kind], kind) for kind in kinds],
+        loc="outside lower left",
+        ncols=len(kinds) + 1,
+        title=_extent(run, order),
+        alignment="left",
+    )
+    paint.title(made, _finding(run, said))
+    return made
+
+
+def _order(run: Run, true: pd.DataFrame, said: pd.DataFrame) -> pd.Series:
+    """Job by address, in the order in which the addresses stand along the axes."""
+    ranks = look.truth(run, "ranks")
+    if not len(ranks):
+        pairs = said if len(said) else true
+        ends = [pairs[["job", end]].set_axis(["job", "address"], axis=1) for end in ("src", "dst")]
+        ranks = pd.concat(ends).sort_values(["job", "address"]).assign(dp=0, pp=0, tp=0)
+    part = ranks.fillna({"dp": 0, "pp": 0, "tp": 0}).drop_duplicates(["job", "address"])
+    if len(part) > _SHOWN:
+        part = part[part["tp"] == 0]
+    if len(part) > _SHOWN:
+        lines = part.groupby("job")["pp"].nunique().sum()
+        part = part[part["dp"] < max(1, _SHOWN // lines)]
+    part = part.head(_SHOWN).sort_values(["job", "tp", "pp", "dp"], kind="stable")
+    return part.drop_duplicates("address").set_index("address")["job"].astype(str)
+
+
+def _extent(run: Run, order: pd.Series) -> str | None:
+    """What part of the NICs is shown, if not all."""
+    total = look.truth(run, "ranks")["address"].nunique()
+    if len(order) >= total:
+        return None
+    return f"shown: {len(order)} of {total} NICs, those of the first tensor rank and replicas"
+
+
+def _adjacency(
+    axes: Axes, pairs: pd.DataFrame, column: str, order: pd.Series, heading: str
+) -> None:
+    places = order.index
+    source = places.get_indexer(pd.Index(pairs["src"].astype(str)))
+    target = places.get_indexer(pd.Index(pairs["dst"].astype(str)))
+    shown = (source >= 0) & (target >= 0)
+    kinds = pairs[column].fillna("unknown").to_numpy()[shown]
+    size = (3.1 * 72 / max(len(order), 8)) ** 2 * 0.72
+    axes.scatter(
+        target[shown],
+        source[shown],
+        c=[paint.KINDS.get(kind, paint.MUTED) for kind in kinds],
+        marker="s",
+        s=min(size, 120),
+        linewidths=0,
+        rasterized=len(kinds) > 3000,
+    )
+    axes.plot([-0.5, len(order) - 0.5], [-0.5, len(order) - 0.5], color=paint.GRID, zorder=0)
+    axes.set(xlim=(-0.7, len(order) - 0.3), ylim=(len(order) - 0.3, -0.7), aspect="equal")
+    axes.set_xlabel("receiving NIC")
+    axes.set_ylabel("sending NIC")
+    _mark_jobs(axes, order)
+    axes.spines[:].set_visible(True)
+    axes.spines[:].set_color(paint.GRID)
+    axes.set_title(heading if shown.any() else f"{heading}: none")
+
+
+def _mark_jobs(axes: Axes, order: pd.Series) -> None:
+    """Name the jobs along the edges, and draw a line between them."""
+    names = list(dict.fromkeys(order))
+    size = order.value_counts()
+    ends = np.cumsum([size[name] for name in names])
+    for border in ends[:-1] - 0.5:
+        axes.axhline(border, color=paint.GRID, linewidth=0.8, zorder=0)
+        axes.axvline(border, color=paint.GRID, linewidth=0.8, zorder=0)
+    middle = [end - size[name] / 2 - 0.5 for name, end in zip(names, ends, strict=True)]
+    short = [name if len(name) <= 12 else f"{name[:11]}…" for name in names]
+    crowded = len(names) > 8
+    axes.set_yticks([] if crowded else middle, [] if crowded else short, rotation=90, va="center")
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+
+
+def _tables(run: Run, said: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Counts true x inferred of each stage of the method; inferred only, if nothing is known."""
+    score = look.json_of(run, "score").get("pairs", {})
+    names = {"After refinement": "confusion", "Before refinement": "confusion_unrefined"}
+    if score.get("total"):
+        return {name: pd.DataFrame(score[key]).T.fillna(0) for name, key in names.items()}
+    columns = {"After refinement": "kind", "Before refinement": "kind_unrefined"}
+    counts = {name: said[column].value_counts() for name, column in columns.items()}
+    return {name: part.to_frame("pairs").T for name, part in counts.items()}
+
+
+def _table(axes: Axes, counts: pd.DataFrame, name: str) -> None:
+    """Write the counts into cells shaded by their share of the row."""
+    paint.quiet(axes)
+    kinds = list(paint.KINDS)
+    counts = counts.reindex(
+        index=sorted(counts.index, key=lambda kind: _place(kinds, kind)),
+        columns=sorted(counts.columns, key=lambda kind: _place(kinds, kind)),
+    )
+    axes.set_title(name if counts.size else f"{name}: no pairs")
+    if not counts.size:
+        axes.set(xticks=[], yticks=[])
+        return
+    share = counts.to_numpy(float) / np.maximum(counts.to_numpy(float).sum(1, keepdims=True), 1)
+    axes.imshow(share, cmap=_fading(), vmin=0, vmax=1, aspect="auto")
+    for (row, column), value in np.ndenumerate(counts.to_numpy(int)):
+        dark = share[row, column] > 0.55
+        axes.text(
+            column,
+            row,
+            f"{value:,}",
+            ha="center",
+            va="center",
+            color="white" if dark else paint.INK,
+        )
+    axes.set_xticks(range(counts.shape[1]), counts.columns)
+    axes.set_yticks(range(counts.shape[0]), counts.index)
+    axes.set_xlabel("inferred")
+    if list(counts.index) != ["pairs"]:
+        axes.set_ylabel("true")
+
+
+def _place(kinds: list[str], kind: str) -> int:
+    return kinds.index(kind) if kind in kinds else len(kinds)
+
+
+def _fading() -> Any:
+    """From nothing, whatever the paper's colour, to the green of what is rebuilt."""
+    from matplotlib.colors import LinearSegmentedColormap, to_rgba
+
+    strong = to_rgba(paint.REBUILT)
+    return LinearSegmentedColormap.from_list("fading", [(*strong[:3], 0.0), strong])
+
+
+def _finding(run: Run, said: pd.DataFrame) -> str:
+    score = look.json_of(run, "score").get("pairs", {})
+    if not score.get("total"):
+        return f"{len(said)} communicating pairs, kinds inferred from flows alone"
+    refined, raw = look.percent(score["accuracy"]), look.percent(score["accuracy_unrefined"])
+    return f"{refined} of {score['total']:,} pairs have the right kind ({raw} before refinement)"

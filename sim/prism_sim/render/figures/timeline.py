@@ -1,0 +1,198 @@
+"""A few ranks and steps from close by: what they did, and what was rebuilt from flows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from prism_sim.render import look, paint
+from prism_sim.run import Run
+from prism_sim.score.busy import WORK, true_work
+from prism_sim.score.load import Case
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TITLE = "Timeline of some ranks"
+CAPTION = (
+    "Two lines a rank: above what it really did, below what was rebuilt from flow records. "
+    "Computation fills a line, traffic lies in its lower half. Vertical marks are the ends "
+    "of steps. True traffic counts from when it can move, both ends being ready. Shown are stages "
+    "of one pipeline (or replicas, without one), around the start of the first fault, if any."
+)
+
+_RANKS = 4
+_STEPS = 2
+
+
+@dataclass(frozen=True)
+class _View:
+    """What is shown: rows of ``ranks``, and an interval of time [ns]."""
+
+    ranks: pd.DataFrame
+    start_ns: int
+    end_ns: int
+
+
+@paint.styled
+def draw(run: Run) -> Figure:
+    """True and rebuilt lines of up to four ranks over two steps, time in ms from their start."""
+    steps = look.truth(run, "steps")
+    said = look.diagnosis(run, "steps")
+    if not len(steps) and not len(said):
+        return paint.sentence("No timeline: neither truth nor diagnosis has steps.")
+    view = _choose(run, steps) if len(steps) else _choose_said(said)
+    known = len(steps) > 0
+    lines = 2 if known else 1
+    made = paint.figure(11, 1.5 + 0.42 * lines * len(view.ranks))
+    axes = made.subplots()
+    if known:
+        _draw_truth(axes, run, view)
+    _draw_rebuilt(axes, run, view, above=1 if known else 0, lines=lines)
+    _label(axes, view, lines)
+    made.legend(handles=_entries(known=known), loc="outside lower left", ncols=9)
+    paint.title(made, _finding(run, view))
+    return made
+
+
+def _choose(run: Run, steps: pd.DataFrame) -> _View:
+    """The pipeline of the first fault, or the largest job's first, and two steps there."""
+    ranks = look.truth(run, "ranks").fillna({"dp": 0, "pp": 0, "tp": 0, "ep": 0, "cp": 0})
+    faults = look.truth(run, "faults").dropna(subset=["start_ns"]).sort_values("start_ns")
+    hit = faults[faults["job"].isin(ranks["job"])].head(1)
+    by_size = ranks.groupby("job").agg(stages=("pp", "max"), size=("rank", "size"))
+    job = hit["job"].iloc[0] if len(hit) else by_size.sort_values(["stages", "size"]).index[-1]
+    mine = ranks[ranks["job"] == job].sort_values(["tp", "ep", "cp", "dp", "pp"])
+    ill = mine[mine["rank"] == hit["rank"].iloc[0]] if len(hit) else mine.iloc[:0]
+    lead = (ill if len(ill) else mine).iloc[0]
+    axis = "pp" if mine["pp"].max() > 0 else "dp"
+    others = [name for name in ("dp", "pp", "tp", "ep", "cp") if name != axis]
+    line = mine[(mine[others] == lead[others]).all(axis=1)].sort_values(axis)
+    return _View(_spaced(line, lead), *_window(steps[steps["job"] == job], hit))
+
+
+def _spaced(line: pd.DataFrame, lead: pd.Series) -> pd.DataFrame:
+    """At most a few ranks of the line, first and last and the leading one among them."""
+    picks = np.unique(np.linspace(0, len(line) - 1, min(_RANKS, len(line))).round().astype(int))
+    place = int(np.flatnonzero(line["rank"] == lead["rank"])[0])
+    if place not in picks:
+        inner = picks[1:-1] if len(picks) > 2 else picks
+        picks[picks == inner[np.argmin(np.abs(inner - place))]] = place
+    return line.iloc[np.sort(picks)]
+
+
+def _window(steps: pd.DataFrame, hit: pd.DataFrame) -> tuple[int, int]:
+    borders = steps.groupby("step").agg(start=("start_ns", "min"), end=("end_ns", "max"))
+    place = min(1, len(borders) - 1)
+    if len(hit):
+        onset = int(np.searchsorted(borders["end"].to_numpy(), hit["start_ns"].iloc[0], "right"))
+        place = min(max(onset - 1, 0), max(len(borders) - _STEPS, 0))
+    last = min(place + _STEPS, len(borders)) - 1
+    return int(borders["start"].iloc[place]), int(borders["end"].iloc[last])
+
+
+def _choose_said(said: pd.DataFrame) -> _View:
+    """Without truth: the first addresses of the largest job, and two steps in the middle."""
+    job = said.groupby("job")["address"].nunique().idxmax()
+    mine = said[said["job"] == job]
+    addresses = sorted(mine["address"].unique())[:_RANKS]
+    one = mine[mine["address"] == addresses[0]].sort_values("start_ns")
+    middle = max(0, len(one) // 2 - 1)
+    part = one.iloc[middle : middle + _STEPS]
+    shown = pd.DataFrame({"job": job, "rank": pd.NA, "address": addresses, "pp": pd.NA})
+    return _View(shown, int(part["start_ns"].min()), int(part["end_ns"].max()))
+
+
+def _draw_truth(axes: Axes, run: Run, view: _View) -> None:
+    spans, steps = look.truth(run, "spans"), look.truth(run, "steps")
+    job = view.ranks["job"].iloc[0]
+    spans = spans[spans["job"] == job]
+    near = (spans["end_ns"] > view.start_ns) & (spans["start_ns"] < view.end_ns)
+    spans = spans[spans["step"].isin(spans.loc[near, "step"].unique())]  # partners are whole
+    ranks = look.truth(run, "ranks")
+    work = true_work(Case({"ranks": ranks, "spans": spans}, {}, {}, {}))
+    for row, rank in enumerate(view.ranks.itertuples()):
+        own = spans[spans["rank"] == rank.rank]
+        for kind in WORK["compute"]:
+            _bars(axes, own[own["kind"] == kind], view, 2 * row, kind)
+        line = int(np.flatnonzero((ranks["job"] == job) & (ranks["rank"] == rank.rank))[0])
+        for kind in ("pp", "dp"):
+            _bars(axes, work[kind][work[kind]["rank_row"] == line], view, 2 * row, kind)
+        ends = steps[(steps["job"] == job) & (steps["rank"] == rank.rank)]["end_ns"]
+        _marks(axes, ends, view, 2 * row, paint.INK)
+
+
+def _draw_rebuilt(axes: Axes, run: Run, view: _View, above: int, lines: int) -> None:
+    spans, steps = look.diagnosis(run, "spans"), look.diagnosis(run, "steps")
+    for row, rank in enumerate(view.ranks.itertuples()):
+        own = spans[spans["address"] == rank.address]
+        for kind in ("compute", *paint.KINDS):
+            _bars(axes, own[own["kind"] == kind], view, lines * row + above, kind)
+        ends = steps.loc[steps["address"] == rank.address, "end_ns"]
+        _marks(axes, ends, view, lines * row + above, paint.REBUILT)
+
+
+def _bars(axes: Axes, spans: pd.DataFrame, view: _View, line: int, kind: str) -> None:
+    start = np.maximum(spans["start_ns"].to_numpy(np.int64), view.start_ns)
+    end = np.minimum(spans["end_ns"].to_numpy(np.int64), view.end_ns)
+    shown = end > start
+    bars = np.stack([start - view.start_ns, end - start], axis=1)[shown] / 1e6
+    full = kind in ("compute", *WORK["compute"])
+    colour = paint.WORK.get(kind, paint.KINDS.get(kind, paint.WORK["compute"]))
+    box = (line - 0.36, 0.72) if full else (line, 0.36)
+    edge = {"edgecolor": paint.PAPER, "linewidth": 0.3} if full else {"linewidth": 0}
+    axes.broken_barh(bars, box, facecolor=colour, rasterized=len(bars) > 2000, **edge)
+
+
+def _marks(axes: Axes, times: pd.Series, view: _View, line: int, colour: str) -> None:
+    span = view.end_ns - view.start_ns
+    near = times[(times > view.start_ns) & (times <= view.end_ns + span // 100)]
+    x = (near.to_numpy(np.int64) - view.start_ns) / 1e6
+    axes.vlines(x, line - 0.48, line + 0.48, color=colour, linewidth=1.6)
+
+
+def _label(axes: Axes, view: _View, lines: int) -> None:
+    names = []
+    for rank in view.ranks.itertuples():
+        if lines == 2:
+            names.append(f"rank {rank.rank}, stage {rank.pp:.0f}   true")
+        names.append(f"{rank.address}   rebuilt")
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    for row in range(1, len(view.ranks)):
+        axes.axhline(lines * row - 0.5, color=paint.GRID, linewidth=0.7, zorder=0)
+    axes.set_xlim(0, (view.end_ns - view.start_ns) / 1e6 * 1.004)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("time in these steps [ms]")
+
+
+def _entries(*, known: bool) -> list[object]:
+    from matplotlib.lines import Line2D
+
+    parts = [("fwd", "forward"), ("bwd", "backward"), ("opt", "optimizer")] if known else []
+    parts += [
+        ("compute", "computation, rebuilt"),
+        ("pp", "pipeline (PP)"),
+        ("dp", "data-parallel (DP)"),
+    ]
+    ends = [(paint.INK, "step ends")] if known else []
+    ends.append((paint.REBUILT, "step ends, rebuilt"))
+    swatches: list[object] = [paint.swatch(paint.WORK[kind], label) for kind, label in parts]
+    return swatches + [Line2D([], [], color=c, linewidth=1.6, label=label) for c, label in ends]
+
+
+def _finding(run: Run, view: _View) -> str:
+    job = view.ranks["job"].iloc[0]
+    score = look.json_of(run, "score").get("timeline", {}).get("per_job", {}).get(job)
+    if not score:
+        return f"Job {job}: the timeline of {len(view.ranks)} NICs as rebuilt from flows"
+    covered = look.percent(score["coverage"])
+    if score["step_error_mean"] is None:
+        return f"Job {job}: no step of the truth was matched"
+    error = look.percent(score["step_error_mean"], 2)
+    return f"Job {job}: {covered} of steps rebuilt, their durations off by {error} on average"

@@ -1,0 +1,108 @@
+"""What a picture may look at: the tables of a saved run, wherever it stopped.
+
+A run of real flows has no truth, a simulation not yet diagnosed has no diagnosis. Here a
+table that was not written is an empty one with the columns it would have had, so that every
+picture can be drawn of every run and says in words what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from llmprism.errors import UserError
+from llmprism.tables import DIAGNOSIS
+from prism_sim.run import TRUTH, Run
+from prism_sim.score.load import complete
+
+
+def truth(run: Run, name: str) -> pd.DataFrame:
+    """Truth table ``name``, empty if the run has none."""
+    try:
+        return complete(run.truth(name), TRUTH[name])
+    except UserError:
+        return _empty(TRUTH[name])
+
+
+def diagnosis(run: Run, name: str) -> pd.DataFrame:
+    """Diagnosis table ``name``, empty if the run has none."""
+    try:
+        return complete(run.diagnosis(name), DIAGNOSIS[name])
+    except UserError:
+        return _empty(DIAGNOSIS[name])
+
+
+def _empty(schema: pa.Schema) -> pd.DataFrame:
+    frame: pd.DataFrame = schema.empty_table().to_pandas()
+    return frame
+
+
+def flows(run: Run, wanted: Iterable[str]) -> pd.DataFrame:
+    """Columns ``wanted`` of the flow table, names as categories; one it lacks is all null."""
+    columns = list(wanted)
+    if not run.flows.exists():
+        return pd.DataFrame(columns=columns)
+    there = [name for name in columns if name in pq.read_schema(run.flows).names]
+    names = [name for name in there if name in ("src", "dst", "path")]
+    frame = pq.read_table(run.flows, columns=there, read_dictionary=names).to_pandas()
+    for name in names:
+        frame[name] = frame[name].astype("category")
+    for name in set(columns) - set(there):
+        frame[name] = pd.Series(np.nan, index=frame.index)
+    return pd.DataFrame(frame[columns])
+
+
+def json_of(run: Run, name: str) -> dict[str, Any]:
+    """``topology``, ``manifest`` or ``score`` of the run; empty if there is none."""
+    path = getattr(run, name)
+    return run.read_json(path) if path.exists() else {}
+
+
+def origin_ns(run: Run) -> int:
+    """Time zero of all pictures [ns]: the first step known, or the first flow, or 0."""
+    for steps in (truth(run, "steps"), diagnosis(run, "steps"), flows(run, ["start_ns"])):
+        if len(steps):
+            return int(steps["start_ns"].min())
+    return 0
+
+
+def name_of(run: Run) -> str:
+    """What to call the run."""
+    manifest = json_of(run, "manifest")
+    return str(manifest.get("name") or manifest.get("case") or run.folder.name)
+
+
+def percent(fraction: float | None, digits: int = 1) -> str:
+    """``0.0312`` as ``3.1 %``; a dash where undefined.
+
+    >>> percent(0.99961), percent(1.0), percent(0.0004), percent(None)
+    ('99.96 %', '100 %', '0.04 %', '-')
+    """
+    if fraction is None:
+        return "-"
+    value = 100 * fraction
+    near = min(abs(value), abs(100 - value))
+    if near == 0:
+        return f"{value:.0f} %"
+    while digits < 4 and near < 10 ** (1 - digits):
+        digits += 1
+    return f"{value:.{digits}f} %"
+
+
+def duration(ns: float | None) -> str:
+    """Nanoseconds in the unit a reader would use.
+
+    >>> duration(1_500_000), duration(23.6e9), duration(None)
+    ('1.50 ms', '23.6 s', '-')
+    """
+    if ns is None or not np.isfinite(ns):
+        return "-"
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(ns) >= size:
+            return f"{ns / size:.3g} {unit}" if abs(ns) >= 10 * size else f"{ns / size:.2f} {unit}"
+    return f"{ns:.0f} ns"

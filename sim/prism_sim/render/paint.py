@@ -1,0 +1,195 @@
+"""How pictures look: one palette, one set of rules, and how a figure becomes a file.
+
+Colours are told apart by readers with any colour vision (after Okabe and Ito, and Tol's
+muted scheme for jobs). Computation is grey, communication has colour; what is rebuilt is
+green; a fault's window is a yellow band; a finding is purple. Ink, grid and paper are colours
+of their own, so that a page can swap them for its reader's light or dark theme.
+
+The same figure always gives the same bytes: no date, no random ids.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from llmprism.tables import replacing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    from prism_sim.run import Run
+
+INK, MUTED, GRID, PAPER = "#1f2328", "#656d76", "#d8dee4", "#ffffff"
+SWAPPED = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--paper)"}
+"""Colours that a page replaces by its theme's."""
+
+REBUILT, FAULT, FINDING = "#009e73", "#e6b800", "#aa3377"
+
+KINDS = {
+    "dp": "#d55e00",
+    "pp": "#0072b2",
+    "ep": "#cc79a7",
+    "cp": "#56b4e9",
+    "tp": "#8c6d46",
+    "other": "#b8a13a",
+    "unknown": "#a0a7b0",
+    "missing": "#6e7781",
+}
+"""Colour of each kind of pair, and of the traffic it carries."""
+
+WORK = {
+    "fwd": "#c6ccd3",
+    "bwd": "#9aa4af",
+    "opt": "#737d88",
+    "compute": "#b3bbc4",
+    "dp": KINDS["dp"],
+    "pp": KINDS["pp"],
+}
+"""Colour of each kind of work on a rank's line."""
+
+_JOBS = (
+    *("#332288", "#44aa99", "#ddcc77", "#cc6677", "#88ccee", "#117733"),
+    *("#aa4499", "#ee8866", "#999933", "#882255", "#6699cc", "#bbcc33"),
+)
+
+_RULES: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.7,
+    "axes.grid": False,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": PAPER,
+    "figure.facecolor": PAPER,
+    "figure.titlesize": 12,
+    "figure.titleweight": "bold",
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "prism-sim",
+    "path.simplify": True,
+}
+
+
+def styled(draw: Callable[[Run], Figure]) -> Callable[[Run], Figure]:
+    """Let ``draw`` work under the rules above."""
+
+    @wraps(draw)
+    def drawn(run: Run) -> Figure:
+        import matplotlib as mpl
+
+        with mpl.rc_context(_RULES):
+            return draw(run)
+
+    return drawn
+
+
+def figure(width: float, height: float) -> Figure:
+    """An empty figure [inches] that belongs to no window and lays itself out."""
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(width, height))
+    made.set_layout_engine("constrained", w_pad=0.08, h_pad=0.08)
+    return made
+
+
+def sentence(words: str) -> Figure:
+    """A figure that says why there is nothing to see."""
+    made = figure(9, 1.6)
+    made.text(0.5, 0.5, words, ha="center", va="center", fontsize=11, color=MUTED, wrap=True)
+    return made
+
+
+def title(made: Figure, finding: str) -> None:
+    """Head a figure with what it shows."""
+    made.suptitle(finding, x=0.01, ha="left", wrap=True)
+
+
+def job_colours(jobs: Iterable[str]) -> dict[str, str]:
+    """A colour for each job; beyond a dozen they repeat."""
+    return {job: _JOBS[place % len(_JOBS)] for place, job in enumerate(jobs)}
+
+
+def swatch(colour: str, label: str, **how: Any) -> Patch:
+    """An entry of a legend."""
+    from matplotlib.patches import Patch
+
+    return Patch(**({"facecolor": colour, "edgecolor": "none", "label": label} | how))
+
+
+def quiet(axes: Axes) -> None:
+    """Take away everything but the drawing."""
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def fault_windows(
+    axes: Axes, faults: pd.DataFrame, origin: int, ranks: pd.DataFrame | None = None
+) -> None:
+    """Shade when each fault was at work; name them too, given the ``ranks`` they may strike.
+
+    The x axis is in seconds since ``origin`` [ns] and has its final limits.
+    """
+    from prism_sim.score.culprits import culprit_of
+
+    first, last = axes.get_xlim()
+    taken: list[float] = []  # where each line of names ends
+    for _, fault in faults.sort_values("start_ns").iterrows():
+        start = first if fault.isna()["start_ns"] else (fault["start_ns"] - origin) / 1e9
+        end = last if fault.isna()["end_ns"] else (fault["end_ns"] - origin) / 1e9
+        axes.axvspan(start, end, color=FAULT, alpha=0.22, linewidth=0, zorder=0)
+        if ranks is None:
+            continue
+        culprit = culprit_of(fault, ranks)
+        words = f" {str(fault['kind']).replace('_', ' ')} {culprit[1] if culprit else ''}"
+        reach = max(start, first) + (last - first) * 0.0075 * len(words)
+        line = next((n for n, end in enumerate(taken) if end <= start), len(taken))
+        taken[line : line + 1] = [reach]
+        how: Any = {"transform": axes.get_xaxis_transform(), "va": "top", "clip_on": True}
+        axes.text(max(start, first), 0.97 - 0.12 * line, words, fontsize=8, **how)
+
+
+def svg(made: Figure) -> str:
+    """The figure as an ``<svg>`` element whose ink and paper follow the page's theme."""
+    import matplotlib as mpl
+
+    text = io.StringIO()
+    with mpl.rc_context(_RULES):
+        made.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    markup = text.getvalue()
+    markup = markup[markup.index("<svg") :]
+    for colour, variable in SWAPPED.items():
+        markup = markup.replace(colour, variable)
+    return markup
+
+
+def write_png(made: Figure, path: Path) -> None:
+    """Save the figure as PNG at 144 dots an inch."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(_RULES), replacing(path) as partial:
+        made.savefig(partial, format="png", dpi=144, metadata={"Software": None})

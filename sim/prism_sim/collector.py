@@ -10,10 +10,9 @@ Records stream to Parquet in pieces, so memory does not grow with simulated time
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from prism_sim.cluster import core
 from prism_sim.cluster.routes import ROCE_PORT, UDP, Router
+from prism_sim.cluster.templates import HIDDEN
 from prism_sim.scenario.models import Collector as CollectorModel
 
 PIECE = 1 << 18
@@ -44,25 +44,20 @@ FLOWS = pa.schema(
 """Arrow schema of ``flows.parquet`` as the simulator writes it."""
 
 
-class Train(NamedTuple):
-    """Bursts of one message on one route.
-
-    Attributes
-    ----------
-    route : number of the route.
-    start_ns : when the first burst begins.
-    period_ns : from the begin of one burst to that of the next.
-    burst_ns : how long one burst lasts; at most the period.
-    bursts : how many.
-    burst_bytes : bytes of one burst.
-    """
-
-    route: int
-    start_ns: int
-    period_ns: float
-    burst_ns: float
-    bursts: int
-    burst_bytes: int
+TRAIN = np.dtype(
+    [
+        ("start_ns", "f8"),  # begin of the first regular burst
+        ("burst_ns", "f8"),  # how long one burst lasts; at most the period
+        ("period_ns", "f8"),  # from the begin of one burst to that of the next
+        ("bursts", "i8"),  # regular ones
+        ("burst_bytes", "i8"),
+        ("early_bursts", "i8"),  # sent in a row before the regular ones
+        ("early_start_ns", "f8"),
+        ("early_end_ns", "f8"),
+        ("route", "i4"),  # number of the route; HIDDEN if no switch sees it
+    ]
+)
+"""The bursts of one message on one route."""
 
 
 class Collector:
@@ -88,6 +83,7 @@ class Collector:
         self._addresses = pa.array(router.layout.addresses, pa.string())
         self._held: list[NDArray[np.void]] = []
         self._n_held = 0
+        self._trains: list[NDArray[np.void]] = []
         self.records = 0
         self.bytes_by_route = np.zeros(0, np.int64)
         metadata = {
@@ -107,40 +103,29 @@ class Collector:
         traceback: TracebackType | None,
     ) -> None:
         if kind is None:
+            self.take(np.empty(0, core.RECORD))
             self._write()
         self._writer.close()
 
-    def see(self, trains: Iterable[Train]) -> None:
-        """Cut ``trains`` into records."""
-        rows: list[tuple[int, int, int, int]] = []
-        for train in trains:
-            rows += self._cut(train)
-        self.take(np.array(rows, core.RECORD))
+    def see(self, trains: NDArray[np.void]) -> None:
+        """Note ``trains`` (dtype TRAIN), to be cut into records before anything is written."""
+        self._trains.append(trains)
 
     def take(self, records: NDArray[np.void]) -> None:
-        """Add finished records (dtype ``core.RECORD``, simulation time)."""
-        if len(records) == 0:
-            return
-        self._held.append(records)
-        self._n_held += len(records)
-        self.records += len(records)
+        """Add the records of single flows (dtype ``core.RECORD``), and of trains noted so far."""
+        for rows in (records, *self._cut_trains()):
+            self._held.append(rows)
+            self._n_held += len(rows)
+            self.records += len(rows)
         if self._n_held >= PIECE:
             self._write()
 
-    def _cut(self, train: Train) -> Iterable[tuple[int, int, int, int]]:
-        start = train.start_ns
-        if train.period_ns - train.burst_ns <= self._gap_ns:
-            end = start + round((train.bursts - 1) * train.period_ns + train.burst_ns)
-            return [(start, end, train.bursts * train.burst_bytes, train.route)]
-        return [
-            (
-                start + round(k * train.period_ns),
-                start + round(k * train.period_ns + train.burst_ns),
-                train.burst_bytes,
-                train.route,
-            )
-            for k in range(train.bursts)
-        ]
+    def _cut_trains(self) -> list[NDArray[np.void]]:
+        if not self._trains:
+            return []
+        trains = np.concatenate(self._trains)
+        self._trains = []
+        return cut(trains[trains["route"] != HIDDEN], self._gap_ns)
 
     def _write(self) -> None:
         """Write what is held, in order of end, as a collector would receive it."""
@@ -172,6 +157,43 @@ class Collector:
             "path": _names(np.array(routes.path), route, pa.array(self._router.paths)),
         }
         return pa.table(columns, schema=self._schema)
+
+
+def cut(trains: NDArray[np.void], gap_ns: float) -> list[NDArray[np.void]]:
+    """Records (dtype ``core.RECORD``) of ``trains``, ended by silence of more than ``gap_ns``.
+
+    A train that never rests for so long is one record, any other is one record a burst. What was
+    sent early belongs to the first record, if it ended no longer than that before it.
+    """
+    early = trains["early_bursts"] > 0
+    joined = early & (trains["start_ns"] - trains["early_end_ns"] <= gap_ns)
+    alone = trains[early & ~joined]
+    before = np.empty(len(alone), core.RECORD)
+    before["start_ns"] = np.rint(alone["early_start_ns"])
+    before["end_ns"] = np.rint(alone["early_end_ns"])
+    before["bytes"] = alone["early_bursts"] * alone["burst_bytes"]
+    before["route"] = alone["route"]
+    return [before, _regular(trains, joined, gap_ns)]
+
+
+def _regular(
+    trains: NDArray[np.void], joined: NDArray[np.bool_], gap_ns: float
+) -> NDArray[np.void]:
+    """Records of the regular bursts; those of ``joined`` trains begin with what was early."""
+    whole = trains["period_ns"] - trains["burst_ns"] <= gap_ns
+    count = np.where(whole, 1, trains["bursts"])
+    of = np.repeat(np.arange(len(count)), count)
+    train = trains[of]
+    number = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+    begin = train["start_ns"] + number * train["period_ns"]
+    held = np.where(whole[of], train["bursts"], 1)
+    first = joined[of] & (number == 0)
+    rows = np.empty(len(of), core.RECORD)
+    rows["start_ns"] = np.rint(np.where(first, train["early_start_ns"], begin))
+    rows["end_ns"] = np.rint(begin + (held - 1) * train["period_ns"] + train["burst_ns"])
+    rows["bytes"] = (held + first * train["early_bursts"]) * train["burst_bytes"]
+    rows["route"] = train["route"]
+    return rows
 
 
 def _names(of_route: NDArray[np.int64], route: NDArray[np.int32], names: pa.Array) -> pa.Array:

@@ -37,6 +37,9 @@ SPAN_KINDS = (
     "all_reduce",
 )
 KIND = {name: number for number, name in enumerate(SPAN_KINDS)}
+SENT = (KIND["send_act"], KIND["send_grad"])
+RECEIVED = (KIND["recv_act"], KIND["recv_grad"])
+"""Kinds of a pipeline message by the pass that it serves (forward, backward)."""
 NO_MICRO_BATCH = -1
 
 PIECE = 1 << 17
@@ -98,6 +101,24 @@ class SpanLog:
         self._rows.extend((worker, step, micro_batch, kind, start_ns, end_ns))
         if len(self._rows) >= self._limit:
             self._write()
+
+    def add_message(
+        self,
+        sender: int,
+        receiver: int,
+        step: int,
+        micro_batch: int,
+        of_pass: int,
+        start_ns: int,
+        end_ns: int,
+    ) -> None:
+        """Log a pipeline message, at its sender and at its receiver [simulation ns]."""
+        self._rows.extend(
+            (
+                sender, step, micro_batch, SENT[of_pass], start_ns, end_ns,
+                receiver, step, micro_batch, RECEIVED[of_pass], start_ns, end_ns,
+            )
+        )  # fmt: skip
 
     def _write(self) -> None:
         if not self._rows:

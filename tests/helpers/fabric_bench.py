@@ -53,11 +53,12 @@ class Bench:
     ) -> int:
         """Start a flow of ``size`` bytes over ``links`` at time ``at``; returns its template."""
         template = self.templates.add(links, weights)
+        bundle = self.templates.add_bundle([template])
 
         def process() -> simpy.events.ProcessGenerator:
             yield self.env.timeout(at)
             event = self.env.event()
-            self.fabric.transfer([template], size, latency, event, cap=cap)
+            self.fabric.transfer(bundle, size, latency, event, cap=cap)
             yield event
             self.log.append((self.env.now, name))
 

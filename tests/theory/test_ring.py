@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from chunk_ring import end_of_ring
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
-from prism_sim.cluster.templates import Templates
-from prism_sim.training.collectives.ring import NO_ROUTE, Hop, Ring
+from prism_sim.cluster.templates import HIDDEN, Templates
+from prism_sim.training.collectives.coupled import Hop
+from prism_sim.training.collectives.ring import Ring, early_chunks
 
 GIB = 2**30
 B = 50.0  # bytes a nanosecond: 400 Gbit/s
@@ -21,17 +22,22 @@ class Seen(list):
     """A collector that only remembers trains."""
 
     def see(self, trains):
-        self.extend(trains)
+        self.append(trains)
 
 
-def run_ring(rates, latency_ns, chunk_bytes, operation="all_reduce", routes=True):
-    """Run one ring, hop i with a link of its own; returns (end [ns], trains)."""
+def run_ring(rates, latency_ns, chunk_bytes, operation="all_reduce", routes=True, late_ns=()):
+    """Run one ring, hop i with a link of its own; returns (end [ns], what was seen).
+
+    Ranks join at 0, or at ``late_ns``; the ring starts when the last one has.
+    """
     env = Clock()
     fabric = Fabric(env, np.array(rates, float), Templates())
     seen = Seen()
-    hops = [Hop(i if routes else NO_ROUTE, (i,), latency_ns[i]) for i in range(len(rates))]
-    done = env.event()
-    Ring(hops, fabric, seen).start(operation, chunk_bytes, done)
+    hops = [Hop(i if routes else HIDDEN, (i,), latency_ns[i]) for i in range(len(rates))]
+    done, n = env.event(), len(hops)
+    ready_ns = list(late_ns) or [0] * n
+    ring = Ring(hops, range(n), 1, fabric, seen)
+    env.call_at(max(ready_ns), lambda: ring.start(operation, n * chunk_bytes, ready_ns, done))
     env.run(until=done)
     return env.now, seen
 
@@ -76,13 +82,49 @@ def test_one_slow_hop_sets_the_pace_and_hides_latency():
 
 
 def test_healthy_hops_burst_and_wait_while_the_slow_one_never_rests():
-    _, trains = run_ring([B, B, 10.0, B], [2_000.0] * 4, 1_000_000)
-    by_route = {train.route: train for train in trains}
-    assert [by_route[i].burst_ns for i in range(4)] == [20_000, 20_000, 100_000, 20_000]
-    assert [train.period_ns for train in trains] == [pytest.approx(100_000)] * 4
-    assert {train.bursts * train.burst_bytes for train in trains} == {6 * 1_000_000}
+    _, (seen,) = run_ring([B, B, 10.0, B], [2_000.0] * 4, 1_000_000)
+    assert seen["route"].tolist() == [0, 1, 2, 3]
+    assert seen["burst_ns"].tolist() == [20_000, 20_000, 100_000, 20_000]
+    assert seen["period_ns"] == pytest.approx(100_000)
+    assert (seen["bursts"] * seen["burst_bytes"]).tolist() == [6 * 1_000_000] * 4
 
 
-def test_hops_inside_a_server_leave_no_train():
-    _, trains = run_ring([B] * 4, [25.0] * 4, 1_000_000, routes=False)
-    assert trains == []
+def test_hops_inside_a_server_are_seen_by_nobody():
+    _, seen = run_ring([B] * 4, [25.0] * 4, 1_000_000, routes=False)
+    assert all((trains["route"] == HIDDEN).all() for trains in seen)
+
+
+def test_hops_behind_a_late_rank_begin_last():
+    late_ns = [0, 0, 1_000_000, 0, 0]
+    end, (seen,) = run_ring([B] * 5, [0.0] * 5, 1_000_000, late_ns=late_ns)
+    # Hop 3 has its first chunk to send; hop 4 also passes on what came from 3, and so on.
+    assert seen["early_bursts"].tolist() == [3, 0, 0, 1, 2]
+    assert seen["early_start_ns"].tolist() == [0, 1_000_000, 1_000_000, 0, 0]
+    assert seen["early_end_ns"].tolist() == [60_000, 1_000_000, 1_000_000, 20_000, 40_000]
+    assert seen["start_ns"].tolist() == [1_060_000, 1_000_000, 1_000_000, 1_020_000, 1_040_000]
+    assert ((seen["bursts"] + seen["early_bursts"]) == 8).all()
+    assert end == 1_000_000 + 8 * 20_000
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_early_chunks_are_those_of_the_recursion(data):
+    """Against the plain recursion in which a hop waits for both its ranks."""
+    n = data.draw(st.integers(2, 9))
+    ready = data.draw(st.lists(st.integers(0, 300), min_size=n, max_size=n))
+    own = data.draw(st.lists(st.integers(1, 60), min_size=n, max_size=n))
+    steps = 2 * (n - 1)
+    chunks, begin, end = early_chunks(
+        np.array(ready), np.array(own, float), np.zeros(n), max(ready), steps
+    )
+    sent = {}
+    for k in range(steps):
+        for i in range(n):
+            before = max(sent[i, k - 1], sent[i - 1 if i else n - 1, k - 1]) if k else 0
+            sent[i, k] = max(before, ready[i], ready[(i + 1) % n]) + own[i]
+    for i in range(n):
+        early = [k for k in range(steps) if sent[i, k] - own[i] < max(ready)]
+        assert chunks[i] == len(early)
+        if early:
+            assert begin[i] == sent[i, 0] - own[i]
+            assert end[i] == sent[i, early[-1]]

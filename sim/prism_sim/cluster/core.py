@@ -25,7 +25,7 @@ from prism_sim.cluster.state import (
     Net,
 )
 
-START = np.dtype([("bytes", "i8"), ("cap", "f8"), ("template", "i4"), ("batch", "i4")])
+START = np.dtype([("bytes", "i8"), ("cap", "f8"), ("bundle", "i4"), ("batch", "i4")])
 BATCH = np.dtype([("start_ns", "i8"), ("end_ns", "i8"), ("open", "i4")])
 RECORD = np.dtype([("start_ns", "i8"), ("end_ns", "i8"), ("bytes", "i8"), ("route", "i4")])
 
@@ -35,6 +35,8 @@ def advance(
     net: Net,
     start: Array,
     n_start: int,
+    bundle_ptr: Int64s,
+    bundle: Int32s,
     touched: Int32s,
     n_touched: int,
     shown: Int32s,
@@ -46,10 +48,10 @@ def advance(
 ) -> tuple[int, int, int]:
     """Make all changes of the instant ``now`` at once.
 
-    The ``n_start`` rows of ``start`` enter, links ``touched`` (whose capacity was set) count
-    as changed, and whatever is due by ``now`` ends: its record is written behind the
-    ``n_record`` there are, if its template is ``shown``, and its batch has one less to wait
-    for. Batches that have none left are listed in ``done``.
+    The bundles of the ``n_start`` rows of ``start`` enter, links ``touched`` (whose
+    capacity was set) count as changed, and whatever is due by ``now`` ends: its record is
+    written behind the ``n_record`` there are, if its template is ``shown``, and its batch has
+    one less to wait for. Batches that have none left are listed in ``done``.
 
     Returns
     -------
@@ -61,8 +63,11 @@ def advance(
         seed(net, touched[k])
     for k in range(n_start):
         row = start[k]
-        e = place(net, row.template, row.bytes, row.cap, row.batch, now)
-        enter(net, e, now)
+        begin, end = bundle_ptr[row.bundle], bundle_ptr[row.bundle + 1]
+        batch[row.batch].start_ns = now
+        batch[row.batch].open = end - begin
+        for i in range(begin, end):
+            enter(net, place(net, bundle[i], row.bytes, row.cap, row.batch, now), now)
     while True:
         while net.counters[HEAP_SIZE] > 0 and net.entity[net.heap[0]].end_ns <= now:
             e = leave(net)

@@ -11,7 +11,7 @@ that byte has arrived. Records of single flows are kept here until :meth:`Fabric
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ class Fabric:
         self.net = new_net(capacity, templates.ptr, templates.via, places=1024, uses=1 << 14)
         self._start = np.zeros(1024, core.START)
         self._n_start = 0
+        self._coming = self._uses_coming = 0
         self._touched = np.zeros(len(capacity), np.int32)
         self._n_touched = 0
         self._batch = np.zeros(1024, core.BATCH)
@@ -58,33 +59,28 @@ class Fabric:
 
     def transfer(
         self,
-        templates: Sequence[int] | NDArray[np.int32],
+        bundle: int,
         size_bytes: int,
         latency_ns: int,
         event: simpy.Event,
         over: Over | None = None,
         cap: float = np.inf,
     ) -> None:
-        """Move ``size_bytes`` along each of ``templates`` from now on, as one batch.
+        """Move ``size_bytes`` along each template of ``bundle`` from now on, as one batch.
 
         ``event`` fires ``latency_ns`` after the last of them has ended, plus what ``over``
         answers. ``cap`` bounds the rate of each [bytes/ns].
         """
         if not self._free_batches:
             self._grow_batches()
-        b = self._free_batches.pop()
-        self._waiting[b] = (event, latency_ns, over)
-        now, count = self.env.now, len(templates)
-        self._batch[b] = (now, now, count)
-        begin, end = self._n_start, self._n_start + count
-        if end > len(self._start):
-            self._start = grown(self._start, 2 * end)
-        rows = self._start[begin:end]
-        rows["template"] = templates
-        rows["bytes"] = size_bytes
-        rows["cap"] = cap
-        rows["batch"] = b
-        self._n_start = end
+        batch = self._free_batches.pop()
+        self._waiting[batch] = (event, latency_ns, over)
+        if self._n_start == len(self._start):
+            self._start = grown(self._start, 2 * self._n_start)
+        self._start[self._n_start] = (size_bytes, cap, bundle, batch)
+        self._n_start += 1
+        self._coming += self.templates.bundle_size[bundle]
+        self._uses_coming += self.templates.bundle_uses[bundle]
         self._flush_soon()
 
     def capacity_of(self, link: int) -> float:
@@ -123,11 +119,12 @@ class Fabric:
             return  # an appointment that an earlier end has overtaken
         self._flush_due = False
         self._make_room()
+        t = self.templates
         next_ns, self._n_record, n_done = core.advance(
-            self.net, self._start, self._n_start, self._touched, self._n_touched,
-            self.templates.shown, self._batch, self._record, self._n_record, self._done, now,
+            self.net, self._start, self._n_start, t.bundle_ptr, t.bundle, self._touched,
+            self._n_touched, t.shown, self._batch, self._record, self._n_record, self._done, now,
         )  # fmt: skip
-        self._n_start = self._n_touched = 0
+        self._n_start = self._n_touched = self._coming = self._uses_coming = 0
         for b in self._done[:n_done].tolist():
             self._tell(b)
         if self._wake_ns <= now or next_ns < self._wake_ns:
@@ -149,17 +146,14 @@ class Fabric:
         net, t = self.net, self.templates
         if net.ptr is not t.ptr or net.via is not t.via:
             self.net = net = net._replace(ptr=t.ptr, via=t.via)
-        active = int(net.counters[HEAP_SIZE]) + self._n_start
+        active = int(net.counters[HEAP_SIZE]) + self._coming
         if active > len(net.entity):
             self.net = net = with_places(net, 2 * active)
         if self._n_record + active > len(self._record):
             self._record = grown(self._record, 2 * (self._n_record + active))
-        if self._n_start:
-            starting = self._start["template"][: self._n_start]
-            uses = int((t.ptr[starting + 1] - t.ptr[starting]).sum())
-            needed = int(net.counters[USED_USES]) + 2 * uses  # blocks are powers of two
-            if needed > len(net.use):
-                self.net = net._replace(use=grown(net.use, 2 * needed))
+        uses = int(net.counters[USED_USES]) + self._uses_coming
+        if uses > len(net.use):
+            self.net = net._replace(use=grown(net.use, 2 * uses))
 
     def _grow_batches(self) -> None:
         old = len(self._waiting)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_sim.cluster.templates import Templates
 from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.templates import Templates
 from prism_sim.draws import Draws
 
 ROCE_PORT = 4791

@@ -1,4 +1,9 @@
-"""Which links an entity uses, and how often: shared by all entities of one route or ring."""
+"""Which links entities use: the tables that all traffic is described by.
+
+A *template* is the links of one entity, and how often it uses each; every flow of a route
+shares one, every run of a ring another. A *bundle* is a handful of templates that start
+together and are waited for together, such as the flows of a tensor-parallel group's message.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,9 @@ HIDDEN = -1
 class Templates:
     """A growing table of templates: template t uses the links ``via[ptr[t]:ptr[t + 1]]``.
 
-    ``shown[t]`` is the route that records of its entities carry, or HIDDEN.
+    ``shown[t]`` is the route that records of its entities carry, or HIDDEN. Bundle b is the
+    templates ``bundle[bundle_ptr[b]:bundle_ptr[b + 1]]``; ``bundle_size[b]`` is their number
+    and ``bundle_uses[b]`` bounds the places that they take in lists of uses.
     """
 
     def __init__(self) -> None:
@@ -23,6 +30,10 @@ class Templates:
         self.via = np.zeros(4096, VIA)
         self.shown = np.full(1024, HIDDEN, np.int32)
         self.count = 0
+        self.bundle = np.zeros(1024, np.int32)
+        self.bundle_ptr = np.zeros(1024, np.int64)
+        self.bundle_size: list[int] = []
+        self.bundle_uses: list[int] = []
 
     def add(
         self, links: Sequence[int], weights: Sequence[float] | None = None, route: int = HIDDEN
@@ -37,6 +48,22 @@ class Templates:
         self.count += 1
         self.ptr[self.count] = begin + len(at)
         return self.count - 1
+
+    def add_bundle(self, templates: Sequence[int]) -> int:
+        """Register templates that start together; returns the bundle's number."""
+        number = len(self.bundle_size)
+        begin = int(self.bundle_ptr[number])
+        end = begin + len(templates)
+        if end > len(self.bundle):
+            self.bundle = grown(self.bundle, 2 * end)
+        if number + 2 > len(self.bundle_ptr):
+            self.bundle_ptr = grown(self.bundle_ptr, 2 * (number + 2))
+        self.bundle[begin:end] = templates
+        self.bundle_ptr[number + 1] = end
+        self.bundle_size.append(len(templates))
+        uses = sum(int(self.ptr[t + 1] - self.ptr[t]) for t in templates)
+        self.bundle_uses.append(2 * uses)  # room comes in powers of two
+        return number
 
     def _reserve(self, uses: int) -> None:
         if self.count + 2 > len(self.ptr):

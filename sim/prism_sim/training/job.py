@@ -141,31 +141,31 @@ class TrainingJob:
         schedule = SCHEDULES[model.schedule]
         workers = []
         for stage in range(model.pp):
-            stream = self._stream(stage)
+            first_ranks = [(stage * model.dp + d) * model.tp for d in range(model.dp)]
+            numbers = [self.log.worker(model.name, first, model.tp) for first in first_ranks]
+            stream = self._stream(stage, numbers)
             work = schedule(stage, model.pp, model.micro_batches)
-            for replica in range(model.dp):
-                first = (stage * model.dp + replica) * model.tp
-                number = self.log.worker(model.name, first, model.tp)
-                workers.append(
-                    Worker(self, stage, replica, number, first, costs[stage], work, stream)
-                )
+            workers += [
+                Worker(self, stage, d, numbers[d], first_ranks[d], costs[stage], work, stream)
+                for d in range(model.dp)
+            ]
         for behind, ahead in zip(workers, workers[model.dp :], strict=False):
             self._connect(behind, ahead)
         return workers
 
-    def _stream(self, stage: int) -> CommStream | None:
+    def _stream(self, stage: int, workers: list[int]) -> CommStream | None:
         if self.model.dp == 1:
             return None
         name = self.model.name
         rings = [
-            rings_of(
+            ring
+            for t in range(self.model.tp)
+            for ring in rings_of(
                 self.gpus[stage, :, t].tolist(), name, "dp",
                 self.layout, self.router, self.fabric, self.collector, queue_pair=t,
             )
-            for t in range(self.model.tp)
         ]  # fmt: skip
-        everything = [ring for of_rank in rings for ring in of_rank]
-        return CommStream(self.env, everything, len(rings[0]), self.model.dp, self.log)
+        return CommStream(self.env, rings, workers, self.log)
 
     def _connect(self, behind: Worker, ahead: Worker) -> None:
         here, there = self.gpus[behind.stage, behind.replica], self.gpus[ahead.stage, ahead.replica]
@@ -185,4 +185,4 @@ class TrainingJob:
                 route = self.router.route(*nics, self.model.name, "pp", queue_pair=t)
                 templates.append(self.router.template(route))
                 latency_ns = max(latency_ns, self.router.latency_ns([route]))
-        return Way(np.array(templates, np.int32), latency_ns)
+        return Way(self.fabric.templates.add_bundle(templates), latency_ns)

@@ -21,10 +21,10 @@ from prism_sim.truth import KIND, NO_MICRO_BATCH, SpanLog
 @dataclass
 class _Collective:
     operation: str
-    chunk_bytes: int
+    size_bytes: int
     step: int
     done: simpy.Event
-    joined: list[tuple[int, int]] = field(default_factory=list)  # worker, time
+    joined_ns: dict[int, int] = field(default_factory=dict)  # by member
 
 
 class CommStream:
@@ -33,9 +33,8 @@ class CommStream:
     Parameters
     ----------
     env : the clock.
-    rings : all rings of the group; each moves an equal share of a rank's bytes.
-    rings_per_rank : how many of them serve one rank.
-    members : workers in the group.
+    rings : all rings of the group, those of all its tensor-parallel ranks.
+    workers : number of each member in the log.
     log : where spans go.
     """
 
@@ -43,41 +42,40 @@ class CommStream:
         self,
         env: Clock,
         rings: Sequence[Ring],
-        rings_per_rank: int,
-        members: int,
+        workers: Sequence[int],
         log: SpanLog,
     ) -> None:
         self._env = env
         self._rings = rings
-        self._members = members
-        self._pieces = members * rings_per_rank
+        self._workers = workers
         self._log = log
         self._queue: dict[int, _Collective] = {}
         self._next = 0
         self._open_rings = 0
+        self._free_ns = 0
 
     def join(
-        self, number: int, operation: str, size_bytes: int, worker: int, step: int
+        self, number: int, operation: str, size_bytes: int, member: int, step: int
     ) -> simpy.Event:
-        """Have ``worker`` join the ``number``-th collective, of ``size_bytes`` a rank."""
+        """Have ``member`` join the ``number``-th collective, of ``size_bytes`` a rank."""
         if number not in self._queue:
-            chunk = -(-size_bytes // self._pieces)
-            self._queue[number] = _Collective(operation, chunk, step, self._env.event())
+            self._queue[number] = _Collective(operation, size_bytes, step, self._env.event())
         collective = self._queue[number]
-        collective.joined.append((worker, self._env.now))
+        collective.joined_ns[member] = self._env.now
         self._try()
         return collective.done
 
     def _try(self) -> None:
         collective = self._queue.get(self._next)
-        if self._open_rings or collective is None or len(collective.joined) < self._members:
+        if self._open_rings or collective is None or len(collective.joined_ns) < len(self._workers):
             return
         self._open_rings = len(self._rings)
+        ready_ns = [max(self._free_ns, collective.joined_ns[m]) for m in range(len(self._workers))]
         for ring in self._rings:
             ended = self._env.event()
             assert ended.callbacks is not None
             ended.callbacks.append(self._ring_ended)
-            ring.start(collective.operation, collective.chunk_bytes, ended)
+            ring.start(collective.operation, collective.size_bytes, ready_ns, ended)
 
     def _ring_ended(self, _: simpy.Event) -> None:
         self._open_rings -= 1
@@ -86,7 +84,8 @@ class CommStream:
         collective = self._queue.pop(self._next)
         self._next += 1
         kind, now = KIND[collective.operation], self._env.now
-        for worker, since in collective.joined:
-            self._log.add(worker, collective.step, NO_MICRO_BATCH, kind, since, now)
+        self._free_ns = now
+        for member, since in collective.joined_ns.items():
+            self._log.add(self._workers[member], collective.step, NO_MICRO_BATCH, kind, since, now)
         collective.done.succeed()
         self._try()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from prism_sim.training.costs import StageCost, buckets
 from prism_sim.training.schedules import FORWARD, Work
@@ -25,19 +24,16 @@ if TYPE_CHECKING:
     from prism_sim.training.job import TrainingJob
 
 FWD, BWD, OPT = KIND["fwd"], KIND["bwd"], KIND["opt"]
-ACT, GRAD = 0, 1
-SENT = (KIND["send_act"], KIND["send_grad"])
-RECEIVED = (KIND["recv_act"], KIND["recv_grad"])
 
 Process = Generator[simpy.Event, object, None]
-Key = tuple[int, int, int]  # step, ACT or GRAD, micro-batch
+Key = tuple[int, int, int]  # step, pass, micro-batch
 
 
 @dataclass
 class Way:
     """Where a message to a neighbouring stage travels: one flow a rank of the group."""
 
-    templates: NDArray[np.int32]
+    bundle: int
     latency_ns: int
 
 
@@ -93,8 +89,8 @@ class Worker:
     def _passes(self, step: int) -> Process:
         """Forward and backward of every micro-batch, in the schedule's order."""
         env, log, number = self.job.env, self.job.log, self.number
-        jitter = self.job.jitter(self.first_rank, step)
-        nominal = (self.cost.forward_ns, self.cost.backward_ns)
+        nominal_ns = np.array([[self.cost.forward_ns], [self.cost.backward_ns]])
+        healthy_ns = (nominal_ns * self.job.jitter(self.first_rank, step)).tolist()
         last = self.work[-1]
         for work in self.work:
             kind, mb = work
@@ -102,7 +98,7 @@ class Worker:
             if (self.behind if forward else self.ahead) is not None:
                 yield self._arrival((step, kind, mb))
             start_ns = env.now
-            wait_ns = round(nominal[kind] * jitter[kind][mb] * self._slowness())
+            wait_ns = round(healthy_ns[kind][mb] * self._slowness())
             if work is last and self.stream is not None and self.job.model.overlap_gradients:
                 yield from self._fill_buckets(step, wait_ns)
             else:
@@ -131,12 +127,11 @@ class Worker:
 
         def over(start_ns: int, end_ns: int) -> int:
             arrived_ns = end_ns + way.latency_ns
-            log.add(sender, step, micro_batch, SENT[kind], start_ns, arrived_ns)
-            log.add(receiver, step, micro_batch, RECEIVED[kind], start_ns, arrived_ns)
+            log.add_message(sender, receiver, step, micro_batch, kind, start_ns, arrived_ns)
             return 0
 
         self.job.fabric.transfer(
-            way.templates,
+            way.bundle,
             self.job.message_bytes,
             way.latency_ns,
             to._arrival((step, kind, micro_batch)),
@@ -172,6 +167,6 @@ class Worker:
     def _join(self, operation: str, size_bytes: int, step: int) -> None:
         assert self.stream is not None
         self._last_joined = self.stream.join(
-            self._collectives, operation, size_bytes, self.number, step
+            self._collectives, operation, size_bytes, self.replica, step
         )
         self._collectives += 1

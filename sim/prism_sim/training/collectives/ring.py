@@ -1,23 +1,21 @@
 """Ring collectives: each of n ranks passes chunks to the next, n - 1 or 2 (n - 1) times.
 
-A ring is one entity of the fabric, not n flows: no hop can run ahead of the chunks that
-reach it, so in the fluid limit all hops move at the pace of the slowest. Per step of the
-ring, with c_i the time hop *i* needs for a chunk and L_i its latency, the time between
-one chunk and the next is
+With c_i the time hop *i* needs for a chunk and L_i its latency, the time between one chunk
+and the next is
 
     period = max(max_i c_i, mean_i (c_i + L_i))
 
 (the largest mean cycle of the max-plus recursion "a hop sends chunk k when it has sent
 chunk k - 1 and has received it from the hop before": either one hop is the bottleneck and
 hides every latency, or a chunk travels all the way round without ever waiting). K steps take
-K periods; equal hops give the textbook K (c + L). The start-up transient is left out: it
-is at most one round of the ring in a whole collective when hops differ, and nil when they
-are equal.
+K periods; equal hops give the textbook K (c + L). What is left out is the transient before the
+ring settles into that pace: nil for equal hops, less than one trip of a chunk round
+the ring otherwise.
 
-A switch sees a train of bursts on every hop: each chunk takes the hop's own time, then the
-hop waits for the next. Where the wait is shorter than what cuts a record, one record
-covers the whole train and all hops look alike. So which hop is slow can be told, in principle,
-only if the telemetry is fine enough to see the others wait.
+Ranks do not come to a collective at the same time. Hops whose both ends are there send
+what they can: the first chunk at once, the next when the hop before has sent one, until the
+chain of chunks ends at the rank that is missing. So the hops just behind a late rank are
+the last to begin, and the time of the first packets tells who was late.
 
 References: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, JPDC 2009;
 Baccelli et al., Synchronization and Linearity, 1992, for the cycle mean.
@@ -26,71 +24,144 @@ Baccelli et al., Synchronization and Linearity, 1992, for the cycle mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import simpy
+from numpy.typing import NDArray
 
+from llmprism.compiled import compiled
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
-from prism_sim.collector import Collector, Train
+from prism_sim.cluster.state import Int64s
+from prism_sim.cluster.templates import HIDDEN
+from prism_sim.collector import TRAIN, Collector
+from prism_sim.training.collectives.coupled import CoupledHops, Hop
 
-OPERATIONS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
+ROUNDS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
 """Rounds of n - 1 steps that each operation takes."""
-
-NO_ROUTE = -1
-"""The route of a hop inside a server: NVLink, which no switch sees."""
-
-
-@dataclass(frozen=True)
-class Hop:
-    """One rank's way to the next: its route (or NO_ROUTE), links and latency."""
-
-    route: int
-    links: tuple[int, ...]
-    latency_ns: float
 
 
 class Ring:
-    """One ring of ranks over given hops.
+    """One ring of ranks.
 
     Parameters
     ----------
-    hops : the way from each rank to the next, all around.
-    fabric, collector : where its bytes move, and who sees them.
+    hops : the way from each member to the next, all around.
+    members : which member of the group sends on each hop.
+    shares : how many rings split the group's bytes among them.
+    fabric, collector : where bytes move, and who sees them.
     """
 
-    def __init__(self, hops: Sequence[Hop], fabric: Fabric, collector: Collector) -> None:
-        self.hops = tuple(hops)
+    def __init__(
+        self,
+        hops: Sequence[Hop],
+        members: Sequence[int],
+        shares: int,
+        fabric: Fabric,
+        collector: Collector,
+    ) -> None:
+        self._hops = CoupledHops(hops, fabric)
+        self._members = np.array(members)
+        self._shares = shares
         self._fabric = fabric
         self._collector = collector
-        self._template = fabric.templates.add([link for hop in hops for link in hop.links])
 
-    def start(self, operation: str, chunk_bytes: int, event: simpy.Event) -> None:
-        """Run ``operation`` with chunks of ``chunk_bytes`` now; ``event`` fires at its end."""
-        count = OPERATIONS[operation] * (len(self.hops) - 1)
+    def start(
+        self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
+    ) -> None:
+        """Run ``operation`` on ``size_bytes`` a rank now; ``event`` fires at its end.
+
+        ``ready_ns`` says when each member of the group had joined, the last one now.
+        """
+        steps = ROUNDS[operation] * (len(self._hops) - 1)
+        chunk_bytes = -(-size_bytes // (len(self._hops) * self._shares))
+        ready = np.array(ready_ns, np.int64)[self._members]
 
         def over(start_ns: int, end_ns: int) -> int:
-            return self._over(start_ns, end_ns, chunk_bytes, count)
+            return self._over(start_ns, end_ns, chunk_bytes, steps, ready)
 
-        self._fabric.transfer([self._template], chunk_bytes * count, 0, event, over)
+        self._fabric.transfer(self._hops.bundle, chunk_bytes * steps, 0, event, over)
 
-    def _over(self, start_ns: int, end_ns: int, chunk_bytes: int, count: int) -> int:
-        """Write the trains of all hops; returns the latency that the last chunk adds [ns]."""
-        own_ns = [self._own_ns(hop, chunk_bytes) for hop in self.hops]
-        travel_ns = sum(own_ns) + sum(hop.latency_ns for hop in self.hops)
-        slowest_ns = (end_ns - start_ns) / count
-        period_ns = max(slowest_ns, travel_ns / len(self.hops))
-        self._collector.see(
-            Train(hop.route, start_ns, period_ns, own, count, chunk_bytes)
-            for hop, own in zip(self.hops, own_ns, strict=True)
-            if hop.route != NO_ROUTE
-        )
-        return round(count * (period_ns - slowest_ns))
+    def _over(
+        self, start_ns: int, end_ns: int, chunk_bytes: int, steps: int, ready_ns: Int64s
+    ) -> int:
+        """Write the trains of all hops; returns the time that latencies add [ns]."""
+        hops = self._hops
+        own_ns = hops.own_ns(chunk_bytes)
+        slowest_ns = (end_ns - start_ns) / steps
+        period_ns = max(slowest_ns, float((own_ns + hops.latency_ns).mean()))
+        chunks, begin, end = early_chunks(ready_ns, own_ns, hops.latency_ns, start_ns, steps)
+        trains = np.empty(len(hops), TRAIN)
+        trains["route"] = hops.route
+        trains["start_ns"] = start_ns + period_ns * chunks
+        trains["burst_ns"] = np.minimum(own_ns, period_ns)
+        trains["period_ns"] = period_ns
+        trains["bursts"] = steps - chunks
+        trains["burst_bytes"] = chunk_bytes
+        trains["early_bursts"] = chunks
+        trains["early_start_ns"] = begin
+        trains["early_end_ns"] = end
+        self._collector.see(trains)
+        return round(steps * (period_ns - slowest_ns))
 
-    def _own_ns(self, hop: Hop, chunk_bytes: int) -> float:
-        return chunk_bytes / min(map(self._fabric.capacity_of, hop.links))
+
+def early_chunks(
+    ready_ns: Int64s,
+    own_ns: NDArray[np.float64],
+    latency_ns: NDArray[np.float64],
+    last_ns: int,
+    steps: int,
+) -> tuple[Int64s, NDArray[np.float64], NDArray[np.float64]]:
+    """What each hop sends before the last rank joins at ``last_ns``.
+
+    Returns
+    -------
+    chunks, begin_ns, end_ns : how many chunks, the begin of the first and the end of the
+        last of them, shape (hops,); a hop without early chunks has 0 and ``last_ns`` twice.
+    """
+    hops = len(ready_ns)
+    chunks = np.zeros(hops, np.int64)
+    begin_ns, end_ns = np.full((2, hops), float(last_ns))
+    if ready_ns.min() < last_ns:
+        _send_early(ready_ns, own_ns, latency_ns, last_ns, steps, chunks, begin_ns, end_ns)
+    return chunks, begin_ns, end_ns
+
+
+@compiled
+def _send_early(
+    ready_ns: Int64s,
+    own_ns: NDArray[np.float64],
+    latency_ns: NDArray[np.float64],
+    last_ns: int,
+    steps: int,
+    chunks: Int64s,
+    begin_ns: NDArray[np.float64],
+    end_ns: NDArray[np.float64],
+) -> None:
+    hops = len(ready_ns)
+    arrived = np.full(hops, -1.0)  # at the far end of each hop, in the step before
+    for step in range(steps):
+        moved = False
+        now_arrived = np.full(hops, np.inf)
+        for i in range(hops):
+            if chunks[i] < step:
+                continue
+            begin = float(max(ready_ns[i], ready_ns[(i + 1) % hops]))
+            if step > 0:
+                begin = max(begin, end_ns[i], arrived[i - 1])
+            if begin >= last_ns:
+                continue
+            moved = True
+            if step == 0:
+                begin_ns[i] = begin
+            chunks[i] = step + 1
+            end_ns[i] = begin + own_ns[i]
+            now_arrived[i] = end_ns[i] + latency_ns[i]
+        arrived = now_arrived
+        if not moved:
+            return
 
 
 def rings_of(
@@ -103,7 +174,7 @@ def rings_of(
     collector: Collector,
     queue_pair: int = 0,
 ) -> list[Ring]:
-    """The rings over ``gpus``, in this order, that share a collective's bytes evenly.
+    """The rings over ``gpus`` that share a collective's bytes evenly.
 
     One ring for every NIC that each server of the group can contribute. Ring *c* enters and
     leaves a server by the server's *c*-th NIC, so that rails are not crossed, and passes
@@ -111,26 +182,27 @@ def rings_of(
     ``NCCL_CROSS_NIC=0``.)
     """
     servers: dict[int, list[int]] = {}
-    for gpu in gpus:
-        servers.setdefault(layout.server_of_gpu(gpu), []).append(gpu)
-    nics = [sorted({layout.nic_of_gpu(g) for g in members}) for members in servers.values()]
-    channels = min(len(n) for n in nics) if len(servers) > 1 else 1
+    for member, gpu in enumerate(gpus):
+        servers.setdefault(layout.server_of_gpu(gpu), []).append(member)
+    groups = list(servers.values())
+    nics = [sorted({layout.nic_of_gpu(gpus[m]) for m in group}) for group in groups]
+    channels = min(len(n) for n in nics) if len(groups) > 1 else 1
     rings = []
     for c in range(channels):
         hops: list[Hop] = []
-        members = list(servers.values())
-        for i, local in enumerate(members):
-            hops += [_nvlink_hop(a, b, layout) for a, b in pairwise(local)]
-            after = (i + 1) % len(members)
-            if len(members) > 1:
-                route = router.route(nics[i][c], nics[after][c], job, kind, queue_pair)
+        for i, group in enumerate(groups):
+            hops += [_nvlink_hop(gpus[a], gpus[b], layout) for a, b in pairwise(group)]
+            if len(groups) > 1:
+                pair = nics[i][c], nics[(i + 1) % len(groups)][c]
+                route = router.route(*pair, job, kind, queue_pair)
                 hops.append(Hop(route, tuple(router.links[route]), router.latency_ns([route])))
-            elif len(local) > 1:
-                hops.append(_nvlink_hop(local[-1], local[0], layout))
-        rings.append(Ring(hops, fabric, collector))
+            else:
+                hops.append(_nvlink_hop(gpus[group[-1]], gpus[group[0]], layout))
+        members = [member for group in groups for member in group]
+        rings.append(Ring(hops, members, channels, fabric, collector))
     return rings
 
 
 def _nvlink_hop(src_gpu: int, dst_gpu: int, layout: Layout) -> Hop:
     links = layout.nvlink(src_gpu, dst_gpu)
-    return Hop(NO_ROUTE, tuple(links), layout.cluster.nvlink_latency_ns)
+    return Hop(HIDDEN, tuple(links), layout.cluster.nvlink_latency_ns)

@@ -1,0 +1,89 @@
+"""Hops that move at one pace, as one entity of the fabric.
+
+No hop of a ring (or of a pipelined tree) can run ahead of the chunks that reach it, so in
+the fluid limit all hops move at the pace of the slowest, and one entity over all their links
+is exact. What a switch sees is finer: on every hop a train of bursts, one a chunk. A burst
+lasts as long as the hop would need by itself; then the hop waits for the next chunk.
+
+The time a hop would need by itself follows from what the links offer when the collective
+ends: on each link the larger of a fair share among those that use it and what they leave.
+
+Which hop is slow can be told from its records only where the waiting of the others can be
+seen. A train whose waits are shorter than the telemetry's idle gap becomes one record, and
+then all hops of a collective look alike: same begin, same end, same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llmprism.compiled import compiled
+from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.state import Int64s, Net
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One rank's way to another.
+
+    Attributes
+    ----------
+    route : number of its route, or HIDDEN where no switch sees it (NVLink).
+    links : directed links it takes.
+    latency_ns : time from the first of them to the last.
+    """
+
+    route: int
+    links: tuple[int, ...]
+    latency_ns: float
+
+
+class CoupledHops:
+    """The hops of one collective, ready to run as one entity.
+
+    Attributes
+    ----------
+    route : of each hop, shape (hops,).
+    latency_ns : of each hop, shape (hops,).
+    bundle : what to hand to the fabric.
+    """
+
+    def __init__(self, hops: Sequence[Hop], fabric: Fabric) -> None:
+        self._fabric = fabric
+        self.route = np.array([hop.route for hop in hops], np.int32)
+        self.latency_ns = np.array([hop.latency_ns for hop in hops], float)
+        links = [link for hop in hops for link in hop.links]
+        self._links = np.array(links, np.int64)
+        self._ptr = np.cumsum([0] + [len(hop.links) for hop in hops])
+        template = fabric.templates.add(links)
+        self.bundle = fabric.templates.add_bundle([template])
+
+    def __len__(self) -> int:
+        return len(self.route)
+
+    def own_ns(self, chunk_bytes: int) -> NDArray[np.float64]:
+        """How long each hop would need for a chunk by itself [ns], shape (hops,)."""
+        rate = np.empty(len(self))
+        own_rates(self._fabric.net, self._ptr, self._links, rate)
+        return chunk_bytes / rate
+
+
+@compiled
+def own_rates(net: Net, ptr: Int64s, links: Int64s, rate: NDArray[np.float64]) -> None:
+    """What each hop's links would give a flow of its own [bytes/ns], into ``rate``."""
+    for hop in range(len(rate)):
+        rate[hop] = np.inf
+        for i in range(ptr[hop], ptr[hop + 1]):
+            at = links[i]
+            weight, load = 1.0, 0.0
+            u = net.link[at].first
+            while u >= 0:
+                weight += net.use[u].weight
+                load += net.use[u].weight * net.entity[net.use[u].entity].rate
+                u = net.use[u].next
+            capacity = net.link[at].capacity
+            rate[hop] = min(rate[hop], max(capacity / weight, capacity - load))

@@ -1,0 +1,77 @@
+"""How trains of bursts are cut into records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.routes import Router
+from prism_sim.cluster.templates import Templates
+from prism_sim.collector import TRAIN, Collector
+from prism_sim.draws import Draws
+from prism_sim.scenario.models import Cluster
+from prism_sim.scenario.models import Collector as CollectorModel
+
+EPOCH = 10**18
+
+
+@pytest.fixture
+def collect(tmp_path):
+    """Records (start, end, bytes, after the epoch) of trains on one route."""
+
+    def run(gap_us, *trains):
+        layout = Layout(Cluster(servers=2))
+        router = Router(layout, Templates(), Draws(0))
+        router.route(0, 8, "a", "dp")
+        path = tmp_path / "flows.parquet"
+        with Collector(CollectorModel(idle_gap_us=gap_us), router, EPOCH, path) as collector:
+            for train in trains:
+                collector.see(train)
+        frame = pd.read_parquet(path)
+        assert set(zip(frame["src"], frame["dst"], strict=True)) == {("10.0.0.1", "10.0.1.1")}
+        times = frame[["start_ns", "end_ns"]] - EPOCH
+        return list(zip(times["start_ns"], times["end_ns"], frame["bytes"], strict=True))
+
+    return run
+
+
+def train(start, burst, period, bursts, early=(0, 0, 0)):
+    return np.array([(start, burst, period, bursts, 100, *early, 0)], TRAIN)
+
+
+def test_waits_within_the_gap_stay_one_record(collect):
+    assert collect(1, train(50, 2_000, 3_000, 3)) == [(50, 8_050, 300)]
+
+
+def test_waits_beyond_the_gap_cut_burst_from_burst(collect):
+    records = collect(1, train(50, 2_000, 3_001, 3))
+    assert records == [(50, 2_050, 100), (3_051, 5_051, 100), (6_052, 8_052, 100)]
+
+
+def test_what_was_sent_early_joins_the_first_record_within_the_gap(collect):
+    assert collect(1, train(5_000, 2_000, 2_000, 2, early=(3, 0, 4_000))) == [(0, 9_000, 500)]
+
+
+def test_what_was_sent_early_is_a_record_of_its_own_beyond_the_gap(collect):
+    records = collect(1, train(5_000, 2_000, 2_000, 2, early=(3, 0, 3_999)))
+    assert records == [(0, 3_999, 300), (5_000, 9_000, 200)]
+
+
+def test_early_bursts_and_waits_between_regular_ones(collect):
+    records = collect(1, train(5_000, 1_000, 4_000, 2, early=(1, 3_500, 4_500)))
+    assert records == [(3_500, 6_000, 200), (9_000, 10_000, 100)]
+
+
+def test_an_interrupted_collection_is_closed_without_what_it_held(tmp_path):
+    router = Router(Layout(Cluster(servers=2)), Templates(), Draws(0))
+    path = tmp_path / "flows.parquet"
+
+    def interrupted():
+        with Collector(CollectorModel(), router, 0, path):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert len(pd.read_parquet(path)) == 0

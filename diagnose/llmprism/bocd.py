@@ -1,0 +1,310 @@
+"""Bayesian online change-point detection: how long has the present regime lasted?
+
+A sequence of numbers is read one by one. Every possible *run length* (how many of the latest
+numbers belong to the present regime) is a hypothesis with a probability. A new number either
+makes each run one longer, or ends it: after it a new regime begins, at a constant hazard.
+Hypotheses that predicted the number badly lose weight. Within a regime numbers are normal with
+unknown mean and variance, so a run predicts with a Student-t (normal-inverse-gamma prior).
+
+Two uses: :func:`run_lengths` follows a whole sequence, as published; :func:`cut_upward` cuts
+many sequences at their isolated upward spikes, which is what step gaps are.
+
+References
+----------
+R. P. Adams, D. J. C. MacKay, "Bayesian Online Changepoint Detection", arXiv:0710.3742 (2007),
+algorithm 1. K. P. Murphy, "Conjugate Bayesian analysis of the Gaussian distribution" (2007),
+section 6, for the updates and the predictive density.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.arrays import Floats, Ints
+from llmprism.compiled import compiled
+
+_Numbers = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is believed about a regime before its first number (normal-inverse-gamma).
+
+    Attributes
+    ----------
+    mean : expected level.
+    kappa : certainty of that level, in observations; > 0.
+    alpha : certainty of the spread, in half observations; > 0.
+    beta : ``alpha`` times the expected variance; > 0.
+    """
+
+    mean: float
+    kappa: float
+    alpha: float
+    beta: float
+
+    @property
+    def numbers(self) -> _Numbers:
+        """The four as compiled code takes them."""
+        return (self.mean, self.kappa, self.alpha, self.beta)
+
+
+@dataclass(frozen=True)
+class RunLengths:
+    """The run-length posterior of a sequence, summarised point by point.
+
+    Attributes
+    ----------
+    short : P(run length <= ``k`` | numbers so far), shape (n,).
+    most_likely : run length of highest probability, shape (n,).
+    dropped : probability dropped at each point, shape (n,).
+    """
+
+    short: Floats
+    most_likely: Ints
+    dropped: Floats
+
+
+def run_lengths(
+    values: Floats,
+    prior: Prior,
+    hazard: float,
+    k: int = 1,
+    prune: float = 1e-6,
+    most: int = 64,
+) -> RunLengths:
+    """Follow ``values`` and summarise the run-length posterior after each.
+
+    Parameters
+    ----------
+    values : shape (n,).
+    hazard : probability that a regime ends at any one point, in (0, 1).
+    k : the longest run length that counts as short.
+    prune : hypotheses that together hold at most this probability are forgotten at each
+        point; 0 forgets none.
+    most : at most so many hypotheses are kept; beyond it the least likely one goes, which
+        holds at most ``1 / most``. What really went is returned point by point; a
+        hypothesis forgotten at probability p would, in expectation under the model, never
+        have held more than p (posterior probabilities are martingales).
+
+    Notes
+    -----
+    The convention is that of the paper: after a number, run length 0 says that a new regime
+    begins with the *next* number. Hence P(run length = 0) equals the hazard at every point,
+    and a regime that began *with* the present number shows as run length 1.
+
+    >>> runs = run_lengths(np.array([0.0, 0.1, 0.0, 0.1, 9.0]), Prior(0, 0.01, 5, 0.05), 0.05)
+    >>> runs.most_likely
+    array([1, 2, 3, 4, 1])
+    """
+    everything = np.zeros((0, 0))
+    return RunLengths(
+        *_follow(_floats(values), prior.numbers, hazard, k, (prune, most), everything)
+    )
+
+
+def posterior(values: Floats, prior: Prior, hazard: float) -> Floats:
+    """Return the whole posterior, nothing pruned: row i holds P(run length = 0 .. i + 1).
+
+    Memory grows with the square of the length: for tests and pictures of short sequences.
+    """
+    everything = np.zeros((values.size, values.size + 1))
+    _follow(_floats(values), prior.numbers, hazard, 1, (0.0, values.size + 2), everything)
+    return everything
+
+
+def cut_upward(
+    values: Floats,
+    offsets: Ints,
+    prior: Prior,
+    hazard: float,
+    threshold: float,
+    prune: float = 1e-6,
+    most: int = 64,
+) -> Floats:
+    """Find the upward spikes of many sequences.
+
+    A number is a spike where P(run length <= 1) exceeds ``threshold`` and the number lies
+    above what the most likely run expected. The detector then starts afresh with the next
+    number: the spike belongs neither to the regime before it nor to the one after it, and
+    the return to normal is no second change. The first number after a start can be no
+    spike, since nothing is there to compare it with.
+
+    Parameters
+    ----------
+    values : all sequences, one after the other, shape (n,).
+    offsets : sequence g is ``values[offsets[g]:offsets[g + 1]]``, shape (groups + 1,).
+
+    Returns
+    -------
+    Shape (n,): P(run length <= 1) at a spike, 0 elsewhere.
+    """
+    longest = int(np.diff(offsets).max(initial=0))
+    rule = (hazard, threshold, prune)
+    return _cut(_floats(values), offsets, prior.numbers, rule, longest, most)
+
+
+def _floats(values: Floats) -> Floats:
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
+@compiled
+def _normalisers(alpha: float, longest: int) -> Floats:
+    """Return ln(gamma(a + 1/2) / gamma(a) / sqrt(pi)) for a = alpha, alpha + 1/2, ..."""
+    table = np.empty(longest + 2)
+    for n in range(longest + 2):
+        a = alpha + 0.5 * n
+        table[n] = math.lgamma(a + 0.5) - math.lgamma(a) - 0.5 * math.log(math.pi)
+    return table
+
+
+# A table of hypotheses has a row each, longest run first. Its columns:
+_LENGTH, _MASS, _MEAN, _BETA, _DENSITY = range(5)
+
+
+@compiled
+def _start(runs: Floats, prior: _Numbers) -> int:
+    """Begin with one hypothesis: a regime begins now. Return the count of hypotheses."""
+    runs[0, _LENGTH], runs[0, _MASS] = 0.0, 1.0
+    runs[0, _MEAN], runs[0, _BETA] = prior[0], prior[3]
+    return 1
+
+
+@compiled
+def _learn(x: float, active: int, runs: Floats, prior: _Numbers, table: Floats) -> float:
+    """Let every run predict ``x``, then take it in; return the highest ln density."""
+    best = -np.inf
+    for i in range(active):
+        length = runs[i, _LENGTH]
+        kappa = prior[1] + length
+        off = x - runs[i, _MEAN]
+        scale = 2.0 * runs[i, _BETA] * (kappa + 1.0) / kappa
+        tail = (prior[2] + 0.5 * length + 0.5) * math.log1p(off * off / scale)
+        runs[i, _DENSITY] = table[int(length)] - 0.5 * math.log(scale) - tail
+        best = max(best, runs[i, _DENSITY])
+        runs[i, _LENGTH] += 1.0
+        runs[i, _MEAN] += off / (kappa + 1.0)
+        runs[i, _BETA] += kappa * off * off / (2.0 * (kappa + 1.0))
+    return best
+
+
+@compiled
+def _drop_lightest(active: int, runs: Floats) -> float:
+    """Close the gap over the least likely hypothesis; return its probability."""
+    least = 0
+    for i in range(active):
+        if runs[i, _MASS] < runs[least, _MASS]:
+            least = i
+    mass = runs[least, _MASS]
+    for i in range(least, active - 1):
+        runs[i] = runs[i + 1]
+    return mass
+
+
+@compiled
+def _advance(
+    x: float,
+    active: int,
+    runs: Floats,
+    prior: _Numbers,
+    hazard: float,
+    prune: float,
+    table: Floats,
+) -> tuple[int, float]:
+    """Take one number in; return the count of hypotheses kept and the probability dropped."""
+    best = _learn(x, active, runs, prior, table)
+    total = 0.0
+    for i in range(active):
+        runs[i, _MASS] *= math.exp(runs[i, _DENSITY] - best)
+        total += runs[i, _MASS]
+    kept, dropped = 0, 0.0
+    for i in range(active):
+        mass = (1.0 - hazard) * runs[i, _MASS] / total
+        if mass <= prune / active:
+            dropped += mass
+            continue
+        runs[kept] = runs[i]
+        runs[kept, _MASS] = mass
+        kept += 1
+    if kept >= runs.shape[0] - 1:
+        dropped += _drop_lightest(kept, runs)
+        kept -= 1
+    _start(runs[kept:], prior)
+    runs[kept, _MASS] = hazard
+    runs[: kept + 1, _MASS] /= 1.0 - dropped
+    return kept + 1, dropped
+
+
+@compiled
+def _most_likely(active: int, runs: Floats) -> int:
+    top = 0
+    for i in range(active):
+        if runs[i, _MASS] > runs[top, _MASS]:
+            top = i
+    return top
+
+
+@compiled
+def _mass_up_to(k: int, active: int, runs: Floats) -> float:
+    mass = 0.0
+    for i in range(active):
+        if runs[i, _LENGTH] <= k:
+            mass += runs[i, _MASS]
+    return mass
+
+
+@compiled
+def _cut(
+    values: Floats,
+    offsets: Ints,
+    prior: _Numbers,
+    rule: tuple[float, float, float],
+    longest: int,
+    most: int,
+) -> Floats:
+    hazard, threshold, prune = rule
+    spikes = np.zeros(values.size)
+    table = _normalisers(prior[2], longest)
+    runs = np.empty((min(longest + 2, most + 1), 5))
+    for g in range(offsets.size - 1):
+        active, since = _start(runs, prior), 0
+        for t in range(offsets[g], offsets[g + 1]):
+            expected = runs[_most_likely(active, runs), _MEAN]
+            active, _ = _advance(values[t], active, runs, prior, hazard, prune, table)
+            since += 1
+            if since == 1 or values[t] <= expected:
+                continue
+            short = _mass_up_to(1, active, runs)
+            if short > threshold:
+                spikes[t] = short
+                active, since = _start(runs, prior), 0
+    return spikes
+
+
+@compiled
+def _follow(
+    values: Floats,
+    prior: _Numbers,
+    hazard: float,
+    k: int,
+    limits: tuple[float, int],
+    everything: Floats,
+) -> tuple[Floats, Ints, Floats]:
+    n = values.size
+    short, dropped = np.zeros(n), np.zeros(n)
+    likely = np.zeros(n, dtype=np.int64)
+    table = _normalisers(prior[2], n)
+    prune, most = limits
+    runs = np.empty((min(n + 2, most + 1), 5))
+    active = _start(runs, prior)
+    for t in range(n):
+        active, dropped[t] = _advance(values[t], active, runs, prior, hazard, prune, table)
+        short[t] = _mass_up_to(k, active, runs)
+        likely[t] = int(runs[_most_likely(active, runs), _LENGTH])
+        if everything.size:
+            for i in range(active):
+                everything[t, int(runs[i, _LENGTH])] = runs[i, _MASS]
+    return short, likely, dropped

@@ -1,0 +1,180 @@
+"""The physical network, as its owner knows it: addresses, servers, switches and links.
+
+``topology.json`` is read once, checked as a whole, and turned into arrays. The order of its
+endpoints gives every address its number (*endpoint code*), which all stages use instead of
+names: a diagnosis then cannot depend on how hosts are called.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from llmprism.arrays import Codes, Floats
+from llmprism.errors import Problem, UserError
+
+
+class _Part(BaseModel):
+    """Foreign topologies may say more than is needed here; that is not an error."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Endpoint(_Part):
+    """One NIC: its address, the server it sits in, the switch it is plugged into."""
+
+    address: str
+    server: str
+    nic: int | None = None
+    gpus: tuple[int, ...] | None = None
+    switch: str | None = None
+
+
+class Switch(_Part):
+    """One switch and the tier it belongs to (``leaf``, ``spine``, ...)."""
+
+    name: str
+    tier: str
+
+
+class Link(_Part):
+    """One cable between a server, an address or a switch (``a``) and another (``b``)."""
+
+    a: str
+    b: str
+    gbps: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+
+class _File(_Part):
+    endpoints: tuple[Endpoint, ...]
+    switches: tuple[Switch, ...] = ()
+    links: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The network as read: parts by name, and arrays by endpoint and switch code."""
+
+    endpoints: tuple[Endpoint, ...]
+    switches: tuple[Switch, ...]
+    links: tuple[Link, ...]
+
+    @cached_property
+    def addresses(self) -> list[str]:
+        """Address of each endpoint code."""
+        return [end.address for end in self.endpoints]
+
+    @cached_property
+    def codes(self) -> dict[str, int]:
+        """Endpoint code of each address."""
+        return {end.address: i for i, end in enumerate(self.endpoints)}
+
+    @cached_property
+    def servers(self) -> Codes:
+        """Server code of each endpoint, shape (endpoints,), numbered by first appearance."""
+        seen: dict[str, int] = {}
+        codes = [seen.setdefault(end.server, len(seen)) for end in self.endpoints]
+        return np.array(codes, dtype=np.int32)
+
+    @cached_property
+    def switch_codes(self) -> dict[str, int]:
+        """Number of each switch name."""
+        return {switch.name: i for i, switch in enumerate(self.switches)}
+
+    @cached_property
+    def tiers(self) -> Codes:
+        """Tier code of each switch, shape (switches,), numbered by first appearance."""
+        seen: dict[str, int] = {}
+        codes = [seen.setdefault(switch.tier, len(seen)) for switch in self.switches]
+        return np.array(codes, dtype=np.int32)
+
+    @cached_property
+    def nic_gbps(self) -> float:
+        """Median known rate of the links of servers and NICs [Gbit/s]; NaN if none is known."""
+        switches = self.switch_codes
+        known = [
+            link.gbps
+            for link in self.links
+            if link.gbps is not None and (link.a in switches) != (link.b in switches)
+        ]
+        return float(np.median(known)) if known else float("nan")
+
+    @cached_property
+    def switch_gbps(self) -> Floats:
+        """Sum of the rates of each switch's links [Gbit/s]; NaN where one is unknown or none."""
+        total = np.zeros(len(self.switches))
+        linked = np.zeros(len(self.switches), dtype=bool)
+        for link in self.links:
+            for name in (link.a, link.b):
+                code = self.switch_codes.get(name)
+                if code is not None:
+                    linked[code] = True
+                    total[code] += np.nan if link.gbps is None else link.gbps
+        total[~linked] = np.nan
+        return total
+
+
+def read_topology(path: Path | str) -> Topology:
+    """Read and check ``topology.json``.
+
+    Raises
+    ------
+    UserError : with everything that is wrong at once: a missing or broken file, missing
+        fields, an address or switch named twice, a link or endpoint that names a switch,
+        server or address which does not exist.
+    """
+    path = Path(path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        what = f"cannot read the topology: {error.strerror}"
+        raise UserError(Problem(what, str(path))) from error
+    except ValueError as error:
+        raise UserError(Problem(f"not valid JSON: {error}", str(path))) from error
+    try:
+        parsed = _File.model_validate(content)
+    except ValidationError as error:
+        raise UserError(list(_field_problems(error, path))) from error
+    problems = list(_cross_problems(parsed, path))
+    if problems:
+        raise UserError(problems)
+    return Topology(parsed.endpoints, parsed.switches, parsed.links)
+
+
+def _field_problems(error: ValidationError, path: Path) -> Iterator[Problem]:
+    for fault in error.errors():
+        steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
+        place = "".join(steps).lstrip(".") or "content"
+        value = "" if fault["type"] == "missing" else f" (it is {fault['input']!r:.60})"
+        yield Problem(f"{place}: {fault['msg']}{value}", str(path))
+
+
+def _cross_problems(parsed: _File, path: Path) -> Iterator[Problem]:
+    """Yield what no single field shows: repeated names, and names that lead nowhere."""
+    where = str(path)
+    addresses = {end.address for end in parsed.endpoints}
+    servers = {end.server for end in parsed.endpoints}
+    switches = {switch.name for switch in parsed.switches}
+    for kind, names in (
+        ("address", [end.address for end in parsed.endpoints]),
+        ("switch", [switch.name for switch in parsed.switches]),
+    ):
+        for name, count in Counter(names).items():
+            if count > 1:
+                yield Problem(f"{kind} {name!r} is listed {count} times", where, "list it once")
+    for name in sorted(switches & (servers | addresses)):
+        yield Problem(f"{name!r} names a switch and an endpoint or server", where, "rename one")
+    for end in parsed.endpoints:
+        if end.switch is not None and end.switch not in switches:
+            yield Problem(f"endpoint {end.address!r} is on unknown switch {end.switch!r}", where)
+    for i, link in enumerate(parsed.links):
+        for side in (link.a, link.b):
+            if side not in switches and side not in servers and side not in addresses:
+                yield Problem(f"links[{i}] names {side!r}, which is nowhere listed", where)

@@ -63,25 +63,25 @@ def advance(
         seed(net, touched[k])
     for k in range(n_start):
         row = start[k]
-        begin, end = bundle_ptr[row.bundle], bundle_ptr[row.bundle + 1]
-        batch[row.batch].start_ns = now
-        batch[row.batch].open = end - begin
+        begin, end = bundle_ptr[row["bundle"]], bundle_ptr[row["bundle"] + 1]
+        batch[row["batch"]]["start_ns"] = now
+        batch[row["batch"]]["open"] = end - begin
         for i in range(begin, end):
-            enter(net, place(net, bundle[i], row.bytes, row.cap, row.batch, now), now)
+            enter(net, place(net, bundle[i], row["bytes"], row["cap"], row["batch"], now), now)
     while True:
-        while net.counters[HEAP_SIZE] > 0 and net.entity[net.heap[0]].end_ns <= now:
+        while net.counters[HEAP_SIZE] > 0 and net.entity[net.heap[0]]["end_ns"] <= now:
             e = leave(net)
             entity = net.entity[e]
-            if shown[entity.template] >= 0:
-                record[n_record].start_ns = entity.start_ns
-                record[n_record].end_ns = entity.end_ns
-                record[n_record].bytes = entity.size_bytes
-                record[n_record].route = shown[entity.template]
+            if shown[entity["template"]] >= 0:
+                record[n_record]["start_ns"] = entity["start_ns"]
+                record[n_record]["end_ns"] = entity["end_ns"]
+                record[n_record]["bytes"] = entity["size_bytes"]
+                record[n_record]["route"] = shown[entity["template"]]
                 n_record += 1
-            b = entity.owner
-            batch[b].open -= 1
-            batch[b].end_ns = entity.end_ns
-            if batch[b].open == 0:
+            b = entity["owner"]
+            batch[b]["open"] -= 1
+            batch[b]["end_ns"] = entity["end_ns"]
+            if batch[b]["open"] == 0:
                 done[n_done] = b
                 n_done += 1
         if net.counters[N_SEEDS] == 0:
@@ -93,7 +93,7 @@ def advance(
 @compiled
 def next_end(net: Net) -> int:
     """When the next entity ends, or NEVER."""
-    end_ns: int = net.entity[net.heap[0]].end_ns if net.counters[HEAP_SIZE] > 0 else NEVER
+    end_ns: int = net.entity[net.heap[0]]["end_ns"] if net.counters[HEAP_SIZE] > 0 else NEVER
     return end_ns
 
 
@@ -101,15 +101,15 @@ def next_end(net: Net) -> int:
 def place(net: Net, template: int, size_bytes: int, cap: float, owner: int, due_ns: int) -> int:
     """Give a new entity a place, and an appointment at ``due_ns``; it uses no link yet."""
     e: int = net.counters[FREE_ENTITY]
-    net.counters[FREE_ENTITY] = net.entity[e].next
-    net.entity[e].template = template
-    net.entity[e].owner = owner
-    net.entity[e].cap = cap
-    net.entity[e].size_bytes = size_bytes
-    net.entity[e].left_bytes = size_bytes
-    net.entity[e].rate = 0.0
-    net.entity[e].block = -1
-    net.entity[e].end_ns = due_ns
+    net.counters[FREE_ENTITY] = net.entity[e]["next"]
+    net.entity[e]["template"] = template
+    net.entity[e]["owner"] = owner
+    net.entity[e]["cap"] = cap
+    net.entity[e]["size_bytes"] = size_bytes
+    net.entity[e]["left_bytes"] = size_bytes
+    net.entity[e]["rate"] = 0.0
+    net.entity[e]["block"] = -1
+    net.entity[e]["end_ns"] = due_ns
     push(net, e)
     return e
 
@@ -117,25 +117,25 @@ def place(net: Net, template: int, size_bytes: int, cap: float, owner: int, due_
 @compiled
 def enter(net: Net, e: int, now: int) -> None:
     """Put entity ``e`` on the links of its template."""
-    template = net.entity[e].template
+    template = net.entity[e]["template"]
     begin = net.ptr[template]
     block = _take_block(net, net.ptr[template + 1] - begin)
-    net.entity[e].block = block
-    net.entity[e].start_ns = now
-    net.entity[e].since_ns = now
-    net.entity[e].end_ns = NEVER if net.entity[e].size_bytes > 0 else now
-    sift(net, net.entity[e].place)
+    net.entity[e]["block"] = block
+    net.entity[e]["start_ns"] = now
+    net.entity[e]["since_ns"] = now
+    net.entity[e]["end_ns"] = NEVER if net.entity[e]["size_bytes"] > 0 else now
+    sift(net, net.entity[e]["place"])
     for u in uses_of(net, e):
-        at = net.via[begin + u - block].link
-        first = net.link[at].first
-        net.use[u].entity = e
-        net.use[u].link = at
-        net.use[u].weight = net.via[begin + u - block].weight
-        net.use[u].prev = -1
-        net.use[u].next = first
+        at = net.via[begin + u - block]["link"]
+        first = net.link[at]["first"]
+        net.use[u]["entity"] = e
+        net.use[u]["link"] = at
+        net.use[u]["weight"] = net.via[begin + u - block]["weight"]
+        net.use[u]["prev"] = -1
+        net.use[u]["next"] = first
         if first >= 0:
-            net.use[first].prev = u
-        net.link[at].first = u
+            net.use[first]["prev"] = u
+        net.link[at]["first"] = u
         seed(net, at)
 
 
@@ -145,15 +145,15 @@ def leave(net: Net) -> int:
     e = pop(net)
     seed_links_of(net, e)
     for u in uses_of(net, e):
-        before, after = net.use[u].prev, net.use[u].next
+        before, after = net.use[u]["prev"], net.use[u]["next"]
         if before >= 0:
-            net.use[before].next = after
+            net.use[before]["next"] = after
         else:
-            net.link[net.use[u].link].first = after
+            net.link[net.use[u]["link"]]["first"] = after
         if after >= 0:
-            net.use[after].prev = before
+            net.use[after]["prev"] = before
     _free_block(net, e)
-    net.entity[e].next = net.counters[FREE_ENTITY]
+    net.entity[e]["next"] = net.counters[FREE_ENTITY]
     net.counters[FREE_ENTITY] = e
     return e
 
@@ -172,7 +172,7 @@ def _take_block(net: Net, count: int) -> int:
     size = _block_class(count)
     block: int = net.counters[FREE_BLOCK + size]
     if block >= 0:
-        net.counters[FREE_BLOCK + size] = net.use[block].next
+        net.counters[FREE_BLOCK + size] = net.use[block]["next"]
     else:
         block = net.counters[USED_USES]
         net.counters[USED_USES] += 1 << size
@@ -183,7 +183,7 @@ def _take_block(net: Net, count: int) -> int:
 def _free_block(net: Net, e: int) -> None:
     uses = uses_of(net, e)
     size = _block_class(len(uses))
-    net.use[uses.start].next = net.counters[FREE_BLOCK + size]
+    net.use[uses.start]["next"] = net.counters[FREE_BLOCK + size]
     net.counters[FREE_BLOCK + size] = uses.start
 
 
@@ -207,11 +207,11 @@ def run_program(
             place(net, template[flow], size_bytes[flow], np.inf, flow, latency_ns[flow])
     while net.counters[HEAP_SIZE] > 0 and next_end(net) < NEVER:
         now = next_end(net)
-        while net.counters[HEAP_SIZE] > 0 and net.entity[net.heap[0]].end_ns <= now:
-            if net.entity[net.heap[0]].block < 0:  # its latency has passed
+        while net.counters[HEAP_SIZE] > 0 and net.entity[net.heap[0]]["end_ns"] <= now:
+            if net.entity[net.heap[0]]["block"] < 0:  # its latency has passed
                 enter(net, net.heap[0], now)
                 continue
-            flow = net.entity[leave(net)].owner
+            flow = net.entity[leave(net)]["owner"]
             end_ns[flow] = now
             for i in range(after_ptr[flow], after_ptr[flow + 1]):
                 ready = after[i]

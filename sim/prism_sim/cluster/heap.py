@@ -34,9 +34,9 @@ def pop(net: Net) -> int:
 def sift(net: Net, place: int) -> None:
     """Restore the order around ``place``, whichever way the end there has moved."""
     e = net.heap[place]
-    end_ns = net.entity[e].end_ns
+    end_ns = net.entity[e]["end_ns"]
     i = place
-    while i > 0 and end_ns < net.entity[net.heap[(i - 1) // 2]].end_ns:
+    while i > 0 and end_ns < net.entity[net.heap[(i - 1) // 2]]["end_ns"]:
         _put(net, net.heap[(i - 1) // 2], i)
         i = (i - 1) // 2
     size = net.counters[HEAP_SIZE]
@@ -44,8 +44,8 @@ def sift(net: Net, place: int) -> None:
         child = 2 * i + 1
         if child + 1 < size:
             right = net.heap[child + 1]
-            child += net.entity[right].end_ns < net.entity[net.heap[child]].end_ns
-        if net.entity[net.heap[child]].end_ns >= end_ns:
+            child += net.entity[right]["end_ns"] < net.entity[net.heap[child]]["end_ns"]
+        if net.entity[net.heap[child]]["end_ns"] >= end_ns:
             break
         _put(net, net.heap[child], i)
         i = child
@@ -55,4 +55,4 @@ def sift(net: Net, place: int) -> None:
 @compiled
 def _put(net: Net, e: int, place: int) -> None:
     net.heap[place] = e
-    net.entity[e].place = place
+    net.entity[e]["place"] = place

@@ -31,16 +31,16 @@ SAME = 1.0 + 1e-12
 @compiled
 def uses_of(net: Net, e: int) -> range:
     """The uses of entity ``e``."""
-    template = net.entity[e].template
+    template = net.entity[e]["template"]
     count = net.ptr[template + 1] - net.ptr[template]
-    return range(net.entity[e].block, net.entity[e].block + count)
+    return range(net.entity[e]["block"], net.entity[e]["block"] + count)
 
 
 @compiled
 def seed(net: Net, at: int) -> None:
     """Note, once, that something changed on link ``at``."""
-    if net.link[at].mark != net.counters[MARK]:
-        net.link[at].mark = net.counters[MARK]
+    if net.link[at]["mark"] != net.counters[MARK]:
+        net.link[at]["mark"] = net.counters[MARK]
         net.links[net.counters[N_SEEDS]] = at
         net.counters[N_SEEDS] += 1
 
@@ -49,7 +49,7 @@ def seed(net: Net, at: int) -> None:
 def seed_links_of(net: Net, e: int) -> None:
     """Note that something changed on every link of entity ``e``."""
     for u in uses_of(net, e):
-        seed(net, net.use[u].link)
+        seed(net, net.use[u]["link"])
 
 
 @compiled
@@ -77,19 +77,19 @@ def _component(net: Net) -> int:
     while i < net.counters[N_SEEDS]:
         at = net.links[i]
         weight = 0.0
-        u = net.link[at].first
+        u = net.link[at]["first"]
         while u >= 0:
-            weight += net.use[u].weight
-            e = net.use[u].entity
-            if net.entity[e].mark != net.counters[MARK]:
-                net.entity[e].mark = net.counters[MARK]
-                net.entity[e].open = 1
+            weight += net.use[u]["weight"]
+            e = net.use[u]["entity"]
+            if net.entity[e]["mark"] != net.counters[MARK]:
+                net.entity[e]["mark"] = net.counters[MARK]
+                net.entity[e]["open"] = 1
                 net.found[n_found] = e
                 n_found += 1
                 seed_links_of(net, e)
-            u = net.use[u].next
-        net.link[at].weight = weight
-        net.link[at].left = net.link[at].capacity
+            u = net.use[u]["next"]
+        net.link[at]["weight"] = weight
+        net.link[at]["left"] = net.link[at]["capacity"]
         i += 1
     return n_found
 
@@ -101,7 +101,7 @@ def _lowest_link(net: Net, n_links: int) -> tuple[int, float]:
     level = np.inf
     for i in range(n_links):
         at = net.links[i]
-        if net.link[at].weight > NOTHING:
+        if net.link[at]["weight"] > NOTHING:
             net.links[kept] = at
             kept += 1
             level = min(level, _level(net, at))
@@ -111,7 +111,7 @@ def _lowest_link(net: Net, n_links: int) -> tuple[int, float]:
 @compiled
 def _level(net: Net, at: int) -> float:
     """The rate at which link ``at`` would be full."""
-    level: float = max(net.link[at].left, 0.0) / net.link[at].weight
+    level: float = max(net.link[at]["left"], 0.0) / net.link[at]["weight"]
     return level
 
 
@@ -119,14 +119,14 @@ def _level(net: Net, at: int) -> float:
 def _lowest_cap(net: Net, n_open: int) -> float:
     cap = np.inf
     for i in range(n_open):
-        cap = min(cap, net.entity[net.found[i]].cap)
+        cap = min(cap, net.entity[net.found[i]]["cap"])
     return cap
 
 
 @compiled
 def _fix_capped(net: Net, n_open: int, cap: float, now: int) -> None:
     for i in range(n_open):
-        if net.entity[net.found[i]].cap <= cap * SAME:
+        if net.entity[net.found[i]]["cap"] <= cap * SAME:
             _fix(net, net.found[i], cap, now)
 
 
@@ -134,46 +134,46 @@ def _fix_capped(net: Net, n_open: int, cap: float, now: int) -> None:
 def _fix_on_full_links(net: Net, n_links: int, level: float, now: int) -> None:
     for i in range(n_links):
         at = net.links[i]
-        if net.link[at].weight > NOTHING and _level(net, at) <= level * SAME:
-            u = net.link[at].first
+        if net.link[at]["weight"] > NOTHING and _level(net, at) <= level * SAME:
+            u = net.link[at]["first"]
             while u >= 0:
-                if net.entity[net.use[u].entity].open:
-                    _fix(net, net.use[u].entity, level, now)
-                u = net.use[u].next
+                if net.entity[net.use[u]["entity"]]["open"]:
+                    _fix(net, net.use[u]["entity"], level, now)
+                u = net.use[u]["next"]
 
 
 @compiled
 def _fix(net: Net, e: int, rate: float, now: int) -> None:
     """Settle the rate of ``e`` and take its share out of its links."""
-    net.entity[e].open = 0
+    net.entity[e]["open"] = 0
     for u in uses_of(net, e):
-        at = net.use[u].link
-        net.link[at].left -= net.use[u].weight * rate
-        net.link[at].weight -= net.use[u].weight
-    if rate != net.entity[e].rate:
+        at = net.use[u]["link"]
+        net.link[at]["left"] -= net.use[u]["weight"] * rate
+        net.link[at]["weight"] -= net.use[u]["weight"]
+    if rate != net.entity[e]["rate"]:
         _change_rate(net, e, rate, now)
 
 
 @compiled
 def _change_rate(net: Net, e: int, rate: float, now: int) -> None:
     """Book what ``e`` has moved so far, and predict its end at the new rate."""
-    net.entity[e].left_bytes -= net.entity[e].rate * (now - net.entity[e].since_ns)
-    net.entity[e].since_ns = now
-    net.entity[e].rate = rate
+    net.entity[e]["left_bytes"] -= net.entity[e]["rate"] * (now - net.entity[e]["since_ns"])
+    net.entity[e]["since_ns"] = now
+    net.entity[e]["rate"] = rate
     if rate <= 0.0:
-        net.entity[e].end_ns = NEVER
+        net.entity[e]["end_ns"] = NEVER
     else:
         # A nanosecond is the clock's grain; 1e-6 of one forgives rounding of exact ends.
-        wait = np.ceil(max(net.entity[e].left_bytes, 0.0) / rate - 1e-6)
-        net.entity[e].end_ns = now + np.int64(max(wait, 0.0))
-    sift(net, net.entity[e].place)
+        wait = np.ceil(max(net.entity[e]["left_bytes"], 0.0) / rate - 1e-6)
+        net.entity[e]["end_ns"] = now + np.int64(max(wait, 0.0))
+    sift(net, net.entity[e]["place"])
 
 
 @compiled
 def _still_open(net: Net, n_open: int) -> int:
     kept = 0
     for i in range(n_open):
-        if net.entity[net.found[i]].open:
+        if net.entity[net.found[i]]["open"]:
             net.found[kept] = net.found[i]
             kept += 1
     return kept

@@ -80,10 +80,10 @@ def own_rates(net: Net, ptr: Int64s, links: Int64s, rate: NDArray[np.float64]) -
         for i in range(ptr[hop], ptr[hop + 1]):
             at = links[i]
             weight, load = 1.0, 0.0
-            u = net.link[at].first
+            u = net.link[at]["first"]
             while u >= 0:
-                weight += net.use[u].weight
-                load += net.use[u].weight * net.entity[net.use[u].entity].rate
-                u = net.use[u].next
-            capacity = net.link[at].capacity
+                weight += net.use[u]["weight"]
+                load += net.use[u]["weight"] * net.entity[net.use[u]["entity"]]["rate"]
+                u = net.use[u]["next"]
+            capacity = net.link[at]["capacity"]
             rate[hop] = min(rate[hop], max(capacity / weight, capacity - load))

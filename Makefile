@@ -1,0 +1,50 @@
+# Two commands for a newcomer: `make quickstart` and `make test`. Both make what they need.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help quickstart test lint check-full benchmark constraints clean
+
+help:           ## Say what can be made.
+	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing prism-sim into $(VENV) ..."
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "installing the development tools into $(VENV) ..."
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+quickstart: $(VENV)/.installed ## Simulate, diagnose, score and report a small cluster.
+	@$(BIN)/prism-sim run scenarios/tiny/quickstart.yaml
+
+lint: $(VENV)/.installed-dev ## Style, types, and who may import whom.
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+# The compiled kernels are covered once as plain Python (a coverage tool cannot look into
+# machine code); everything else, the kernels as compiled included, runs in the second call.
+KERNEL_TESTS := tests/theory/test_fabric.py tests/theory/test_ring.py tests/llmprism/test_bocd.py
+test: lint ## Everything that must hold before a change lands; under 8 minutes.
+	@rm -f .coverage .coverage.*
+	@NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q --cov --cov-report= --no-cov-on-fail --cov-fail-under=0 $(KERNEL_TESTS)
+	@$(BIN)/pytest -q -n 2 -m "not full" --cov --cov-append --cov-report=term
+
+check-full: $(VENV)/.installed-dev ## The larger checks as well.
+	@$(BIN)/pytest -q -n 2
+
+benchmark: $(VENV)/.installed-dev ## Speed and memory, each against a peer, as one table.
+	@$(BIN)/python benchmarks/run.py
+
+constraints: $(VENV)/.installed-dev ## Pin the versions that are installed now.
+	@$(BIN)/python -m pip freeze --exclude-editable | grep '==' > constraints.txt
+
+clean:          ## Remove what was made, the private environment included.
+	@rm -rf $(VENV) dist build .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache

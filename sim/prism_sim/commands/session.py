@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from llmprism.errors import Problem, UserError
 
@@ -84,28 +84,47 @@ class Session:
 
 @contextmanager
 def open_session(as_json: bool, quiet: bool, debug: bool) -> Iterator[Session]:
-    """Run a command: user errors and Ctrl-C become messages and exit codes."""
+    """Run a command: user errors and Ctrl-C become messages and exit codes;
+    so do files that cannot be read or written."""
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, stream=sys.stderr)
     session = Session(as_json, quiet, debug)
     try:
         yield session
     except UserError as error:
-        if debug:
-            traceback.print_exc()
-        if as_json:
-            print(json.dumps({"problems": [as_data(problem) for problem in error.problems]}))
-        session.complain(error.problems)
-        if len(error.problems) > 1:
-            session.complain([f"{len(error.problems)} problems"])
-        raise SystemExit(WRONG) from None
+        _refuse(session, error.problems)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _refuse(session, [Problem(error.strerror or str(error), str(error.filename))])
     except KeyboardInterrupt:
         print("interrupted; nothing half-written was left behind", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
 
 
+def _refuse(session: Session, problems: list[Problem]) -> NoReturn:
+    """Tell the user what is wrong and exit; to be called while the error is being handled."""
+    if session.debug:
+        traceback.print_exc()
+    if session.as_json:
+        print(json.dumps({"problems": [as_data(problem) for problem in problems]}, indent=1))
+    session.complain(problems)
+    if len(problems) > 1:
+        session.complain([counted(len(problems), "problem")])
+    raise SystemExit(WRONG) from None
+
+
 def as_data(problem: Problem) -> dict[str, str]:
     """``problem`` for a JSON document."""
     return {"where": problem.where, "what": problem.what, "how": problem.how}
+
+
+def counted(number: int, noun: str) -> str:
+    """``number`` of ``noun``.
+
+    >>> counted(1, "job"), counted(2, "job")
+    ('1 job', '2 jobs')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _print_rich(shown: Iterable[Any]) -> None:
@@ -130,3 +149,4 @@ def _progress_bar(name: str) -> Iterator[Progress]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=1.0)
         yield lambda done, doing: bar.update(task, completed=done, description=doing)
+        bar.update(task, completed=1.0)

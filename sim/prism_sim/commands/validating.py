@@ -7,7 +7,7 @@ from typing import Any
 
 from llmprism.errors import Problem, UserError
 from prism_sim.commands.bundled import find
-from prism_sim.commands.session import as_data
+from prism_sim.commands.session import as_data, counted
 from prism_sim.scenario.loading import load_with_warnings, parse_override
 
 
@@ -27,7 +27,7 @@ class Verdict:
 
     def line(self) -> str:
         """The verdict in one line."""
-        wrong = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        wrong = counted(len(self.problems), "problem")
         return f"{self.name}: {wrong if self.problems else f'fine, {self.summary}'}"
 
     def as_data(self) -> dict[str, Any]:
@@ -49,8 +49,6 @@ def verdict(name: str, settings: list[str]) -> Verdict:
         return Verdict(name, problems=error.problems)
     scenario = loaded.scenario
     ranks = sum(job.ranks for job in scenario.jobs)
-    summary = (
-        f"{len(scenario.jobs)} jobs on {ranks} of {scenario.cluster.gpus} GPUs, "
-        f"{len(scenario.faults)} faults"
-    )
+    jobs, faults = counted(len(scenario.jobs), "job"), counted(len(scenario.faults), "fault")
+    summary = f"{jobs} on {ranks} of {scenario.cluster.gpus} GPUs, {faults}"
     return Verdict(name, summary, warnings=loaded.warnings)

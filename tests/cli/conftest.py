@@ -1,0 +1,89 @@
+"""A command line to call in the tests, with the slow stages stood in for where asked."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from prism_sim.cli import app
+
+Call = Callable[..., Result]
+
+PAIR = """\
+cluster:
+  servers: 2
+  fabric: {kind: tor, leaf_ports: 8, spines: 2}
+jobs:
+  - name: solo
+    model: {layers: 4, hidden: 64, heads: 4, vocab: 100, sequence_length: 32}
+    dp: 3
+    pp: 2
+    tp: 2
+    placement: spread
+    micro_batches: 4
+    steps: 3
+"""
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Call ``prism-sim`` with arguments, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(app, list(arguments))
+
+    return invoke
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    """A scenario file that takes a moment to simulate."""
+    path = tmp_path / "pair.yaml"
+    path.write_text(PAIR)
+    return path
+
+
+SCORE: dict[str, Any] = {
+    "jobs": {"true": 2, "found": 2, "exact": 1, "accuracy": 0.5},
+    "timeline": {"coverage": 0.99, "step_error_mean": 0.002, "step_error_bias": -0.01},
+    "faults": {"injected": 0, "recall": None, "false_alarms_per_1000_job_steps": 4.0},
+    "meta": {"method": "paper"},
+}
+
+
+class _Diagnosis:
+    def write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "jobs.parquet").write_bytes(b"")
+
+
+@pytest.fixture
+def stand_ins(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Diagnosis, score and report replaced by stubs; the calls they get, in order."""
+    calls: list[tuple[str, ...]] = []
+
+    def diagnose_files(
+        flows_path: Path, topology_path: Path, method: str = "paper", **_: object
+    ) -> _Diagnosis:
+        calls.append(("diagnose", flows_path.name, topology_path.name, method))
+        return _Diagnosis()
+
+    def score_run(run: Any) -> dict[str, Any]:
+        calls.append(("score", str(run.folder)))
+        run.score.write_text(json.dumps(SCORE))
+        return SCORE
+
+    def render_run(run: Any, *_: object) -> None:
+        calls.append(("report", str(run.folder)))
+        run.report.write_text("<html>")
+
+    monkeypatch.setattr("llmprism.pipeline.diagnose_files", diagnose_files)
+    monkeypatch.setattr("prism_sim.score.score_run", score_run)
+    monkeypatch.setattr("prism_sim.render.render_run", render_run)
+    monkeypatch.setattr("prism_sim.render.table.score_table", lambda _: "the table")
+    return calls

@@ -1,0 +1,336 @@
+"""What each subcommand prints, writes and returns."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import Result
+
+from llmprism.errors import Problem, UserError
+from prism_sim import __version__
+from prism_sim.commands.bundled import bundled
+from prism_sim.faults import KINDS
+from prism_sim.scenario.loading import load
+from prism_sim.scenario.presets import PRESETS
+
+Call = Callable[..., Result]
+COMMANDS = ["run", "simulate", "diagnose", "score", "report", "validate", "new", "list", "schema"]
+
+
+def test_the_version_is_that_of_the_package(call: Call) -> None:
+    result = call("--version")
+    assert (result.exit_code, result.stdout) == (0, f"prism-sim {__version__}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(call: Call, command: str) -> None:
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nothing"],
+        ["run"],
+        ["run", "tiny/pair", "--sed", "3"],
+        ["run", "tiny/pair", "--seed", "-3"],
+        ["run", "tiny/pair", "--seed", "x"],
+        ["run", "tiny/pair", "--fail-under", "jobs.accuracy"],
+        ["score", "x", "--fail-under", "jobs.accuracy=high"],
+        ["diagnose", "flows.parquet"],
+    ],
+)
+def test_a_wrong_call_is_a_matter_of_usage(call: Call, arguments: list[str]) -> None:
+    result = call(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Usage:" in result.stderr
+
+
+@pytest.mark.usefixtures("pair")
+def test_a_scenario_is_simulated_into_its_own_folder(call: Call) -> None:
+    result = call("simulate", "pair.yaml", "--seed", "7")
+    assert result.exit_code == 0
+    folder = Path("results/pair/7")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["seed"] == manifest["scenario"]["seed"] == 7
+    assert manifest["timings_s"]["simulate"] > 0
+    assert manifest["peak_memory_bytes"] > 2**20
+    assert (folder / "flows.parquet").exists()
+    assert f"run: {folder}\n" in result.stdout
+    assert result.stderr.startswith("simulate: ")
+
+
+def test_simulate_speaks_json(call: Call, pair: Path) -> None:
+    result = call("simulate", str(pair), "--json", "--quiet", "--out", "here")
+    facts = json.loads(result.stdout)
+    assert facts["run"] == "here"
+    assert facts["flows"] == "here/flows.parquet"
+    assert facts["records"] > 0
+    assert result.stderr == ""
+
+
+def test_values_can_be_set_for_one_run(call: Call, pair: Path) -> None:
+    call("simulate", str(pair), "--out", "here", "--set", "jobs.0.steps=2", "--set", "name=two")
+    scenario = json.loads(Path("here/manifest.json").read_text())["scenario"]
+    assert (scenario["name"], scenario["jobs"][0]["steps"]) == ("two", 2)
+
+
+def test_a_run_goes_through_all_stages(
+    call: Call, pair: Path, stand_ins: list[tuple[str, ...]]
+) -> None:
+    result = call("run", str(pair), "--out", "here", "--method", "paper")
+    assert result.exit_code == 0
+    assert stand_ins == [
+        ("diagnose", "flows.parquet", "topology.json", "paper"),
+        ("score", "here"),
+        ("report", "here"),
+    ]
+    assert result.stdout == "the table\nrun: here\nreport: here/report.html\n"
+    assert [line.split(":")[0] for line in result.stderr.splitlines()] == [
+        "simulate", "diagnose", "score", "report",
+    ]  # fmt: skip
+    manifest = json.loads(Path("here/manifest.json").read_text())
+    assert list(manifest["timings_s"]) == ["simulate", "diagnose", "score", "report"]
+    assert manifest["method"] == "paper"
+
+
+def test_a_run_speaks_json(call: Call, pair: Path, stand_ins: list[tuple[str, ...]]) -> None:
+    result = call("run", str(pair), "--json", "--quiet")
+    data = json.loads(result.stdout)
+    assert data["run"] == "results/pair/0"
+    assert data["score"]["jobs"]["accuracy"] == 0.5
+    assert (result.stderr, len(stand_ins)) == ("", 3)
+
+
+@pytest.mark.parametrize(
+    ("bound", "code", "reason"),
+    [
+        ("jobs.accuracy=0.5", 0, ""),
+        ("jobs.accuracy=0.51", 3, "jobs.accuracy is 0.5, and was to be at least 0.51"),
+        ("timeline.step_error_mean=0.003", 0, ""),
+        ("timeline.step_error_mean=0.001", 3, "is 0.002, and was to be at most 0.001"),
+        ("timeline.step_error_bias=0.005", 3, "is -0.01, and was to be at most 0.005"),
+        ("faults.false_alarms_per_1000_job_steps=5", 0, ""),
+        ("faults.recall=0", 3, "faults.recall is not defined for this run"),
+        ("jobs.acuracy=1", 1, "did you mean jobs.accuracy?"),
+        ("jobs=1", 1, "jobs is not a figure"),
+        ("jobs.accuracy.deep=1", 1, "the score has no figure"),
+    ],
+)
+def test_a_score_may_be_asked_to_reach_a_bound(
+    call: Call, stand_ins: list[tuple[str, ...]], bound: str, code: int, reason: str
+) -> None:
+    Path("here").mkdir()
+    result = call("score", "here", "--quiet", "--fail-under", bound)
+    assert result.exit_code == code
+    assert reason in result.stderr
+    assert stand_ins == [("score", "here")]
+    assert "the table" in result.stdout
+
+
+def test_every_missed_bound_is_told(
+    call: Call, pair: Path, stand_ins: list[tuple[str, ...]]
+) -> None:
+    result = call("run", str(pair), "--quiet", "--fail-under", "jobs.accuracy=1",
+                  "--fail-under", "timeline.coverage=1", "--fail-under", "jobs.true=2")  # fmt: skip
+    assert result.exit_code == 3
+    assert len(result.stderr.splitlines()) == 2
+    assert stand_ins[-1][0] == "report"
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_a_rerun_leaves_nothing_of_the_run_before(call: Call, pair: Path) -> None:
+    call("run", str(pair), "--out", "here")
+    for name in ("figures/map.png", "diagnosis/old.parquet", "truth/old.parquet", "trace.json",
+                 ".flows.parquet.1.partial"):  # fmt: skip
+        Path("here", name).parent.mkdir(exist_ok=True)
+        Path("here", name).write_text("old")
+    Path("here/notes.txt").write_text("mine")
+    call("simulate", str(pair), "--out", "here")
+    left = {path.relative_to("here").as_posix() for path in Path("here").rglob("*.*")}
+    truth = {f"truth/{name}.parquet" for name in ("faults", "pairs", "ranks", "spans", "steps")}
+    assert left == {"flows.parquet", "topology.json", "manifest.json", "notes.txt"} | truth
+    manifest = json.loads(Path("here/manifest.json").read_text())
+    assert list(manifest["timings_s"]) == ["simulate"]
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_a_new_score_takes_the_old_report_away(call: Call, pair: Path) -> None:
+    call("run", str(pair), "--out", "here")
+    call("score", "here")
+    assert not Path("here/report.html").exists()
+    assert Path("here/diagnosis/jobs.parquet").exists()
+    timings = json.loads(Path("here/manifest.json").read_text())["timings_s"]
+    assert list(timings) == ["simulate", "diagnose", "score"]
+
+
+def test_report_needs_a_run(call: Call, stand_ins: list[tuple[str, ...]]) -> None:
+    for command in ("report", "score"):
+        result = call(command, "nowhere")
+        assert (result.exit_code, stand_ins) == (1, [])
+        assert "nowhere: there is no such run folder" in result.stderr
+    Path("here").mkdir()
+    assert call("report", "here").stdout == "report: here/report.html\ntrace: here/trace.json\n"
+
+
+def test_all_that_is_wrong_with_a_scenario_is_printed_without_a_traceback(call: Call) -> None:
+    Path("bad.yaml").write_text("cluster: {servers: 0}\njobs: []\nsede: 4\n")
+    result = call("run", "bad.yaml")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "bad.yaml:1: cluster.servers is 0" in result.stderr
+    assert "bad.yaml:3: unknown key 'sede'" in result.stderr
+    assert result.stderr.splitlines()[-1] == "3 problems"
+    assert "Traceback" not in result.stderr
+    assert not Path("results").exists()
+
+
+def test_debug_adds_the_traceback(call: Call) -> None:
+    result = call("simulate", "nothing.yaml", "--debug")
+    assert result.exit_code == 1
+    assert "Traceback" in result.stderr
+
+
+def test_problems_are_json_where_that_is_asked_for(call: Call) -> None:
+    result = call("simulate", "tiny/pare", "--json")
+    (problem,) = json.loads(result.stdout)["problems"]
+    assert (problem["where"], problem["how"]) == ("tiny/pare", "did you mean tiny/pair?")
+
+
+def test_a_folder_that_cannot_be_written_is_no_bug(call: Call, pair: Path) -> None:
+    Path("taken").write_text("a file")
+    result = call("simulate", str(pair), "--out", "taken/run")
+    assert result.exit_code == 1
+    assert "taken/run" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_ctrl_c_ends_a_run_without_half_written_files(
+    call: Call, pair: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prism_sim.world import World
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(World, "run", interrupted)
+    result = call("simulate", str(pair), "--out", "here")
+    assert result.exit_code == 130
+    assert "interrupted" in result.stderr
+    assert [path for path in Path("here").rglob("*") if path.is_file()] == []
+
+
+def test_a_bug_keeps_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch, pair: Path) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("prism_sim.simulate.simulate", broken)
+    assert isinstance(call("simulate", str(pair)).exception, ZeroDivisionError)
+
+
+def test_flows_of_ones_own_are_diagnosed_beside_them_or_where_one_likes(
+    call: Call, stand_ins: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prism_sim.commands.stages._counts", lambda folder: {"at": str(folder)})
+    Path("capture").mkdir()
+    result = call("diagnose", "capture/my.parquet", "--topology", "capture/topo.json")
+    assert result.stdout == "at: capture/diagnosis\n"
+    result = call("diagnose", "my.parquet", "--topology", "t.json", "--out", "o", "--method", "m")
+    assert result.stdout == "at: o\n"
+    assert stand_ins == [
+        ("diagnose", "my.parquet", "topo.json", "paper"),
+        ("diagnose", "my.parquet", "t.json", "m"),
+    ]
+    assert Path("o/jobs.parquet").exists()
+
+
+@pytest.mark.usefixtures("stand_ins")
+def test_a_new_diagnosis_of_a_run_takes_its_old_score_away(
+    call: Call, pair: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prism_sim.commands.stages._counts", lambda folder: {"at": str(folder)})
+    call("run", str(pair), "--out", "here")
+    call("diagnose", "here/flows.parquet", "--topology", "here/topology.json", "--method", "m")
+    assert not Path("here/score.json").exists()
+    manifest: dict[str, Any] = json.loads(Path("here/manifest.json").read_text())
+    assert (manifest["method"], list(manifest["timings_s"])) == ("m", ["simulate", "diagnose"])
+
+
+def test_a_user_error_of_a_stage_is_reported(
+    call: Call, stand_ins: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise UserError(Problem("no column start_ns", "f.parquet"))
+
+    monkeypatch.setattr("llmprism.pipeline.diagnose_files", refuse)
+    result = call("diagnose", "f.parquet", "--topology", "t.json")
+    assert (result.exit_code, stand_ins) == (1, [])
+    assert result.stderr.endswith("f.parquet: no column start_ns\n")
+
+
+@pytest.mark.usefixtures("pair")
+def test_validate_judges_every_file(call: Call) -> None:
+    Path("bad.yaml").write_text("cluster: {servers: 2}\njobs: []\n")
+    result = call("validate", "bad.yaml", "pair.yaml", "tiny/quickstart", "gone.yaml")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "bad.yaml: 1 problem",
+        "pair.yaml: fine, 1 job on 12 of 16 GPUs, 0 faults",
+        "tiny/quickstart: fine, 2 jobs on 128 of 128 GPUs, 1 fault",
+        "gone.yaml: 1 problem",
+    ]
+    assert "bad.yaml:2: without jobs the simulation has no end" in result.stderr
+
+
+@pytest.mark.usefixtures("pair")
+def test_validate_warns_without_refusing(call: Call) -> None:
+    result = call("validate", "pair.yaml", "--set", "jobs.0.micro_batches=1")
+    assert result.exit_code == 0
+    assert "warning: --set jobs.0.micro_batches: 1 micro-batches leave" in result.stderr
+    (verdict,) = json.loads(
+        call("validate", "pair.yaml", "--set", "jobs.0.micro_batches=1", "--json").stdout
+    )["scenarios"]
+    assert (verdict["valid"], len(verdict["warnings"])) == (True, 1)
+
+
+@pytest.mark.parametrize("name", ["mine", "mine.yaml", "deep/mine.yml"])
+def test_a_new_scenario_is_valid_and_commented(call: Call, name: str) -> None:
+    result = call("new", name)
+    path = Path(result.stdout.strip())
+    assert (result.exit_code, path.stem) == (0, "mine")
+    assert load(path).name == "mine"
+    assert path.read_text().count("#") > 10
+    assert call("validate", str(path), "--quiet").exit_code == 0
+
+
+def test_a_new_scenario_replaces_a_file_only_when_told_to(call: Call) -> None:
+    Path("mine.yaml").write_text("precious")
+    assert call("new", "mine").exit_code == 1
+    assert Path("mine.yaml").read_text() == "precious"
+    assert call("new", "mine", "--force").exit_code == 0
+    assert load("mine.yaml").jobs
+
+
+def test_list_names_everything_there_is(call: Call) -> None:
+    things = json.loads(call("list", "--json").stdout)
+    assert set(things) == {"scenarios", "models", "faults", "schedules", "methods"}
+    assert list(things["scenarios"]) == list(bundled())
+    assert (set(things["models"]), set(things["faults"])) == (set(PRESETS), set(KINDS))
+    assert "paper" in things["methods"]
+    assert all(about for section in things.values() for about in section.values())
+    text = call("list").stdout
+    assert all(f"  {name} " in text for section in things.values() for name in section)
+
+
+def test_schema_prints_the_language(call: Call) -> None:
+    schema = json.loads(call("schema").stdout)
+    assert {"cluster", "jobs", "faults"} <= set(schema["properties"])
+
+
+def test_a_name_in_the_folder_goes_before_a_bundled_one(call: Call, pair: Path) -> None:
+    Path("tiny").mkdir()
+    pair.rename("tiny/quickstart")
+    assert "1 job on 12 of 16 GPUs" in call("validate", "tiny/quickstart").stdout

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.network import Network
 from prism_sim.cluster.placement import Placement
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
@@ -63,14 +64,12 @@ class World:
         self.fabric = Fabric(self.env, self.layout.capacity, templates)
         self.collector = Collector(scenario.collector, self.router, scenario.epoch_ns, flows_path)
         self.log = SpanLog(spans_path, scenario.epoch_ns)
+        self.network = Network(self.env, self.layout, self.router, self.fabric, self.collector)
         placement = Placement(scenario.cluster, draws)
         self.jobs = {
-            job.name: TrainingJob(
-                job, placement.place(job), self.env, self.layout, self.router, self.fabric,
-                self.collector, self.log, draws,
-            )
+            job.name: TrainingJob(job, placement.place(job), self.network, self.log, draws)
             for job in scenario.jobs
-        }  # fmt: skip
+        }
         self._slowness = np.ones(self.layout.links)
         self.strikes = [Strike(fault) for fault in scenario.faults]
         for strike in self.strikes:

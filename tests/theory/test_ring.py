@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,8 @@ from hypothesis import strategies as st
 from chunk_ring import end_of_ring
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.network import Hop
 from prism_sim.cluster.templates import HIDDEN, Templates
-from prism_sim.training.collectives.coupled import Hop
 from prism_sim.training.collectives.ring import Ring, early_chunks
 
 GIB = 2**30
@@ -36,7 +38,7 @@ def run_ring(rates, latency_ns, chunk_bytes, operation="all_reduce", routes=True
     hops = [Hop(i if routes else HIDDEN, (i,), latency_ns[i]) for i in range(len(rates))]
     done, n = env.event(), len(hops)
     ready_ns = list(late_ns) or [0] * n
-    ring = Ring(hops, range(n), 1, fabric, seen)
+    ring = Ring(hops, range(n), 1, SimpleNamespace(fabric=fabric, collector=seen))
     env.call_at(max(ready_ns), lambda: ring.start(operation, n * chunk_bytes, ready_ns, done))
     env.run(until=done)
     return env.now, seen

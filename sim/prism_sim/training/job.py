@@ -14,15 +14,11 @@ import pandas as pd
 import simpy
 from numpy.typing import NDArray
 
-from prism_sim.clock import Clock
-from prism_sim.cluster.fabric import Fabric
-from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.routes import Router
-from prism_sim.collector import Collector
+from prism_sim.cluster.network import Line, Network
 from prism_sim.draws import Draws
 from prism_sim.scenario.models import Job
 from prism_sim.scenario.names import server_name
-from prism_sim.training.collectives import rings_of
+from prism_sim.training.collectives import ALGORITHMS, Group
 from prism_sim.training.costs import pipeline_message_bytes, stage_costs
 from prism_sim.training.schedules import SCHEDULES
 from prism_sim.training.stream import CommStream
@@ -37,27 +33,23 @@ class TrainingJob:
     ----------
     model : the job as the scenario has it.
     gpus : GPU of every rank, shape (pp, dp, tp).
+    network, log, draws : the cluster, where spans go, and where randomness comes from.
     """
 
     def __init__(
         self,
         model: Job,
         gpus: NDArray[np.int64],
-        env: Clock,
-        layout: Layout,
-        router: Router,
-        fabric: Fabric,
-        collector: Collector,
+        network: Network,
         log: SpanLog,
         draws: Draws,
     ) -> None:
         self.model = model
         self.gpus = gpus
-        self.env = env
-        self.layout = layout
-        self.router = router
-        self.fabric = fabric
-        self.collector = collector
+        self.network = network
+        self.env = network.env
+        self.layout = network.layout
+        self.fabric = network.fabric
         self.log = log
         self.message_bytes = pipeline_message_bytes(model)
         self.reduction = "reduce_scatter" if model.zero_stage else "all_reduce"
@@ -66,7 +58,7 @@ class TrainingJob:
         self._steps: list[tuple[int, int, int, int]] = []
         self._began: set[int] = set()
         self._at_step: dict[int, list[Callable[[], None]]] = {}
-        self.workers = self._workers(layout)
+        self.workers = self._workers()
         self._first = self.workers[0].number
 
     def start(self) -> list[simpy.Process]:
@@ -135,9 +127,9 @@ class TrainingJob:
             }
         )
 
-    def _workers(self, layout: Layout) -> list[Worker]:
+    def _workers(self) -> list[Worker]:
         model = self.model
-        costs = stage_costs(model, layout.cluster)
+        costs = stage_costs(model, self.layout.cluster)
         schedule = SCHEDULES[model.schedule]
         workers = []
         for stage in range(model.pp):
@@ -157,15 +149,15 @@ class TrainingJob:
         if self.model.dp == 1:
             return None
         name = self.model.name
-        rings = [
-            ring
+        build = ALGORITHMS["ring"]
+        parts = [
+            part
             for t in range(self.model.tp)
-            for ring in rings_of(
-                self.gpus[stage, :, t].tolist(), name, "dp",
-                self.layout, self.router, self.fabric, self.collector, queue_pair=t,
+            for part in build(
+                Group(self.gpus[stage, :, t].tolist(), Line(name, "dp", t)), self.network
             )
-        ]  # fmt: skip
-        return CommStream(self.env, rings, workers, self.log)
+        ]
+        return CommStream(self.env, parts, workers, self.log)
 
     def _connect(self, behind: Worker, ahead: Worker) -> None:
         here, there = self.gpus[behind.stage, behind.replica], self.gpus[ahead.stage, ahead.replica]
@@ -175,14 +167,9 @@ class TrainingJob:
 
     def _way(self, src_gpus: list[int], dst_gpus: list[int]) -> Way:
         """One flow a rank from each GPU to its counterpart, over NVLink or the network."""
-        layout, templates, latency_ns = self.layout, [], 0
-        for t, (src, dst) in enumerate(zip(src_gpus, dst_gpus, strict=True)):
-            if layout.server_of_gpu(src) == layout.server_of_gpu(dst):
-                templates.append(self.fabric.templates.add(layout.nvlink(src, dst)))
-                latency_ns = max(latency_ns, round(layout.cluster.nvlink_latency_ns))
-            else:
-                nics = layout.nic_of_gpu(src), layout.nic_of_gpu(dst)
-                route = self.router.route(*nics, self.model.name, "pp", queue_pair=t)
-                templates.append(self.router.template(route))
-                latency_ns = max(latency_ns, self.router.latency_ns([route]))
-        return Way(self.fabric.templates.add_bundle(templates), latency_ns)
+        hops = [
+            self.network.hop(src, dst, Line(self.model.name, "pp", t))
+            for t, (src, dst) in enumerate(zip(src_gpus, dst_gpus, strict=True))
+        ]
+        bundle = self.network.fabric.templates.add_bundle([hop.template for hop in hops])
+        return Way(bundle, round(max(hop.latency_ns for hop in hops)))

@@ -2,7 +2,7 @@
 
 Members join a collective when they come to it, in the same order everywhere, as a
 communication library demands. It runs when the last member has joined and the one before
-it is over; everybody's event fires when it ends. A member's rings (one a tensor-parallel
+it is over; everybody's event fires when it ends. A collective's parts (one a tensor-parallel
 rank and NIC) run side by side; the collective ends with the last of them.
 """
 
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 import simpy
 
 from prism_sim.clock import Clock
-from prism_sim.training.collectives import Ring
+from prism_sim.training.collectives import Collective
 from prism_sim.truth import KIND, NO_MICRO_BATCH, SpanLog
 
 
 @dataclass
-class _Collective:
+class _Pending:
     operation: str
     size_bytes: int
     step: int
@@ -33,7 +33,7 @@ class CommStream:
     Parameters
     ----------
     env : the clock.
-    rings : all rings of the group, those of all its tensor-parallel ranks.
+    parts : what runs side by side in every collective, for all tensor-parallel ranks.
     workers : number of each member in the log.
     log : where spans go.
     """
@@ -41,17 +41,17 @@ class CommStream:
     def __init__(
         self,
         env: Clock,
-        rings: Sequence[Ring],
+        parts: Sequence[Collective],
         workers: Sequence[int],
         log: SpanLog,
     ) -> None:
         self._env = env
-        self._rings = rings
+        self._parts = parts
         self._workers = workers
         self._log = log
-        self._queue: dict[int, _Collective] = {}
+        self._queue: dict[int, _Pending] = {}
         self._next = 0
-        self._open_rings = 0
+        self._open_parts = 0
         self._free_ns = 0
 
     def join(
@@ -59,7 +59,7 @@ class CommStream:
     ) -> simpy.Event:
         """Have ``member`` join the ``number``-th collective, of ``size_bytes`` a rank."""
         if number not in self._queue:
-            self._queue[number] = _Collective(operation, size_bytes, step, self._env.event())
+            self._queue[number] = _Pending(operation, size_bytes, step, self._env.event())
         collective = self._queue[number]
         collective.joined_ns[member] = self._env.now
         self._try()
@@ -67,19 +67,19 @@ class CommStream:
 
     def _try(self) -> None:
         collective = self._queue.get(self._next)
-        if self._open_rings or collective is None or len(collective.joined_ns) < len(self._workers):
+        if self._open_parts or collective is None or len(collective.joined_ns) < len(self._workers):
             return
-        self._open_rings = len(self._rings)
+        self._open_parts = len(self._parts)
         ready_ns = [max(self._free_ns, collective.joined_ns[m]) for m in range(len(self._workers))]
-        for ring in self._rings:
+        for part in self._parts:
             ended = self._env.event()
             assert ended.callbacks is not None
-            ended.callbacks.append(self._ring_ended)
-            ring.start(collective.operation, collective.size_bytes, ready_ns, ended)
+            ended.callbacks.append(self._part_ended)
+            part.start(collective.operation, collective.size_bytes, ready_ns, ended)
 
-    def _ring_ended(self, _: simpy.Event) -> None:
-        self._open_rings -= 1
-        if self._open_rings:
+    def _part_ended(self, _: simpy.Event) -> None:
+        self._open_parts -= 1
+        if self._open_parts:
             return
         collective = self._queue.pop(self._next)
         self._next += 1

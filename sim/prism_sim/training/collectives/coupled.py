@@ -16,30 +16,15 @@ then all hops of a collective look alike: same begin, same end, same bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llmprism.compiled import compiled
 from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.network import Hop
 from prism_sim.cluster.state import Int64s, Net
-
-
-@dataclass(frozen=True)
-class Hop:
-    """One rank's way to another.
-
-    Attributes
-    ----------
-    route : number of its route, or HIDDEN where no switch sees it (NVLink).
-    links : directed links it takes.
-    latency_ns : time from the first of them to the last.
-    """
-
-    route: int
-    links: tuple[int, ...]
-    latency_ns: float
+from prism_sim.collector import TRAIN
 
 
 class CoupledHops:
@@ -59,8 +44,7 @@ class CoupledHops:
         links = [link for hop in hops for link in hop.links]
         self._links = np.array(links, np.int64)
         self._ptr = np.cumsum([0] + [len(hop.links) for hop in hops])
-        template = fabric.templates.add(links)
-        self.bundle = fabric.templates.add_bundle([template])
+        self.bundle = fabric.templates.add_bundle([fabric.templates.add(links)])
 
     def __len__(self) -> int:
         return len(self.route)
@@ -70,6 +54,24 @@ class CoupledHops:
         rate = np.empty(len(self))
         own_rates(self._fabric.net, self._ptr, self._links, rate)
         return chunk_bytes / rate
+
+    def trains(
+        self,
+        start_ns: NDArray[np.float64],
+        own_ns: NDArray[np.float64],
+        period_ns: float,
+        bursts: int,
+        burst_bytes: int,
+    ) -> NDArray[np.void]:
+        """A train of ``bursts`` on every hop, from its ``start_ns`` on; nothing early."""
+        trains = np.zeros(len(self), TRAIN)
+        trains["route"] = self.route
+        trains["start_ns"] = start_ns
+        trains["burst_ns"] = np.minimum(own_ns, period_ns)
+        trains["period_ns"] = period_ns
+        trains["bursts"] = bursts
+        trains["burst_bytes"] = burst_bytes
+        return trains
 
 
 @compiled

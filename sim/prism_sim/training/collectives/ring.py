@@ -31,13 +31,10 @@ import simpy
 from numpy.typing import NDArray
 
 from llmprism.compiled import compiled
-from prism_sim.cluster.fabric import Fabric
-from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.routes import Router
+from prism_sim.cluster.network import Hop, Network
 from prism_sim.cluster.state import Int64s
-from prism_sim.cluster.templates import HIDDEN
-from prism_sim.collector import TRAIN, Collector
-from prism_sim.training.collectives.coupled import CoupledHops, Hop
+from prism_sim.training.collectives.base import Collective, Group, shared
+from prism_sim.training.collectives.coupled import CoupledHops
 
 ROUNDS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
 """Rounds of n - 1 steps that each operation takes."""
@@ -51,38 +48,29 @@ class Ring:
     hops : the way from each member to the next, all around.
     members : which member of the group sends on each hop.
     shares : how many rings split the group's bytes among them.
-    fabric, collector : where bytes move, and who sees them.
     """
 
     def __init__(
-        self,
-        hops: Sequence[Hop],
-        members: Sequence[int],
-        shares: int,
-        fabric: Fabric,
-        collector: Collector,
+        self, hops: Sequence[Hop], members: Sequence[int], shares: int, network: Network
     ) -> None:
-        self._hops = CoupledHops(hops, fabric)
+        self._hops = CoupledHops(hops, network.fabric)
         self._members = np.array(members)
         self._shares = shares
-        self._fabric = fabric
-        self._collector = collector
+        self._network = network
 
     def start(
         self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
     ) -> None:
-        """Run ``operation`` on ``size_bytes`` a rank now; ``event`` fires at its end.
-
-        ``ready_ns`` says when each member of the group had joined, the last one now.
-        """
+        """Run ``operation`` now; see :class:`~.base.Collective`."""
         steps = ROUNDS[operation] * (len(self._hops) - 1)
-        chunk_bytes = -(-size_bytes // (len(self._hops) * self._shares))
+        chunk_bytes = shared(size_bytes, len(self._hops) * self._shares)
         ready = np.array(ready_ns, np.int64)[self._members]
 
         def over(start_ns: int, end_ns: int) -> int:
             return self._over(start_ns, end_ns, chunk_bytes, steps, ready)
 
-        self._fabric.transfer(self._hops.bundle, chunk_bytes * steps, 0, event, over)
+        fabric = self._network.fabric
+        fabric.transfer(self._hops.bundle, chunk_bytes * steps, 0, event, over)
 
     def _over(
         self, start_ns: int, end_ns: int, chunk_bytes: int, steps: int, ready_ns: Int64s
@@ -93,17 +81,13 @@ class Ring:
         slowest_ns = (end_ns - start_ns) / steps
         period_ns = max(slowest_ns, float((own_ns + hops.latency_ns).mean()))
         chunks, begin, end = early_chunks(ready_ns, own_ns, hops.latency_ns, start_ns, steps)
-        trains = np.empty(len(hops), TRAIN)
-        trains["route"] = hops.route
-        trains["start_ns"] = start_ns + period_ns * chunks
-        trains["burst_ns"] = np.minimum(own_ns, period_ns)
-        trains["period_ns"] = period_ns
-        trains["bursts"] = steps - chunks
-        trains["burst_bytes"] = chunk_bytes
+        first_ns = start_ns + period_ns * chunks
+        trains = hops.trains(first_ns, own_ns, period_ns, steps, chunk_bytes)
+        trains["bursts"] -= chunks
         trains["early_bursts"] = chunks
         trains["early_start_ns"] = begin
         trains["early_end_ns"] = end
-        self._collector.see(trains)
+        self._network.collector.see(trains)
         return round(steps * (period_ns - slowest_ns))
 
 
@@ -164,45 +148,34 @@ def _send_early(
             return
 
 
-def rings_of(
-    gpus: Sequence[int],
-    job: str,
-    kind: str,
-    layout: Layout,
-    router: Router,
-    fabric: Fabric,
-    collector: Collector,
-    queue_pair: int = 0,
-) -> list[Ring]:
-    """The rings over ``gpus`` that share a collective's bytes evenly.
+def rings(group: Group, network: Network) -> list[Collective]:
+    """The rings over a group, which share its bytes evenly.
 
     One ring for every NIC that each server of the group can contribute. Ring *c* enters and
     leaves a server by the server's *c*-th NIC, so that rails are not crossed, and passes
     through the server's other members over NVLink. (NCCL builds its rings this way, with
     ``NCCL_CROSS_NIC=0``.)
     """
-    servers: dict[int, list[int]] = {}
-    for member, gpu in enumerate(gpus):
-        servers.setdefault(layout.server_of_gpu(gpu), []).append(member)
-    groups = list(servers.values())
-    nics = [sorted({layout.nic_of_gpu(gpus[m]) for m in group}) for group in groups]
-    channels = min(len(n) for n in nics) if len(groups) > 1 else 1
-    rings = []
-    for c in range(channels):
-        hops: list[Hop] = []
-        for i, group in enumerate(groups):
-            hops += [_nvlink_hop(gpus[a], gpus[b], layout) for a, b in pairwise(group)]
-            if len(groups) > 1:
-                pair = nics[i][c], nics[(i + 1) % len(groups)][c]
-                route = router.route(*pair, job, kind, queue_pair)
-                hops.append(Hop(route, tuple(router.links[route]), router.latency_ns([route])))
-            else:
-                hops.append(_nvlink_hop(gpus[group[-1]], gpus[group[0]], layout))
-        members = [member for group in groups for member in group]
-        rings.append(Ring(hops, members, channels, fabric, collector))
-    return rings
+    if len(group.gpus) == 1:
+        return []
+    servers, nics = group.by_server(network.layout), group.nics_by_server(network.layout)
+    members = [member for server in servers for member in server]
+    channels = min(len(n) for n in nics) if len(servers) > 1 else 1
+    return [
+        Ring(_hops(group, network, channel), members, channels, network)
+        for channel in range(channels)
+    ]
 
 
-def _nvlink_hop(src_gpu: int, dst_gpu: int, layout: Layout) -> Hop:
-    links = layout.nvlink(src_gpu, dst_gpu)
-    return Hop(HIDDEN, tuple(links), layout.cluster.nvlink_latency_ns)
+def _hops(group: Group, network: Network, channel: int) -> list[Hop]:
+    servers, nics = group.by_server(network.layout), group.nics_by_server(network.layout)
+    hops: list[Hop] = []
+    for i, members in enumerate(servers):
+        gpus = [group.gpus[member] for member in members]
+        hops += [network.hop(a, b, group.line) for a, b in pairwise(gpus)]
+        after = (i + 1) % len(servers)
+        if after != i:
+            hops.append(network.nic_hop(nics[i][channel], nics[after][channel], group.line))
+        else:
+            hops.append(network.hop(gpus[-1], gpus[0], group.line))
+    return hops

@@ -1,0 +1,77 @@
+"""The cluster as traffic finds it: from one GPU to another, over NVLink or the network.
+
+A :class:`Network` holds together what carries bytes (fabric), what decides their way (layout
+and router) and what sees them (collector). Jobs and collectives ask it for hops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prism_sim.clock import Clock
+from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.routes import Router
+from prism_sim.cluster.templates import HIDDEN
+from prism_sim.collector import Collector
+
+
+@dataclass(frozen=True)
+class Hop:
+    """The way from one GPU or NIC to another.
+
+    Attributes
+    ----------
+    route : number of its route, or HIDDEN where no switch sees it (NVLink).
+    links : directed links it takes.
+    latency_ns : time from the first of them to the last.
+    template : what a single flow on it uses.
+    """
+
+    route: int
+    links: tuple[int, ...]
+    latency_ns: float
+    template: int = HIDDEN
+
+
+@dataclass(frozen=True)
+class Line:
+    """Whose traffic it is: every line has connections, and so 5-tuples, of its own.
+
+    Attributes
+    ----------
+    job : name of the job.
+    kind : kind of traffic, as the truth calls it.
+    queue_pair : tells apart connections between the same two NICs.
+    """
+
+    job: str
+    kind: str
+    queue_pair: int = 0
+
+
+@dataclass(frozen=True)
+class Network:
+    """Everything that traffic needs of the cluster."""
+
+    env: Clock
+    layout: Layout
+    router: Router
+    fabric: Fabric
+    collector: Collector
+
+    def hop(self, src_gpu: int, dst_gpu: int, line: Line) -> Hop:
+        """From GPU to GPU: NVLink inside a server, their NICs between servers."""
+        layout = self.layout
+        if layout.server_of_gpu(src_gpu) == layout.server_of_gpu(dst_gpu):
+            links = layout.nvlink(src_gpu, dst_gpu)
+            template = self.fabric.templates.add(links)
+            return Hop(HIDDEN, tuple(links), layout.cluster.nvlink_latency_ns, template)
+        return self.nic_hop(layout.nic_of_gpu(src_gpu), layout.nic_of_gpu(dst_gpu), line)
+
+    def nic_hop(self, src_nic: int, dst_nic: int, line: Line) -> Hop:
+        """From NIC to NIC, over the network."""
+        router = self.router
+        route = router.route(src_nic, dst_nic, line.job, line.kind, line.queue_pair)
+        latency_ns = router.routes.latency_ns[route]
+        return Hop(route, tuple(router.links[route]), latency_ns, router.template(route))

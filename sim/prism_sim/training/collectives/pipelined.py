@@ -1,0 +1,69 @@
+"""Collectives that push a buffer, slice by slice, along a fixed set of hops.
+
+A tree and a chain differ only in which hops there are and how deep each one lies: a slice
+reaches a hop of depth d after d hops have passed it on. All hops carry the whole buffer, so
+they are coupled; the fluid time is the buffer over the slowest hop's rate, and a slice that
+travels to the deepest hop comes on top once:
+
+    time = S / min rate + depth (slice / rate + L)
+
+References: Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast,
+reduction and scan, 2009. The slice is NCCL's: an eighth of its 4 MiB channel buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import simpy
+
+from prism_sim.cluster.network import Hop, Network
+from prism_sim.training.collectives.base import shared
+from prism_sim.training.collectives.coupled import CoupledHops
+
+SLICE_BYTES = 512 * 1024
+
+
+class Pipelined:
+    """One set of hops that a buffer, or a share of it, flows through.
+
+    Parameters
+    ----------
+    hops : all hops that carry it.
+    depth : how many hops a slice has passed before it comes to each of them.
+    shares : how many parts split the group's bytes among them.
+    """
+
+    def __init__(
+        self, hops: Sequence[Hop], depth: Sequence[int], shares: int, network: Network
+    ) -> None:
+        self._hops = CoupledHops(hops, network.fabric)
+        self._depth = np.array(depth)
+        self._shares = shares
+        self._network = network
+
+    def start(
+        self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
+    ) -> None:
+        """Move the share of ``size_bytes`` now; see :class:`~.base.Collective`."""
+        share = shared(size_bytes, self._shares)
+        slices = shared(share, SLICE_BYTES)
+        slice_bytes = shared(share, slices)
+
+        def over(start_ns: int, end_ns: int) -> int:
+            return self._over(start_ns, end_ns, slices, slice_bytes)
+
+        network = self._network
+        network.fabric.transfer(self._hops.bundle, slices * slice_bytes, 0, event, over)
+
+    def _over(self, start_ns: int, end_ns: int, slices: int, slice_bytes: int) -> int:
+        """Write the trains of all hops; returns the time that depth adds [ns]."""
+        hops = self._hops
+        own_ns = hops.own_ns(slice_bytes)
+        period_ns = max((end_ns - start_ns) / slices, float(own_ns.max()))
+        step_ns = period_ns + float(hops.latency_ns.max())
+        begin_ns = start_ns + self._depth * step_ns
+        self._network.collector.see(hops.trains(begin_ns, own_ns, period_ns, slices, slice_bytes))
+        last_ns = float(hops.latency_ns.max())
+        return round(int(self._depth.max()) * step_ns + last_ns)

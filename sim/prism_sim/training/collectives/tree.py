@@ -1,0 +1,61 @@
+"""Tree all-reduce: sums flow up a binary tree of servers, results flow down again.
+
+Two trees share the bytes, built so that a server that forwards for two others in one is a
+leaf of the other; that way every NIC sends and receives about as much as in a ring, with
+a logarithmic number of hops instead of a linear one. Inside a server the members form a
+chain over NVLink.
+
+Reference: NCCL's double binary trees (Sanders, Speck and Traeff, 2009); latency terms as in
+NCCL's tuning model, base + 2 ((ranks / nodes - 1) intra + log2(nodes) inter).
+"""
+
+from __future__ import annotations
+
+from prism_sim.cluster.network import Hop, Network
+from prism_sim.training.collectives.base import Collective, Group
+from prism_sim.training.collectives.pipelined import Pipelined
+
+
+def trees(group: Group, network: Network) -> list[Collective]:
+    """Two mirrored binary trees over the group's servers, for every NIC they all have."""
+    servers = group.by_server(network.layout)
+    if len(group.gpus) == 1:
+        return []
+    channels = min(len(nics) for nics in group.nics_by_server(network.layout))
+    orders = [range(len(servers)), range(len(servers) - 1, -1, -1)]
+    return [
+        _tree(group, network, list(order), channel, 2 * channels)
+        for channel in range(channels)
+        for order in orders
+    ]
+
+
+def _tree(
+    group: Group, network: Network, order: list[int], channel: int, shares: int
+) -> Collective:
+    """The tree in which server ``order[i]`` hangs below ``order[(i - 1) // 2]``."""
+    servers = group.by_server(network.layout)
+    nics = group.nics_by_server(network.layout)
+    levels = len(order).bit_length() - 1
+    below = max(len(members) for members in servers) - 1
+    hops: list[Hop] = []
+    depth: list[int] = []
+
+    def both_ways(up: Hop, down: Hop, height: int) -> None:
+        """A link that a slice climbs after ``height`` hops, and descends as late."""
+        hops.extend([up, down])
+        depth.extend([height, 2 * (levels + below) - 1 - height])
+
+    for members in servers:
+        gpus = [group.gpus[m] for m in members]
+        for i in range(len(gpus) - 1, 0, -1):
+            way = network.hop(gpus[i], gpus[i - 1], group.line)
+            back = network.hop(gpus[i - 1], gpus[i], group.line)
+            both_ways(way, back, below - i)
+    for i in range(1, len(order)):
+        child, parent = nics[order[i]][channel], nics[order[(i - 1) // 2]][channel]
+        level = (i + 1).bit_length() - 1
+        way = network.nic_hop(child, parent, group.line)
+        back = network.nic_hop(parent, child, group.line)
+        both_ways(way, back, below + levels - level)
+    return Pipelined(hops, depth, shares, network)

@@ -8,6 +8,7 @@ picture can be drawn of every run and says in words what is missing.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,31 +16,39 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.errors import UserError
+from llmprism.errors import Problem, UserError
 from llmprism.tables import DIAGNOSIS
 from prism_sim.run import TRUTH, Run
 from prism_sim.score.load import complete
 
-
-def truth(run: Run, name: str) -> pd.DataFrame:
-    """Truth table ``name``, empty if the run has none."""
-    try:
-        return complete(run.truth(name), TRUTH[name])
-    except UserError:
-        return _empty(TRUTH[name])
+Where = list[tuple[str, str, Any]]
+"""Conditions (column, operator, value) that all hold for the rows wanted."""
 
 
-def diagnosis(run: Run, name: str) -> pd.DataFrame:
-    """Diagnosis table ``name``, empty if the run has none."""
-    try:
-        return complete(run.diagnosis(name), DIAGNOSIS[name])
-    except UserError:
-        return _empty(DIAGNOSIS[name])
+def truth(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:
+    """Truth table ``name``, or its rows ``where`` something holds; empty if the run has none."""
+    return _read(run.folder / "truth" / f"{name}.parquet", TRUTH[name], where)
 
 
-def _empty(schema: pa.Schema) -> pd.DataFrame:
-    frame: pd.DataFrame = schema.empty_table().to_pandas()
-    return frame
+def diagnosis(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:
+    """Diagnosis table ``name``, or its rows ``where`` ...; empty if the run has none."""
+    return _read(run.diagnosis_folder / f"{name}.parquet", DIAGNOSIS[name], where)
+
+
+def rows(run: Run, folder: str, name: str) -> int:
+    """Length of a table of ``truth`` or ``diagnosis``, without reading it."""
+    path = run.folder / folder / f"{name}.parquet"
+    return int(pq.read_metadata(path).num_rows) if path.exists() else 0
+
+
+def _read(path: Path, schema: pa.Schema, where: Where | None) -> pd.DataFrame:
+    table = schema.empty_table()
+    if path.exists():
+        try:
+            table = pq.read_table(path, filters=where)
+        except pa.ArrowException as error:
+            raise UserError(Problem(f"not a readable Parquet file: {error}", str(path))) from error
+    return complete(table.to_pandas(), schema)
 
 
 def flows(run: Run, wanted: Iterable[str]) -> pd.DataFrame:

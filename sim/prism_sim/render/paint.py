@@ -11,7 +11,9 @@ The same figure always gives the same bytes: no date, no random ids.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +91,7 @@ _RULES: Any = {
     "ytick.labelsize": 8,
     "legend.frameon": False,
     "legend.fontsize": 8,
+    "text.parse_math": False,  # a dollar sign in a job's name is a dollar sign
     "svg.fonttype": "path",
     "svg.hashsalt": "prism-sim",
     "path.simplify": True,
@@ -100,12 +103,20 @@ def styled(draw: Callable[[Run], Figure]) -> Callable[[Run], Figure]:
 
     @wraps(draw)
     def drawn(run: Run) -> Figure:
-        import matplotlib as mpl
-
-        with mpl.rc_context(_RULES):
+        with _ruled():
             return draw(run)
 
     return drawn
+
+
+@contextmanager
+def _ruled() -> Iterator[None]:
+    """Draw or save under the rules; a letter that the font lacks becomes a box, quietly."""
+    import matplotlib as mpl
+
+    with mpl.rc_context(_RULES), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
 
 
 def figure(width: float, height: float) -> Figure:
@@ -175,10 +186,8 @@ def fault_windows(
 
 def svg(made: Figure) -> str:
     """The figure as an ``<svg>`` element whose ink and paper follow the page's theme."""
-    import matplotlib as mpl
-
     text = io.StringIO()
-    with mpl.rc_context(_RULES):
+    with _ruled():
         made.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     markup = text.getvalue()
     markup = markup[markup.index("<svg") :]
@@ -189,7 +198,13 @@ def svg(made: Figure) -> str:
 
 def write_png(made: Figure, path: Path) -> None:
     """Save the figure as PNG at 144 dots an inch."""
-    import matplotlib as mpl
+    with replacing(path) as partial:
+        partial.write_bytes(png(made))
 
-    with mpl.rc_context(_RULES), replacing(path) as partial:
-        made.savefig(partial, format="png", dpi=144, metadata={"Software": None})
+
+def png(made: Figure) -> bytes:
+    """The figure as PNG at 144 dots an inch."""
+    data = io.BytesIO()
+    with _ruled():
+        made.savefig(data, format="png", dpi=144, metadata={"Software": None})
+    return data.getvalue()

@@ -44,11 +44,10 @@ def score_run(run: Run) -> dict[str, Any]:
 
 
 def _meta(case: Case) -> dict[str, Any]:
-    diagnosis = case.manifest.get("diagnosis")
-    method = diagnosis.get("method") if isinstance(diagnosis, dict) else None
     return {
         "schema": SCHEMA_VERSION,
-        "method": case.manifest.get("method", method),
+        "method": case.manifest.get("method"),
+        "intake": case.intake,
         "rows": {
             side: {name: len(frame) for name, frame in tables.items()}
             for side, tables in (("truth", case.truth), ("diagnosis", case.diagnosis))

@@ -8,7 +8,7 @@ names that tie the two sides together: which rank of the truth a row belongs to.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,14 @@ class Case:
     diagnosis : table by name, with at least the columns of :data:`llmprism.tables.DIAGNOSIS`.
     topology : what ``topology.json`` says, empty if there is none.
     manifest : what ``manifest.json`` says, empty if there is none.
+    intake : what the diagnoser says about the records it was given, empty if nothing.
     """
 
     truth: dict[str, pd.DataFrame]
     diagnosis: dict[str, pd.DataFrame]
     topology: dict[str, Any]
     manifest: dict[str, Any]
+    intake: dict[str, Any] = field(default_factory=dict)
 
 
 def load(run: Run) -> Case:
@@ -54,6 +56,7 @@ def load(run: Run) -> Case:
         said,
         run.read_json(run.topology) if run.topology.exists() else {},
         run.read_json(run.manifest) if run.manifest.exists() else {},
+        intake(run),
     )
 
 
@@ -100,3 +103,17 @@ def _codes(names: pd.Index, column: pd.Series) -> Ints:
     places = np.append(names.get_indexer(pd.Index(distinct)), -1)
     found: Ints = places[codes].astype(np.int64)
     return found
+
+
+def intake(run: Run) -> dict[str, Any]:
+    """What the diagnoser says it did with the records at the door; empty if it says nothing.
+
+    Any JSON file beside its tables may hold it, by itself or under the key ``intake``: the
+    counts ``rows``, ``kept``, and ``set_aside`` by reason.
+    """
+    for path in sorted(run.diagnosis_folder.glob("*.json")):
+        content = run.read_json(path)
+        told = content.get("intake", content)
+        if isinstance(told, dict) and "set_aside" in told:
+            return told
+    return {}

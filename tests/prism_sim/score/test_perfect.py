@@ -48,7 +48,7 @@ def test_the_score_is_saved_as_returned(world):
 
 
 def test_meta_says_which_method_and_what_was_read(world):
-    world.run.write_json(world.run.manifest, {"diagnosis": {"method": "paper"}})
+    world.run.write_json(world.run.manifest, {"method": "paper"})
     meta = world.score()["meta"]
     assert meta["method"] == "paper"
     assert meta["rows"]["truth"]["steps"] == 60

@@ -45,7 +45,8 @@ def draw(run: Run) -> Figure:
     axes[-1].set_xlim(0, (end - origin) / 1e9 * 1.01)
     for panel, name in zip(axes, names, strict=False):
         _draw_job(panel, name, lines[name], origin)
-        mine = faults[[name in affected_jobs(fault) for _, fault in faults.iterrows()]]
+        hit = [name in affected_jobs(fault) for _, fault in faults.iterrows()]
+        mine = faults[np.array(hit, bool)]
         paint.fault_windows(panel, mine, origin, look.truth(run, "ranks"))
     _draw_findings(axes[-1], run, rows, origin)
     paint.fault_windows(axes[-1], faults, origin)

@@ -71,7 +71,7 @@ def _training(run: Run, flows: pd.DataFrame) -> pd.DataFrame:
     if not steps:
         return flows
     first, last = steps[0]["start_ns"].min(), steps[0]["end_ns"].max()
-    return flows.loc[(flows["start_ns"] >= first) & (flows["end_ns"] <= last)]
+    return pd.DataFrame(flows[(flows["start_ns"] >= first) & (flows["end_ns"] <= last)])
 
 
 def _dp_only(run: Run, flows: pd.DataFrame) -> tuple[pd.DataFrame, str]:

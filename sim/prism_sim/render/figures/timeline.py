@@ -108,11 +108,12 @@ def _choose_said(said: pd.DataFrame) -> _View:
 
 
 def _draw_truth(axes: Axes, run: Run, view: _View) -> None:
-    spans, steps = look.truth(run, "spans"), look.truth(run, "steps")
     job = view.ranks["job"].iloc[0]
-    spans = spans[spans["job"] == job]
-    near = (spans["end_ns"] > view.start_ns) & (spans["start_ns"] < view.end_ns)
-    spans = spans[spans["step"].isin(spans.loc[near, "step"].unique())]  # partners are whole
+    steps = look.truth(run, "steps", [("job", "==", job)])
+    near = (steps["end_ns"] > view.start_ns) & (steps["start_ns"] < view.end_ns)
+    shown = [int(step) for step in steps.loc[near, "step"].unique()]
+    # all ranks, for the partners of those shown say when a message can move
+    spans = look.truth(run, "spans", [("job", "==", job), ("step", "in", shown)])
     ranks = look.truth(run, "ranks")
     work = true_work(Case({"ranks": ranks, "spans": spans}, {}, {}, {}))
     for row, rank in enumerate(view.ranks.itertuples()):
@@ -122,12 +123,13 @@ def _draw_truth(axes: Axes, run: Run, view: _View) -> None:
         line = int(np.flatnonzero((ranks["job"] == job) & (ranks["rank"] == rank.rank))[0])
         for kind in ("pp", "dp"):
             _bars(axes, work[kind][work[kind]["rank_row"] == line], view, 2 * row, kind)
-        ends = steps[(steps["job"] == job) & (steps["rank"] == rank.rank)]["end_ns"]
+        ends = steps.loc[steps["rank"] == rank.rank, "end_ns"]
         _marks(axes, ends, view, 2 * row, paint.INK)
 
 
 def _draw_rebuilt(axes: Axes, run: Run, view: _View, above: int, lines: int) -> None:
-    spans, steps = look.diagnosis(run, "spans"), look.diagnosis(run, "steps")
+    at: look.Where = [("address", "in", view.ranks["address"].tolist())]
+    spans, steps = look.diagnosis(run, "spans", at), look.diagnosis(run, "steps", at)
     for row, rank in enumerate(view.ranks.itertuples()):
         own = spans[spans["address"] == rank.address]
         for kind in ("compute", *paint.KINDS):

@@ -1,0 +1,46 @@
+"""Pictures, report and trace of a run: pure functions of what was saved.
+
+:mod:`~prism_sim.render.figures` draws, :mod:`~prism_sim.render.report` makes the page,
+:mod:`~prism_sim.render.trace` the Perfetto trace, :mod:`~prism_sim.render.table` the terminal's
+table. Nothing here computes a result, and nothing is read but the run folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prism_sim.run import Run
+
+Progress = Callable[[float, str], None]
+"""Told the fraction done in [0, 1] and what is going on."""
+
+
+def render_run(run: Run, progress: Progress | None = None) -> None:
+    """Write ``trace.json``, ``report.html`` and ``figures/*.png`` of ``run``.
+
+    Whatever the run does not have (truth, diagnosis, score) is said to be missing.
+    """
+    from prism_sim.render.figures import FIGURES
+    from prism_sim.render.paint import write_png
+    from prism_sim.render.report import render_report
+    from prism_sim.render.trace import render_trace
+
+    tell = progress or _untold
+    tell(0.0, "writing the trace")
+    render_trace(run)
+    drawn = {}
+    for place, (name, picture) in enumerate(FIGURES.items()):
+        tell(0.25 + 0.5 * place / len(FIGURES), f"drawing: {picture.title.lower()}")
+        drawn[name] = picture.draw(run)
+        write_png(drawn[name], run.folder / "figures" / f"{name}.png")
+    tell(0.75, "writing the report")
+    render_report(run, drawn)
+    tell(1.0, "rendered")
+
+
+def _untold(fraction: float, what: str) -> None:
+    """Nobody is waiting."""
+    del fraction, what
+
+
+__all__ = ["Progress", "render_run"]

@@ -6,11 +6,13 @@ and router) and what sees them (collector). Jobs and collectives ask it for hops
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from prism_sim.clock import Clock
+from prism_sim.cluster.efficiency import EFFICIENCIES
 from prism_sim.cluster.fabric import Fabric
-from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.layout import GBPS, Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import HIDDEN
 from prism_sim.collector import Collector
@@ -59,6 +61,17 @@ class Network:
     router: Router
     fabric: Fabric
     collector: Collector
+
+    def lines(self, line: Line) -> list[Line]:
+        """One line for each queue pair of ``line``'s connections; they share its bytes."""
+        count = self.layout.cluster.queue_pairs
+        return [replace(line, queue_pair=line.queue_pair * count + i) for i in range(count)]
+
+    def cap(self, size_bytes: int, servers: int) -> float:
+        """Rate that a hop of a collective reaches at most [bytes/ns]."""
+        cluster = self.layout.cluster
+        ratio = EFFICIENCIES[cluster.efficiency](size_bytes, servers)
+        return cluster.nic_gbps * GBPS * ratio if ratio < 1 else math.inf
 
     def hop(self, src_gpu: int, dst_gpu: int, line: Line) -> Hop:
         """From GPU to GPU: NVLink inside a server, their NICs between servers."""

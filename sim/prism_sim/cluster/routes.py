@@ -76,7 +76,7 @@ class Router:
         self._known: dict[tuple[int, int, str, str, int], int] = {}
         self._template: list[int] = []
         self._draws = draws
-        self._salts = [draws.number("ecmp salt", i) for i in range(len(layout.leaves) + 1)]
+        self._salts: dict[int, int] = {}
 
     def route(self, src_nic: int, dst_nic: int, job: str, kind: str, queue_pair: int = 0) -> int:
         """The route between two NICs that ``job`` uses for traffic of ``kind``."""
@@ -113,24 +113,57 @@ class Router:
         return number
 
     def _way(self, src: int, dst: int, port: int) -> tuple[list[int], tuple[int, ...]]:
-        """Directed links of a route, and its switches (leaves first, then spines, numbered)."""
+        """Directed links of a route, and the switches it crosses, by number."""
         layout = self.layout
         a, b = int(layout.leaf_of_nic[src]), int(layout.leaf_of_nic[dst])
         first, last = layout.nic_out(src), layout.nic_in(dst)
         if a == b:
             return [first, last], (a,)
-        uplinks, spines = layout.cluster.uplinks, len(layout.spines)
         five_tuple = (src, dst, port, ROCE_PORT, UDP)
-        up = mix(self._salts[a], *five_tuple) % uplinks
-        spine = up % spines
-        parallel = len(range(spine, uplinks, spines))
-        down = spine + spines * (mix(self._salts[-1], spine, *five_tuple) % parallel)
-        links = [first, layout.up(a, up), layout.down(b, down), last]
-        return links, (a, len(layout.leaves) + spine, b)
+        uplinks, spines = layout.cluster.uplinks, layout.cluster.fabric.spines
+        up = self._hash(a, five_tuple) % uplinks
+        spine_a = layout.spine_of(a, up)
+        n_leaves = len(layout.leaves)
+        if layout.pod_of(a) == layout.pod_of(b):
+            middle: list[int] = []
+            spine_b, crossed = spine_a, [n_leaves + spine_a]
+        else:
+            spine_b, middle, core = self._through_cores(spine_a, b, five_tuple)
+            crossed = [n_leaves + spine_a, core, n_leaves + spine_b]
+        down = self._parallel(n_leaves + spine_b, spine_b % spines, spines, uplinks, five_tuple)
+        links = [first, layout.up(a, up), *middle, layout.down(b, down), last]
+        return links, (a, *crossed, b)
+
+    def _through_cores(
+        self, spine_a: int, leaf_b: int, five_tuple: tuple[int, ...]
+    ) -> tuple[int, list[int], int]:
+        """Spine of the other pod, the two links by way of a core, and the core's number."""
+        layout = self.layout
+        uplinks, cores = layout.cluster.core_uplinks, len(layout.cores)
+        spines = layout.cluster.fabric.spines
+        switch = len(layout.leaves) + spine_a
+        up = self._hash(switch, five_tuple) % uplinks
+        core = len(layout.leaves) + layout.n_spines + up % cores
+        spine_b = layout.pod_of(leaf_b) * spines + self._hash(core, five_tuple) % spines
+        down = self._parallel(core, up % cores, cores, uplinks, (*five_tuple, 1))
+        return spine_b, [layout.core_up(spine_a, up), layout.core_down(spine_b, down)], core
+
+    def _parallel(
+        self, switch: int, first: int, every: int, uplinks: int, five_tuple: tuple[int, ...]
+    ) -> int:
+        """Which of the parallel links down (``first``, ``first + every``, ...) the hash takes."""
+        count = len(range(first, uplinks, every))
+        return first + every * (self._hash(switch, five_tuple) % count)
+
+    def _hash(self, switch: int, five_tuple: tuple[int, ...]) -> int:
+        """Each switch hashes with a salt of its own, or all would choose alike."""
+        if switch not in self._salts:
+            self._salts[switch] = self._draws.number("ecmp salt", switch)
+        return mix(self._salts[switch], *five_tuple)
 
     def _path(self, switches: tuple[int, ...]) -> int:
         if switches not in self._path_number:
-            names = self.layout.leaves + self.layout.spines
+            names = self.layout.switches
             self._path_number[switches] = len(self.paths)
             self.paths.append("|".join(names[s] for s in switches))
         return self._path_number[switches]

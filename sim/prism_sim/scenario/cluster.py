@@ -3,7 +3,8 @@
 Two fabrics are in use for training. In a *rail-optimised* one, NIC *i* of every server of
 a block goes to the block's leaf switch *i*, so equal GPU positions are one hop apart. In a
 *top-of-rack* one, all NICs of a few servers go to one leaf. Either way leaves meet in a
-tier of spines, over uplinks that may be fewer than the NICs below them (oversubscription).
+tier of spines, over uplinks that may be fewer than the NICs below them (oversubscription);
+in a fabric of three tiers the spines of a pod of leaves meet those of other pods in cores.
 """
 
 from __future__ import annotations
@@ -64,7 +65,22 @@ class Fabric(Closed):
         gt=0,
         description="Rate of one uplink and direction [Gbit/s]. Left out: that of a NIC.",
     )
-    spines: int = Field(default=4, ge=1, description="Spine switches.")
+    spines: int = Field(
+        default=4, ge=1, description="Spine switches: of each pod with three tiers, else in all."
+    )
+    pod_leaves: int | None = Field(
+        default=None,
+        ge=1,
+        description="Leaves of a pod. Given, there is a third tier: the spines of a pod join its "
+        "leaves only, and core switches join the pods. Left out: two tiers.",
+    )
+    cores: int = Field(default=4, ge=1, description="Core switches, with three tiers.")
+    core_uplinks: int | None = Field(
+        default=None,
+        ge=1,
+        description="Links of one spine to the cores, shared evenly among them, at the uplinks' "
+        "rate. Left out: as much bandwidth up as down.",
+    )
     hop_latency_ns: float = Field(
         default=500.0,
         ge=0,
@@ -104,6 +120,18 @@ class Cluster(Closed):
         gt=0,
         description="Rate of one NIC and direction [Gbit/s]. Default: NDR InfiniBand or 400 GbE.",
     )
+    queue_pairs: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Queue pairs of a connection: messages are split evenly among them, and each "
+        "has a 5-tuple, and so a path, of its own. Default: NCCL_IB_QPS_PER_CONNECTION = 1.",
+    )
+    efficiency: Literal["ideal", "measured"] = Field(
+        default="ideal",
+        description="Rate that a collective reaches. ideal: the links'. measured: less for small "
+        "buffers and many servers, by a law fitted to SimAI's nic_ratio figures.",
+    )
     fabric: Fabric = Field(default=Fabric(), description="Switches and links.")
 
     @property
@@ -133,6 +161,25 @@ class Cluster(Closed):
             return fabric.uplinks
         needed = fabric.leaf_ports * self.nic_gbps / self.uplink_gbps
         return fabric.spines * max(1, -int(-needed // fabric.spines))
+
+    @property
+    def pods(self) -> int:
+        """Pods of leaves; one where there are only two tiers."""
+        return -(-self.leaves // (self.fabric.pod_leaves or self.leaves))
+
+    @property
+    def core_uplinks(self) -> int:
+        """Links of one spine to all cores; none where there are only two tiers.
+
+        Left to itself, as many as the links to its leaves, in whole links to every core.
+        """
+        fabric = self.fabric
+        if fabric.pod_leaves is None:
+            return 0
+        if fabric.core_uplinks is not None:
+            return fabric.core_uplinks
+        needed = fabric.pod_leaves * self.uplinks / fabric.spines
+        return fabric.cores * max(1, -int(-needed // fabric.cores))
 
     @property
     def servers_per_leaf(self) -> int:

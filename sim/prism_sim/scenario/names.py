@@ -64,6 +64,15 @@ def leaf_name(leaf: int) -> str:
     return f"leaf{leaf:03d}"
 
 
+def core_name(core: int) -> str:
+    """Name of the core switch with index ``core``.
+
+    >>> core_name(3)
+    'core03'
+    """
+    return f"core{core:02d}"
+
+
 def spine_name(spine: int) -> str:
     """Name of the spine switch with index ``spine``.
 

@@ -51,7 +51,8 @@ class TrainingJob:
         self.layout = network.layout
         self.fabric = network.fabric
         self.log = log
-        self.message_bytes = pipeline_message_bytes(model)
+        lines = self.layout.cluster.queue_pairs
+        self.flow_bytes = -(-pipeline_message_bytes(model) // lines)
         self.reduction = "reduce_scatter" if model.zero_stage else "all_reduce"
         self.steps_done = 0
         self._draws = draws
@@ -167,9 +168,11 @@ class TrainingJob:
 
     def _way(self, src_gpus: list[int], dst_gpus: list[int]) -> Way:
         """One flow a rank from each GPU to its counterpart, over NVLink or the network."""
+        network, name = self.network, self.model.name
         hops = [
-            self.network.hop(src, dst, Line(self.model.name, "pp", t))
+            network.hop(src, dst, line)
             for t, (src, dst) in enumerate(zip(src_gpus, dst_gpus, strict=True))
+            for line in network.lines(Line(name, "pp", t))
         ]
-        bundle = self.network.fabric.templates.add_bundle([hop.template for hop in hops])
+        bundle = network.fabric.templates.add_bundle([hop.template for hop in hops])
         return Way(bundle, round(max(hop.latency_ns for hop in hops)))

@@ -132,7 +132,7 @@ class Worker:
 
         self.job.fabric.transfer(
             way.bundle,
-            self.job.message_bytes,
+            self.job.flow_bytes,
             way.latency_ns,
             to._arrival((step, kind, micro_batch)),
             over,

@@ -20,8 +20,9 @@ class AllToAll:
 
     def __init__(self, group: Group, network: Network) -> None:
         gpus = group.gpus
-        hops = [network.hop(a, b, group.line) for a in gpus for b in gpus if a != b]
-        self._members = len(gpus)
+        lines = network.lines(group.line)
+        hops = [network.hop(a, b, line) for a in gpus for b in gpus if a != b for line in lines]
+        self._pieces = len(gpus) * len(lines)
         self._fabric = network.fabric
         self._latency_ns = round(max(hop.latency_ns for hop in hops))
         self._bundle = network.fabric.templates.add_bundle([hop.template for hop in hops])
@@ -30,7 +31,7 @@ class AllToAll:
         self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
     ) -> None:
         """Exchange now; see :class:`~.base.Collective`."""
-        part = shared(size_bytes, self._members)
+        part = shared(size_bytes, self._pieces)
         self._fabric.transfer(self._bundle, part, self._latency_ns, event)
 
 

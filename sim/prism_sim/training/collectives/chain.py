@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from prism_sim.cluster.network import Hop, Network
+from prism_sim.cluster.network import Network
 from prism_sim.training.collectives.base import Collective, Group
 from prism_sim.training.collectives.pipelined import Pipelined
 
@@ -16,7 +16,9 @@ from prism_sim.training.collectives.pipelined import Pipelined
 def chains(group: Group, network: Network) -> list[Collective]:
     """One chain from the group's first member through all others, server by server."""
     members = [member for server in group.by_server(network.layout) for member in server]
-    hops: list[Hop] = [
-        network.hop(group.gpus[a], group.gpus[b], group.line) for a, b in pairwise(members)
-    ]
-    return [Pipelined(hops, range(len(hops)), 1, network)] if hops else []
+    lines = network.lines(group.line)
+    parts: list[Collective] = []
+    for line in lines:
+        hops = [network.hop(group.gpus[a], group.gpus[b], line) for a, b in pairwise(members)]
+        parts.append(Pipelined(hops, range(len(hops)), len(lines), network))
+    return parts if len(members) > 1 else []

@@ -16,6 +16,7 @@ then all hops of a collective look alike: same begin, same end, same bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,7 @@ class CoupledHops:
 
     def trains(
         self,
-        start_ns: NDArray[np.float64],
+        start_ns: NDArray[np.floating[Any]],
         own_ns: NDArray[np.float64],
         period_ns: float,
         bursts: int,

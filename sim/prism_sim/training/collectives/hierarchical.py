@@ -64,8 +64,7 @@ class Hierarchical:
         for part in parts:
             ends.append(self._env.event())
             part.start(operation, size_bytes, [self._env.now] * members, ends[-1])
-        for end in ends:
-            yield end
+        yield from ends
 
 
 def hierarchical(group: Group, network: Network) -> list[Collective]:

@@ -23,6 +23,7 @@ Baccelli et al., Synchronization and Linearity, 1992, for the cycle mean.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -31,7 +32,7 @@ import simpy
 from numpy.typing import NDArray
 
 from llmprism.compiled import compiled
-from prism_sim.cluster.network import Hop, Network
+from prism_sim.cluster.network import Hop, Line, Network
 from prism_sim.cluster.state import Int64s
 from prism_sim.training.collectives.base import Collective, Group, shared
 from prism_sim.training.collectives.coupled import CoupledHops
@@ -48,14 +49,21 @@ class Ring:
     hops : the way from each member to the next, all around.
     members : which member of the group sends on each hop.
     shares : how many rings split the group's bytes among them.
+    servers : how many servers the group spans; decides what rate it reaches.
     """
 
     def __init__(
-        self, hops: Sequence[Hop], members: Sequence[int], shares: int, network: Network
+        self,
+        hops: Sequence[Hop],
+        members: Sequence[int],
+        shares: int,
+        network: Network,
+        servers: int = 1,
     ) -> None:
         self._hops = CoupledHops(hops, network.fabric)
         self._members = np.array(members)
         self._shares = shares
+        self._servers = servers
         self._network = network
 
     def start(
@@ -69,8 +77,9 @@ class Ring:
         def over(start_ns: int, end_ns: int) -> int:
             return self._over(start_ns, end_ns, chunk_bytes, steps, ready)
 
-        fabric = self._network.fabric
-        fabric.transfer(self._hops.bundle, chunk_bytes * steps, 0, event, over)
+        network, servers = self._network, self._servers
+        cap = network.cap(size_bytes, servers) if servers > 1 else math.inf
+        network.fabric.transfer(self._hops.bundle, chunk_bytes * steps, 0, event, over, cap)
 
     def _over(
         self, start_ns: int, end_ns: int, chunk_bytes: int, steps: int, ready_ns: Int64s
@@ -161,21 +170,24 @@ def rings(group: Group, network: Network) -> list[Collective]:
     servers, nics = group.by_server(network.layout), group.nics_by_server(network.layout)
     members = [member for server in servers for member in server]
     channels = min(len(n) for n in nics) if len(servers) > 1 else 1
+    lines = network.lines(group.line) if len(servers) > 1 else [group.line]
+    shares = channels * len(lines)
     return [
-        Ring(_hops(group, network, channel), members, channels, network)
+        Ring(_hops(group, network, channel, line), members, shares, network, len(servers))
         for channel in range(channels)
+        for line in lines
     ]
 
 
-def _hops(group: Group, network: Network, channel: int) -> list[Hop]:
+def _hops(group: Group, network: Network, channel: int, line: Line) -> list[Hop]:
     servers, nics = group.by_server(network.layout), group.nics_by_server(network.layout)
     hops: list[Hop] = []
     for i, members in enumerate(servers):
         gpus = [group.gpus[member] for member in members]
-        hops += [network.hop(a, b, group.line) for a, b in pairwise(gpus)]
+        hops += [network.hop(a, b, line) for a, b in pairwise(gpus)]
         after = (i + 1) % len(servers)
         if after != i:
-            hops.append(network.nic_hop(nics[i][channel], nics[after][channel], group.line))
+            hops.append(network.nic_hop(nics[i][channel], nics[after][channel], line))
         else:
-            hops.append(network.hop(gpus[-1], gpus[0], group.line))
+            hops.append(network.hop(gpus[-1], gpus[0], line))
     return hops

@@ -23,10 +23,13 @@ def trees(group: Group, network: Network) -> list[Collective]:
         return []
     channels = min(len(nics) for nics in group.nics_by_server(network.layout))
     orders = [range(len(servers)), range(len(servers) - 1, -1, -1)]
+    lines = network.lines(group.line)
+    shares = 2 * channels * len(lines)
     return [
-        _tree(group, network, list(order), channel, 2 * channels)
+        _tree(Group(group.gpus, line), network, list(order), channel, shares)
         for channel in range(channels)
         for order in orders
+        for line in lines
     ]
 
 

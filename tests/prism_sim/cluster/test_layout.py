@@ -1,0 +1,129 @@
+"""Links and routes of the fabrics: how many there are, and that paths are connected."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from prism_sim.cluster.efficiency import MIB, measured
+from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.routes import Router, mix
+from prism_sim.cluster.templates import Templates
+from prism_sim.draws import Draws
+from prism_sim.scenario.models import Cluster
+
+FABRICS = {
+    "rail": {"kind": "rail", "leaf_ports": 4, "spines": 2},
+    "tor": {"kind": "tor", "leaf_ports": 8, "spines": 4, "uplinks": 8},
+    "pods": {"kind": "tor", "leaf_ports": 8, "spines": 2, "pod_leaves": 2, "cores": 3},
+}
+
+
+@pytest.fixture(params=FABRICS)
+def layout(request):
+    return Layout(Cluster(servers=8, nics_per_server=4, fabric=FABRICS[request.param]))
+
+
+def router_of(layout, seed=0):
+    return Router(layout, Templates(), Draws(seed))
+
+
+def ends_of(layout):
+    """The two ends of every directed link but NVLink, as the topology names them."""
+    names = layout.addresses + layout.switches
+    return [(names[a], names[b]) for a, b in zip(layout._end_a, layout._end_b, strict=True)]
+
+
+def test_a_route_is_an_unbroken_walk_from_nic_to_nic_over_the_switches_of_its_path(layout):
+    router, ends = router_of(layout), ends_of(layout)
+    for src in range(0, len(layout.addresses), 3):
+        for dst in range(len(layout.addresses)):
+            if src == dst:
+                continue
+            route = router.route(src, dst, "a", "dp")
+            path = router.paths[router.routes.path[route]].split("|")
+            walk = [layout.addresses[src], *path, layout.addresses[dst]]
+            links = router.links[route]
+            assert [set(ends[link]) for link in links] == [set(p) for p in pairwise(walk)]
+            assert router.routes.latency_ns[route] == 500 * len(links)
+
+
+def test_three_tiers_cross_a_core_only_between_pods():
+    layout = Layout(Cluster(servers=8, nics_per_server=4, fabric=FABRICS["pods"]))
+    router = router_of(layout)
+    within = router.route(0, 8, "a", "dp")  # leaf000 to leaf001: one pod
+    across = router.route(0, 16, "a", "dp")  # leaf000 to leaf002: the other pod
+    tiers = [[name.rstrip("0123456789") for name in router.paths[router.routes.path[r]].split("|")]
+             for r in (within, across)]  # fmt: skip
+    assert tiers == [["leaf", "spine", "leaf"], ["leaf", "spine", "core", "spine", "leaf"]]
+
+
+def test_up_and_down_are_as_many_links_as_the_topology_has_cables(layout):
+    cables = layout.topology()["links"]
+    network_links = 2 * len(cables)
+    assert layout.links == network_links + 2 * layout.cluster.gpus
+    assert len(layout._end_a) == network_links
+
+
+def test_links_of_a_switch_are_all_cables_that_end_there(layout):
+    cables = layout.topology()["links"]
+    for name in layout.switches:
+        ends = [cable for cable in cables if name in (cable["a"], cable["b"])]
+        assert len(layout.links_at(name)) == 2 * len(ends)
+
+
+def test_links_between_a_leaf_and_a_spine_are_the_parallel_cables_both_ways():
+    layout = Layout(Cluster(servers=8, nics_per_server=4, fabric=FABRICS["tor"]))
+    assert len(layout.links_between("leaf001", "spine02")) == 2 * 8 // 4
+    with pytest.raises(ValueError, match="nowhere"):
+        layout.links_at("nowhere")
+
+
+def test_a_connection_keeps_its_route_and_each_queue_pair_has_its_own(layout):
+    router = router_of(layout)
+    last = len(layout.addresses) - 1
+    assert router.route(0, last, "a", "dp") == router.route(0, last, "a", "dp")
+    pairs = [router.route(0, last, "a", "dp", queue_pair) for queue_pair in range(8)]
+    assert len(set(pairs)) == 8
+    assert len({router.routes.src_port[r] for r in pairs}) > 1
+
+
+def test_hashing_spreads_connections_evenly_over_uplinks():
+    """Chi-squared of 4,000 connections over 8 uplinks: 7 degrees of freedom, 99.9 % below 24.3."""
+    fabric = {"kind": "tor", "leaf_ports": 32, "spines": 8, "uplinks": 8}
+    layout = Layout(Cluster(servers=64, nics_per_server=1, gpus_per_server=1, fabric=fabric))
+    router = router_of(layout)
+    first_hop = []
+    for src in range(32):
+        for i in range(125):
+            route = router.route(src, 32 + i % 32, "a", "dp", queue_pair=i)
+            first_hop.append(router.links[route][1] - layout.up(0, 0))
+    counts = np.bincount(first_hop, minlength=8)
+    expected = len(first_hop) / 8
+    assert ((counts - expected) ** 2 / expected).sum() < 24.3
+
+
+def test_switches_hash_differently_so_that_tiers_are_not_polarised():
+    words = [(src, dst, 50_000, 4791, 17) for src in range(40) for dst in range(40, 80)]
+    a = [mix(1, *w) % 4 for w in words]
+    b = [mix(2, *w) % 4 for w in words]
+    same = np.mean(np.array(a) == np.array(b))
+    assert 0.2 < same < 0.3  # independent choices among four agree in a quarter of cases
+
+
+def test_gpus_share_nics_where_there_are_fewer():
+    layout = Layout(Cluster(servers=2, gpus_per_server=8, nics_per_server=2))
+    assert [layout.nic_of_gpu(g) for g in range(16)] == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4
+    gpus = [endpoint["gpus"] for endpoint in layout.topology()["endpoints"]]
+    assert gpus == [[0, 1, 2, 3], [4, 5, 6, 7]] * 2
+
+
+@pytest.mark.parametrize(
+    ("size", "servers", "published"),
+    [(16, 2, 0.32), (16, 8, 0.13), (16, 32, 0.044), (1024, 2, 0.92), (1024, 8, 0.90),
+     (1024, 32, 0.74)],
+)  # fmt: skip
+def test_measured_efficiency_is_that_of_the_published_table(size, servers, published):
+    assert measured(size * MIB, servers) == pytest.approx(published, rel=0.04)

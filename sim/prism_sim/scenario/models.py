@@ -63,7 +63,3 @@ class Scenario(Closed):
         description="The simulation's time zero on the collector's clock [ns since 1970]. "
         "Default: 2026-01-01 00:00 UTC.",
     )
-
-    def job(self, name: str) -> Job | None:
-        """The job called ``name``, if there is one."""
-        return next((job for job in self.jobs if job.name == name), None)

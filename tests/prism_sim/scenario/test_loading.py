@@ -301,3 +301,18 @@ def test_a_job_of_one_rank_is_warned_about(good: Path) -> None:
     changes = {"jobs.0.dp": 1, "jobs.0.pp": 1, "faults.0.rank": 0}
     (warning,) = load_with_warnings(good, changes).warnings
     assert (warning.where, "makes no flows" in warning.what) == (f"{good}:4", True)
+
+
+def test_a_union_s_own_words_are_no_part_of_the_path(complaints: Complaints) -> None:
+    """Neither a fault's kind nor the form of a placement is something its author wrote."""
+    found = complaints(
+        GOOD.replace("{servers: [s0003, s0001]}", "{servers: [s0003, 7], serverz: x}")
+        + "  - {kind: slow_switch, switch: [leaf000], factor: 0.5, from_s: 1}\n  - 7\n"
+    )
+    assert [(line, what.split(" (")[0]) for line, what in found] == [
+        (11, "jobs.0.placement.servers.1 is 7, and should be a valid string"),
+        (11, "unknown key 'serverz' in jobs.0.placement"),
+        (18, "faults.1.switch is ['leaf000'], and should be a valid string"),
+        (19, "faults.2 is 7, and should be a valid dictionary or object to extract fields from"),
+    ]
+    assert "did you mean servers?" in found[1][1]

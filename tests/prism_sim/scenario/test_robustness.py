@@ -1,0 +1,110 @@
+"""Whatever is written into a scenario, the answer is a scenario or a list of its mistakes."""
+
+import copy
+from typing import Any
+
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmprism.errors import Problem, UserError
+from prism_sim.scenario.loading import validate
+from prism_sim.scenario.source import Source, parse_source
+
+WORLD = """\
+name: world
+cluster:
+  servers: 3
+  gpu: {peak_tflops: 500}
+  fabric: {kind: tor, leaf_ports: 8, uplinks: 8, spines: 2}
+jobs:
+  - {name: a, model: llama-7b, dp: 2, tp: 4, micro_batches: 2, steps: 4, placement: spread}
+  - name: b
+    model: {layers: 4, hidden: 64, heads: 4, vocab: 100, sequence_length: 32}
+    pp: 4
+    micro_batches: 8
+    steps: 4
+    placement: {servers: [s0001, s0002]}
+faults:
+  - {kind: slow_gpu, job: a, rank: 1, factor: 0.5, from_step: 1, to_step: 3}
+  - {kind: slow_nic, server: s0001, nic: 2, factor: 0.5, from_s: 1}
+  - {kind: slow_link, a: leaf000, b: spine01, factor: 0.5, from_s: 1}
+  - {kind: slow_switch, switch: leaf002, factor: 0.5, job: b, from_step: 1}
+collector: {idle_gap_us: 500}
+duration_s: 60
+"""
+
+Way = tuple[str | int, ...]
+
+
+def _ways(values: Any, above: Way = ()) -> list[Way]:
+    """The way to every value of the tree."""
+    items = values.items() if isinstance(values, dict) else enumerate(values)
+    ways: list[Way] = []
+    for key, value in items:
+        ways.append((*above, key))
+        if isinstance(value, (dict, list)):
+            ways += _ways(value, (*above, key))
+    return ways
+
+
+JUNK: st.SearchStrategy[Any] = st.one_of(
+    st.sampled_from(
+        [None, True, -1, 0, 1, 3, 10**30, 0.5, 1e400, "", "a", "slow_gpu", "leaf000", [], {}, [1],
+         ["s0001"], {"kind": "slow_gpu"}, {"servers": ["s0001"]}, {"x": 1}, [[]], "kind", "servers"]
+    ),
+    st.text(max_size=5),
+)  # fmt: skip
+KEYS = st.sampled_from(["kind", "servers", "explicit", "strategy", "slow_gpu", "x", "tp", "model"])
+MUTATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(_ways(yaml.safe_load(WORLD))),
+        st.sampled_from(["replace", "remove", "add"]),
+        KEYS,
+        JUNK,
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def _mutate(tree: Any, way: Way, how: str, key: str, junk: Any) -> None:
+    """Do to the value at ``way`` what ``how`` says, if it is still there."""
+    try:
+        for part in way[:-1]:
+            tree = tree[part]
+        if how == "add":
+            tree[key] = copy.deepcopy(junk)
+        elif how == "replace":
+            tree[way[-1]] = copy.deepcopy(junk)
+        else:
+            del tree[way[-1]]
+    except (KeyError, IndexError, TypeError):
+        return  # an earlier mutation took it away
+
+
+@given(MUTATIONS)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_a_damaged_scenario_is_read_or_refused_line_by_line(
+    mutations: list[tuple[Way, str, str, Any]],
+) -> None:
+    tree = yaml.safe_load(WORLD)
+    for way, how, key, junk in mutations:
+        _mutate(tree, way, how, key, junk)
+    source = parse_source(yaml.safe_dump(tree, sort_keys=False), "f")
+    problems = _problems(source)
+    assert problems is None or len(problems) > 0
+    assert all(problem.where.startswith("f:") and problem.what for problem in problems or ())
+
+
+def _problems(source: Source) -> list[Problem] | None:
+    """What is wrong with the scenario of ``source``; None if it is valid."""
+    try:
+        validate(source)
+    except UserError as error:
+        return error.problems
+    return None
+
+
+def test_the_undamaged_scenario_is_sound() -> None:
+    assert validate(parse_source(WORLD, "f")).warnings == []

@@ -94,6 +94,19 @@ def test_a_step_ends_after_its_data_parallel_traffic(simulated, overlap, zero_st
     assert flows["end_ns"].max() <= steps["end_ns"].max()
 
 
+@pytest.mark.parametrize("algorithm", ["ring", "tree", "hierarchical"])
+def test_all_reduce_algorithms_move_the_same_gradients(simulated, algorithm):
+    run = simulated(dp=8, tp=2, zero_stage=0, all_reduce=algorithm, cluster={"servers": 2})
+    pairs = run.truth("pairs")
+    job = Job(name="a", model=TINY_MODEL, dp=8, tp=2, micro_batches=1, steps=1)
+    (stage,) = stage_costs(job, Cluster(servers=2))
+    gradients = 2 * 2 * sum(stage.parameters) * job.gradient_bytes  # steps, ranks of tp
+    # Between two servers: what all members sum up crosses once each way, and twice as
+    # 2 (n - 1) / n of it in the flat ring, where it also crosses for the other members' sake.
+    crossings = {"ring": 2 * 2 * 7 / 8, "tree": 2, "hierarchical": 2 * 2 * 1 / 2}
+    assert pairs["bytes"].sum() == pytest.approx(crossings[algorithm] * gradients, rel=1e-3)
+
+
 def test_a_step_of_a_gpt_costs_the_flops_of_the_megatron_paper():
     gpt = preset("gpt-175b").model_copy(update={"biases": False})
     job = Job(name="a", model=gpt, micro_batches=12, recompute="full", steps=1)

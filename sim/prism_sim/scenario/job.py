@@ -82,6 +82,11 @@ class Job(Closed):
         description="0: gradients are all-reduced. 1: they are reduce-scattered, and parameters "
         "gathered after the optimizer (ZeRO-1, Megatron's distributed optimizer).",
     )
+    all_reduce: Literal["ring", "tree", "hierarchical"] = Field(
+        default="ring",
+        description="Algorithm of gradient all-reduces (ZeRO stage 0). Reduce-scatters and "
+        "all-gathers are rings.",
+    )
     bucket_params: int | None = Field(
         default=None,
         ge=1,

@@ -150,7 +150,7 @@ class TrainingJob:
         if self.model.dp == 1:
             return None
         name = self.model.name
-        build = ALGORITHMS["ring"]
+        build = ALGORITHMS["ring" if self.model.zero_stage else self.model.all_reduce]
         parts = [
             part
             for t in range(self.model.tp)

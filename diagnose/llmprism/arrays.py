@@ -62,33 +62,15 @@ def grouped(codes: NDArray[Any], groups: int) -> Grouped:
 
 @compiled
 def _counting_sort(codes: Codes, groups: int) -> tuple[Ints, Ints]:
+    ahead = np.zeros(groups + 1, dtype=np.int64)
+    for i in range(codes.size):
+        ahead[codes[i] + 1] += 1
     offsets = np.zeros(groups + 1, dtype=np.int64)
-    for code in codes:
-        offsets[code + 1] += 1
     for g in range(groups):
-        offsets[g + 1] += offsets[g]
-    ahead = offsets[:-1].copy()
+        ahead[g + 1] += ahead[g]
+        offsets[g + 1] = ahead[g + 1]
     order = np.empty(codes.size, dtype=np.int64)
-    for row in range(codes.size):
-        order[ahead[codes[row]]] = row
-        ahead[codes[row]] += 1
+    for i in range(codes.size):
+        order[ahead[codes[i]]] = i
+        ahead[codes[i]] += 1
     return order, offsets
-
-
-def runs_of(flags: Bools, breaks: Bools) -> list[tuple[int, int]]:
-    """Return (first, last) of every unbroken stretch of True.
-
-    Parameters
-    ----------
-    flags : shape (n,).
-    breaks : shape (n,), True where a new stretch begins even if the one before is True.
-
-    >>> runs_of(np.array([1, 1, 0, 1, 1], bool), np.array([1, 0, 0, 0, 1], bool))
-    [(0, 1), (3, 3), (4, 4)]
-    """
-    before = np.concatenate(([False], flags[:-1]))
-    after = np.concatenate((flags[1:], [False]))
-    apart = np.concatenate((breaks[1:], [True]))
-    first = np.flatnonzero(flags & (~before | breaks))
-    last = np.flatnonzero(flags & (~after | apart))
-    return list(zip(first.tolist(), last.tolist(), strict=True))

@@ -166,11 +166,17 @@ _LENGTH, _MASS, _MEAN, _BETA, _DENSITY = range(5)
 
 
 @compiled
-def _start(runs: Floats, prior: _Numbers) -> int:
-    """Begin with one hypothesis: a regime begins now. Return the count of hypotheses."""
-    runs[0, _LENGTH], runs[0, _MASS] = 0.0, 1.0
-    runs[0, _MEAN], runs[0, _BETA] = prior[0], prior[3]
-    return 1
+def _begin(runs: Floats, at: int, mass: float, prior: _Numbers) -> int:
+    """Add the hypothesis that a regime begins now; return the count of hypotheses."""
+    runs[at, _LENGTH], runs[at, _MASS] = 0.0, mass
+    runs[at, _MEAN], runs[at, _BETA] = prior[0], prior[3]
+    return at + 1
+
+
+@compiled
+def _move(runs: Floats, source: int, target: int) -> None:
+    for column in range(_DENSITY):
+        runs[target, column] = runs[source, column]
 
 
 @compiled
@@ -198,9 +204,9 @@ def _drop_lightest(active: int, runs: Floats) -> float:
     for i in range(active):
         if runs[i, _MASS] < runs[least, _MASS]:
             least = i
-    mass = runs[least, _MASS]
+    mass = float(runs[least, _MASS])
     for i in range(least, active - 1):
-        runs[i] = runs[i + 1]
+        _move(runs, i + 1, i)
     return mass
 
 
@@ -222,20 +228,19 @@ def _advance(
         total += runs[i, _MASS]
     kept, dropped = 0, 0.0
     for i in range(active):
-        mass = (1.0 - hazard) * runs[i, _MASS] / total
-        if mass <= prune / active:
-            dropped += mass
-            continue
-        runs[kept] = runs[i]
-        runs[kept, _MASS] = mass
-        kept += 1
-    if kept >= runs.shape[0] - 1:
+        runs[i, _MASS] *= (1.0 - hazard) / total
+        if runs[i, _MASS] <= prune / active:
+            dropped += runs[i, _MASS]
+        else:
+            _move(runs, i, kept)
+            kept += 1
+    if kept == runs.shape[0] - 1:
         dropped += _drop_lightest(kept, runs)
         kept -= 1
-    _start(runs[kept:], prior)
-    runs[kept, _MASS] = hazard
-    runs[: kept + 1, _MASS] /= 1.0 - dropped
-    return kept + 1, dropped
+    active = _begin(runs, kept, hazard, prior)
+    for i in range(active):
+        runs[i, _MASS] /= 1.0 - dropped
+    return active, dropped
 
 
 @compiled
@@ -270,7 +275,7 @@ def _cut(
     table = _normalisers(prior[2], longest)
     runs = np.empty((min(longest + 2, most + 1), 5))
     for g in range(offsets.size - 1):
-        active, since = _start(runs, prior), 0
+        active, since = _begin(runs, 0, 1.0, prior), 0
         for t in range(offsets[g], offsets[g + 1]):
             expected = runs[_most_likely(active, runs), _MEAN]
             active, _ = _advance(values[t], active, runs, prior, hazard, prune, table)
@@ -280,7 +285,7 @@ def _cut(
             short = _mass_up_to(1, active, runs)
             if short > threshold:
                 spikes[t] = short
-                active, since = _start(runs, prior), 0
+                active, since = _begin(runs, 0, 1.0, prior), 0
     return spikes
 
 
@@ -299,7 +304,7 @@ def _follow(
     table = _normalisers(prior[2], n)
     prune, most = limits
     runs = np.empty((min(n + 2, most + 1), 5))
-    active = _start(runs, prior)
+    active = _begin(runs, 0, 1.0, prior)
     for t in range(n):
         active, dropped[t] = _advance(values[t], active, runs, prior, hazard, prune, table)
         short[t] = _mass_up_to(k, active, runs)

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -75,6 +77,15 @@ class FlowTable:
     def durations_ns(self) -> Ints:
         """Length of each record [ns], shape (rows,)."""
         return self.end_ns - self.start_ns
+
+    @cached_property
+    def pairs(self) -> tuple[Codes, Codes, Codes]:
+        """Source and destination of each directed pair, by first flow; the pair of each flow."""
+        key = (self.src.astype(np.int64) << 32) | self.dst
+        of_flow, found = pd.factorize(key)
+        ends = np.asarray(found, dtype=np.int64)
+        src, dst = (ends >> 32).astype(np.int32), (ends & 0xFFFFFFFF).astype(np.int32)
+        return src, dst, of_flow.astype(np.int32)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,121 @@
+"""Stage 4, diagnosis: which steps, groups and switches were slower than their like?
+
+Three comparisons by the k-sigma rule (:mod:`llmprism.sigma`):
+
+- *cross-step*: the durations of a rank's steps over time;
+- *cross-group*: the DP communication durations of a job's DP groups within one step;
+- *switch* (:mod:`llmprism.switches`): concurrent DP flows against a limit, and mean DP
+  bandwidth compared across switches.
+
+Ranks of a job wait for each other and are late together, so their cross-step alarms over the
+same steps are told as one finding, about the rank with the largest excess; the others are
+listed in its evidence. The publication does not say which rank of a late job is to blame, and
+its rule cannot tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from llmprism.alarms import COLUMNS, finding, stretches
+from llmprism.flows import FlowTable
+from llmprism.model import DP, Finding, Groups, Jobs, Pairs, Steps, Timeline
+from llmprism.sigma import k_sigma
+from llmprism.switches import switch_findings
+from llmprism.topology import Topology
+
+ROUNDING_NS = 2.0  # a duration is the difference of two times, each rounded to whole ns
+_LISTED = 32  # further ranks named in the evidence; the rest is only counted
+
+
+def diagnose_faults(
+    flows: FlowTable,
+    topology: Topology,
+    jobs: Jobs,
+    pairs: Pairs,
+    timeline: Timeline,
+    groups: Groups,
+) -> list[Finding]:
+    """Return everything that stands out, by level, then by time."""
+    found = [
+        *_cross_step(timeline.steps, jobs, flows.addresses),
+        *_cross_group(timeline.steps, groups, jobs, flows.addresses),
+        *switch_findings(flows, topology, jobs, pairs, timeline),
+    ]
+    levels = ("step", "group", "switch")
+    return sorted(found, key=lambda one: (levels.index(one.level), one.start_ns, one.job))
+
+
+def _cross_step(steps: Steps, jobs: Jobs, addresses: list[str]) -> Iterator[Finding]:
+    duration = (steps.end_ns - steps.start_ns).astype(np.float64)
+    out = k_sigma(duration, steps.address, resolution=ROUNDING_NS)
+    table = pd.DataFrame(
+        {
+            "job": jobs.of_address[steps.address],
+            "culprit": steps.address,
+            "step": steps.step,
+            "start_ns": steps.start_ns,
+            "end_ns": steps.end_ns,
+            "value": duration,
+            "normal": out.normal,
+            "distance": out.distance,
+            "confidence": out.confidence,
+            "excess_ns": duration - out.normal,
+        },
+        columns=COLUMNS,
+    )
+    alarms = table[out.flagged]
+    for story in stretches(alarms.assign(culprit=0)):
+        ranks = alarms.loc[story.index]
+        lost = (
+            ranks.groupby("culprit")["excess_ns"].sum().sort_values(ascending=False, kind="stable")
+        )
+        worst, others = int(lost.index[0]), [addresses[code] for code in lost.index[1:]]
+        yield finding(
+            ranks[ranks["culprit"] == worst],
+            level="step",
+            cause="slow_step",
+            culprit_kind="address",
+            culprit=addresses[worst],
+            evidence={"ranks": len(lost), "also": others[:_LISTED]},
+        )
+
+
+def _cross_group(
+    steps: Steps, groups: Groups, jobs: Jobs, addresses: list[str]
+) -> Iterator[Finding]:
+    """Compare DP groups; a group's duration in a step is the median over its members."""
+    of_kind = groups.kind == DP
+    home = np.full(len(addresses), -1, dtype=np.int64)
+    home[groups.address[of_kind]] = groups.group[of_kind]
+    table = pd.DataFrame(
+        {
+            "job": jobs.of_address[steps.address],
+            "culprit": home[steps.address],
+            "step": steps.step,
+            "start_ns": steps.dp_start_ns,
+            "end_ns": steps.dp_end_ns,
+            "value": (steps.dp_end_ns - steps.dp_start_ns).astype(np.float64),
+        }
+    )
+    table = table.groupby(["job", "culprit", "step"], as_index=False).agg(
+        start_ns=("start_ns", "min"), end_ns=("end_ns", "max"), value=("value", "median")
+    )
+    sample = table.groupby(["job", "step"]).ngroup().to_numpy()
+    out = k_sigma(table["value"].to_numpy(), sample, resolution=ROUNDING_NS)
+    table["normal"], table["distance"] = out.normal, out.distance
+    table["confidence"], table["excess_ns"] = out.confidence, table["value"] - out.normal
+    for story in stretches(table[out.flagged]):
+        job, group = int(story["job"].iloc[0]), int(story["culprit"].iloc[0])
+        members = of_kind & (groups.job == job) & (groups.group == group)
+        yield finding(
+            story,
+            level="group",
+            cause="slow_group",
+            culprit_kind="group",
+            culprit=f"{jobs.names[job]}/dp-{group}",
+            evidence={"addresses": [addresses[code] for code in groups.address[members]]},
+        )

@@ -1,0 +1,98 @@
+"""Numbers become names again: what the stages found, as the tables of a diagnosis."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from llmprism.model import KINDS, SPAN_KINDS, Finding, Groups, Jobs, Pairs, Timeline
+from llmprism.tables import DIAGNOSIS
+
+
+def tables(
+    addresses: Sequence[str],
+    jobs: Jobs,
+    pairs: Pairs,
+    timeline: Timeline,
+    groups: Groups,
+    findings: Sequence[Finding],
+) -> dict[str, pd.DataFrame]:
+    """Return the six tables of :data:`llmprism.tables.DIAGNOSIS` by name."""
+    member = np.flatnonzero(jobs.of_address >= 0)
+    member = member[np.argsort(jobs.of_address[member], kind="stable")]
+    steps, spans = timeline.steps, timeline.spans
+    whose = steps.address[spans.row]
+    position = pd.Series(groups.position, dtype="Int64")
+    return {
+        "jobs": pd.DataFrame(
+            {
+                "job": _named(jobs.names, jobs.of_address[member]),
+                "address": _named(addresses, member),
+            }
+        ),
+        "pairs": pd.DataFrame(
+            {
+                "job": _named(jobs.names, pairs.job),
+                "src": _named(addresses, pairs.src),
+                "dst": _named(addresses, pairs.dst),
+                "kind": _named(KINDS, pairs.kind),
+                "kind_unrefined": _named(KINDS, pairs.kind_unrefined),
+                "confidence": pairs.confidence,
+            }
+        ),
+        "groups": pd.DataFrame(
+            {
+                "job": _named(jobs.names, groups.job),
+                "kind": _named(KINDS, groups.kind),
+                "group": groups.group,
+                "address": _named(addresses, groups.address),
+                "position": position.mask(position < 0),
+            }
+        ),
+        "steps": pd.DataFrame(
+            {
+                "job": _named(jobs.names, jobs.of_address[steps.address]),
+                "address": _named(addresses, steps.address),
+                "step": steps.step,
+                "start_ns": steps.start_ns,
+                "end_ns": steps.end_ns,
+                "dp_end_ns": steps.dp_end_ns,
+                "confidence": steps.confidence,
+            }
+        ),
+        "spans": pd.DataFrame(
+            {
+                "job": _named(jobs.names, jobs.of_address[whose]),
+                "address": _named(addresses, whose),
+                "step": steps.step[spans.row],
+                "kind": _named(SPAN_KINDS, spans.kind),
+                "start_ns": spans.start_ns,
+                "end_ns": spans.end_ns,
+            }
+        ),
+        "findings": _findings(jobs, findings),
+    }
+
+
+def _named(names: Sequence[str], codes: NDArray[Any]) -> pd.Series[str]:
+    """Return the name of every code, without a Python string a row."""
+    pool = pd.Series(list(names), dtype="str")
+    return pool.take(codes.astype(np.int64)).reset_index(drop=True)
+
+
+def _findings(jobs: Jobs, findings: Sequence[Finding]) -> pd.DataFrame:
+    rows = [
+        {
+            **vars(one),
+            "finding": number,
+            "job": jobs.names[one.job],
+            "evidence": json.dumps(one.evidence, sort_keys=True),
+        }
+        for number, one in enumerate(findings)
+    ]
+    return pd.DataFrame(rows, columns=DIAGNOSIS["findings"].names)

@@ -1,0 +1,122 @@
+"""Who trains in parallel with whom: DP groups, and pipelines with their order.
+
+A DP group is a connected component of a job's DP graph, a pipeline a connected component of
+its PP graph. The publication names no order of stages. Here a pipeline whose pairs form a
+simple chain is put in order by time: in a step, the first stage speaks (an activation) before
+it hears (a gradient), and the last stage hears first. Each step is one vote at either end; if
+the two ends do not agree, or the pairs form no chain, positions stay unknown. The order
+around a DP ring has no beginning that flows could show, and stays unknown as well.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from llmprism.arrays import Floats, Ints, grouped
+from llmprism.flows import FlowTable
+from llmprism.jobs import components
+from llmprism.model import DP, PP, Groups, Pairs, Timeline
+from llmprism.timeline import rows_at
+
+
+def form_groups(flows: FlowTable, pairs: Pairs, timeline: Timeline) -> Groups:
+    """Find DP groups and pipelines, numbered within job and kind by first flow, then size."""
+    nodes = len(flows.addresses)
+    pipelines = _members(pairs, PP, nodes)
+    pipelines["position"] = _stages(pipelines, pairs, _speaking_first(flows, pairs, timeline))
+    members = pd.concat([_members(pairs, DP, nodes), pipelines], ignore_index=True)
+    members = members.sort_values(["job", "kind", "group", "position", "address"])
+    return Groups(
+        job=members["job"].to_numpy(np.int32),
+        kind=members["kind"].to_numpy(np.int8),
+        group=members["group"].to_numpy(np.int64),
+        address=members["address"].to_numpy(np.int32),
+        position=members["position"].to_numpy(np.int64),
+    )
+
+
+def _members(pairs: Pairs, kind: int, nodes: int) -> pd.DataFrame:
+    """Return a row a member of a group of ``kind``, positions unknown (-1)."""
+    of_kind = pairs.kind == kind
+    src, dst = pairs.src[of_kind], pairs.dst[of_kind]
+    label = components(src, dst, nodes)
+    address = np.unique(np.concatenate((src, dst)))
+    table = pd.DataFrame(
+        {
+            "home": label[src],
+            "job": pairs.job[of_kind],
+            "start_ns": pairs.start_ns[of_kind],
+            "bytes": pairs.bytes[of_kind],
+        }
+    )
+    groups = table.groupby("home").agg(
+        job=("job", "first"), start_ns=("start_ns", "min"), bytes=("bytes", "sum")
+    )
+    groups["size"] = np.bincount(label[address], minlength=nodes)[groups.index]
+    order = ["job", "start_ns", "size", "bytes"]
+    groups = groups.sort_values(order, ascending=[True, True, False, False], kind="stable")
+    groups["group"] = groups.groupby("job").cumcount()
+    own: pd.DataFrame = groups.loc[label[address], ["job", "group"]].reset_index(drop=True)
+    return own.assign(kind=kind, address=address, position=-1)
+
+
+def _stages(pipelines: pd.DataFrame, pairs: Pairs, speaking_first: Floats) -> Ints:
+    """Return the stage of every pipeline member, -1 where it cannot be told."""
+    of_kind = pairs.kind == PP
+    ends = np.sort(np.column_stack((pairs.src[of_kind], pairs.dst[of_kind])), axis=1)
+    edges = np.unique(ends, axis=0)
+    address = pipelines["address"].to_numpy()
+    home = np.zeros(speaking_first.size, dtype=np.int64)
+    home[address] = pipelines.groupby(["job", "group"]).ngroup()
+    by = grouped(home[edges[:, 0]], int(home.max(initial=0)) + 1)
+    stage: Ints = np.full(speaking_first.size, -1, dtype=np.int64)
+    for group in range(by.sizes.size):
+        chain = _chain(edges[by.rows(group)].tolist())
+        if not chain:
+            continue
+        if speaking_first[chain[0]] < speaking_first[chain[-1]]:
+            chain.reverse()
+        if speaking_first[chain[0]] > 0.5 > speaking_first[chain[-1]]:
+            stage[chain] = np.arange(len(chain))
+    stages: Ints = stage[address]
+    return stages
+
+
+def _chain(edges: list[list[int]]) -> list[int]:
+    """Return the nodes along a simple chain, from either end; empty if it is none.
+
+    >>> _chain([[1, 2], [0, 2]])
+    [0, 2, 1]
+    >>> _chain([[0, 1], [1, 2], [0, 2]])
+    []
+    """
+    beside: dict[int, list[int]] = {}
+    for a, b in edges:
+        beside.setdefault(a, []).append(b)
+        beside.setdefault(b, []).append(a)
+    tips = sorted(node for node, others in beside.items() if len(others) == 1)
+    if len(tips) != 2 or any(len(others) > 2 for others in beside.values()):
+        return []
+    chain = [tips[0], *beside[tips[0]]]
+    while chain[-1] != tips[1]:
+        chain += [node for node in beside[chain[-1]] if node != chain[-2]]
+    return chain
+
+
+def _speaking_first(flows: FlowTable, pairs: Pairs, timeline: Timeline) -> Floats:
+    """Return in which share of its steps an address sends PP traffic before it gets any.
+
+    An address without steps casts one vote, for its whole record. NaN without PP traffic.
+    Shape (endpoints,).
+    """
+    nodes = len(flows.addresses)
+    flow = np.flatnonzero(pairs.kind[pairs.of_flow] == PP)
+    entries = grouped(np.column_stack((flows.src[flow], flows.dst[flow])).ravel(), nodes)
+    address = entries.codes
+    row = rows_at(flows.start_ns[flow[entries.order // 2]], address, timeline.steps, nodes)
+    touches = pd.DataFrame({"address": address, "row": row, "sent": entries.order % 2 == 0})
+    stepless = ~np.isin(address, timeline.steps.address)
+    votes = touches[(row >= 0) | stepless].groupby(["address", "row"], sort=False)["sent"].first()
+    share = votes.groupby("address").mean()
+    return share.reindex(range(nodes)).to_numpy(np.float64)

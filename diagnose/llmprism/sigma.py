@@ -1,0 +1,77 @@
+"""The k-sigma rule: what lies further from the mean than k standard deviations stands out.
+
+The published sigma, (1/n) * sum(l_i - mean), is identically zero (trap 1); the population
+standard deviation takes its place. The rule is one-sided: high for durations, low for
+bandwidth. As published, the outlier is inside the sample it is compared with, so 3 sigma can
+be exceeded by at most sqrt(n - 1) sigma, never for n < 11, and never by a fault that hits a
+tenth of the sample alike (trap 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llmprism.arrays import Bools, Floats
+
+K = 3.0  # as published
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """How far each value lies out, and what is normal for its sample; arrays of shape (n,).
+
+    Attributes
+    ----------
+    distance : (value - mean) / sigma in the watched direction; 0 where sigma is 0.
+    flagged : True where ``distance`` exceeds k.
+    normal : mean of the sample's values that are not flagged.
+    """
+
+    distance: Floats
+    flagged: Bools
+    normal: Floats
+
+    @property
+    def confidence(self) -> Floats:
+        """1 - 1 / (1 + distance ** 2), shape (n,).
+
+        Cantelli's inequality: whatever the distribution, at most 1 / (1 + z ** 2) of it lies z
+        or more standard deviations above the mean.
+        """
+        return 1.0 - 1.0 / (1.0 + self.distance**2)
+
+
+def k_sigma(
+    values: Floats,
+    sample: NDArray[Any],
+    sign: float = 1.0,
+    k: float = K,
+    resolution: float = 0.0,
+) -> Outliers:
+    """Compare every value with the sample it belongs to.
+
+    Parameters
+    ----------
+    values : shape (n,).
+    sample : number of the sample of each value, from 0, shape (n,).
+    sign : +1 watches the high tail, -1 the low tail.
+    resolution : deviations up to this are rounding of the measurement, not deviations.
+
+    >>> steps = np.array([1.0] * 11 + [2.0])
+    >>> np.flatnonzero(k_sigma(steps, np.zeros(12, int)).flagged)
+    array([11])
+    """
+    count = np.maximum(np.bincount(sample), 1)
+    mean = (np.bincount(sample, weights=values) / count)[sample]
+    off = sign * (values - mean)
+    sigma = np.sqrt(np.bincount(sample, weights=off**2) / count)[sample]
+    real = (sigma > 0) & (np.abs(off) > resolution)
+    distance = np.divide(off, sigma, out=np.zeros_like(off), where=real)
+    flagged = distance > k
+    usual = np.maximum(np.bincount(sample, weights=~flagged), 1)
+    normal = (np.bincount(sample, weights=np.where(flagged, 0.0, values)) / usual)[sample]
+    return Outliers(distance, flagged, normal)

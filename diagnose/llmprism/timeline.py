@@ -1,0 +1,222 @@
+"""Stage 3, timeline: what was each rank doing, step by step?
+
+The intervals between the starts of the DP flows that touch an address, in either direction,
+are cut into steps. The end of the last DP flow of a step is the end of the step (premise:
+every step ends with DP traffic), and the next step starts there. DP and PP flows are laid out
+on the rank's line; what lies between them is taken as compute.
+
+Settled here, since the publication leaves it open:
+
+- The first step has no predecessor. Its start is estimated: the rank's first flow of any
+  kind, minus the median *lead* (first flow after a step's start, minus that start) of its
+  later steps.
+- Traffic after the last DP flow is an unfinished step and is not reported.
+- A step's confidence is the product of its two boundaries': a cut counts with its posterior
+  mass; the start of the first step and the end of the last, which no cut confirms, with 1/2.
+- A rank without DP flows has no steps. One whose DP flows of a step all start together shows
+  no gaps between steps (every interval is one), and its whole record is one step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from llmprism.arrays import Bools, Codes, Grouped, Ints, grouped
+from llmprism.compiled import compiled
+from llmprism.cutting import cut_steps
+from llmprism.flows import FlowTable
+from llmprism.model import DP, PP, SPAN_KINDS, Pairs, Spans, Steps, Timeline
+
+_UNCONFIRMED = 0.5  # a boundary that nothing shows
+_COMPUTE = SPAN_KINDS.index("compute")
+
+
+def reconstruct(flows: FlowTable, pairs: Pairs) -> Timeline:
+    """Lay out the steps of every rank, and what it did in them."""
+    touches = _touches(flows, pairs)
+    by, is_dp = touches.by, touches.is_dp
+    dp = Grouped(by.order[is_dp], np.concatenate(([0], np.cumsum(is_dp)))[by.offsets])
+    steps, dp_row = _steps(flows, dp)
+    steps = _with_first_start(steps, flows.start_ns[by.order], by.offsets)
+    row = np.empty(by.order.size, dtype=np.int64)
+    row[is_dp] = dp_row
+    pp = ~is_dp
+    row[pp] = rows_at(flows.start_ns[by.order[pp]], by.codes[pp], steps, by.sizes.size)
+    of_flow = np.full(len(flows), -1, dtype=np.int64)
+    sent = is_dp & touches.sent
+    of_flow[by.order[sent]] = row[sent]
+    return Timeline(steps, _spans(flows, touches, row, steps), of_flow)
+
+
+@dataclass(frozen=True)
+class _Touches:
+    """Every DP or PP flow twice: at the address that sends it, and at the one that gets it.
+
+    ``by`` groups flows by address; ``is_dp`` and ``sent`` say which touch is DP and which is
+    the sender's, in the order of ``by.order``.
+    """
+
+    by: Grouped
+    is_dp: Bools
+    sent: Bools
+
+
+def _touches(flows: FlowTable, pairs: Pairs) -> _Touches:
+    kind = pairs.kind[pairs.of_flow]
+    flow = np.flatnonzero((kind == DP) | (kind == PP))
+    ends = np.column_stack((flows.src[flow], flows.dst[flow])).ravel()
+    entries = grouped(ends, len(flows.addresses))
+    order = flow[entries.order // 2]
+    return _Touches(Grouped(order, entries.offsets), kind[order] == DP, entries.order % 2 == 0)
+
+
+def _steps(flows: FlowTable, dp: Grouped) -> tuple[Steps, Ints]:
+    """Cut the DP touches of each address; return the steps and the step row of each touch."""
+    cuts = cut_steps(flows.start_ns, flows.end_ns, dp)
+    codes = dp.codes
+    opens = np.ones(codes.size, dtype=np.bool_)
+    opens[1:] = (np.diff(codes) != 0) | (np.diff(cuts.step) != 0)
+    first = np.flatnonzero(opens)
+    address, step = codes[first].astype(np.int32), cuts.step[first]
+    end = np.empty(0, dtype=np.int64)
+    if first.size:
+        end = np.maximum.reduceat(flows.end_ns[dp.order], first)
+        end = pd.Series(end).groupby(address).cummax().to_numpy()  # time never runs back
+    dp_start = flows.start_ns[dp.order[first]]
+    start = np.where(step > 0, np.roll(end, 1), dp_start)
+    opened = np.where(step > 0, cuts.sureness[first], _UNCONFIRMED)
+    closed = np.where(np.roll(step, -1) > 0, np.roll(opened, -1), _UNCONFIRMED)
+    steps = Steps(address, step, start, end, dp_start, end, opened * closed)
+    return steps, np.cumsum(opens) - 1
+
+
+def _with_first_start(steps: Steps, event_ns: Ints, offsets: Ints) -> Steps:
+    """Put the start of each address's first step where its later steps suggest it.
+
+    Parameters
+    ----------
+    event_ns : starts of the flows that touch each address, address after address [ns].
+    offsets : where each address begins in ``event_ns``.
+    """
+    first_event = _first_from(steps.start_ns, steps.address, event_ns, offsets)
+    lead = (first_event - steps.start_ns).astype(np.float64)
+    lead[(steps.step == 0) | (first_event < 0)] = np.nan
+    typical = pd.Series(lead).groupby(steps.address).transform("median").fillna(0.0)
+    guess = event_ns[offsets[steps.address]] - np.rint(typical.to_numpy()).astype(np.int64)
+    return replace(steps, start_ns=np.where(steps.step == 0, guess, steps.start_ns))
+
+
+@compiled
+def _first_above(ordered: Ints, low: int, high: int, limit: int) -> int:
+    """Return the first index in [low, high) whose value exceeds ``limit``, else ``high``."""
+    while low < high:
+        middle = (low + high) // 2
+        if ordered[middle] > limit:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@compiled
+def _first_from(moment: Ints, address: Codes, event_ns: Ints, offsets: Ints) -> Ints:
+    """Return the address's first event at or after each moment [ns], -1 if there is none."""
+    found = np.full(moment.size, -1, dtype=np.int64)
+    for i in range(moment.size):
+        low, high = offsets[address[i]], offsets[address[i] + 1]
+        j = _first_above(event_ns, low, high, moment[i] - 1)
+        if j < high:
+            found[i] = event_ns[j]
+    return found
+
+
+def rows_at(moment_ns: Ints, address: Ints, steps: Steps, addresses: int) -> Ints:
+    """Return the step that was under way at an address at a moment.
+
+    Parameters
+    ----------
+    moment_ns, address : shape (n,); ``addresses`` is the number of endpoints.
+
+    Returns
+    -------
+    Rows of ``steps``, -1 after the address's last step, shape (n,).
+    """
+    offsets = np.searchsorted(steps.address, np.arange(addresses + 1))
+    return _row_at(moment_ns, address, steps.end_ns, offsets)
+
+
+@compiled
+def _row_at(moment: Ints, address: Ints, end_ns: Ints, offsets: Ints) -> Ints:
+    row = np.full(moment.size, -1, dtype=np.int64)
+    for i in range(moment.size):
+        low, high = offsets[address[i]], offsets[address[i] + 1]
+        j = _first_above(end_ns, low, high, moment[i])
+        if j < high:
+            row[i] = j
+    return row
+
+
+def _spans(flows: FlowTable, touches: _Touches, row: Ints, steps: Steps) -> Spans:
+    """Merge each step's flows of a kind, clipped to the step, and find the time between."""
+    kept = np.flatnonzero(row >= 0)
+    by_row = grouped(row[kept], len(steps))
+    entry = kept[by_row.order]
+    flow = touches.by.order[entry]
+    inputs = (
+        flows.start_ns[flow],
+        flows.end_ns[flow],
+        np.where(touches.is_dp[entry], 0, 1),
+        by_row.offsets,
+        steps.start_ns,
+        steps.end_ns,
+    )
+    nothing = np.empty((4, 0), dtype=np.int64)
+    out = np.empty((4, _lay_out(*inputs, nothing)), dtype=np.int64)
+    _lay_out(*inputs, out)
+    return Spans(out[0], out[1].astype(np.int8), out[2], out[3])
+
+
+@compiled
+def _lay_out(
+    start: Ints,
+    end: Ints,
+    kind: Ints,
+    offsets: Ints,
+    step_start: Ints,
+    step_end: Ints,
+    out: Ints,
+) -> int:
+    """Count the spans of every step, and write them where ``out`` has room (row, kind, ...)."""
+    count = 0
+    for row in range(step_start.size):
+        flows = range(offsets[row], offsets[row + 1])
+        low, high = step_start[row], step_end[row]
+        for wanted in range(_COMPUTE):
+            since, until = low, low
+            for i in flows:
+                if kind[i] != wanted:
+                    continue
+                if start[i] > until:
+                    count = _put(out, count, row, wanted, since, until)
+                    since = until = min(start[i], high)
+                until = max(until, min(end[i], high))
+            count = _put(out, count, row, wanted, since, until)
+        until = low
+        for i in flows:
+            count = _put(out, count, row, _COMPUTE, until, min(start[i], high))
+            until = max(until, min(end[i], high))
+        count = _put(out, count, row, _COMPUTE, until, high)
+    return count
+
+
+@compiled
+def _put(out: Ints, at: int, row: int, kind: int, start: int, end: int) -> int:
+    """Write one span unless it is empty; return where the next one goes."""
+    if end <= start:
+        return at
+    if at < out.shape[1]:
+        out[0, at], out[1, at], out[2, at], out[3, at] = row, kind, start, end
+    return at + 1

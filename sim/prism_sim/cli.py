@@ -111,6 +111,7 @@ def run(
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands import stages
 
+        stages.check_method(method)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
         stages.simulate(session, loaded, made, _command())
@@ -160,9 +161,17 @@ def diagnose(
     """Diagnose flow records, of a run or of your own."""
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands import stages
+        from prism_sim.commands.listing import summary_lines
+        from prism_sim.run import Run
 
-        facts = stages.diagnose_files(session, flows, topology, method, out)
-        session.facts(facts)
+        made = Run(flows.parent)
+        folder = out or made.diagnosis_folder
+        if (flows, topology, folder) == (made.flows, made.topology, made.diagnosis_folder):
+            found = stages.diagnose(session, made, method)
+        else:
+            found = stages.diagnose_elsewhere(session, flows, topology, method, folder)
+        summary = {"diagnosis": str(folder), **found.summary()}
+        session.result(summary, *summary_lines(summary))
 
 
 @app.command()

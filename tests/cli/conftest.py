@@ -61,6 +61,11 @@ class _Diagnosis:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "jobs.parquet").write_bytes(b"")
 
+    def summary(self) -> dict[str, Any]:
+        job = {"job": "job-0", "addresses": 1, "steps": 3, "findings": 1}
+        intake = {"rows": 10, "kept": 8, "set_aside": {"no such address": 2}}
+        return {"method": "paper", "intake": intake, "jobs": [job], "findings": [{}]}
+
 
 @pytest.fixture
 def stand_ins(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:

@@ -132,6 +132,13 @@ def test_a_score_may_be_asked_to_reach_a_bound(
     assert "the table" in result.stdout
 
 
+def test_an_unknown_method_is_refused_before_any_work(call: Call, pair: Path) -> None:
+    result = call("run", str(pair), "--method", "guess")
+    assert result.exit_code == 1
+    assert "there is no method 'guess'" in result.stderr
+    assert not Path("results").exists()
+
+
 def test_every_missed_bound_is_told(
     call: Call, pair: Path, stand_ins: list[tuple[str, ...]]
 ) -> None:
@@ -232,14 +239,23 @@ def test_a_bug_keeps_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_flows_of_ones_own_are_diagnosed_beside_them_or_where_one_likes(
-    call: Call, stand_ins: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+    call: Call, stand_ins: list[tuple[str, ...]]
 ) -> None:
-    monkeypatch.setattr("prism_sim.commands.stages._counts", lambda folder: {"at": str(folder)})
     Path("capture").mkdir()
     result = call("diagnose", "capture/my.parquet", "--topology", "capture/topo.json")
-    assert result.stdout == "at: capture/diagnosis\n"
-    result = call("diagnose", "my.parquet", "--topology", "t.json", "--out", "o", "--method", "m")
-    assert result.stdout == "at: o\n"
+    assert result.stdout.splitlines() == [
+        "diagnosis: capture/diagnosis",
+        "method: paper",
+        "records: 8 of 10",
+        "set aside: 2 (no such address)",
+        "job-0: 1 address, 3 steps, 1 finding",
+        "findings: 1",
+    ]
+    result = call(
+        "diagnose", "my.parquet", "--topology", "t.json", "--out", "o", "--method", "m", "--json"
+    )
+    summary = json.loads(result.stdout)
+    assert (summary["diagnosis"], summary["intake"]["kept"]) == ("o", 8)
     assert stand_ins == [
         ("diagnose", "my.parquet", "topo.json", "paper"),
         ("diagnose", "my.parquet", "t.json", "m"),
@@ -248,10 +264,7 @@ def test_flows_of_ones_own_are_diagnosed_beside_them_or_where_one_likes(
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_a_new_diagnosis_of_a_run_takes_its_old_score_away(
-    call: Call, pair: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("prism_sim.commands.stages._counts", lambda folder: {"at": str(folder)})
+def test_a_new_diagnosis_of_a_run_takes_its_old_score_away(call: Call, pair: Path) -> None:
     call("run", str(pair), "--out", "here")
     call("diagnose", "here/flows.parquet", "--topology", "here/topology.json", "--method", "m")
     assert not Path("here/score.json").exists()
@@ -334,3 +347,25 @@ def test_a_name_in_the_folder_goes_before_a_bundled_one(call: Call, pair: Path) 
     Path("tiny").mkdir()
     pair.rename("tiny/quickstart")
     assert "1 job on 12 of 16 GPUs" in call("validate", "tiny/quickstart").stdout
+
+
+def test_the_whole_of_it_for_real(call: Call) -> None:
+    """Simulated, diagnosed, scored and rendered; then step by step, with the same score."""
+    assert call("run", "tiny/pair", "--seed", "3", "--quiet").exit_code == 0
+    folder = Path("results/pair/3")
+    whole = json.loads((folder / "score.json").read_text())
+    assert whole["jobs"]["accuracy"] == 1
+    assert (folder / "report.html").stat().st_size > 1000
+    flows = (folder / "flows.parquet").read_bytes()
+
+    steps = [
+        ("simulate", "tiny/pair", "--seed", "3"),
+        ("diagnose", f"{folder}/flows.parquet", "--topology", f"{folder}/topology.json"),
+        ("score", str(folder), "--fail-under", "jobs.accuracy=1"),
+        ("report", str(folder)),
+    ]
+    assert [call(*step).exit_code for step in steps] == [0, 0, 0, 0]
+    assert (folder / "flows.parquet").read_bytes() == flows
+    assert json.loads((folder / "score.json").read_text()) == whole
+    timings = json.loads((folder / "manifest.json").read_text())["timings_s"]
+    assert list(timings) == ["simulate", "diagnose", "score", "report"]

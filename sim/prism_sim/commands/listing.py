@@ -1,17 +1,19 @@
-"""What there is to choose from: bundled scenarios, presets, kinds of faults, schedules, methods."""
+"""Lists for people: what there is to choose from, and what a diagnosis found."""
 
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 from typing import Any
 
 from prism_sim.commands.bundled import bundled
+from prism_sim.commands.session import counted
 
 
 def everything() -> dict[str, dict[str, str]]:
     """A line about each thing that can be named in a scenario or on the command line."""
-    from llmprism.pipeline import METHODS
-
+    from llmprism import methods
     from prism_sim.faults import KINDS
     from prism_sim.scenario.presets import PRESETS
     from prism_sim.scenario.source import read_source
@@ -28,8 +30,8 @@ def everything() -> dict[str, dict[str, str]]:
             for name, sizes in PRESETS.items()
         },
         "faults": {name: _first_sentence(kind) for name, kind in KINDS.items()},
-        "schedules": {name: _first_sentence(schedule) for name, schedule in SCHEDULES.items()},
-        "methods": {name: _first_sentence(method) for name, method in METHODS.items()},
+        "schedules": {name: _about_module_of(schedule) for name, schedule in SCHEDULES.items()},
+        "methods": {name: _about_module_of(methods.get(name)) for name in methods.names()},
     }
 
 
@@ -43,6 +45,30 @@ def as_text(things: dict[str, dict[str, str]]) -> str:
     return "\n\n".join(blocks)
 
 
+def summary_lines(summary: dict[str, Any]) -> list[str]:
+    """The summary of a diagnosis in a few lines."""
+    intake = summary["intake"]
+    lines = [
+        f"diagnosis: {summary['diagnosis']}",
+        f"method: {summary['method']}",
+        f"records: {intake['kept']} of {intake['rows']}",
+    ]
+    lines += [f"set aside: {rows} ({reason})" for reason, rows in intake["set_aside"].items()]
+    lines += [
+        f"{job['job']}: {counted(job['addresses'], 'address', 'addresses')}, "
+        f"{counted(job['steps'], 'step')}, {counted(job['findings'], 'finding')}"
+        for job in summary["jobs"]
+    ]
+    return [*lines, f"findings: {len(summary['findings'])}"]
+
+
+def _about_module_of(thing: Any) -> str:
+    """The headline of the module that ``thing``, or else its class, is defined in."""
+    name = getattr(thing, "__module__", None) or type(thing).__module__
+    headline = (sys.modules[name].__doc__ or "").partition("\n")[0]
+    return re.sub(r"^``[^`]*``: ", "", headline)
+
+
 def _first_sentence(thing: Any) -> str:
     paragraph = (inspect.getdoc(thing) or "").partition("\n\n")[0]
-    return " ".join(paragraph.split())
+    return " ".join(paragraph.split()).replace("``", "")

@@ -118,13 +118,13 @@ def as_data(problem: Problem) -> dict[str, str]:
     return {"where": problem.where, "what": problem.what, "how": problem.how}
 
 
-def counted(number: int, noun: str) -> str:
-    """``number`` of ``noun``.
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """``number`` of ``noun``, whose plural is regular unless given.
 
     >>> counted(1, "job"), counted(2, "job")
     ('1 job', '2 jobs')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def _print_rich(shown: Iterable[Any]) -> None:

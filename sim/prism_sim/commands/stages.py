@@ -20,6 +20,7 @@ from llmprism.errors import Problem, UserError
 from prism_sim.commands.session import Progress, Session
 
 if TYPE_CHECKING:
+    from llmprism.pipeline import Diagnosis
     from prism_sim.run import Run
     from prism_sim.scenario.models import Scenario
 
@@ -42,43 +43,33 @@ def simulate(session: Session, scenario: Scenario, run: Run, command: list[str])
         simulate(scenario, run, progress, command)
 
 
-def diagnose(session: Session, run: Run, method: str) -> None:
+def check_method(name: str) -> None:
+    """Refuse a method that there is not, before any work is done for it."""
+    from llmprism import methods
+
+    methods.get(name)
+
+
+def diagnose(session: Session, run: Run, method: str) -> Diagnosis:
     """Diagnose the flows of ``run`` with ``method``."""
     with _stage(session, run, "diagnose", method=method) as progress:
         from llmprism.pipeline import diagnose_files
 
         diagnosis = diagnose_files(run.flows, run.topology, method=method, progress=progress)
         diagnosis.write(run.diagnosis_folder)
+    return diagnosis
 
 
-def diagnose_files(
-    session: Session, flows: Path, topology: Path, method: str, out: Path | None
-) -> dict[str, Any]:
-    """Diagnose the flow table ``flows``, of a run or of anyone; what was found, in counts.
-
-    The diagnosis goes to ``out``, or else beside the flows, where a run has it.
-    """
-    from prism_sim.run import Run
-
-    run = Run(flows.parent)
-    if out is None and flows == run.flows and topology == run.topology:
-        diagnose(session, run, method)
-        return _counts(run.diagnosis_folder)
-    folder = out or run.diagnosis_folder
+def diagnose_elsewhere(
+    session: Session, flows: Path, topology: Path, method: str, out: Path
+) -> Diagnosis:
+    """Diagnose the flow table ``flows`` of anyone into the folder ``out``."""
     with session.stage("diagnose") as progress:
         from llmprism.pipeline import diagnose_files
 
-        diagnose_files(flows, topology, method=method, progress=progress).write(folder)
-    return _counts(folder)
-
-
-def _counts(folder: Path) -> dict[str, Any]:
-    """Rows of every table of the diagnosis in ``folder``."""
-    import pyarrow.parquet as pq
-
-    tables = sorted(folder.glob("*.parquet"))
-    rows = {table.stem: pq.read_metadata(table).num_rows for table in tables}
-    return {"diagnosis": str(folder), **rows}
+        diagnosis = diagnose_files(flows, topology, method=method, progress=progress)
+        diagnosis.write(out)
+    return diagnosis
 
 
 def score(session: Session, run: Run) -> dict[str, Any]:

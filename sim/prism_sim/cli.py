@@ -115,7 +115,7 @@ def run(
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
         stages.simulate(session, loaded, made, _command())
-        stages.diagnose(session, made, method)
+        stages.diagnose(session, made.flows, made.topology, method, made.diagnosis_folder)
         score = stages.score(session, made)
         stages.report(session, made)
         files = {"run": str(made.folder), "report": str(made.report)}
@@ -162,14 +162,10 @@ def diagnose(
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands import stages
         from prism_sim.commands.listing import summary_lines
-        from prism_sim.run import Run
 
-        made = Run(flows.parent)
-        folder = out or made.diagnosis_folder
-        if (flows, topology, folder) == (made.flows, made.topology, made.diagnosis_folder):
-            found = stages.diagnose(session, made, method)
-        else:
-            found = stages.diagnose_elsewhere(session, flows, topology, method, folder)
+        stages.check_method(method)
+        folder = out or flows.parent / "diagnosis"
+        found = stages.diagnose(session, flows, topology, method, folder)
         summary = {"diagnosis": str(folder), **found.summary()}
         session.result(summary, *summary_lines(summary))
 

@@ -252,13 +252,21 @@ def test_flows_of_ones_own_are_diagnosed_beside_them_or_where_one_likes(
         "findings: 1",
     ]
     result = call(
-        "diagnose", "my.parquet", "--topology", "t.json", "--out", "o", "--method", "m", "--json"
+        "diagnose",
+        "my.parquet",
+        "--topology",
+        "t.json",
+        "--out",
+        "o",
+        "--method",
+        "paper",
+        "--json",
     )
     summary = json.loads(result.stdout)
     assert (summary["diagnosis"], summary["intake"]["kept"]) == ("o", 8)
     assert stand_ins == [
         ("diagnose", "my.parquet", "topo.json", "paper"),
-        ("diagnose", "my.parquet", "t.json", "m"),
+        ("diagnose", "my.parquet", "t.json", "paper"),
     ]
     assert Path("o/jobs.parquet").exists()
 
@@ -266,10 +274,10 @@ def test_flows_of_ones_own_are_diagnosed_beside_them_or_where_one_likes(
 @pytest.mark.usefixtures("stand_ins")
 def test_a_new_diagnosis_of_a_run_takes_its_old_score_away(call: Call, pair: Path) -> None:
     call("run", str(pair), "--out", "here")
-    call("diagnose", "here/flows.parquet", "--topology", "here/topology.json", "--method", "m")
+    call("diagnose", "here/flows.parquet", "--topology", str(Path("here/topology.json").resolve()))
     assert not Path("here/score.json").exists()
     manifest: dict[str, Any] = json.loads(Path("here/manifest.json").read_text())
-    assert (manifest["method"], list(manifest["timings_s"])) == ("m", ["simulate", "diagnose"])
+    assert list(manifest["timings_s"]) == ["simulate", "diagnose"]
 
 
 def test_a_user_error_of_a_stage_is_reported(

@@ -50,25 +50,21 @@ def check_method(name: str) -> None:
     methods.get(name)
 
 
-def diagnose(session: Session, run: Run, method: str) -> Diagnosis:
-    """Diagnose the flows of ``run`` with ``method``."""
-    with _stage(session, run, "diagnose", method=method) as progress:
-        from llmprism.pipeline import diagnose_files
+def diagnose(session: Session, flows: Path, topology: Path, method: str, folder: Path) -> Diagnosis:
+    """Diagnose a flow table, of a run or of anyone, into ``folder``.
 
-        diagnosis = diagnose_files(run.flows, run.topology, method=method, progress=progress)
-        diagnosis.write(run.diagnosis_folder)
-    return diagnosis
+    A folder called ``diagnosis`` is that of a run, whose score and report it outdates.
+    """
+    from prism_sim.run import Run
 
-
-def diagnose_elsewhere(
-    session: Session, flows: Path, topology: Path, method: str, out: Path
-) -> Diagnosis:
-    """Diagnose the flow table ``flows`` of anyone into the folder ``out``."""
-    with session.stage("diagnose") as progress:
+    run = Run(folder.parent)
+    ours = folder.name == run.diagnosis_folder.name
+    stage = _stage(session, run, "diagnose", method=method) if ours else session.stage("diagnose")
+    with stage as progress:
         from llmprism.pipeline import diagnose_files
 
         diagnosis = diagnose_files(flows, topology, method=method, progress=progress)
-        diagnosis.write(out)
+        diagnosis.write(folder)
     return diagnosis
 
 

@@ -17,12 +17,10 @@ from prism_sim.scenario.base import Closed, Remark, Remarks
 from prism_sim.scenario.words import did_you_mean
 
 if TYPE_CHECKING:
-    from prism_sim.scenario.models import Scenario
-
-if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from prism_sim.scenario.models import Scenario
     from prism_sim.world import World
 
 
@@ -116,16 +114,15 @@ class FaultBase(Closed):
         A kind adds what is wrong with the place where it strikes.
         """
         names = [job.name for job in scenario.jobs]
-        if self.job is None:
-            end_s = scenario.duration_s
-            if end_s is not None and (self.from_s or 0) >= end_s:
-                what = f"the fault starts at {self.from_s} s, and the simulation ends at {end_s} s"
-                yield Remark(("from_s",), what, "start it earlier", (("duration_s",),))
-        elif self.job not in names:
+        end_s = scenario.duration_s
+        if end_s is not None and (self.from_s or 0) >= end_s:
+            what = f"the fault starts at {self.from_s} s, and the simulation ends at {end_s} s"
+            yield Remark(("from_s",), what, "start it earlier", (("duration_s",),))
+        if self.job in names:
+            yield from self._window_remarks(scenario, names.index(self.job))
+        elif self.job is not None:
             what = f"the fault names the unknown job {self.job!r}"
             yield Remark(("job",), what, did_you_mean(self.job, names), every_name(scenario))
-        else:
-            yield from self._window_remarks(scenario, names.index(self.job))
 
     def _window_remarks(self, scenario: Scenario, index: int) -> Remarks:
         job = scenario.jobs[index]

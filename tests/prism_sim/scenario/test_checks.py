@@ -118,6 +118,7 @@ def test_an_idle_cluster_needs_an_end(complaints: Complaints, tmp_path: Path) ->
         ("kind: slow_link, a: 10.0.0.1, b: 10.0.1.1, from_s: 1", "no link joins"),
         ("kind: slow_switch, switch: spine02, from_s: 1", "there is no switch 'spine02'"),
         ("kind: slow_switch, switch: leaf000, from_s: 99", "the simulation ends at 60.0 s"),
+        ("kind: slow_gpu, job: beta, rank: 0, from_s: 60", "the simulation ends at 60.0 s"),
         ("kind: slow_switch, switch: leaf000, job: nobody, to_step: 9", "unknown job 'nobody'"),
     ],
 )

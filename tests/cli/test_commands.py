@@ -242,6 +242,7 @@ def test_flows_of_ones_own_are_diagnosed_beside_them_or_where_one_likes(
     call: Call, stand_ins: list[tuple[str, ...]]
 ) -> None:
     Path("capture").mkdir()
+    Path("capture/manifest.json").write_text('{"network": "theirs"}')
     result = call("diagnose", "capture/my.parquet", "--topology", "capture/topo.json")
     assert result.stdout.splitlines() == [
         "diagnosis: capture/diagnosis",
@@ -269,6 +270,7 @@ def test_flows_of_ones_own_are_diagnosed_beside_them_or_where_one_likes(
         ("diagnose", "my.parquet", "t.json", "paper"),
     ]
     assert Path("o/jobs.parquet").exists()
+    assert Path("capture/manifest.json").read_text() == '{"network": "theirs"}'
 
 
 @pytest.mark.usefixtures("stand_ins")

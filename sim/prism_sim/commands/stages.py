@@ -113,11 +113,12 @@ def _stage(session: Session, run: Run, name: str, **facts: Any) -> Iterator[Prog
 
 
 def _record(run: Run, stage: str, seconds: float, facts: dict[str, Any]) -> None:
-    """Note in the manifest, if there is one, what ``stage`` took."""
-    if not run.manifest.exists():
+    """Note in the manifest what ``stage`` took; the manifest of a capture is left alone."""
+    manifest = run.read_json(run.manifest) if run.manifest.exists() else {}
+    if "timings_s" not in manifest:
         return
-    manifest = run.read_json(run.manifest) | facts
-    timings = dict(manifest.get("timings_s", {}))
+    manifest |= facts
+    timings = manifest["timings_s"]
     later = [*PRODUCTS][[*PRODUCTS].index(stage) :]
     kept = {name: took for name, took in timings.items() if name not in later}
     manifest["timings_s"] = {**kept, stage: round(seconds, 3)}

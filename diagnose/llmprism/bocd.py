@@ -53,6 +53,16 @@ class Prior:
 
 
 @dataclass(frozen=True)
+class CutRule:
+    """When a change counts as a cut; ``prune`` and ``most`` as in :func:`run_lengths`."""
+
+    hazard: float
+    threshold: float
+    prune: float = 1e-6
+    most: int = 64
+
+
+@dataclass(frozen=True)
 class RunLengths:
     """The run-length posterior of a sequence, summarised point by point.
 
@@ -119,15 +129,14 @@ def posterior(values: Floats, prior: Prior, hazard: float) -> Floats:
 def cut_upward(
     values: Floats,
     offsets: Ints,
-    prior: Prior,
-    hazard: float,
-    threshold: float,
-    prune: float = 1e-6,
-    most: int = 64,
+    usual: Prior,
+    spike_mean: Floats,
+    spike_kappa: Floats,
+    rule: CutRule,
 ) -> Floats:
     """Find the upward spikes of many sequences.
 
-    A number is a spike where P(run length <= 1) exceeds ``threshold`` and the number lies
+    A number is a spike where P(run length <= 1) exceeds the threshold and the number lies
     above what the most likely run expected. The detector then starts afresh with the next
     number: the spike belongs neither to the regime before it nor to the one after it, and
     the return to normal is no second change. The first number after a start can be no
@@ -137,14 +146,18 @@ def cut_upward(
     ----------
     values : all sequences, one after the other, shape (n,).
     offsets : sequence g is ``values[offsets[g]:offsets[g + 1]]``, shape (groups + 1,).
+    usual : what is believed about the regime that begins after a spike.
+    spike_mean, spike_kappa : the level of a regime that interrupts it, and its certainty, by
+        sequence, shape (groups,); alpha and beta are those of ``usual``.
 
     Returns
     -------
     Shape (n,): P(run length <= 1) at a spike, 0 elsewhere.
     """
     longest = int(np.diff(offsets).max(initial=0))
-    rule = (hazard, threshold, prune)
-    return _cut(_floats(values), offsets, prior.numbers, rule, longest, most)
+    numbers = (rule.hazard, rule.threshold, rule.prune)
+    spikes = (_floats(spike_mean), _floats(spike_kappa))
+    return _cut(_floats(values), offsets, usual.numbers, *spikes, numbers, longest, rule.most)
 
 
 def _floats(values: Floats) -> Floats:
@@ -162,14 +175,15 @@ def _normalisers(alpha: float, longest: int) -> Floats:
 
 
 # A table of hypotheses has a row each, longest run first. Its columns:
-_LENGTH, _MASS, _MEAN, _BETA, _DENSITY = range(5)
+_LENGTH, _MASS, _MEAN, _KAPPA, _BETA, _DENSITY = range(6)
+_COLUMNS = 6
 
 
 @compiled
 def _begin(runs: Floats, at: int, mass: float, prior: _Numbers) -> int:
     """Add the hypothesis that a regime begins now; return the count of hypotheses."""
     runs[at, _LENGTH], runs[at, _MASS] = 0.0, mass
-    runs[at, _MEAN], runs[at, _BETA] = prior[0], prior[3]
+    runs[at, _MEAN], runs[at, _KAPPA], runs[at, _BETA] = prior[0], prior[1], prior[3]
     return at + 1
 
 
@@ -180,18 +194,19 @@ def _move(runs: Floats, source: int, target: int) -> None:
 
 
 @compiled
-def _learn(x: float, active: int, runs: Floats, prior: _Numbers, table: Floats) -> float:
+def _learn(x: float, active: int, runs: Floats, alpha: float, table: Floats) -> float:
     """Let every run predict ``x``, then take it in; return the highest ln density."""
     best = -np.inf
     for i in range(active):
         length = runs[i, _LENGTH]
-        kappa = prior[1] + length
+        kappa = runs[i, _KAPPA]
         off = x - runs[i, _MEAN]
         scale = 2.0 * runs[i, _BETA] * (kappa + 1.0) / kappa
-        tail = (prior[2] + 0.5 * length + 0.5) * math.log1p(off * off / scale)
+        tail = (alpha + 0.5 * length + 0.5) * math.log1p(off * off / scale)
         runs[i, _DENSITY] = table[int(length)] - 0.5 * math.log(scale) - tail
         best = max(best, runs[i, _DENSITY])
         runs[i, _LENGTH] += 1.0
+        runs[i, _KAPPA] += 1.0
         runs[i, _MEAN] += off / (kappa + 1.0)
         runs[i, _BETA] += kappa * off * off / (2.0 * (kappa + 1.0))
     return best
@@ -221,7 +236,7 @@ def _advance(
     table: Floats,
 ) -> tuple[int, float]:
     """Take one number in; return the count of hypotheses kept and the probability dropped."""
-    best = _learn(x, active, runs, prior, table)
+    best = _learn(x, active, runs, prior[2], table)
     total = 0.0
     for i in range(active):
         runs[i, _MASS] *= math.exp(runs[i, _DENSITY] - best)
@@ -265,27 +280,30 @@ def _mass_up_to(k: int, active: int, runs: Floats) -> float:
 def _cut(
     values: Floats,
     offsets: Ints,
-    prior: _Numbers,
+    usual: _Numbers,
+    spike_mean: Floats,
+    spike_kappa: Floats,
     rule: tuple[float, float, float],
     longest: int,
     most: int,
 ) -> Floats:
     hazard, threshold, prune = rule
     spikes = np.zeros(values.size)
-    table = _normalisers(prior[2], longest)
-    runs = np.empty((min(longest + 2, most + 1), 5))
+    table = _normalisers(usual[2], longest)
+    runs = np.empty((min(longest + 2, most + 1), _COLUMNS))
     for g in range(offsets.size - 1):
-        active, since = _begin(runs, 0, 1.0, prior), 0
+        spike = (spike_mean[g], spike_kappa[g], usual[2], usual[3])
+        active, since = _begin(runs, 0, 1.0, usual), 0
         for t in range(offsets[g], offsets[g + 1]):
             expected = runs[_most_likely(active, runs), _MEAN]
-            active, _ = _advance(values[t], active, runs, prior, hazard, prune, table)
+            active, _ = _advance(values[t], active, runs, spike, hazard, prune, table)
             since += 1
             if since == 1 or values[t] <= expected:
                 continue
             short = _mass_up_to(1, active, runs)
             if short > threshold:
                 spikes[t] = short
-                active, since = _begin(runs, 0, 1.0, prior), 0
+                active, since = _begin(runs, 0, 1.0, usual), 0
     return spikes
 
 
@@ -303,7 +321,7 @@ def _follow(
     likely = np.zeros(n, dtype=np.int64)
     table = _normalisers(prior[2], n)
     prune, most = limits
-    runs = np.empty((min(n + 2, most + 1), 5))
+    runs = np.empty((min(n + 2, most + 1), _COLUMNS))
     active = _begin(runs, 0, 1.0, prior)
     for t in range(n):
         active, dropped[t] = _advance(values[t], active, runs, prior, hazard, prune, table)

@@ -18,13 +18,18 @@ What the published description leaves open is settled here, with reasons:
   differ by up to about three times: the standard deviation of the logarithm is taken as that
   of a uniform spread over ln 3. It is believed firmly (as if seen on 100 intervals), because
   a step rarely shows enough intervals to learn its spread from.
-- *Level of a new regime.* Known to about a factor of 40 either way (two standard deviations).
+- *Level of a gap.* What interrupts a step is expected near the longest interval of the
+  sequence, give or take a third of it (of its logarithm). So where gaps are a hundred times
+  longer than what is usual, five times the usual is no gap.
 - *Hazard.* One in ten: a step has of the order of ten flows.
 - *Simultaneous flows.* Flows of one collective start together (to the next rank and from the
   one before). Starts closer than a tenth of the shorter flow's length are one event.
 
-With these, a gap is found from about five times a typical interval (three flows a step) or
-seven times (two flows). A sequence with one flow a step shows no gaps at all and stays uncut.
+With these, gaps are found from five times the typical interval on, where a step has three
+flows or more and nothing longer than its gaps is in the record; seven times, with two flows.
+A sequence with one flow a step shows no gaps and stays uncut. A long silence within a
+collective (a rank that waits for a slow neighbour between two records) looks like a gap, and
+cuts the step in two.
 """
 
 from __future__ import annotations
@@ -35,16 +40,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.arrays import Bools, Floats, Grouped, Ints
-from llmprism.bocd import Prior, cut_upward
+from llmprism.bocd import CutRule, Prior, cut_upward
 from llmprism.compiled import compiled
 
-THRESHOLD = 0.95  # as published
-HAZARD = 0.1
 TYPICAL_QUANTILE = 0.4
 TOGETHER = 0.1  # of the shorter flow's length
+SMALLEST_GAP = math.log(5.0)
+GAP_UNCERTAINTY = 1.0 / 3.0  # of the longest level
+RULE = CutRule(hazard=0.1, threshold=0.95)  # the threshold is as published
+
 _SPREAD = math.log(3.0) / math.sqrt(12.0)  # standard deviation of a uniform of width ln 3
 _CERTAINTY = 50.0  # half of 100 intervals
-STEP_PRIOR = Prior(mean=0.0, kappa=0.03, alpha=_CERTAINTY, beta=_CERTAINTY * _SPREAD**2)
+WITHIN_STEP = Prior(mean=0.0, kappa=0.03, alpha=_CERTAINTY, beta=_CERTAINTY * _SPREAD**2)
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ def cut_steps(start_ns: Ints, end_ns: Ints, by: Grouped) -> Cuts:
     within = np.flatnonzero(np.diff(group, prepend=-1) == 0)  # events with one before them
     intervals = (starts[first[within]] - starts[first[within - 1]]).astype(np.float64)
     offsets = np.searchsorted(group[within], np.arange(by.offsets.size))
-    mass = cut_upward(_levels(intervals, offsets), offsets, STEP_PRIOR, HAZARD, THRESHOLD)
+    mass = _find_gaps(_levels(intervals, offsets), offsets)
     sureness = np.zeros(by.order.size)
     sureness[first[within]] = mass
     passed = np.cumsum(sureness > 0)
@@ -102,10 +109,21 @@ def _events(starts: Ints, lengths: Ints, offsets: Ints) -> Bools:
 def _levels(intervals: Floats, offsets: Ints) -> Floats:
     """Return ln(interval / typical interval of its group), at least 0."""
     sizes = np.diff(offsets)
-    group = np.repeat(np.arange(sizes.size), sizes)
-    ordered = intervals[np.lexsort((intervals, group))]
+    ordered = intervals[np.lexsort((intervals, _group_of(offsets)))]
     has = sizes > 0
     at = offsets[:-1][has] + (TYPICAL_QUANTILE * (sizes[has] - 1)).astype(np.int64)
     typical = np.repeat(ordered[at], sizes[has])
     levels: Floats = np.log(np.maximum(intervals / typical, 1.0))
     return levels
+
+
+def _find_gaps(levels: Floats, offsets: Ints) -> Floats:
+    """Return the posterior mass of a cut at every interval that is a step gap, else 0."""
+    longest = np.full(offsets.size - 1, SMALLEST_GAP)
+    np.maximum.at(longest, _group_of(offsets), levels)
+    kappa = (_SPREAD / (GAP_UNCERTAINTY * longest)) ** 2
+    return cut_upward(levels, offsets, WITHIN_STEP, longest, kappa, RULE)
+
+
+def _group_of(offsets: Ints) -> Ints:
+    return np.repeat(np.arange(offsets.size - 1), np.diff(offsets))

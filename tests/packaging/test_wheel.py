@@ -1,0 +1,57 @@
+"""The wheel, as a stranger gets it: built, installed into a clean environment, and used there."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def call(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT]
+    call(*build, cwd=folder)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_the_wheel_holds_two_packages_the_scenarios_and_no_module_of_a_common_name(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    top = {name.split("/")[0] for name in names}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"prism_sim", "llmprism"}
+    assert "prism_sim/scenarios/tiny/quickstart.yaml" in names
+    assert any(name.startswith("prism_sim/render/templates/") for name in names)
+
+
+def test_a_clean_environment_runs_a_bundled_scenario_to_its_report(wheel, tmp_path):
+    place = tmp_path / "env"
+    venv.create(place, with_pip=True)
+    python, command = place / "bin" / "python", place / "bin" / "prism-sim"
+    constraints = ROOT / "constraints.txt"
+    call(python, "-m", "pip", "install", "--quiet", "-c", constraints, wheel, cwd=tmp_path)
+    done = call(command, "run", "tiny/pair", "--json", "--quiet", cwd=tmp_path)
+    assert json.loads(done.stdout)
+    (report,) = (tmp_path / "results").glob("*/*/report.html")
+    assert "<html" in report.read_text(encoding="utf-8")[:200]
+    alone = call(
+        place / "bin" / "llmprism", report.parent / "flows.parquet",
+        "--topology", report.parent / "topology.json", cwd=tmp_path,
+    )  # fmt: skip
+    assert "job" in alone.stdout

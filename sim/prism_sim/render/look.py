@@ -87,18 +87,20 @@ def name_of(run: Run) -> str:
 
 
 def percent(fraction: float | None, digits: int = 1) -> str:
-    """``0.0312`` as ``3.1 %``; a dash where undefined.
+    """``0.0312`` as ``3.1 %``, with more digits near 0 and 100 %; a dash where undefined.
 
-    >>> percent(0.99961), percent(1.0), percent(0.0004), percent(None)
-    ('99.96 %', '100 %', '0.04 %', '-')
+    >>> percent(0.99961), percent(-1.0), percent(0.0004), percent(28.1), percent(None)
+    ('99.96 %', '-100 %', '0.04 %', '2,810 %', '-')
     """
     if fraction is None:
         return "-"
     value = 100 * fraction
-    near = min(abs(value), abs(100 - value))
-    if near == 0:
-        return f"{value:.0f} %"
-    while digits < 4 and near < 10 ** (1 - digits):
+    near = min(abs(value), abs(100 - abs(value)))
+    if near < 5e-5:
+        return f"{value + 0:.0f} %" if near == 0 else f"~{abs(value):.0f} %"
+    if abs(value) > 1000:
+        return f"{value:,.0f} %"
+    while digits < 4 and near < 10**-digits:
         digits += 1
     return f"{value:.{digits}f} %"
 

@@ -5,12 +5,14 @@ muted scheme for jobs). Computation is grey, communication has colour; what is r
 green; a fault's window is a yellow band; a finding is purple. Ink, grid and paper are colours
 of their own, so that a page can swap them for its reader's light or dark theme.
 
-The same figure always gives the same bytes: no date, no random ids.
+The same figure always gives the same bytes: no date, no random ids, and a layout rounded to
+where its solver, which is not the same to the last bit each time, makes no difference.
 """
 
 from __future__ import annotations
 
 import io
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
+    from matplotlib.transforms import Transform
 
     from prism_sim.run import Run
 
@@ -33,7 +36,7 @@ INK, MUTED, GRID, PAPER = "#1f2328", "#656d76", "#d8dee4", "#ffffff"
 SWAPPED = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--paper)"}
 """Colours that a page replaces by its theme's."""
 
-REBUILT, FAULT, FINDING = "#009e73", "#e6b800", "#aa3377"
+REBUILT, WRONG, FAULT, FINDING = "#009e73", "#c1440e", "#e6b800", "#aa3377"
 
 KINDS = {
     "dp": "#d55e00",
@@ -99,12 +102,20 @@ _RULES: Any = {
 
 
 def styled(draw: Callable[[Run], Figure]) -> Callable[[Run], Figure]:
-    """Let ``draw`` work under the rules above."""
+    """Let ``draw`` work under the rules above, and lay out what it made, once and for all."""
 
     @wraps(draw)
     def drawn(run: Run) -> Figure:
         with _ruled():
-            return draw(run)
+            made = draw(run)
+            made.draw_without_rendering()
+            made.set_layout_engine("none")
+            for axes in made.axes:
+                if axes.get_axes_locator() is None:
+                    borders = axes.get_position(original=True).bounds
+                    left, bottom, width, height = (round(border, 5) for border in borders)
+                    axes.set_position((left, bottom, width, height))
+            return made
 
     return drawn
 
@@ -131,18 +142,27 @@ def figure(width: float, height: float) -> Figure:
 def sentence(words: str) -> Figure:
     """A figure that says why there is nothing to see."""
     made = figure(9, 1.6)
-    made.text(0.5, 0.5, words, ha="center", va="center", fontsize=11, color=MUTED, wrap=True)
+    told = textwrap.fill(words, 80)
+    made.text(0.5, 0.5, told, ha="center", va="center", fontsize=11, color=MUTED)
     return made
 
 
 def title(made: Figure, finding: str) -> None:
     """Head a figure with what it shows."""
-    made.suptitle(finding, x=0.01, ha="left", wrap=True)
+    made.suptitle(textwrap.fill(finding, int(8.5 * made.get_figwidth())), x=0.01, ha="left")
 
 
 def job_colours(jobs: Iterable[str]) -> dict[str, str]:
-    """A colour for each job; beyond a dozen they repeat."""
-    return {job: _JOBS[place % len(_JOBS)] for place, job in enumerate(jobs)}
+    """A colour for each job; every further dozen is paler."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    colours = {}
+    for place, job in enumerate(jobs):
+        lap, name = divmod(place, len(_JOBS))
+        faded = 1 - 0.6**lap
+        red, green, blue = (part + (1 - part) * faded for part in to_rgb(_JOBS[name]))
+        colours[job] = to_hex((red, green, blue))
+    return colours
 
 
 def swatch(colour: str, label: str, **how: Any) -> Patch:
@@ -160,14 +180,17 @@ def quiet(axes: Axes) -> None:
 
 def fault_windows(
     axes: Axes, faults: pd.DataFrame, origin: int, ranks: pd.DataFrame | None = None
-) -> None:
+) -> float:
     """Shade when each fault was at work; name them too, given the ``ranks`` they may strike.
 
-    The x axis is in seconds since ``origin`` [ns] and has its final limits.
+    The x axis is in seconds since ``origin`` [ns] and has its final limits. Returns the
+    fraction of the height that the names leave free.
     """
     from prism_sim.score.culprits import culprit_of
 
     first, last = axes.get_xlim()
+    inches = axes.get_window_extent().transformed(_inches(axes)).height
+    height = 0.17 / inches  # of a line of text
     taken: list[float] = []  # where each line of names ends
     for _, fault in faults.sort_values("start_ns").iterrows():
         start = first if fault.isna()["start_ns"] else (fault["start_ns"] - origin) / 1e9
@@ -181,7 +204,15 @@ def fault_windows(
         line = next((n for n, end in enumerate(taken) if end <= start), len(taken))
         taken[line : line + 1] = [reach]
         how: Any = {"transform": axes.get_xaxis_transform(), "va": "top", "clip_on": True}
-        axes.text(max(start, first), 0.97 - 0.12 * line, words, fontsize=8, **how)
+        axes.text(max(start, first), 0.97 - height * line, words, fontsize=8, **how)
+    return 0.95 - height * len(taken)
+
+
+def _inches(axes: Axes) -> Transform:
+    from matplotlib.transforms import Affine2D
+
+    whole = axes.get_figure(root=True)
+    return whole.dpi_scale_trans.inverted() if whole else Affine2D()
 
 
 def svg(made: Figure) -> str:

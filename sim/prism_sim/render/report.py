@@ -61,7 +61,7 @@ def _content(run: Run, drawn: Mapping[str, Figure]) -> dict[str, Any]:
     return {
         "name": look.name_of(run),
         "description": scenario.get("description") or manifest.get("text") or "",
-        "method": manifest.get("method") or score.get("meta", {}).get("method"),
+        "method": intake(run).get("method") or manifest.get("method"),
         "manifest": manifest,
         "scenario": scenario,
         "scenario_text": _text(scenario or manifest)[:_LONG_SCENARIO],

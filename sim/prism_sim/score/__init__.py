@@ -46,7 +46,7 @@ def score_run(run: Run) -> dict[str, Any]:
 def _meta(case: Case) -> dict[str, Any]:
     return {
         "schema": SCHEMA_VERSION,
-        "method": case.manifest.get("method"),
+        "method": case.intake.get("method", case.manifest.get("method")),
         "intake": case.intake,
         "rows": {
             side: {name: len(frame) for name, frame in tables.items()}

@@ -106,14 +106,10 @@ def _codes(names: pd.Index, column: pd.Series) -> Ints:
 
 
 def intake(run: Run) -> dict[str, Any]:
-    """What the diagnoser says it did with the records at the door; empty if it says nothing.
+    """What the diagnoser says of its method and of the records at the door; empty if nothing.
 
-    Any JSON file beside its tables may hold it, by itself or under the key ``intake``: the
-    counts ``rows``, ``kept``, and ``set_aside`` by reason.
+    ``diagnosis/intake.json``: ``method``, the counts ``rows`` and ``kept``, and ``set_aside``, counts
+    by reason.
     """
-    for path in sorted(run.diagnosis_folder.glob("*.json")):
-        content = run.read_json(path)
-        told = content.get("intake", content)
-        if isinstance(told, dict) and "set_aside" in told:
-            return told
-    return {}
+    path = run.diagnosis_folder / "intake.json"
+    return run.read_json(path) if path.exists() else {}

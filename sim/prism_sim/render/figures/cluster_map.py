@@ -106,7 +106,7 @@ def _draw_traffic(axes: Axes, key: Axes, cells: _Cells, run: Run) -> None:
         total = flows.groupby(end, observed=True)["bytes"].sum()
         sizes = sizes.add(total.rename(str).reindex(sizes.index).fillna(0.0))
     busy = cells.grid(sizes.where(sizes > 0).to_numpy())
-    _mesh(axes, cells, np.where(np.isnan(busy), 0.0, np.nan), cmap=_one(paint.GRID))
+    _mesh(axes, cells, cells.grid(sizes.where(sizes == 0).to_numpy()), cmap=_one(paint.GRID))
     seen = int((sizes > 0).sum())
     axes.set_title(f"Before: {seen} of {len(sizes)} NICs have traffic")
     if seen:

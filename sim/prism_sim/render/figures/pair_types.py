@@ -63,11 +63,22 @@ def _order(run: Run, true: pd.DataFrame, said: pd.DataFrame) -> pd.Series:
     part = ranks.fillna({"dp": 0, "pp": 0, "tp": 0}).drop_duplicates(["job", "address"])
     if len(part) > _SHOWN:
         part = part[part["tp"] == 0]
+        part = part[part["job"].isin(_fitting(part["job"].value_counts()))]
     if len(part) > _SHOWN:
-        lines = part.groupby("job")["pp"].nunique().sum()
-        part = part[part["dp"] < max(1, _SHOWN // lines)]
+        part = part[part["dp"] < max(1, _SHOWN // part["pp"].nunique())]
     part = part.head(_SHOWN).sort_values(["job", "tp", "pp", "dp"], kind="stable")
     return part.drop_duplicates("address").set_index("address")["job"].astype(str)
+
+
+def _fitting(sizes: pd.Series) -> list[str]:
+    """The largest job, and those after it that still find room."""
+    jobs: list[str] = []
+    room = _SHOWN
+    for job, size in sizes.sort_index().sort_values(ascending=False, kind="stable").items():
+        if size <= room or not jobs:
+            jobs.append(str(job))
+            room -= int(size)
+    return jobs
 
 
 def _extent(run: Run, order: pd.Series) -> str | None:
@@ -75,7 +86,7 @@ def _extent(run: Run, order: pd.Series) -> str | None:
     total = look.truth(run, "ranks")["address"].nunique()
     if len(order) >= total:
         return None
-    return f"shown: {len(order)} of {total} NICs, those of the first tensor rank and replicas"
+    return f"shown: {len(order)} of {total} NICs, those of the first tensor rank of some jobs"
 
 
 def _adjacency(
@@ -86,16 +97,9 @@ def _adjacency(
     target = places.get_indexer(pd.Index(pairs["dst"].astype(str)))
     shown = (source >= 0) & (target >= 0)
     kinds = pairs[column].fillna("unknown").to_numpy()[shown]
-    size = (3.1 * 72 / max(len(order), 8)) ** 2 * 0.72
-    axes.scatter(
-        target[shown],
-        source[shown],
-        c=[paint.KINDS.get(kind, paint.MUTED) for kind in kinds],
-        marker="s",
-        s=min(size, 120),
-        linewidths=0,
-        rasterized=len(kinds) > 3000,
-    )
+    size = min((3.1 * 72 / max(len(order), 8)) ** 2 * 0.72, 120)
+    colours = [paint.KINDS.get(kind, paint.MUTED) for kind in kinds]
+    axes.scatter(target[shown], source[shown], c=colours, marker="s", s=size, linewidths=0)
     axes.plot([-0.5, len(order) - 0.5], [-0.5, len(order) - 0.5], color=paint.GRID, zorder=0)
     axes.set(xlim=(-0.7, len(order) - 0.3), ylim=(len(order) - 0.3, -0.7), aspect="equal")
     axes.set_xlabel("receiving NIC")
@@ -137,30 +141,30 @@ def _table(axes: Axes, counts: pd.DataFrame, name: str) -> None:
     """Write the counts into cells shaded by their share of the row."""
     paint.quiet(axes)
     kinds = list(paint.KINDS)
+    judged = list(counts.index) != ["pairs"]
+    columns = {*counts.columns, *(counts.index if judged else ())}
     counts = counts.reindex(
         index=sorted(counts.index, key=lambda kind: _place(kinds, kind)),
-        columns=sorted(counts.columns, key=lambda kind: _place(kinds, kind)),
+        columns=sorted(columns, key=lambda kind: _place(kinds, kind)),
+        fill_value=0,
     )
     axes.set_title(name if counts.size else f"{name}: no pairs")
     if not counts.size:
         axes.set(xticks=[], yticks=[])
         return
-    share = counts.to_numpy(float) / np.maximum(counts.to_numpy(float).sum(1, keepdims=True), 1)
-    axes.imshow(share, cmap=_fading(), vmin=0, vmax=1, aspect="auto")
+    total = np.maximum(counts.to_numpy(float).sum(1, keepdims=True), 1)
+    share = np.ma.masked_array(counts.to_numpy(float) / total)
+    right = np.equal.outer(counts.index.to_numpy(object), counts.columns.to_numpy(object))
+    for part, colour in ((right | (not judged), paint.REBUILT), (~right & judged, paint.WRONG)):
+        shaded = np.ma.masked_array(share, ~part)
+        axes.imshow(shaded, cmap=_fading(colour), vmin=0, vmax=1, aspect="auto")
     for (row, column), value in np.ndenumerate(counts.to_numpy(int)):
-        dark = share[row, column] > 0.55
-        axes.text(
-            column,
-            row,
-            f"{value:,}",
-            ha="center",
-            va="center",
-            color="white" if dark else paint.INK,
-        )
+        ink = "white" if share[row, column] > 0.55 else paint.INK
+        axes.text(column, row, f"{value:,}", ha="center", va="center", color=ink)
     axes.set_xticks(range(counts.shape[1]), counts.columns)
     axes.set_yticks(range(counts.shape[0]), counts.index)
     axes.set_xlabel("inferred")
-    if list(counts.index) != ["pairs"]:
+    if judged:
         axes.set_ylabel("true")
 
 
@@ -168,11 +172,11 @@ def _place(kinds: list[str], kind: str) -> int:
     return kinds.index(kind) if kind in kinds else len(kinds)
 
 
-def _fading() -> Any:
-    """From nothing, whatever the paper's colour, to the green of what is rebuilt."""
+def _fading(colour: str) -> Any:
+    """From nothing, whatever the paper's colour, to ``colour``."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
-    strong = to_rgba(paint.REBUILT)
+    strong = to_rgba(colour)
     return LinearSegmentedColormap.from_list("fading", [(*strong[:3], 0.0), strong])
 
 
@@ -181,4 +185,6 @@ def _finding(run: Run, said: pd.DataFrame) -> str:
     if not score.get("total"):
         return f"{len(said)} communicating pairs, kinds inferred from flows alone"
     refined, raw = look.percent(score["accuracy"]), look.percent(score["accuracy_unrefined"])
-    return f"{refined} of {score['total']:,} pairs have the right kind ({raw} before refinement)"
+    extra = f"; {score['spurious']:,} more are not in the truth" if score["spurious"] else ""
+    right = f"{refined} of {score['total']:,} pairs have the right kind"
+    return f"{right} ({raw} before refinement){extra}"

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 TITLE = "Step durations, faults and findings"
 CAPTION = (
-    "Each panel is a job: the median over its ranks of how long a step took, at the step's end; "
-    "true in ink, rebuilt in green, with the range over the job's NICs shaded. Yellow "
-    "bands are the windows of injected faults. Below, each finding in the row of what it names: "
-    "filled if it is a true alarm, hollow if it is false, where the truth is known."
+    "Each panel is a job, each step drawn at its end by how long it took: the line is the true "
+    "median over the ranks, the green dots are the rebuilt steps of each NIC (of some, where there "
+    "are thousands). Yellow bands are the windows of injected faults. Below, each finding in the "
+    "row of what it names: filled if it is a true alarm, hollow if it is false, where the truth is "
+    "known."
 )
 
 _JOBS = 4
 _ROWS = 10
+_DOTS = 2000
+_VECTOR_DOTS = 600  # beyond, the dots of a panel are one image
 
 
 @paint.styled
@@ -41,13 +44,13 @@ def draw(run: Run) -> Figure:
     axes = made.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0]
     origin = look.origin_ns(run)
     faults = look.truth(run, "faults")
-    end = max(float(part["end_ns"].max()) for kinds in lines.values() for part in kinds.values())
-    axes[-1].set_xlim(0, (end - origin) / 1e9 * 1.01)
+    axes[-1].set_xlim(*_extent(run, lines, origin))
     for panel, name in zip(axes, names, strict=False):
-        _draw_job(panel, name, lines[name], origin)
+        top = _draw_job(panel, name, lines[name], origin)
         hit = [name in affected_jobs(fault) for _, fault in faults.iterrows()]
         mine = faults[np.array(hit, bool)]
-        paint.fault_windows(panel, mine, origin, look.truth(run, "ranks"))
+        free = paint.fault_windows(panel, mine, origin, look.truth(run, "ranks"))
+        panel.set_ylim(0, top / max(free - 0.05, 0.3))
     _draw_findings(axes[-1], run, rows, origin)
     paint.fault_windows(axes[-1], faults, origin)
     axes[-1].set_xlabel("time since the first step [s]")
@@ -56,55 +59,67 @@ def draw(run: Run) -> Figure:
     return made
 
 
+def _extent(
+    run: Run, lines: dict[str, dict[str, pd.DataFrame]], origin: int
+) -> tuple[float, float]:
+    """From the first step or finding to the last [s]."""
+    times = look.diagnosis(run, "findings")[["start_ns", "end_ns"]].dropna()
+    ends = [float(part["end_ns"].max()) for kinds in lines.values() for part in kinds.values()]
+    first = min(origin, times["start_ns"].min()) if len(times) else origin
+    last = max([*ends, times["end_ns"].max()]) if len(times) else max(ends)
+    return (first - origin) / 1e9, (last - origin) / 1e9 + 0.01 * (last - first) / 1e9
+
+
 def _lines(run: Run) -> dict[str, dict[str, pd.DataFrame]]:
-    """By job, largest first: the true and the rebuilt line, as far as there are any."""
+    """By job, those that faults hit and the largest first: true and rebuilt durations."""
     true, said = look.truth(run, "steps"), look.diagnosis(run, "steps")
     ranks, jobs = look.truth(run, "ranks"), look.diagnosis(run, "jobs")
     lines: dict[str, dict[str, pd.DataFrame]] = {
-        str(job): {"true": _line(part, "rank")} for job, part in true.groupby("job")
+        str(job): {"true": _durations(part).groupby("step").median()}
+        for job, part in true.groupby("job")
     }
     best = overlaps(members(ranks), members(jobs)).drop_duplicates("true")
     stands_for = dict(zip(best["found"], best["true"], strict=True))
     for job, part in said.groupby("job"):
         if job in stands_for or not len(true):
-            lines.setdefault(stands_for.get(job, str(job)), {})["rebuilt"] = _line(part, "address")
+            dots = _durations(_thinned(part))
+            lines.setdefault(stands_for.get(job, str(job)), {})["rebuilt"] = dots
     size = (ranks if len(ranks) else jobs)["job"].value_counts()
-    return dict(sorted(lines.items(), key=lambda item: (-int(size.get(item[0], 0)), item[0])))
+    hit = {name for _, row in look.truth(run, "faults").iterrows() for name in affected_jobs(row)}
+    order = sorted(lines, key=lambda job: (job not in hit, -int(size.get(job, 0)), job))
+    return {job: lines[job] for job in order}
 
 
-def _line(steps: pd.DataFrame, member: str) -> pd.DataFrame:
-    """Median duration and range over the members, step by step, against the median end."""
-    ordered = steps.sort_values([member, "start_ns"])
-    told = ordered.assign(
-        turn=ordered.groupby(member).cumcount(), length=ordered["end_ns"] - ordered["start_ns"]
-    )
-    parts = told.groupby("turn")
-    return pd.DataFrame(
-        {
-            "end_ns": parts["end_ns"].median(),
-            "median": parts["length"].median() / 1e6,
-            "low": parts["length"].min() / 1e6,
-            "high": parts["length"].max() / 1e6,
-        }
-    )
+def _durations(steps: pd.DataFrame) -> pd.DataFrame:
+    length = (steps["end_ns"] - steps["start_ns"]) / 1e6
+    return pd.DataFrame({"step": steps["step"], "end_ns": steps["end_ns"], "length_ms": length})
 
 
-def _draw_job(axes: Axes, name: str, kinds: dict[str, pd.DataFrame], origin: int) -> None:
+def _thinned(steps: pd.DataFrame) -> pd.DataFrame:
+    """All steps of as many addresses, evenly chosen, as there is room for dots."""
+    addresses = sorted(steps["address"].unique())
+    every = -(-len(steps) // _DOTS)
+    return steps[steps["address"].isin(addresses[::every])]
+
+
+def _draw_job(axes: Axes, name: str, kinds: dict[str, pd.DataFrame], origin: int) -> float:
+    """Dots and line of one job; returns the highest duration to be seen [ms]."""
+    tops = []
     if "rebuilt" in kinds:
-        line = kinds["rebuilt"]
-        x = (line["end_ns"] - origin) / 1e9
-        colour = paint.REBUILT
-        axes.fill_between(x, line["low"], line["high"], color=colour, alpha=0.18, linewidth=0)
-        axes.plot(x, line["median"], color=colour, marker="o", markersize=3.2, linewidth=1.2)
+        dots = kinds["rebuilt"]
+        x = (dots["end_ns"] - origin) / 1e9
+        image = len(dots) > _VECTOR_DOTS
+        how: dict[str, Any] = {"color": paint.REBUILT, "alpha": 0.55, "linewidths": 0}
+        axes.scatter(x, dots["length_ms"], s=13, rasterized=image, **how)
+        tops.append(float(dots["length_ms"].quantile(0.99)))
     if "true" in kinds:
         line = kinds["true"]
-        x = (line["end_ns"] - origin) / 1e9
-        axes.plot(x, line["median"], color=paint.INK, linewidth=0.9)
-    top = max(float(line["median"].max()) for line in kinds.values())
-    axes.set_ylim(0, top * 1.3)
+        axes.plot((line["end_ns"] - origin) / 1e9, line["length_ms"], color=paint.INK, linewidth=1)
+        tops.append(float(line["length_ms"].max()))
     axes.set_ylabel("step [ms]")
-    axes.set_title(f"Job {name}" + ("" if "rebuilt" in kinds else ": no step was rebuilt"))
+    axes.set_title(f"Job {name}" + ("" if "rebuilt" in kinds else ": no found job stands for it"))
     axes.grid(axis="y")
+    return max(tops) * 1.05
 
 
 def _rows(findings: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -147,9 +162,9 @@ def _entries(run: Run) -> list[Any]:
     from matplotlib.lines import Line2D
 
     known = len(look.truth(run, "steps")) > 0
-    entries: list[Any] = [Line2D([], [], color=paint.INK, label="true")] if known else []
-    entries.append(Line2D([], [], color=paint.REBUILT, marker="o", markersize=3, label="rebuilt"))
-    entries.append(paint.swatch(paint.REBUILT, "range over NICs", alpha=0.18))
+    entries: list[Any] = [Line2D([], [], color=paint.INK, label="true median")] if known else []
+    dot: dict[str, Any] = {"color": paint.REBUILT, "marker": "o", "markersize": 4, "linestyle": ""}
+    entries.append(Line2D([], [], label="rebuilt", **dot))
     if len(look.truth(run, "faults")):
         entries.append(paint.swatch(paint.FAULT, "fault at work", alpha=0.3))
     if len(look.diagnosis(run, "findings")):
@@ -162,7 +177,7 @@ def _entries(run: Run) -> list[Any]:
 def _finding(run: Run, jobs: int) -> str:
     score = look.json_of(run, "score").get("faults", {})
     findings = len(look.diagnosis(run, "findings"))
-    shown = f" (the {_JOBS} largest of {jobs} jobs)" if jobs > _JOBS else ""
+    shown = f" ({_JOBS} of {jobs} jobs shown)" if jobs > _JOBS else ""
     if not score:
         return f"{findings} findings{shown}"
     if not score["injected"]:

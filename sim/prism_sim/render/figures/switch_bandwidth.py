@@ -53,9 +53,9 @@ def draw(run: Run) -> Figure:
     made = paint.figure(11, 3.7)
     axes = made.subplots()
     axes.set_xlim((edges[0] - origin) / 1e9, (edges[-1] - origin) / 1e9)
-    axes.set_ylim(0, float(np.nanmax(rates)) / size * 1.2)
     _draw_lines(axes, middle, rates / size, switches, named)
-    paint.fault_windows(axes, look.truth(run, "faults"), origin, look.truth(run, "ranks"))
+    free = paint.fault_windows(axes, look.truth(run, "faults"), origin, look.truth(run, "ranks"))
+    axes.set_ylim(0, float(np.nanmax(rates)) / size / max(free - 0.03, 0.3))
     axes.set_xlabel("time since the first step [s]")
     axes.set_ylabel(f"mean rate of {which} [{unit}]")
     axes.grid(axis="y")
@@ -67,11 +67,17 @@ def draw(run: Run) -> Figure:
 
 def _training(run: Run, flows: pd.DataFrame) -> pd.DataFrame:
     """Records while steps were made, as far as is known: set-up traffic would drown them."""
-    steps = [part for part in (look.truth(run, "steps"), look.diagnosis(run, "steps")) if len(part)]
-    if not steps:
+    steps = _steps(run)
+    if not len(steps):
         return flows
-    first, last = steps[0]["start_ns"].min(), steps[0]["end_ns"].max()
+    first, last = steps["start_ns"].min(), steps["end_ns"].max()
     return pd.DataFrame(flows[(flows["start_ns"] >= first) & (flows["end_ns"] <= last)])
+
+
+def _steps(run: Run) -> pd.DataFrame:
+    """The true steps, or the inferred ones where nothing else is known."""
+    true = look.truth(run, "steps")
+    return true if len(true) else look.diagnosis(run, "steps")
 
 
 def _dp_only(run: Run, flows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -94,7 +100,7 @@ def _dp_only(run: Run, flows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 def _edges(run: Run, flows: pd.DataFrame) -> Floats:
     """Slices of a step's length, or longer ones where they would be too many."""
-    steps = look.diagnosis(run, "steps")
+    steps = _steps(run)
     first, last = float(flows["start_ns"].min()), float(flows["end_ns"].max())
     step = float((steps["end_ns"] - steps["start_ns"]).median()) if len(steps) else 0.0
     slices = int(np.clip((last - first) / step if step else _SLICES, 1, _SLICES))

@@ -1,0 +1,162 @@
+"""The page: whole, self-contained, safe against names, small, and always the same."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from prism_sim.render import render_run
+from prism_sim.render.figures import FIGURES
+from prism_sim.render.report import render_report
+
+VOID = {"meta", "br", "img", "hr", "link", "input"}
+HOSTILE = '<img src=x onerror="alert(1)">&amp;'
+
+
+class Page(HTMLParser):
+    """Text, tags and attributes of a page; fails on tags that do not match."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.text.append(data)
+
+    def words(self):
+        return " ".join(" ".join(self.text).split())
+
+
+def page_of(run):
+    render_report(run)
+    return Page(run.report.read_text(encoding="utf-8"))
+
+
+def test_the_page_has_every_section_and_figure(run):
+    page = page_of(run)
+    said = page.words()
+    for title in ("Injected faults", "Figures", "Score", "Findings", "Scenario", "How to read"):
+        assert title in said
+    shown = {value for name, value in page.attributes if name == "id"}
+    assert set(FIGURES) <= shown
+    assert page.tags.count("svg") + page.tags.count("img") == len(FIGURES)
+
+
+def test_the_page_tells_the_scores(run):
+    said = page_of(run).words()
+    assert "2 / 2 jobs exact" in said
+    assert "1 / 1 faults detected" in said
+    assert "slow gpu 10.0.0.2 3.00 - 5.00 s A yes , finding 7 yes 0 1" in said
+    assert "1 of 1 detected" in said
+
+
+def test_the_page_shows_the_evidence_of_each_finding(run):
+    said = page_of(run).words()
+    assert '{ "sigma": 4.2 }' in said
+    assert "true" in said
+    assert "false" in said
+
+
+def test_the_page_needs_no_network_and_runs_no_script(run):
+    page = page_of(run)
+    assert not {"script", "link", "iframe", "object"} & set(page.tags)
+    for name, value in page.attributes:
+        if name in {"src", "href", "xlink:href"}:
+            assert value.startswith(("#", "data:"))
+    assert not re.search(r"@import|url\((?!['\"]?#)", run.report.read_text())
+
+
+def test_names_from_users_stay_text(make_run):
+    evidence = json.dumps({"note": HOSTILE})
+    run = make_run(job_names={"A": HOSTILE, "B": "B"}, evidence=evidence)
+    run.write_json(run.manifest, {"name": HOSTILE, "scenario": {"description": HOSTILE}})
+    page = page_of(run)
+    assert "img" not in page.tags
+    assert "onerror" not in dict(page.attributes)
+    assert page.words().count("<img src=x") >= 4
+
+
+def test_evidence_that_is_no_json_or_very_long(make_run):
+    assert "not { json" in page_of(make_run("broken", evidence="not { json")).words()
+    long = page_of(make_run("long", evidence=json.dumps(["x" * 50] * 1000)))
+    assert len(long.words()) < 30_000
+
+
+def test_records_set_aside_are_told(run):
+    note = {"method": "paper", "rows": 1200, "kept": 1190}
+    note |= {"set_aside": {"no address": 10}, "unknown_addresses": {"10.9.9.9": 3}}
+    run.write_json(run.diagnosis_folder / "intake.json", note)
+    said = page_of(run).words()
+    assert "Of 1,200 flow records, 1,190 were diagnosed" in said
+    assert "no address 10" in said
+    assert "10.9.9.9 (3)" in said
+
+
+def test_a_scenario_is_summed_up(run):
+    job = {"name": "A", "model": {"name": "llama-7b"}, "dp": 2, "pp": 2, "tp": 1}
+    job |= {"micro_batches": 8, "steps": 6}
+    cluster = {"servers": 6, "gpus_per_server": 1, "nics_per_server": 1, "nic_gbps": 400.0}
+    scenario = {"jobs": [job], "cluster": cluster | {"fabric": {"kind": "rail"}}}
+    run.write_json(run.manifest, {"name": "x", "seed": 4, "scenario": scenario})
+    said = page_of(run).words()
+    assert "A llama-7b 2 2 1 8" in said
+    assert "6 servers, 1 GPUs and 1 NICs of 400 Gbit/s each, rail fabric" in said
+    assert "seed 4" in said
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        {"truth": False},
+        {"diagnosis": False},
+        {"truth": False, "diagnosis": False, "flows": False, "topology": False},
+    ],
+)
+def test_a_page_of_what_there_is(make_run, lacking):
+    run = make_run(**lacking)
+    render_run(run)
+    assert "This run has no score" in page_of(run).words()
+
+
+def test_the_page_is_small_and_the_same_each_time(run):
+    render_report(run)
+    first = run.report.read_bytes()
+    render_report(run)
+    assert run.report.read_bytes() == first
+    assert len(first) < 3_000_000
+
+
+def test_a_dense_figure_becomes_an_image(run, monkeypatch):
+    monkeypatch.setattr("prism_sim.render.report._DENSE", 100)
+    page = page_of(run)
+    assert page.tags.count("img") == len(FIGURES)
+    assert "svg" not in page.tags
+
+
+def test_render_run_writes_everything_and_says_how_far_it_is(run):
+    told = []
+    render_run(run, lambda fraction, what: told.append((fraction, what)))
+    pictures = {path.name for path in (run.folder / "figures").iterdir()}
+    assert pictures == {f"{name}.png" for name in FIGURES}
+    assert run.report.exists()
+    assert run.trace.exists()
+    fractions = [fraction for fraction, _ in told]
+    assert fractions == sorted(fractions)
+    assert (fractions[0], fractions[-1]) == (0.0, 1.0)

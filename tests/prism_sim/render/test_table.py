@@ -1,0 +1,97 @@
+"""The terminal's table: what it says of a good run, a poor one, and one without faults."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from prism_sim.render.look import duration, percent
+from prism_sim.render.table import score_table, summary_lines
+from prism_sim.score import score_run
+
+
+def shown(score):
+    out = io.StringIO()
+    Console(file=out, width=120, color_system=None).print(score_table(score))
+    return " ".join(out.getvalue().split())
+
+
+def test_a_good_run(run):
+    said = shown(score_run(run))
+    assert "jobs 2 of 2 exact" in said
+    assert "pair types 100 % of 10 right" in said
+    assert "steps 100 % of 36 matched" in said
+    assert "faults 1 of 1 detected" in said
+    assert "slow_gpu 10.0.0.2 1 yes 0" in said
+    assert "set aside" not in said
+
+
+def test_a_missed_fault_is_said_to_be_missed(run):
+    run.write_diagnosis("findings", run.diagnosis("findings").iloc[1:])
+    said = shown(score_run(run))
+    assert "faults 0 of 1 detected" in said
+    assert "slow_gpu 10.0.0.2 none: missed no -" in said
+
+
+def test_records_set_aside_are_told(run):
+    note = {"method": "paper", "rows": 1200, "kept": 1190, "set_aside": {"no address": 10}}
+    run.write_json(run.diagnosis_folder / "intake.json", note)
+    score = score_run(run)
+    assert "set aside 10 of 1,200 records 10 no address" in shown(score)
+    assert summary_lines(score)[-1] == "set aside: 10 of 1,200 records (10 no address)"
+
+
+def test_a_healthy_run_has_no_table_of_faults(run):
+    run.write_truth("faults", run.truth("faults").iloc[:0])
+    said = shown(score_run(run))
+    assert "none injected" in said
+    assert "steps to detect" not in said
+
+
+def test_names_are_not_markup(make_run):
+    run = make_run()
+    faults = run.truth("faults").assign(kind="[red]x[/nope]", culprit="[bold]")
+    run.write_truth("faults", faults)
+    assert "[red]x[/nope] [bold]" in shown(score_run(run))
+
+
+def test_every_line_of_the_summary_is_one_line(run):
+    lines = summary_lines(score_run(run))
+    assert len(lines) == 6
+    assert not [line for line in lines if "\n" in line]
+
+
+@pytest.mark.parametrize(
+    ("fraction", "words"),
+    [
+        (None, "-"),
+        (0.0, "0 %"),
+        (1.0, "100 %"),
+        (-1.0, "-100 %"),
+        (0.5, "50.0 %"),
+        (0.003, "0.3 %"),
+        (0.0004, "0.04 %"),
+        (0.99961, "99.96 %"),
+        (0.99999999, "~100 %"),
+        (-1e-9, "~0 %"),
+        (28.06, "2,806 %"),
+    ],
+)
+def test_percent(fraction, words):
+    assert percent(fraction) == words
+
+
+@pytest.mark.parametrize(
+    ("ns", "words"),
+    [
+        (None, "-"),
+        (float("nan"), "-"),
+        (12, "12 ns"),
+        (43_500, "43.5 µs"),
+        (1_500_000, "1.50 ms"),
+        (23.6e9, "23.6 s"),
+        (-2_000_000, "-2.00 ms"),
+    ],
+)
+def test_duration(ns, words):
+    assert duration(ns) == words

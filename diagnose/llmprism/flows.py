@@ -122,7 +122,11 @@ def read_flows(path: Path | str, topology: Topology) -> tuple[FlowTable, Intake]
     UserError : with everything that is wrong at once: an unreadable or truncated file,
         missing columns, columns of the wrong type.
     """
-    table = _load(Path(path))
+    return place(load(path), topology)
+
+
+def place(table: pa.Table, topology: Topology) -> tuple[FlowTable, Intake]:
+    """Turn a loaded table into arrays, with addresses placed in ``topology``."""
     src, dst = (_endpoints(table[name], topology) for name in NAMES)
     columns = {name: _numbers(table[name]) for name in table.column_names if name in INTEGERS}
     columns |= {"src": src, "dst": dst}
@@ -140,15 +144,22 @@ def read_flows(path: Path | str, topology: Topology) -> tuple[FlowTable, Intake]
     return flows, Intake(table.num_rows, len(flows), counts, _unknown(table, topology))
 
 
-def _load(path: Path) -> pa.Table:
-    """Read the columns we know, names as dictionary codes, without a string a row."""
+def load(path: Path | str) -> pa.Table:
+    """Read and check the columns we know, names as codes, without a string a row.
+
+    Raises
+    ------
+    UserError : as :func:`read_flows`.
+    """
+    path = Path(path)
     try:
-        file = pq.ParquetFile(path, read_dictionary=[*NAMES, "path"])
-        problems = _column_problems(file.schema_arrow, path)
+        schema = pq.read_schema(path)
+        problems = _column_problems(schema, path)
         if problems:
             raise UserError(problems)
-        names = [name for name in COLUMNS if name in file.schema_arrow.names]
-        return file.read(columns=names)
+        names = [name for name in COLUMNS if name in schema.names]
+        coded = [name for name in names if name not in INTEGERS]
+        return pq.ParquetFile(path, read_dictionary=coded).read(columns=names)
     except FileNotFoundError as error:
         raise UserError(Problem("there is no such file", str(path))) from error
     except (pa.ArrowException, OSError) as error:

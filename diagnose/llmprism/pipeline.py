@@ -16,7 +16,8 @@ import pandas as pd
 import pyarrow as pa
 
 from llmprism import __version__, methods
-from llmprism.flows import FlowTable, Intake, read_flows
+from llmprism.errors import UserError
+from llmprism.flows import FlowTable, Intake, load, place
 from llmprism.model import Progress
 from llmprism.tables import DIAGNOSIS, replacing, write_table
 from llmprism.topology import Topology, read_topology
@@ -118,8 +119,8 @@ def diagnose_files(
     methods.get(method)  # complain before the reading
     report = progress or _silent
     report(0.0, "reading flows")
-    topology = read_topology(topology_path)
-    flows, intake = read_flows(flows_path, topology)
+    topology, table = _read_both(topology_path, flows_path)
+    flows, intake = place(table, topology)
 
     def rest(fraction: float, doing: str) -> None:
         report(_READING + (1.0 - _READING) * fraction, doing)
@@ -139,6 +140,19 @@ def _diagnose(
     checked = {name: _conform(found.get(name), schema) for name, schema in DIAGNOSIS.items()}
     report(1.0, "done")
     return Diagnosis(method=method, intake=intake, **checked)
+
+
+def _read_both(topology_path: Path | str, flows_path: Path | str) -> tuple[Topology, pa.Table]:
+    """Read both files; what is wrong with one does not hide what is wrong with the other."""
+    try:
+        topology = read_topology(topology_path)
+    except UserError as first:
+        try:
+            load(flows_path)
+        except UserError as second:
+            raise UserError([*first.problems, *second.problems]) from second
+        raise
+    return topology, load(flows_path)
 
 
 def _conform(table: pd.DataFrame | None, schema: pa.Schema) -> pd.DataFrame:

@@ -9,7 +9,9 @@ Settled here, since the publication leaves it open:
 
 - The first step has no predecessor. Its start is estimated: the rank's first flow of any
   kind, minus the median *lead* (first flow after a step's start, minus that start) of its
-  later steps.
+  later steps. That holds for a rank whose first flow is one it sends, after work of its own.
+  A rank that first receives (a later pipeline stage) waits for others, each time differently;
+  it is taken to begin when, by the median, the ranks of its job that send first do.
 - Traffic after the last DP flow is an unfinished step and is not reported.
 - A step's confidence is the product of its two boundaries': a cut counts with its posterior
   mass; the start of the first step and the end of the last, which no cut confirms, with 1/2.
@@ -40,7 +42,7 @@ def reconstruct(flows: FlowTable, pairs: Pairs) -> Timeline:
     by, is_dp = touches.by, touches.is_dp
     dp = Grouped(by.order[is_dp], np.concatenate(([0], np.cumsum(is_dp)))[by.offsets])
     steps, dp_row = _steps(flows, dp)
-    steps = _with_first_start(steps, flows.start_ns[by.order], by.offsets)
+    steps = _with_first_start(steps, flows, touches, pairs)
     row = np.empty(by.order.size, dtype=np.int64)
     row[is_dp] = dp_row
     pp = ~is_dp
@@ -93,20 +95,28 @@ def _steps(flows: FlowTable, dp: Grouped) -> tuple[Steps, Ints]:
     return steps, np.cumsum(opens) - 1
 
 
-def _with_first_start(steps: Steps, event_ns: Ints, offsets: Ints) -> Steps:
-    """Put the start of each address's first step where its later steps suggest it.
-
-    Parameters
-    ----------
-    event_ns : starts of the flows that touch each address, address after address [ns].
-    offsets : where each address begins in ``event_ns``.
-    """
-    first_event = _first_from(steps.start_ns, steps.address, event_ns, offsets)
-    lead = (first_event - steps.start_ns).astype(np.float64)
-    lead[(steps.step == 0) | (first_event < 0)] = np.nan
+def _with_first_start(steps: Steps, flows: FlowTable, touches: _Touches, pairs: Pairs) -> Steps:
+    """Put the start of each address's first step where its later steps suggest it."""
+    by = touches.by
+    event_ns = flows.start_ns[by.order]
+    next_event = _first_from(steps.start_ns, steps.address, event_ns, by.offsets)
+    lead = (next_event - steps.start_ns).astype(np.float64)
+    lead[(steps.step == 0) | (next_event < 0)] = np.nan
     typical = pd.Series(lead).groupby(steps.address).transform("median").fillna(0.0)
-    guess = event_ns[offsets[steps.address]] - np.rint(typical.to_numpy()).astype(np.int64)
-    return replace(steps, start_ns=np.where(steps.step == 0, guess, steps.start_ns))
+    first = np.flatnonzero(steps.step == 0)
+    address = steps.address[first]
+    job = np.zeros(len(flows.addresses), dtype=np.int32)
+    job[pairs.src] = pairs.job
+    job[pairs.dst] = pairs.job
+    opening = by.offsets[address]
+    event = event_ns[opening]
+    origin = flows.start_ns[0] if len(flows) else 0  # keeps nanoseconds exact in floats
+    guess = pd.Series((event - origin) - typical.to_numpy()[first])
+    of_job = guess.where(touches.sent[opening]).groupby(job[address]).transform("median")
+    guess = guess.where(touches.sent[opening] | of_job.isna(), of_job)
+    start = steps.start_ns.copy()
+    start[first] = np.minimum(np.rint(guess.to_numpy()).astype(np.int64) + origin, event)
+    return replace(steps, start_ns=start)
 
 
 @compiled

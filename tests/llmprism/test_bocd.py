@@ -1,0 +1,148 @@
+"""Change-point detection against an independent implementation and known behaviour."""
+
+from __future__ import annotations
+
+import changepoint
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmprism.arrays import Floats
+from llmprism.bocd import CutRule, Prior, cut_upward, posterior, run_lengths
+
+PRIOR = Prior(mean=0.5, kappa=0.3, alpha=0.7, beta=1.5)
+HAZARD = 1 / 20
+
+
+def peer_posteriors(values: Floats, prior: Prior, hazard: float) -> list[Floats]:
+    """Run the PyPI package on the same numbers.
+
+    It writes the same prior as (m, r, s, v) = (mean, kappa, 2 beta, 2 alpha), and takes its
+    first number as the mark of a change point without learning from it; so it is given one
+    number more.
+    """
+    peer = changepoint.Bocpd(
+        prior=changepoint.NormalGamma(prior.mean, prior.kappa, 2 * prior.beta, 2 * prior.alpha),
+        lam=1 / hazard,
+    )
+    peer.step(0.0)
+    return [np.array(peer.step(float(value))) for value in values]
+
+
+def steps_and_noise(seed: int) -> Floats:
+    rng = np.random.default_rng(seed)
+    levels = np.repeat(rng.normal(0, 8, 6), rng.integers(5, 40, 6))
+    return levels + rng.normal(0, rng.uniform(0.1, 2), levels.size)
+
+
+SEQUENCES = {
+    "noise": np.random.default_rng(1).normal(0, 1, 150),
+    "heavy tails": np.random.default_rng(2).standard_t(1.5, 150),
+    "constant": np.zeros(60),
+    "periodic spikes": np.tile([0.0, 0.0, 0.0, 0.0, 6.0], 25),
+} | {f"levels {seed}": steps_and_noise(seed) for seed in range(4)}
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+@pytest.mark.parametrize(
+    ("prior", "hazard"), [(PRIOR, HAZARD), (Prior(0, 0.03, 50, 5), 0.1), (Prior(1, 2, 3, 4), 0.5)]
+)
+def test_posteriors_agree_with_the_peer(name: str, prior: Prior, hazard: float) -> None:
+    values = SEQUENCES[name]
+    ours = posterior(values, prior, hazard)
+    for i, theirs in enumerate(peer_posteriors(values, prior, hazard)):
+        np.testing.assert_allclose(ours[i, : i + 2], theirs, atol=1e-9)
+        assert not ours[i, i + 2 :].any()
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_posteriors_agree_with_the_peer_on_anything(numbers: list[float]) -> None:
+    values = np.array(numbers)
+    theirs = peer_posteriors(values, PRIOR, HAZARD)[-1]
+    np.testing.assert_allclose(posterior(values, PRIOR, HAZARD)[-1], theirs, atol=1e-6)
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=40), st.floats(0.01, 0.9))
+@settings(max_examples=60, deadline=None)
+def test_run_length_zero_always_has_the_hazard(numbers: list[float], hazard: float) -> None:
+    """Trap 3: a literal "P(run length = 0) > 0.95" can never fire."""
+    zero = posterior(np.array(numbers), PRIOR, hazard)[:, 0]
+    np.testing.assert_allclose(zero, hazard, rtol=1e-9)
+
+
+def test_the_literal_rule_never_fires_where_the_mended_one_does() -> None:
+    values = SEQUENCES["periodic spikes"]
+    literal = run_lengths(values, Prior(0, 0.01, 5, 0.05), HAZARD, k=0).short
+    mended = run_lengths(values, Prior(0, 0.01, 5, 0.05), HAZARD, k=1).short
+    assert literal.max() < 0.95
+    assert mended[4] > 0.95
+    assert values[4] == 6.0
+
+
+def test_the_summary_is_that_of_the_posterior() -> None:
+    values = steps_and_noise(7)
+    whole = posterior(values, PRIOR, HAZARD)
+    runs = run_lengths(values, PRIOR, HAZARD, k=3, prune=0.0, most=values.size + 2)
+    np.testing.assert_allclose(runs.short, whole[:, :4].sum(axis=1), atol=1e-12)
+    np.testing.assert_array_equal(runs.most_likely, whole.argmax(axis=1))
+    assert not runs.dropped.any()
+
+
+def test_forgetting_changes_no_more_than_it_says() -> None:
+    values = steps_and_noise(8)
+    exact = run_lengths(values, PRIOR, HAZARD, prune=0.0, most=values.size + 2)
+    pruned = run_lengths(values, PRIOR, HAZARD, prune=1e-4, most=1000)
+    assert pruned.dropped.max() <= 1e-4
+    assert pruned.dropped.max() > 0
+    assert np.abs(pruned.short - exact.short).max() < 1e-3
+    few = run_lengths(values, PRIOR, HAZARD, prune=0.0, most=16)
+    assert 0 < few.dropped.max() <= 1 / 16
+
+
+def test_the_most_likely_run_follows_the_levels() -> None:
+    values = np.concatenate([np.zeros(30), np.full(30, 10.0)])
+    values += np.random.default_rng(0).normal(0, 0.1, 60)
+    likely = run_lengths(values, Prior(0, 0.01, 2, 0.02), 0.01).most_likely
+    assert likely[29] == 30
+    assert likely[-1] == 30
+
+
+def cut(values: list[float], **rule: float) -> list[int]:
+    numbers = np.array(values)
+    usual = Prior(0, 0.03, 50, 5)
+    mass = cut_upward(
+        numbers,
+        np.array([0, numbers.size]),
+        usual,
+        np.array([4.0]),
+        np.array([0.05]),
+        CutRule(**{"hazard": 0.1, "threshold": 0.95, **rule}),
+    )
+    return np.flatnonzero(mass).tolist()
+
+
+def test_upward_spikes_are_cut_and_the_way_back_is_not() -> None:
+    assert cut([0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0]) == [3, 7]
+
+
+def test_a_fall_is_no_cut() -> None:
+    assert cut([3, 3, 3, 3, 0, 0, 0, 0]) == []
+
+
+def test_the_first_number_is_never_a_spike() -> None:
+    assert cut([5, 0, 0, 0, 5, 5, 0, 0]) == [4]
+
+
+def test_sequences_do_not_leak_into_each_other() -> None:
+    numbers = np.array([0.0, 0, 0, 4, 4, 4, 4, 4, 0, 0, 4])
+    mass = cut_upward(
+        numbers,
+        np.array([0, 3, 3, 8, 11]),
+        Prior(0, 0.03, 50, 5),
+        np.full(4, 4.0),
+        np.full(4, 0.05),
+        CutRule(0.1, 0.95),
+    )
+    assert np.flatnonzero(mass).tolist() == [10]

@@ -1,0 +1,228 @@
+"""The input contract: what is accepted, what is set aside, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from llmprism.errors import UserError
+from llmprism.flows import read_flows
+from llmprism.topology import Topology, read_topology
+
+GOOD = {
+    "start_ns": [10, 20, 30],
+    "end_ns": [15, 25, 30],
+    "src": ["a", "b", "a"],
+    "dst": ["b", "c", "c"],
+    "bytes": [100, 200, 0],
+}
+TYPES = {
+    "start_ns": pa.int64(),
+    "end_ns": pa.int64(),
+    "src": pa.string(),
+    "dst": pa.string(),
+    "bytes": pa.int64(),
+    "src_port": pa.int32(),
+    "dst_port": pa.int32(),
+    "packets": pa.int64(),
+    "payload": pa.int64(),
+    "protocol": pa.int32(),
+    "path": pa.string(),
+}
+
+
+@pytest.fixture
+def topology(tmp_path: Path) -> Topology:
+    path = tmp_path / "topology.json"
+    path.write_text(json.dumps({"endpoints": [{"address": x, "server": x * 2} for x in "abc"]}))
+    return read_topology(path)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "flows.parquet"
+
+
+def write(file: Path, columns: dict[str, Any], **types: pa.DataType) -> Path:
+    wanted = TYPES | types
+    arrays = {name: pa.array(values, wanted.get(name)) for name, values in columns.items()}
+    pq.write_table(pa.table(arrays), file)
+    return file
+
+
+def test_a_good_table_comes_in_whole(file: Path, topology: Topology) -> None:
+    flows, intake = read_flows(write(file, GOOD), topology)
+    assert flows.start_ns.tolist() == [10, 20, 30]
+    assert flows.end_ns.tolist() == [15, 25, 30]
+    assert [flows.addresses[code] for code in flows.src] == ["a", "b", "a"]
+    assert [flows.addresses[code] for code in flows.dst] == ["b", "c", "c"]
+    assert flows.bytes.tolist() == [100, 200, 0]
+    assert flows.path.tolist() == [-1, -1, -1]
+    assert (intake.rows, intake.kept, intake.set_aside) == (3, 3, {})
+
+
+def test_column_order_is_free_and_other_columns_are_ignored(file: Path, topology: Topology) -> None:
+    plain, _ = read_flows(write(file, GOOD), topology)
+    turned = dict(reversed([*GOOD.items(), ("color", ["red", "green", "blue"])]))
+    same, _ = read_flows(write(file, turned), topology)
+    assert same.bytes.tolist() == plain.bytes.tolist()
+    assert same.src.tolist() == plain.src.tolist()
+    assert same.optional == {}
+
+
+def test_optional_columns_are_kept(file: Path, topology: Topology) -> None:
+    extra = {"src_port": [1, 2, None], "packets": [7, 8, 9], "path": ["l0|?|l1", None, "l0"]}
+    flows, _ = read_flows(write(file, GOOD | extra), topology)
+    assert flows.optional["src_port"].tolist() == [1, 2, -1]
+    assert flows.optional["packets"].tolist() == [7, 8, 9]
+    named = [flows.paths[code] if code >= 0 else None for code in flows.path]
+    assert named == ["l0|?|l1", None, "l0"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.int32(), pa.large_string()),
+    ],
+)
+def test_names_may_be_encoded_in_any_way(file: Path, topology: Topology, text: Any) -> None:
+    flows, _ = read_flows(write(file, GOOD, src=text, dst=text), topology)
+    assert [flows.addresses[code] for code in flows.src] == ["a", "b", "a"]
+
+
+def test_dictionaries_that_differ_between_row_groups_are_joined(
+    file: Path, topology: Topology
+) -> None:
+    write(file, GOOD)
+    table = pq.read_table(file)
+    pq.write_table(table, file, row_group_size=1)
+    flows, _ = read_flows(file, topology)
+    assert [flows.addresses[code] for code in flows.dst] == ["b", "c", "c"]
+
+
+BAD_ROWS = {
+    "ends before it starts": {"end_ns": 9},
+    "negative size": {"bytes": -1},
+    "null time or size": {"start_ns": None},
+    "null address": {"dst": None},
+    "address unknown to the topology": {"src": "10.9.9.9"},
+}
+
+
+@pytest.mark.parametrize("reason", BAD_ROWS)
+def test_a_bad_row_is_counted_and_set_aside(file: Path, topology: Topology, reason: str) -> None:
+    columns = {name: list(values) for name, values in GOOD.items()}
+    for name, value in BAD_ROWS[reason].items():
+        columns[name][0] = value
+    flows, intake = read_flows(write(file, columns), topology)
+    assert flows.start_ns.tolist() == [20, 30]
+    assert (intake.rows, intake.kept, intake.set_aside) == (3, 2, {reason: 1})
+
+
+def test_a_row_with_several_faults_counts_once(file: Path, topology: Topology) -> None:
+    columns = {name: list(values) for name, values in GOOD.items()}
+    columns["src"][0], columns["bytes"][0], columns["end_ns"][1] = None, -5, 0
+    _, intake = read_flows(write(file, columns), topology)
+    assert intake.set_aside == {"null address": 1, "ends before it starts": 1}
+    assert intake.kept + sum(intake.set_aside.values()) == intake.rows
+
+
+def test_unknown_addresses_are_named_most_frequent_first(file: Path, topology: Topology) -> None:
+    columns = GOOD | {"src": ["x", "y", "a"], "dst": ["y", "a", "b"]}
+    _, intake = read_flows(write(file, columns), topology)
+    assert list(intake.unknown_addresses.items()) == [("y", 2), ("x", 1)]
+
+
+def test_everything_wrong_with_the_columns_is_told_at_once(file: Path, topology: Topology) -> None:
+    columns = {"start_ns": [1.5], "src": [7], "dst": ["b"], "bytes": [1], "path": [3]}
+    types = {"start_ns": pa.float64(), "src": pa.int64(), "bytes": pa.int32(), "path": pa.int64()}
+    with pytest.raises(UserError) as caught:
+        read_flows(write(file, columns, **types), topology)
+    told = "\n".join(problem.what for problem in caught.value.problems)
+    assert "'end_ns' (int64) is missing" in told
+    for name, found in (("start_ns", "double"), ("src", "int64"), ("bytes", "int32")):
+        assert f"'{name}' is {found}" in told
+    assert "'path' is int64" in told
+    assert len(caught.value.problems) == 5
+
+
+def test_a_truncated_file_is_refused(file: Path, topology: Topology) -> None:
+    write(file, GOOD)
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(UserError, match="not a readable Parquet file"):
+        read_flows(file, topology)
+
+
+def test_a_damaged_page_is_refused(file: Path, topology: Topology) -> None:
+    many = {name: values * 5000 for name, values in GOOD.items()}
+    write(file, many)
+    content = bytearray(file.read_bytes())
+    content[4:400] = bytes(396)
+    file.write_bytes(content)
+    with pytest.raises(UserError, match="not a readable Parquet file"):
+        read_flows(file, topology)
+
+
+@pytest.mark.parametrize("content", [b"", b"start_ns,end_ns\n1,2\n"])
+def test_what_is_no_parquet_is_refused(file: Path, topology: Topology, content: bytes) -> None:
+    file.write_bytes(content)
+    with pytest.raises(UserError, match="not a readable Parquet file"):
+        read_flows(file, topology)
+
+
+def test_a_missing_file_is_refused(file: Path, topology: Topology) -> None:
+    with pytest.raises(UserError, match="no such file"):
+        read_flows(file, topology)
+
+
+def test_an_empty_table_is_fine(file: Path, topology: Topology) -> None:
+    flows, intake = read_flows(write(file, {name: [] for name in GOOD}), topology)
+    assert len(flows) == 0
+    assert intake.rows == 0
+
+
+def test_notes_of_the_exporter_are_kept(file: Path, topology: Topology) -> None:
+    write(file, GOOD)
+    table = pq.read_table(file).replace_schema_metadata({"idle_gap_ns": "5000000", "pandas": "{}"})
+    pq.write_table(table, file)
+    flows, _ = read_flows(file, topology)
+    assert flows.meta == {"idle_gap_ns": "5000000"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_shuffled_records_give_the_same_table(file: Path, topology: Topology, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n = 300  # few distinct values, so that every column has to break ties
+    columns = {
+        "start_ns": rng.integers(0, 5, n),
+        "end_ns": rng.integers(5, 8, n),
+        "src": rng.choice(["a", "b", "c"], n),
+        "dst": rng.choice(["a", "b", "c"], n),
+        "bytes": rng.integers(0, 3, n),
+        "src_port": rng.integers(0, 3, n).astype(np.int32),
+        "path": rng.choice(["l0", "l1"], n),
+    }
+    plain, _ = read_flows(write(file, columns), topology)
+    order = rng.permutation(n)
+    mixed = {name: values[order] for name, values in columns.items()}
+    again, _ = read_flows(write(file, mixed), topology)
+    for name in ("start_ns", "end_ns", "src", "dst", "bytes", "path"):
+        assert getattr(again, name).tolist() == getattr(plain, name).tolist()
+    assert again.optional["src_port"].tolist() == plain.optional["src_port"].tolist()
+    assert np.all(np.diff(plain.start_ns) >= 0)
+
+
+def test_pairs_are_directed_and_in_order_of_first_flow(file: Path, topology: Topology) -> None:
+    columns = GOOD | {"src": ["b", "a", "b"], "dst": ["a", "b", "a"]}
+    flows, _ = read_flows(write(file, columns), topology)
+    src, dst, of_flow = flows.pairs
+    assert (src.tolist(), dst.tolist(), of_flow.tolist()) == ([1, 0], [0, 1], [0, 1, 0])

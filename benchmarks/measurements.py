@@ -1,0 +1,254 @@
+"""What ``make benchmark`` measures, one function for each subject.
+
+A measurement takes a scratch folder and a number of repeats, and returns rows for the
+table and figures for the JSON file. It never raises for a peer that is missing: the row
+says what is missing and how to get it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import peer
+import process
+from process import FailedError, Usage, median
+
+HERE = Path(__file__).parent
+BIN = Path(sys.executable).parent
+K, MIB = 1e3, 2**20
+
+Figures = dict[str, Any]
+
+
+class Row(NamedTuple):
+    """One row of the table, as text."""
+
+    what: str
+    measured: str
+    compared: str = ""
+    ratio: str = ""
+    wanted: str = ""
+    met: str = ""
+
+
+Measurement = Callable[[Path, int], tuple[list[Row], Figures]]
+
+
+class _Rates(NamedTuple):
+    """Flows a second of ours and SimGrid's, and how far apart any end is, relative to its."""
+
+    ours: float
+    simgrid: float | None
+    apart: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.simgrid is None else self.ours / self.simgrid
+
+
+def ring(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
+    """The strided rings of 1,024 GPUs, flow by flow, against SimGrid."""
+    found = {"equal": _ring(folder, 0.0, repeats), "varied": _ring(folder, 0.2, repeats)}
+    ratios = [rates.ratio for rates in found.values() if rates.ratio is not None]
+    aparts = [rates.apart for rates in found.values() if rates.apart is not None]
+    figures: Figures = {
+        "ring_rate_vs_simgrid": min(ratios, default=None),
+        "ring_deviation_max": max(aparts, default=None),
+    }
+    rows: list[Row] = []
+    for name, rates in found.items():
+        figures[f"ring_rate_vs_simgrid_{name}"] = rates.ratio
+        figures[f"ring_rate_{name}"] = rates.ours
+        figures[f"ring_rate_simgrid_{name}"] = rates.simgrid
+        figures[f"ring_deviation_{name}"] = rates.apart
+        rows += _ring_rows(name, rates)
+    return rows, figures
+
+
+def _ring(folder: Path, spread: float, repeats: int) -> _Rates:
+    flow_set, our_answer, answer = (folder / name for name in ("flows", "ours", "simgrid"))
+    script = [sys.executable, str(HERE / "ring.py"), str(spread)]
+    missing = _missing_peer()
+    if not missing:
+        process.run([*script, str(flow_set), str(our_answer)])
+    ours, simgrid = [], []
+    for _ in range(max(repeats, 5)):
+        said = json.loads(process.run(script).said)
+        ours.append(said["flows"] / said["seconds"])
+        if not missing:
+            timing = peer.run(flow_set, answer)
+            simgrid.append(timing.flows / timing.seconds)
+    if missing:
+        return _Rates(median(ours), None, None)
+    return _Rates(median(ours), median(simgrid), _apart(our_answer, answer))
+
+
+def _missing_peer() -> bool:
+    try:
+        peer.build()
+    except peer.NoPeerError as error:
+        process.tell(str(error))
+        return True
+    return False
+
+
+def _apart(ours: Path, theirs: Path) -> float:
+    with ours.open() as a, theirs.open() as b:
+        pairs = [(float(x), float(y)) for x, y in zip(a, b, strict=True)]
+    return max(abs(x - y) / y for x, y in pairs)
+
+
+def _ring_rows(name: str, rates: _Rates) -> list[Row]:
+    what = f"260,096 flows in 8 rings, {name} sizes"
+    rate = f"{rates.ours / K:,.0f} k flows/s"
+    if rates.simgrid is None or rates.ratio is None or rates.apart is None:
+        return [Row(what, rate, peer.HOW, "", ">= 1, aim 3", "?")]
+    simgrid = f"SimGrid {rates.simgrid / K:,.0f} k flows/s"
+    apart = f"{rates.apart:.1e}"
+    return [
+        Row(what, rate, simgrid, f"{rates.ratio:.2f}", ">= 1, aim 3", _met(rates.ratio >= 1)),
+        Row("  largest deviation of an end", "", "SimGrid's ends", apart, "< 1e-3",
+            _met(rates.apart < 1e-3)),
+    ]  # fmt: skip
+
+
+JOB_SECONDS, SHORT_SECONDS = 600, 60
+SMALL, LARGE = (256, 440), (16_384, 10)
+"""GPUs and seconds of cluster time that give about as many records."""
+
+
+def job(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
+    """A training job on 1,024 GPUs for ten minutes of cluster time, records written."""
+    runs = [_train(folder / "job", 1024, JOB_SECONDS) for _ in range(repeats)]
+    short = [_train(folder / "short", 1024, SHORT_SECONDS) for _ in range(repeats)]
+    records, seconds, peak = _records(runs[0]), _seconds(runs), _peak(runs)
+    growth = peak / _peak(short)
+    figures = {
+        "job_records": records,
+        "job_seconds": seconds,
+        "job_records_per_s": records / seconds,
+        "job_records_per_cpu_s": records / median([run.cpu_seconds for run in runs]),
+        "job_peak_rss_bytes": peak,
+        "job_memory_ratio_10_min_vs_1_min": growth,
+    }
+    rows = [
+        Row("job, 1,024 GPUs, 10 min of cluster time",
+            f"{records / seconds / K:,.0f} k records/s", f"{records / 1e6:.1f} M records", "",
+            ">= 300 k", _met(records / seconds >= 300e3)),
+        Row("  its peak memory", f"{peak / MIB:,.0f} MiB", "", "", "< 2,048 MiB",
+            _met(peak < 2**31)),
+        Row("  ... against 1 min of cluster time", f"{peak / MIB:,.0f} MiB",
+            f"{_peak(short) / MIB:,.0f} MiB", f"{growth:.2f}", "<= 1.1", _met(growth <= 1.1)),
+    ]  # fmt: skip
+    return rows, figures
+
+
+def growth(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
+    """The same job on 16,384 GPUs and on 256, over about as many records."""
+    small, large = [], []
+    for _ in range(repeats):
+        small.append(_train(folder / "small", *SMALL))
+        large.append(_train(folder / "large", *LARGE))
+    figures: Figures = {}
+    for name, runs in (("256", small), ("16384", large)):
+        figures[f"growth_records_{name}"] = _records(runs[0])
+        figures[f"growth_s_per_record_{name}"] = _seconds(runs) / _records(runs[0])
+        figures[f"growth_bytes_per_record_{name}"] = _peak(runs) / _records(runs[0])
+    rows = []
+    for kind, key, unit, scale in (
+        ("time", "growth_s_per_record", "us", 1e6),
+        ("memory", "growth_bytes_per_record", "bytes", 1.0),
+    ):
+        at_256, at_16384 = figures[f"{key}_256"], figures[f"{key}_16384"]
+        ratio = figures[f"growth_{kind}_ratio"] = at_16384 / at_256
+        rows.append(
+            Row(f"{kind} per record at 16,384 GPUs", f"{at_16384 * scale:,.1f} {unit}",
+                f"256 GPUs: {at_256 * scale:,.1f} {unit}", f"{ratio:.2f}", "<= 1.5",
+                _met(ratio <= 1.5))
+        )  # fmt: skip
+    return rows, figures
+
+
+def startup(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
+    """A tiny scenario from the command line, and the same with empty compile caches."""
+    command = [str(BIN / "prism-sim"), "simulate", "tiny/pair", "--quiet"]
+    command += ["--out", str(folder / "tiny")]
+    process.run(command)  # fills the caches
+    seconds = _seconds([process.run(command) for _ in range(max(repeats, 5))])
+    cold = process.run(command, {"NUMBA_CACHE_DIR": str(folder / "cache")}).seconds
+    figures = {"startup_s": seconds, "startup_first_s": cold}
+    return [
+        Row("start-up: tiny/pair simulated", f"{seconds:.2f} s", "", "", "< 2 s",
+            _met(seconds < 2)),
+        Row("  the first time ever", f"{cold:.1f} s", "compile caches empty"),
+    ], figures  # fmt: skip
+
+
+def diagnose(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
+    """The diagnoser on the flows of the training job."""
+    run = folder / "job"
+    if not run.exists():
+        _train(run, 1024, JOB_SECONDS)
+    command = [str(BIN / "llmprism"), str(run / "flows.parquet"), "--quiet"]
+    command += ["--topology", str(run / "topology.json"), "--out", str(run / "diagnosis")]
+    try:
+        runs = [process.run(command) for _ in range(repeats)]
+    except FailedError as error:
+        process.tell(str(error))
+        return [Row("diagnosis of the job's flows", "failed, see above", met="no")], {}
+    rows, seconds, peak = _manifest(run)["records"], _seconds(runs), _peak(runs)
+    figures = {
+        "diagnose_rows": rows,
+        "diagnose_rows_per_s": rows / seconds,
+        "diagnose_peak_rss_bytes": peak,
+    }
+    return [
+        Row("diagnosis of the job's flows", f"{rows / seconds / K:,.0f} k rows/s",
+            f"{rows / 1e6:.1f} M rows"),
+        Row("  its peak memory", f"{peak / MIB:,.0f} MiB"),
+    ], figures  # fmt: skip
+
+
+MEASUREMENTS: dict[str, Measurement] = {
+    "ring": ring,
+    "job": job,
+    "growth": growth,
+    "startup": startup,
+    "diagnose": diagnose,
+}
+
+
+def _train(folder: Path, gpus: int, seconds: float) -> Usage:
+    """Simulate ``job.yaml`` on ``gpus`` GPUs, so many more or fewer replicas, into ``folder``."""
+    shutil.rmtree(folder, ignore_errors=True)
+    changes = {"cluster.servers": gpus // 8, "jobs.0.dp": gpus // 64, "duration_s": seconds}
+    command = [str(BIN / "prism-sim"), "simulate", str(HERE / "job.yaml"), "--json", "--quiet"]
+    for path, value in changes.items():
+        command += ["--set", f"{path}={value}"]
+    return process.run([*command, "--out", str(folder)])
+
+
+def _records(run: Usage) -> int:
+    return int(json.loads(run.said)["records"])
+
+
+def _manifest(run: Path) -> Figures:
+    content: Figures = json.loads((run / "manifest.json").read_text())
+    return content
+
+
+def _seconds(runs: list[Usage]) -> float:
+    return median([run.seconds for run in runs])
+
+
+def _peak(runs: list[Usage]) -> float:
+    return median([run.peak_bytes for run in runs])
+
+
+def _met(holds: bool) -> str:
+    return "yes" if holds else "no"

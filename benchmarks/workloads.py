@@ -1,0 +1,100 @@
+"""The sets of flows that are measured and cross-checked.
+
+The *strided rings* are the usual hard case for a fabric simulator. Every GPU of a cluster
+takes part in a ring all-reduce with the GPUs of its own position in all other servers, so
+as many rings run side by side as a server has GPUs. Where a ring leaves its leaf switch,
+hashing decides which uplink a connection takes; some take the same one, wait for each
+other, and hold up the rest of their ring.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from flowset import chained, pointers
+from numpy.typing import NDArray
+
+from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.program import Program
+from prism_sim.cluster.routes import Router
+from prism_sim.cluster.templates import Templates
+from prism_sim.draws import Draws
+from prism_sim.scenario.models import Cluster
+
+GPUS_PER_SERVER = 8
+RING_BYTES = 2**30
+HOP_NS = 2_000
+"""Latency of every hop of the strided rings [ns]."""
+SPREAD = 0.2
+"""Chunks of unequal size are drawn within this fraction of the equal ones."""
+FIGURES = {64: 37.609, 256: 83.46, 1024: 86.24}
+"""What SimGrid found for the strided rings with a hash of its own [ms], by GPUs."""
+
+
+def cluster(gpus: int) -> Cluster:
+    """Servers of 8 GPUs with 400 Gbit/s each, leaves of 64 NICs and 64 uplinks."""
+    fabric = {"kind": "tor", "leaf_ports": 64, "uplinks": 64, "spines": 64}
+    servers = gpus // GPUS_PER_SERVER
+    return Cluster.model_validate({"servers": servers, "nic_gbps": 400, "fabric": fabric})
+
+
+def strided_routes(router: Router) -> NDArray[np.int32]:
+    """The template of each hop of each ring, shape (rings, servers)."""
+    servers = router.layout.cluster.servers
+    hops = [
+        [
+            router.route(s * GPUS_PER_SERVER + k, (s + 1) % servers * GPUS_PER_SERVER + k, "", "dp")
+            for s in range(servers)
+        ]
+        for k in range(GPUS_PER_SERVER)
+    ]
+    return np.array([[router.template(route) for route in ring] for ring in hops], np.int32)
+
+
+def strided_rings(
+    gpus: int, spread: float = 0.0, seed: int = 0, latency_ns: int = HOP_NS
+) -> Program:
+    """All-reduces of 1 GiB in strided rings over ``gpus`` GPUs, one flow a chunk and hop.
+
+    A hop sends its next chunk when it has sent the one before and has received the one
+    that the hop behind it sent. Chunks are equal, or drawn within ``spread`` of that.
+    """
+    layout, templates = Layout(cluster(gpus)), Templates()
+    route = strided_routes(Router(layout, templates, Draws(seed)))
+    rings, servers = route.shape
+    steps = 2 * (servers - 1)
+    flow = np.arange(rings * steps * servers, dtype=np.int32).reshape(rings, steps, servers)
+    followed = np.zeros(flow.shape, np.int64)
+    followed[:, :-1] = 2
+    behind = flow[:, 1:]
+    after = np.stack([behind, np.roll(behind, -1, axis=2)], axis=-1)
+    factor = np.random.default_rng(seed).uniform(1 - spread, 1 + spread, flow.size)
+    return Program(
+        capacity=layout.capacity,
+        templates=templates,
+        template=np.repeat(route[:, None], steps, axis=1).ravel(),
+        size_bytes=(RING_BYTES // servers * factor).astype(np.int64),
+        latency_ns=np.full(flow.size, latency_ns, np.int64),
+        waits_for=np.roll(followed, 1, axis=1).ravel().astype(np.int32),
+        after_ptr=pointers(followed.ravel()),
+        after=after.ravel(),
+    )
+
+
+def random_flows(flows: int, links: int, seed: int = 0) -> Program:
+    """Flows over one to five random links that wait for up to three random earlier ones.
+
+    Capacities [bytes/ns] and sizes [bytes] are drawn evenly on a logarithmic scale,
+    latencies up to 5 us. There are as many routes as flows.
+    """
+    draw = np.random.default_rng(seed)
+    capacity = np.exp(draw.uniform(np.log(1), np.log(50), links))
+    templates = Templates()
+    for _ in range(flows):
+        way = draw.choice(links, draw.integers(1, min(links, 5) + 1), replace=False)
+        templates.add(way.tolist())
+    size = np.exp(draw.uniform(np.log(2e5), np.log(5e7), flows)).astype(np.int64)
+    latency = draw.integers(0, 5_000, flows)
+    waits = np.minimum(draw.integers(0, 4, flows), np.arange(flows))
+    before = [draw.choice(i, count, replace=False) for i, count in enumerate(waits)]
+    route = np.arange(flows, dtype=np.int32)
+    return chained(capacity, templates, route, size, latency, before)

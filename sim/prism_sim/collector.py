@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from prism_sim.cluster import core
 from prism_sim.cluster.routes import ROCE_PORT, UDP, Router
+from prism_sim.cluster.state import grown
 from prism_sim.cluster.templates import HIDDEN
 from prism_sim.scenario.models import Collector as CollectorModel
+from prism_sim.streaming import TableStream
 
 PIECE = 1 << 18
 """Records gathered before they are written: a few tens of megabytes."""
@@ -83,7 +84,8 @@ class Collector:
         self._addresses = pa.array(router.layout.addresses, pa.string())
         self._held: list[NDArray[np.void]] = []
         self._n_held = 0
-        self._trains: list[NDArray[np.void]] = []
+        self._trains = np.empty(1024, TRAIN)
+        self._n_trains = 0
         self.records = 0
         self.bytes_by_route = np.zeros(0, np.int64)
         metadata = {
@@ -91,7 +93,7 @@ class Collector:
             "idle_gap_ns": str(round(self._gap_ns)),
         }
         self._schema = FLOWS.with_metadata(metadata)
-        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
+        self._stream = TableStream(path, self._schema)
 
     def __enter__(self) -> Collector:
         return self
@@ -105,11 +107,15 @@ class Collector:
         if kind is None:
             self.take(np.empty(0, core.RECORD))
             self._write()
-        self._writer.close()
+        self._stream.close()
 
     def see(self, trains: NDArray[np.void]) -> None:
         """Note ``trains`` (dtype TRAIN), to be cut into records before anything is written."""
-        self._trains.append(trains)
+        end = self._n_trains + len(trains)
+        if end > len(self._trains):
+            self._trains = grown(self._trains, 2 * end)
+        self._trains[self._n_trains : end] = trains
+        self._n_trains = end
 
     def take(self, records: NDArray[np.void]) -> None:
         """Add the records of single flows (dtype ``core.RECORD``), and of trains noted so far."""
@@ -121,10 +127,8 @@ class Collector:
             self._write()
 
     def _cut_trains(self) -> list[NDArray[np.void]]:
-        if not self._trains:
-            return []
-        trains = np.concatenate(self._trains)
-        self._trains = []
+        trains = self._trains[: self._n_trains]
+        self._n_trains = 0
         return cut(trains[trains["route"] != HIDDEN], self._gap_ns)
 
     def _write(self) -> None:
@@ -135,7 +139,8 @@ class Collector:
         self._held, self._n_held = [], 0
         rows = rows[np.lexsort((rows["route"], rows["start_ns"], rows["end_ns"]))]
         self._count(rows)
-        self._writer.write_table(self._table(rows))
+        table = self._table(rows)
+        self._stream.write(lambda: table)
 
     def _count(self, rows: NDArray[np.void]) -> None:
         total = np.zeros(len(self._router.routes), np.int64)

@@ -19,10 +19,10 @@ from types import TracebackType
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from prism_sim.run import TRUTH
+from prism_sim.streaming import TableStream
 
 SPAN_KINDS = (
     "fwd",
@@ -70,7 +70,7 @@ class SpanLog:
             place = schema.get_field_index(name)
             schema = schema.set(place, pa.field(name, pa.dictionary(pa.int32(), pa.string())))
         self._schema = schema
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
+        self._stream = TableStream(path, schema)
 
     def __enter__(self) -> SpanLog:
         return self
@@ -83,7 +83,7 @@ class SpanLog:
     ) -> None:
         if kind is None:
             self._write()
-        self._writer.close()
+        self._stream.close()
 
     def worker(self, job: str, first_rank: int, tp: int) -> int:
         """Register a worker of ``tp`` ranks from ``first_rank`` on; returns its number."""
@@ -124,9 +124,8 @@ class SpanLog:
         if not self._rows:
             return
         rows = np.frombuffer(self._rows, np.int64).reshape(-1, _FIELDS)
-        table = self._table(rows)
         self._rows = array("q")
-        self._writer.write_table(table)
+        self._stream.write(lambda: self._table(rows))
 
     def _table(self, rows: NDArray[np.int64]) -> pa.Table:
         tp = np.array(self._tp)[rows[:, 0]]

@@ -45,7 +45,7 @@ def advance(
     n_record: int,
     done: Int32s,
     now: int,
-) -> tuple[int, int, int]:
+) -> tuple[int, int, int, int, int]:
     """Make all changes of the instant ``now`` at once.
 
     The bundles of the ``n_start`` rows of ``start`` enter, links ``touched`` (whose
@@ -56,7 +56,8 @@ def advance(
     Returns
     -------
     next_ns : when the next entity ends.
-    n_record, n_done : how many records and done batches there are now.
+    n_record, n_done, n_active, n_uses : how many records, done batches, entities and uses
+        (free blocks included) there are now.
     """
     n_done = 0
     for k in range(n_touched):
@@ -87,7 +88,8 @@ def advance(
         if net.counters[N_SEEDS] == 0:
             break
         solve(net, now)
-    return next_end(net), n_record, n_done
+    n_active, n_uses = net.counters[HEAP_SIZE], net.counters[USED_USES]
+    return next_end(net), n_record, n_done, n_active, n_uses
 
 
 @compiled

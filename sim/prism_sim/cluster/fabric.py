@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from prism_sim.clock import END_OF_INSTANT, Clock
 from prism_sim.cluster import core
-from prism_sim.cluster.state import HEAP_SIZE, NEVER, USED_USES, grown, new_net, with_places
+from prism_sim.cluster.state import NEVER, grown, new_net, with_places
 from prism_sim.cluster.templates import Templates
 
 Over = Callable[[int, int], int]
@@ -53,7 +53,7 @@ class Fabric:
         self._waiting: list[tuple[simpy.Event, int, Over | None]] = [_NOBODY] * 1024
         self._free_batches = list(range(1023, -1, -1))
         self._record = np.zeros(1 << 16, core.RECORD)
-        self._n_record = 0
+        self._n_record = self._n_active = self._n_uses = 0
         self._flush_due = False
         self._wake_ns = NEVER
 
@@ -120,7 +120,7 @@ class Fabric:
         self._flush_due = False
         self._make_room()
         t = self.templates
-        next_ns, self._n_record, n_done = core.advance(
+        next_ns, self._n_record, n_done, self._n_active, self._n_uses = core.advance(
             self.net, self._start, self._n_start, t.bundle_ptr, t.bundle, self._touched,
             self._n_touched, t.shown, self._batch, self._record, self._n_record, self._done, now,
         )  # fmt: skip
@@ -146,12 +146,12 @@ class Fabric:
         net, t = self.net, self.templates
         if net.ptr is not t.ptr or net.via is not t.via:
             self.net = net = net._replace(ptr=t.ptr, via=t.via)
-        active = int(net.counters[HEAP_SIZE]) + self._coming
+        active = self._n_active + self._coming
         if active > len(net.entity):
             self.net = net = with_places(net, 2 * active)
         if self._n_record + active > len(self._record):
             self._record = grown(self._record, 2 * (self._n_record + active))
-        uses = int(net.counters[USED_USES]) + self._uses_coming
+        uses = self._n_uses + self._uses_coming
         if uses > len(net.use):
             self.net = net._replace(use=grown(net.use, 2 * uses))
 

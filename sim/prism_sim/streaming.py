@@ -1,0 +1,51 @@
+"""Tables that are written piece by piece while a run goes on.
+
+Compressing and writing happens on a thread of its own, in order, at most a few pieces behind;
+so a long run keeps its speed, its memory bounded, and its files the same to the byte.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+PENDING = 2
+"""Pieces that may wait to be written before the run waits for them."""
+
+
+class TableStream:
+    """One Parquet file, written by a background thread.
+
+    Parameters
+    ----------
+    path : the file to write.
+    schema : of every piece, and of the file.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"write-{path.name}")
+        self._pending: deque[Future[None]] = deque()
+
+    def write(self, make: Callable[[], pa.Table]) -> None:
+        """Have the table that ``make`` returns written behind all others.
+
+        Errors of writing are raised here or at the end, whichever comes first.
+        """
+        while len(self._pending) >= PENDING:
+            self._pending.popleft().result()
+        self._pending.append(self._thread.submit(lambda: self._writer.write_table(make())))
+
+    def close(self) -> None:
+        """Wait for everything to be written, and close the file."""
+        try:
+            while self._pending:
+                self._pending.popleft().result()
+        finally:
+            self._thread.shutdown()
+            self._writer.close()

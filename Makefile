@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help quickstart test lint check-full benchmark constraints clean
+.PHONY: help quickstart test lint check-full reference pictures benchmark constraints clean
 
 help:           ## Say what can be made.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -39,6 +39,12 @@ test: lint ## Everything that must hold before a change lands; under 8 minutes.
 
 check-full: $(VENV)/.installed-dev ## The larger checks as well.
 	@$(BIN)/pytest -q -n 2
+
+reference: $(VENV)/.installed-dev ## Rewrite the reference tables, README's among them.
+	@$(BIN)/python scripts/reference.py
+
+pictures: $(VENV)/.installed-dev ## Draw the README's pictures anew.
+	@$(BIN)/python scripts/pictures.py
 
 benchmark: $(VENV)/.installed-dev ## Speed and memory, each against a peer, as one table.
 	@$(BIN)/python benchmarks/run.py

@@ -1,0 +1,91 @@
+"""The README says nothing that is not so: its commands run, its figures are the reference's."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import llmprism.cli
+import prism_sim.cli
+from prism_sim.scenario.loading import load
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """The README's code blocks in ``language`` ("": plain ones)."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    return [text for name, text in found if name == language]
+
+
+def table_rows(page: str) -> list[str]:
+    return [line for line in page.splitlines() if line.startswith("|")]
+
+
+def test_its_table_is_the_reference():
+    marked = README.split("<!-- scores -->")[1].split("<!-- /scores -->")[0]
+    assert table_rows(marked)
+    assert table_rows(marked) == table_rows((ROOT / "results/reference/scores.md").read_text())
+
+
+def test_its_links_and_pictures_exist():
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_its_make_targets_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = re.findall(r"(?:^|`)make ([a-z-]+)(?:`|$)", README, re.MULTILINE)
+    assert {"quickstart", "test"} <= set(named) <= targets
+
+
+def test_its_scenario_is_one(tmp_path):
+    (text,) = blocks("yaml")
+    path = tmp_path / "readme.yaml"
+    path.write_text(text)
+    assert load(path).jobs[0].model.name == "llama-13b"
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    """A folder in which the README's commands find the files that they name."""
+    folder = tmp_path_factory.mktemp("readme")
+    arguments = ["run", "tiny/pair", "--out", str(folder / "run"), "--quiet"]
+    result = CliRunner().invoke(prism_sim.cli.app, arguments)
+    assert result.exit_code == 0, result.output
+    for name in ("flows.parquet", "topology.json"):
+        (folder / name).write_bytes((folder / "run" / name).read_bytes())
+    return folder
+
+
+def test_its_diagnosis_in_python_runs(run_folder, monkeypatch):
+    (code,) = blocks("python")
+    monkeypatch.chdir(run_folder)
+    (run_folder / "readme.py").write_text(code)
+    assert len(runpy.run_path(str(run_folder / "readme.py"))["diagnosis"].jobs) > 0
+
+
+def test_its_commands_run(run_folder, monkeypatch):
+    """All of them, in order, with one small scenario for every scenario named."""
+    monkeypatch.chdir(run_folder)
+    named = re.findall(r"`(prism-sim [^`]+)`", README)
+    shown = [line for block in blocks("") for line in block.splitlines()]
+    lines = [line for line in named + shown if re.match(r"(prism-sim|llmprism) ", line)]
+    apps = {"prism-sim": prism_sim.cli.app, "llmprism": llmprism.cli.app}
+    assert {line.split()[0] for line in lines} == set(apps)
+    for line in sorted(lines, key=lambda line: " new " not in line):
+        words = shlex.split(line.replace("NAME", "mine").replace("tiny/quickstart", "tiny/pair"))
+        words = [str(ROOT / "scenarios/tiny/pair.yaml") if w == "FILE" else w for w in words]
+        result = CliRunner().invoke(apps[words[0]], words[1:])
+        assert result.exit_code == 0, (line, result.output)
+
+
+def test_the_reference_of_the_captures_is_what_the_captures_give():
+    made = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["captures"]()
+    assert made == (ROOT / "results/reference/captures.md").read_text()

@@ -18,7 +18,7 @@ Score = dict[str, Any]
 
 ERRORS = {
     "step_error": "step duration",
-    "dp_end_error": "end of DP to end of DP",
+    "dp_end_error": "DP end to DP end",
     "dp_time_error": "DP time in a step",
     "pp_time_error": "PP time in a step",
     "compute_time_error": "computation in a step",

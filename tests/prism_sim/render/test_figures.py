@@ -1,5 +1,7 @@
 """Figures: every one of every kind of run, with labels, units, and no text over text."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -284,3 +286,25 @@ def test_many_culprits_share_a_row(run):
 def test_a_job_that_no_found_job_stands_for_says_so(run):
     run.write_diagnosis("jobs", run.diagnosis("jobs").query("job == 'job0'"))
     assert "Job B: no found job stands for it" in words(FIGURES["step_durations"].draw(run))
+
+
+@pytest.mark.parametrize("factor", [1, 9, 22, 47, 1_300])
+def test_the_scale_of_bytes_is_legible_whatever_they_are(run, factor):
+    flows = pd.read_parquet(run.flows)
+    flows.assign(bytes=flows["bytes"] * factor * 10).to_parquet(run.flows)
+    boxes = [box for text, box in texts(FIGURES["cluster_map"].draw(run)) if text.endswith("B")]
+    assert 2 <= len(boxes) <= 6
+    edges = sorted((box.x0, box.x1) for box in boxes)
+    assert all(right[0] > left[1] for left, right in pairwise(edges))
+
+
+def test_a_fault_in_seconds_is_found_by_its_time(run):
+    """From 4.5 s on, in A's step 4: steps 3 and 4 are shown, one made shorter here to tell them."""
+    faults = run.truth("faults").assign(from_step=None, to_step=None)
+    run.write_truth("faults", faults.assign(start_ns=faults["start_ns"] + 1_500_000_000))
+    spans = run.truth("spans")
+    ours = (spans["kind"] == "opt") & (spans["step"] == 3)
+    spans = spans.assign(end_ns=spans["end_ns"] - ours * 20_000_000)
+    run.write_truth("spans", spans.astype({"micro_batch": "Int64"}))
+    shown = bars(FIGURES["timeline"].draw(run).axes[0], paint.WORK["opt"])
+    assert [bar[1:] for bar in shown if bar[0] == 0] == [(950, 30), (1950, 50)]

@@ -98,7 +98,8 @@ class _Cells:
 
 
 def _draw_traffic(axes: Axes, key: Axes, cells: _Cells, run: Run) -> None:
-    from matplotlib.ticker import EngFormatter, NullFormatter
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
     flows = look.flows(run, ["src", "dst", "bytes"])
     sizes = pd.Series(0.0, index=pd.Index(cells.addresses))
@@ -113,6 +114,8 @@ def _draw_traffic(axes: Axes, key: Axes, cells: _Cells, run: Run) -> None:
         image = _mesh(axes, cells, busy, cmap=_depth(), norm=_norm(sizes[sizes > 0]))
         place = key.inset_axes((0.0, 0.75, 0.62, 0.1))
         bar = axes.figure.colorbar(image, cax=place, orientation="horizontal")
+        wide = isinstance(image.norm, LogNorm)
+        bar.ax.xaxis.set_major_locator(LogLocator(numticks=4) if wide else MaxNLocator(4))
         bar.ax.xaxis.set_major_formatter(EngFormatter("B"))
         bar.ax.xaxis.set_minor_formatter(NullFormatter())
         bar.set_label("sent and received")

@@ -27,6 +27,7 @@ CAPTION = (
 _SLICES = 120
 _LOUD = 5
 _HUSH = 0.1  # of a switch's usual bytes in a slice; with less there is no rate to speak of
+_LOWER = 0.9  # of the usual rate is worth a headline
 _UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"))
 _STEPPED: dict[str, Any] = {"drawstyle": "steps-mid", "linewidth": 0.9}
 _COLOURS = ("#aa3377", "#0072b2", "#d55e00", "#332288", "#44aa99")
@@ -192,8 +193,9 @@ def _finding(rates: Floats, switches: list[str], named: list[str], ill: Flags) -
         seen = np.isfinite(row)
         if (seen & ill).any() and (seen & ~ill).any():
             then, usual = np.median(row[seen & ill]), np.median(row[seen & ~ill])
-            compared = f"at {_bandwidth(then)} while a fault lasts, {_bandwidth(usual)} otherwise"
-            return f"DP traffic through {name} moves {compared}"
+            if then < _LOWER * usual:
+                slow = f"at {_bandwidth(then)} while a fault lasts"
+                return f"DP traffic through {name} moves {slow}, {_bandwidth(usual)} otherwise"
     return told
 
 

@@ -89,7 +89,9 @@ def _window(steps: pd.DataFrame, hit: pd.DataFrame) -> tuple[int, int]:
     borders = steps.groupby("step").agg(start=("start_ns", "min"), end=("end_ns", "max"))
     place = min(1, len(borders) - 1)
     if len(hit):
-        onset = int(np.searchsorted(borders["end"].to_numpy(), hit["start_ns"].iloc[0], "right"))
+        first, start = hit[["from_step", "start_ns"]].iloc[0]
+        onset = int(np.searchsorted(borders["end"].to_numpy(), start, "right"))
+        onset = onset if pd.isna(first) else int(np.searchsorted(borders.index, first))
         place = min(max(onset - 1, 0), max(len(borders) - _STEPS, 0))
     last = min(place + _STEPS, len(borders)) - 1
     return int(borders["start"].iloc[place]), int(borders["end"].iloc[last])

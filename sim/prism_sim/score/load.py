@@ -108,8 +108,8 @@ def _codes(names: pd.Index, column: pd.Series) -> Ints:
 def intake(run: Run) -> dict[str, Any]:
     """What the diagnoser says of its method and of the records at the door; empty if nothing.
 
-    ``diagnosis/intake.json``: ``method``, the counts ``rows`` and ``kept``, and ``set_aside``, counts
-    by reason.
+    ``diagnosis/intake.json``: ``method``, the counts ``rows`` and ``kept``, and ``set_aside``,
+    counts by reason.
     """
     path = run.diagnosis_folder / "intake.json"
     return run.read_json(path) if path.exists() else {}

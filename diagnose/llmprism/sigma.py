@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from llmprism.arrays import Bools, Floats
 
 K = 3.0  # as published
+_ROUNDING = 1e-9  # relative; of ten values the outlier lies exactly 3 sigma out
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def k_sigma(
     sigma = np.sqrt(np.bincount(sample, weights=off**2) / count)[sample]
     real = (sigma > 0) & (np.abs(off) > resolution)
     distance = np.divide(off, sigma, out=np.zeros_like(off), where=real)
-    flagged = distance > k
+    flagged = distance > k * (1.0 + _ROUNDING)
     usual = np.maximum(np.bincount(sample, weights=~flagged), 1)
     normal = (np.bincount(sample, weights=np.where(flagged, 0.0, values)) / usual)[sample]
     return Outliers(distance, flagged, normal)

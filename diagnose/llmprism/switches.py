@@ -25,7 +25,7 @@ from llmprism.alarms import COLUMNS, finding, stretches
 from llmprism.arrays import Codes, Floats, Ints, grouped
 from llmprism.flows import FlowTable
 from llmprism.model import Finding, Jobs, Pairs, Timeline
-from llmprism.sigma import K, k_sigma
+from llmprism.sigma import k_sigma
 from llmprism.topology import Topology
 
 
@@ -141,5 +141,5 @@ def _contention(table: pd.DataFrame, limit: Floats) -> pd.DataFrame:
         confidence=np.where(by_topology, beyond, out.confidence),
         excess_ns=(table["end_ns"] - table["start_ns"]) * beyond,
     )
-    flagged = np.where(by_topology, peak > known, out.distance > K)
+    flagged = np.where(by_topology, peak > known, out.flagged)
     return alarms.loc[flagged, list(COLUMNS)]

@@ -1,0 +1,244 @@
+"""What is reported as slow, about whom, and what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from llmprism.alarms import COLUMNS, stretches
+from llmprism.pipeline import Diagnosis, diagnose
+
+Diagnose = Callable[[Any], Diagnosis]
+STEP_NS = (8 + 2 - 1) * 60_000_000  # (m + p - 1)(tf + tb) of the default plan
+
+
+@pytest.fixture
+def found(read_world: Callable[..., Any]) -> Diagnose:
+    """Diagnose a world."""
+    return lambda world: diagnose(*read_world(world))
+
+
+def changed(world: Any, flows: pd.DataFrame) -> Any:
+    ordered = flows.sort_values("start_ns", kind="stable").reset_index(drop=True)
+    return type(world)(ordered, world.topology, world.ranks, world.steps, world.kinds)
+
+
+def test_nothing_stands_out_where_nothing_is_wrong(
+    make_world: Callable[..., Any], found: Diagnose
+) -> None:
+    assert found(make_world(steps=30)).findings.empty
+
+
+def test_a_slow_replica_is_one_finding_about_its_steps(
+    make_world: Callable[..., Any], found: Diagnose
+) -> None:
+    """Replica 2 computes at half speed in steps 12 and 13; all ranks of the job wait."""
+    world = make_world(steps=30, slow={(2, 12): 2.0, (2, 13): 2.0})
+    findings = found(world).findings
+    assert len(findings) == 1
+    one = findings.iloc[0]
+    assert (one["level"], one["cause"], one["culprit_kind"]) == ("step", "slow_step", "address")
+    assert (one["first_step"], one["last_step"]) == (12, 13)
+    evidence = json.loads(one["evidence"])
+    assert {one["culprit"], *evidence["also"]} == set(world.ranks["address"])
+    assert evidence["ranks"] == len(world.ranks)
+    own = world.steps[world.steps["address"] == one["culprit"]].set_index("step")
+    length = own["end_ns"] - own["start_ns"]
+    excess = length[[12, 13]].sum() - 2 * length[0]
+    assert one["cost"] == pytest.approx(excess, rel=1e-3)
+    assert one["magnitude"] == pytest.approx(length[[12, 13]].mean() / length[0], rel=1e-3)
+    assert (one["start_ns"], one["end_ns"]) == (own["start_ns"][12], own["end_ns"][13])
+    assert 0.9 < one["confidence"] < 1
+
+
+def test_separate_episodes_are_separate_findings(
+    make_world: Callable[..., Any], found: Diagnose
+) -> None:
+    world = make_world(steps=40, slow={(0, 10): 2.0, (0, 30): 2.0})
+    findings = found(world).findings
+    assert findings[["first_step", "last_step"]].to_numpy().tolist() == [[10, 10], [30, 30]]
+
+
+@pytest.mark.parametrize(("steps", "fires"), [(10, False), (11, True)])
+def test_trap_2_a_short_job_is_a_blind_spot(
+    steps: int, fires: bool, make_world: Callable[..., Any], found: Diagnose
+) -> None:
+    world = make_world(steps=steps, slow={(0, 5): 10.0})
+    assert (not found(world).findings.empty) == fires
+
+
+def test_trap_2_a_fault_in_an_eighth_of_the_steps_is_a_blind_spot(
+    make_world: Callable[..., Any], found: Diagnose
+) -> None:
+    slow = {(0, step): 3.0 for step in range(10, 15)}
+    assert found(make_world(steps=40, slow=slow)).findings.empty
+
+
+def test_faults_of_one_job_are_not_laid_to_another(
+    make_world: Callable[..., Any], join_worlds: Callable[..., Any], found: Diagnose
+) -> None:
+    sick = make_world(name="b", steps=30, slow={(1, 20): 2.0})
+    well = make_world(name="a", steps=30, start_ns=1_700_000_000_100_000_000)
+    diagnosis = found(join_worlds(sick, well))
+    assert diagnosis.findings["job"].tolist() == ["job-0"]
+    assert diagnosis.findings["culprit"].str.startswith("b").all()
+
+
+def slow_group(world: Any, stage: int, steps: range, factor: float) -> Any:
+    """Stretch the DP flows of a stage in some steps, about the start of each burst."""
+    planned, flows = world.flows, world.flows.copy()
+    of_stage = world.ranks.set_index("address")["stage"]
+    dp = flows["src"].map(of_stage) == flows["dst"].map(of_stage)
+    truth = world.steps[world.steps["stage"] == stage].groupby("step").first()
+    for step in steps:
+        begin, end = truth.loc[step, "start_ns"], truth.loc[step, "end_ns"]
+        hit = dp & (flows["src"].map(of_stage) == stage) & planned["start_ns"].between(begin, end)
+        first = planned.loc[hit, "start_ns"].min()
+        for column in ("start_ns", "end_ns"):
+            stretched = first + (planned.loc[hit, column] - first) * factor
+            flows.loc[hit, column] = stretched.astype("int64")
+    return changed(world, flows)
+
+
+def test_a_slow_dp_group_is_named(make_world: Callable[..., Any], found: Diagnose) -> None:
+    world = slow_group(make_world(pp=12, dp=2, micro=12), 7, range(5, 8), 3.0)
+    findings = found(world).findings.query("level == 'group'")
+    assert len(findings) == 1
+    one = findings.iloc[0]
+    assert (one["cause"], one["culprit_kind"]) == ("slow_group", "group")
+    assert (one["first_step"], one["last_step"]) == (5, 7)
+    members = world.ranks.query("stage == 7")["address"]
+    assert set(json.loads(one["evidence"])["addresses"]) == set(members)
+    assert one["magnitude"] == pytest.approx(3.0, rel=0.01)
+    groups = (
+        found(world)
+        .groups.query("kind == 'dp'")
+        .assign(name=lambda g: g["job"] + "/dp-" + g["group"].astype(str))
+    )
+    assert set(groups[groups["name"] == one["culprit"]]["address"]) == set(members)
+
+
+def test_trap_2_ten_groups_are_too_few(make_world: Callable[..., Any], found: Diagnose) -> None:
+    world = slow_group(make_world(pp=10, dp=2, micro=10), 7, range(5, 8), 3.0)
+    assert found(world).findings.query("level == 'group'").empty
+
+
+def star(leaves: int, slow: int | None, gbps: float | None = 400) -> tuple[Any, list[Any]]:
+    """One DP pair of servers below each leaf; flows through leaf ``slow`` take 4x as long."""
+    addresses = [f"{side}{i}" for i in range(leaves) for side in "ab"]
+    topology = {
+        "endpoints": [{"address": a, "server": a, "switch": f"leaf{a[1:]}"} for a in addresses],
+        "switches": [{"name": f"leaf{i}", "tier": "leaf"} for i in range(leaves)],
+        "links": [{"a": a, "b": f"leaf{a[1:]}", "gbps": gbps} for a in addresses],
+    }
+    # One job: a chain of small flows joins the pairs, all of them DP.
+    rows = []
+    for step in range(12):
+        for i in range(leaves):
+            for bucket, size in enumerate((4_000_000, 8_000_000, 6_000_000)):
+                start = step * 1_000_000_000 + bucket * 2_000_000
+                length = 200_000 * (4 if i == slow else 1)
+                rows.append((start, start + length, f"a{i}", f"b{i}", size, f"leaf{i}"))
+                rows.append((start, start + length, f"b{i}", f"a{i + 1}", size, None))
+    return topology, [row for row in rows if row[3] != f"a{leaves}"]
+
+
+@pytest.fixture
+def found_rows(read_rows: Callable[..., Any]) -> Callable[..., Diagnosis]:
+    return lambda topology, rows: diagnose(*read_rows(rows, topology))
+
+
+def test_a_switch_with_slow_flows_is_named(found_rows: Callable[..., Diagnosis]) -> None:
+    findings = found_rows(*star(leaves=12, slow=5)).findings.query("level == 'switch'")
+    assert findings[["cause", "culprit_kind", "culprit"]].to_numpy().tolist() == [
+        ["low_switch_bandwidth", "switch", "leaf5"]
+    ]
+    one = findings.iloc[0]
+    assert (one["first_step"], one["last_step"]) == (0, 11)
+    assert one["magnitude"] == pytest.approx(0.25)
+    busy = 2 * 2_000_000 + 800_000
+    assert one["cost"] == pytest.approx(12 * busy * 0.75)
+    assert json.loads(one["evidence"])["tier"] == "leaf"
+
+
+@pytest.mark.parametrize("leaves", [6, 10])
+def test_trap_2_few_switches_are_a_blind_spot(
+    leaves: int, found_rows: Callable[..., Diagnosis]
+) -> None:
+    assert found_rows(*star(leaves=leaves, slow=5)).findings.query("level == 'switch'").empty
+
+
+def crowd(pairs: int, gbps: float | None) -> tuple[Any, list[Any]]:
+    """Two leaves and a spine with room for four flows at line rate; all pairs cross it."""
+    addresses = [f"{side}{i}" for i in range(pairs) for side in "ab"]
+    topology = {
+        "endpoints": [{"address": a, "server": a} for a in addresses],
+        "switches": [{"name": "spine", "tier": "spine"}],
+        "links": [{"a": a, "b": "hub", "gbps": 100} for a in addresses]
+        + [{"a": "hub", "b": "spine", "gbps": gbps}],
+    }
+    topology["switches"].append({"name": "hub", "tier": "hub"})
+    rows = []
+    for step in range(6):
+        for i in range(pairs):
+            for bucket, size in enumerate((4_000_000, 8_000_000, 6_000_000)):
+                start = step * 1_000_000_000 + bucket * 2_000_000
+                rows.append((start, start + 1_000_000, f"a{i}", f"b{i}", size, "?|spine|unheard"))
+                rows.append((start, start + 1_000_000, f"b{i}", f"a{(i + 1) % pairs}", size))
+    return topology, rows
+
+
+@pytest.mark.parametrize(("pairs", "crowded"), [(4, False), (5, True)])
+def test_a_switch_with_more_flows_than_it_can_carry_is_named(
+    pairs: int, crowded: bool, found_rows: Callable[..., Diagnosis]
+) -> None:
+    findings = found_rows(*crowd(pairs, gbps=400)).findings
+    contended = findings[findings["cause"] == "switch_contention"]
+    assert contended["culprit"].tolist() == (["spine"] if crowded else [])
+    if crowded:
+        one = contended.iloc[0]
+        assert one["magnitude"] == pytest.approx(5 / 4)
+        assert (one["first_step"], one["last_step"]) == (0, 5)
+
+
+def test_overlapping_flows_of_one_pair_count_once(found_rows: Callable[..., Diagnosis]) -> None:
+    topology, rows = crowd(4, gbps=400)
+    half = [(start + 500_000, end + 500_000, *rest) for start, end, *rest in rows]
+    findings = found_rows(topology, [*rows, *half]).findings
+    assert findings[findings["cause"] == "switch_contention"].empty
+
+
+def test_where_no_rate_is_known_the_limit_comes_from_the_data(
+    found_rows: Callable[..., Diagnosis],
+) -> None:
+    """Pairs below leaves 6 to 11 cross leaf 5 as well: seven at once, where others see one."""
+    topology, rows = star(leaves=12, slow=None, gbps=None)
+    detour = {f"leaf{i}": f"leaf{i}|leaf5" for i in range(6, 12)}
+    led = [(*row[:5], detour.get(row[5], row[5])) for row in rows]
+    findings = found_rows(topology, led).findings
+    contended = findings[findings["cause"] == "switch_contention"]
+    assert contended["culprit"].tolist() == ["leaf5"]
+    assert contended["magnitude"].tolist() == [7.0]
+
+
+def test_without_paths_no_switch_is_accused(found_rows: Callable[..., Diagnosis]) -> None:
+    topology, rows = star(leaves=12, slow=5)
+    bare = [row[:5] for row in rows]
+    assert found_rows(topology, bare).findings.query("level == 'switch'").empty
+
+
+def test_stretches_join_consecutive_steps_of_one_culprit() -> None:
+    table = pd.DataFrame(0, index=range(6), columns=COLUMNS)
+    table["culprit"] = [1, 1, 1, 2, 2, 1]
+    table["step"] = [3, 4, 6, 5, 6, 5]
+    joined = [(s["culprit"].iloc[0], s["step"].tolist()) for s in stretches(table)]
+    assert joined == [(1, [3, 4, 5, 6]), (2, [5, 6])]
+    assert list(stretches(table.iloc[:0])) == []
+    np.testing.assert_array_equal(
+        [len(s) for s in stretches(table.assign(job=[0, 0, 0, 0, 0, 1]))], [2, 1, 2, 1]
+    )

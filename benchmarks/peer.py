@@ -50,9 +50,9 @@ def build() -> Path:
     return PROGRAM
 
 
-def run(flow_set: Path, answer: Path) -> Timing:
-    """Have SimGrid run ``flow_set`` and write its ``answer``."""
-    command = [str(build()), str(flow_set), str(answer)]
+def run(flow_set: Path, answer: Path, *options: str) -> Timing:
+    """Have SimGrid run ``flow_set`` and write its ``answer``; ``options`` are its own."""
+    command = [str(build()), str(flow_set), str(answer), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NoPeerError(f"SimGrid failed on {flow_set}:\n{done.stderr}")

@@ -22,18 +22,18 @@ from prism_sim.scenario.models import Cluster
 
 GPUS_PER_SERVER = 8
 RING_BYTES = 2**30
-HOP_NS = 2_000
-"""Latency of every hop of the strided rings [ns]."""
+LINK_NS = 1_000
+"""Latency of every link of the strided rings [ns]: 2 us in a leaf, 4 us across."""
 SPREAD = 0.2
 """Chunks of unequal size are drawn within this fraction of the equal ones."""
 FIGURES = {64: 37.609, 256: 83.46, 1024: 86.24}
 """What SimGrid found for the strided rings with a hash of its own [ms], by GPUs."""
 
 
-def cluster(gpus: int) -> Cluster:
-    """Servers of 8 GPUs with 400 Gbit/s each, leaves of 64 NICs and 64 uplinks."""
-    fabric = {"kind": "tor", "leaf_ports": 64, "uplinks": 64, "spines": 64}
-    servers = gpus // GPUS_PER_SERVER
+def cluster(gpus: int, ports: int = 64) -> Cluster:
+    """Servers of 8 GPUs with 400 Gbit/s each, leaves of ``ports`` NICs and as many uplinks."""
+    spine = {"leaf_ports": ports, "uplinks": ports, "spines": ports, "hop_latency_ns": 0}
+    servers, fabric = gpus // GPUS_PER_SERVER, {"kind": "tor", **spine}
     return Cluster.model_validate({"servers": servers, "nic_gbps": 400, "fabric": fabric})
 
 
@@ -51,14 +51,14 @@ def strided_routes(router: Router) -> NDArray[np.int32]:
 
 
 def strided_rings(
-    gpus: int, spread: float = 0.0, seed: int = 0, latency_ns: int = HOP_NS
+    gpus: int, spread: float = 0.0, seed: int = 0, link_ns: int = LINK_NS, ports: int = 64
 ) -> Program:
     """All-reduces of 1 GiB in strided rings over ``gpus`` GPUs, one flow a chunk and hop.
 
     A hop sends its next chunk when it has sent the one before and has received the one
     that the hop behind it sent. Chunks are equal, or drawn within ``spread`` of that.
     """
-    layout, templates = Layout(cluster(gpus)), Templates()
+    layout, templates = Layout(cluster(gpus, ports)), Templates()
     route = strided_routes(Router(layout, templates, Draws(seed)))
     rings, servers = route.shape
     steps = 2 * (servers - 1)
@@ -67,13 +67,14 @@ def strided_rings(
     followed[:, :-1] = 2
     behind = flow[:, 1:]
     after = np.stack([behind, np.roll(behind, -1, axis=2)], axis=-1)
+    template = np.repeat(route[:, None], steps, axis=1).ravel()
     factor = np.random.default_rng(seed).uniform(1 - spread, 1 + spread, flow.size)
     return Program(
         capacity=layout.capacity,
         templates=templates,
-        template=np.repeat(route[:, None], steps, axis=1).ravel(),
+        template=template,
         size_bytes=(RING_BYTES // servers * factor).astype(np.int64),
-        latency_ns=np.full(flow.size, latency_ns, np.int64),
+        latency_ns=link_ns * np.diff(templates.ptr)[template],
         waits_for=np.roll(followed, 1, axis=1).ravel().astype(np.int32),
         after_ptr=pointers(followed.ravel()),
         after=after.ravel(),

@@ -16,10 +16,10 @@
  *   pair carries one route. Hosts do nothing else here; CM02 knows links only.
  *
  * Latency. CM02 divides a link in inverse proportion to the latencies of the routes of its
- * flows. The flow set means plain fairness. If one latency holds for all flows and every
- * route has exactly one link that is the first of some route (a NIC, say), the latency is put
- * on those links, where it costs SimGrid nothing. Otherwise links have none, and a timer
- * delays each flow's start.
+ * flows. The flow set means plain fairness. Where every flow's latency is one and the same
+ * per link of its route, and flows that share a link have the same in all, links have that
+ * latency, which costs SimGrid nothing, and CM02 is fair. Otherwise links have none, and a
+ * timer delays each flow's start.
  */
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
@@ -112,18 +112,24 @@ FlowSet read_flow_set(const std::string& path)
   return set;
 }
 
-/* Links that carry the latency of every route exactly once; none if there is no such choice. */
-std::vector<char> latency_links(const FlowSet& set)
+/* The latency that all links may have, or -1 if that would be wrong or unfair. */
+double latency_of_links(const FlowSet& set)
 {
-  std::vector<char> first(set.capacity.size(), 0);
-  for (const auto& route : set.routes)
-    first[route.at(0)] = 1;
-  bool once = std::all_of(set.routes.begin(), set.routes.end(), [&](const auto& route) {
-    return std::count_if(route.begin(), route.end(), [&](int link) { return first[link]; }) == 1;
-  });
-  bool equal = std::all_of(set.flows.begin(), set.flows.end(),
-                           [&](const Flow& flow) { return flow.latency_s == set.flows[0].latency_s; });
-  return once && equal ? first : std::vector<char>(set.capacity.size(), 0);
+  std::vector<double> shared(set.capacity.size(), -1);
+  double of_all = -1;
+  for (const Flow& flow : set.flows) {
+    const auto& route = set.routes.at(flow.route);
+    double of_each = flow.latency_s / static_cast<double>(route.size());
+    if (of_all >= 0 && of_each != of_all)
+      return -1;
+    of_all = of_each;
+    for (int link : route) {
+      if (shared[link] >= 0 && shared[link] != flow.latency_s)
+        return -1;
+      shared[link] = flow.latency_s;
+    }
+  }
+  return of_all;
 }
 
 class Simulation {
@@ -135,12 +141,12 @@ class Simulation {
 
   std::vector<s4u::Link*> make_links(s4u::NetZone* zone)
   {
-    auto late = latency_links(set_);
-    by_timer_ = std::find(late.begin(), late.end(), 1) == late.end();
+    double latency_s = latency_of_links(set_);
+    by_timer_ = latency_s < 0;
     std::vector<s4u::Link*> links;
     for (size_t i = 0; i < set_.capacity.size(); i++) {
       auto* link = zone->create_link("link-" + std::to_string(i), set_.capacity[i]);
-      links.push_back(link->set_latency(late[i] ? set_.flows[0].latency_s : 0.0)->seal());
+      links.push_back(link->set_latency(by_timer_ ? 0.0 : latency_s)->seal());
     }
     return links;
   }
@@ -222,7 +228,7 @@ void write_answer(const std::string& path, const std::vector<double>& ended)
   if (out == nullptr)
     throw std::runtime_error("cannot write " + path);
   for (double end_s : ended)
-    std::fprintf(out, "%.3f\n", end_s * NS_PER_S);
+    std::fprintf(out, "%.6f\n", end_s * NS_PER_S);
   std::fclose(out);
 }
 
@@ -253,6 +259,8 @@ int main(int argc, char** argv)
     std::clock_t began = std::clock();
     const auto& ended = simulation.run(engine);
     double seconds = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
+    if (std::find(ended.begin(), ended.end(), -1.0) != ended.end())
+      throw std::runtime_error("some flows never ended");
     write_answer(argv[2], ended);
     std::printf("{\"flows\": %zu, \"seconds\": %.6f}\n", ended.size(), seconds);
   } catch (const std::exception& error) {

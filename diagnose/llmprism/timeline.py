@@ -112,11 +112,24 @@ def _with_first_start(steps: Steps, flows: FlowTable, touches: _Touches, pairs: 
     event = event_ns[opening]
     origin = flows.start_ns[0] if len(flows) else 0  # keeps nanoseconds exact in floats
     guess = pd.Series((event - origin) - typical.to_numpy()[first])
-    of_job = guess.where(touches.sent[opening]).groupby(job[address]).transform("median")
-    guess = guess.where(touches.sent[opening] | of_job.isna(), of_job)
+    sends_first = _sends_first(event, opening, by.offsets[address + 1], event_ns, touches.sent)
+    of_job = guess.where(sends_first).groupby(job[address]).transform("median")
+    guess = guess.where(sends_first | of_job.isna(), of_job)
     start = steps.start_ns.copy()
     start[first] = np.minimum(np.rint(guess.to_numpy()).astype(np.int64) + origin, event)
     return replace(steps, start_ns=start)
+
+
+@compiled
+def _sends_first(event: Ints, low: Ints, high: Ints, event_ns: Ints, sent: Bools) -> Bools:
+    """Whether an address is the sender of a flow that starts as early as any it touches."""
+    found = np.zeros(event.size, dtype=np.bool_)
+    for row in range(event.size):
+        i = low[row]
+        while i < high[row] and event_ns[i] == event[row]:  # in order of start
+            found[row] |= sent[i]
+            i += 1
+    return found
 
 
 @compiled

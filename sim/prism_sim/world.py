@@ -7,6 +7,7 @@ collector and the span log that watch; and the faults that strike at their time.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -70,7 +71,7 @@ class World:
             job.name: TrainingJob(job, placement.place(job), self.network, self.log, draws)
             for job in scenario.jobs
         }
-        self._slowness = np.ones(self.layout.links)
+        self._slowing: dict[int, list[float]] = {}
         self.strikes = [Strike(fault) for fault in scenario.faults]
         for strike in self.strikes:
             self._arm(strike)
@@ -90,10 +91,20 @@ class World:
             self.collector.take(self.fabric.drain())
 
     def slow(self, links: NDArray[np.int64], factor: float) -> None:
-        """Multiply the capacity of ``links`` by ``factor``, on top of other faults."""
-        self._slowness[links] *= factor
+        """Have ``links`` run at ``factor`` of their rate, on top of other faults."""
         for link in links.tolist():
-            self.fabric.set_capacity(link, self.layout.capacity[link] * self._slowness[link])
+            self._slowing.setdefault(link, []).append(factor)
+            self._set_capacity(link)
+
+    def restore(self, links: NDArray[np.int64], factor: float) -> None:
+        """Undo one :meth:`slow` of the same links and factor."""
+        for link in links.tolist():
+            self._slowing[link].remove(factor)
+            self._set_capacity(link)
+
+    def _set_capacity(self, link: int) -> None:
+        slowness = math.prod(self._slowing[link])
+        self.fabric.set_capacity(link, float(self.layout.capacity[link]) * slowness)
 
     def jobs_across(self, links: NDArray[np.int64]) -> list[str]:
         """Names of the jobs with a connection over any of ``links``."""

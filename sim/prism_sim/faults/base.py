@@ -7,6 +7,7 @@ simulation (what an operator of a cluster thinks in), never in both.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -41,11 +42,11 @@ class Culprit:
     rank: int | None = None
 
 
-class FaultBase(Closed):
+class FaultBase(Closed, ABC):
     """Strength and window of a fault; each kind adds where it strikes.
 
-    A kind says who the culprit is, and either which ``links`` are slow or how to
-    ``begin`` and ``end``.
+    A kind says who the culprit is, how it ``begin`` s and ``end`` s, and which jobs it hits; most
+    are a :class:`LinkFault`, which says which links are slow.
     """
 
     factor: float = Field(
@@ -73,23 +74,21 @@ class FaultBase(Closed):
         """Whether the window is given in seconds of the simulation."""
         return self.from_s is not None or self.to_s is not None
 
+    @abstractmethod
     def culprit(self, world: World) -> Culprit:
         """What a perfect diagnosis would name."""
-        raise NotImplementedError
 
-    def links(self, world: World) -> NDArray[np.int64]:
-        """Directed links that run at ``factor`` of their rate while the fault lasts."""
-        raise NotImplementedError
-
+    @abstractmethod
     def begin(self, world: World) -> None:
-        world.slow(self.links(world), self.factor)
+        """Make it slow, now."""
 
+    @abstractmethod
     def end(self, world: World) -> None:
-        world.slow(self.links(world), 1 / self.factor)
+        """Make it as fast as before, now."""
 
+    @abstractmethod
     def jobs_hit(self, world: World) -> list[str]:
-        """Jobs whose traffic crosses one of the links."""
-        return world.jobs_across(self.links(world))
+        """Jobs whose work or traffic it slows down."""
 
     def at_step(self, world: World, step: int, call: Callable[[], None]) -> None:
         """Have ``call`` called when the window's job begins ``step``."""
@@ -147,6 +146,23 @@ class FaultBase(Closed):
 def every_name(scenario: Scenario) -> tuple[tuple[str | int, ...], ...]:
     """Where the scenario's job names stand."""
     return tuple(("jobs", index, "name") for index in range(len(scenario.jobs)))
+
+
+class LinkFault(FaultBase):
+    """A fault that makes links slow."""
+
+    @abstractmethod
+    def links(self, world: World) -> NDArray[np.int64]:
+        """Directed links that run at ``factor`` of their rate while the fault lasts."""
+
+    def begin(self, world: World) -> None:
+        world.slow(self.links(world), self.factor)
+
+    def end(self, world: World) -> None:
+        world.restore(self.links(world), self.factor)
+
+    def jobs_hit(self, world: World) -> list[str]:
+        return world.jobs_across(self.links(world))
 
 
 def _empty(start: float | None, end: float | None) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from prism_sim.faults.base import Culprit, FaultBase
+from prism_sim.faults.base import Culprit, LinkFault
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.cluster import SHAPE
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prism_sim.world import World
 
 
-class SlowLink(FaultBase):
+class SlowLink(LinkFault):
     """The link between ``a`` and ``b`` runs at factor of its rate, in both directions.
 
     Where several parallel links join a leaf and a spine, all of them do.

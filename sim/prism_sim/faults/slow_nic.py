@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
-from prism_sim.faults.base import Culprit, FaultBase
+from prism_sim.faults.base import Culprit, LinkFault
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.names import nic_address, server_index, server_name
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prism_sim.world import World
 
 
-class SlowNic(FaultBase):
+class SlowNic(LinkFault):
     """One NIC runs at factor of its rate, in both directions.
 
     Named as the ``nic`` of a ``server``, or as the one that ``rank`` of ``job`` uses.

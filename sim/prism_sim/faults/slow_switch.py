@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from prism_sim.faults.base import Culprit, FaultBase
+from prism_sim.faults.base import Culprit, LinkFault
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.cluster import SHAPE
 from prism_sim.scenario.words import did_you_mean
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from prism_sim.world import World
 
 
-class SlowSwitch(FaultBase):
+class SlowSwitch(LinkFault):
     """Every link of one switch runs at factor of its rate, in both directions."""
 
     kind: Literal["slow_switch"] = "slow_switch"

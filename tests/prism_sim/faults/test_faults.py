@@ -1,0 +1,124 @@
+"""Faults strike when and where they should, and leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prism_sim.scenario.models import Scenario
+from prism_sim.world import World
+from tiny import TINY_MODEL
+
+JOB = {"name": "a", "model": TINY_MODEL, "dp": 4, "pp": 2, "micro_batches": 4, "steps": 6}
+CLUSTER = {
+    "servers": 8, "gpus_per_server": 1, "nics_per_server": 1,
+    "fabric": {"kind": "tor", "leaf_ports": 2, "spines": 2},
+}  # fmt: skip
+
+
+def step_ms(run):
+    """Step durations by (rank, step) [ms]."""
+    steps = run.truth("steps").set_index(["rank", "step"])
+    return ((steps["end_ns"] - steps["start_ns"]) / 1e6).unstack()
+
+
+@pytest.fixture
+def faulty(simulated):
+    """Simulate the job with and without one fault; returns (healthy, faulty) runs."""
+
+    def make(**fault):
+        fields = {key: value for key, value in JOB.items() if key not in ("name", "model")}
+        healthy = simulated("healthy", cluster=CLUSTER, **fields)
+        return healthy, simulated("faulty", cluster=CLUSTER, faults=[fault], **fields)
+
+    return make
+
+
+def test_a_slow_gpu_computes_slower_in_its_window_only(faulty):
+    healthy, sick = faulty(kind="slow_gpu", job="a", rank=5, factor=0.25, from_step=2, to_step=4)
+    spans = sick.truth("spans")
+    compute = spans[spans["kind"].isin(["fwd", "bwd"])]
+    took = (compute["end_ns"] - compute["start_ns"]).groupby([compute["rank"], compute["step"]])
+    by_step = took.sum().unstack()
+    ratio = by_step.loc[5] / by_step.loc[4]
+    np.testing.assert_allclose(ratio, [1, 1, 4, 4, 1, 1], rtol=1e-6)
+    (fault,) = sick.truth("faults").to_dict("records")
+    address = sick.truth("ranks").set_index("rank").loc[5, "address"]
+    assert (fault["culprit"], fault["culprit_kind"], fault["rank"]) == (address, "address", 5)
+    begun = sick.truth("steps").set_index(["rank", "step"])["start_ns"]
+    assert (fault["start_ns"], fault["end_ns"]) == (begun[5, 2], begun[5, 4])
+    assert (step_ms(sick)[0] == step_ms(healthy)[0]).all()
+
+
+def test_a_slow_nic_stretches_its_own_messages_by_its_factor(faulty):
+    healthy, sick = faulty(kind="slow_nic", job="a", rank=1, factor=0.2, from_step=3, to_step=5)
+    rank = healthy.truth("ranks").set_index("rank")["address"]
+
+    def fastest_pp(run, src, dst):
+        flows = pd.read_parquet(run.flows)
+        steps = run.truth("steps")
+        at = steps[(steps["rank"] == 1) & (steps["step"] == 3)].iloc[0]
+        pair = flows[(flows["src"] == rank[src]) & (flows["dst"] == rank[dst])]
+        within = pair[(pair["start_ns"] >= at["start_ns"]) & (pair["end_ns"] <= at["end_ns"])]
+        return (within["end_ns"] - within["start_ns"]).min()  # alone on its NIC
+
+    for src, dst in ((1, 5), (5, 1)):
+        ratio = fastest_pp(sick, src, dst) / fastest_pp(healthy, src, dst)
+        assert ratio == pytest.approx(5, rel=1e-3)
+    assert fastest_pp(sick, 0, 4) == fastest_pp(healthy, 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("fault", "culprit"),
+    [
+        ({"kind": "slow_link", "a": "leaf000", "b": "spine01"}, "leaf000|spine01"),
+        ({"kind": "slow_switch", "switch": "spine01"}, "spine01"),
+        ({"kind": "slow_nic", "server": "s0003", "nic": 0}, "10.0.3.1"),
+    ],
+)
+def test_capacities_fall_by_the_factor_and_come_back_exactly(tmp_path, fault, culprit):
+    window = {"factor": 0.49, "from_s": 0.01, "to_s": 0.02}
+    scenario = Scenario.model_validate(
+        {"cluster": CLUSTER, "jobs": [JOB], "faults": [{**fault, **window}] * 2}
+    )
+    world = World(scenario, tmp_path / "flows.parquet", tmp_path / "spans.parquet")
+    links = scenario.faults[0].links(world)
+    before = world.fabric.net.link["capacity"].copy()
+    during = []
+    world.env.call_at(15_000_000, lambda: during.append(world.fabric.net.link["capacity"].copy()))
+    world.run(lambda _: None)
+    expected = before.copy()
+    expected[links] *= 0.49 * 0.49  # two faults on the same links multiply
+    np.testing.assert_allclose(during[0], expected)
+    np.testing.assert_array_equal(world.fabric.net.link["capacity"], before)
+    frame = world.faults()
+    assert frame["culprit"].tolist() == [culprit] * 2
+    assert (frame["end_ns"] - frame["start_ns"]).tolist() == [10_000_000] * 2
+    assert {tuple(json.loads(jobs)) for jobs in frame["jobs"]} <= {("a",), ()}
+
+
+def test_a_fault_changes_no_other_draw(simulated):
+    """Common random numbers: jitter is the same with and without the fault."""
+    fields = {key: value for key, value in JOB.items() if key not in ("name", "model")}
+    fault = {"kind": "slow_gpu", "job": "a", "rank": 5, "factor": 0.5, "from_step": 2}
+    runs = [
+        simulated(name, cluster=CLUSTER, compute_jitter=0.1, faults=faults, **fields)
+        for name, faults in (("without", []), ("with", [fault]))
+    ]
+    compute = []
+    for run in runs:
+        spans = run.truth("spans")
+        spans = spans[spans["kind"].isin(["fwd", "bwd"]) & (spans["rank"] != 5)]
+        keys = ["rank", "step", "micro_batch", "kind"]
+        took = spans.assign(took=spans["end_ns"] - spans["start_ns"])
+        compute.append(took.sort_values(keys)["took"].to_numpy())
+    # The last backward is split over buckets by whole nanoseconds; all else is equal.
+    np.testing.assert_array_equal(*compute)
+
+
+def test_a_fault_that_never_struck_is_not_in_the_truth(simulated):
+    fault = {"kind": "slow_switch", "switch": "leaf000", "factor": 0.5, "from_s": 1e6}
+    assert len(simulated(faults=[fault], tp=8, dp=2).truth("faults")) == 0

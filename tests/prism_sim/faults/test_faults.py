@@ -29,9 +29,10 @@ def step_ms(run):
 def faulty(simulated):
     """Simulate the job with and without one fault; returns (healthy, faulty) runs."""
 
-    def make(micro_batches=4, **fault):
+    def make(alone=False, **fault):
         fields = {key: value for key, value in JOB.items() if key not in ("name", "model")}
-        fields["micro_batches"] = micro_batches
+        if alone:  # no two messages at a time
+            fields |= {"micro_batches": 1, "overlap_gradients": False}
         healthy = simulated("healthy", cluster=CLUSTER, **fields)
         return healthy, simulated("faulty", cluster=CLUSTER, faults=[fault], **fields)
 
@@ -56,7 +57,7 @@ def test_a_slow_gpu_computes_slower_in_its_window_only(faulty):
 
 def test_a_slow_nic_stretches_its_own_messages_by_its_factor(faulty):
     healthy, sick = faulty(
-        micro_batches=1, kind="slow_nic", job="a", rank=1, factor=0.2, from_step=3, to_step=5
+        alone=True, kind="slow_nic", job="a", rank=1, factor=0.2, from_step=3, to_step=5
     )
     rank = healthy.truth("ranks").set_index("rank")["address"]
 

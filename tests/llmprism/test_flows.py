@@ -226,3 +226,16 @@ def test_pairs_are_directed_and_in_order_of_first_flow(file: Path, topology: Top
     flows, _ = read_flows(write(file, columns), topology)
     src, dst, of_flow = flows.pairs
     assert (src.tolist(), dst.tolist(), of_flow.tolist()) == ([1, 0], [0, 1], [0, 1, 0])
+
+
+def test_a_column_given_twice_is_refused(file: Path, topology: Topology) -> None:
+    write(file, GOOD)
+    table = pq.read_table(file)
+    pq.write_table(table.append_column("bytes", table["bytes"]), file)
+    with pytest.raises(UserError, match="'bytes' appears 2 times"):
+        read_flows(file, topology)
+
+
+def test_a_folder_is_refused(tmp_path: Path, topology: Topology) -> None:
+    with pytest.raises(UserError, match="not a readable Parquet file"):
+        read_flows(tmp_path, topology)

@@ -69,9 +69,9 @@ def test_a_slow_nic_stretches_its_own_messages_by_its_factor(faulty):
         within = pair[(pair["start_ns"] >= at["start_ns"]) & (pair["end_ns"] <= at["end_ns"])]
         return (within["end_ns"] - within["start_ns"]).min()  # alone on its NIC
 
-    for src, dst in ((1, 5), (5, 1)):
-        ratio = fastest_pp(sick, src, dst) / fastest_pp(healthy, src, dst)
-        assert ratio == pytest.approx(5, rel=1e-3)
+    # Activations travel alone; gradients leave together with the first bucket, and share.
+    ratio = fastest_pp(sick, 1, 5) / fastest_pp(healthy, 1, 5)
+    assert ratio == pytest.approx(5, rel=1e-3)
     assert fastest_pp(sick, 0, 4) == fastest_pp(healthy, 0, 4)
 
 

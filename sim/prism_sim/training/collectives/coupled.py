@@ -35,6 +35,7 @@ class CoupledHops:
     ----------
     route : of each hop, shape (hops,).
     latency_ns : of each hop, shape (hops,).
+    ptr, links : hop i takes the links ``links[ptr[i]:ptr[i + 1]]``.
     bundle : what to hand to the fabric.
     """
 
@@ -43,8 +44,8 @@ class CoupledHops:
         self.route = np.array([hop.route for hop in hops], np.int32)
         self.latency_ns = np.array([hop.latency_ns for hop in hops], float)
         links = [link for hop in hops for link in hop.links]
-        self._links = np.array(links, np.int64)
-        self._ptr = np.cumsum([0] + [len(hop.links) for hop in hops])
+        self.links = np.array(links, np.int64)
+        self.ptr = np.cumsum([0] + [len(hop.links) for hop in hops])
         self.bundle = fabric.templates.add_bundle([fabric.templates.add(links)])
 
     def __len__(self) -> int:
@@ -53,7 +54,7 @@ class CoupledHops:
     def own_ns(self, chunk_bytes: int) -> NDArray[np.float64]:
         """How long each hop would need for a chunk by itself [ns], shape (hops,)."""
         rate = np.empty(len(self))
-        own_rates(self._fabric.net, self._ptr, self._links, rate)
+        own_rates(self._fabric.net, self.ptr, self.links, rate)
         return chunk_bytes / rate
 
     def trains(

@@ -33,9 +33,10 @@ from numpy.typing import NDArray
 
 from llmprism.compiled import compiled
 from prism_sim.cluster.network import Hop, Line, Network
-from prism_sim.cluster.state import Int64s
+from prism_sim.cluster.state import Array, Int32s, Int64s, Net
+from prism_sim.collector import TRAIN
 from prism_sim.training.collectives.base import Collective, Group, shared
-from prism_sim.training.collectives.coupled import CoupledHops
+from prism_sim.training.collectives.coupled import CoupledHops, own_rates
 
 ROUNDS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
 """Rounds of n - 1 steps that each operation takes."""
@@ -85,21 +86,58 @@ class Ring:
         self, start_ns: int, end_ns: int, chunk_bytes: int, steps: int, ready_ns: Int64s
     ) -> int:
         """Write the trains of all hops; returns the time that latencies add [ns]."""
-        hops = self._hops
-        own_ns = hops.own_ns(chunk_bytes)
-        slowest_ns = (end_ns - start_ns) / steps
-        period_ns = max(slowest_ns, float((own_ns + hops.latency_ns).mean()))
-        chunks, begin, end = early_chunks(ready_ns, own_ns, hops.latency_ns, start_ns, steps)
-        first_ns = start_ns + period_ns * chunks
-        trains = hops.trains(first_ns, own_ns, period_ns, steps, chunk_bytes)
-        trains["bursts"] -= chunks
-        trains["early_bursts"] = chunks
-        trains["early_start_ns"] = begin
-        trains["early_end_ns"] = end
-        self._network.collector.see(trains)
-        return round(steps * (period_ns - slowest_ns))
+        hops, network = self._hops, self._network
+        trains = np.empty(len(hops), TRAIN)
+        period_ns = write_trains(
+            network.fabric.net, hops.ptr, hops.links, hops.route, hops.latency_ns, ready_ns,
+            chunk_bytes, steps, start_ns, end_ns, trains,
+        )  # fmt: skip
+        network.collector.see(trains)
+        return round(steps * period_ns) - (end_ns - start_ns)
 
 
+@compiled
+def write_trains(
+    net: Net,
+    ptr: Int64s,
+    links: Int64s,
+    route: Int32s,
+    latency_ns: NDArray[np.float64],
+    ready_ns: Int64s,
+    chunk_bytes: int,
+    steps: int,
+    start_ns: int,
+    end_ns: int,
+    trains: Array,
+) -> float:
+    """Fill ``trains`` (dtype TRAIN) with what each hop sent; returns the ring's period [ns].
+
+    The fluid part of the ring ran from ``start_ns`` to ``end_ns``; ``ptr`` and ``links`` are the
+    links of each hop, and ``ready_ns`` says when the hop's sender had joined.
+    """
+    hops = len(route)
+    own_ns = np.empty(hops)
+    own_rates(net, ptr, links, own_ns)
+    travel_ns = 0.0
+    for i in range(hops):
+        own_ns[i] = chunk_bytes / own_ns[i]
+        travel_ns += own_ns[i] + latency_ns[i]
+    period_ns = max((end_ns - start_ns) / steps, travel_ns / hops)
+    chunks, begin_ns, last_ns = early_chunks(ready_ns, own_ns, latency_ns, start_ns, steps)
+    for i in range(hops):
+        trains[i]["route"] = route[i]
+        trains[i]["start_ns"] = start_ns + period_ns * chunks[i]
+        trains[i]["burst_ns"] = min(own_ns[i], period_ns)
+        trains[i]["period_ns"] = period_ns
+        trains[i]["bursts"] = steps - chunks[i]
+        trains[i]["burst_bytes"] = chunk_bytes
+        trains[i]["early_bursts"] = chunks[i]
+        trains[i]["early_start_ns"] = begin_ns[i]
+        trains[i]["early_end_ns"] = last_ns[i]
+    return period_ns
+
+
+@compiled
 def early_chunks(
     ready_ns: Int64s,
     own_ns: NDArray[np.float64],
@@ -116,26 +154,11 @@ def early_chunks(
     """
     hops = len(ready_ns)
     chunks = np.zeros(hops, np.int64)
-    begin_ns, end_ns = np.full((2, hops), float(last_ns))
-    if ready_ns.min() < last_ns:
-        _send_early(ready_ns, own_ns, latency_ns, last_ns, steps, chunks, begin_ns, end_ns)
-    return chunks, begin_ns, end_ns
-
-
-@compiled
-def _send_early(
-    ready_ns: Int64s,
-    own_ns: NDArray[np.float64],
-    latency_ns: NDArray[np.float64],
-    last_ns: int,
-    steps: int,
-    chunks: Int64s,
-    begin_ns: NDArray[np.float64],
-    end_ns: NDArray[np.float64],
-) -> None:
-    hops = len(ready_ns)
+    begin_ns, end_ns = np.full(hops, float(last_ns)), np.full(hops, float(last_ns))
     arrived = np.full(hops, -1.0)  # at the far end of each hop, in the step before
-    for step in range(steps):
+    moved = ready_ns.min() < last_ns
+    step = 0
+    while moved and step < steps:
         moved = False
         now_arrived = np.full(hops, np.inf)
         for i in range(hops):
@@ -153,8 +176,8 @@ def _send_early(
             end_ns[i] = begin + own_ns[i]
             now_arrived[i] = end_ns[i] + latency_ns[i]
         arrived = now_arrived
-        if not moved:
-            return
+        step += 1
+    return chunks, begin_ns, end_ns
 
 
 def rings(group: Group, network: Network) -> list[Collective]:

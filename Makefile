@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help quickstart test lint check-full reference pictures benchmark constraints clean
+.PHONY: help quickstart test lint regress check-full reference pictures benchmark constraints clean
 
 help:           ## Say what can be made.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,10 +29,13 @@ lint: $(VENV)/.installed-dev ## Style, types, and who may import whom.
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+regress: $(VENV)/.installed-dev ## Hold every scored figure of a small suite; under a minute.
+	@$(BIN)/prism-sim regress --junit junit-regress.xml
+
 # The compiled kernels are covered once as plain Python (a coverage tool cannot look into
 # machine code); everything else, the kernels as compiled included, runs in the second call.
 KERNEL_TESTS := tests/theory/test_fabric.py tests/theory/test_ring.py tests/llmprism/test_bocd.py
-test: lint ## Everything that must hold before a change lands; under 8 minutes.
+test: lint regress ## Everything that must hold before a change lands; under 8 minutes.
 	@rm -f .coverage .coverage.*
 	@NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q --cov --cov-report= --no-cov-on-fail --cov-fail-under=0 $(KERNEL_TESTS)
 	@$(BIN)/pytest -q -n 2 -m "not full" --cov --cov-append --cov-report=term

@@ -16,6 +16,19 @@ import typer
 
 from prism_sim import __version__
 from prism_sim.commands.bounds import Bound, parse_bound
+from prism_sim.commands.options import (
+    Debug,
+    FailUnder,
+    Json,
+    Method,
+    Out,
+    Quiet,
+    RunFolder,
+    ScenarioName,
+    Seed,
+    Settings,
+)
+from prism_sim.commands.regressing import regress
 from prism_sim.commands.session import BELOW, FINE, WRONG, Session, open_session
 
 if TYPE_CHECKING:
@@ -43,46 +56,6 @@ def _bounds(texts: list[str]) -> list[Bound]:
         return [parse_bound(text) for text in texts]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--fail-under") from None
-
-
-ScenarioName = Annotated[
-    str,
-    typer.Argument(
-        metavar="SCENARIO", help="A YAML file, or the name of a bundled one: tiny/quickstart."
-    ),
-]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
-Seed = Annotated[
-    int | None, typer.Option("--seed", min=0, help="Seed to use instead of the scenario's.")
-]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", help="Run folder to write. Default: results/SCENARIO/SEED."),
-]
-Settings = Annotated[
-    list[str],
-    typer.Option(
-        "--set",
-        metavar="PATH=VALUE",
-        help="Change a value of the scenario, as jobs.0.dp=4; may be repeated.",
-        default_factory=list,
-    ),
-]
-FailUnder = Annotated[
-    list[str],
-    typer.Option(
-        "--fail-under",
-        metavar="FIGURE=BOUND",
-        help="Exit 3 if a figure of the score is worse than this: below it, as in "
-        "jobs.accuracy=1, or, for errors, biases, false alarms and delays, above it, as in "
-        "timeline.step_error_mean=0.003. May be repeated.",
-        default_factory=list,
-    ),
-]
-Method = Annotated[str, typer.Option("--method", help="Method of diagnosis; see list.")]
-Json = Annotated[bool, typer.Option("--json", help="Print results as one JSON document.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes on stderr.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Log messages, and tracebacks of errors.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -260,6 +233,9 @@ def schema() -> None:
     from prism_sim.scenario.writing import json_schema
 
     print(json.dumps(json_schema(), indent=1))
+
+
+app.command()(regress)
 
 
 def main() -> None:

@@ -1,0 +1,142 @@
+"""One scenario, one seed, one method: run from end to end, and known by what it rests on.
+
+A case holds its scenario resolved, defaults included, so that its key changes when a default
+does. The key also covers the method and the program itself (its version and its sources):
+a result under a key is what a run now would give, to the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import llmprism
+import prism_sim
+from prism_sim.scenario.models import Scenario
+
+SIMULATED_ONLY = "none"
+"""Instead of a method: the world is simulated, and nothing diagnosed."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run to be made.
+
+    Attributes
+    ----------
+    name : what to call it in tables and messages.
+    scenario : the world, seed included.
+    method : of diagnosis; ``none`` for the simulation alone.
+    """
+
+    name: str
+    scenario: Scenario
+    method: str = SIMULATED_ONLY
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of all that the result rests on; names and descriptions do not count."""
+        world = self.scenario.model_dump(mode="json", exclude={"name", "description"})
+        content = json.dumps([fingerprint(), self.method, world], sort_keys=True)
+        return hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
+
+
+@cache
+def fingerprint() -> str:
+    """The version of this project, and a hash of its sources."""
+    digest = hashlib.blake2b(digest_size=8)
+    for top in (prism_sim.__file__, llmprism.__file__):
+        folder = Path(str(top)).parent
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.relative_to(folder).as_posix().encode())
+            digest.update(path.read_bytes())
+    return f"{prism_sim.__version__}+{digest.hexdigest()}"
+
+
+def figures_of(case: Case) -> dict[str, float | None]:
+    """Run ``case`` in a folder that is taken away again, and return every figure, by its name.
+
+    ``truth.*`` are figures of the world itself (:func:`truth_figures`); the rest is
+    ``score.json``, laid flat by :func:`flatten`, where the case has a method.
+    """
+    from prism_sim.run import Run
+    from prism_sim.simulate import simulate
+
+    with tempfile.TemporaryDirectory(prefix="prism-sim-") as room:
+        run = Run(Path(room))
+        simulate(case.scenario, run)
+        told: dict[str, Any] = {"truth": truth_figures(run)}
+        if case.method != SIMULATED_ONLY:
+            from llmprism.pipeline import diagnose_files
+            from prism_sim.score import score_run
+
+            found = diagnose_files(run.flows, run.topology, method=case.method)
+            found.write(run.diagnosis_folder)
+            told |= score_run(run)
+    return flatten(told)
+
+
+def truth_figures(run: Any) -> dict[str, Any]:
+    """Figures of a simulated world, over all jobs and, under ``per_job``, of each.
+
+    ``step_s_mean`` [s] is the mean duration of a true (rank, step); ``pace_s`` [s] the time
+    from a job's first start to its last end, by its steps, host work between steps included;
+    ``gpu_hours`` [h] that time on all of the job's GPUs. ``records`` counts flow records.
+    """
+    steps = run.truth("steps")
+    steps["duration_s"] = (steps["end_ns"] - steps["start_ns"]) / 1e9
+    per_job = {str(job): _job_figures(part) for job, part in steps.groupby("job")}
+    paces = [figures["pace_s"] for figures in per_job.values()]
+    return {
+        "step_s_mean": float(steps["duration_s"].mean()) if len(steps) else None,
+        "pace_s_mean": sum(paces) / len(paces) if paces else None,
+        "gpu_hours": sum(figures["gpu_hours"] for figures in per_job.values()),
+        "records": run.read_json(run.manifest)["records"],
+        "per_job": per_job,
+    }
+
+
+def _job_figures(steps: Any) -> dict[str, float]:
+    """Figures of one job, from its rows of the truth's ``steps``."""
+    whole_s = float(steps["end_ns"].max() - steps["start_ns"].min()) / 1e9
+    return {
+        "step_s_mean": float(steps["duration_s"].mean()),
+        "pace_s": whole_s / int(steps["step"].nunique()),
+        "gpu_hours": whole_s * int(steps["rank"].nunique()) / 3600,
+    }
+
+
+def flatten(content: Any, above: str = "") -> dict[str, float | None]:
+    """Every number below ``content`` by its dotted way; what is undefined is None.
+
+    Truth values count as 0 and 1, words are left out. A list of named things goes by their
+    names (``job``, ``fault``), any other list is left out.
+
+    >>> flatten({"a": {"b": 1, "c": "x"}, "jobs": [{"job": "alpha", "ok": True}]})
+    {'a.b': 1, 'jobs.alpha.ok': 1}
+    """
+    if isinstance(content, list):
+        content = _by_name(content)
+    if isinstance(content, Mapping):
+        found: dict[str, float | None] = {}
+        for key, value in content.items():
+            found |= flatten(value, f"{above}.{key}" if above else str(key))
+        return found
+    if content is None or isinstance(content, (int, float)):
+        return {above: int(content) if isinstance(content, bool) else content}
+    return {}
+
+
+def _by_name(items: list[Any]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for item in items:
+        name = next((key for key in ("job", "fault") if isinstance(item, dict) and key in item), "")
+        if name:
+            named[str(item[name])] = {key: item[key] for key in item if key != name}
+    return named

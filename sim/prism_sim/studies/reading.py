@@ -1,0 +1,121 @@
+"""Suites and studies, read as strictly as scenarios: all errors, each at its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from llmprism.errors import Problem, UserError
+from prism_sim.scenario.base import Closed, Loc
+from prism_sim.scenario.loading import load
+from prism_sim.scenario.models import Scenario
+from prism_sim.scenario.source import Source, read_source
+from prism_sim.scenario.words import did_you_mean
+
+M = TypeVar("M", bound=Closed)
+
+
+def read_closed(path: Path, model: type[M]) -> tuple[M, Source]:
+    """The ``model`` written in the YAML file at ``path``, and the file with its lines.
+
+    Raises
+    ------
+    UserError : with every problem found, each with its ``file:line``.
+    """
+    source = read_source(path)
+    try:
+        return model.model_validate(source.values), source
+    except ValidationError as error:
+        problems = [_problem(detail, model, source) for detail in error.errors()]
+        raise UserError(dict.fromkeys(problems)) from None
+
+
+def scenario_at(
+    name: str, beside: Path, overrides: Mapping[str, Any], source: Source, loc: Loc
+) -> Scenario:
+    """The scenario that a file ``beside`` which it is named means by ``name``, with changes.
+
+    ``name`` is a file, as seen from that folder or from here, or a bundled scenario. What is
+    wrong with ``overrides`` is reported where ``source`` has ``loc``.
+    """
+    from prism_sim.commands.bundled import find
+
+    near = beside / name
+    try:
+        path = near if near.is_file() else find(name)
+    except UserError as error:
+        place = source.place((*loc, "scenario"))
+        raise UserError(Problem(p.what, place, p.how) for p in error.problems) from None
+    try:
+        return load(path, overrides)
+    except UserError as error:
+        raise UserError(_placed(error.problems, source, loc)) from None
+
+
+def _placed(problems: Iterable[Problem], source: Source, loc: Loc) -> Iterable[Problem]:
+    """Problems with overrides, at the line that gives the override."""
+    for problem in problems:
+        path = problem.where.removeprefix("--set ")
+        where = next(
+            (source.places[(*loc, part, path)] for part in ("set", "grid")
+             if (*loc, part, path) in source.places),
+            problem.where,
+        )  # fmt: skip
+        yield Problem(problem.what, where, problem.how)
+
+
+def known_methods(names: Iterable[str], allowed: Iterable[str] = ()) -> None:
+    """Refuse a method that there is not.
+
+    ``allowed`` are names that stand for something else than a method.
+    """
+    from llmprism import methods
+
+    for name in set(names) - set(allowed):
+        methods.get(name)
+
+
+def _problem(error: ErrorDetails, model: type[BaseModel], source: Source) -> Problem:
+    loc = error["loc"]
+    within = ".".join(str(part) for part in loc[:-1]) or "the file"
+    word = _WORDS.get(error["type"], _value)
+    what, how = word(error, within, _model_at(model, loc[:-1]))
+    return Problem(what, source.place(loc), how)
+
+
+def _unknown_key(error: ErrorDetails, within: str, model: type[BaseModel]) -> tuple[str, str]:
+    key = str(error["loc"][-1])
+    return f"unknown key {key!r} in {within}", did_you_mean(key, model.model_fields)
+
+
+def _missing(error: ErrorDetails, within: str, model: type[BaseModel]) -> tuple[str, str]:
+    key = str(error["loc"][-1])
+    return f"{within} needs the key {key!r}", f"add {key}: {model.model_fields[key].description}"
+
+
+def _value(error: ErrorDetails, within: str, model: type[BaseModel]) -> tuple[str, str]:
+    key = ".".join(str(part) for part in error["loc"])
+    message = error["msg"].replace("Input should", "should", 1)
+    field = model.model_fields.get(str(error["loc"][-1])) if error["loc"] else None
+    how = f"{error['loc'][-1]}: {field.description}" if field else ""
+    return f"{key or within} is {error['input']!r}, and {message}", how
+
+
+_WORDS: dict[str, Callable[[ErrorDetails, str, type[BaseModel]], tuple[str, str]]] = {
+    "extra_forbidden": _unknown_key,
+    "missing": _missing,
+}
+"""How to word an error of pydantic's, by its type; all others are about a plain value."""
+
+
+def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
+    """The innermost model on the way along ``loc``; these files hold lists of models at most."""
+    for part in loc:
+        field = model.model_fields.get(str(part)) if isinstance(part, str) else None
+        inner = (field.annotation, *get_args(field.annotation)) if field else ()
+        model = next((k for k in inner if isinstance(k, type) and issubclass(k, BaseModel)), model)
+    return model

@@ -1,0 +1,216 @@
+"""Has anything become worse? A suite of cases, every figure held against a saved reference.
+
+The suite (``scenarios/regression.yaml``) names scenarios, seeds and methods. Of each case all
+numbers of ``score.json`` are compared, with figures of the simulated world beside them;
+timings are no part of it. What may move how far, and which way is better, is stated in
+:mod:`prism_sim.studies.rules`. A figure that had a value and has none any more is a loss, and
+so is a case that fails, or that only one side knows; a figure that only now has a value is
+told as new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from llmprism.errors import Problem, UserError
+from prism_sim.scenario.base import Closed
+from prism_sim.studies.cases import SIMULATED_ONLY, Case, figures_of
+from prism_sim.studies.pool import Outcome, outcomes
+from prism_sim.studies.reading import known_methods, read_closed, scenario_at
+from prism_sim.studies.rules import rule_for
+
+Figures = dict[str, float | None]
+Reference = dict[str, Figures]
+"""Figures by case name."""
+
+_LEFT_OUT = "meta.schema"
+_DIGITS = 9  # of a figure in the reference; what is beyond is noise between machines
+
+
+class Entry(Closed):
+    """One scenario of a suite, with every seed and method."""
+
+    scenario: str = Field(description="A file, seen from the suite, or a bundled scenario.")
+    seeds: tuple[int, ...] = Field(min_length=1, description="Seeds to run it with.")
+    methods: tuple[str, ...] = Field(default=("paper",), min_length=1, description="Methods.")
+    set: dict[str, Any] = Field(
+        default={}, description="Values by dotted path, as jobs.0.dp, put into the scenario."
+    )
+    label: str = Field(
+        default="", description="Told apart by this word where a scenario occurs twice."
+    )
+
+
+class Suite(Closed):
+    """What a regression run runs."""
+
+    description: str = Field(default="", description="What the suite is for.")
+    cases: tuple[Entry, ...] = Field(min_length=1, description="Scenarios, seeds and methods.")
+
+
+@dataclass(frozen=True)
+class Move:
+    """A figure that is not what it was; ``verdict`` is ``lost``, ``gained`` or ``new``."""
+
+    case: str
+    figure: str
+    was: float | None
+    now: float | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a case has come to.
+
+    Attributes
+    ----------
+    figures : how many were compared.
+    error : why there is nothing to compare, in words.
+    """
+
+    case: str
+    figures: int = 0
+    moves: list[Move] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def lost(self) -> list[Move]:
+        return [move for move in self.moves if move.verdict == "lost"]
+
+    @property
+    def failed(self) -> bool:
+        return self.error is not None or bool(self.lost)
+
+    def as_data(self) -> dict[str, Any]:
+        """The verdict for a JSON document."""
+        return {**asdict(self), "failed": self.failed}
+
+
+def read_suite(path: Path) -> list[Case]:
+    """The cases of the suite at ``path``.
+
+    Raises
+    ------
+    UserError : what is wrong with the suite, or with a scenario that it names.
+    """
+    suite, source = read_closed(path, Suite)
+    known_methods((m for entry in suite.cases for m in entry.methods), [SIMULATED_ONLY])
+    cases: list[Case] = []
+    for index, entry in enumerate(suite.cases):
+        for seed in entry.seeds:
+            overrides = {**entry.set, "seed": seed}
+            at = ("cases", index)
+            scenario = scenario_at(entry.scenario, path.parent, overrides, source, at)
+            label = f" ({entry.label})" if entry.label else ""
+            name = f"{entry.scenario}{label} seed {seed}"
+            cases += [Case(f"{name} {method}", scenario, method) for method in entry.methods]
+    _refuse_twins(cases, source.file)
+    return cases
+
+
+def _refuse_twins(cases: list[Case], file: str) -> None:
+    names = [case.name for case in cases]
+    twins = sorted({name for name in names if names.count(name) > 1})
+    problems = [Problem(f"the case {name!r} is there twice", file, "add label") for name in twins]
+    if problems:
+        raise UserError(problems)
+
+
+def run_suite(
+    cases: list[Case], processes: int, told: Callable[[float, str], None] | None = None
+) -> dict[str, Outcome[Figures]]:
+    """Run all cases; figures or error by case name, in the order of the suite."""
+    found: dict[str, Outcome[Figures]] = {}
+    for case, outcome in outcomes(_figures, cases, processes):
+        found[case.name] = outcome
+        if told:
+            told(len(found) / len(cases), f"{len(found)} of {len(cases)}: {case.name}")
+    return {case.name: found[case.name] for case in cases}
+
+
+def _figures(case: Case) -> Figures:
+    found = figures_of(case)
+    return {name: _rounded(value) for name, value in found.items() if name != _LEFT_OUT}
+
+
+def _rounded(value: float | None) -> float | None:
+    return value if value is None or isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
+
+
+def compare(found: dict[str, Outcome[Figures]], reference: Reference) -> list[Verdict]:
+    """A verdict on every case that either side has."""
+    verdicts = [_verdict(name, outcome, reference.get(name)) for name, outcome in found.items()]
+    gone = "the reference has this case, and the suite does not"
+    return verdicts + [Verdict(name, error=gone) for name in reference if name not in found]
+
+
+def _verdict(name: str, outcome: Outcome[Figures], was: Figures | None) -> Verdict:
+    if outcome.result is None:
+        return Verdict(name, error=outcome.error)
+    if was is None:
+        return Verdict(name, error="the reference does not have this case")
+    now = outcome.result
+    names = dict.fromkeys([*was, *now])
+    moves = [_move(name, figure, was.get(figure), now.get(figure)) for figure in names]
+    return Verdict(name, len(names), [move for move in moves if move])
+
+
+def _move(case: str, figure: str, was: float | None, now: float | None) -> Move | None:
+    if was is None or now is None:
+        verdict = "same" if was is now else "new" if was is None else "lost"
+    else:
+        verdict = rule_for(figure).verdict(was, now)
+    return None if verdict == "same" else Move(case, figure, was, now, verdict)
+
+
+def read_reference(path: Path) -> Reference:
+    """The reference at ``path``; a UserError if there is none."""
+    from prism_sim.run import Run
+
+    if not path.exists():
+        what = "there is no reference to compare with"
+        raise UserError(Problem(what, str(path), "make one with --update"))
+    content = Run(path.parent).read_json(path)
+    reference: Reference = content["cases"]
+    return reference
+
+
+def write_reference(path: Path, found: dict[str, Outcome[Figures]]) -> None:
+    """Save the figures of all cases as the reference; a UserError if a case failed."""
+    from prism_sim.run import Run
+
+    failed = [Problem(str(o.error), name) for name, o in found.items() if o.result is None]
+    if failed:
+        raise UserError(failed)
+    about = "Made by `prism-sim regress --update`; every figure of every case of the suite."
+    cases = {name: outcome.result for name, outcome in found.items()}
+    Run(path.parent).write_json(path, {"about": about, "cases": cases})
+
+
+def junit(verdicts: Iterable[Verdict], suite: str) -> str:
+    """JUnit XML with a test case for each case; what was lost is its failure."""
+    from xml.etree import ElementTree as Xml
+
+    told = list(verdicts)
+    errors = sum(verdict.error is not None for verdict in told)
+    counts = {"tests": len(told), "errors": errors,
+              "failures": sum(verdict.failed for verdict in told) - errors}  # fmt: skip
+    head = {"name": suite, **{key: str(count) for key, count in counts.items()}}
+    top = Xml.Element("testsuites")
+    group = Xml.SubElement(top, "testsuite", head)
+    for verdict in told:
+        case = Xml.SubElement(group, "testcase", {"classname": suite, "name": verdict.case})
+        lines = [f"{move.figure}: {move.was} -> {move.now}" for move in verdict.lost]
+        if verdict.error is not None:
+            Xml.SubElement(case, "error", {"message": verdict.error})
+        elif lines:
+            said = {"message": f"{len(lines)} figures are worse than the reference"}
+            Xml.SubElement(case, "failure", said).text = "\n".join(lines)
+    Xml.indent(top)
+    return Xml.tostring(top, encoding="unicode", xml_declaration=True) + "\n"

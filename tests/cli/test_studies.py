@@ -1,0 +1,64 @@
+"""The commands that make many runs: what they print, write and return."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import Result
+
+Call = Callable[..., Result]
+
+
+@pytest.mark.parametrize("command", ["regress"])
+def test_each_has_help(call: Call, command: str) -> None:
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.stdout
+
+
+@pytest.fixture
+def suite(pair: Path) -> Path:
+    path = pair.with_name("suite.yaml")
+    path.write_text("cases:\n  - {scenario: pair.yaml, seeds: [1, 2]}\n")
+    return path
+
+
+def regress(call: Call, suite: Path, *more: str) -> Result:
+    options = ["--suite", str(suite), "--reference", "held.json", "--processes", "1"]
+    return call("regress", *options, *more)
+
+
+def test_regress_holds_what_it_wrote(call: Call, suite: Path) -> None:
+    missing = regress(call, suite)
+    assert missing.exit_code == 1
+    assert "held.json: there is no reference" in missing.stderr
+    first = regress(call, suite, "--update", "--quiet")
+    assert (first.exit_code, first.stderr) == (0, "")
+    again = regress(call, suite, "--junit", "out/junit.xml")
+    assert again.exit_code == 0
+    assert "none moved; 0 cases worse" in again.stdout
+    assert ElementTree.parse("out/junit.xml").getroot()[0].attrib["tests"] == "2"
+
+
+def test_regress_says_what_moved_and_exits_3(call: Call, suite: Path) -> None:
+    regress(call, suite, "--update", "--quiet")
+    held = json.loads(Path("held.json").read_text())
+    name = "pair.yaml seed 1 paper"
+    true = held["cases"][name]["truth.records"]
+    held["cases"][name]["truth.records"] = true + 1
+    Path("held.json").write_text(json.dumps(held))
+    result = regress(call, suite, "--quiet", "--junit", "junit.xml")
+    assert (result.exit_code, result.stderr) == (3, "")
+    assert "truth.records" in result.stdout
+    assert "1 lost; 1 case worse" in result.stdout
+    (failure,) = ElementTree.parse("junit.xml").iter("failure")
+    assert failure.text == f"truth.records: {true + 1} -> {true}"
+    data = json.loads(regress(call, suite, "--quiet", "--json").stdout)
+    (move,) = [move for case in data["cases"] for move in case["moves"]]
+    assert (move["was"], move["now"], move["verdict"]) == (true + 1, true, "lost")
+    update = regress(call, suite, "--quiet", "--update")
+    assert update.exit_code == 0
+    assert "truth.records" in update.stdout
+    assert regress(call, suite).exit_code == 0

@@ -1,0 +1,35 @@
+"""Tasks in processes: every one is accounted for, also those that end badly."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from prism_sim.studies.pool import attempt, outcomes
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_task_that_fails_says_why_and_the_others_go_on(processes: int) -> None:
+    told = dict(outcomes(math.sqrt, [4.0, -1.0, 9.0], processes))
+    assert [told[4.0].result, told[9.0].result] == [2.0, 3.0]
+    assert told[-1.0].error is not None
+    assert "ValueError: math domain error" in told[-1.0].error
+
+
+def test_a_task_that_takes_its_process_down_is_told_from_its_neighbours() -> None:
+    tasks = ["2", "__import__('os')._exit(3)", "4"]
+    told = [(task, outcome.result, outcome.error) for task, outcome in outcomes(eval, tasks, 2)]
+    assert sorted(told, key=lambda row: tasks.index(row[0])) == [
+        ("2", 2, None),
+        (tasks[1], None, "the process ended without a word"),
+        ("4", 4, None),
+    ]
+
+
+def test_ctrl_c_is_no_failure_of_a_task() -> None:
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attempt(interrupted, 1)

@@ -63,7 +63,9 @@ class World:
         templates = Templates()
         self.router = Router(self.layout, templates, draws)
         self.fabric = Fabric(self.env, self.layout.capacity, templates)
-        self.collector = Collector(scenario.collector, self.router, scenario.epoch_ns, flows_path)
+        self.collector = Collector(
+            scenario.collector, self.router, scenario.epoch_ns, flows_path, draws
+        )
         self.log = SpanLog(spans_path, scenario.epoch_ns)
         self.network = Network(self.env, self.layout, self.router, self.fabric, self.collector)
         placement = Placement(scenario.cluster, draws)

@@ -93,6 +93,17 @@ class Router:
         """The longest time a packet takes over any of ``routes`` [ns]."""
         return max(self.routes.latency_ns[r] for r in routes)
 
+    def way(self, src_nic: int, dst_nic: int, port: int) -> tuple[int, int]:
+        """Path (its number) and latency [ns] of a 5-tuple that no job's route stands for."""
+        links, switches = self._way(src_nic, dst_nic, port)
+        return self._path(switches), round(len(links) * self.layout.cluster.fabric.hop_latency_ns)
+
+    def note_path(self, path: str) -> int:
+        """The number of a path that is given by its text."""
+        if path not in self.paths:
+            self.paths.append(path)
+        return self.paths.index(path)
+
     def _open(self, src: int, dst: int, job: str, kind: str, queue_pair: int) -> int:
         number = len(self.routes)
         low, high = DYNAMIC_PORTS

@@ -103,6 +103,13 @@ def _faults(scenario: Scenario) -> Remarks:
             yield Remark((*at, *remark.loc), remark.what, remark.how, remark.reads)
 
 
+def _effects(scenario: Scenario) -> Remarks:
+    for index, effect in enumerate(scenario.collector.effects):
+        at = ("collector", "effects", index)
+        for remark in effect.remarks(scenario):
+            yield Remark((*at, *remark.loc), remark.what, remark.how, remark.reads)
+
+
 def _bubbles(scenario: Scenario) -> Remarks:
     for index, job in enumerate(scenario.jobs):
         if job.micro_batches < job.pp:
@@ -138,6 +145,7 @@ _ERRORS: tuple[Callable[[Scenario], Remarks], ...] = (
     placement_remarks,
     _end,
     _faults,
+    _effects,
 )
 _WARNINGS: tuple[Callable[[Scenario], Remarks], ...] = (
     _bubbles,

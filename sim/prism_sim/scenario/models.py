@@ -7,6 +7,7 @@ from pydantic import Field
 from prism_sim.faults import Fault
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.cluster import Cluster, Fabric, Gpu
+from prism_sim.scenario.collector import Collector
 from prism_sim.scenario.job import Job, OnServers
 from prism_sim.scenario.model_sizes import ModelSizes
 
@@ -21,17 +22,6 @@ __all__ = [
     "OnServers",
     "Scenario",
 ]
-
-
-class Collector(Closed):
-    """How transfers on the wire become flow records."""
-
-    idle_gap_us: float = Field(
-        default=1000.0,
-        gt=0,
-        description="Silence that ends a record within one message [us]. Default: 1 ms, short "
-        "against the gap between two micro-batches and long against that between two packets.",
-    )
 
 
 class Scenario(Closed):

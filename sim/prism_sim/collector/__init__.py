@@ -1,0 +1,29 @@
+"""What the switches export: transfers on the wire, turned into flow records.
+
+A transfer passes a chain of small stages on its way to the file: what else is on the wire,
+who sees it, how packets become records, and what happens to a record afterwards. Each stage is
+an *effect* (:mod:`prism_sim.collector.effects`), off unless the scenario lists it.
+
+Scenario models name the effects, and the collector itself needs the scenario's models: so what
+is heavy is imported when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from prism_sim.collector.collecting import Collector
+    from prism_sim.collector.trains import TRAIN, cut
+
+_HOMES = {"Collector": "collecting", "TRAIN": "trains", "cut": "trains"}
+
+__all__ = ["TRAIN", "Collector", "cut"]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

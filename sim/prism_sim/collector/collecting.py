@@ -1,0 +1,180 @@
+"""What the switches export: transfers on the wire, cut into flow records.
+
+The trainer's library posts *messages*; on the wire a message is a train of bursts: one
+burst for a point-to-point message, one a chunk for a ring. A record never holds more than
+one message, and ends where the wire is silent for longer than the idle gap. Times are those
+at the source's leaf switch (ingress), on the collector's clock. Bytes are the message's.
+
+Records stream to Parquet in pieces, so memory does not grow with simulated time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from prism_sim.cluster import core
+from prism_sim.cluster.routes import Router
+from prism_sim.cluster.state import grown
+from prism_sim.cluster.templates import HIDDEN
+from prism_sim.collector.cutting import Cutter
+from prism_sim.collector.effects.base import Scene
+from prism_sim.collector.rows import COUNTED, FLOWS, NO_PATH, SEEN, Rows
+from prism_sim.collector.trains import TRAIN, cut
+from prism_sim.collector.tuples import Tuples
+from prism_sim.draws import Draws
+from prism_sim.scenario.models import Collector as CollectorModel
+from prism_sim.streaming import TableStream
+
+PIECE = 1 << 18
+"""Records gathered before they are written: a few tens of megabytes."""
+
+
+class Collector:
+    """Sees trains and single flows, and writes them as records to one Parquet file.
+
+    Parameters
+    ----------
+    model : how records are cut.
+    router : knows what a route's number stands for.
+    epoch_ns : time zero of the simulation on the collector's clock.
+    path : the file to write.
+    draws : where the randomness of effects comes from.
+
+    Attributes
+    ----------
+    records : how many records have been seen.
+    bytes_by_route : bytes recorded so far on each route.
+    """
+
+    def __init__(
+        self,
+        model: CollectorModel,
+        router: Router,
+        epoch_ns: int,
+        path: Path,
+        draws: Draws | None = None,
+    ) -> None:
+        self._gap_ns = model.idle_gap_us * 1e3
+        self._router = router
+        self._epoch_ns = epoch_ns
+        draws = draws or Draws(0)
+        self._tuples = Tuples(router, draws)
+        scene = Scene(self._tuples, draws, epoch_ns)
+        effects = model.in_order()
+        self._before = [effect.stage(scene) for effect in effects if not effect.after_cutting]
+        self._after = [effect.stage(scene) for effect in effects if effect.after_cutting]
+        self._cutter = Cutter(model, scene) if model.recuts else None
+        self._scene = scene
+        self._held: list[Rows] = []
+        self._n_held = 0
+        self._trains = np.empty(1024, TRAIN)
+        self._n_trains = 0
+        self.records = 0
+        self.bytes_by_route = np.zeros(0, np.int64)
+        counted = COUNTED if any(effect.counts for effect in effects) else []
+        fields = [*FLOWS, *(pa.field(name, kind) for name, kind in counted)]
+        self._schema = pa.schema(fields, metadata=model.metadata())
+        self._stream = TableStream(path, self._schema)
+
+    def __enter__(self) -> Collector:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.take(np.empty(0, core.RECORD))
+            self._pass(np.empty(0, core.RECORD), last=True)
+        self._stream.close()
+
+    def see(self, trains: NDArray[np.void]) -> None:
+        """Note ``trains`` (dtype TRAIN), to be cut into records before anything is written."""
+        end = self._n_trains + len(trains)
+        if end > len(self._trains):
+            self._trains = grown(self._trains, 2 * end)
+        self._trains[self._n_trains : end] = trains
+        self._n_trains = end
+
+    def take(self, records: NDArray[np.void]) -> None:
+        """Add the records of single flows (dtype ``core.RECORD``), and of trains noted so far."""
+        self._pass(np.concatenate([records, *self._cut_trains()]))
+
+    def _pass(self, records: NDArray[np.void], last: bool = False) -> None:
+        """Take ``records`` through the chain of stages."""
+        self._count(records)
+        rows = self._widened(records)
+        for stage in self._before:
+            rows = stage(rows)
+        if self._cutter is not None:
+            rows = self._cutter.cut(rows, last)
+        for stage in self._after:
+            rows = stage(rows)
+        self._held.append(rows)
+        self._n_held += len(rows)
+        self.records += len(rows)
+        if self._n_held >= PIECE or last:
+            self._write()
+
+    def _widened(self, records: NDArray[np.void]) -> Rows:
+        tuples = self._tuples
+        rows = np.zeros(len(records), SEEN)
+        rows["tuple"] = of = tuples.of_routes(records["route"])
+        for name in ("start_ns", "end_ns", "bytes"):
+            rows[name] = records[name]
+        rows["payload"] = records["bytes"]
+        rows["arrival_ns"] = records["end_ns"]
+        for name, column in (("src", "src"), ("dst", "dst"), ("path", "path"),
+                             ("exporter", "leaf_in")):  # fmt: skip
+            rows[name] = tuples.column(column)[of]
+        if self._before or self._cutter or self._after:
+            rows["id"] = self._scene.identity(rows)
+        return rows
+
+    def _cut_trains(self) -> list[NDArray[np.void]]:
+        trains = self._trains[: self._n_trains]
+        self._n_trains = 0
+        return cut(trains[trains["route"] != HIDDEN], self._gap_ns)
+
+    def _write(self) -> None:
+        """Write what is held, in order of arrival, as a collector would receive it."""
+        rows = np.concatenate(self._held)
+        self._held, self._n_held = [], 0
+        if len(rows):
+            rows = rows[np.lexsort((rows["tuple"], rows["start_ns"], rows["arrival_ns"]))]
+            table = self._table(rows)
+            self._stream.write(lambda: table)
+
+    def _count(self, records: NDArray[np.void]) -> None:
+        """Note what was really sent, whatever becomes of its records."""
+        total = np.zeros(len(self._router.routes), np.int64)
+        total[: len(self.bytes_by_route)] = self.bytes_by_route
+        np.add.at(total, records["route"], records["bytes"])
+        self.bytes_by_route = total
+
+    def _table(self, rows: Rows) -> pa.Table:
+        tuples, of = self._tuples, rows["tuple"]
+        names = pa.array(tuples.names, pa.string())
+        columns: dict[str, Any] = {
+            "start_ns": rows["start_ns"] + self._epoch_ns,
+            "end_ns": rows["end_ns"] + self._epoch_ns,
+            "src": pa.DictionaryArray.from_arrays(pa.array(rows["src"]), names),
+            "dst": pa.DictionaryArray.from_arrays(pa.array(rows["dst"]), names),
+            "path": pa.DictionaryArray.from_arrays(
+                pa.array(rows["path"], mask=rows["path"] == NO_PATH), pa.array(self._router.paths)
+            ),
+            **{name: rows[name] for name in ("bytes", "payload", "packets")},
+            **{
+                name: tuples.column(name)[of].astype(np.int32)
+                for name in ("src_port", "dst_port", "protocol")
+            },
+        }
+        return pa.table({name: columns[name] for name in self._schema.names}, schema=self._schema)

@@ -1,0 +1,31 @@
+"""Timestamps that are coarser than a nanosecond."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from prism_sim.collector.effects.base import EffectBase, Scene, Stage
+from prism_sim.collector.rows import Rows
+
+
+class Granularity(EffectBase):
+    """Times are cut off to whole units of the exporter's clock."""
+
+    after_cutting = True
+
+    kind: Literal["granularity"] = "granularity"
+    unit_ns: int = Field(
+        ge=1,
+        le=1_000_000_000,
+        description="Unit of time [ns]. Practice: 1,000,000 (NetFlow v9: ms), 1,000 (IPFIX us).",
+    )
+
+    def stage(self, scene: Scene) -> Stage:
+        def tick(rows: Rows) -> Rows:
+            for name in ("start_ns", "end_ns"):
+                rows[name] -= (rows[name] + scene.epoch_ns) % self.unit_ns
+            return rows
+
+        return tick

@@ -1,0 +1,67 @@
+"""Records that never reach the collector: singly, and in bursts."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from prism_sim.collector.effects.base import EffectBase, Scene, Stage
+from prism_sim.collector.rows import Rows
+
+CYCLES = 64
+"""Mean cycles of good and bad that are drawn at a time, one stream each."""
+
+
+class Loss(EffectBase):
+    """Loss with two states, good and bad, that each exporter moves between by itself.
+
+    Gilbert's model in continuous time: sojourns are exponential, so that which records are
+    lost does not depend on how many others there are. Reference: Gilbert, Capacity of a
+    burst-noise channel, 1960; Elliott, 1963.
+    """
+
+    after_cutting = True
+
+    kind: Literal["loss"] = "loss"
+    probability: float = Field(
+        default=0.0, ge=0, le=1, description="Loss of a record in the good state. UDP export: 1e-3."
+    )
+    burst_probability: float = Field(
+        default=0.0, ge=0, le=1, description="Loss of a record in the bad state."
+    )
+    mean_good_s: float = Field(default=60.0, gt=0, description="Mean length of good times [s].")
+    mean_bad_s: float = Field(default=1.0, gt=0, description="Mean length of bad times [s].")
+
+    def stage(self, scene: Scene) -> Stage:
+        block_ns = CYCLES * (self.mean_good_s + self.mean_bad_s) * 1e9
+
+        @lru_cache(maxsize=256)
+        def changes(exporter: int, block: int) -> tuple[bool, NDArray[np.float64]]:
+            """Whether a block of time begins in the bad state, and when that changes [ns]."""
+            stream = scene.draws.stream("loss bursts", exporter, block)
+            bad = bool(stream.random() < self.mean_bad_s / (self.mean_good_s + self.mean_bad_s))
+            means = np.tile([self.mean_good_s, self.mean_bad_s], 4 * CYCLES)
+            means = means[int(bad) : len(means) - int(bad)]
+            return bad, block * block_ns + np.cumsum(stream.exponential(means)) * 1e9
+
+        def is_bad(rows: Rows) -> NDArray[np.bool_]:
+            bad = np.zeros(len(rows), bool)
+            where = np.stack([rows["exporter"], rows["end_ns"] // block_ns], axis=1)
+            found, at = np.unique(where.astype(np.int64), axis=0, return_inverse=True)
+            for number, (exporter, block) in enumerate(found.tolist()):
+                these = at.ravel() == number
+                first, times = changes(exporter, block)
+                bad[these] = (np.searchsorted(times, rows["end_ns"][these]) + first) % 2 == 1
+            return bad
+
+        def lose(rows: Rows) -> Rows:
+            chance = np.full(len(rows), self.probability)
+            if self.burst_probability != self.probability:
+                chance[is_bad(rows)] = self.burst_probability
+            return rows[scene.uniform("record lost", rows) >= chance]
+
+        return lose

@@ -1,0 +1,44 @@
+"""Where records are made: the leaf that traffic enters by, or leaves by."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from prism_sim.collector.effects.base import EffectBase, Scene, Stage
+from prism_sim.collector.rows import EGRESS, Rows
+
+
+class Observation(EffectBase):
+    """See traffic at the source's leaf, the destination's, or both (every record twice)."""
+
+    kind: Literal["observation"] = "observation"
+    point: Literal["ingress", "egress", "both"] = Field(
+        default="egress",
+        description="egress: seen later, by the latency of the path. Practice: either; both "
+        "where every leaf port exports and nobody removes duplicates.",
+    )
+
+    def stage(self, scene: Scene) -> Stage:
+        def at_egress(rows: Rows) -> Rows:
+            tuples = scene.tuples
+            rows = rows.copy()
+            latency_ns = tuples.column("latency_ns")[rows["tuple"]]
+            for name in ("start_ns", "end_ns", "arrival_ns"):
+                rows[name] += latency_ns
+            rows["exporter"] = tuples.column("leaf_out")[rows["tuple"]]
+            rows["point"] = EGRESS
+            rows["id"] = scene.identity(rows)
+            return rows
+
+        views: dict[str, Stage] = {
+            "ingress": lambda rows: rows,
+            "egress": at_egress,
+            "both": lambda rows: np.concatenate([rows, at_egress(rows)]),
+        }
+        return views[self.point]
+
+    def notes(self) -> dict[str, str]:
+        return {"observation_point": self.point}

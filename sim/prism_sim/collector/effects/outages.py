@@ -1,0 +1,30 @@
+"""A collector that is down for a while."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from prism_sim.collector.effects.base import EffectBase, Scene, Stage, Window
+from prism_sim.collector.rows import Rows
+
+
+class Outages(EffectBase):
+    """Records exported within a window are lost."""
+
+    after_cutting = True
+
+    kind: Literal["outages"] = "outages"
+    windows: tuple[Window, ...] = Field(min_length=1, description="When the collector is down.")
+
+    def stage(self, scene: Scene) -> Stage:
+        def survive(rows: Rows) -> Rows:
+            up = np.ones(len(rows), bool)
+            for window in self.windows:
+                since, until = window.from_s * 1e9, window.to_s * 1e9
+                up &= (rows["arrival_ns"] < since) | (rows["arrival_ns"] >= until)
+            return rows[up]
+
+        return survive

@@ -1,0 +1,56 @@
+"""Packet sampling: one packet in N is looked at, and counts for N."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from prism_sim.collector.effects.base import EffectBase, Scene, Stage
+from prism_sim.collector.rows import AMOUNTS, Rows
+
+
+class Sampling(EffectBase):
+    """Each packet is sampled with probability 1/N; amounts are scaled up by N.
+
+    A transfer of P packets has a binomial number of samples; one without any leaves no record.
+    First and last sampled packet are the least and greatest of that many uniform places.
+    """
+
+    kind: Literal["sampling"] = "sampling"
+    one_in: int = Field(
+        ge=1, description="N. Practice: 1,000 to 10,000 at 100 Gbit/s and above (sFlow.org)."
+    )
+    mtu_payload_bytes: int = Field(
+        default=4096,
+        ge=1,
+        description="Payload of a full packet [bytes], where the effect headers counts none.",
+    )
+
+    def stage(self, scene: Scene) -> Stage:
+        from scipy.stats import binom
+
+        def sample(rows: Rows) -> Rows:
+            counted = -(-rows["bytes"] // self.mtu_payload_bytes)
+            packets = np.where(rows["packets"] > 0, rows["packets"], counted)
+            drawn = np.asarray(
+                binom.ppf(scene.uniform("sampled", rows), packets, 1 / self.one_in), float
+            )
+            hit = drawn > 0
+            rows, packets, drawn = rows[hit], packets[hit], drawn[hit].astype(np.int64)
+            first = 1 - (1 - scene.uniform("first sampled", rows)) ** (1 / drawn)
+            rest = scene.uniform("last sampled", rows) ** (1 / np.maximum(drawn - 1, 1))
+            last = np.where(drawn > 1, first + (1 - first) * rest, first)
+            start, length = rows["start_ns"].copy(), rows["end_ns"] - rows["start_ns"]
+            rows["start_ns"] = start + np.rint(first * length).astype(np.int64)
+            rows["end_ns"] = start + np.rint(last * length).astype(np.int64)
+            rows["arrival_ns"] = rows["end_ns"]
+            for name in AMOUNTS:
+                rows[name] = np.rint(rows[name] / packets * drawn * self.one_in)
+            return rows
+
+        return sample
+
+    def notes(self) -> dict[str, str]:
+        return {"sampling": str(self.one_in)}

@@ -1,0 +1,39 @@
+"""Switches that export nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field
+
+from prism_sim.collector.effects.base import EffectBase, Scene, Stage
+from prism_sim.collector.rows import Rows
+from prism_sim.scenario.base import Remark, Remarks
+from prism_sim.scenario.words import did_you_mean
+
+if TYPE_CHECKING:
+    from prism_sim.scenario.models import Scenario
+
+
+class SilentSwitches(EffectBase):
+    """What only these leaves see leaves no record."""
+
+    kind: Literal["silent_switches"] = "silent_switches"
+    switches: tuple[str, ...] = Field(min_length=1, description="Names of the leaves.")
+
+    def stage(self, scene: Scene) -> Stage:
+        leaves = scene.tuples.router.layout.leaves
+        mute = [leaves.index(name) for name in self.switches]
+
+        def hear(rows: Rows) -> Rows:
+            return rows[~np.isin(rows["exporter"], mute)]
+
+        return hear
+
+    def remarks(self, scenario: Scenario) -> Remarks:
+        leaves = scenario.cluster.switches[: scenario.cluster.leaves]
+        for index, name in enumerate(self.switches):
+            if name not in leaves:
+                what = f"there is no leaf {name!r} that could export"
+                yield Remark(("switches", index), what, did_you_mean(name, leaves))

@@ -1,0 +1,56 @@
+"""A record on its way through the collector, and the table that it ends in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+SEEN = np.dtype(
+    [
+        ("start_ns", "i8"),  # of the simulation
+        ("end_ns", "i8"),
+        ("bytes", "i8"),  # as exported: payload until headers are counted
+        ("payload", "i8"),
+        ("packets", "i8"),  # 0 until headers are counted
+        ("tuple", "i4"),  # which 5-tuple
+        ("src", "i4"),  # number of the name that is exported
+        ("dst", "i4"),
+        ("path", "i4"),  # number of the path that is exported; NO_PATH for null
+        ("exporter", "i4"),  # number of the leaf that sees it
+        ("point", "i4"),  # INGRESS or EGRESS
+        ("arrival_ns", "i8"),  # at the collector, which keeps records in this order
+        ("id", "u8"),  # what draws about this record are keyed by
+    ]
+)
+"""One record (or part of one, before cutting) with all that stages need to know of it."""
+
+Rows = NDArray[np.void]
+
+INGRESS, EGRESS = 0, 1
+NO_PATH = -1
+AMOUNTS = ("bytes", "payload", "packets")
+
+NAME = pa.dictionary(pa.int32(), pa.string())
+FLOWS = pa.schema(
+    [
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+        ("src", NAME),
+        ("dst", NAME),
+        ("bytes", pa.int64()),
+        ("src_port", pa.int32()),
+        ("dst_port", pa.int32()),
+        ("protocol", pa.int32()),
+        ("path", NAME),
+    ]
+)
+"""Arrow schema of ``flows.parquet`` as the simulator writes it, headers not counted."""
+
+COUNTED = [("payload", pa.int64()), ("packets", pa.int64())]
+"""Columns that come in addition where headers are counted."""
+
+
+def nothing() -> Rows:
+    """No rows."""
+    return np.empty(0, SEEN)

@@ -1,0 +1,172 @@
+"""Who talks to whom: the 5-tuples that records belong to.
+
+Every route of the training traffic has a 5-tuple of its own, and so has each queue pair.
+Acknowledgements, set-up and other traffic add 5-tuples that no route stands for, with
+addresses that the topology may not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_sim.cluster.routes import DYNAMIC_PORTS, ROCE_PORT, UDP, Router
+from prism_sim.collector.keyed import Words, hashed
+from prism_sim.draws import Draws
+
+TCP = 6
+UNKNOWN_HOP = "?"
+
+
+class FiveTuple(NamedTuple):
+    """A connection's direction; addresses by number of their name."""
+
+    src: int
+    dst: int
+    src_port: int
+    dst_port: int
+    protocol: int
+
+
+@dataclass
+class Columns:
+    """The known 5-tuples as growing columns."""
+
+    src: list[int] = field(default_factory=list)
+    dst: list[int] = field(default_factory=list)
+    src_port: list[int] = field(default_factory=list)
+    dst_port: list[int] = field(default_factory=list)
+    protocol: list[int] = field(default_factory=list)
+    path: list[int] = field(default_factory=list)
+    latency_ns: list[int] = field(default_factory=list)
+
+
+class Tuples:
+    """A growing table of 5-tuples, numbered in the order in which they were first needed.
+
+    Parameters
+    ----------
+    router : knows the routes, and the way that any other 5-tuple takes.
+    draws : for the ports of what no route stands for.
+
+    Attributes
+    ----------
+    names : addresses; those of the cluster's NICs first, by number of the NIC.
+    tcp : whether the training traffic itself is carried by TCP instead of RoCE v2.
+    """
+
+    def __init__(self, router: Router, draws: Draws) -> None:
+        self.router = router
+        self.names = list(router.layout.addresses)
+        self.tcp = False
+        self._draws = draws
+        self._nics = len(self.names)
+        self._columns = Columns()
+        self._number: dict[FiveTuple, int] = {}
+        self._of_route: list[int] = []
+        self._reverse: dict[int, int] = {}
+        self._arrays: dict[str, NDArray[np.int64]] = {}
+
+    def __len__(self) -> int:
+        return len(self._columns.src)
+
+    def of_routes(self, routes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The 5-tuple of each route in ``routes``."""
+        known = self.router.routes
+        for number in range(len(self._of_route), len(known)):
+            tup = self._five_tuple(number)
+            at = self._number.get(tup) if self.tcp else None
+            if at is None:
+                at = self._append(tup, known.path[number], known.latency_ns[number])
+            self._of_route.append(at)
+        return np.array(self._of_route, np.int32)[routes]
+
+    def add(self, tup: FiveTuple) -> int:
+        """The number of any other 5-tuple; its path is what the switches' hashes give it."""
+        if tup not in self._number:
+            self._append(tup, *self._way(tup))
+        return self._number[tup]
+
+    def reverse(self, tuples: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The 5-tuples of the opposite directions."""
+        found, where = np.unique(tuples, return_inverse=True)
+        back = [self._back(number) for number in found.tolist()]
+        return np.array(back, np.int32)[where]
+
+    def name(self, address: str) -> int:
+        """Number of the name ``address``, known to the topology or not."""
+        if address not in self.names:
+            self.names.append(address)
+        return self.names.index(address)
+
+    def port(self, *purpose: str | int) -> int:
+        """A port from the dynamic range, drawn for one purpose."""
+        low, high = DYNAMIC_PORTS
+        return low + self._draws.number("port", *purpose) % (high - low)
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """One of :class:`Columns`, or ``leaf_in``, ``leaf_out`` or ``key``, by 5-tuple."""
+        if name not in self._arrays or len(self._arrays[name]) != len(self):
+            derived = {"leaf_in": ("src",), "leaf_out": ("dst",)}
+            if name == "key":
+                self._arrays[name] = self._keys().astype(np.int64)
+            elif name in derived:
+                self._arrays[name] = self._leaf(self.column(derived[name][0]))
+            else:
+                self._arrays[name] = np.array(getattr(self._columns, name), np.int64)
+        return self._arrays[name]
+
+    def _leaf(self, name: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leaf of each address; -1 where the topology does not know it."""
+        inside = name < self._nics
+        leaf = self.router.layout.leaf_of_nic[np.where(inside, name, 0)]
+        return np.where(inside, leaf, -1)
+
+    def _keys(self) -> Words:
+        parts = ("src", "dst", "src_port", "dst_port", "protocol")
+        return hashed(*(self.column(part) for part in parts))
+
+    def _five_tuple(self, route: int) -> FiveTuple:
+        r = self.router.routes
+        src, dst = r.src[route], r.dst[route]
+        if not self.tcp:
+            return FiveTuple(src, dst, r.src_port[route], ROCE_PORT, UDP)
+        whose = (r.job[route], r.kind[route])  # both directions share one connection
+        return FiveTuple(
+            src, dst, self.port("tcp", *whose, src, dst), self.port("tcp", *whose, dst, src), TCP
+        )
+
+    def _append(self, tup: FiveTuple, path: int, latency_ns: int) -> int:
+        number = len(self)
+        c = self._columns
+        for column, value in zip((c.src, c.dst, c.src_port, c.dst_port, c.protocol), tup,
+                                 strict=True):  # fmt: skip
+            column.append(value)
+        c.path.append(path)
+        c.latency_ns.append(latency_ns)
+        self._number.setdefault(tup, number)
+        return number
+
+    def _back(self, number: int) -> int:
+        if number not in self._reverse:
+            c = self._columns
+            self._reverse[number] = self.add(
+                FiveTuple(
+                    c.dst[number], c.src[number], c.dst_port[number], c.src_port[number],
+                    c.protocol[number],
+                )
+            )  # fmt: skip
+        return self._reverse[number]
+
+    def _way(self, tup: FiveTuple) -> tuple[int, int]:
+        """Path and latency; beyond the first leaf nothing is known of a foreign address."""
+        if tup.dst < self._nics and tup.src < self._nics:
+            return self.router.way(tup.src, tup.dst, tup.src_port)
+        layout = self.router.layout
+        nic = min(tup.src, tup.dst)
+        leaf = layout.leaves[layout.leaf_of_nic[nic]]
+        hops = [leaf, UNKNOWN_HOP] if nic == tup.src else [UNKNOWN_HOP, leaf]
+        return self.router.note_path("|".join(hops)), 0

@@ -1,0 +1,78 @@
+"""How transfers on the wire become flow records: what cuts them, and what disturbs them."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from prism_sim.collector.effects import ORDER, Effect
+from prism_sim.collector.effects.base import EffectBase
+from prism_sim.scenario.base import Closed
+
+
+class Collector(Closed):
+    """How transfers on the wire become flow records.
+
+    Left to itself: one record a message, whole and exact, seen at the source's leaf.
+    """
+
+    idle_gap_us: float = Field(
+        default=1000.0,
+        gt=0,
+        description="Silence that ends a record within one message [us]. Default: 1 ms, short "
+        "against the gap between two micro-batches and long against that between two packets.",
+    )
+    message_boundary: bool = Field(
+        default=True,
+        description="A record ends with its message. False: only silence (and the limits below) "
+        "ends it, as in a switch, which knows no messages.",
+    )
+    active_timeout_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="A record that lasts longer is cut [s]; its bytes are shared in proportion "
+        "to time. Left out: never. Practice: 60 s (Cisco IOS default 30 min; NetFlow guides).",
+    )
+    cache_entries: int | None = Field(
+        default=None,
+        ge=1,
+        description="Open records a switch can hold; the oldest is exported when one more opens. "
+        "Left out: as many as there are. Needs message_boundary: false.",
+    )
+    effects: tuple[Effect, ...] = Field(
+        default=(),
+        description="What else happens to records, each kind at most once. Effects act in the "
+        "order of a record's way, whatever the order here.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Collector:
+        kinds = [effect.kind for effect in self.effects]
+        twice = sorted({kind for kind in kinds if kinds.count(kind) > 1})
+        if twice:
+            raise ValueError(f"effects are listed twice: {', '.join(twice)}; keep one of each")
+        if self.cache_entries is not None and self.message_boundary:
+            raise ValueError("cache_entries needs message_boundary: false")
+        if "acknowledgements" in kinds and "headers" not in kinds:
+            raise ValueError("acknowledgements follow packets; add the effect headers")
+        return self
+
+    @property
+    def recuts(self) -> bool:
+        """Whether anything but the idle gap within a message cuts records."""
+        return not self.message_boundary or self.active_timeout_s is not None
+
+    def in_order(self) -> list[EffectBase]:
+        """The effects in the order in which they act."""
+        return sorted(self.effects, key=lambda effect: ORDER.index(type(effect)))
+
+    def metadata(self) -> dict[str, str]:
+        """Notes for the flow table about how its records were cut."""
+        notes = {
+            "observation_point": "ingress",
+            "idle_gap_ns": str(round(self.idle_gap_us * 1e3)),
+        }
+        if self.active_timeout_s is not None:
+            notes["active_timeout_ns"] = str(round(self.active_timeout_s * 1e9))
+        for effect in self.in_order():
+            notes |= effect.notes()
+        return notes

@@ -4,10 +4,13 @@ Workers (tensor-parallel groups in lock-step) log one row a span; on the way to 
 is repeated for each of the group's ranks. Spans stream to Parquet in pieces; steps, ranks,
 pairs and faults are small and written at the end.
 
-Span kinds: ``fwd``, ``bwd`` and ``opt`` are computation; ``send_act``, ``recv_act``,
-``send_grad`` and ``recv_grad`` are a pipeline message's time on the wire, at its sender
-and at its receiver; ``reduce_scatter``, ``all_gather`` and ``all_reduce`` last from the
-rank's joining the collective to its end, waiting for others included.
+Span kinds: ``fwd``, ``bwd`` and ``opt`` are computation (where a schedule splits the
+backward pass, ``bwd`` is the gradient of the input and ``wgrad`` that of parameters);
+passes include what they wait for inside, such as gathers of their parameters.
+``send_act``, ``recv_act``, ``send_grad`` and ``recv_grad`` are a pipeline message's time on
+the wire, at its sender and at its receiver; ``reduce_scatter``, ``all_gather`` and
+``all_reduce`` last from the rank's joining the collective to its end, waiting for others
+included.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ SPAN_KINDS = (
     "reduce_scatter",
     "all_gather",
     "all_reduce",
+    "wgrad",
 )
 KIND = {name: number for number, name in enumerate(SPAN_KINDS)}
 SENT = (KIND["send_act"], KIND["send_grad"])

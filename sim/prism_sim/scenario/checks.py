@@ -12,9 +12,8 @@ from collections.abc import Callable
 
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.capacity import placement_remarks
+from prism_sim.scenario.job_checks import schedule_remarks, sharding_remarks, stage_remarks
 from prism_sim.scenario.models import Scenario
-from prism_sim.scenario.words import did_you_mean
-from prism_sim.training.schedules import SCHEDULES
 
 _UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f]|^[-.~ ]|[. ]$')
 
@@ -69,9 +68,7 @@ def _layout(scenario: Scenario) -> Remarks:
     for index, job in enumerate(scenario.jobs):
         at, sizes = ("jobs", index), job.model
         model = (*at, "model")
-        if sizes.layers % job.pp:
-            what = f"{sizes.layers} layers of {sizes.name} cannot be cut into {job.pp} equal stages"
-            yield Remark((*at, "pp"), what, "pp must divide the layers", (model,))
+        yield from stage_remarks(job, at)
         if sizes.heads % job.tp:
             what = f"{sizes.heads} heads of {sizes.name} cannot be cut into {job.tp} equal parts"
             yield Remark((*at, "tp"), what, "tp must divide the heads", (model,))
@@ -85,9 +82,12 @@ def _layout(scenario: Scenario) -> Remarks:
 
 def _schedules(scenario: Scenario) -> Remarks:
     for index, job in enumerate(scenario.jobs):
-        if job.schedule not in SCHEDULES:
-            what = f"there is no schedule {job.schedule!r}"
-            yield Remark(("jobs", index, "schedule"), what, did_you_mean(job.schedule, SCHEDULES))
+        yield from schedule_remarks(job, ("jobs", index))
+
+
+def _sharding(scenario: Scenario) -> Remarks:
+    for index, job in enumerate(scenario.jobs):
+        yield from sharding_remarks(job, ("jobs", index))
 
 
 def _end(scenario: Scenario) -> Remarks:
@@ -142,6 +142,7 @@ _ERRORS: tuple[Callable[[Scenario], Remarks], ...] = (
     _hardware,
     _layout,
     _schedules,
+    _sharding,
     placement_remarks,
     _end,
     _faults,

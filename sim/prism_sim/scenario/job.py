@@ -52,7 +52,27 @@ class Job(Closed):
     )
     model: Model = Field(description="Name of a model preset, or sizes written out.")
     dp: int = Field(default=1, ge=1, description="Data-parallel replicas.")
-    pp: int = Field(default=1, ge=1, description="Pipeline stages; must divide the layers.")
+    pp: int = Field(
+        default=1,
+        ge=1,
+        description="Pipeline stages. Times chunks, it must divide the layers, unless "
+        "stage_layers says how they are dealt out.",
+    )
+    chunks: int = Field(
+        default=1,
+        ge=1,
+        description="Chunks of layers a stage holds (virtual stages), for schedule interleaved.",
+    )
+    stage_layers: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
+        default=None,
+        description="Layers of each of the pp x chunks parts of the model, first to last; part i "
+        "belongs to stage i modulo pp. Left out: all alike.",
+    )
+    stage_factors: tuple[Annotated[float, Field(gt=0)], ...] | None = Field(
+        default=None,
+        description="Factor on the compute time of each stage, for stages that were measured to "
+        "take longer than their layers tell. Left out: 1.",
+    )
     tp: int = Field(
         default=1,
         ge=1,
@@ -77,10 +97,24 @@ class Job(Closed):
         "communication come on top, so the job's overall figure is lower. Default: whole-job "
         "figures of 0.35 to 0.55 are published (MegaScale, NSDI'24: 0.552).",
     )
-    zero_stage: Literal[0, 1] = Field(
+    zero_stage: Literal[0, 1, 2, 3] = Field(
         default=1,
         description="0: gradients are all-reduced. 1: they are reduce-scattered, and parameters "
-        "gathered after the optimizer (ZeRO-1, Megatron's distributed optimizer).",
+        "gathered after the optimizer (ZeRO-1, Megatron's distributed optimizer). 2: they are "
+        "reduce-scattered for every micro-batch. 3: parameters are sharded too (FSDP), and "
+        "gathered block by block in every forward and backward pass.",
+    )
+    hybrid_shards: int | None = Field(
+        default=None,
+        ge=2,
+        description="Hybrid sharding: neighbouring replicas that share one copy of what the ZeRO "
+        "stage shards (such as those of one server); outside it is replicated, and gradients "
+        "are all-reduced. Must divide dp. Left out: all replicas share one.",
+    )
+    overlap_param_gather: bool = Field(
+        default=False,
+        description="ZeRO 1 and 2: gather updated parameters during the next step's first forward "
+        "rather than right after the optimizer.",
     )
     all_reduce: Literal["ring", "tree", "hierarchical"] = Field(
         default="ring",
@@ -108,6 +142,11 @@ class Job(Closed):
         default=True,
         description="The last stage computes the head and the loss, so it takes longer than the "
         "others. False: its compute is left out and all stages are alike.",
+    )
+    embedding_on_first_stage: bool = Field(
+        default=False,
+        description="The first stage also takes the time of looking embeddings up, and of adding "
+        "to their gradients.",
     )
     placement: Placement = Field(
         default="packed",
@@ -139,6 +178,20 @@ class Job(Closed):
     def ranks(self) -> int:
         """GPUs the job runs on."""
         return self.dp * self.pp * self.tp
+
+    @property
+    def parts(self) -> int:
+        """Parts that the model's layers are cut into: chunks of all stages."""
+        return self.pp * self.chunks
+
+    def layers_of(self, part: int) -> int:
+        """Layers in one of the parts; part i belongs to stage i modulo pp."""
+        return self.stage_layers[part] if self.stage_layers else self.model.layers // self.parts
+
+    @property
+    def optimizer_shards(self) -> int:
+        """Ranks that share one copy of the optimizer's state."""
+        return (self.hybrid_shards or self.dp) if self.zero_stage else 1
 
     @property
     def tokens(self) -> int:

@@ -28,22 +28,70 @@ parameter and moments written (12), and the bf16 copy written (2)."""
 
 
 @dataclass(frozen=True)
+class Unit:
+    """A transformer block, the embedding, or the head: what is sharded and gathered as one.
+
+    Attributes
+    ----------
+    weight : its part of a pass, as FLOPs of the forward pass.
+    parameters : of one rank, in the order in which the backward pass finishes their gradients:
+        one entry a weight matrix or the like.
+    """
+
+    weight: int
+    parameters: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ChunkCost:
+    """What one chunk of a stage's layers does with one micro-batch.
+
+    Attributes
+    ----------
+    forward_ns, backward_ns : time on a healthy GPU, recomputation and tensor-parallel
+        communication included.
+    weights_ns : the part of the backward pass that only parameters' gradients need.
+    units : what the forward pass goes through, in order.
+    """
+
+    forward_ns: float
+    backward_ns: float
+    weights_ns: float
+    units: tuple[Unit, ...]
+
+    @property
+    def parameters(self) -> tuple[int, ...]:
+        """Parameters of one rank in the order of the backward pass."""
+        return tuple(size for unit in reversed(self.units) for size in unit.parameters)
+
+
+@dataclass(frozen=True)
 class StageCost:
     """What one pipeline stage does with one micro-batch, and what it owns.
 
     Attributes
     ----------
-    forward_ns, backward_ns : time of one micro-batch on a healthy GPU, recomputation and
-        tensor-parallel communication included.
-    parameters : parameters of one rank (its 1/tp share) in the order in which the backward
-        pass finishes their gradients: one entry a weight matrix or the like.
+    chunks : cost of each chunk of its layers; one, unless the schedule interleaves.
     optimizer_ns : time of the parameter update.
     """
 
-    forward_ns: float
-    backward_ns: float
-    parameters: tuple[int, ...]
+    chunks: tuple[ChunkCost, ...]
     optimizer_ns: float
+
+    @property
+    def forward_ns(self) -> float:
+        """Time of one micro-batch's forward through all chunks on a healthy GPU [ns]."""
+        return sum(chunk.forward_ns for chunk in self.chunks)
+
+    @property
+    def backward_ns(self) -> float:
+        """Time of one micro-batch's backward through all chunks on a healthy GPU [ns]."""
+        return sum(chunk.backward_ns for chunk in self.chunks)
+
+    @property
+    def parameters(self) -> tuple[int, ...]:
+        """Parameters of one rank, last chunk first, in the order of the backward pass."""
+        return tuple(size for chunk in reversed(self.chunks) for size in chunk.parameters)
 
 
 def pipeline_message_bytes(job: Job) -> int:
@@ -85,20 +133,37 @@ def _recomputed_flops(job: Job) -> float:
 
 
 def _stage(job: Job, cluster: Cluster, stage: int) -> StageCost:
-    layers = job.model.layers // job.pp
+    chunks = tuple(_chunk(job, cluster, stage, chunk) for chunk in range(job.chunks))
+    shard = sum(sum(chunk.parameters) for chunk in chunks) / job.optimizer_shards
+    return StageCost(
+        chunks=chunks,
+        optimizer_ns=shard * OPTIMIZER_BYTES_PER_PARAMETER / cluster.gpu.memory_gbytes_per_s,
+    )
+
+
+def _chunk(job: Job, cluster: Cluster, stage: int, chunk: int) -> ChunkCost:
+    part = chunk * job.pp + stage
+    layers = job.layers_of(part)
     flops_per_ns = cluster.gpu.peak_tflops * 1e3 * job.mfu * job.tp
-    has_head = stage == job.pp - 1 and job.head_on_last_stage
+    has_head = part == job.parts - 1 and job.head_on_last_stage
     forward = layers * layer_forward_flops(job) + has_head * head_forward_flops(job)
     backward = 2 * forward + layers * _recomputed_flops(job)
     exchange_ns = layers * _layer_exchange_ns(job, cluster)
-    parameters = _parameters(job, stage)
-    shard = sum(parameters) / (job.dp if job.zero_stage else 1)
-    return StageCost(
-        forward_ns=forward / flops_per_ns + exchange_ns,
-        backward_ns=backward / flops_per_ns + exchange_ns * (2 if job.recompute == "full" else 1),
-        parameters=parameters,
-        optimizer_ns=shard * OPTIMIZER_BYTES_PER_PARAMETER / cluster.gpu.memory_gbytes_per_s,
+    lookup_ns = _lookup_ns(job, cluster) if part == 0 and job.embedding_on_first_stage else 0.0
+    factor = job.stage_factors[stage] if job.stage_factors else 1.0
+    again = 2 if job.recompute == "full" else 1
+    return ChunkCost(
+        forward_ns=(forward / flops_per_ns + exchange_ns + lookup_ns) * factor,
+        backward_ns=(backward / flops_per_ns + exchange_ns * again + lookup_ns) * factor,
+        weights_ns=(forward - layers * _attention_flops(job)) / flops_per_ns * factor,
+        units=_units(job, part),
     )
+
+
+def _lookup_ns(job: Job, cluster: Cluster) -> float:
+    """Embedding of a micro-batch: each activation is read from memory once and written once."""
+    size = 2 * ACTIVATION_BYTES * job.tokens * job.micro_batch_size * job.model.hidden
+    return size / job.tp / cluster.gpu.memory_gbytes_per_s
 
 
 def _layer_exchange_ns(job: Job, cluster: Cluster) -> float:
@@ -110,8 +175,20 @@ def _layer_exchange_ns(job: Job, cluster: Cluster) -> float:
     return 2 * 2 * (job.tp - 1) * hop_ns
 
 
-def _parameters(job: Job, stage: int) -> tuple[int, ...]:
-    """One rank's parameters of ``stage``, last layer first, matrix by matrix."""
+def _units(job: Job, part: int) -> tuple[Unit, ...]:
+    """The units of one of the parts that the model is cut into, in forward order."""
+    block = Unit(round(layer_forward_flops(job)), _layer_parameters(job))
+    units = [block] * job.layers_of(part)
+    if part == 0:
+        units = [Unit(0, (job.model.embedding_parameters // job.tp,)), *units]
+    if part == job.parts - 1:
+        size = max(1, job.model.head_parameters // job.tp)
+        units.append(Unit(round(job.head_on_last_stage * head_forward_flops(job)), (size,)))
+    return tuple(units)
+
+
+def _layer_parameters(job: Job) -> tuple[int, ...]:
+    """One rank's parameters of a layer, matrix by matrix, in the order of the backward pass."""
     model, tp = job.model, job.tp
     attention = 2 * model.hidden * (model.hidden + model.kv_hidden)
     feed_forward = model.matrix_parameters_per_layer - attention
@@ -119,14 +196,8 @@ def _parameters(job: Job, stage: int) -> tuple[int, ...]:
     projection = model.hidden * model.hidden
     up_matrices = 2 if model.gated_ffn else 1
     down = feed_forward // (up_matrices + 1)
-    layer = [down // tp, (feed_forward - down) // tp, projection // tp]
-    layer += [(attention - projection) // tp + small]
-    sizes = layer * (model.layers // job.pp)
-    if stage == job.pp - 1:
-        sizes = [max(1, model.head_parameters // tp), *sizes]
-    if stage == 0:
-        sizes = [*sizes, model.embedding_parameters // tp]
-    return tuple(sizes)
+    layer = (down // tp, (feed_forward - down) // tp, projection // tp)
+    return (*layer, (attention - projection) // tp + small)
 
 
 def buckets(job: Job, parameters: tuple[int, ...]) -> list[int]:

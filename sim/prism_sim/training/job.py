@@ -1,8 +1,8 @@
-"""A training job in the cluster: its workers, how they reach each other, and its records.
+"""A training job in the cluster: what its workers share, and its records.
 
-The job lays its ranks out on (pp, dp, tp), opens the connections between neighbouring
-stages and the rings of its data-parallel groups, and keeps what its workers share: the
-clock, the fabric, the logs, and the draws of its jitter.
+The job lays its ranks out on (pp, dp, tp) and keeps what its workers share: the clock, the
+fabric, the logs, and the draws of its jitter. How workers reach each other is
+:mod:`prism_sim.training.wiring`'s business.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ import pandas as pd
 import simpy
 from numpy.typing import NDArray
 
-from prism_sim.cluster.network import Line, Network
+from prism_sim.cluster.network import Network
 from prism_sim.draws import Draws
 from prism_sim.scenario.models import Job
 from prism_sim.scenario.names import server_name
-from prism_sim.training.collectives import ALGORITHMS, Group
-from prism_sim.training.costs import pipeline_message_bytes, stage_costs
-from prism_sim.training.schedules import SCHEDULES
-from prism_sim.training.stream import CommStream
-from prism_sim.training.worker import Way, Worker
+from prism_sim.training.costs import pipeline_message_bytes
+from prism_sim.training.wiring import Wiring
+from prism_sim.training.worker import Worker
 from prism_sim.truth import SpanLog, by_rank
 
 
@@ -53,13 +51,12 @@ class TrainingJob:
         self.log = log
         lines = self.layout.cluster.queue_pairs
         self.flow_bytes = -(-pipeline_message_bytes(model) // lines)
-        self.reduction = "reduce_scatter" if model.zero_stage else "all_reduce"
         self.steps_done = 0
         self._draws = draws
         self._steps: list[tuple[int, int, int, int]] = []
         self._began: set[int] = set()
         self._at_step: dict[int, list[Callable[[], None]]] = {}
-        self.workers = self._workers()
+        self.workers = Wiring(self).workers()
         self._first = self.workers[0].number
 
     def start(self) -> list[simpy.Process]:
@@ -86,9 +83,9 @@ class TrainingJob:
         self._steps.append((number - self._first, step, start_ns, end_ns))
         self.steps_done += 1
 
-    def jitter(self, rank: int, step: int) -> NDArray[np.float64]:
-        """Factor on each forward (row 0) and backward (row 1), by micro-batch."""
-        shape = (2, self.model.micro_batches)
+    def jitter(self, rank: int, step: int, rows: int) -> NDArray[np.float64]:
+        """Factor on every pass, shape (rows, micro-batches); a row for each kind and chunk."""
+        shape = (rows, self.model.micro_batches)
         if self.model.compute_jitter == 0:
             return np.ones(shape)
         stream = self._draws.stream("compute", self.model.name, rank, step)
@@ -127,52 +124,3 @@ class TrainingJob:
                 "cp": 0,
             }
         )
-
-    def _workers(self) -> list[Worker]:
-        model = self.model
-        costs = stage_costs(model, self.layout.cluster)
-        schedule = SCHEDULES[model.schedule]
-        workers = []
-        for stage in range(model.pp):
-            first_ranks = [(stage * model.dp + d) * model.tp for d in range(model.dp)]
-            numbers = [self.log.worker(model.name, first, model.tp) for first in first_ranks]
-            stream = self._stream(stage, numbers)
-            work = schedule(stage, model.pp, model.micro_batches)
-            workers += [
-                Worker(self, stage, d, numbers[d], first_ranks[d], costs[stage], work, stream)
-                for d in range(model.dp)
-            ]
-        for behind, ahead in zip(workers, workers[model.dp :], strict=False):
-            self._connect(behind, ahead)
-        return workers
-
-    def _stream(self, stage: int, workers: list[int]) -> CommStream | None:
-        if self.model.dp == 1:
-            return None
-        name = self.model.name
-        build = ALGORITHMS["ring" if self.model.zero_stage else self.model.all_reduce]
-        parts = [
-            part
-            for t in range(self.model.tp)
-            for part in build(
-                Group(self.gpus[stage, :, t].tolist(), Line(name, "dp", t)), self.network
-            )
-        ]
-        return CommStream(self.env, parts, workers, self.log)
-
-    def _connect(self, behind: Worker, ahead: Worker) -> None:
-        here, there = self.gpus[behind.stage, behind.replica], self.gpus[ahead.stage, ahead.replica]
-        behind.ahead, ahead.behind = ahead, behind
-        behind.way_ahead = self._way(here.tolist(), there.tolist())
-        ahead.way_behind = self._way(there.tolist(), here.tolist())
-
-    def _way(self, src_gpus: list[int], dst_gpus: list[int]) -> Way:
-        """One flow a rank from each GPU to its counterpart, over NVLink or the network."""
-        network, name = self.network, self.model.name
-        hops = [
-            network.hop(src, dst, line)
-            for t, (src, dst) in enumerate(zip(src_gpus, dst_gpus, strict=True))
-            for line in network.lines(Line(name, "pp", t))
-        ]
-        bundle = network.fabric.templates.add_bundle([hop.template for hop in hops])
-        return Way(bundle, round(max(hop.latency_ns for hop in hops)))

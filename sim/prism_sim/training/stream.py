@@ -15,7 +15,7 @@ import simpy
 
 from prism_sim.clock import Clock
 from prism_sim.training.collectives import Collective
-from prism_sim.truth import KIND, NO_MICRO_BATCH, SpanLog
+from prism_sim.truth import KIND, SpanLog
 
 
 @dataclass
@@ -23,6 +23,7 @@ class _Pending:
     operation: str
     size_bytes: int
     step: int
+    micro_batch: int
     done: simpy.Event
     joined_ns: dict[int, int] = field(default_factory=dict)  # by member
 
@@ -55,11 +56,19 @@ class CommStream:
         self._free_ns = 0
 
     def join(
-        self, number: int, operation: str, size_bytes: int, member: int, step: int
+        self,
+        number: int,
+        operation: str,
+        size_bytes: int,
+        member: int,
+        step: int,
+        micro_batch: int,
     ) -> simpy.Event:
         """Have ``member`` join the ``number``-th collective, of ``size_bytes`` a rank."""
         if number not in self._queue:
-            self._queue[number] = _Pending(operation, size_bytes, step, self._env.event())
+            self._queue[number] = _Pending(
+                operation, size_bytes, step, micro_batch, self._env.event()
+            )
         collective = self._queue[number]
         collective.joined_ns[member] = self._env.now
         self._try()
@@ -86,6 +95,7 @@ class CommStream:
         kind, now = KIND[collective.operation], self._env.now
         self._free_ns = now
         for member, since in collective.joined_ns.items():
-            self._log.add(self._workers[member], collective.step, NO_MICRO_BATCH, kind, since, now)
+            worker, step, mb = self._workers[member], collective.step, collective.micro_batch
+            self._log.add(worker, step, mb, kind, since, now)
         collective.done.succeed()
         self._try()

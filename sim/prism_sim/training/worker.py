@@ -1,48 +1,75 @@
 """One tensor-parallel group at work: the SimPy process that everything else serves.
 
 The ranks of a tensor-parallel group move in lock-step, so one process plays them all: it
-computes, passes activations on and gradients back, joins the collectives of its
-data-parallel group, and updates its parameters, step after step. Receives are posted ahead,
-so a message flies as soon as its data exist and waits for nobody.
+walks through its schedule, passes activations on and gradients back, joins the collectives
+that its passes and its data-parallel strategy ask for, and updates its parameters, step after
+step. Receives are posted ahead, so a message flies as soon as its data exist and waits for
+nobody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
-from prism_sim.training.costs import StageCost, buckets
-from prism_sim.training.schedules import FORWARD, Work
-from prism_sim.training.stream import CommStream
+from prism_sim.training.costs import StageCost
+from prism_sim.training.data_parallel import DataParallel
+from prism_sim.training.program import Await, Compute, Join, Program
+from prism_sim.training.schedules import Work
 from prism_sim.truth import KIND, NO_MICRO_BATCH
 
 if TYPE_CHECKING:
     from prism_sim.training.job import TrainingJob
 
-FWD, BWD, OPT = KIND["fwd"], KIND["bwd"], KIND["opt"]
+OPT = KIND["opt"]
+SPANS = (KIND["fwd"], KIND["bwd"], KIND["wgrad"])
+"""Span kind of each kind of work."""
 
 Process = Generator[simpy.Event, object, None]
-Key = tuple[int, int, int]  # step, pass, micro-batch
+Key = tuple[int, int, int, int]  # step, pass, micro-batch, chunk
 
 
 @dataclass
 class Way:
-    """Where a message to a neighbouring stage travels: one flow a rank of the group."""
+    """Where a message to another stage travels: one flow a rank of the group."""
 
     bundle: int
     latency_ns: int
+
+
+class Peer(NamedTuple):
+    """Who a pass's result goes to, on which way, and for which of its chunks."""
+
+    worker: Worker
+    way: Way
+    chunk: int
+
+
+class Item(NamedTuple):
+    """One piece of work with all that is known of it beforehand.
+
+    ``row`` is its row in tables of durations; ``waits`` whether a message must come first;
+    ``program`` what happens inside, None for nothing but computing.
+    """
+
+    work: Work
+    row: int
+    waits: bool
+    program: Program | None
+    peer: Peer | None
 
 
 @dataclass(eq=False)
 class Worker:
     """The tensor-parallel group at (pp, dp) of a job.
 
-    ``ahead`` and ``behind`` are the workers of the next and the previous stage;
-    ``way_ahead`` and ``way_behind`` lead to them.
+    ``agenda`` is a step's work. ``nominal_ns`` has the healthy duration of each kind of pass
+    (fastest running: chunk), shape (kinds x chunks, 1).
     """
 
     job: TrainingJob
@@ -51,16 +78,12 @@ class Worker:
     number: int
     first_rank: int
     cost: StageCost
-    work: list[Work]
-    stream: CommStream | None
-    ahead: Worker | None = None
-    behind: Worker | None = None
-    way_ahead: Way | None = None
-    way_behind: Way | None = None
+    replicas: DataParallel
+    nominal_ns: NDArray[np.float64]
+    agenda: list[Item] = field(default_factory=list)
     slowdowns: list[float] = field(default_factory=list)
     inbox: dict[Key, simpy.Event] = field(default_factory=dict)
     _at_step: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
-    _collectives: int = 0
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:
         """Have ``call`` called when this worker begins ``step``."""
@@ -69,7 +92,6 @@ class Worker:
     def run(self) -> Process:
         """All steps of the job, as a SimPy process."""
         job, env = self.job, self.job.env
-        self._buckets = buckets(job.model, self.cost.parameters)
         if job.model.start_s:
             yield env.timeout(round(job.model.start_s * 1e9))
         for step in range(job.model.steps):
@@ -77,6 +99,7 @@ class Worker:
                 yield env.timeout(job.overhead_ns(self.first_rank, step))
             self._begin(step)
             start_ns = env.now
+            self.replicas.begin(step)
             yield from self._passes(step)
             yield from self._update(step)
             job.step_done(self.number, step, start_ns, env.now)
@@ -87,27 +110,44 @@ class Worker:
         self.job.began(step)
 
     def _passes(self, step: int) -> Process:
-        """Forward and backward of every micro-batch, in the schedule's order."""
+        """All passes of the step's micro-batches, in the schedule's order."""
         env, log, number = self.job.env, self.job.log, self.number
-        nominal_ns = np.array([[self.cost.forward_ns], [self.cost.backward_ns]])
-        healthy_ns = (nominal_ns * self.job.jitter(self.first_rank, step)).tolist()
-        last = self.work[-1]
-        for work in self.work:
-            kind, mb = work
-            forward = kind == FORWARD
-            if (self.behind if forward else self.ahead) is not None:
-                yield self._arrival((step, kind, mb))
+        rows = len(self.nominal_ns)
+        healthy_ns = (self.nominal_ns * self.job.jitter(self.first_rank, step, rows)).tolist()
+        for work, row, waits, program, peer in self.agenda:
+            kind, mb, chunk = work
+            if waits:
+                yield self._arrival((step, kind, mb, chunk))
             start_ns = env.now
-            wait_ns = round(healthy_ns[kind][mb] * self._slowness())
-            if work is last and self.stream is not None and self.job.model.overlap_gradients:
-                yield from self._fill_buckets(step, wait_ns)
-            else:
+            wait_ns = round(healthy_ns[row][mb] * self._slowness())
+            if program is None:
                 yield env.timeout(wait_ns)
-            log.add(number, step, mb, FWD if forward else BWD, start_ns, env.now)
-            self._pass_on(step, kind, mb)
+            else:
+                yield from self._follow(program, wait_ns, step, mb)
+            log.add(number, step, mb, SPANS[kind], start_ns, env.now)
+            if peer is not None:
+                self._pass_on(peer, step, kind, mb)
 
     def _slowness(self) -> float:
         return 1.0 / float(np.prod(self.slowdowns)) if self.slowdowns else 1.0
+
+    def _follow(self, program: Program, duration_ns: int, step: int, micro_batch: int) -> Process:
+        """A pass that computes for ``duration_ns`` and does as ``program`` says meanwhile."""
+        env, pending, passed_ns = self.job.env, self.replicas.pending, 0
+        for instruction in program:
+            match instruction:
+                case Compute(until):
+                    until_ns = duration_ns * until.numerator // until.denominator
+                    yield env.timeout(until_ns - passed_ns)
+                    passed_ns = until_ns
+                case Join(seat, operation, size_bytes, slot, activations):
+                    of = micro_batch if activations else NO_MICRO_BATCH
+                    ended = seat.join(operation, size_bytes, step, of)
+                    if slot:
+                        pending[slot] = ended
+                case Await(slot):
+                    if slot in pending:
+                        yield pending.pop(slot)
 
     def _arrival(self, key: Key) -> simpy.Event:
         """The event of a message's arrival; whoever comes first, sender or receiver, makes it."""
@@ -116,13 +156,9 @@ class Worker:
             event = self.inbox[key] = self.job.env.event()
         return event
 
-    def _pass_on(self, step: int, kind: int, micro_batch: int) -> None:
-        """Send an activation to the next stage, or a gradient to the previous one."""
-        to, way = (
-            (self.ahead, self.way_ahead) if kind == FORWARD else (self.behind, self.way_behind)
-        )
-        if to is None or way is None:
-            return
+    def _pass_on(self, peer: Peer, step: int, kind: int, micro_batch: int) -> None:
+        """Send an activation on, or a gradient back."""
+        to, way, chunk = peer
         sender, receiver, log = self.number, to.number, self.job.log
 
         def over(start_ns: int, end_ns: int) -> int:
@@ -134,39 +170,15 @@ class Worker:
             way.bundle,
             self.job.flow_bytes,
             way.latency_ns,
-            to._arrival((step, kind, micro_batch)),
+            to._arrival((step, kind, micro_batch, chunk)),
             over,
         )
-
-    def _fill_buckets(self, step: int, duration_ns: int) -> Process:
-        """The last backward pass, joining a collective whenever a bucket is full."""
-        total, filled, passed_ns = sum(self._buckets), 0, 0
-        for size in self._buckets:
-            filled += size
-            until_ns = duration_ns * filled // total
-            yield self.job.env.timeout(until_ns - passed_ns)
-            passed_ns = until_ns
-            self._join(self.job.reduction, size * self.job.model.gradient_bytes, step)
 
     def _update(self, step: int) -> Process:
         """Reduce gradients (or wait until they are), update, gather parameters."""
         job = self.job
-        if self.stream is not None:
-            if not job.model.overlap_gradients:
-                for size in self._buckets:
-                    self._join(job.reduction, size * job.model.gradient_bytes, step)
-            yield self._last_joined
+        yield from self.replicas.settle(step)
         start_ns = job.env.now
         yield job.env.timeout(round(self.cost.optimizer_ns))
         job.log.add(self.number, step, NO_MICRO_BATCH, OPT, start_ns, job.env.now)
-        if self.stream is not None and job.model.zero_stage:
-            for size in self._buckets:
-                self._join("all_gather", size * job.model.parameter_bytes, step)
-            yield self._last_joined
-
-    def _join(self, operation: str, size_bytes: int, step: int) -> None:
-        assert self.stream is not None
-        self._last_joined = self.stream.join(
-            self._collectives, operation, size_bytes, self.replica, step
-        )
-        self._collectives += 1
+        yield from self.replicas.publish(step)

@@ -127,7 +127,7 @@ jobs:
     dp: 0
     micro_batches: 8.5
     placement: pakced
-    zero_stage: 3
+    zero_stage: 4
     overlap_gradients: maybe
     steps: 10
   - not a job

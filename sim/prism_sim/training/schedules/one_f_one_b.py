@@ -9,16 +9,17 @@ Reference: Narayanan et al., PipeDream, SOSP'19; Megatron-LM, SC'21 (non-interle
 
 from __future__ import annotations
 
-from prism_sim.training.schedules.work import BACKWARD, FORWARD, Work
+from prism_sim.training.schedules.work import BACKWARD, FORWARD, Place, Work
 
 
-def one_f_one_b(stage: int, stages: int, micro_batches: int) -> list[Work]:
-    """The work of ``stage`` in one step.
+def one_f_one_b(place: Place) -> list[Work]:
+    """The work of a stage in one step; stages are not cut into chunks.
 
-    >>> [("FB"[kind], mb) for kind, mb in one_f_one_b(0, 2, 3)]
-    [('F', 0), ('F', 1), ('B', 0), ('F', 2), ('B', 1), ('B', 2)]
+    >>> ["FB"[work.kind] + str(work.micro_batch) for work in one_f_one_b(Place(0, 2, 3))]
+    ['F0', 'F1', 'B0', 'F2', 'B1', 'B2']
     """
-    ahead = min(stages - stage - 1, micro_batches)
+    micro_batches = place.micro_batches
+    ahead = min(place.stages - place.stage - 1, micro_batches)
     order = [Work(FORWARD, mb) for mb in range(ahead)]
     for mb in range(ahead, micro_batches):
         order += [Work(FORWARD, mb), Work(BACKWARD, mb - ahead)]

@@ -3,6 +3,11 @@
 A schedule is data, not behaviour: for one stage it lists what is computed, in order. What
 must be waited for, and what is sent on, follows from the kind of work and is the
 worker's business.
+
+A stage may hold several *chunks* of layers (virtual stages): chunk c of stage i holds part
+c p + i of the model, so an activation leaves the last stage for the next chunk of the first.
+A backward pass may be split: BACKWARD then yields the gradient that the stage before waits
+for, and WEIGHTS, at any time later, those of the parameters.
 """
 
 from __future__ import annotations
@@ -10,15 +15,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-FORWARD, BACKWARD = 0, 1
+FORWARD, BACKWARD, WEIGHTS = 0, 1, 2
 
 
 class Work(NamedTuple):
-    """One piece of a stage's work: the pass (FORWARD or BACKWARD) of one micro-batch."""
+    """One piece of a stage's work: a pass of one micro-batch through one chunk of layers."""
 
     kind: int
     micro_batch: int
+    chunk: int = 0
 
 
-Schedule = Callable[[int, int, int], list[Work]]
-"""(stage, stages, micro_batches) -> the stage's work in order."""
+class Place(NamedTuple):
+    """Which stage of what pipeline a schedule is for.
+
+    Attributes
+    ----------
+    stage, stages : number of the stage, from 0, and how many there are.
+    micro_batches : of one step.
+    chunks : of layers that every stage holds.
+    """
+
+    stage: int
+    stages: int
+    micro_batches: int
+    chunks: int = 1
+
+
+Schedule = Callable[[Place], list[Work]]
+"""The work of a place in one step, in order."""
+
+
+def gradient_kind(work: list[Work]) -> int:
+    """The kind of pass after which gradients of parameters are complete."""
+    return WEIGHTS if any(piece.kind == WEIGHTS for piece in work) else BACKWARD

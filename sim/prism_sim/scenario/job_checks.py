@@ -1,0 +1,62 @@
+"""What a job may not say: how its model is cut, scheduled and sharded.
+
+Each function yields what is wrong with one job, whose place in the scenario is ``at``.
+"""
+
+from __future__ import annotations
+
+from prism_sim.scenario.base import Loc, Remark, Remarks
+from prism_sim.scenario.job import Job
+from prism_sim.scenario.words import did_you_mean
+from prism_sim.training.schedules import SCHEDULES
+
+
+def stage_remarks(job: Job, at: Loc) -> Remarks:
+    """How the layers are dealt out to stages and their chunks."""
+    sizes, model = job.model, (*at, "model")
+    if job.stage_layers is None:
+        if sizes.layers % job.parts:
+            how_many = f"{job.pp} equal stages" + (f" of {job.chunks}" if job.chunks > 1 else "")
+            what = f"{sizes.layers} layers of {sizes.name} cannot be cut into {how_many}"
+            how = "pp must divide the layers" if job.chunks == 1 else "pp x chunks must divide them"
+            yield Remark((*at, "pp"), what, how, (model, (*at, "chunks")))
+    elif len(job.stage_layers) != job.parts or sum(job.stage_layers) != sizes.layers:
+        given, total = len(job.stage_layers), sum(job.stage_layers)
+        what = f"stage_layers has {given} parts with {total} layers in all"
+        how = f"pp x chunks are {job.parts} parts, and {sizes.name} has {sizes.layers} layers"
+        reads = (model, (*at, "pp"), (*at, "chunks"))
+        yield Remark((*at, "stage_layers"), what, how, reads)
+    if job.stage_factors is not None and len(job.stage_factors) != job.pp:
+        what = f"stage_factors has {len(job.stage_factors)} factors for {job.pp} stages"
+        yield Remark((*at, "stage_factors"), what, "give one a stage", ((*at, "pp"),))
+
+
+def schedule_remarks(job: Job, at: Loc) -> Remarks:
+    """Whether the schedule exists and can be made of the job's stages and micro-batches."""
+    if job.schedule not in SCHEDULES:
+        what = f"there is no schedule {job.schedule!r}"
+        yield Remark((*at, "schedule"), what, did_you_mean(job.schedule, SCHEDULES))
+    elif job.schedule == "interleaved":
+        if job.pp == 1 or job.micro_batches % job.pp:
+            what = f"{job.micro_batches} micro-batches cannot be interleaved over {job.pp} stages"
+            how = "interleaving needs several stages, and whole groups of as many micro-batches"
+            reads = ((*at, "pp"), (*at, "micro_batches"))
+            yield Remark((*at, "schedule"), what, how, reads)
+    elif job.chunks > 1:
+        what = f"schedule {job.schedule} knows no chunks of stages, {job.chunks} are asked for"
+        yield Remark((*at, "chunks"), what, "use schedule: interleaved", ((*at, "schedule"),))
+
+
+def sharding_remarks(job: Job, at: Loc) -> Remarks:
+    """Whether what replicas share can be shared in that way."""
+    if job.hybrid_shards is not None:
+        if job.dp % job.hybrid_shards:
+            what = f"{job.dp} replicas cannot be cut into groups of {job.hybrid_shards}"
+            yield Remark((*at, "hybrid_shards"), what, "it must divide dp", ((*at, "dp"),))
+        if not job.zero_stage:
+            what = "hybrid_shards shards what zero_stage 0 does not shard"
+            how = "raise zero_stage, or use all_reduce: hierarchical"
+            yield Remark((*at, "hybrid_shards"), what, how, ((*at, "zero_stage"),))
+    if job.overlap_param_gather and job.zero_stage not in (1, 2):
+        what = f"overlap_param_gather has nothing to overlap with zero_stage {job.zero_stage}"
+        yield Remark((*at, "overlap_param_gather"), what, "use ZeRO 1 or 2")

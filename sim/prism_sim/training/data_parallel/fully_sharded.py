@@ -1,0 +1,55 @@
+"""ZeRO-3, or FSDP: parameters live in shards and come together only while they are used.
+
+The unit is a transformer block (embedding and head are units of their own). Each forward pass
+gathers unit after unit, the next one while the present one computes, and frees them; each
+backward pass gathers them again in reverse and reduce-scatters every unit's gradients. So a
+micro-batch moves its parameters twice and its gradients once, each (n - 1) / n of them: one and
+a half times the volume of an all-reduce.
+
+References: Rajbhandari et al., ZeRO, SC'20, section 7.3; Zhao et al., PyTorch FSDP, VLDB'23,
+section 3.3 (prefetching, and one unit in flight at a time).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import ClassVar
+
+from prism_sim.training.data_parallel.base import DataParallel, Family, Pass, shares
+from prism_sim.training.program import Await, Join, Point
+
+
+class FullySharded(DataParallel):
+    """Parameters, gradients and optimizer state are all sharded."""
+
+    reduction: ClassVar[str] = "reduce_scatter"
+    sharded: ClassVar[bool] = True
+
+    def points(self, of: Pass) -> list[Point]:
+        return [point for family in self.families for point in self._of_family(family, of)]
+
+    def _of_family(self, family: Family, of: Pass) -> list[Point]:
+        """Gather the unit after this, wait for this; gradients go when a unit is done."""
+        sizes = family.units[of.chunk]
+        order = list(range(len(sizes)))
+        if not of.forward:
+            order.reverse()
+        ends = shares([self.units[of.chunk][unit].weight for unit in order])
+        points: list[Point] = []
+        for i, (unit, begin) in enumerate(zip(order, [Fraction(0), *ends], strict=False)):
+            if of.parameters:
+                coming = order[i + (i > 0) : i + 2]
+                points += [(begin, self._gather(family, of.chunk, ahead)) for ahead in coming]
+                points.append((begin, Await(_slot(of.chunk, unit))))
+            if of.gradients:
+                size = sizes[unit] * self.job.gradient_bytes
+                points.append((ends[i], Join(family.seat, self.reduction, size)))
+        return points
+
+    def _gather(self, family: Family, chunk: int, unit: int) -> Join:
+        size = family.units[chunk][unit] * self.job.parameter_bytes
+        return Join(family.seat, "all_gather", size, _slot(chunk, unit))
+
+
+def _slot(chunk: int, unit: int) -> str:
+    return f"unit {chunk} {unit}"

@@ -1,0 +1,94 @@
+"""Whole gradients, reduced once a step: DDP (ZeRO stage 0) and ZeRO-1.
+
+Buckets are reduced as the last micro-batch's backward pass fills them, or all after it. With
+ZeRO-1 the reduction leaves each rank the part it keeps the optimizer's state of, and updated
+parameters are gathered behind the optimizer, or at the start of the next step, where
+the forward pass waits for each bucket only as it comes to it.
+
+References: Li et al., PyTorch distributed, VLDB'20 (buckets); Rajbhandari et al., ZeRO,
+SC'20; Megatron-Core's distributed optimizer (``overlap_param_gather``).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import ClassVar
+
+from prism_sim.training.data_parallel.base import DataParallel, Pass, Process, shares
+from prism_sim.training.program import Await, Join, Point
+from prism_sim.truth import NO_MICRO_BATCH
+
+
+class Replicated(DataParallel):
+    """Gradients are all-reduced, every rank updates all parameters."""
+
+    def points(self, of: Pass) -> list[Point]:
+        return self._reductions(of) if self._reduces(of) else []
+
+    def settle(self, step: int) -> Process:
+        if not self.job.overlap_gradients:
+            self.join_all(self.reduction, self.job.gradient_bytes, step)
+        yield from self.wait()
+
+    def _reduces(self, of: Pass) -> bool:
+        return of.gradients and of.last and self.job.overlap_gradients
+
+    def _reductions(self, of: Pass) -> list[Point]:
+        """A reduction wherever a bucket is full."""
+        width = self.job.gradient_bytes
+        return [
+            (at, Join(family.seat, self.reduction, size * width))
+            for family, by_chunk in zip(self.families, self._buckets, strict=True)
+            for at, size in zip(shares(by_chunk[of.chunk]), by_chunk[of.chunk], strict=True)
+        ]
+
+
+class ShardedOptimizer(Replicated):
+    """ZeRO-1: gradients are reduce-scattered, updated parameters gathered."""
+
+    reduction: ClassVar[str] = "reduce_scatter"
+    sharded: ClassVar[bool] = True
+
+    def points(self, of: Pass) -> list[Point]:
+        if of.forward and of.first and self.job.overlap_param_gather:
+            return self._waits(of)
+        return super().points(of)
+
+    def begin(self, step: int) -> None:
+        if not step or not self.job.overlap_param_gather:
+            return
+        width = self.job.parameter_bytes
+        for f, family in enumerate(self.families):
+            for chunk, sizes in enumerate(self._buckets[f]):
+                for b in reversed(range(len(sizes))):
+                    ended = family.seat.join("all_gather", sizes[b] * width, step, NO_MICRO_BATCH)
+                    self.pending[_slot(f, chunk, b)] = ended
+
+    def publish(self, step: int) -> Process:
+        if not self.job.overlap_param_gather:
+            self.join_all("all_gather", self.job.parameter_bytes, step)
+            yield from self.wait()
+
+    def _waits(self, of: Pass) -> list[Point]:
+        """A wait wherever the forward pass comes to the first parameters of a bucket."""
+        points: list[Point] = []
+        for f in range(len(self.families)):
+            sizes = self._buckets[f][of.chunk]
+            begins = [Fraction(0), *shares(sizes[::-1])]
+            for at, b in zip(begins, reversed(range(len(sizes))), strict=False):
+                points.append((at, Await(_slot(f, of.chunk, b))))
+        return points
+
+
+class ShardedGradients(ShardedOptimizer):
+    """ZeRO-2: no rank has room for whole gradients, so every micro-batch's are scattered."""
+
+    def _reduces(self, of: Pass) -> bool:
+        return of.gradients
+
+    def settle(self, step: int) -> Process:
+        yield from self.wait()
+
+
+def _slot(family: int, chunk: int, bucket: int) -> str:
+    return f"parameters {family} {chunk} {bucket}"

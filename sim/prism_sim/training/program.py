@@ -1,0 +1,97 @@
+"""What happens inside a pass: compute for so long, then this collective, then compute on.
+
+A pass of a micro-batch is a short *program*. Gathers of sharded parameters, gradient buckets
+that are sent as they fill, all-to-alls of experts and rings of keys and values are all
+the same three instructions in it: compute up to a fraction of the pass, join a collective, and
+wait for one. A collective that is joined and waited for at once blocks; one that is waited
+for later is overlapped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import simpy
+
+
+class Joins(Protocol):
+    """A worker's place in the collectives of a group."""
+
+    last: simpy.Event | None
+
+    def join(self, operation: str, size_bytes: int, step: int, micro_batch: int) -> simpy.Event:
+        """Join the group's next collective of ``size_bytes`` a rank; fires at its end."""
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Compute until ``until`` of the pass's compute time has passed."""
+
+    until: Fraction
+
+
+@dataclass(frozen=True)
+class Join:
+    """Join a collective of ``seat``'s group, of ``size_bytes`` a rank, without waiting.
+
+    ``slot`` names it for a later :class:`Await`. Activations belong to a micro-batch, parameters
+    and gradients to the whole step.
+    """
+
+    seat: Joins
+    operation: str
+    size_bytes: int
+    slot: str = ""
+    activations: bool = False
+
+
+@dataclass(frozen=True)
+class Await:
+    """Wait for the collective last joined as ``slot``; nothing if there is none."""
+
+    slot: str
+
+
+Instruction = Compute | Join | Await
+Program = tuple[Instruction, ...]
+Point = tuple[Fraction, Instruction]
+"""An instruction, and the fraction of the pass's compute time after which it comes."""
+
+PLAIN: Program = (Compute(Fraction(1)),)
+"""A pass that only computes."""
+
+
+def woven(program: Program, points: Iterable[Point]) -> Program:
+    """``program`` with each of ``points`` put in where its compute time has come.
+
+    Points of one fraction keep their order and come before what the program itself does there.
+
+    >>> [type(i).__name__ for i in woven(PLAIN, [(Fraction(1, 2), Await("a"))])]
+    ['Compute', 'Await', 'Compute']
+    """
+    waiting = sorted(points, key=lambda point: point[0])
+    out: list[Instruction] = []
+    done = Fraction(0)
+
+    def put(until: Fraction) -> None:
+        nonlocal done
+        while waiting and waiting[0][0] <= until:
+            at, instruction = waiting.pop(0)
+            if at > done:
+                out.append(Compute(at))
+                done = at
+            out.append(instruction)
+
+    put(done)
+    for instruction in program:
+        if isinstance(instruction, Compute):
+            put(instruction.until)
+            if instruction.until > done:
+                out.append(instruction)
+                done = instruction.until
+        else:
+            out.append(instruction)
+    return tuple(out)

@@ -1,0 +1,22 @@
+"""GPipe: all forwards, then all backwards.
+
+The bubble is that of 1F1B, (p - 1) / m of the work; the price is memory for the activations
+of every micro-batch at once. Backwards run in the order of the forwards reversed, since the
+last micro-batch's activations were made last.
+
+Reference: Huang et al., GPipe, NeurIPS'19, figure 2c.
+"""
+
+from __future__ import annotations
+
+from prism_sim.training.schedules.work import BACKWARD, FORWARD, Place, Work
+
+
+def gpipe(place: Place) -> list[Work]:
+    """The work of a stage in one step, alike for all stages.
+
+    >>> ["FB"[work.kind] + str(work.micro_batch) for work in gpipe(Place(0, 2, 3))]
+    ['F0', 'F1', 'F2', 'B2', 'B1', 'B0']
+    """
+    order = range(place.micro_batches)
+    return [Work(FORWARD, mb) for mb in order] + [Work(BACKWARD, mb) for mb in reversed(order)]

@@ -1,0 +1,68 @@
+"""A worker's place in the collectives of a group, one call after another.
+
+Every member of a group calls its collectives in the same order, as communication libraries
+demand; a seat counts the calls of one member.
+"""
+
+from __future__ import annotations
+
+import simpy
+
+from prism_sim.clock import Clock
+from prism_sim.training.stream import CommStream
+
+
+class Seat:
+    """Member number ``member`` of the group that communicates over ``stream``.
+
+    Attributes
+    ----------
+    last : end of the collective joined last; None before the first.
+    """
+
+    def __init__(self, stream: CommStream, member: int) -> None:
+        self._stream = stream
+        self._member = member
+        self._count = 0
+        self.last: simpy.Event | None = None
+
+    def join(self, operation: str, size_bytes: int, step: int, micro_batch: int) -> simpy.Event:
+        """Join the group's next collective, of ``size_bytes`` a rank; fires at its end."""
+        self.last = self._stream.join(
+            self._count, operation, size_bytes, self._member, step, micro_batch
+        )
+        self._count += 1
+        return self.last
+
+
+class HybridSeat:
+    """A seat for hybrid sharding: shards inside a small group, replicas of them outside.
+
+    A reduce-scatter runs inside, and what each member is left with is all-reduced with its
+    counterparts of the other groups right after; an all-gather stays inside.
+
+    Reference: Zhao et al., PyTorch FSDP, VLDB'23, section 3.2.2 (hybrid sharding).
+    """
+
+    def __init__(self, env: Clock, inside: Seat, outside: Seat, shards: int) -> None:
+        self._env = env
+        self._inside = inside
+        self._outside = outside
+        self._shards = shards
+        self.last: simpy.Event | None = None
+
+    def join(self, operation: str, size_bytes: int, step: int, micro_batch: int) -> simpy.Event:
+        """Join the next collective; of a reduce-scatter, both halves; fires at its end."""
+        self.last = inner = self._inside.join(operation, size_bytes, step, micro_batch)
+        if operation == "reduce_scatter":
+            self.last = outer = self._env.event()
+
+            def replicate(_: simpy.Event) -> None:
+                share = -(-size_bytes // self._shards)
+                ended = self._outside.join("all_reduce", share, step, micro_batch)
+                assert ended.callbacks is not None
+                ended.callbacks.append(lambda _: self._env.fire(outer))
+
+            assert inner.callbacks is not None
+            inner.callbacks.append(replicate)
+        return self.last

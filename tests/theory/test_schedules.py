@@ -1,0 +1,199 @@
+"""Pipeline schedules as timelines: who does what when, and how long everybody waits."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism_sim.training.schedules import BACKWARD, FORWARD, SCHEDULES, WEIGHTS, Place
+
+NO_NETWORK = {"nic_gbps": 1e9, "fabric": {"hop_latency_ns": 0.0}}
+
+
+def play(name, p, m, v=1, times=(1, 1, 1)):
+    """Run a schedule without any network; returns (end, [(start, "F0"), ...] of each stage).
+
+    ``times`` are those of a forward, backward and weight-gradient pass through one chunk.
+    """
+    order = [SCHEDULES[name](Place(i, p, m, v)) for i in range(p)]
+    end, clock, logs = {}, [0] * p, [[] for _ in range(p)]
+    while any(order):
+        moved = False
+        for i in range(p):
+            while order[i] and (ready := _ready(order[i][0], i, p, p * v, end)) is not None:
+                kind, mb, chunk = order[i].pop(0)
+                start = max(clock[i], ready)
+                clock[i] = end[kind, mb, chunk * p + i] = start + times[kind]
+                name_of = f"{'FBW'[kind]}{mb}" + (f".{chunk}" if v > 1 else "")
+                logs[i].append((start, name_of))
+                moved = True
+        assert moved, "every stage waits for another"
+    return max(clock), logs
+
+
+def _ready(work, stage, p, parts, end):
+    """When ``work`` can begin as far as messages are concerned; None if not yet known."""
+    kind, mb, chunk = work
+    part = chunk * p + stage
+    if kind == FORWARD:
+        return 0 if part == 0 else end.get((FORWARD, mb, part - 1))
+    if kind == WEIGHTS:
+        return end.get((BACKWARD, mb, part))
+    return end.get((FORWARD, mb, part) if part == parts - 1 else (BACKWARD, mb, part + 1))
+
+
+def test_gpipe_runs_all_forwards_first():
+    _, (first, second) = play("gpipe", 2, 3, times=(1, 2, 0))
+    assert first == [(0, "F0"), (1, "F1"), (2, "F2"), (6, "B2"), (8, "B1"), (10, "B0")]
+    assert second == [(1, "F0"), (2, "F1"), (3, "F2"), (4, "B2"), (6, "B1"), (8, "B0")]
+
+
+def test_1f1b_alternates_after_its_warm_up():
+    _, (first, second) = play("1f1b", 2, 3, times=(1, 2, 0))
+    assert first == [(0, "F0"), (1, "F1"), (4, "B0"), (6, "F2"), (7, "B1"), (10, "B2")]
+    assert second == [(1, "F0"), (2, "B0"), (4, "F1"), (5, "B1"), (7, "F2"), (8, "B2")]
+
+
+def test_interleaving_follows_figure_4_of_megatron():
+    """Four devices, eight micro-batches, two chunks: what comes up to the first backward."""
+    _, logs = play("interleaved", 4, 8, 2)
+    until = [[what for _, what in log][: 2 * (3 - i) + 4 + 2] for i, log in enumerate(logs)]
+    both = ["F0.0", "F1.0", "F2.0", "F3.0", "F0.1", "F1.1", "F2.1", "F3.1"]
+    assert until[0] == [*both, "F4.0", "F5.0", "F6.0", "B0.1"]
+    assert until[1] == [*both, "F4.0", "B0.1"]
+    assert until[2] == [*both[:7], "B0.1"]
+    assert until[3] == [*both[:5], "B0.1"]
+
+
+def test_zb_h1_fills_the_cool_down_with_weight_gradients():
+    _, logs = play("zb-h1", 3, 4)
+    assert logs[2] == [
+        (2, "F0"), (3, "B0"), (4, "F1"), (5, "B1"), (6, "F2"), (7, "B2"), (8, "W0"),
+        (9, "F3"), (10, "B3"), (11, "W1"), (12, "W2"), (13, "W3"),
+    ]  # fmt: skip
+    first = [what for _, what in logs[0]]
+    assert first == ["F0", "F1", "F2", "B0", "W0", "F3", "B1", "W1", "B2", "W2", "B3", "W3"]
+
+
+@pytest.mark.parametrize(("p", "m"), [(2, 4), (4, 4), (4, 8), (8, 16)])
+def test_bubbles_are_the_published_fractions(p, m):
+    for name in ("gpipe", "1f1b"):
+        took, _ = play(name, p, m, times=(1, 2, 0))
+        assert (took - 3 * m) / (3 * m) == pytest.approx((p - 1) / m)
+    for v in (2, 3):
+        took, _ = play("interleaved", p, m, v, times=(1, 2, 0))
+        assert (took - 3 * m * v) / (3 * m * v) == pytest.approx((p - 1) / (v * m))
+    whole, _ = play("1f1b", p, m, times=(1, 2, 0))
+    split, _ = play("zb-h1", p, m, times=(1, 1, 1))
+    assert (split - 3 * m) == pytest.approx((whole - 3 * m) / 3)
+
+
+@given(st.sampled_from(list(SCHEDULES)), st.integers(2, 5), st.integers(1, 4), st.integers(1, 3))
+def test_every_pass_is_done_once_and_none_waits_for_ever(name, p, groups, v):
+    v = v if name == "interleaved" else 1
+    m = groups * p
+    _, logs = play(name, p, m, v)
+    kinds = "FBW" if name == "zb-h1" else "FB"
+    chunks = [f".{c}" for c in range(v)] if v > 1 else [""]
+    all_of_it = sorted(f"{kind}{mb}{c}" for kind in kinds for mb in range(m) for c in chunks)
+    assert all(sorted(what for _, what in log) == all_of_it for log in logs)
+
+
+@pytest.mark.parametrize("name", ["1f1b", "zb-h1"])
+def test_no_stage_holds_more_activations_than_it_is_far_from_the_end(name):
+    for i, log in enumerate(play(name, 4, 8)[1]):
+        held = peak = 0
+        for _, what in log:
+            held += {"F": 1, "B": -1, "W": 0}[what[0]]
+            peak = max(peak, held)
+        assert peak == 4 - i
+
+
+@pytest.mark.parametrize(
+    ("schedule", "chunks", "bubble"),
+    [("gpipe", 1, 3 / 4), ("1f1b", 1, 3 / 4), ("interleaved", 2, 3 / 8)],
+)
+def test_simulated_pipelines_have_the_bubble_of_their_schedule(simulated, schedule, chunks, bubble):
+    run = simulated(
+        pp=4, tp=8, micro_batches=4, schedule=schedule, chunks=chunks, steps=1,
+        cluster={"servers": 4, **NO_NETWORK}, head_on_last_stage=False,
+    )  # fmt: skip
+    spans = run.truth("spans")
+    spans = spans[spans["kind"].isin(["fwd", "bwd"])]
+    busy = (spans["end_ns"] - spans["start_ns"])[spans["rank"] == 0].sum()
+    took = spans["end_ns"].max() - spans["start_ns"].min()
+    assert took / busy == pytest.approx(1 + bubble, rel=1e-3)
+
+
+def test_simulated_zero_bubble_ends_earlier_and_computes_as_much(simulated):
+    wishes = {
+        "pp": 4, "tp": 8, "micro_batches": 8, "steps": 1, "head_on_last_stage": False,
+        "cluster": {"servers": 4, **NO_NETWORK},
+    }  # fmt: skip
+
+    def bubble_and_busy(schedule):
+        spans = simulated(schedule, schedule=schedule, **wishes).truth("spans")
+        spans = spans[spans["kind"].isin(["fwd", "bwd", "wgrad"])]
+        busy = (spans["end_ns"] - spans["start_ns"]).groupby(spans["rank"]).sum()
+        return spans["end_ns"].max() - spans["start_ns"].min() - busy.iloc[0], busy, spans
+
+    whole, busy, _ = bubble_and_busy("1f1b")
+    split, same, spans = bubble_and_busy("zb-h1")
+    assert same.to_numpy() == pytest.approx(busy.to_numpy(), rel=1e-5)
+    length = (spans["end_ns"] - spans["start_ns"]).groupby(spans["kind"]).first()
+    stretch = length["fwd"] + length["bwd"] - length["wgrad"]
+    assert split == pytest.approx(3 * stretch, rel=1e-3)
+    assert split / whole == pytest.approx(stretch / (length.sum()), rel=1e-3)
+
+
+def test_interleaved_activations_go_round_from_the_last_stage_to_the_first(simulated):
+    run = simulated(pp=3, tp=8, micro_batches=3, schedule="interleaved", chunks=2, steps=1,
+                    model={"layers": 6, "hidden": 256, "heads": 8, "vocab": 999,
+                           "sequence_length": 128})  # fmt: skip
+    stage = run.truth("ranks").set_index("address")["pp"]
+    pairs = run.truth("pairs")
+    pairs["way"] = list(zip(pairs["src"].map(stage), pairs["dst"].map(stage), strict=True))
+    message = 2 * 128 * 256  # bytes of a micro-batch's activations, over all ranks of tp
+    sent = pairs.groupby("way")["bytes"].sum() / (message * 3)
+    # A boundary of two neighbours is crossed twice each way, the way round once.
+    assert sent.to_dict() == {
+        (0, 1): 2, (1, 2): 2, (1, 0): 2, (2, 1): 2, (2, 0): 1, (0, 2): 1,
+    }  # fmt: skip
+
+
+def test_stages_compute_what_their_layers_weigh(simulated):
+    run = simulated(
+        pp=2, tp=8, steps=1, stage_layers=(6, 2), stage_factors=(1.0, 1.5),
+        head_on_last_stage=False, cluster=NO_NETWORK,
+    )  # fmt: skip
+    spans = run.truth("spans").merge(run.truth("ranks")[["rank", "pp"]], on="rank")
+    length = (spans["end_ns"] - spans["start_ns"]).groupby([spans["kind"], spans["pp"]]).first()
+    for kind in ("fwd", "bwd"):
+        assert length[kind][0] == pytest.approx(length[kind][1] * 6 / 2 / 1.5, rel=1e-5)
+
+
+def test_embedding_and_head_make_the_ends_longer(simulated):
+    def forward_ns(folder, **wishes):
+        run = simulated(folder, pp=4, tp=8, steps=1, cluster={"servers": 4}, **wishes)
+        spans = run.truth("spans").merge(run.truth("ranks")[["rank", "pp"]], on="rank")
+        spans = spans[spans["kind"] == "fwd"]
+        return (spans["end_ns"] - spans["start_ns"]).groupby(spans["pp"]).first()
+
+    plain = forward_ns("plain", head_on_last_stage=False)
+    ends = forward_ns("ends", embedding_on_first_stage=True)
+    assert plain.nunique() == 1
+    assert (ends[1], ends[2]) == (plain[1], plain[2])
+    memory_bytes = 2 * 2 * 1024 * 1024 / 8  # read and written, bf16, a token's width, of 8 ranks
+    assert ends[0] - plain[0] == pytest.approx(memory_bytes / 3350, abs=1)
+    head_flops = 2 * 1024 * 1024 * 32_000
+    assert ends[3] - plain[3] == pytest.approx(head_flops / (989e3 * 0.5 * 8), abs=1)
+
+
+@pytest.mark.parametrize("module", ["gpipe", "interleaved", "one_f_one_b", "zero_bubble"])
+def test_examples_give_what_they_say(module):
+    name = f"prism_sim.training.schedules.{module}"
+    assert doctest.testmod(importlib.import_module(name)) == (0, 1)

@@ -16,6 +16,7 @@ import typer
 
 from prism_sim import __version__
 from prism_sim.commands.bounds import Bound, parse_bound
+from prism_sim.commands.costing import whatif
 from prism_sim.commands.options import (
     Debug,
     FailUnder,
@@ -235,6 +236,7 @@ def schema() -> None:
     print(json.dumps(json_schema(), indent=1))
 
 
+app.command()(whatif)
 app.command()(regress)
 
 

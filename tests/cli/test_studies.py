@@ -11,7 +11,7 @@ from typer.testing import Result
 Call = Callable[..., Result]
 
 
-@pytest.mark.parametrize("command", ["regress"])
+@pytest.mark.parametrize("command", ["regress", "whatif"])
 def test_each_has_help(call: Call, command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0
@@ -62,3 +62,32 @@ def test_regress_says_what_moved_and_exits_3(call: Call, suite: Path) -> None:
     assert update.exit_code == 0
     assert "truth.records" in update.stdout
     assert regress(call, suite).exit_code == 0
+
+
+def test_whatif_says_what_each_fault_costs(call: Call, pair: Path) -> None:
+    fault = "  - {kind: slow_gpu, job: solo, rank: 0, factor: 0.5, from_step: 1, to_step: 2}\n"
+    pair.write_text(f"{pair.read_text()}faults:\n{fault}")
+    result = call("whatif", "pair.yaml", "--processes", "1", "--seed", "3")
+    assert result.exit_code == 0
+    assert "slow_gpu" in result.stdout
+    folder = Path("results/whatif/pair/3")
+    assert f"figure: {folder}/whatif.png" in result.stdout
+    assert (folder / "whatif.png").read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in folder.iterdir() if path.is_dir()} == {
+        "as-written", "without-0-slow_gpu",
+    }  # fmt: skip
+
+
+def test_whatif_compares_a_change(call: Call, pair: Path) -> None:
+    change = ("--set", "cluster.nic_gbps=10", "--set", "cluster.nvlink_gbps=100")
+    result = call("whatif", str(pair), *change, "--json", "--quiet", "--processes", "1")
+    assert (result.exit_code, result.stderr) == (0, "")
+    (cost,) = json.loads(result.stdout)["costs"]
+    assert cost["name"] == "cluster.nic_gbps=10, cluster.nvlink_gbps=100"
+    assert cost["gpu_hours"] > 0
+
+
+def test_whatif_of_a_scenario_without_faults_is_refused(call: Call, pair: Path) -> None:
+    result = call("whatif", str(pair))
+    assert result.exit_code == 1
+    assert "no faults to do without" in result.stderr

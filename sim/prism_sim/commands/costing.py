@@ -1,0 +1,85 @@
+"""``prism-sim whatif``: what each fault costs, or what a change would bring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from prism_sim.commands.options import Debug, Json, Processes, Quiet, ScenarioName, Seed, Settings
+from prism_sim.commands.session import open_session
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def whatif(
+    scenario: ScenarioName,
+    settings: Settings,
+    seed: Seed = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder to write. Default: results/whatif/SCENARIO/SEED."),
+    ] = None,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say what each fault costs, or, with --set, a change.
+
+    The worlds compared share every random draw, so they differ by the change alone.
+    """
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.commands.bundled import find
+        from prism_sim.render.paint import write_png
+        from prism_sim.run import Run
+        from prism_sim.scenario.loading import load, parse_override
+        from prism_sim.studies import whatif, whatif_figure
+        from prism_sim.studies.pool import default_processes
+
+        path = find(scenario)
+        fixed = {} if seed is None else {"seed": seed}
+        written = load(path, fixed)
+        changes = dict(parse_override(text) for text in settings)
+        if changes:
+            plan = whatif.plan_change(written, load(path, fixed | changes), settings)
+        else:
+            plan = whatif.plan_faults(written)
+        folder = out or Path("results") / "whatif" / written.name / str(written.seed)
+        for product in (whatif.RESULT, whatif.PICTURE):
+            (folder / product).unlink(missing_ok=True)
+        with session.stage(f"{len(plan.worlds)} worlds") as progress:
+            whatif.run_plan(plan, folder, processes or default_processes(), progress)
+        found, run = whatif.compare(plan, folder), Run(folder)
+        run.write_json(folder / whatif.RESULT, found)
+        write_png(whatif_figure.draw(run), folder / whatif.PICTURE)
+        files = {"runs": str(folder), "figure": str(folder / whatif.PICTURE)}
+        lines = [f"{key}: {value}" for key, value in files.items()]
+        session.result({**files, **found}, _table(found["costs"]), *lines)
+
+
+def _table(costs: list[dict[str, Any]]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from prism_sim.render.look import percent
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("what", overflow="fold")
+    for column in ("job", "steps", "step [s]", "without", "slower", "extra [s]", "GPU-hours"):
+        table.add_column(column, justify="left" if column == "job" else "right")
+    for cost in costs:
+        names = iter([cost["name"]])  # on the first row of its block only
+        for job in cost["jobs"]:
+            table.add_row(
+                Text(next(names, "")), Text(job["job"]), str(job["steps"]),
+                f"{job['step_s_with']:.4g}", f"{job['step_s_without']:.4g}",
+                percent(job["slower"], 2), f"{job['extra_s']:+.4g}", f"{job['gpu_hours']:+.4g}",
+            )  # fmt: skip
+        if len(cost["jobs"]) > 1:
+            table.add_row("", "in all", *[""] * 5, f"{cost['gpu_hours']:+.4g}")
+        table.add_section()
+    return table

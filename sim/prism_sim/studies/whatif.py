@@ -1,0 +1,218 @@
+"""What does a fault cost, and what would any other change of a scenario bring?
+
+The scenario is simulated as it is written, without all of its faults, and without each of
+them in turn; or, asked about a change, as written and as changed. Every random draw belongs
+to a place (job, rank, step, micro-batch), so two of these worlds share all their jitter and
+differ by nothing but the change: a difference needs no statistics.
+
+All figures come from the truth. For each job, over the steps that both worlds completed:
+
+- *step time* [s]: from the start of step 0 on any rank to the end of the last step on all, by
+  the number of steps; host work between steps is in it;
+- *extra time* [s]: that span in the one world, less that in the other;
+- *GPU-hours*: the span on all GPUs of the job, in the one world less the other.
+
+The cost of a fault is the world as written against the one without it: what mending this
+one fault alone would give back. Where faults hide behind each other the sum of the costs is
+not that of all of them together, which is why that is simulated too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llmprism.errors import Problem, UserError
+from prism_sim.run import Run
+from prism_sim.scenario.models import Scenario
+from prism_sim.studies.pool import outcomes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AS_WRITTEN, TOGETHER, CHANGED = "as written", "all faults", "changed"
+RESULT, PICTURE = "whatif.json", "whatif.png"
+
+
+@dataclass(frozen=True)
+class World:
+    """One simulation of the comparison, in the subfolder ``folder``."""
+
+    folder: str
+    scenario: Scenario
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two worlds, by their folders, and what to call their difference.
+
+    The cost is that of ``with_`` against ``without``.
+    """
+
+    name: str
+    with_: str
+    without: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All worlds to simulate, and which of them to compare."""
+
+    worlds: tuple[World, ...]
+    contrasts: tuple[Contrast, ...]
+
+
+def plan_faults(scenario: Scenario) -> Plan:
+    """With and without each fault, and all of them; a UserError if there is none."""
+    if not scenario.faults:
+        how = "add faults, or ask about a change with --set PATH=VALUE"
+        raise UserError(Problem("the scenario has no faults to do without", scenario.name, how))
+    written = World("as-written", scenario)
+    worlds = [written]
+    contrasts = []
+    for index, fault in enumerate(scenario.faults):
+        rest = tuple(other for place, other in enumerate(scenario.faults) if place != index)
+        world = World(f"without-{index}-{fault.kind}", _with_faults(scenario, rest))
+        worlds.append(world)
+        contrasts.append(Contrast(f"{index}: {_told(fault)}", written.folder, world.folder))
+    if len(scenario.faults) > 1:
+        worlds.append(World("without-faults", _with_faults(scenario, ())))
+        contrasts.append(Contrast(TOGETHER, written.folder, worlds[-1].folder))
+    return Plan(tuple(worlds), tuple(contrasts))
+
+
+def plan_change(written: Scenario, changed: Scenario, settings: Iterable[str]) -> Plan:
+    """The scenario as it is written against what ``settings`` made of it."""
+    worlds = (World("as-written", written), World("changed", changed))
+    return Plan(worlds, (Contrast(", ".join(settings), "changed", "as-written"),))
+
+
+def _with_faults(scenario: Scenario, faults: tuple[Any, ...]) -> Scenario:
+    return scenario.model_copy(update={"faults": faults})
+
+
+def _told(fault: Any) -> str:
+    """A fault in a few words: its kind, where it strikes, how hard, and when.
+
+    >>> from prism_sim.faults.slow_gpu import SlowGpu
+    >>> _told(SlowGpu(job="a", rank=3, factor=0.5, from_step=4, to_step=7))
+    'slow_gpu, job a, rank 3, at 0.5, steps 4 to 6'
+    """
+    values = fault.model_dump(exclude_none=True)
+    apart = {"kind", "factor", "from_step", "to_step", "from_s", "to_s"}
+    words = [fault.kind, *(f"{key} {value}" for key, value in values.items() if key not in apart)]
+    words += [f"at {values['factor']:g}"] if "factor" in values else []
+    return ", ".join([*words, _when(fault)])
+
+
+def _when(fault: Any) -> str:
+    """The window of a fault; its last step, not the first one no longer hit."""
+    if fault.in_seconds:
+        end = "on" if fault.to_s is None else f"to {fault.to_s:g} s"
+        return f"from {fault.from_s or 0:g} s {end}"
+    first, last = fault.from_step or 0, fault.to_step
+    if last is None:
+        return f"from step {first} on"
+    return f"step {first}" if last == first + 1 else f"steps {first} to {last - 1}"
+
+
+def run_plan(
+    plan: Plan, out: Path, processes: int, told: Callable[[float, str], None] | None = None
+) -> None:
+    """Simulate every world of ``plan`` into its folder below ``out``.
+
+    Raises
+    ------
+    UserError : a simulation failed.
+    """
+    tasks = [(world.scenario, str(out / world.folder)) for world in plan.worlds]
+    problems = []
+    for done, (task, outcome) in enumerate(outcomes(_simulate, tasks, processes), 1):
+        if outcome.error is not None:
+            problems.append(Problem(outcome.error, task[1]))
+        if told:
+            told(done / len(tasks), f"{done} of {len(tasks)} worlds")
+    if problems:
+        raise UserError(problems)
+
+
+def _simulate(task: tuple[Scenario, str]) -> None:
+    from prism_sim.commands.stages import clear
+    from prism_sim.simulate import simulate
+
+    scenario, folder = task
+    clear(Path(folder), "simulate")
+    simulate(scenario, Run(Path(folder)))
+
+
+def compare(plan: Plan, out: Path) -> dict[str, Any]:
+    """What each difference of ``plan`` comes to, read from the runs below ``out``.
+
+    Returns the content of ``whatif.json``: per contrast the cost in all (``extra_s`` summed
+    over jobs, ``gpu_hours``) and of each job, and per world the time at which each step of each
+    job ended, from the job's start [s].
+    """
+    scenario = plan.worlds[0].scenario
+    gpus = {
+        world.folder: {job.name: job.ranks for job in world.scenario.jobs} for world in plan.worlds
+    }
+    ends = {world.folder: step_ends_s(Run(out / world.folder)) for world in plan.worlds}
+    return {
+        "scenario": scenario.name,
+        "seed": scenario.seed,
+        "costs": [
+            {"name": contrast.name, "with": contrast.with_, "without": contrast.without}
+            | _cost(*(_Side(ends[end], gpus[end]) for end in (contrast.with_, contrast.without)))
+            for contrast in plan.contrasts
+        ],
+        "step_ends_s": {
+            name: {job: times.tolist() for job, times in jobs.items()}
+            for name, jobs in ends.items()
+        },
+    }
+
+
+def step_ends_s(run: Run) -> dict[str, pd.Series]:
+    """When each step ended on all ranks, from the job's first start [s], by job; in order.
+
+    Steps that not every rank completed (the simulation ended first) are left out.
+    """
+    steps = run.truth("steps")
+    found = {}
+    for job, part in steps.groupby("job"):
+        by_step = part.groupby("step")
+        whole = by_step.size() == part["rank"].nunique()
+        ends = by_step["end_ns"].max()[whole] - part["start_ns"].min()
+        found[str(job)] = ends / 1e9
+    return found
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One world of a contrast: ends of steps [s] and number of GPUs, by job."""
+
+    ends_s: dict[str, pd.Series]
+    gpus: dict[str, int]
+
+
+def _cost(with_: _Side, without: _Side) -> dict[str, Any]:
+    jobs = []
+    for job, ends_s in with_.ends_s.items():
+        steps = min(len(ends_s), len(without.ends_s.get(job, ())))
+        if not steps:
+            continue
+        slow, fast = (float(side.ends_s[job].iloc[steps - 1]) for side in (with_, without))
+        jobs.append(
+            {
+                "job": job,
+                "steps": steps,
+                "step_s_with": slow / steps,
+                "step_s_without": fast / steps,
+                "slower": slow / fast - 1 if fast else None,
+                "extra_s": slow - fast,
+                "gpu_hours": (slow * with_.gpus[job] - fast * without.gpus[job]) / 3600,
+            }
+        )
+    return {"gpu_hours": sum(job["gpu_hours"] for job in jobs), "jobs": jobs}

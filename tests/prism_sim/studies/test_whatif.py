@@ -1,0 +1,115 @@
+"""What a fault costs, against what can be said without simulating."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from llmprism.errors import UserError
+from prism_sim.run import Run
+from prism_sim.scenario.models import Scenario
+from prism_sim.studies import whatif, whatif_figure
+from prism_sim.studies.whatif import compare, plan_change, plan_faults, run_plan, step_ends_s
+from tiny import TINY_MODEL
+
+SLOW = {"kind": "slow_gpu", "job": "a", "rank": 0, "factor": 0.5, "from_step": 1, "to_step": 3}
+
+
+def scenario(*faults: dict[str, Any], **wishes: Any) -> Scenario:
+    """One job alone on one GPU, so that its step is its computation."""
+    job = {"name": "a", "model": TINY_MODEL, "micro_batches": 4, "steps": 5, **wishes}
+    content = {"name": "t", "cluster": {"servers": 4}, "jobs": [job], "faults": faults}
+    return Scenario.model_validate(content)
+
+
+def costs(plan: whatif.Plan, folder: Path) -> list[dict[str, Any]]:
+    run_plan(plan, folder, processes=1)
+    found: list[dict[str, Any]] = compare(plan, folder)["costs"]
+    return found
+
+
+def test_a_gpu_at_half_speed_takes_twice_as_long(tmp_path: Path) -> None:
+    (cost,) = costs(plan_faults(scenario(SLOW)), tmp_path)
+    (job,) = cost["jobs"]
+    run = Run(tmp_path / "without-0-slow_gpu")
+    spans = run.truth("spans")
+    passes = spans[spans["kind"].isin(["fwd", "bwd"])]
+    length = (passes["end_ns"] - passes["start_ns"]).groupby(passes["step"]).sum() / 1e9
+    assert job["extra_s"] == pytest.approx(length.loc[1:2].sum(), rel=1e-6)
+    assert job["gpu_hours"] == cost["gpu_hours"] == pytest.approx(job["extra_s"] / 3600)
+    assert job["slower"] == pytest.approx(length.loc[1:2].sum() / (5 * job["step_s_without"]))
+
+
+def test_jitter_is_the_same_with_and_without(tmp_path: Path) -> None:
+    noisy = scenario(SLOW, compute_jitter=0.3, dp=8)
+    plan = plan_faults(noisy)
+    run_plan(plan, tmp_path, processes=1)
+    slow, fast = (step_ends_s(Run(tmp_path / world.folder))["a"] for world in plan.worlds)
+    times = [ends.diff().round(9) for ends in (slow, fast)]
+    assert (times[0] == times[1])[3:].all()  # steps after the fault: to the nanosecond
+    assert slow[0] == fast[0]
+    assert times[0][1] > times[1][1]
+
+
+def test_two_faults_are_told_apart_and_taken_together(tmp_path: Path) -> None:
+    late = SLOW | {"from_step": 3, "to_step": 4}
+    first, second, both = costs(plan_faults(scenario(SLOW, late)), tmp_path)
+    assert first["gpu_hours"] == pytest.approx(2 * second["gpu_hours"], rel=1e-3)
+    assert both["gpu_hours"] == pytest.approx(first["gpu_hours"] + second["gpu_hours"], rel=1e-6)
+    assert [cost["name"] for cost in (first, second, both)] == [
+        "0: slow_gpu, job a, rank 0, at 0.5, steps 1 to 2",
+        "1: slow_gpu, job a, rank 0, at 0.5, step 3",
+        "all faults",
+    ]
+
+
+def test_faults_that_hide_each_other_cost_little_alone(tmp_path: Path) -> None:
+    other = SLOW | {"rank": 1}
+    first, second, both = costs(plan_faults(scenario(SLOW, other, dp=8)), tmp_path)
+    assert first["gpu_hours"] == pytest.approx(0, abs=1e-9)
+    assert second["gpu_hours"] == pytest.approx(0, abs=1e-9)
+    assert both["gpu_hours"] > 0
+
+
+def test_a_change_is_held_against_the_scenario_as_written(tmp_path: Path) -> None:
+    plan = plan_change(scenario(), scenario(micro_batches=8), ["jobs.0.micro_batches=8"])
+    (cost,) = costs(plan, tmp_path)
+    run_step = cost["jobs"][0]
+    assert cost["name"] == "jobs.0.micro_batches=8"
+    assert 1.8 < run_step["step_s_with"] / run_step["step_s_without"] < 2.0
+
+
+def test_gpus_that_a_change_adds_are_paid_for(tmp_path: Path) -> None:
+    plan = plan_change(scenario(), scenario(dp=2), ["jobs.0.dp=2"])
+    (cost,) = costs(plan, tmp_path)
+    (job,) = cost["jobs"]
+    hours = 5 * (2 * job["step_s_with"] - job["step_s_without"]) / 3600
+    assert cost["gpu_hours"] == pytest.approx(hours)
+
+
+def test_only_steps_that_every_rank_completed_count(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    rows = [("a", 0, 0, 10, 20), ("a", 1, 0, 5, 25), ("a", 0, 1, 30, 40)]
+    run.write_truth(
+        "steps", pd.DataFrame(rows, columns=["job", "rank", "step", "start_ns", "end_ns"])
+    )
+    assert step_ends_s(run)["a"].to_dict() == {0: pytest.approx(20e-9)}
+
+
+def test_without_faults_there_is_nothing_to_compare() -> None:
+    with pytest.raises(UserError, match="no faults to do without"):
+        plan_faults(scenario())
+
+
+def test_the_figure_has_a_bar_for_each_cost_and_a_panel_for_each_job_hit(tmp_path: Path) -> None:
+    plan = plan_faults(scenario(SLOW, SLOW | {"from_step": 3, "to_step": 4}))
+    run_plan(plan, tmp_path, processes=1)
+    Run(tmp_path).write_json(tmp_path / whatif.RESULT, compare(plan, tmp_path))
+    bars, panel = whatif_figure.draw(Run(tmp_path)).axes
+    assert [label.get_text().partition(":")[0] for label in bars.get_yticklabels()] == [
+        "0", "1", "all faults",
+    ]  # fmt: skip
+    assert [len(line.get_xdata()) for line in panel.get_lines()] == [5, 5]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from prism_sim.commands.bundled import bundled
 from prism_sim.faults import KINDS
 from prism_sim.scenario.loading import load
 from prism_sim.scenario.models import Scenario
@@ -81,6 +82,14 @@ def test_the_schema_offers_presets_and_fault_kinds(schema: dict[str, Any]) -> No
     assert list(fault["discriminator"]["mapping"]) == sorted(KINDS)
 
 
-@pytest.mark.parametrize("path", sorted(SCENARIOS.rglob("*.yaml")), ids=lambda p: p.stem)
-def test_every_bundled_scenario_is_valid(path: Path) -> None:
-    assert load(path).name
+@pytest.mark.parametrize("name", bundled())
+def test_every_bundled_scenario_is_valid(name: str) -> None:
+    assert load(bundled()[name]).name
+
+
+def test_all_files_of_the_folders_of_scenarios_are_bundled_as_such() -> None:
+    studies = {"regression", *(f"studies/{path.stem}" for path in SCENARIOS.glob("studies/*"))}
+    files = {
+        path.relative_to(SCENARIOS).with_suffix("").as_posix() for path in SCENARIOS.rglob("*.yaml")
+    }
+    assert set(bundled()) == files - studies

@@ -10,7 +10,8 @@ passes include what they wait for inside, such as gathers of their parameters.
 ``send_act``, ``recv_act``, ``send_grad`` and ``recv_grad`` are a pipeline message's time on
 the wire, at its sender and at its receiver; ``reduce_scatter``, ``all_gather`` and
 ``all_reduce`` last from the rank's joining the collective to its end, waiting for others
-included.
+included. So do ``dispatch`` and ``combine`` (experts), ``kv_ring`` (ring attention), those
+that begin with ``tp_``, and ``other_all_reduce`` (tied embeddings, loss, gradient norm).
 """
 
 from __future__ import annotations
@@ -39,6 +40,13 @@ SPAN_KINDS = (
     "all_gather",
     "all_reduce",
     "wgrad",
+    "dispatch",
+    "combine",
+    "kv_ring",
+    "tp_all_reduce",
+    "tp_all_gather",
+    "tp_reduce_scatter",
+    "other_all_reduce",
 )
 KIND = {name: number for number, name in enumerate(SPAN_KINDS)}
 SENT = (KIND["send_act"], KIND["send_grad"])

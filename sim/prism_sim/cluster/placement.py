@@ -1,8 +1,9 @@
 """Which GPU each rank runs on.
 
 A tensor-parallel group needs NVLink, so it takes an aligned run of ``tp`` GPUs of one
-server: a *slot*. Slots of the servers are handed out in an order that the placement
-strategy gives; tensor-parallel groups take them in rank order.
+server: a *slot*. (A group larger than a server takes several slots, each a whole server.)
+Slots of the servers are handed out in an order that the placement strategy gives;
+tensor-parallel groups take them in rank order.
 """
 
 from __future__ import annotations
@@ -53,31 +54,32 @@ class Placement:
         self._free = np.ones(cluster.gpus, bool)
 
     def place(self, job: Job) -> NDArray[np.int64]:
-        """GPU of every rank of ``job``, shape (pp, dp, tp).
+        """GPU of every rank of ``job``, shape (pp, members, tp).
 
-        Rank numbers run over tp fastest, then dp, then pp, as in Megatron-LM.
+        Rank numbers run over tp fastest, then cp, ep and dp, then pp, as in Megatron-LM.
 
         Raises
         ------
         UserError : the cluster has too few free slots left for the job.
         """
-        slots = self._slots(job.tp)
+        size = min(job.tp, self._cluster.gpus_per_server)
+        slots = self._slots(size)
         if isinstance(job.placement, OnServers):
             slots = self._on_servers(slots, job.placement)
         else:
             order = STRATEGIES[job.placement]
             slots = order(slots, self._cluster, self._draws.stream("placement", job.name))
-        needed = job.dp * job.pp
+        needed = job.ranks // size
         if len(slots) < needed:
             raise UserError(
                 Problem(
-                    f"job {job.name} needs {needed} free groups of {job.tp} GPUs, "
+                    f"job {job.name} needs {needed} free groups of {size} GPUs, "
                     f"{len(slots)} are left",
                     how="give the cluster more servers or the job fewer ranks",
                 )
             )
-        first = slots[:needed].reshape(job.pp, job.dp, 1)
-        gpus = first + np.arange(job.tp)
+        gpus = slots[:needed, None] + np.arange(size)
+        gpus = gpus.reshape(job.pp, job.members, job.tp)
         self._free[gpus] = False
         return gpus
 

@@ -32,10 +32,10 @@ def placement_remarks(scenario: Scenario) -> Remarks:
 
 def _group_remarks(cluster: Cluster, job: Job, at: Loc) -> Remarks:
     gpus = cluster.gpus_per_server
-    if gpus % job.tp:
-        verb = "is larger than" if job.tp > gpus else "does not divide"
+    if gpus % job.tp and job.tp % gpus:
+        verb = "is no multiple of" if job.tp > gpus else "does not divide"
         what = f"tp {job.tp} of job {job.name} {verb} the {gpus} GPUs of a server"
-        how = "tensor parallelism stays inside a server"
+        how = "a tensor-parallel group is a part of a server, or whole servers"
         yield Remark((*at, "tp"), what, how, (_GPUS,))
 
 
@@ -56,11 +56,12 @@ def _room_remarks(placement: Placement, cluster: Cluster, job: Job, at: Loc) -> 
     try:
         placement.place(job)
     except UserError as error:
-        size = f"dp {job.dp} x pp {job.pp} x tp {job.tp} = {job.ranks} GPUs"
+        context = f" x cp {job.cp}" if job.cp > 1 else ""
+        size = f"dp {job.dp} x pp {job.pp} x tp {job.tp}{context} = {job.ranks} GPUs"
         how = (
             f"{size} of the cluster's {cluster.gpus}; make the job smaller or the cluster larger "
             "(jobs are placed in their order, and keep their GPUs)"
         )
-        reads = tuple((*at, key) for key in ("dp", "pp", "tp", "placement"))
+        reads = tuple((*at, key) for key in ("dp", "pp", "tp", "cp", "placement"))
         for problem in error.problems:
             yield Remark(at, problem.what, how, (*reads, _SERVERS, _GPUS))

@@ -12,7 +12,12 @@ from collections.abc import Callable
 
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.capacity import placement_remarks
-from prism_sim.scenario.job_checks import schedule_remarks, sharding_remarks, stage_remarks
+from prism_sim.scenario.job_checks import (
+    exchange_remarks,
+    schedule_remarks,
+    sharding_remarks,
+    stage_remarks,
+)
 from prism_sim.scenario.models import Scenario
 
 _UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f]|^[-.~ ]|[. ]$')
@@ -88,6 +93,7 @@ def _schedules(scenario: Scenario) -> Remarks:
 def _sharding(scenario: Scenario) -> Remarks:
     for index, job in enumerate(scenario.jobs):
         yield from sharding_remarks(job, ("jobs", index))
+        yield from exchange_remarks(job, ("jobs", index))
 
 
 def _end(scenario: Scenario) -> Remarks:
@@ -119,7 +125,7 @@ def _bubbles(scenario: Scenario) -> Remarks:
 
 def _silent_jobs(scenario: Scenario) -> Remarks:
     for index, job in enumerate(scenario.jobs):
-        if job.dp == job.pp == 1:
+        if job.members == job.pp == 1 and job.tp <= scenario.cluster.gpus_per_server:
             what = f"job {job.name} has neither replicas nor stages, so it makes no flows"
             yield Remark(("jobs", index), what, "raise dp or pp")
 

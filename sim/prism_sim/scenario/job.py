@@ -44,8 +44,29 @@ Model = Annotated[
 ]
 
 
+class Experts(Closed):
+    """A mixture of experts in place of the feed-forward part of layers."""
+
+    experts: int = Field(ge=2, description="Experts of a layer; ep must divide them.")
+    top_k: int = Field(default=2, ge=1, description="Experts that each token is sent to.")
+    shared: int = Field(
+        default=0, ge=0, description="Experts that every token passes, held by every rank."
+    )
+    hidden: int | None = Field(
+        default=None, ge=1, description="Width of an expert [elements]. Left out: the model's."
+    )
+    dense_layers: int = Field(default=0, ge=0, description="First layers that have no experts.")
+    imbalance: float = Field(
+        default=0.0,
+        ge=0,
+        le=2,
+        description="Sigma of the lognormal popularity of ranks with tokens, drawn anew for every "
+        "layer and micro-batch. 0: all alike.",
+    )
+
+
 class Job(Closed):
-    """One training job with data, pipeline and tensor parallelism."""
+    """One training job with data, pipeline, tensor, expert and context parallelism."""
 
     name: str = Field(
         min_length=1, max_length=64, description="Name of the job; unique in the scenario."
@@ -63,7 +84,7 @@ class Job(Closed):
         ge=1,
         description="Chunks of layers a stage holds (virtual stages), for schedule interleaved.",
     )
-    stage_layers: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
+    stage_layers: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
         default=None,
         description="Layers of each of the pp x chunks parts of the model, first to last; part i "
         "belongs to stage i modulo pp. Left out: all alike.",
@@ -76,7 +97,28 @@ class Job(Closed):
     tp: int = Field(
         default=1,
         ge=1,
-        description="Tensor-parallel ranks; inside one server, so it must divide its GPUs.",
+        description="Tensor-parallel ranks; it must divide the GPUs of a server, or be a multiple "
+        "of them. Between servers their traffic is seen.",
+    )
+    cp: int = Field(
+        default=1,
+        ge=1,
+        description="Context-parallel ranks, which share each sequence and pass keys and values "
+        "round a ring in every layer. On top of dp.",
+    )
+    ep: int = Field(
+        default=1,
+        ge=1,
+        description="Expert-parallel ranks, which share the experts of a layer; taken from the "
+        "replicas, so it must divide dp.",
+    )
+    moe: Experts | None = Field(
+        default=None, description="A mixture of experts. Left out: the model is dense."
+    )
+    sequence_parallel: bool = Field(
+        default=False,
+        description="Tensor parallelism with sequence parallelism: all-gathers and reduce-scatters "
+        "in place of all-reduces (Korthikanti et al., 2022).",
     )
     micro_batches: int = Field(ge=1, description="Micro-batches of one replica in one step.")
     micro_batch_size: int = Field(default=1, ge=1, description="Sequences in a micro-batch.")
@@ -132,6 +174,21 @@ class Job(Closed):
         description="Send a gradient bucket as soon as the last micro-batch's backward pass has "
         "filled it, rather than all of them after it.",
     )
+    sync_embeddings: bool = Field(
+        default=False,
+        description="All-reduce the gradients of the embedding that first and last stage share "
+        "(tied embeddings) at the end of every step.",
+    )
+    gradient_norm: bool = Field(
+        default=False,
+        description="All-reduce the gradient's norm over the ranks of a replica before every "
+        "update, as clipping needs it. A few bytes.",
+    )
+    loss_reduce: bool = Field(
+        default=False,
+        description="All-reduce the loss over the last stage's replicas in every step. A few "
+        "bytes.",
+    )
     gradient_bytes: int = Field(
         default=4, ge=1, le=8, description="Bytes of a gradient on the wire. Default: fp32."
     )
@@ -177,7 +234,17 @@ class Job(Closed):
     @property
     def ranks(self) -> int:
         """GPUs the job runs on."""
-        return self.dp * self.pp * self.tp
+        return self.members * self.pp * self.tp
+
+    @property
+    def members(self) -> int:
+        """Tensor-parallel groups of one stage: replicas times context-parallel ranks."""
+        return self.dp * self.cp
+
+    @property
+    def local_tokens(self) -> int:
+        """Tokens of one micro-batch that one context-parallel rank works on."""
+        return self.tokens * self.micro_batch_size // self.cp
 
     @property
     def parts(self) -> int:
@@ -188,10 +255,19 @@ class Job(Closed):
         """Layers in one of the parts; part i belongs to stage i modulo pp."""
         return self.stage_layers[part] if self.stage_layers else self.model.layers // self.parts
 
+    def layer_numbers(self, part: int) -> range:
+        """Numbers in the model of the layers in one of the parts."""
+        first = sum(self.layers_of(before) for before in range(part))
+        return range(first, first + self.layers_of(part))
+
+    def is_moe(self, layer: int) -> bool:
+        """Whether a layer, by its number in the model, has experts."""
+        return self.moe is not None and layer >= self.moe.dense_layers
+
     @property
     def optimizer_shards(self) -> int:
         """Ranks that share one copy of the optimizer's state."""
-        return (self.hybrid_shards or self.dp) if self.zero_stage else 1
+        return (self.hybrid_shards or self.members) if self.zero_stage else 1
 
     @property
     def tokens(self) -> int:

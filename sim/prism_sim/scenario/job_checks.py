@@ -57,6 +57,34 @@ def sharding_remarks(job: Job, at: Loc) -> Remarks:
             what = "hybrid_shards shards what zero_stage 0 does not shard"
             how = "raise zero_stage, or use all_reduce: hierarchical"
             yield Remark((*at, "hybrid_shards"), what, how, ((*at, "zero_stage"),))
+        if job.cp > 1 or job.ep > 1:
+            what = "hybrid sharding of context- or expert-parallel replicas is not modelled"
+            yield Remark((*at, "hybrid_shards"), what, "", ((*at, "cp"), (*at, "ep")))
     if job.overlap_param_gather and job.zero_stage not in (1, 2):
         what = f"overlap_param_gather has nothing to overlap with zero_stage {job.zero_stage}"
         yield Remark((*at, "overlap_param_gather"), what, "use ZeRO 1 or 2")
+
+
+def exchange_remarks(job: Job, at: Loc) -> Remarks:
+    """Whether sequences and experts can be shared by the ranks that are to share them."""
+    if job.tokens % job.cp:
+        what = f"{job.tokens} tokens cannot be cut into {job.cp} equal parts"
+        yield Remark((*at, "cp"), what, "cp must divide the sequence", ((*at, "sequence_length"),))
+    if job.dp % job.ep:
+        what = f"{job.ep} expert-parallel ranks cannot be taken from {job.dp} replicas"
+        yield Remark((*at, "ep"), what, "ep must divide dp", ((*at, "dp"),))
+    if job.moe is None:
+        if job.ep > 1:
+            what = f"ep {job.ep} shares experts, and the model has none"
+            yield Remark((*at, "ep"), what, "add moe, or leave ep out", ((*at, "moe"),))
+        return
+    moe = (*at, "moe")
+    if job.moe.experts % job.ep:
+        what = f"{job.moe.experts} experts cannot be shared evenly by {job.ep} ranks"
+        yield Remark((*moe, "experts"), what, "ep must divide the experts", ((*at, "ep"),))
+    if job.moe.top_k > job.moe.experts:
+        what = f"a token cannot be sent to {job.moe.top_k} of {job.moe.experts} experts"
+        yield Remark((*moe, "top_k"), what, "lower top_k", ((*moe, "experts"),))
+    if job.zero_stage == 3:
+        what = "experts with fully sharded parameters are not modelled"
+        yield Remark((*at, "zero_stage"), what, "use zero_stage 0, 1 or 2", (moe,))

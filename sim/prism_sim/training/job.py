@@ -1,6 +1,6 @@
 """A training job in the cluster: what its workers share, and its records.
 
-The job lays its ranks out on (pp, dp, tp) and keeps what its workers share: the clock, the
+The job lays its ranks out on (pp, member, tp) and keeps what its workers share: the clock, the
 fabric, the logs, and the draws of its jitter. How workers reach each other is
 :mod:`prism_sim.training.wiring`'s business.
 """
@@ -30,7 +30,7 @@ class TrainingJob:
     Parameters
     ----------
     model : the job as the scenario has it.
-    gpus : GPU of every rank, shape (pp, dp, tp).
+    gpus : GPU of every rank, shape (pp, members, tp).
     network, log, draws : the cluster, where spans go, and where randomness comes from.
     """
 
@@ -52,7 +52,7 @@ class TrainingJob:
         lines = self.layout.cluster.queue_pairs
         self.flow_bytes = -(-pipeline_message_bytes(model) // lines)
         self.steps_done = 0
-        self._draws = draws
+        self.draws = draws
         self._steps: list[tuple[int, int, int, int]] = []
         self._began: set[int] = set()
         self._at_step: dict[int, list[Callable[[], None]]] = {}
@@ -88,7 +88,7 @@ class TrainingJob:
         shape = (rows, self.model.micro_batches)
         if self.model.compute_jitter == 0:
             return np.ones(shape)
-        stream = self._draws.stream("compute", self.model.name, rank, step)
+        stream = self.draws.stream("compute", self.model.name, rank, step)
         normal = stream.standard_normal(shape[::-1]).T  # more micro-batches change no other draw
         return np.exp(self.model.compute_jitter * normal)
 
@@ -97,7 +97,7 @@ class TrainingJob:
         sigma = self.model.step_overhead_jitter
         factor = 1.0
         if sigma:
-            stream = self._draws.stream("overhead", self.model.name, rank, step)
+            stream = self.draws.stream("overhead", self.model.name, rank, step)
             factor = float(np.exp(sigma * stream.standard_normal()))
         return round(self.model.step_overhead_ms * 1e6 * factor)
 
@@ -107,9 +107,15 @@ class TrainingJob:
         return by_rank(self.model.name, first_rank, self.model.tp, self._steps, epoch_ns)
 
     def ranks(self) -> pd.DataFrame:
-        """Truth: where every rank runs and what it is."""
+        """Truth: where every rank runs and what it is.
+
+        Rank numbers run over tp, cp, ep, dp and pp, fastest first, as in Megatron-LM. Expert
+        parallelism takes its ranks from the replicas, so ``dp`` counts dp / ep of them.
+        """
         layout, gpus = self.layout, self.gpus.ravel()
-        pp, dp, tp = np.unravel_index(np.arange(len(gpus)), self.gpus.shape)
+        pp, member, tp = np.unravel_index(np.arange(len(gpus)), self.gpus.shape)
+        replica, cp = np.divmod(member, self.model.cp)
+        dp, ep = np.divmod(replica, self.model.ep)
         return pd.DataFrame(
             {
                 "job": self.model.name,
@@ -120,7 +126,7 @@ class TrainingJob:
                 "dp": dp,
                 "pp": pp,
                 "tp": tp,
-                "ep": 0,
-                "cp": 0,
+                "ep": ep,
+                "cp": cp,
             }
         )

@@ -22,7 +22,9 @@ class Joins(Protocol):
 
     last: simpy.Event | None
 
-    def join(self, operation: str, size_bytes: int, step: int, micro_batch: int) -> simpy.Event:
+    def join(
+        self, operation: str, size_bytes: int, step: int, micro_batch: int, layer: int = -1
+    ) -> simpy.Event:
         """Join the group's next collective of ``size_bytes`` a rank; fires at its end."""
 
 
@@ -38,7 +40,7 @@ class Join:
     """Join a collective of ``seat``'s group, of ``size_bytes`` a rank, without waiting.
 
     ``slot`` names it for a later :class:`Await`. Activations belong to a micro-batch, parameters
-    and gradients to the whole step.
+    and gradients to the whole step. ``layer`` says whose activations they are, -1 for none's.
     """
 
     seat: Joins
@@ -46,6 +48,7 @@ class Join:
     size_bytes: int
     slot: str = ""
     activations: bool = False
+    layer: int = -1
 
 
 @dataclass(frozen=True)

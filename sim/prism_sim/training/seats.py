@@ -9,7 +9,7 @@ from __future__ import annotations
 import simpy
 
 from prism_sim.clock import Clock
-from prism_sim.training.stream import CommStream
+from prism_sim.training.stream import Call, CommStream
 
 
 class Seat:
@@ -26,11 +26,12 @@ class Seat:
         self._count = 0
         self.last: simpy.Event | None = None
 
-    def join(self, operation: str, size_bytes: int, step: int, micro_batch: int) -> simpy.Event:
+    def join(
+        self, operation: str, size_bytes: int, step: int, micro_batch: int, layer: int = -1
+    ) -> simpy.Event:
         """Join the group's next collective, of ``size_bytes`` a rank; fires at its end."""
-        self.last = self._stream.join(
-            self._count, operation, size_bytes, self._member, step, micro_batch
-        )
+        call = Call(operation, size_bytes, step, micro_batch, layer)
+        self.last = self._stream.join(self._count, call, self._member)
         self._count += 1
         return self.last
 
@@ -51,7 +52,9 @@ class HybridSeat:
         self._shards = shards
         self.last: simpy.Event | None = None
 
-    def join(self, operation: str, size_bytes: int, step: int, micro_batch: int) -> simpy.Event:
+    def join(
+        self, operation: str, size_bytes: int, step: int, micro_batch: int, layer: int = -1
+    ) -> simpy.Event:
         """Join the next collective; of a reduce-scatter, both halves; fires at its end."""
         self.last = inner = self._inside.join(operation, size_bytes, step, micro_batch)
         if operation == "reduce_scatter":

@@ -1,4 +1,4 @@
-"""The communication stream of one data-parallel group: collectives, one after another.
+"""The communication stream of one group: collectives, one after another.
 
 Members join a collective when they come to it, in the same order everywhere, as a
 communication library demands. It runs when the last member has joined and the one before
@@ -10,26 +10,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from prism_sim.clock import Clock
+from prism_sim.draws import Draws
 from prism_sim.training.collectives import Collective
+from prism_sim.training.collectives.uneven import UnevenAllToAll
 from prism_sim.truth import KIND, SpanLog
 
 
-@dataclass
-class _Pending:
+class Call(NamedTuple):
+    """What a member asks for: an operation on ``size_bytes`` a rank, and for whose sake."""
+
     operation: str
     size_bytes: int
     step: int
     micro_batch: int
+    layer: int
+
+
+@dataclass
+class _Pending:
+    call: Call
     done: simpy.Event
     joined_ns: dict[int, int] = field(default_factory=dict)  # by member
 
 
 class CommStream:
-    """Collectives of ``members`` workers over ``rings``, in joining order.
+    """Collectives of ``workers``, in joining order.
 
     Parameters
     ----------
@@ -37,6 +49,8 @@ class CommStream:
     parts : what runs side by side in every collective, for all tensor-parallel ranks.
     workers : number of each member in the log.
     log : where spans go.
+    label : what the truth puts before the operation's name, to tell groups apart.
+    ranks_each : ranks of a worker that are members of ``parts`` and come as one.
     """
 
     def __init__(
@@ -45,30 +59,24 @@ class CommStream:
         parts: Sequence[Collective],
         workers: Sequence[int],
         log: SpanLog,
+        label: str = "",
+        ranks_each: int = 1,
     ) -> None:
         self._env = env
         self._parts = parts
         self._workers = workers
         self._log = log
+        self._label = label
+        self._ranks_each = ranks_each
         self._queue: dict[int, _Pending] = {}
         self._next = 0
         self._open_parts = 0
         self._free_ns = 0
 
-    def join(
-        self,
-        number: int,
-        operation: str,
-        size_bytes: int,
-        member: int,
-        step: int,
-        micro_batch: int,
-    ) -> simpy.Event:
-        """Have ``member`` join the ``number``-th collective, of ``size_bytes`` a rank."""
+    def join(self, number: int, call: Call, member: int) -> simpy.Event:
+        """Have ``member`` join the ``number``-th collective; the event fires at its end."""
         if number not in self._queue:
-            self._queue[number] = _Pending(
-                operation, size_bytes, step, micro_batch, self._env.event()
-            )
+            self._queue[number] = _Pending(call, self._env.event())
         collective = self._queue[number]
         collective.joined_ns[member] = self._env.now
         self._try()
@@ -78,13 +86,21 @@ class CommStream:
         collective = self._queue.get(self._next)
         if self._open_parts or collective is None or len(collective.joined_ns) < len(self._workers):
             return
-        self._open_parts = len(self._parts)
         ready_ns = [max(self._free_ns, collective.joined_ns[m]) for m in range(len(self._workers))]
+        if self._ranks_each > 1:
+            ready_ns = [at for at in ready_ns for _ in range(self._ranks_each)]
+        self._start(collective.call, ready_ns)
+
+    def _start(self, call: Call, ready_ns: list[int]) -> None:
+        self._open_parts = len(self._parts)
         for part in self._parts:
-            ended = self._env.event()
-            assert ended.callbacks is not None
-            ended.callbacks.append(self._part_ended)
-            part.start(collective.operation, collective.size_bytes, ready_ns, ended)
+            part.start(call.operation, call.size_bytes, ready_ns, self._part_event())
+
+    def _part_event(self) -> simpy.Event:
+        ended = self._env.event()
+        assert ended.callbacks is not None
+        ended.callbacks.append(self._part_ended)
+        return ended
 
     def _part_ended(self, _: simpy.Event) -> None:
         self._open_parts -= 1
@@ -92,10 +108,57 @@ class CommStream:
             return
         collective = self._queue.pop(self._next)
         self._next += 1
-        kind, now = KIND[collective.operation], self._env.now
+        call, now = collective.call, self._env.now
+        kind = KIND[self._label + call.operation]
         self._free_ns = now
         for member, since in collective.joined_ns.items():
-            worker, step, mb = self._workers[member], collective.step, collective.micro_batch
-            self._log.add(worker, step, mb, kind, since, now)
+            self._log.add(self._workers[member], call.step, call.micro_batch, kind, since, now)
         collective.done.succeed()
         self._try()
+
+
+class ExpertStream(CommStream):
+    """All-to-alls among ranks whose experts are not equally popular.
+
+    Parameters
+    ----------
+    exchanges : the group's members once for every tensor-parallel rank.
+    draws, key : where popularity comes from, and what it is for.
+    imbalance : sigma of the lognormal popularity.
+    """
+
+    def __init__(
+        self,
+        env: Clock,
+        exchanges: Sequence[UnevenAllToAll],
+        workers: Sequence[int],
+        log: SpanLog,
+        draws: Draws,
+        key: tuple[str | int, ...],
+        imbalance: float,
+    ) -> None:
+        super().__init__(env, (), workers, log)
+        self._exchanges = exchanges
+        self._draws = draws
+        self._key = key
+        self._imbalance = imbalance
+
+    def _start(self, call: Call, ready_ns: list[int]) -> None:
+        self._open_parts = len(self._exchanges)
+        share = self._shares(call)
+        if call.operation == "combine":
+            share = share.T
+        for exchange in self._exchanges:
+            exchange.exchange(call.size_bytes, share, self._part_event())
+
+    def _shares(self, call: Call) -> NDArray[np.float64]:
+        """How each member's tokens fall to the others: a row a sender, each adding up to 1.
+
+        Popularity is common to all senders; each deviates from it half as much again.
+        """
+        members = len(self._workers)
+        key = (*self._key, call.layer, call.step, call.micro_batch)
+        normal = self._draws.stream("experts", *key).standard_normal((members + 1, members))
+        weight = np.exp(self._imbalance * (normal[0] + 0.5 * normal[1:]))
+        share: NDArray[np.float64] = weight / weight.sum(axis=1, keepdims=True)
+        return share

@@ -7,16 +7,16 @@ what it does in a step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prism_sim.cluster.network import Line
-from prism_sim.training.collectives import ALGORITHMS, Group
 from prism_sim.training.costs import StageCost, stage_costs
 from prism_sim.training.data_parallel import STRATEGIES, DataParallel, Family, Pass
+from prism_sim.training.exchanges import Exchange, pass_program
+from prism_sim.training.groups import Groups
 from prism_sim.training.program import PLAIN, Program, woven
 from prism_sim.training.schedules import (
     BACKWARD,
@@ -27,8 +27,6 @@ from prism_sim.training.schedules import (
     Work,
     gradient_kind,
 )
-from prism_sim.training.seats import HybridSeat, Seat
-from prism_sim.training.stream import CommStream
 from prism_sim.training.worker import Item, Peer, Way, Worker
 
 if TYPE_CHECKING:
@@ -51,79 +49,51 @@ class Wiring:
             SCHEDULES[model.schedule](Place(stage, model.pp, model.micro_batches, model.chunks))
             for stage in range(model.pp)
         ]
+        members = range(model.members)
+        first_ranks = [
+            [(s * model.members + m) * model.tp for m in members] for s in range(model.pp)
+        ]
+        numbers = [[log.worker(model.name, r, model.tp) for r in own] for own in first_ranks]
+        groups = Groups(self._job, numbers)
         workers: list[Worker] = []
-        for stage in range(model.pp):
-            first_ranks = [(stage * model.dp + d) * model.tp for d in range(model.dp)]
-            numbers = [log.worker(model.name, first, model.tp) for first in first_ranks]
-            strategies = self._strategies(stage, numbers, costs[stage])
-            nominal_ns = _nominal_ns(costs[stage], gradient_kind(works[stage]))
+        exchanges: list[list[Exchange]] = []
+        for stage, cost in enumerate(costs):
+            strategies = self._strategies(groups, stage, cost)
+            nominal_ns = _nominal_ns(cost, gradient_kind(works[stage]))
             workers += [
                 Worker(
-                    self._job, stage, d, numbers[d], first_ranks[d], costs[stage],
-                    strategies[d], nominal_ns,
+                    self._job, stage, m, numbers[stage][m], first_ranks[stage][m], cost,
+                    strategies[m], nominal_ns,
                 )
-                for d in range(model.dp)
+                for m in members
             ]  # fmt: skip
+            exchanges += groups.exchanges(stage)
         self._connect()
-        for worker in workers:
-            worker.agenda = self._agenda(worker, works[worker.stage], workers)
+        closings = groups.closings()
+        for worker, own in zip(workers, exchanges, strict=True):
+            worker.agenda = self._agenda(worker, works[worker.stage], workers, own)
+            worker.closing = closings.get((worker.stage, worker.member), [])
         return workers
 
-    def _strategies(
-        self, stage: int, numbers: Sequence[int], cost: StageCost
-    ) -> list[DataParallel]:
-        """How each replica of ``stage`` keeps its parameters in step with the others."""
+    def _strategies(self, groups: Groups, stage: int, cost: StageCost) -> list[DataParallel]:
+        """How each member of ``stage`` keeps its parameters in step with the others."""
         model = self._model
         units = [chunk.units for chunk in cost.chunks]
-        chunks = tuple(chunk.parameters for chunk in cost.chunks)
-        by_unit = tuple(tuple(sum(unit.parameters) for unit in c.units) for c in cost.chunks)
-        seats = self._seats(stage, numbers)
-        families = [[Family(seat, chunks, by_unit)] for seat in seats] or [[]] * model.dp
+        dense = (
+            tuple(chunk.parameters for chunk in cost.chunks),
+            tuple(tuple(sum(unit.parameters) for unit in c.units) for c in cost.chunks),
+        )
+        experts = (
+            tuple(chunk.expert_parameters for chunk in cost.chunks),
+            tuple(tuple(sum(unit.experts) for unit in c.units) for c in cost.chunks),
+        )
+        families: list[list[Family]] = [[] for _ in range(model.members)]
+        seats = groups.gradients(stage)
+        expert_seats = groups.expert_gradients(stage) if any(map(any, experts[0])) else []
+        for kept, seated in ((dense, seats), (experts, expert_seats)):
+            for own, seat in zip(families, seated, strict=False):
+                own.append(Family(seat, *kept))
         return [STRATEGIES[model.zero_stage](model, own, units) for own in families]
-
-    def _seats(self, stage: int, numbers: Sequence[int]) -> Sequence[Seat | HybridSeat]:
-        """A seat for each replica; none where there is but one."""
-        model = self._model
-        everyone = range(model.dp)
-        if model.dp == 1:
-            return []
-        shards = model.hybrid_shards
-        if shards is None or shards == model.dp:
-            return self._group(stage, everyone, numbers)
-        seats: list[HybridSeat] = []
-        insides = {
-            first: self._group(stage, range(first, first + shards), numbers)
-            for first in range(0, model.dp, shards)
-        }
-        outsides = {
-            offset: self._group(stage, range(offset, model.dp, shards), numbers, set_apart=1)
-            for offset in range(shards)
-        }
-        for replica in everyone:
-            turn, offset = divmod(replica, shards)
-            inside, outside = insides[turn * shards][offset], outsides[offset][turn]
-            seats.append(HybridSeat(self._job.env, inside, outside, shards))
-        return seats
-
-    def _group(
-        self, stage: int, replicas: Sequence[int], numbers: Sequence[int], set_apart: int = 0
-    ) -> list[Seat]:
-        """Seats of ``replicas`` in a group of their own, with connections of its own."""
-        model, job = self._model, self._job
-        build = ALGORITHMS["ring" if model.zero_stage else model.all_reduce]
-        parts = [
-            part
-            for t in range(model.tp)
-            for part in build(
-                Group(
-                    job.gpus[stage, replicas, t].tolist(),
-                    Line(model.name, "dp", t + set_apart * model.tp),
-                ),
-                job.network,
-            )
-        ]
-        stream = CommStream(job.env, parts, [numbers[r] for r in replicas], job.log)
-        return [Seat(stream, member) for member in range(len(replicas))]
 
     def _connect(self) -> None:
         """Lay the ways between neighbouring stages, and round from the last to the first."""
@@ -132,15 +102,15 @@ class Wiring:
         if model.chunks > 1:
             joints.append((model.pp - 1, 0))
         for here, there in joints:
-            for replica in range(model.dp):
+            for member in range(model.members):
                 for a, b in ((here, there), (there, here)):
-                    if (a, b, replica) not in self._ways:
-                        self._ways[a, b, replica] = self._way(a, b, replica)
+                    if (a, b, member) not in self._ways:
+                        self._ways[a, b, member] = self._way(a, b, member)
 
-    def _way(self, src_stage: int, dst_stage: int, replica: int) -> Way:
+    def _way(self, src_stage: int, dst_stage: int, member: int) -> Way:
         """One flow a rank from each GPU to its counterpart, over NVLink or the network."""
         job = self._job
-        src, dst = job.gpus[src_stage, replica].tolist(), job.gpus[dst_stage, replica].tolist()
+        src, dst = job.gpus[src_stage, member].tolist(), job.gpus[dst_stage, member].tolist()
         hops = [
             job.network.hop(a, b, line)
             for t, (a, b) in enumerate(zip(src, dst, strict=True))
@@ -149,8 +119,14 @@ class Wiring:
         bundle = job.fabric.templates.add_bundle([hop.template for hop in hops])
         return Way(bundle, round(max(hop.latency_ns for hop in hops)))
 
-    def _agenda(self, worker: Worker, works: list[Work], workers: list[Worker]) -> list[Item]:
-        programs = _programs(worker.replicas, works)
+    def _agenda(
+        self,
+        worker: Worker,
+        works: list[Work],
+        workers: list[Worker],
+        exchanges: list[Exchange],
+    ) -> list[Item]:
+        programs = _programs(worker, works, exchanges)
         chunks = self._model.chunks
         return [
             Item(
@@ -176,8 +152,8 @@ class Wiring:
         if not 0 <= part < model.parts:
             return None
         chunk, stage = divmod(part, model.pp)
-        to = workers[stage * model.dp + worker.replica]
-        return Peer(to, self._ways[worker.stage, stage, worker.replica], chunk)
+        to = workers[stage * model.members + worker.member]
+        return Peer(to, self._ways[worker.stage, stage, worker.member], chunk)
 
 
 def _nominal_ns(cost: StageCost, gradients: int) -> NDArray[np.float64]:
@@ -193,7 +169,7 @@ def _nominal_ns(cost: StageCost, gradients: int) -> NDArray[np.float64]:
     return np.array(kinds).reshape(-1, 1)
 
 
-def _programs(replicas: DataParallel, works: list[Work]) -> list[Program | None]:
+def _programs(worker: Worker, works: list[Work], exchanges: list[Exchange]) -> list[Program | None]:
     """What happens inside each of ``works``; None for nothing but computing."""
     gradients = gradient_kind(works)
     made: dict[Pass, Program | None] = {}
@@ -210,7 +186,15 @@ def _programs(replicas: DataParallel, works: list[Work]) -> list[Program | None]
             last=last[kind, chunk] == i,
         )
         if of not in made:
-            points = replicas.points(of)
-            made[of] = woven(PLAIN, points) if points else None
+            made[of] = _program(worker, of, exchanges)
         programs.append(made[of])
     return programs
+
+
+def _program(worker: Worker, of: Pass, exchanges: list[Exchange]) -> Program | None:
+    """What happens inside one kind of pass: exchanges of its layers, and of replicas."""
+    program = None
+    if of.parameters and exchanges:
+        program = pass_program(worker.cost.chunks[of.chunk].units, exchanges, of.forward)
+    points = worker.replicas.points(of)
+    return woven(program or PLAIN, points) if points else program

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from prism_sim.training.costs import StageCost
 from prism_sim.training.data_parallel import DataParallel
-from prism_sim.training.program import Await, Compute, Join, Program
+from prism_sim.training.program import Await, Compute, Join, Joins, Program
 from prism_sim.training.schedules import Work
 from prism_sim.truth import KIND, NO_MICRO_BATCH
 
@@ -50,6 +50,14 @@ class Peer(NamedTuple):
     chunk: int
 
 
+class Closing(NamedTuple):
+    """A collective that everything waits for before the update."""
+
+    seat: Joins
+    operation: str
+    size_bytes: int
+
+
 class Item(NamedTuple):
     """One piece of work with all that is known of it beforehand.
 
@@ -66,21 +74,23 @@ class Item(NamedTuple):
 
 @dataclass(eq=False)
 class Worker:
-    """The tensor-parallel group at (pp, dp) of a job.
+    """The tensor-parallel group number ``member`` of a stage of a job.
 
-    ``agenda`` is a step's work. ``nominal_ns`` has the healthy duration of each kind of pass
+    ``agenda`` is a step's work, ``closing`` the collectives between the last reduction of
+    gradients and the update. ``nominal_ns`` has the healthy duration of each kind of pass
     (fastest running: chunk), shape (kinds x chunks, 1).
     """
 
     job: TrainingJob
     stage: int
-    replica: int
+    member: int
     number: int
     first_rank: int
     cost: StageCost
     replicas: DataParallel
     nominal_ns: NDArray[np.float64]
     agenda: list[Item] = field(default_factory=list)
+    closing: list[Closing] = field(default_factory=list)
     slowdowns: list[float] = field(default_factory=list)
     inbox: dict[Key, simpy.Event] = field(default_factory=dict)
     _at_step: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
@@ -140,9 +150,9 @@ class Worker:
                     until_ns = duration_ns * until.numerator // until.denominator
                     yield env.timeout(until_ns - passed_ns)
                     passed_ns = until_ns
-                case Join(seat, operation, size_bytes, slot, activations):
+                case Join(seat, operation, size_bytes, slot, activations, layer):
                     of = micro_batch if activations else NO_MICRO_BATCH
-                    ended = seat.join(operation, size_bytes, step, of)
+                    ended = seat.join(operation, size_bytes, step, of, layer)
                     if slot:
                         pending[slot] = ended
                 case Await(slot):
@@ -178,6 +188,8 @@ class Worker:
         """Reduce gradients (or wait until they are), update, gather parameters."""
         job = self.job
         yield from self.replicas.settle(step)
+        for seat, operation, size_bytes in self.closing:
+            yield seat.join(operation, size_bytes, step, NO_MICRO_BATCH)
         start_ns = job.env.now
         yield job.env.timeout(round(self.cost.optimizer_ns))
         job.log.add(self.number, step, NO_MICRO_BATCH, OPT, start_ns, job.env.now)

@@ -45,7 +45,7 @@ def test_the_world_of_these_tests_is_sound(tmp_path: Path) -> None:
         ("kind: rail, leaf_ports: 8", "kind: tor, leaf_ports: 3", 5, "cannot take the 4 NICs"),
         ("spines: 2", "spines: 2, uplinks: 5", 5, "5 uplinks cannot be shared evenly by 2 spines"),
         ("pp: 2", "pp: 3", 7, "32 layers of llama-7b cannot be cut into 3 equal stages"),
-        ("tp: 2", "tp: 16", 7, "tp 16 of job alpha is larger than the 8 GPUs of a server"),
+        ("tp: 2", "tp: 12", 7, "tp 12 of job alpha is no multiple of the 8 GPUs of a server"),
         ("tp: 2", "tp: 3", 7, "tp 3 of job alpha does not divide the 8 GPUs of a server"),
         ("steps: 10}\n  - {name: b", "steps: 10, schedule: 1f2b}\n  - {name: b", 7,
          "there is no schedule '1f2b' (did you mean 1f1b?)"),

@@ -10,6 +10,7 @@ from prism_sim.training.collectives.base import Builder, Collective, Group
 from prism_sim.training.collectives.chain import chains
 from prism_sim.training.collectives.hierarchical import hierarchical
 from prism_sim.training.collectives.ring import rings
+from prism_sim.training.collectives.shift import shift
 from prism_sim.training.collectives.tree import trees
 
 ALGORITHMS: dict[str, Builder] = {
@@ -18,6 +19,7 @@ ALGORITHMS: dict[str, Builder] = {
     "hierarchical": hierarchical,
     "chain": chains,
     "all_to_all": all_to_all,
+    "shift": shift,
 }
 """What builds the collectives of a group, by the algorithm's name."""
 

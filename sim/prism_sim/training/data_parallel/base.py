@@ -16,7 +16,8 @@ from typing import ClassVar
 import simpy
 
 from prism_sim.scenario.models import Job
-from prism_sim.training.costs import Unit, buckets
+from prism_sim.training.costs import buckets
+from prism_sim.training.layers import Unit
 from prism_sim.training.program import Joins, Point
 from prism_sim.truth import NO_MICRO_BATCH
 

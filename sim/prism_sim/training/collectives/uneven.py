@@ -1,0 +1,44 @@
+"""An all-to-all in which every pair exchanges an amount of its own.
+
+Each member divides its buffer by shares that are given with the exchange; what it keeps for
+itself moves nowhere. Each flow ends when it ends, and the exchange with the last of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from prism_sim.cluster.network import Network
+from prism_sim.training.collectives.base import Group, shared
+
+
+class UnevenAllToAll:
+    """All pairs of one group, each with its own connection and size."""
+
+    def __init__(self, group: Group, network: Network) -> None:
+        self._network = network
+        lines = network.lines(group.line)
+        self._lines = len(lines)
+        self._ways: list[tuple[int, int, int, int]] = []
+        add_bundle = network.fabric.templates.add_bundle
+        for i, a in enumerate(group.gpus):
+            for j, b in enumerate(group.gpus):
+                if i != j:
+                    hops = [network.hop(a, b, line) for line in lines]
+                    latency_ns = round(max(hop.latency_ns for hop in hops))
+                    bundle = add_bundle([hop.template for hop in hops])
+                    self._ways.append((i, j, bundle, latency_ns))
+
+    def exchange(self, size_bytes: int, share: NDArray[np.float64], event: simpy.Event) -> None:
+        """Send ``share[i, j]`` of member i's ``size_bytes`` to member j; ``event`` at the end."""
+        env, fabric = self._network.env, self._network.fabric
+        ends = []
+        for i, j, bundle, latency_ns in self._ways:
+            ends.append(env.event())
+            size = max(1, round(size_bytes * float(share[i, j])))
+            fabric.transfer(bundle, shared(size, self._lines), latency_ns, ends[-1])
+        over = env.all_of(ends)
+        assert over.callbacks is not None
+        over.callbacks.append(lambda _: env.fire(event))

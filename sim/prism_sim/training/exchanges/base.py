@@ -1,0 +1,81 @@
+"""What every exchange inside a pass has in common.
+
+Parallel ranks that share a layer exchange activations while they compute it: before a phase
+of a layer, behind it, or during it. An exchange says what it adds to a phase; put together,
+phase by phase, that makes the program of a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from prism_sim.training.layers import Phase, Unit
+from prism_sim.training.program import Await, Compute, Instruction, Join, Joins, Point, Program
+
+
+@dataclass(frozen=True)
+class Around:
+    """What an exchange adds to a phase.
+
+    Attributes
+    ----------
+    before, after : instructions on its two sides.
+    during : instructions by the fraction of the phase after which they come.
+    """
+
+    before: tuple[Instruction, ...] = ()
+    during: tuple[Point, ...] = ()
+    after: tuple[Instruction, ...] = ()
+
+
+class Exchange(Protocol):
+    """One kind of parallelism as seen by one worker."""
+
+    def around(self, phase: Phase, forward: bool) -> Around:
+        """What to add to ``phase`` of a forward or backward pass."""
+
+
+def blocking(
+    seat: Joins, operation: str, size_bytes: int, layer: int
+) -> tuple[Instruction, Instruction]:
+    """Join a collective of activations, and wait for it at once."""
+    slot = f"{operation} {layer}"
+    return Join(seat, operation, size_bytes, slot, activations=True, layer=layer), Await(slot)
+
+
+def pass_program(
+    units: Sequence[Unit], exchanges: Sequence[Exchange], forward: bool
+) -> Program | None:
+    """A pass through ``units`` with all that is exchanged in it; None if that is nothing."""
+    phases = [phase for unit in units for phase in unit.phases]
+    total = sum(phase.weight for phase in phases)
+    if not forward:
+        phases.reverse()
+    program: list[Instruction] = []
+    done = 0
+    for phase in phases:
+        begin, length = Fraction(done, total), Fraction(phase.weight, total)
+        parts = [exchange.around(phase, forward) for exchange in exchanges]
+        program += [i for part in parts for i in part.before]
+        program += _computed(begin, length, [p for part in parts for p in part.during])
+        program += [i for part in reversed(parts) for i in part.after]
+        done += phase.weight
+    talks = any(not isinstance(instruction, Compute) for instruction in program)
+    return tuple(program) if talks else None
+
+
+def _computed(begin: Fraction, length: Fraction, points: Iterable[Point]) -> list[Instruction]:
+    """The phase's compute, cut where ``points`` of it want something."""
+    out: list[Instruction] = []
+    reached = begin
+    for at, instruction in sorted(points, key=lambda point: point[0]):
+        if begin + at * length > reached:
+            reached = begin + at * length
+            out.append(Compute(reached))
+        out.append(instruction)
+    if begin + length > reached:
+        out.append(Compute(begin + length))
+    return out

@@ -1,0 +1,130 @@
+"""What a model is made of, seen from one rank: blocks, their FLOPs and their parameters.
+
+A layer is attention and a feed-forward part. In a mixture of experts the feed-forward part
+is many experts, of which a router sends each token to a few; a rank holds 1/ep of them. Context
+parallelism cuts sequences, so a rank works on 1/cp of the tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prism_sim.scenario.models import Job
+
+ACTIVATION_BYTES = 2
+"""Bytes of one bf16 activation on the wire."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a unit's work.
+
+    Attributes
+    ----------
+    name : ``attention``, ``feed_forward``, ``experts``, or ``ends`` (embedding and head).
+    weight : its part of a pass, as FLOPs of the forward pass.
+    layer : number of its layer in the model, -1 for the ends.
+    """
+
+    name: str
+    weight: int
+    layer: int = -1
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A transformer block, the embedding, or the head: what is sharded and gathered as one.
+
+    Attributes
+    ----------
+    phases : what a forward pass does, in order.
+    parameters : of one rank, in the order in which the backward pass finishes their gradients:
+        one entry a weight matrix or the like.
+    experts : the same of the experts that a rank holds.
+    """
+
+    phases: tuple[Phase, ...]
+    parameters: tuple[int, ...]
+    experts: tuple[int, ...] = ()
+
+    @property
+    def weight(self) -> int:
+        """Its part of a pass, as FLOPs of the forward pass."""
+        return sum(phase.weight for phase in self.phases)
+
+
+def layer_forward_flops(job: Job, moe: bool = False) -> float:
+    """FLOPs of one layer's forward pass of one micro-batch, over all its tp ranks."""
+    matrices = job.model.matrix_parameters_per_layer
+    if moe:
+        matrices = _attention_parameters(job) + _active_parameters(job)
+    return job.local_tokens * 2.0 * matrices + attention_flops(job)
+
+
+def attention_flops(job: Job) -> float:
+    """Scores and their use: 4 s h a token (no discount for the causal mask)."""
+    return 4.0 * job.tokens * job.local_tokens * job.model.hidden
+
+
+def head_forward_flops(job: Job) -> float:
+    """FLOPs of the logits of one micro-batch, over all tp ranks."""
+    return 2.0 * job.local_tokens * job.model.hidden * job.model.vocab
+
+
+def units_of(job: Job, part: int) -> tuple[Unit, ...]:
+    """The units of one of the parts that the model is cut into, in forward order."""
+    units = [_block(job, layer) for layer in job.layer_numbers(part)]
+    if part == 0:
+        embedding = (job.model.embedding_parameters // job.tp,)
+        units = [Unit((Phase("ends", 0),), embedding), *units]
+    if part == job.parts - 1:
+        head = (max(1, job.model.head_parameters // job.tp),)
+        weight = round(job.head_on_last_stage * head_forward_flops(job))
+        units.append(Unit((Phase("ends", weight),), head))
+    return tuple(units)
+
+
+def _block(job: Job, layer: int) -> Unit:
+    moe = job.is_moe(layer)
+    attention = 2.0 * job.local_tokens * _attention_parameters(job) + attention_flops(job)
+    rest = layer_forward_flops(job, moe) - attention
+    phases = (
+        Phase("attention", round(attention), layer),
+        Phase("experts" if moe else "feed_forward", round(rest), layer),
+    )
+    model, tp = job.model, job.tp
+    projection = model.hidden * model.hidden
+    small = model.parameters_per_layer - model.matrix_parameters_per_layer
+    around = (projection // tp, (_attention_parameters(job) - projection) // tp + small)
+    if not moe:
+        feed_forward = model.matrix_parameters_per_layer - _attention_parameters(job)
+        return Unit(phases, (*_feed_forward(job, feed_forward), *around))
+    assert job.moe is not None
+    router = model.hidden * job.moe.experts
+    shared = (job.moe.shared * _expert_parameters(job) // tp,) if job.moe.shared else ()
+    own = _feed_forward(job, _expert_parameters(job)) * (job.moe.experts // job.ep)
+    return Unit(phases, (*shared, router, *around), own)
+
+
+def _feed_forward(job: Job, parameters: int) -> tuple[int, int]:
+    """One rank's part of a feed-forward's matrices: down, then up (and gate)."""
+    down = parameters // (3 if job.model.gated_ffn else 2)
+    return down // job.tp, (parameters - down) // job.tp
+
+
+def _attention_parameters(job: Job) -> int:
+    return 2 * job.model.hidden * (job.model.hidden + job.model.kv_hidden)
+
+
+def _expert_parameters(job: Job) -> int:
+    """Parameters of one expert, over all tp ranks."""
+    assert job.moe is not None
+    width = job.moe.hidden or job.model.ffn_width
+    return (3 if job.model.gated_ffn else 2) * job.model.hidden * width
+
+
+def _active_parameters(job: Job) -> int:
+    """Parameters of the router and of the experts that one token meets."""
+    assert job.moe is not None
+    met = job.moe.top_k + job.moe.shared
+    return met * _expert_parameters(job) + job.model.hidden * job.moe.experts

@@ -31,6 +31,7 @@ from prism_sim.commands.options import (
 )
 from prism_sim.commands.regressing import regress
 from prism_sim.commands.session import BELOW, FINE, WRONG, Session, open_session
+from prism_sim.commands.sweeping import sweep
 
 if TYPE_CHECKING:
     from prism_sim.run import Run
@@ -237,6 +238,7 @@ def schema() -> None:
 
 
 app.command()(whatif)
+app.command()(sweep)
 app.command()(regress)
 
 

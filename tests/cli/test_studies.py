@@ -1,17 +1,22 @@
 """The commands that make many runs: what they print, write and return."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 from typer.testing import Result
 
 Call = Callable[..., Result]
 
 
-@pytest.mark.parametrize("command", ["regress", "whatif"])
+@pytest.mark.parametrize("command", ["regress", "whatif", "sweep"])
 def test_each_has_help(call: Call, command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0
@@ -91,3 +96,83 @@ def test_whatif_of_a_scenario_without_faults_is_refused(call: Call, pair: Path) 
     result = call("whatif", str(pair))
     assert result.exit_code == 1
     assert "no faults to do without" in result.stderr
+
+
+STUDY = """\
+scenario: pair.yaml
+grid: {jobs.0.micro_batches: [2, 4]}
+seeds: [1, 2]
+figures: [pairs.accuracy, truth.step_s_mean]
+"""
+
+
+@pytest.fixture
+def study(pair: Path) -> Path:
+    path = pair.with_name("study.yaml")
+    path.write_text(STUDY)
+    return path
+
+
+@pytest.mark.usefixtures("study")
+def test_sweep_writes_a_table_and_a_figure(call: Call) -> None:
+    result = call("sweep", "study.yaml", "--processes", "1")
+    assert result.exit_code == 0
+    folder = Path("results/sweeps/study")
+    assert f"table: {folder}/sweep.parquet" in result.stdout
+    assert "4 made now, 0 from before" in result.stderr
+    assert len(pd.read_parquet(folder / "sweep.parquet")) == 4
+    assert (folder / "sweep.png").read_bytes().startswith(b"\x89PNG")
+    again = json.loads(call("sweep", "study.yaml", "--json", "--quiet").stdout)
+    assert (again["made"], again["from_before"], again["failed"]) == (0, 4, 0)
+
+
+def test_sweep_exits_1_if_a_run_failed(call: Call, study: Path) -> None:
+    study.write_text(STUDY.replace("jobs.0.micro_batches: [2, 4]", "jobs.0.dp: [3, 30]"))
+    result = call("sweep", "study.yaml", "--quiet", "--processes", "1")
+    assert result.exit_code == 1
+    assert "jobs.0.dp=30, seed 1, paper: " in result.stderr
+    assert pd.read_parquet("results/sweeps/study/sweep.parquet")["error"].notna().sum() == 2
+
+
+def test_an_unknown_study_is_refused_with_the_nearest(call: Call) -> None:
+    result = call("sweep", "studies/record-los")
+    assert result.exit_code == 1
+    assert "did you mean studies/record-loss?" in result.stderr
+
+
+def _sweeping(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from prism_sim.cli import main; main()",
+               "sweep", "study.yaml", "--processes", "2", "--out", "out"]  # fmt: skip
+    return subprocess.Popen(
+        command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def _points(folder: Path) -> dict[str, int]:
+    """Every finished point, and when it was written."""
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "out/points").glob("*.json")}
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_stopped_sweep_resumes_and_repeats_nothing(study: Path, signum: int, code: int) -> None:
+    folder = study.parent
+    study.write_text(STUDY.replace("[1, 2]", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"))
+    process = _sweeping(folder)
+    deadline = time.monotonic() + 120
+    while len(_points(folder)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signum)
+    _, err = process.communicate(timeout=60)  # returns once no child holds the pipes any more
+    assert process.returncode == code
+    assert "Traceback" not in err
+    before = _points(folder)
+    assert 2 <= len(before) < 20
+    if signum == signal.SIGINT:
+        assert list(folder.rglob(".*.partial")) == []
+    process = _sweeping(folder)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert f"{20 - len(before)} made now, {len(before)} from before" in err
+    after = _points(folder)
+    assert len(after) == 20
+    assert before.items() <= after.items()

@@ -6,7 +6,7 @@ processes; the tasks that were under way are then tried once more, each in a poo
 own, so that the one at fault is told apart from its neighbours.
 
 Workers leave Ctrl-C to the process that asked. It ends them by the signal that lets them
-clean up, and no half-written file of theirs is left behind.
+clean up, and no half-written file of theirs is left behind. If it is killed, they notice.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -25,6 +27,8 @@ from llmprism.errors import UserError
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_PATIENCE_S = 10.0  # for a worker to clean up after itself
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,17 @@ def _attempt(work: Callable[[T], R], task: T) -> Outcome[R]:
 def _begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end_worker)
+    threading.Thread(target=_outlive_nobody, daemon=True).start()
+
+
+def _outlive_nobody() -> None:
+    """End this worker when the process that asked is gone, even if it was killed outright."""
+    asker = multiprocessing.parent_process()
+    if asker is not None:
+        asker.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_PATIENCE_S)
+        os._exit(128 + signal.SIGTERM)
 
 
 def _end_worker(*_: Any) -> None:

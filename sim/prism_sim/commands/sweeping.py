@@ -1,0 +1,61 @@
+"""``prism-sim sweep``: a study as a table and a picture, resumed where it was stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from prism_sim.commands.options import Debug, Json, Processes, Quiet
+from prism_sim.commands.session import WRONG, counted, open_session
+
+
+def sweep(
+    study_name: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A YAML file, or a bundled study's name.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder to write. Default: results/sweeps/STUDY.")
+    ] = None,
+    retry: Annotated[bool, typer.Option("--retry", help="Run again what failed before.")] = False,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run a grid of scenarios; resumes where it stopped.
+
+    Exits 1 if a run failed; the table then has its error, and all the others.
+    """
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.commands.bundled import find_study
+        from prism_sim.render.paint import write_png
+        from prism_sim.run import Run
+        from prism_sim.studies import sweep, sweep_figure
+        from prism_sim.studies.pool import default_processes
+        from prism_sim.studies.study import points_of, read_study
+
+        path = find_study(study_name)
+        study, source = read_study(path)
+        points = points_of(study, source)
+        folder = out or Path("results") / "sweeps" / path.stem
+        at_once = processes or study.processes or default_processes()
+        with session.stage(counted(len(points), "run")) as progress:
+            ran, there = sweep.run_points(points, folder, at_once, progress, retry)
+        session.note(f"{ran} made now, {there} from before")
+        table = sweep.table_of(study, points, folder, source)
+        sweep.write_table(study, table, folder)
+        write_png(sweep_figure.draw(Run(folder)), folder / sweep.PICTURE)
+        failed = table[table["error"].notna()]
+        files = {"table": str(folder / sweep.TABLE), "figure": str(folder / sweep.PICTURE)}
+        facts = {"runs": len(table), "failed": len(failed), "made": ran, "from_before": there}
+        shown = table.drop(columns=["key", "error"]).drop(index=failed.index)
+        means = shown.groupby([*study.grid, "method"], sort=False).mean().drop(columns="seed")
+        lines = [f"{key}: {value}" for key, value in files.items()]
+        session.result({**files, **facts}, *([means.to_string()] if len(means) else []), *lines)
+        for row in failed.to_dict("records"):
+            place = ", ".join(f"{axis}={row[axis]}" for axis in study.grid)
+            session.complain([f"{place}, seed {row['seed']}, {row['method']}: {row['error']}"])
+        if len(failed):
+            raise SystemExit(WRONG)

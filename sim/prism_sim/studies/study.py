@@ -1,0 +1,106 @@
+"""The language of a study: which values of a scenario to vary, and what to look at."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from llmprism.errors import Problem, UserError
+from prism_sim.scenario.base import Closed
+from prism_sim.scenario.source import Source
+from prism_sim.studies.cases import SIMULATED_ONLY, Case
+from prism_sim.studies.reading import known_methods, read_closed, scenario_at
+
+Values = Annotated[tuple[Any, ...], Field(min_length=1)]
+
+
+class Study(Closed):
+    """A base scenario, a grid of changes to it, and the figures wanted of every point."""
+
+    description: str = Field(default="", description="The question; heads the figure.")
+    scenario: str = Field(description="The base: a file, seen from the study, or a bundled one.")
+    set: dict[str, Any] = Field(
+        default={}, description="Values by dotted path, put into the base before the grid."
+    )
+    grid: dict[str, Values] = Field(
+        min_length=1, description="Dotted paths and the values each takes; all combinations."
+    )
+    seeds: tuple[int, ...] = Field(default=(0,), min_length=1, description="Seeds of each point.")
+    methods: tuple[str, ...] = Field(
+        default=("paper",),
+        min_length=1,
+        description="Methods of diagnosis; none: the simulation alone.",
+    )
+    figures: tuple[str, ...] = Field(
+        min_length=1,
+        description="Figures to keep: ways through score.json, as pairs.accuracy, or figures of "
+        "the world, as truth.step_s_mean.",
+    )
+    labels: dict[str, str] = Field(
+        default={}, description="What the picture calls a path or a figure, unit included."
+    )
+    x_scale: Literal["linear", "log"] = Field(
+        default="linear", description="Scale of the first path of the grid in the picture."
+    )
+    processes: int | None = Field(
+        default=None, ge=1, description="Runs at once. Left out: one a processor core."
+    )
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a study.
+
+    Attributes
+    ----------
+    at : the value of each path of the grid.
+    case : what to run; None if the scenario makes no sense there, as ``refused`` says.
+    """
+
+    at: dict[str, Any]
+    seed: int
+    method: str
+    case: Case | None = None
+    refused: str | None = None
+
+
+def read_study(path: Path) -> tuple[Study, Source]:
+    """The study at ``path``; a UserError with every problem, each at its line."""
+    study, source = read_closed(path, Study)
+    known_methods(study.methods, [SIMULATED_ONLY])
+    return study, source
+
+
+def points_of(study: Study, source: Source) -> list[Point]:
+    """Every run of ``study``, in the order of the grid.
+
+    A corner of the grid where the scenario makes no sense is a refused point.
+
+    Raises
+    ------
+    UserError : it makes sense nowhere; with all problems, at the lines of the study.
+    """
+    points: list[Point] = []
+    problems: list[Problem] = []
+    for values in itertools.product(*study.grid.values()):
+        at = dict(zip(study.grid, values, strict=True))
+        for seed, method in itertools.product(study.seeds, study.methods):
+            try:
+                points.append(Point(at, seed, method, _case(study, source, at, seed, method)))
+            except UserError as error:
+                problems += error.problems
+                points.append(Point(at, seed, method, refused=str(error)))
+    if all(point.case is None for point in points):
+        raise UserError(dict.fromkeys(problems))
+    return points
+
+
+def _case(study: Study, source: Source, at: dict[str, Any], seed: int, method: str) -> Case:
+    overrides = {**study.set, **at, "seed": seed}
+    scenario = scenario_at(study.scenario, Path(source.file).parent, overrides, source, ())
+    where = ", ".join(f"{path}={value}" for path, value in at.items())
+    return Case(f"{where}, seed {seed}, {method}", scenario, method)

@@ -1,0 +1,202 @@
+"""A sweep: its grid, its table, and what it does not do twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llmprism.errors import UserError
+from prism_sim.run import Run
+from prism_sim.studies import sweep, sweep_figure
+from prism_sim.studies.cases import Case, flatten
+from prism_sim.studies.study import Point, Study, points_of, read_study
+
+BASE = """\
+cluster: {servers: 2}
+jobs:
+  - {name: a, model: {layers: 4, hidden: 2048, heads: 16, vocab: 1000, sequence_length: 2048},
+     dp: 4, tp: 4, micro_batches: 2, steps: 3, mfu: 0.5}
+"""
+STUDY = """\
+description: Steps against speed
+scenario: base.yaml
+grid:
+  jobs.0.mfu: [0.25, 0.5]
+  jobs.0.steps: [2, 3]
+seeds: [1, 2]
+methods: [none]
+figures: [truth.step_s_mean, truth.gpu_hours]
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    (tmp_path / "base.yaml").write_text(BASE)
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY)
+    return path
+
+
+def swept(path: Path, folder: Path, **how: Any) -> tuple[tuple[int, int], Any]:
+    study, source = read_study(path)
+    points = points_of(study, source)
+    counts = sweep.run_points(points, folder, 1, **how)
+    table = sweep.table_of(study, points, folder, source)
+    sweep.write_table(study, table, folder)
+    return counts, table
+
+
+def test_the_table_has_a_row_for_each_run_and_no_other(study: Path, tmp_path: Path) -> None:
+    counts, table = swept(study, tmp_path / "out")
+    assert counts == (8, 0)
+    assert list(table.columns) == [
+        "jobs.0.mfu", "jobs.0.steps", "seed", "method", "truth.step_s_mean", "truth.gpu_hours",
+        "error", "key",
+    ]  # fmt: skip
+    where = table[["jobs.0.mfu", "jobs.0.steps", "seed"]].apply(tuple, axis=1)
+    assert sorted(where) == [(m, s, seed) for m in (0.25, 0.5) for s in (2, 3) for seed in (1, 2)]
+    assert table["error"].isna().all()
+
+
+def test_its_figures_go_the_way_that_the_world_does(study: Path, tmp_path: Path) -> None:
+    _, table = swept(study, tmp_path / "out")
+    step = table.groupby("jobs.0.mfu")["truth.step_s_mean"].mean()
+    assert step[0.25] > 1.2 * step[0.5]
+    hours = table.groupby("jobs.0.steps")["truth.gpu_hours"].mean()
+    assert hours[3] / hours[2] == pytest.approx(1.5, rel=0.02)
+
+
+def test_nothing_is_run_twice(study: Path, tmp_path: Path) -> None:
+    _, first = swept(study, tmp_path / "out")
+    (tmp_path / "out" / "points" / f"{first['key'][3]}.json").unlink()
+    counts, again = swept(study, tmp_path / "out")
+    assert counts == (1, 7)
+    assert again.equals(first)
+    study.write_text(STUDY.replace("[2, 3]", "[2, 3, 4]").replace("gpu_hours", "records"))
+    assert swept(study, tmp_path / "out")[0] == (4, 8)
+
+
+def test_a_key_covers_what_a_result_rests_on_and_no_more(study: Path) -> None:
+    read, source = read_study(study)
+    case = points_of(read, source)[0].case
+    assert case is not None
+    renamed = case.scenario.model_copy(update={"name": "x", "description": "y"})
+    seeded = case.scenario.model_copy(update={"seed": 9})
+    assert Case("other", renamed, "none").key == case.key
+    assert Case(case.name, seeded, "none").key != case.key
+    assert Case(case.name, case.scenario, "paper").key != case.key
+
+
+def test_a_result_of_another_version_does_not_count(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, source = read_study(study)
+    before = [point.case.key for point in points_of(read, source) if point.case]
+    monkeypatch.setattr("prism_sim.studies.cases.fingerprint", lambda: "newer")
+    after = [point.case.key for point in points_of(read, source) if point.case]
+    assert not set(before) & set(after)
+
+
+def test_a_failed_run_is_recorded_and_the_rest_goes_on(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy = sweep.figures_of
+
+    def fragile(case: Case) -> dict[str, float | None]:
+        if case.scenario.seed == 2:
+            raise MemoryError("too large")
+        return healthy(case)
+
+    monkeypatch.setattr(sweep, "figures_of", fragile)
+    _, table = swept(study, tmp_path / "out")
+    failed = table["error"].notna()
+    assert list(table["seed"][failed].unique()) == [2]
+    assert failed.sum() == 4
+    assert table["error"][failed].str.startswith("MemoryError: too large").all()
+    assert table.loc[failed, "truth.gpu_hours"].isna().all()
+    assert table.loc[~failed, "truth.gpu_hours"].notna().all()
+    monkeypatch.undo()
+    assert swept(study, tmp_path / "out")[0] == (0, 8)
+    counts, table = swept(study, tmp_path / "out", retry=True)
+    assert (counts, table["error"].isna().all()) == ((4, 4), True)
+
+
+def test_a_corner_of_the_grid_that_cannot_be_is_a_failed_run(study: Path, tmp_path: Path) -> None:
+    study.write_text(STUDY.replace("jobs.0.steps: [2, 3]", "jobs.0.dp: [4, 8]"))
+    counts, table = swept(study, tmp_path / "out")
+    assert counts == (4, 0)
+    assert (table["error"].notna() == (table["jobs.0.dp"] == 8)).all()
+
+
+def test_values_that_are_no_numbers_are_text(study: Path, tmp_path: Path) -> None:
+    grid = "jobs.0.placement: [packed, {servers: [s0001, s0000]}]"
+    study.write_text(STUDY.replace("jobs.0.steps: [2, 3]", grid))
+    _, table = swept(study, tmp_path / "out")
+    assert set(table["jobs.0.placement"]) == {"packed", '{"servers": ["s0001", "s0000"]}'}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "line", "what"),
+    [
+        ("jobs.0.mfu: [0.25", "jobs.0.mfo: [0.25", 4, "unknown key 'mfo'"),
+        ("jobs.0.steps: [2, 3]", "jobs.0.steps: []", 5, "at least 1 item"),
+        ("seeds", "seed", 6, "unknown key 'seed'"),
+        ("base.yaml", "bse.yaml", 2, "no bundled scenario"),
+        ("figures: [truth.step_s_mean, truth.gpu_hours]", "x_scale: log", 1, "'figures'"),
+    ],
+)
+def test_a_wrong_study_is_refused_at_its_line(
+    study: Path, wrong: str, right: str, line: int, what: str
+) -> None:
+    study.write_text(STUDY.replace(wrong, right))
+    with pytest.raises(UserError) as caught:
+        points_of(*read_study(study))
+    told = [(problem.where, problem.what) for problem in caught.value.problems]
+    assert any(where == f"{study}:{line}" and what in said for where, said in told), told
+
+
+def test_a_figure_that_no_run_has_is_refused_with_the_nearest(study: Path, tmp_path: Path) -> None:
+    study.write_text(STUDY.replace("truth.gpu_hours", "truth.gpu_hour"))
+    with pytest.raises(UserError, match=r"did you mean truth\.gpu_hours\?"):
+        swept(study, tmp_path / "out")
+
+
+def test_the_figure_has_a_panel_for_each_figure_and_a_line_for_each_value(
+    study: Path, tmp_path: Path
+) -> None:
+    swept(study, tmp_path / "out")
+    panels = sweep_figure.draw(Run(tmp_path / "out")).axes
+    assert [panel.get_title(loc="left") for panel in panels] == [
+        "truth.step_s_mean", "truth.gpu_hours",
+    ]  # fmt: skip
+    for panel in panels:
+        assert [line.get_label() for line in panel.get_lines()] == [
+            "jobs.0.steps 2", "jobs.0.steps 3",
+        ]  # fmt: skip
+        assert panel.get_lines()[0].get_xdata().tolist() == [0.25, 0.5]
+
+
+def test_a_figure_of_nothing_says_so(study: Path, tmp_path: Path) -> None:
+    read, source = read_study(study)
+    points = [Point(dict.fromkeys(read.grid, 1), 1, "none", refused="no")]
+    table = sweep.table_of(read, points, tmp_path, source)
+    sweep.write_table(read, table, tmp_path)
+    assert "Every run of this sweep failed" in sweep_figure.draw(Run(tmp_path)).texts[0].get_text()
+
+
+def test_the_bundled_studies_are_ones() -> None:
+    from prism_sim.commands.bundled import find_study
+
+    for name, runs in (("studies/uplink-capacity", 35), ("studies/record-loss", 40)):
+        study, source = read_study(find_study(name))
+        assert isinstance(study, Study)
+        assert [point.refused for point in points_of(study, source)] == [None] * runs
+
+
+def test_flat_figures_go_by_name() -> None:
+    matches = [{"fault": 0, "detected": True, "culprit": "10.0.0.1", "jobs": ["a"]}]
+    assert flatten({"faults": {"matches": matches, "recall": None, "true_findings": [4, 5]}}) == {
+        "faults.matches.0.detected": 1, "faults.recall": None,
+    }  # fmt: skip

@@ -11,7 +11,8 @@
  *   predecessor has ended, from the callback that SimGrid calls at that moment. An actor for
  *   each hop pays two changes of context a flow, and one graph of communications made in
  *   advance pays a search through all of them at every end.
- * - The model updates lazily (network/optim:Lazy), the default; "Full" takes twice as long.
+ * - The model updates lazily (network/optim:Lazy), the default; "Full" takes at least twice
+ *   as long.
  * - Routes are looked up in a small table: of n hosts, n (n - 1) >= routes, every ordered
  *   pair carries one route. Hosts do nothing else here; CM02 knows links only.
  *

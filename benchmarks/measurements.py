@@ -131,6 +131,7 @@ def job(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
     figures = {
         "job_records": records,
         "job_seconds": seconds,
+        "job_seconds_each": [round(run.seconds, 2) for run in runs],
         "job_records_per_s": records / seconds,
         "job_records_per_cpu_s": records / median([run.cpu_seconds for run in runs]),
         "job_peak_rss_bytes": peak,

@@ -11,17 +11,18 @@ import argparse
 import json
 import os
 import platform
+import sys
 import tempfile
 from pathlib import Path
 
 from measurements import MEASUREMENTS, Figures, Row
-from process import tell
+from process import FailedError, tell
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "results" / "benchmark.json"
 
 
-def main() -> None:
+def main() -> int:
     arguments = _arguments()
     figures: Figures = {"machine": _machine(), "repeats": arguments.repeats}
     rows: list[Row] = []
@@ -29,7 +30,11 @@ def main() -> None:
         for what, measure in MEASUREMENTS.items():
             if what in arguments.only:
                 tell(f"measuring {what} ...")
-                more, figures_of_it = measure(Path(name), arguments.repeats)
+                try:
+                    more, figures_of_it = measure(Path(name), arguments.repeats)
+                except FailedError as error:
+                    tell(f"what was to be measured failed: {error}")
+                    return 1
                 rows += more
                 figures |= figures_of_it
     _show(rows)
@@ -37,6 +42,7 @@ def main() -> None:
         RESULT.parent.mkdir(exist_ok=True)
         RESULT.write_text(json.dumps(figures, indent=1) + "\n")
         tell(f"written: {RESULT.relative_to(ROOT)}")
+    return 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -71,4 +77,4 @@ def _show(rows: list[Row]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -34,6 +34,9 @@ from prism_sim.streaming import TableStream
 PIECE = 1 << 18
 """Records gathered before they are written: a few tens of megabytes."""
 
+PORTS = ("src_port", "dst_port", "protocol")
+"""Columns that a record has from its 5-tuple."""
+
 
 class Collector:
     """Sees trains and single flows, and writes them as records to one Parquet file.
@@ -145,13 +148,17 @@ class Collector:
         return cut(trains[trains["route"] != HIDDEN], self._gap_ns)
 
     def _write(self) -> None:
-        """Write what is held, in order of arrival, as a collector would receive it."""
+        """Write what is held, in order of arrival, as a collector would receive it.
+
+        Sorting and laying out the columns happens behind the run, on names as they are now.
+        """
         rows = np.concatenate(self._held)
         self._held, self._n_held = [], 0
         if len(rows):
-            rows = rows[np.lexsort((rows["tuple"], rows["start_ns"], rows["arrival_ns"]))]
-            table = self._table(rows)
-            self._stream.write(lambda: table)
+            names = pa.array(self._tuples.names, pa.string())
+            paths = pa.array(self._router.paths)
+            ports = {name: self._tuples.column(name) for name in PORTS}
+            self._stream.write(lambda: self._table(rows, names, paths, ports))
 
     def _count(self, records: NDArray[np.void]) -> None:
         """Note what was really sent, whatever becomes of its records."""
@@ -160,21 +167,19 @@ class Collector:
         np.add.at(total, records["route"], records["bytes"])
         self.bytes_by_route = total
 
-    def _table(self, rows: Rows) -> pa.Table:
-        tuples, of = self._tuples, rows["tuple"]
-        names = pa.array(tuples.names, pa.string())
+    def _table(
+        self, rows: Rows, names: pa.Array, paths: pa.Array, ports: dict[str, NDArray[np.int64]]
+    ) -> pa.Table:
+        rows = rows[np.lexsort((rows["tuple"], rows["start_ns"], rows["arrival_ns"]))]
         columns: dict[str, Any] = {
             "start_ns": rows["start_ns"] + self._epoch_ns,
             "end_ns": rows["end_ns"] + self._epoch_ns,
             "src": pa.DictionaryArray.from_arrays(pa.array(rows["src"]), names),
             "dst": pa.DictionaryArray.from_arrays(pa.array(rows["dst"]), names),
             "path": pa.DictionaryArray.from_arrays(
-                pa.array(rows["path"], mask=rows["path"] == NO_PATH), pa.array(self._router.paths)
+                pa.array(rows["path"], mask=rows["path"] == NO_PATH), paths
             ),
             **{name: rows[name] for name in ("bytes", "payload", "packets")},
-            **{
-                name: tuples.column(name)[of].astype(np.int32)
-                for name in ("src_port", "dst_port", "protocol")
-            },
+            **{name: of_tuple[rows["tuple"]].astype(np.int32) for name, of_tuple in ports.items()},
         }
         return pa.table({name: columns[name] for name in self._schema.names}, schema=self._schema)

@@ -7,34 +7,15 @@ buffer (nccl-tests' bus bandwidth factor).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import simpy
-
 from prism_sim.cluster.network import Network
-from prism_sim.training.collectives.base import Collective, Group, shared
-
-
-class AllToAll:
-    """All pairs of one group."""
-
-    def __init__(self, group: Group, network: Network) -> None:
-        gpus = group.gpus
-        lines = network.lines(group.line)
-        hops = [network.hop(a, b, line) for a in gpus for b in gpus if a != b for line in lines]
-        self._pieces = len(gpus) * len(lines)
-        self._fabric = network.fabric
-        self._latency_ns = round(max(hop.latency_ns for hop in hops))
-        self._bundle = network.fabric.templates.add_bundle([hop.template for hop in hops])
-
-    def start(
-        self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
-    ) -> None:
-        """Exchange now; see :class:`~.base.Collective`."""
-        part = shared(size_bytes, self._pieces)
-        self._fabric.transfer(self._bundle, part, self._latency_ns, event)
+from prism_sim.training.collectives.base import Collective, Group
+from prism_sim.training.collectives.uncoupled import Uncoupled
 
 
 def all_to_all(group: Group, network: Network) -> list[Collective]:
     """The exchange among all members of the group."""
-    return [AllToAll(group, network)] if len(group.gpus) > 1 else []
+    gpus = group.gpus
+    if len(gpus) == 1:
+        return []
+    pairs = [(a, b) for a in gpus for b in gpus if a != b]
+    return [Uncoupled(pairs, group.line, len(gpus), network)]

@@ -38,7 +38,7 @@ def simulate(
         world = World(scenario, flows, spans)
         world.run(_reporter(world, progress))
         write_truth(world, run)
-    run.write_json(run.topology, world.layout.topology())
+    run.write_json(run.topology, world.topology())
     run.write_json(run.manifest, _manifest(world, command, time.perf_counter() - began))
 
 

@@ -12,6 +12,9 @@ the wire, at its sender and at its receiver; ``reduce_scatter``, ``all_gather`` 
 ``all_reduce`` last from the rank's joining the collective to its end, waiting for others
 included. So do ``dispatch`` and ``combine`` (experts), ``kv_ring`` (ring attention), those
 that begin with ``tp_``, and ``other_all_reduce`` (tied embeddings, loss, gradient norm).
+``eval_fwd`` is a forward pass of the evaluation that follows its step, ``checkpoint`` a save
+(waiting for others included, if it is synchronous), and ``load`` the time on the wire of the
+data of its step.
 """
 
 from __future__ import annotations
@@ -47,6 +50,9 @@ SPAN_KINDS = (
     "tp_all_gather",
     "tp_reduce_scatter",
     "other_all_reduce",
+    "eval_fwd",
+    "checkpoint",
+    "load",
 )
 KIND = {name: number for number, name in enumerate(SPAN_KINDS)}
 SENT = (KIND["send_act"], KIND["send_grad"])

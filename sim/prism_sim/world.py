@@ -19,17 +19,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from prism_sim.clock import Clock
+from prism_sim.cluster.background import traffic
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.network import Network
 from prism_sim.cluster.placement import Placement
 from prism_sim.cluster.routes import Router
+from prism_sim.cluster.storage import Storage
 from prism_sim.cluster.templates import Templates
 from prism_sim.collector import Collector
 from prism_sim.draws import Draws
 from prism_sim.faults import Fault
 from prism_sim.run import TRUTH, Run
 from prism_sim.scenario.models import Scenario
+from prism_sim.scenario.names import server_index
 from prism_sim.training.job import TrainingJob
 from prism_sim.truth import SpanLog
 
@@ -59,7 +62,7 @@ class World:
         self.scenario = scenario
         self.env = Clock()
         self.layout = Layout(scenario.cluster)
-        draws = Draws(scenario.seed)
+        self._draws = draws = Draws(scenario.seed)
         templates = Templates()
         self.router = Router(self.layout, templates, draws)
         self.fabric = Fabric(self.env, self.layout.capacity, templates)
@@ -68,9 +71,11 @@ class World:
         )
         self.log = SpanLog(spans_path, scenario.epoch_ns)
         self.network = Network(self.env, self.layout, self.router, self.fabric, self.collector)
-        placement = Placement(scenario.cluster, draws)
+        placement = Placement(scenario.cluster, draws, scenario.storage)
         self.jobs = {
-            job.name: TrainingJob(job, placement.place(job), self.network, self.log, draws)
+            job.name: TrainingJob(
+                job, placement.place(job), self.network, self.log, draws, self._storage()
+            )
             for job in scenario.jobs
         }
         self._slowing: dict[int, list[float]] = {}
@@ -81,16 +86,34 @@ class World:
     def run(self, on_time: Callable[[int], None]) -> None:
         """Let time pass until all jobs, or the scenario's duration, are over.
 
+        Where there is traffic that belongs to no job, or no job at all, the duration decides.
+
         ``on_time`` is told the simulation time [ns] now and then.
         """
         processes = [process for job in self.jobs.values() for process in job.start()]
         self.env.process(self._drain(on_time))
+        for background in self.scenario.background:
+            self.env.process(traffic(background, self.network, self._draws))
         over: Any = self.env.all_of(processes)
         if self.scenario.duration_s is not None:
-            over = over | self.env.timeout(round(self.scenario.duration_s * 1e9))
+            end = self.env.timeout(round(self.scenario.duration_s * 1e9))
+            lasting = self.scenario.background or not processes
+            over = end if lasting else over | end
         with self.collector, self.log:
             self.env.run(until=over)
             self.collector.take(self.fabric.drain())
+
+    def topology(self) -> dict[str, Any]:
+        """What the diagnoser may know; endpoints of storage servers are marked as such."""
+        topology = self.layout.topology()
+        for endpoint in topology["endpoints"]:
+            if endpoint["server"] in self.scenario.storage:
+                endpoint["kind"] = "storage"
+        return topology
+
+    def _storage(self) -> Storage | None:
+        servers = [server_index(name) for name in self.scenario.storage]
+        return Storage(self.network, [s for s in servers if s is not None]) if servers else None
 
     def slow(self, links: NDArray[np.int64], factor: float) -> None:
         """Have ``links`` run at ``factor`` of their rate, on top of other faults."""

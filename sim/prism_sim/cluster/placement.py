@@ -8,7 +8,7 @@ tensor-parallel groups take them in rank order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,21 +37,32 @@ def _random(slots: Slots, _: Cluster, generator: np.random.Generator) -> Slots:
     return generator.permutation(slots)
 
 
+def _fragmented(slots: Slots, _: Cluster, generator: np.random.Generator) -> Slots:
+    """Runs of one to six neighbouring slots in random order, as comings and goings leave them."""
+    runs = np.cumsum(generator.integers(1, 7, len(slots)))
+    pieces = np.split(slots, runs[runs < len(slots)])
+    return np.concatenate([pieces[i] for i in generator.permutation(len(pieces))])
+
+
 STRATEGIES: dict[str, Callable[[Slots, Cluster, np.random.Generator], Slots]] = {
     "packed": _packed,
     "spread": _spread,
     "random": _random,
+    "fragmented": _fragmented,
 }
 """Orders in which free slots are handed out, by name."""
 
 
 class Placement:
-    """Hands out the GPUs of a cluster, job after job."""
+    """Hands out the GPUs of a cluster, job after job, but for those of ``reserved`` servers."""
 
-    def __init__(self, cluster: Cluster, draws: Draws) -> None:
+    def __init__(self, cluster: Cluster, draws: Draws, reserved: Iterable[str] = ()) -> None:
         self._cluster = cluster
         self._draws = draws
         self._free = np.ones(cluster.gpus, bool)
+        for name in filter(cluster.has_server, reserved):
+            first = (server_index(name) or 0) * cluster.gpus_per_server
+            self._free[first : first + cluster.gpus_per_server] = False
 
     def place(self, job: Job) -> NDArray[np.int64]:
         """GPU of every rank of ``job``, shape (pp, members, tp).

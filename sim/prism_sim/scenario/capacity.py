@@ -23,7 +23,7 @@ _GPUS: Loc = ("cluster", "gpus_per_server")
 def placement_remarks(scenario: Scenario) -> Remarks:
     """Jobs that cannot be placed: too large, split wrongly, or on servers that are not there."""
     cluster = scenario.cluster
-    placement = Placement(cluster, Draws(scenario.seed))
+    placement = Placement(cluster, Draws(scenario.seed), scenario.storage)
     for index, job in enumerate(scenario.jobs):
         at: Loc = ("jobs", index)
         wrong = [*_group_remarks(cluster, job, at), *_server_remarks(cluster, job, at)]

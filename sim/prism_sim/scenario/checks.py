@@ -96,6 +96,29 @@ def _sharding(scenario: Scenario) -> Remarks:
         yield from exchange_remarks(job, ("jobs", index))
 
 
+def _services(scenario: Scenario) -> Remarks:
+    """Servers that jobs and background traffic need."""
+    cluster = scenario.cluster
+    named: list[tuple[Loc, str]] = [(("storage", i), n) for i, n in enumerate(scenario.storage)]
+    for index, background in enumerate(scenario.background):
+        at = ("background", index)
+        named += [((*at, "servers", i), n) for i, n in enumerate(background.servers or ())]
+        named += [((*at, "to"), background.to)] if background.to is not None else []
+        if background.name in [job.name for job in scenario.jobs]:
+            what = f"a job and background traffic are both called {background.name!r}"
+            yield Remark((*at, "name"), what, "give one another name")
+    for loc, name in named:
+        if not cluster.has_server(name):
+            what = f"there is no server {name!r} in the cluster"
+            yield Remark(loc, what, "", (("cluster", "servers"),))
+    for index, job in enumerate(scenario.jobs):
+        for key in ("checkpoint", "loading"):
+            if getattr(job, key) is not None and not scenario.storage:
+                what = f"job {job.name} needs storage for its {key}, and there is none"
+                how = "name servers for it: storage: [s0004], beyond those that train"
+                yield Remark(("jobs", index, key), what, how, (("storage",),))
+
+
 def _end(scenario: Scenario) -> Remarks:
     if not scenario.jobs and scenario.duration_s is None:
         what = "without jobs the simulation has no end"
@@ -149,6 +172,7 @@ _ERRORS: tuple[Callable[[Scenario], Remarks], ...] = (
     _layout,
     _schedules,
     _sharding,
+    _services,
     placement_remarks,
     _end,
     _faults,

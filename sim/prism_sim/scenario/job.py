@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from prism_sim.scenario.base import Closed
+from prism_sim.scenario.habits import Checkpoint, Evaluation, Loading
 from prism_sim.scenario.model_sizes import ModelSizes
 from prism_sim.scenario.presets import PRESETS, preset
 
@@ -23,7 +24,7 @@ def _placement_form(value: Any) -> str:
     return "strategy" if isinstance(value, str) else "explicit"
 
 
-Strategy = Literal["packed", "spread", "random"]
+Strategy = Literal["packed", "spread", "random", "fragmented"]
 Placement = Annotated[
     Annotated[Strategy, Tag("strategy")] | Annotated[OnServers, Tag("explicit")],
     Discriminator(_placement_form),
@@ -205,10 +206,36 @@ class Job(Closed):
         description="The first stage also takes the time of looking embeddings up, and of adding "
         "to their gradients.",
     )
+    length_spread: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Sigma of the lognormal factor (median 1, at most 4) on the tokens of every "
+        "micro-batch: compute and messages vary with it, alike in all stages of a replica.",
+    )
+    warm_up_steps: int = Field(
+        default=0, ge=0, description="First steps that are slower, each less than the one before."
+    )
+    warm_up_factor: float = Field(
+        default=1.5,
+        ge=1,
+        description="Factor on the compute of the first step, with warm_up_steps.",
+    )
+    evaluation: Evaluation | None = Field(
+        default=None, description="Pauses for evaluation. Left out: none."
+    )
+    checkpoint: Checkpoint | None = Field(
+        default=None, description="Saves to the scenario's storage. Left out: none."
+    )
+    loading: Loading | None = Field(
+        default=None,
+        description="Training data read from the scenario's storage. Left out: they are local.",
+    )
     placement: Placement = Field(
         default="packed",
         description="packed: fill server after server. spread: one TP group a server, round "
-        "robin. random: TP groups on random free slots. Or {servers: [s0000, ...]}.",
+        "robin. random: TP groups on random free slots. fragmented: runs of a few slots here and "
+        "there. Or {servers: [s0000, ...]}.",
     )
     steps: int = Field(ge=1, description="Training steps; the job ends after them.")
     start_s: float = Field(default=0.0, ge=0, description="Start of the first step [s].")

@@ -73,6 +73,9 @@ def exchange_remarks(job: Job, at: Loc) -> Remarks:
     if job.dp % job.ep:
         what = f"{job.ep} expert-parallel ranks cannot be taken from {job.dp} replicas"
         yield Remark((*at, "ep"), what, "ep must divide dp", ((*at, "dp"),))
+    if job.length_spread and job.ep > 1:
+        what = "experts shared by replicas with sequences of different lengths are not modelled"
+        yield Remark((*at, "length_spread"), what, "leave it out", ((*at, "ep"),))
     if job.moe is None:
         if job.ep > 1:
             what = f"ep {job.ep} shares experts, and the model has none"

@@ -8,10 +8,12 @@ from prism_sim.faults import Fault
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.cluster import Cluster, Fabric, Gpu
 from prism_sim.scenario.collector import Collector
+from prism_sim.scenario.habits import Background
 from prism_sim.scenario.job import Job, OnServers
 from prism_sim.scenario.model_sizes import ModelSizes
 
 __all__ = [
+    "Background",
     "Cluster",
     "Collector",
     "Fabric",
@@ -38,6 +40,14 @@ class Scenario(Closed):
     )
     cluster: Cluster = Field(description="The hardware.")
     jobs: tuple[Job, ...] = Field(description="The training jobs.")
+    storage: tuple[str, ...] = Field(
+        default=(),
+        description="Servers that store rather than train: jobs save to them and read from them, "
+        "and none is placed there. They are marked as storage in the topology.",
+    )
+    background: tuple[Background, ...] = Field(
+        default=(), description="Traffic that belongs to no job."
+    )
     faults: tuple[Fault, ...] = Field(default=(), description="What goes wrong, and when.")
     collector: Collector = Field(
         default=Collector(), description="How transfers become flow records."
@@ -45,7 +55,8 @@ class Scenario(Closed):
     duration_s: float | None = Field(
         default=None,
         gt=0,
-        description="Stop the simulation at this time [s]. Left out: when all jobs have ended.",
+        description="Stop the simulation at this time [s]; without background traffic, also when "
+        "all jobs have ended. Left out: when all jobs have ended.",
     )
     epoch_ns: int = Field(
         default=1_767_225_600_000_000_000,

@@ -41,12 +41,14 @@ class ChunkCost:
     forward_ns, backward_ns : time on a healthy GPU, recomputation and tensor-parallel
         communication included.
     weights_ns : the part of the backward pass that only parameters' gradients need.
+    quadratic : the part of a forward pass that grows with the square of a sequence's length.
     units : what the forward pass goes through, in order.
     """
 
     forward_ns: float
     backward_ns: float
     weights_ns: float
+    quadratic: float
     units: tuple[Unit, ...]
 
     @property
@@ -144,6 +146,7 @@ def _chunk(job: Job, cluster: Cluster, stage: int, chunk: int) -> ChunkCost:
         forward_ns=(forward / flops_per_ns + exchange_ns + lookup_ns) * factor,
         backward_ns=(backward / flops_per_ns + exchange_ns * rounds + lookup_ns) * factor,
         weights_ns=(forward - layers * attention_flops(job)) / flops_per_ns * factor,
+        quadratic=layers * attention_flops(job) / forward,
         units=units_of(job, part),
     )
 

@@ -15,13 +15,18 @@ import simpy
 from numpy.typing import NDArray
 
 from prism_sim.cluster.network import Network
+from prism_sim.cluster.storage import Storage
 from prism_sim.draws import Draws
 from prism_sim.scenario.models import Job
 from prism_sim.scenario.names import server_name
 from prism_sim.training.costs import pipeline_message_bytes
+from prism_sim.training.habits import HABITS
 from prism_sim.training.wiring import Wiring
 from prism_sim.training.worker import Worker
 from prism_sim.truth import SpanLog, by_rank
+
+LONGEST = 4.0
+"""Longest micro-batch, in nominal ones: packing puts a bound to the tail of a lognormal."""
 
 
 class TrainingJob:
@@ -32,6 +37,7 @@ class TrainingJob:
     model : the job as the scenario has it.
     gpus : GPU of every rank, shape (pp, members, tp).
     network, log, draws : the cluster, where spans go, and where randomness comes from.
+    storage : where it saves to and reads from, if anywhere.
     """
 
     def __init__(
@@ -41,6 +47,7 @@ class TrainingJob:
         network: Network,
         log: SpanLog,
         draws: Draws,
+        storage: Storage | None = None,
     ) -> None:
         self.model = model
         self.gpus = gpus
@@ -53,11 +60,13 @@ class TrainingJob:
         self.flow_bytes = -(-pipeline_message_bytes(model) // lines)
         self.steps_done = 0
         self.draws = draws
+        self.storage = storage
         self._steps: list[tuple[int, int, int, int]] = []
         self._began: set[int] = set()
         self._at_step: dict[int, list[Callable[[], None]]] = {}
         self.workers = Wiring(self).workers()
         self._first = self.workers[0].number
+        self.habits = [habit for make in HABITS for habit in make(self)]
 
     def start(self) -> list[simpy.Process]:
         """Set every worker to work; returns their processes."""
@@ -91,6 +100,25 @@ class TrainingJob:
         stream = self.draws.stream("compute", self.model.name, rank, step)
         normal = stream.standard_normal(shape[::-1]).T  # more micro-batches change no other draw
         return np.exp(self.model.compute_jitter * normal)
+
+    def lengths(self, member: int, step: int) -> list[float] | None:
+        """Tokens of each micro-batch relative to the nominal ones; None if all are nominal.
+
+        All stages of a replica, and the ranks that share its sequences, see the same.
+        """
+        model = self.model
+        if not model.length_spread:
+            return None
+        stream = self.draws.stream("lengths", model.name, member // model.cp, step)
+        normal = stream.standard_normal(model.micro_batches)
+        factor = np.minimum(np.exp(model.length_spread * normal), LONGEST)
+        return [float(f) for f in factor]
+
+    def warmth(self, step: int) -> float:
+        """Factor on the compute of ``step``: above 1 while the job warms up."""
+        model = self.model
+        cold = max(0.0, 1 - step / model.warm_up_steps) if model.warm_up_steps else 0.0
+        return 1 + (model.warm_up_factor - 1) * cold
 
     def overhead_ns(self, rank: int, step: int) -> int:
         """Host time before ``step`` that no switch sees [ns]."""

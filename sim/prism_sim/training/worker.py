@@ -17,16 +17,19 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from prism_sim.cluster.fabric import Over
 from prism_sim.training.costs import StageCost
 from prism_sim.training.data_parallel import DataParallel
-from prism_sim.training.program import Await, Compute, Join, Joins, Program
-from prism_sim.training.schedules import Work
+from prism_sim.training.program import PLAIN, Await, Compute, Join, Joins, Program
+from prism_sim.training.schedules import FORWARD, Work
 from prism_sim.truth import KIND, NO_MICRO_BATCH
 
 if TYPE_CHECKING:
     from prism_sim.training.job import TrainingJob
 
-OPT = KIND["opt"]
+OPT, EVAL = KIND["opt"], KIND["eval_fwd"]
+EVALUATION = 3
+"""Stands for a kind of work in the keys of an evaluation's messages."""
 SPANS = (KIND["fwd"], KIND["bwd"], KIND["wgrad"])
 """Span kind of each kind of work."""
 
@@ -93,6 +96,7 @@ class Worker:
     closing: list[Closing] = field(default_factory=list)
     slowdowns: list[float] = field(default_factory=list)
     inbox: dict[Key, simpy.Event] = field(default_factory=dict)
+    _lengths: list[float] | None = None
     _at_step: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:
@@ -107,12 +111,34 @@ class Worker:
         for step in range(job.model.steps):
             if step:
                 yield env.timeout(job.overhead_ns(self.first_rank, step))
+            for habit in job.habits:
+                yield from habit.before(self, step)
             self._begin(step)
             start_ns = env.now
             self.replicas.begin(step)
             yield from self._passes(step)
             yield from self._update(step)
             job.step_done(self.number, step, start_ns, env.now)
+            for habit in job.habits:
+                yield from habit.after(self, step)
+
+    def evaluate(self, step: int, micro_batches: int) -> Process:
+        """Forward passes of ``micro_batches``, chunk by chunk; nothing comes back."""
+        env, log = self.job.env, self.job.log
+        self._lengths = None
+        forwards = {item.work.chunk: item for item in self.agenda if item.work.kind == FORWARD}
+        for chunk, item in sorted(forwards.items()):
+            nominal_ns = float(self.nominal_ns[item.row, 0])
+            for mb in range(micro_batches):
+                if item.waits:
+                    yield self._arrival((step, EVALUATION, mb, chunk))
+                start_ns = env.now
+                wait_ns = round(nominal_ns * self._slowness())
+                yield from self._follow(item.program or PLAIN, wait_ns, step, mb)
+                log.add(self.number, step, mb, EVAL, start_ns, env.now)
+                if item.peer is not None:
+                    key = (step, EVALUATION, mb, item.peer.chunk)
+                    self._send(item.peer, key, self.job.flow_bytes)
 
     def _begin(self, step: int) -> None:
         for call in self._at_step.pop(step, ()):
@@ -123,7 +149,7 @@ class Worker:
         """All passes of the step's micro-batches, in the schedule's order."""
         env, log, number = self.job.env, self.job.log, self.number
         rows = len(self.nominal_ns)
-        healthy_ns = (self.nominal_ns * self.job.jitter(self.first_rank, step, rows)).tolist()
+        healthy_ns = self._healthy_ns(step, rows)
         for work, row, waits, program, peer in self.agenda:
             kind, mb, chunk = work
             if waits:
@@ -137,6 +163,21 @@ class Worker:
             log.add(number, step, mb, SPANS[kind], start_ns, env.now)
             if peer is not None:
                 self._pass_on(peer, step, kind, mb)
+
+    def _healthy_ns(self, step: int, rows: int) -> list[list[float]]:
+        """Duration of every pass if nothing is slow, by row and micro-batch."""
+        job = self.job
+        healthy_ns = self.nominal_ns * job.jitter(self.first_rank, step, rows)
+        if job.model.warm_up_steps:
+            healthy_ns = healthy_ns * job.warmth(step)
+        self._lengths = job.lengths(self.member, step)
+        if self._lengths is not None:
+            tokens = np.array(self._lengths)
+            chunks = self.cost.chunks
+            square = np.array([chunks[row % len(chunks)].quadratic for row in range(rows)])[:, None]
+            healthy_ns = healthy_ns * ((1 - square) * tokens + square * tokens**2)
+        times: list[list[float]] = healthy_ns.tolist()
+        return times
 
     def _slowness(self) -> float:
         return 1.0 / float(np.prod(self.slowdowns)) if self.slowdowns else 1.0
@@ -152,6 +193,8 @@ class Worker:
                     passed_ns = until_ns
                 case Join(seat, operation, size_bytes, slot, activations, layer):
                     of = micro_batch if activations else NO_MICRO_BATCH
+                    if activations and self._lengths is not None:
+                        size_bytes = round(size_bytes * self._lengths[micro_batch])
                     ended = seat.join(operation, size_bytes, step, of, layer)
                     if slot:
                         pending[slot] = ended
@@ -176,13 +219,15 @@ class Worker:
             log.add_message(sender, receiver, step, micro_batch, kind, start_ns, arrived_ns)
             return 0
 
-        self.job.fabric.transfer(
-            way.bundle,
-            self.job.flow_bytes,
-            way.latency_ns,
-            to._arrival((step, kind, micro_batch, chunk)),
-            over,
-        )
+        size_bytes = self.job.flow_bytes
+        if self._lengths is not None:
+            size_bytes = max(1, round(size_bytes * self._lengths[micro_batch]))
+        self._send(peer, (step, kind, micro_batch, chunk), size_bytes, over)
+
+    def _send(self, peer: Peer, key: Key, size_bytes: int, over: Over | None = None) -> None:
+        to, way, _ = peer
+        arrival = to._arrival(key)
+        self.job.fabric.transfer(way.bundle, size_bytes, way.latency_ns, arrival, over)
 
     def _update(self, step: int) -> Process:
         """Reduce gradients (or wait until they are), update, gather parameters."""

@@ -144,3 +144,44 @@ def test_a_fault_must_strike_something_that_is_there(
 )
 def test_a_fault_may_strike_anything_that_is_there(tmp_path: Path, fault: str) -> None:
     _loads(f"{WORLD}duration_s: 60\nfaults:\n  - {{factor: 0.5, {fault}}}\n", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wish", "complaint"),
+    [
+        ("schedule: interleaved, chunks: 2", "4 micro-batches cannot be interleaved over 1 stages"),
+        ("chunks: 2", "schedule 1f1b knows no chunks of stages, 2 are asked for"),
+        ("stage_layers: [31]", "stage_layers has 1 parts with 31 layers in all"),
+        ("stage_factors: [1, 2]", "stage_factors has 2 factors for 1 stages"),
+        ("hybrid_shards: 3", "4 replicas cannot be cut into groups of 3"),
+        ("hybrid_shards: 2, zero_stage: 0", "hybrid_shards shards what zero_stage 0 does not"),
+        ("overlap_param_gather: true, zero_stage: 3", "has nothing to overlap with zero_stage 3"),
+        ("ep: 2", "ep 2 shares experts, and the model has none"),
+        ("ep: 3, moe: {experts: 6}", "3 expert-parallel ranks cannot be taken from 4 replicas"),
+        ("ep: 4, moe: {experts: 6}", "6 experts cannot be shared evenly by 4 ranks"),
+        ("moe: {experts: 2, top_k: 3}", "a token cannot be sent to 3 of 2 experts"),
+        ("moe: {experts: 4}, zero_stage: 3", "experts with fully sharded parameters"),
+        ("ep: 2, moe: {experts: 4}, length_spread: 0.1", "sequences of different lengths"),
+        ("sequence_length: 7, dp: 2, cp: 2", "7 tokens cannot be cut into 2 equal parts"),
+        ("checkpoint: {every: 2}", "job gamma needs storage for its checkpoint"),
+        ("loading: {}", "job gamma needs storage for its loading"),
+    ],
+)
+def test_what_a_job_wishes_must_fit_together(
+    complaints: Complaints, wish: str, complaint: str
+) -> None:
+    job = f"  - {{name: gamma, model: llama-7b, micro_batches: 4, steps: 10, {wish}"
+    found = complaints(WORLD + job + ("" if " dp:" in wish else ", dp: 4") + "}\n")
+    assert [line for line, _ in found] == [9]
+    assert complaint in found[0][1]
+
+
+def test_storage_and_background_must_be_there_and_hold_no_job(complaints: Complaints) -> None:
+    text = WORLD + "storage: [s0001, s0009]\nbackground:\n  - {name: alpha, flows_per_s: 1, "
+    found = complaints(text + "median_bytes: 1, to: s0008}\n")
+    assert [(line, what.split(" (")[0]) for line, what in found] == [
+        (8, "job beta needs 4 free groups of 1 GPUs, 0 are left"),
+        (9, "there is no server 's0009' in the cluster"),
+        (11, "a job and background traffic are both called 'alpha'"),
+        (11, "there is no server 's0008' in the cluster"),
+    ]

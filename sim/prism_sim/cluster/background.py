@@ -1,0 +1,48 @@
+"""Traffic of nobody's training: services, storage rebalancing, other tenants' odds and ends.
+
+Flows begin as a Poisson process; sizes are lognormal, as measured data-centre flows roughly
+are; ends are drawn from the servers given. Each flow is a connection between two NICs that later
+flows between the same two use again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+
+import numpy as np
+import simpy
+
+from prism_sim.cluster.network import Line, Network
+from prism_sim.draws import Draws
+from prism_sim.scenario.habits import Background
+from prism_sim.scenario.names import server_index
+
+
+def traffic(
+    model: Background, network: Network, draws: Draws
+) -> Generator[simpy.Event, object, None]:
+    """The endless SimPy process of one kind of background traffic."""
+    cluster, env = network.layout.cluster, network.env
+    senders = _numbers(model.servers or ()) or list(range(cluster.servers))
+    targets = _numbers([model.to] if model.to else ()) or list(range(cluster.servers))
+    bundles: dict[tuple[int, int], int] = {}
+    number = 0
+    while True:
+        stream = draws.stream("background", model.name, number)
+        number += 1
+        yield env.timeout(max(1, round(stream.exponential(1e9 / model.flows_per_s))))
+        size = max(1, round(model.median_bytes * np.exp(model.sigma * stream.standard_normal())))
+        src = senders[stream.integers(len(senders))]
+        dst = targets[stream.integers(len(targets))]
+        if src == dst:
+            continue  # inside a server there is nothing to see
+        rail = int(stream.integers(cluster.nics_per_server))
+        pair = (src * cluster.nics_per_server + rail, dst * cluster.nics_per_server + rail)
+        hop = network.nic_hop(*pair, Line(model.name, "other"))
+        if pair not in bundles:
+            bundles[pair] = network.fabric.templates.add_bundle([hop.template])
+        network.fabric.transfer(bundles[pair], size, round(hop.latency_ns), env.event())
+
+
+def _numbers(names: Iterable[str]) -> list[int]:
+    return [number for number in map(server_index, names) if number is not None]

@@ -1,0 +1,36 @@
+"""Storage: servers that hold no job, and that jobs write to and read from.
+
+Every GPU has a NIC of the storage servers that serves it, so that load is spread evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prism_sim.cluster.network import Line, Network
+
+
+class Storage:
+    """The storage servers of a cluster.
+
+    Parameters
+    ----------
+    network : what carries the bytes.
+    servers : numbers of the storage servers; at least one.
+    """
+
+    def __init__(self, network: Network, servers: Sequence[int]) -> None:
+        self._network = network
+        per_server = network.layout.cluster.nics_per_server
+        self._nics = [server * per_server + nic for nic in range(per_server) for server in servers]
+
+    def way(self, job: str, gpus: Sequence[int], *, writing: bool) -> tuple[int, int]:
+        """Bundle of a flow between each of ``gpus`` and storage, and its latency [ns]."""
+        network, line = self._network, Line(job, "other", int(writing))
+        hops = []
+        for gpu in gpus:
+            own, far = network.layout.nic_of_gpu(gpu), self._nics[gpu % len(self._nics)]
+            src, dst = (own, far) if writing else (far, own)
+            hops.append(network.nic_hop(src, dst, line))
+        bundle = network.fabric.templates.add_bundle([hop.template for hop in hops])
+        return bundle, round(max(hop.latency_ns for hop in hops))

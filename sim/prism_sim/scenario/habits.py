@@ -1,0 +1,60 @@
+"""What a job does besides its steps: evaluate, save, read its data."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from prism_sim.scenario.base import Closed
+
+
+class Evaluation(Closed):
+    """Forward passes over held-out data, every so many steps."""
+
+    every: int = Field(ge=1, description="Steps from one evaluation to the next.")
+    micro_batches: int = Field(ge=1, description="Micro-batches that each replica evaluates.")
+
+
+class Checkpoint(Closed):
+    """The model and its optimizer's state, written to the storage servers."""
+
+    every: int = Field(ge=1, description="Steps from one save to the next.")
+    mode: Literal["sync", "async"] = Field(
+        default="sync",
+        description="sync: training waits until everybody has written. async: it goes on, and "
+        "waits only if the save before is not over.",
+    )
+    bytes_per_parameter: float = Field(
+        default=14.0,
+        gt=0,
+        description="Bytes saved a parameter. Default: bf16 parameter, fp32 master copy and Adam's "
+        "two moments (ZeRO, SC'20, section 3.1, without gradients).",
+    )
+
+
+class Loading(Closed):
+    """Training data read from the storage servers, a step ahead."""
+
+    bytes_per_token: float = Field(
+        default=4.0, gt=0, description="Bytes read a token. Default: a 32-bit token number."
+    )
+
+
+class Background(Closed):
+    """Flows of nobody's training: they come at random times, with random sizes."""
+
+    name: str = Field(min_length=1, max_length=64, description="Name, unlike any job's.")
+    flows_per_s: float = Field(gt=0, description="Mean rate of a Poisson process [1/s].")
+    median_bytes: float = Field(gt=0, description="Median size of a flow [bytes].")
+    sigma: float = Field(
+        default=1.0, ge=0, le=4, description="Sigma of the lognormal size; 0: all alike."
+    )
+    servers: tuple[str, ...] | None = Field(
+        default=None, min_length=1, description="Servers that send. Left out: all."
+    )
+    to: str | None = Field(
+        default=None,
+        description="A server that all flows go to, such as storage, logging or monitoring. Left "
+        "out: any of the servers.",
+    )

@@ -52,8 +52,9 @@ class Collector(Closed):
             raise ValueError(f"effects are listed twice: {', '.join(twice)}; keep one of each")
         if self.cache_entries is not None and self.message_boundary:
             raise ValueError("cache_entries needs message_boundary: false")
-        if "acknowledgements" in kinds and "headers" not in kinds:
-            raise ValueError("acknowledgements follow packets; add the effect headers")
+        lost = sorted(effect.kind for effect in self.effects if effect.needs_packets)
+        if lost and not any(effect.counts for effect in self.effects):
+            raise ValueError(f"{', '.join(lost)} need packets; add the effect headers")
         return self
 
     @property

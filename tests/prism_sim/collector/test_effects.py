@@ -11,46 +11,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from prism_sim.cluster import core
-from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.routes import Router
-from prism_sim.cluster.templates import Templates
-from prism_sim.collector import Collector
 from prism_sim.draws import Draws
 from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Cluster
 from prism_sim.scenario.models import Collector as Model
+from records import MS, collected, many, rows
 from tiny import simulate_one
-
-EPOCH = 10**18
-MS = 1_000_000
-FABRIC = {"kind": "tor", "leaf_ports": 1, "spines": 2}
-
-
-def collected(folder, model, batches, lines=1):
-    """The flow table of single flows (start, end, bytes, route), batch after batch."""
-    layout = Layout(Cluster(servers=2, gpus_per_server=1, nics_per_server=1, fabric=FABRIC))
-    router = Router(layout, Templates(), Draws(0))
-    for line in range(lines):
-        router.route(0, 1, "a", "dp", line)
-    path = folder / "flows.parquet"
-    with Collector(Model.model_validate(model), router, EPOCH, path, Draws(3)) as collector:
-        for batch in batches:
-            collector.take(np.array(batch, core.RECORD))
-    frame = pd.read_parquet(path)
-    frame[["start_ns", "end_ns"]] -= EPOCH
-    return frame
-
-
-def rows(frame):
-    return list(frame[["start_ns", "end_ns", "bytes"]].itertuples(index=False, name=None))
 
 
 def merging(**fields):
     return {"idle_gap_us": 1000, "message_boundary": False, **fields}
-
-
-def many(count, size=4096 * 10, length=1000):
-    return [[(i * 10_000, i * 10_000 + length, size, 0) for i in range(count)]]
 
 
 def test_messages_merge_within_the_gap_and_across_batches(tmp_path):

@@ -20,6 +20,7 @@ from prism_sim.collector.effects.headers import Headers
 from prism_sim.collector.effects.loss import Loss
 from prism_sim.collector.effects.observation import Observation
 from prism_sim.collector.effects.outages import Outages
+from prism_sim.collector.effects.retransmissions import Retransmissions
 from prism_sim.collector.effects.sampling import Sampling
 from prism_sim.collector.effects.silent import SilentSwitches
 
@@ -27,6 +28,7 @@ Effect: TypeAlias = Annotated[
     Headers
     | Acknowledgements
     | Observation
+    | Retransmissions
     | SilentSwitches
     | Sampling
     | Loss

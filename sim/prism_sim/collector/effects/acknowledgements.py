@@ -14,6 +14,8 @@ from prism_sim.collector.rows import Rows
 class Acknowledgements(EffectBase):
     """One packet without payload for every so many packets, on the reversed 5-tuple."""
 
+    needs_packets = True
+
     kind: Literal["acknowledgements"] = "acknowledgements"
     every: int = Field(
         default=2,

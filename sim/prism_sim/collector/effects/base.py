@@ -37,7 +37,11 @@ class Scene:
 
     def uniform(self, purpose: str, rows: Rows) -> NDArray[np.float64]:
         """A number in (0, 1) a row, for one purpose."""
-        return uniform(self.draws, purpose, rows["id"])
+        return self.chance(purpose, rows["id"])
+
+    def chance(self, purpose: str, ids: Words) -> NDArray[np.float64]:
+        """A number in (0, 1) an identity, for one purpose."""
+        return uniform(self.draws, purpose, ids)
 
     def identity(self, rows: Rows) -> Words:
         """What tells a row from all others: 5-tuple, place of observation, begin, size."""
@@ -51,6 +55,7 @@ class EffectBase(Closed):
     kind: str
     after_cutting: ClassVar[bool] = False
     counts: ClassVar[bool] = False  # whether the table gains payload and packets
+    needs_packets: ClassVar[bool] = False  # whether it makes sense only where packets are counted
 
     def stage(self, scene: Scene) -> Stage:
         """What rows pass through."""

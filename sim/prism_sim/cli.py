@@ -30,6 +30,7 @@ from prism_sim.commands.options import (
     Settings,
 )
 from prism_sim.commands.regressing import regress
+from prism_sim.commands.reproducing import reproduce
 from prism_sim.commands.session import BELOW, FINE, WRONG, Session, open_session
 from prism_sim.commands.sweeping import sweep
 
@@ -240,6 +241,7 @@ def schema() -> None:
 app.command()(whatif)
 app.command()(sweep)
 app.command()(regress)
+app.add_typer(reproduce, name="reproduce")
 
 
 def main() -> None:

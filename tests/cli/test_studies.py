@@ -16,7 +16,7 @@ from typer.testing import Result
 Call = Callable[..., Result]
 
 
-@pytest.mark.parametrize("command", ["regress", "whatif", "sweep"])
+@pytest.mark.parametrize("command", ["regress", "whatif", "sweep", "reproduce"])
 def test_each_has_help(call: Call, command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0
@@ -176,3 +176,11 @@ def test_a_stopped_sweep_resumes_and_repeats_nothing(study: Path, signum: int, c
     after = _points(folder)
     assert len(after) == 20
     assert before.items() <= after.items()
+
+
+def test_reproduce_refuses_what_there_is_not(call: Call) -> None:
+    result = call("reproduce", "paper", "--only", "e99")
+    assert result.exit_code == 1
+    assert "there is no experiment 'e99'" in result.stderr
+    assert call("reproduce", "papers").exit_code == 2
+    assert call("reproduce", "paper", "--update", "--reduced").exit_code == 2

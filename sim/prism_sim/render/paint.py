@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llmprism.tables import replacing
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.patches import Patch
     from matplotlib.transforms import Transform
 
-    from prism_sim.run import Run
+T = TypeVar("T")
 
 INK, MUTED, GRID, PAPER = "#1f2328", "#656d76", "#d8dee4", "#ffffff"
 SWAPPED = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--paper)"}
@@ -101,13 +101,13 @@ _RULES: Any = {
 }
 
 
-def styled(draw: Callable[[Run], Figure]) -> Callable[[Run], Figure]:
+def styled(draw: Callable[[T], Figure]) -> Callable[[T], Figure]:
     """Let ``draw`` work under the rules above, and lay out what it made, once and for all."""
 
     @wraps(draw)
-    def drawn(run: Run) -> Figure:
+    def drawn(shown: T) -> Figure:
         with _ruled():
-            made = draw(run)
+            made = draw(shown)
             made.draw_without_rendering()
             made.set_layout_engine("none")
             for axes in made.axes:

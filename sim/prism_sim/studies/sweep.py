@@ -20,7 +20,7 @@ from prism_sim.run import Run
 from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean
 from prism_sim.studies.cases import Case, figures_of
-from prism_sim.studies.pool import outcomes
+from prism_sim.studies.kept import Piece, content, do_missing
 from prism_sim.studies.study import Point, Study
 
 if TYPE_CHECKING:
@@ -46,35 +46,12 @@ def run_points(
     folder : of the sweep; points go below it, a file each.
     retry : run again what failed.
     """
-    cases = {point.case.key: point.case for point in points if point.case}
-    missing = [case for case in cases.values() if not _is_done(folder, case, retry)]
-    tasks = [(case, str(_file(folder, case))) for case in missing]
-    for done, ((case, _), outcome) in enumerate(outcomes(_run_point, tasks, processes), 1):
-        if outcome.error is not None:
-            _write(_file(folder, case), {"case": case.name, "error": outcome.error})
-        if told:
-            there = len(cases) - len(missing) + done
-            told(there / len(cases), f"{there} of {len(cases)}: {case.name}")
-    return len(missing), len(cases) - len(missing)
+    pieces = [Piece(p.case.key, p.case.name, p.case) for p in points if p.case]
+    return do_missing(_figures, pieces, folder / POINTS, processes, told, retry)
 
 
-def _run_point(task: tuple[Case, str]) -> None:
-    case, path = task
-    _write(Path(path), {"case": case.name, "figures": figures_of(case)})
-
-
-def _file(folder: Path, case: Case) -> Path:
-    return folder / POINTS / f"{case.key}.json"
-
-
-def _write(path: Path, content: Result) -> None:
-    with replacing(path) as partial:
-        partial.write_text(json.dumps(content, indent=1) + "\n")
-
-
-def _is_done(folder: Path, case: Case, retry: bool) -> bool:
-    path = _file(folder, case)
-    return path.exists() and not (retry and "error" in Run(folder).read_json(path))
+def _figures(case: Case) -> Result:
+    return {"figures": figures_of(case)}
 
 
 def table_of(study: Study, points: list[Point], folder: Path, source: Source) -> pd.DataFrame:
@@ -109,7 +86,7 @@ def table_of(study: Study, points: list[Point], folder: Path, source: Source) ->
 def _result(point: Point, folder: Path) -> Result:
     if point.case is None:
         return {"error": point.refused}
-    return Run(folder).read_json(_file(folder, point.case))
+    return content(folder / POINTS, point.case.key)
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,86 @@
+"""``prism-sim reproduce``: a publication's evaluation, made again on simulated clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from prism_sim.commands.options import Debug, Json, Processes, Quiet
+from prism_sim.commands.session import WRONG, counted, open_session
+
+if TYPE_CHECKING:
+    from prism_sim.studies.paper.running import Results
+
+
+FOLDER = Path("results/paper")
+REFERENCE, IMAGES = Path("results/reference"), Path("docs/images")
+
+
+reproduce = typer.Typer(help="Make a publication's evaluation again.", no_args_is_help=True)
+
+
+@reproduce.command()
+def paper(
+    out: Annotated[Path, typer.Option("--out", help="Folder to write.")] = FOLDER,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds of every case: 1 to N.")] = 5,
+    only: Annotated[
+        str, typer.Option("--only", metavar="NAMES", help="Experiments, as e1,e3. Default: all.")
+    ] = "",
+    reduced: Annotated[
+        bool, typer.Option("--reduced", help="Small worlds, in about a minute.")
+    ] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Run again what failed before.")] = False,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help=f"Rewrite {REFERENCE}/paper.md and {IMAGES}/paper-*.png."),
+    ] = False,
+    processes: Processes = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """LLMPrism (arXiv 2505.00342); resumes where it stopped.
+
+    Writes paper.md and its pictures. Exits 1 if a case failed; the page then says which.
+    """
+    if update and (reduced or only):
+        raise typer.BadParameter("the reference is made from all, not from --only or --reduced")
+    with open_session(as_json, quiet, debug) as session:
+        from prism_sim.studies.paper import running, writing
+        from prism_sim.studies.pool import default_processes
+
+        numbers = range(1, seeds + 1)
+        names = [name.strip() for name in only.split(",") if name.strip()]
+        trials = running.trials_of(running.chosen(names), numbers, reduced)
+        count = sum(map(len, trials.values()))
+        with session.stage(counted(count, "case")) as progress:
+            told = progress or (lambda _, doing: session.note(doing))
+            at_once = processes or default_processes()
+            ran, there = running.run_trials(trials, out, at_once, told, retry)
+        session.note(f"{ran} made now, {there} from before")
+        results = running.results_of(trials, out)
+        places = [(out / writing.PAGE, out)]
+        if update and not any(one.failed for one in results):
+            places.append((REFERENCE / writing.PAGE, IMAGES))
+        with session.stage("page"):
+            written = [writing.write_page(results, numbers, reduced, *at) for at in places]
+        facts = {"page": str(written[-1][0]), "cases": count, "made": ran, "from_before": there}
+        experiments = [_told(one) for one in results]
+        lines = [f"{key}: {value}" for key, value in facts.items()]
+        session.result({**facts, "experiments": experiments}, *lines)
+        failed = [f"{one.experiment.name} {name}: {e}" for one in results for name, e in one.failed]
+        session.complain(failed)
+        if failed:
+            raise SystemExit(WRONG)
+
+
+def _told(results: Results) -> dict[str, Any]:
+    return {
+        "name": results.experiment.name,
+        "title": results.experiment.title,
+        "done": len(results.done),
+        "failed": [{"case": name, "error": error} for name, error in results.failed],
+        "work_s": round(results.seconds, 1),
+    }

@@ -1,0 +1,14 @@
+"""The publication's evaluation, made again: LLMPrism's experiments on simulated clusters.
+
+:mod:`~prism_sim.studies.paper.base` says what an experiment is; a further one is a folder
+here and a line in :data:`EXPERIMENTS`.
+"""
+
+from __future__ import annotations
+
+from prism_sim.studies.paper.base import Experiment
+
+_ALL: tuple[Experiment, ...] = ()
+
+EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in _ALL}
+"""The experiments by name, in the order of the page."""

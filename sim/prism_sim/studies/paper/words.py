@@ -1,0 +1,45 @@
+"""How figures stand on the page: tables in Markdown, a mean with its range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import mean
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table.
+
+    >>> print(table(["a", "b"], [["1", "2"]]), end="")
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+    """
+    lines = [head, *rows]
+    written = ["| " + " | ".join(line) + " |" for line in lines]
+    written.insert(1, "|" + "---|" * len(head))
+    return "\n".join(written) + "\n"
+
+
+def with_range(values: Iterable[float | None], form: str = "{:.3g}", unit: str = "") -> str:
+    """Mean and range over the seeds; a dash where no seed has a value.
+
+    >>> with_range([1.0, 2.0, 3.0], unit=" s"), with_range([2.0, 2.0]), with_range([None])
+    ('2 (1 to 3) s', '2 in all', '-')
+    """
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    low, middle, high = (form.format(v) for v in (min(known), mean(known), max(known)))
+    if low == high:
+        return f"{middle}{unit} in all" if len(known) > 1 else f"{middle}{unit}"
+    return f"{middle} ({low} to {high}){unit}"
+
+
+def percent_range(values: Iterable[float | None], digits: int = 2) -> str:
+    """:func:`with_range` of fractions, in per cent.
+
+    >>> percent_range([0.001, 0.003])
+    '0.20 (0.10 to 0.30) %'
+    """
+    scaled = [None if value is None else 100 * value for value in values]
+    return with_range(scaled, f"{{:.{digits}f}}", " %")

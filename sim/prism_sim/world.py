@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,8 @@ from prism_sim.scenario.models import Scenario
 from prism_sim.scenario.names import server_index
 from prism_sim.training.job import TrainingJob
 from prism_sim.truth import SpanLog
+
+Change = Callable[[int, Sequence[int]], dict[int, list[int]]]
 
 DRAIN_EVERY_NS = 100_000_000
 """How often records are fetched from the fabric: 0.1 s of cluster time."""
@@ -126,6 +128,20 @@ class World:
         for link in links.tolist():
             self._slowing[link].remove(factor)
             self._set_capacity(link)
+
+    def fail_uplinks(self, leaf: int, uplinks: Sequence[int]) -> None:
+        """Have connections over these uplinks of a leaf, and their kin, hashed anew."""
+        self._take_way(self.router.fail, leaf, uplinks)
+
+    def mend_uplinks(self, leaf: int, uplinks: Sequence[int]) -> None:
+        """Undo one :meth:`fail_uplinks`."""
+        self._take_way(self.router.mend, leaf, uplinks)
+
+    def _take_way(self, change: Change, leaf: int, uplinks: Sequence[int]) -> None:
+        self.collector.take(self.fabric.drain())  # what has ended went the old way
+        moved = change(leaf, uplinks)
+        self.collector.move(moved)
+        self.fabric.reroute(moved)
 
     def _set_capacity(self, link: int) -> None:
         slowness = math.prod(self._slowing[link])

@@ -11,7 +11,7 @@ that byte has arrived. Records of single flows are kept here until :meth:`Fabric
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,9 @@ from prism_sim.clock import END_OF_INSTANT, Clock
 from prism_sim.cluster import core
 from prism_sim.cluster.state import NEVER, grown, new_net, with_places
 from prism_sim.cluster.templates import Templates
+
+Moved = Mapping[int, Sequence[int]]
+"""The new links of routes that have moved, by number of the route."""
 
 Over = Callable[[int, int], int]
 """Told when a batch began and ended [ns]; answers by how much its event is later still [ns]."""
@@ -37,11 +40,16 @@ class Fabric:
     env : the clock.
     capacity : bytes a nanosecond of each directed link, shape (links,).
     templates : what entities may use; may grow while the simulation runs.
+
+    Attributes
+    ----------
+    on_reroute : who wants to know when routes take other links.
     """
 
     def __init__(self, env: Clock, capacity: NDArray[np.float64], templates: Templates) -> None:
         self.env = env
         self.templates = templates
+        self.on_reroute: list[Callable[[Moved], None]] = []
         self.net = new_net(capacity, templates.ptr, templates.via, places=1024, uses=1 << 14)
         self._start = np.zeros(1024, core.START)
         self._n_start = 0
@@ -95,6 +103,14 @@ class Fabric:
         self._touched[self._n_touched] = link
         self._n_touched += 1
         self._flush_soon()
+
+    def reroute(self, moved: Moved) -> None:
+        """Tell whoever has links of his own that routes have ``moved``.
+
+        What is under way stays where it is and ends there.
+        """
+        for tell in self.on_reroute:
+            tell(moved)
 
     def drain(self) -> NDArray[np.void]:
         """Hand over the records of single flows that ended since the last drain."""

@@ -3,16 +3,20 @@
 A *route* is one queue pair between two NICs: source, destination, UDP source port (which
 carries the queue pair's entropy in RoCE v2) and the path that equal-cost multi-path
 hashing gives that 5-tuple. It is fixed for the life of the connection, so two busy
-connections that hash onto one uplink collide all along, while another uplink idles.
+connections that hash onto one uplink collide all along, while another uplink idles. Only
+where an uplink fails (or is mended) do the switches hash again, over those that are left.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from llmprism.errors import Problem, UserError
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.templates import Templates
 from prism_sim.draws import Draws
@@ -77,6 +81,7 @@ class Router:
         self._template: list[int] = []
         self._draws = draws
         self._salts: dict[int, int] = {}
+        self._dead: Counter[tuple[int, int]] = Counter()
 
     def route(self, src_nic: int, dst_nic: int, job: str, kind: str, queue_pair: int = 0) -> int:
         """The route between two NICs that ``job`` uses for traffic of ``kind``."""
@@ -103,6 +108,27 @@ class Router:
         if path not in self.paths:
             self.paths.append(path)
         return self.paths.index(path)
+
+    def fail(self, leaf: int, uplinks: Sequence[int]) -> dict[int, list[int]]:
+        """Take uplinks of a leaf out of use; returns the new links of every route that moves."""
+        self._dead.update((leaf, uplink) for uplink in uplinks)
+        return self._moved()
+
+    def mend(self, leaf: int, uplinks: Sequence[int]) -> dict[int, list[int]]:
+        """Undo one :meth:`fail`; returns the new links of every route that moves."""
+        self._dead -= Counter((leaf, uplink) for uplink in uplinks)
+        return self._moved()
+
+    def _moved(self) -> dict[int, list[int]]:
+        """Give every route the way that the switches would choose now."""
+        r, moved = self.routes, {}
+        for number, old in enumerate(self.links):
+            links, switches = self._way(r.src[number], r.dst[number], r.src_port[number])
+            if links != old:
+                self.links[number] = moved[number] = links
+                r.path[number] = self._path(switches)
+                self.templates.relink(self._template[number], links)
+        return moved
 
     def _open(self, src: int, dst: int, job: str, kind: str, queue_pair: int) -> int:
         number = len(self.routes)
@@ -131,8 +157,8 @@ class Router:
         if a == b:
             return [first, last], (a,)
         five_tuple = (src, dst, port, ROCE_PORT, UDP)
-        uplinks, spines = layout.cluster.uplinks, layout.cluster.fabric.spines
-        up = self._hash(a, five_tuple) % uplinks
+        spines = layout.cluster.fabric.spines
+        up = self._pick(a, five_tuple, self._ways_up(a, b))
         spine_a = layout.spine_of(a, up)
         n_leaves = len(layout.leaves)
         if layout.pod_of(a) == layout.pod_of(b):
@@ -141,7 +167,8 @@ class Router:
         else:
             spine_b, middle, core = self._through_cores(spine_a, b, five_tuple)
             crossed = [n_leaves + spine_a, core, n_leaves + spine_b]
-        down = self._parallel(n_leaves + spine_b, spine_b % spines, spines, uplinks, five_tuple)
+        cables = self._cables(b, spine_b % spines)
+        down = self._pick(n_leaves + spine_b, five_tuple, cables)
         links = [first, layout.up(a, up), *middle, layout.down(b, down), last]
         return links, (a, *crossed, b)
 
@@ -155,16 +182,34 @@ class Router:
         switch = len(layout.leaves) + spine_a
         up = self._hash(switch, five_tuple) % uplinks
         core = len(layout.leaves) + layout.n_spines + up % cores
-        spine_b = layout.pod_of(leaf_b) * spines + self._hash(core, five_tuple) % spines
-        down = self._parallel(core, up % cores, cores, uplinks, (*five_tuple, 1))
+        near = [spine for spine in range(spines) if self._cables(leaf_b, spine)]
+        spine_b = layout.pod_of(leaf_b) * spines + self._pick(core, five_tuple, near)
+        down = self._pick(core, (*five_tuple, 1), range(up % cores, uplinks, cores))
         return spine_b, [layout.core_up(spine_a, up), layout.core_down(spine_b, down)], core
 
-    def _parallel(
-        self, switch: int, first: int, every: int, uplinks: int, five_tuple: tuple[int, ...]
-    ) -> int:
-        """Which of the parallel links down (``first``, ``first + every``, ...) the hash takes."""
-        count = len(range(first, uplinks, every))
-        return first + every * (self._hash(switch, five_tuple) % count)
+    def _ways_up(self, leaf: int, to: int) -> Sequence[int]:
+        """Uplinks of ``leaf`` by which leaf ``to`` can be reached."""
+        uplinks, spines = self.layout.cluster.uplinks, self.layout.cluster.fabric.spines
+        if not self._dead:
+            return range(uplinks)
+        apart = self.layout.pod_of(leaf) != self.layout.pod_of(to)
+        left = [u for u in range(uplinks) if not self._dead[leaf, u]]
+        left = [u for u in left if apart or self._cables(to, u % spines)]
+        if not left:
+            names = self.layout.leaves
+            what = f"no uplink is left by which {names[leaf]} could reach {names[to]}"
+            raise UserError(Problem(what, "faults", "let fewer uplinks fail"))
+        return left
+
+    def _cables(self, leaf: int, spine: int) -> Sequence[int]:
+        """Uplinks of ``leaf`` that lead to the spine of that number in its pod, and work."""
+        cluster = self.layout.cluster
+        every = range(spine, cluster.uplinks, cluster.fabric.spines)
+        return [u for u in every if not self._dead[leaf, u]] if self._dead else every
+
+    def _pick(self, switch: int, five_tuple: tuple[int, ...], choices: Sequence[int]) -> int:
+        """Which of equal ways the switch's hash takes."""
+        return choices[self._hash(switch, five_tuple) % len(choices)]
 
     def _hash(self, switch: int, five_tuple: tuple[int, ...]) -> int:
         """Each switch hashes with a salt of its own, or all would choose alike."""

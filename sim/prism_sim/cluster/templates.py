@@ -49,6 +49,11 @@ class Templates:
         self.ptr[self.count] = begin + len(at)
         return self.count - 1
 
+    def relink(self, template: int, links: Sequence[int]) -> None:
+        """Have what starts from now on use ``links``, all different and as many as before."""
+        begin, end = self.ptr[template], self.ptr[template + 1]
+        self.via["link"][begin:end] = np.sort(links)
+
     def add_bundle(self, templates: Sequence[int]) -> int:
         """Register templates that start together; returns the bundle's number."""
         number = len(self.bundle_size)

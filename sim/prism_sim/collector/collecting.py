@@ -10,6 +10,7 @@ Records stream to Parquet in pieces, so memory does not grow with simulated time
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -110,6 +111,10 @@ class Collector:
     def take(self, records: NDArray[np.void]) -> None:
         """Add the records of single flows (dtype ``core.RECORD``), and of trains noted so far."""
         self._pass(np.concatenate([records, *self._cut_trains()]))
+
+    def move(self, routes: Iterable[int]) -> None:
+        """Records of these routes name their new paths from now on."""
+        self._tuples.move(routes)
 
     def _pass(self, records: NDArray[np.void], last: bool = False) -> None:
         """Take ``records`` through the chain of stages."""

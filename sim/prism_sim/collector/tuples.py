@@ -7,6 +7,7 @@ addresses that the topology may not know.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -83,6 +84,13 @@ class Tuples:
                 at = self._append(tup, known.path[number], known.latency_ns[number])
             self._of_route.append(at)
         return np.array(self._of_route, np.int32)[routes]
+
+    def move(self, routes: Iterable[int]) -> None:
+        """Note that these routes take other paths from now on."""
+        for route in routes:
+            if route < len(self._of_route):
+                self._columns.path[self._of_route[route]] = self.router.routes.path[route]
+        self._arrays.pop("path", None)
 
     def add(self, tup: FiveTuple) -> int:
         """The number of any other 5-tuple; its path is what the switches' hashes give it."""

@@ -12,13 +12,14 @@ from typing import Annotated, TypeAlias, get_args
 from pydantic import Field
 
 from prism_sim.faults.base import FaultBase
+from prism_sim.faults.failed_uplinks import FailedUplinks
 from prism_sim.faults.slow_gpu import SlowGpu
 from prism_sim.faults.slow_link import SlowLink
 from prism_sim.faults.slow_nic import SlowNic
 from prism_sim.faults.slow_switch import SlowSwitch
 
 Fault: TypeAlias = Annotated[
-    SlowGpu | SlowNic | SlowLink | SlowSwitch,
+    SlowGpu | SlowNic | SlowLink | SlowSwitch | FailedUplinks,
     Field(discriminator="kind"),
 ]
 """Any fault; ``kind`` says which."""
@@ -28,4 +29,13 @@ KINDS: dict[str, type[FaultBase]] = {
 }
 """The class of each kind of fault, by its name in a scenario."""
 
-__all__ = ["KINDS", "Fault", "FaultBase", "SlowGpu", "SlowLink", "SlowNic", "SlowSwitch"]
+__all__ = [
+    "KINDS",
+    "FailedUplinks",
+    "Fault",
+    "FaultBase",
+    "SlowGpu",
+    "SlowLink",
+    "SlowNic",
+    "SlowSwitch",
+]

@@ -126,3 +126,62 @@ def test_a_fault_changes_no_other_draw(simulated):
 def test_a_fault_that_never_struck_is_not_in_the_truth(simulated):
     fault = {"kind": "slow_switch", "switch": "leaf000", "factor": 0.5, "from_s": 1e6}
     assert len(simulated(faults=[fault], tp=8, dp=2).truth("faults")) == 0
+
+
+UPLINKS = {
+    "servers": 8, "gpus_per_server": 1, "nics_per_server": 1, "nic_gbps": 400,
+    "fabric": {"kind": "tor", "leaf_ports": 4, "uplinks": 4, "uplink_gbps": 400, "spines": 2},
+}  # fmt: skip
+
+
+def activations(run):
+    """Records of the first stage's activations in order of start, with their step's number."""
+    flows = pd.read_parquet(run.flows)
+    stage = run.truth("ranks").set_index("address")["pp"]
+    steps = run.truth("steps").query("rank == 0").sort_values("start_ns")
+    sent = flows[(flows["src"].map(stage) == 0) & (flows["dst"].map(stage) == 1)]
+    step = np.searchsorted(steps["start_ns"], sent["start_ns"], "right") - 1
+    return sent.assign(step=step, gbps=8 * sent["bytes"] / (sent["end_ns"] - sent["start_ns"]))
+
+
+def test_what_crosses_a_leaf_shares_the_uplinks_that_are_left(simulated):
+    """Four activations leave the leaf at once. With one uplink left each has a quarter of it."""
+    fields = {"dp": 4, "pp": 2, "micro_batches": 1, "steps": 6}
+    fault = {"kind": "failed_uplinks", "leaf": "leaf000", "failed": 3, "job": "a",
+             "from_step": 2, "to_step": 4}  # fmt: skip
+    healthy = activations(simulated("healthy", cluster=UPLINKS, **fields))
+    run = simulated("faulty", cluster=UPLINKS, faults=[fault], **fields)
+    sick = activations(run)
+    during = sick["step"].isin([2, 3])
+    np.testing.assert_allclose(sick.loc[during, "gbps"], 100, rtol=1e-3)
+    assert set(sick.loc[during, "path"]) == {"leaf000|spine01|leaf001"}  # uplink 3 of 2 spines
+    usual = healthy.groupby(["src", "dst"], observed=True)["path"].unique().explode()
+    later = sick[sick["step"] >= 4].groupby(["src", "dst"], observed=True)["path"].unique()
+    assert later.explode().to_dict() == usual.to_dict()
+    (row,) = run.truth("faults").to_dict("records")
+    assert (row["culprit_kind"], row["culprit"], json.loads(row["jobs"])) == (
+        "switch", "leaf000", ["a"])  # fmt: skip
+
+
+def test_traffic_to_a_leaf_avoids_spines_that_no_longer_reach_it(simulated):
+    """Leaf 1 keeps its last uplink, to spine 1; what leaf 0 sends has to go there as well."""
+    fault = {"kind": "failed_uplinks", "leaf": "leaf001", "failed": 3, "from_s": 0.0}
+    fields = {"dp": 4, "pp": 2, "micro_batches": 1, "steps": 2}
+    sent = activations(simulated("down", cluster=UPLINKS, faults=[fault], **fields))
+    assert set(sent["path"]) == {"leaf000|spine01|leaf001"}
+    np.testing.assert_allclose(sent["gbps"], 100, rtol=1e-3)  # four into one cable down
+
+
+def test_rings_are_hashed_again_too(simulated):
+    """Replicas on alternate leaves: eight hops, four each way, over one uplink each way."""
+    names = [
+        f"s{server:04d}" for pair in zip(range(4), range(4, 8), strict=True) for server in pair
+    ]
+    fields = {"dp": 8, "pp": 1, "micro_batches": 1, "steps": 4, "placement": {"servers": names},
+              "overlap_gradients": False}  # fmt: skip
+    fault = {"kind": "failed_uplinks", "leaf": "leaf000", "failed": 3, "job": "a", "from_step": 2}
+    run = simulated("ring", cluster=UPLINKS, faults=[fault], **fields)
+    flows = pd.read_parquet(run.flows).sort_values("start_ns")
+    last = flows[flows["start_ns"] > run.truth("faults")["start_ns"].iloc[0]]
+    rate = 8 * last["bytes"] / (last["end_ns"] - last["start_ns"])
+    np.testing.assert_allclose(rate, 100, rtol=0.01)

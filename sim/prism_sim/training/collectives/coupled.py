@@ -6,7 +6,8 @@ is exact. What a switch sees is finer: on every hop a train of bursts, one a chu
 lasts as long as the hop would need by itself; then the hop waits for the next chunk.
 
 The time a hop would need by itself follows from what the links offer when the collective
-ends: on each link the larger of a fair share among those that use it and what they leave.
+ends: on each link the larger of a fair share among those that use it and what they leave. Hops
+of one collective that hashing put on one link send at once, and share it as others would.
 
 Which hop is slow can be told from its records only where the waiting of the others can be
 seen. A train whose waits are shorter than the telemetry's idle gap becomes one record, and
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llmprism.compiled import compiled
-from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.fabric import Fabric, Moved
 from prism_sim.cluster.network import Hop
 from prism_sim.cluster.state import Int64s, Net
 from prism_sim.collector import TRAIN
@@ -36,17 +37,33 @@ class CoupledHops:
     route : of each hop, shape (hops,).
     latency_ns : of each hop, shape (hops,).
     ptr, links : hop i takes the links ``links[ptr[i]:ptr[i + 1]]``.
+    hops_on : how many of the hops take each of ``links``.
     bundle : what to hand to the fabric.
     """
 
     def __init__(self, hops: Sequence[Hop], fabric: Fabric) -> None:
         self._fabric = fabric
+        self._of_hop = [hop.links for hop in hops]
         self.route = np.array([hop.route for hop in hops], np.int32)
         self.latency_ns = np.array([hop.latency_ns for hop in hops], float)
-        links = [link for hop in hops for link in hop.links]
+        self._lay()
+        fabric.on_reroute.append(self._move)
+
+    def _lay(self) -> None:
+        links = [link for way in self._of_hop for link in way]
         self.links = np.array(links, np.int64)
-        self.ptr = np.cumsum([0] + [len(hop.links) for hop in hops])
-        self.bundle = fabric.templates.add_bundle([fabric.templates.add(links)])
+        _, at, times = np.unique(self.links, return_inverse=True, return_counts=True)
+        self.hops_on = times[at].astype(np.int64)
+        self.ptr = np.cumsum([0] + [len(way) for way in self._of_hop])
+        templates = self._fabric.templates
+        self.bundle = templates.add_bundle([templates.add(links)])
+
+    def _move(self, moved: Moved) -> None:
+        """Take the links that the hops' routes take now."""
+        if moved.keys() & set(self.route.tolist()):
+            ways = zip(self.route.tolist(), self._of_hop, strict=True)
+            self._of_hop = [tuple(moved.get(route, way)) for route, way in ways]
+            self._lay()
 
     def __len__(self) -> int:
         return len(self.route)
@@ -54,7 +71,7 @@ class CoupledHops:
     def own_ns(self, chunk_bytes: int) -> NDArray[np.float64]:
         """How long each hop would need for a chunk by itself [ns], shape (hops,)."""
         rate = np.empty(len(self))
-        own_rates(self._fabric.net, self.ptr, self.links, rate)
+        own_rates(self._fabric.net, self.ptr, self.links, self.hops_on, rate)
         return chunk_bytes / rate
 
     def trains(
@@ -77,17 +94,20 @@ class CoupledHops:
 
 
 @compiled
-def own_rates(net: Net, ptr: Int64s, links: Int64s, rate: NDArray[np.float64]) -> None:
+def own_rates(
+    net: Net, ptr: Int64s, links: Int64s, hops_on: Int64s, rate: NDArray[np.float64]
+) -> None:
     """What each hop's links would give a flow of its own [bytes/ns], into ``rate``."""
     for hop in range(len(rate)):
         rate[hop] = np.inf
         for i in range(ptr[hop], ptr[hop + 1]):
             at = links[i]
-            weight, load = 1.0, 0.0
+            own, load = float(hops_on[i]), 0.0
+            weight = own
             u = net.link[at]["first"]
             while u >= 0:
                 weight += net.use[u]["weight"]
                 load += net.use[u]["weight"] * net.entity[net.use[u]["entity"]]["rate"]
                 u = net.use[u]["next"]
             capacity = net.link[at]["capacity"]
-            rate[hop] = min(rate[hop], max(capacity / weight, capacity - load))
+            rate[hop] = min(rate[hop], max(capacity / weight, (capacity - load) / own))

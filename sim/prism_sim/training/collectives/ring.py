@@ -89,8 +89,8 @@ class Ring:
         hops, network = self._hops, self._network
         trains = np.empty(len(hops), TRAIN)
         period_ns = write_trains(
-            network.fabric.net, hops.ptr, hops.links, hops.route, hops.latency_ns, ready_ns,
-            chunk_bytes, steps, start_ns, end_ns, trains,
+            network.fabric.net, hops.ptr, hops.links, hops.hops_on, hops.route, hops.latency_ns,
+            ready_ns, chunk_bytes, steps, start_ns, end_ns, trains,
         )  # fmt: skip
         network.collector.see(trains)
         return round(steps * period_ns) - (end_ns - start_ns)
@@ -101,6 +101,7 @@ def write_trains(
     net: Net,
     ptr: Int64s,
     links: Int64s,
+    hops_on: Int64s,
     route: Int32s,
     latency_ns: NDArray[np.float64],
     ready_ns: Int64s,
@@ -113,11 +114,12 @@ def write_trains(
     """Fill ``trains`` (dtype TRAIN) with what each hop sent; returns the ring's period [ns].
 
     The fluid part of the ring ran from ``start_ns`` to ``end_ns``; ``ptr`` and ``links`` are the
-    links of each hop, and ``ready_ns`` says when the hop's sender had joined.
+    links of each hop, ``hops_on`` how many of the ring's hops take each, and ``ready_ns`` says
+    when the hop's sender had joined.
     """
     hops = len(route)
     own_ns = np.empty(hops)
-    own_rates(net, ptr, links, own_ns)
+    own_rates(net, ptr, links, hops_on, own_ns)
     travel_ns = 0.0
     for i in range(hops):
         own_ns[i] = chunk_bytes / own_ns[i]

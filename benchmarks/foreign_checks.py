@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
 import peer
 from flowset import read_answer, read_flow_set, write_answer, write_flow_set
 from markdown import Section, percent, table
-from numpy.typing import NDArray
-from workloads import FIGURES, SPREAD, random_flows, strided_rings
-
 from prism_sim.cluster.program import Program
+from workloads import FIGURES, SPREAD, random_flows, strided_rings
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures" / "foreign"
 SEEDS = range(20)

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
+
 from flowset import chained
 from markdown import Section, percent, table
-from numpy.typing import NDArray
-from workloads import GPUS_PER_SERVER, RING_BYTES, cluster, strided_rings
-
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
@@ -29,6 +28,7 @@ from prism_sim.draws import Draws
 from prism_sim.scenario.models import Cluster
 from prism_sim.training.collectives import ALGORITHMS, Group
 from prism_sim.training.collectives.ring import Ring
+from workloads import GPUS_PER_SERVER, RING_BYTES, cluster, strided_rings
 
 sys.path.append(str(Path(__file__).parent.parent / "tests" / "helpers"))
 from chunk_ring import end_of_ring  # shared with the tests, not installed

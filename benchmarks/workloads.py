@@ -10,9 +10,9 @@ other, and hold up the rest of their ring.
 from __future__ import annotations
 
 import numpy as np
-from flowset import chained, pointers
 from numpy.typing import NDArray
 
+from flowset import chained, pointers
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.program import Program
 from prism_sim.cluster.routes import Router

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from llmprism.model import KINDS, SPAN_KINDS, Finding, Groups, Jobs, Pairs, Timeline
+from llmprism.model import KINDS, SPAN_KINDS, Finding, Groups, Jobs, Pairs, Steps, Timeline
 from llmprism.tables import DIAGNOSIS
 
 
@@ -23,60 +23,80 @@ def tables(
     findings: Sequence[Finding],
 ) -> dict[str, pd.DataFrame]:
     """Return the six tables of :data:`llmprism.tables.DIAGNOSIS` by name."""
-    member = np.flatnonzero(jobs.of_address >= 0)
-    member = member[np.argsort(jobs.of_address[member], kind="stable")]
-    steps, spans = timeline.steps, timeline.spans
-    whose = steps.address[spans.row]
-    position = pd.Series(groups.position, dtype="Int64")
     return {
-        "jobs": pd.DataFrame(
-            {
-                "job": _named(jobs.names, jobs.of_address[member]),
-                "address": _named(addresses, member),
-            }
-        ),
-        "pairs": pd.DataFrame(
-            {
-                "job": _named(jobs.names, pairs.job),
-                "src": _named(addresses, pairs.src),
-                "dst": _named(addresses, pairs.dst),
-                "kind": _named(KINDS, pairs.kind),
-                "kind_unrefined": _named(KINDS, pairs.kind_unrefined),
-                "confidence": pairs.confidence,
-            }
-        ),
-        "groups": pd.DataFrame(
-            {
-                "job": _named(jobs.names, groups.job),
-                "kind": _named(KINDS, groups.kind),
-                "group": groups.group,
-                "address": _named(addresses, groups.address),
-                "position": position.mask(position < 0),
-            }
-        ),
-        "steps": pd.DataFrame(
-            {
-                "job": _named(jobs.names, jobs.of_address[steps.address]),
-                "address": _named(addresses, steps.address),
-                "step": steps.step,
-                "start_ns": steps.start_ns,
-                "end_ns": steps.end_ns,
-                "dp_end_ns": steps.dp_end_ns,
-                "confidence": steps.confidence,
-            }
-        ),
-        "spans": pd.DataFrame(
-            {
-                "job": _named(jobs.names, jobs.of_address[whose]),
-                "address": _named(addresses, whose),
-                "step": steps.step[spans.row],
-                "kind": _named(SPAN_KINDS, spans.kind),
-                "start_ns": spans.start_ns,
-                "end_ns": spans.end_ns,
-            }
-        ),
+        "jobs": _members(addresses, jobs),
+        "pairs": _pairs(addresses, jobs, pairs),
+        "groups": _groups(addresses, jobs, groups),
+        "steps": _steps(addresses, jobs, timeline.steps),
+        "spans": _spans(addresses, jobs, timeline),
         "findings": _findings(jobs, findings),
     }
+
+
+def _members(addresses: Sequence[str], jobs: Jobs) -> pd.DataFrame:
+    member = np.flatnonzero(jobs.of_address >= 0)
+    member = member[np.argsort(jobs.of_address[member], kind="stable")]
+    return pd.DataFrame(
+        {
+            "job": _named(jobs.names, jobs.of_address[member]),
+            "address": _named(addresses, member),
+        }
+    )
+
+
+def _pairs(addresses: Sequence[str], jobs: Jobs, pairs: Pairs) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "job": _named(jobs.names, pairs.job),
+            "src": _named(addresses, pairs.src),
+            "dst": _named(addresses, pairs.dst),
+            "kind": _named(KINDS, pairs.kind),
+            "kind_unrefined": _named(KINDS, pairs.kind_unrefined),
+            "confidence": pairs.confidence,
+        }
+    )
+
+
+def _groups(addresses: Sequence[str], jobs: Jobs, groups: Groups) -> pd.DataFrame:
+    position = pd.Series(groups.position, dtype="Int64")
+    return pd.DataFrame(
+        {
+            "job": _named(jobs.names, groups.job),
+            "kind": _named(KINDS, groups.kind),
+            "group": groups.group,
+            "address": _named(addresses, groups.address),
+            "position": position.mask(position < 0),
+        }
+    )
+
+
+def _steps(addresses: Sequence[str], jobs: Jobs, steps: Steps) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "job": _named(jobs.names, jobs.of_address[steps.address]),
+            "address": _named(addresses, steps.address),
+            "step": steps.step,
+            "start_ns": steps.start_ns,
+            "end_ns": steps.end_ns,
+            "dp_end_ns": steps.dp_end_ns,
+            "confidence": steps.confidence,
+        }
+    )
+
+
+def _spans(addresses: Sequence[str], jobs: Jobs, timeline: Timeline) -> pd.DataFrame:
+    steps, spans = timeline.steps, timeline.spans
+    whose = steps.address[spans.row]
+    return pd.DataFrame(
+        {
+            "job": _named(jobs.names, jobs.of_address[whose]),
+            "address": _named(addresses, whose),
+            "step": steps.step[spans.row],
+            "kind": _named(SPAN_KINDS, spans.kind),
+            "start_ns": spans.start_ns,
+            "end_ns": spans.end_ns,
+        }
+    )
 
 
 def _named(names: Sequence[str], codes: NDArray[Any]) -> pd.Series[str]:

@@ -6,10 +6,13 @@ so a long run keeps its speed, its memory bounded, and its files the same to the
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -49,3 +52,27 @@ class TableStream:
         finally:
             self._thread.shutdown()
             self._writer.close()
+
+
+class Streaming(ABC):
+    """Something that gathers rows and streams them, within a ``with`` block, to one file."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._stream = TableStream(path, schema)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._finish()
+        self._stream.close()
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """Write what is still held; called when the block ends well."""

@@ -13,15 +13,16 @@ the wire, at its sender and at its receiver; ``reduce_scatter``, ``all_gather`` 
 included. So do ``dispatch`` and ``combine`` (experts), ``kv_ring`` (ring attention), those
 that begin with ``tp_``, and ``other_all_reduce`` (tied embeddings, loss, gradient norm).
 ``eval_fwd`` is a forward pass of the evaluation that follows its step, ``checkpoint`` a save
-(waiting for others included, if it is synchronous), and ``load`` the time on the wire of the
-data of its step.
+(waiting for others included, if it is synchronous), ``restore`` reading one back, and ``load``
+the time on the wire of the data of its step. Steps count as they are made: one that is repeated
+after a restart has a number of its own, and one that a failure broke off is in ``steps`` only
+for ranks that had finished it.
 """
 
 from __future__ import annotations
 
 from array import array
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from prism_sim.run import TRUTH
-from prism_sim.streaming import TableStream
+from prism_sim.streaming import Streaming
 
 SPAN_KINDS = (
     "fwd",
@@ -53,6 +54,7 @@ SPAN_KINDS = (
     "eval_fwd",
     "checkpoint",
     "load",
+    "restore",
 )
 KIND = {name: number for number, name in enumerate(SPAN_KINDS)}
 SENT = (KIND["send_act"], KIND["send_grad"])
@@ -66,7 +68,7 @@ PIECE = 1 << 17
 _FIELDS = 6  # worker, step, micro_batch, kind, start_ns, end_ns
 
 
-class SpanLog:
+class SpanLog(Streaming):
     """Spans of all workers, streamed to one Parquet file.
 
     Parameters
@@ -88,20 +90,7 @@ class SpanLog:
             place = schema.get_field_index(name)
             schema = schema.set(place, pa.field(name, pa.dictionary(pa.int32(), pa.string())))
         self._schema = schema
-        self._stream = TableStream(path, schema)
-
-    def __enter__(self) -> SpanLog:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self._write()
-        self._stream.close()
+        super().__init__(path, schema)
 
     def worker(self, job: str, first_rank: int, tp: int) -> int:
         """Register a worker of ``tp`` ranks from ``first_rank`` on; returns its number."""
@@ -137,6 +126,9 @@ class SpanLog:
                 receiver, step, micro_batch, RECEIVED[of_pass], start_ns, end_ns,
             )
         )  # fmt: skip
+
+    def _finish(self) -> None:
+        self._write()
 
     def _write(self) -> None:
         if not self._rows:

@@ -379,3 +379,19 @@ def test_the_whole_of_it_for_real(call: Call) -> None:
     assert json.loads((folder / "score.json").read_text()) == whole
     timings = json.loads((folder / "manifest.json").read_text())["timings_s"]
     assert list(timings) == ["simulate", "diagnose", "score", "report"]
+
+
+def test_an_idle_cluster_runs_to_its_report(call: Call) -> None:
+    result = call("run", "workloads/idle", "--quiet", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["score"]["jobs"] == {
+        "true": 0, "found": 0, "exact": 0, "accuracy": None,
+    }  # fmt: skip
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", sorted(bundled()))
+def test_every_bundled_scenario_runs_to_its_report(call: Call, name: str) -> None:
+    result = call("run", name, "--quiet", "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert Path(json.loads(result.stdout)["report"]).stat().st_size > 10_000

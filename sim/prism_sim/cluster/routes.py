@@ -45,7 +45,8 @@ def mix(*words: int) -> int:
 class Routes:
     """All routes in use, as columns; a route's number is its row, and its template.
 
-    ``job`` and ``kind`` are for the truth only; no record carries them.
+    ``job`` and ``kind`` are for the truth only; no record carries them. ``life`` counts how
+    often the job had to connect anew.
     """
 
     src: list[int] = field(default_factory=list)
@@ -55,6 +56,7 @@ class Routes:
     latency_ns: list[int] = field(default_factory=list)
     job: list[str] = field(default_factory=list)
     kind: list[str] = field(default_factory=list)
+    life: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.src)
@@ -82,6 +84,7 @@ class Router:
         self._draws = draws
         self._salts: dict[int, int] = {}
         self._dead: Counter[tuple[int, int]] = Counter()
+        self._renewals: dict[str, int] = {}
 
     def route(self, src_nic: int, dst_nic: int, job: str, kind: str, queue_pair: int = 0) -> int:
         """The route between two NICs that ``job`` uses for traffic of ``kind``."""
@@ -89,6 +92,11 @@ class Router:
         if key not in self._known:
             self._known[key] = self._open(*key)
         return self._known[key]
+
+    def renew(self, job: str) -> None:
+        """Have ``job`` open new connections, with ports of their own, instead of those it has."""
+        self._renewals[job] = self._renewals.get(job, 0) + 1
+        self._known = {key: route for key, route in self._known.items() if key[2] != job}
 
     def template(self, route: int) -> int:
         """The template of a flow that runs on ``route`` alone and leaves a record."""
@@ -133,7 +141,9 @@ class Router:
     def _open(self, src: int, dst: int, job: str, kind: str, queue_pair: int) -> int:
         number = len(self.routes)
         low, high = DYNAMIC_PORTS
-        draw = self._draws.number("source port", job, kind, src, dst, queue_pair)
+        life = self._renewals.get(job, 0)
+        again = (life,) if life else ()
+        draw = self._draws.number("source port", job, kind, src, dst, queue_pair, *again)
         port = low + draw % (high - low)
         links, switches = self._way(src, dst, port)
         hop_ns = self.layout.cluster.fabric.hop_latency_ns
@@ -145,6 +155,7 @@ class Router:
         r.latency_ns.append(round(len(links) * hop_ns))
         r.job.append(job)
         r.kind.append(kind)
+        r.life.append(life)
         self.links.append(links)
         self._template.append(self.templates.add(links, route=number))
         return number

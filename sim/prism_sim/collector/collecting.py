@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from prism_sim.collector.trains import TRAIN, cut
 from prism_sim.collector.tuples import Tuples
 from prism_sim.draws import Draws
 from prism_sim.scenario.models import Collector as CollectorModel
-from prism_sim.streaming import TableStream
+from prism_sim.streaming import Streaming
 
 PIECE = 1 << 18
 """Records gathered before they are written: a few tens of megabytes."""
@@ -39,7 +38,7 @@ PORTS = ("src_port", "dst_port", "protocol")
 """Columns that a record has from its 5-tuple."""
 
 
-class Collector:
+class Collector(Streaming):
     """Sees trains and single flows, and writes them as records to one Parquet file.
 
     Parameters
@@ -84,21 +83,11 @@ class Collector:
         counted = COUNTED if any(effect.counts for effect in effects) else []
         fields = [*FLOWS, *(pa.field(name, kind) for name, kind in counted)]
         self._schema = pa.schema(fields, metadata=model.metadata())
-        self._stream = TableStream(path, self._schema)
+        super().__init__(path, self._schema)
 
-    def __enter__(self) -> Collector:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.take(np.empty(0, core.RECORD))
-            self._pass(np.empty(0, core.RECORD), last=True)
-        self._stream.close()
+    def _finish(self) -> None:
+        self.take(np.empty(0, core.RECORD))
+        self._pass(np.empty(0, core.RECORD), last=True)
 
     def see(self, trains: NDArray[np.void]) -> None:
         """Note ``trains`` (dtype TRAIN), to be cut into records before anything is written."""

@@ -142,7 +142,8 @@ class Tuples:
         src, dst = r.src[route], r.dst[route]
         if not self.tcp:
             return FiveTuple(src, dst, r.src_port[route], ROCE_PORT, UDP)
-        whose = (r.job[route], r.kind[route])  # both directions share one connection
+        again = (r.life[route],) if r.life[route] else ()
+        whose = (r.job[route], r.kind[route], *again)  # both directions share one connection
         return FiveTuple(
             src, dst, self.port("tcp", *whose, src, dst), self.port("tcp", *whose, dst, src), TCP
         )

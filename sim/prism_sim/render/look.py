@@ -43,7 +43,8 @@ def rows(run: Run, folder: str, name: str) -> int:
 
 def _read(path: Path, schema: pa.Schema, where: Where | None) -> pd.DataFrame:
     table = schema.empty_table()
-    if path.exists():
+    nothing = any(operator == "in" and not len(value) for _, operator, value in where or ())
+    if path.exists() and not nothing:
         try:
             table = pq.read_table(path, filters=where)
         except pa.ArrowException as error:

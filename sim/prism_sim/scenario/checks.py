@@ -14,6 +14,7 @@ from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.capacity import placement_remarks
 from prism_sim.scenario.job_checks import (
     exchange_remarks,
+    restart_remarks,
     schedule_remarks,
     sharding_remarks,
     stage_remarks,
@@ -94,6 +95,7 @@ def _sharding(scenario: Scenario) -> Remarks:
     for index, job in enumerate(scenario.jobs):
         yield from sharding_remarks(job, ("jobs", index))
         yield from exchange_remarks(job, ("jobs", index))
+        yield from restart_remarks(job, ("jobs", index))
 
 
 def _services(scenario: Scenario) -> Remarks:

@@ -41,6 +41,29 @@ class Loading(Closed):
     )
 
 
+class Restart(Closed):
+    """A rank fails, the others wait for it, and all begin again.
+
+    They begin with what the last checkpoint holds; without checkpoints, with the step in which
+    the rank failed, as where the state is also kept in other servers' memory.
+    """
+
+    step: int = Field(
+        ge=0, description="Step in which it fails. Steps count in time, repeated ones too."
+    )
+    rank: int = Field(default=0, ge=0, description="The rank that fails.")
+    into_step_s: float = Field(
+        default=0.0, ge=0, description="Time from the rank's start of the step to its failure [s]."
+    )
+    noticed_after_s: float = Field(
+        default=600.0,
+        gt=0,
+        description="Time from the failure to the end of all others [s]. Default: the time-out of "
+        "PyTorch's NCCL process groups, 10 min; inspection takes 10-30 s (ByteRobust, SOSP'25).",
+    )
+    down_s: float = Field(gt=0, description="Time from there until all work again [s].")
+
+
 class Background(Closed):
     """Flows of nobody's training: they come at random times, with random sizes."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from prism_sim.scenario.base import Closed
-from prism_sim.scenario.habits import Checkpoint, Evaluation, Loading
+from prism_sim.scenario.habits import Checkpoint, Evaluation, Loading, Restart
 from prism_sim.scenario.model_sizes import ModelSizes
 from prism_sim.scenario.presets import PRESETS, preset
 
@@ -230,6 +230,9 @@ class Job(Closed):
     loading: Loading | None = Field(
         default=None,
         description="Training data read from the scenario's storage. Left out: they are local.",
+    )
+    restarts: tuple[Restart, ...] = Field(
+        default=(), description="Failures of a rank, in time, after which all begin again."
     )
     placement: Placement = Field(
         default="packed",

@@ -65,6 +65,26 @@ def sharding_remarks(job: Job, at: Loc) -> Remarks:
         yield Remark((*at, "overlap_param_gather"), what, "use ZeRO 1 or 2")
 
 
+def restart_remarks(job: Job, at: Loc) -> Remarks:
+    """Whether what fails exists, and in an order in which it can."""
+    before = -1
+    for index, restart in enumerate(job.restarts):
+        here: Loc = (*at, "restarts", index)
+        if restart.rank >= job.ranks:
+            what = f"rank {restart.rank} is none of the {job.ranks} ranks of job {job.name}"
+            size = tuple((*at, key) for key in ("name", "dp", "pp", "tp"))
+            yield Remark((*here, "rank"), what, f"ranks count from 0 to {job.ranks - 1}", size)
+        if restart.step <= before:
+            what = f"step {restart.step} is over before step {before} has failed"
+            how = "list restarts in time; a step that is repeated has a number of its own"
+            yield Remark((*here, "step"), what, how, ((*at, "restarts", index - 1, "step"),))
+        if not index and restart.step >= job.steps:
+            what = f"step {restart.step} lies after the last step of job {job.name}"
+            how = f"steps run from 0 to {job.steps - 1}"
+            yield Remark((*here, "step"), what, how, ((*at, "steps"),))
+        before = restart.step
+
+
 def exchange_remarks(job: Job, at: Loc) -> Remarks:
     """Whether sequences and experts can be shared by the ranks that are to share them."""
     if job.tokens % job.cp:

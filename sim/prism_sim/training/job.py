@@ -21,6 +21,7 @@ from prism_sim.scenario.models import Job
 from prism_sim.scenario.names import server_name
 from prism_sim.training.costs import pipeline_message_bytes
 from prism_sim.training.habits import HABITS
+from prism_sim.training.lives import Lives, inherit
 from prism_sim.training.wiring import Wiring
 from prism_sim.training.worker import Worker
 from prism_sim.truth import SpanLog, by_rank
@@ -38,6 +39,11 @@ class TrainingJob:
     gpus : GPU of every rank, shape (pp, members, tp).
     network, log, draws : the cluster, where spans go, and where randomness comes from.
     storage : where it saves to and reads from, if anywhere.
+
+    Attributes
+    ----------
+    steps_ahead : numbers, in time, of the steps of the job's present life.
+    saved : how many of its iterations a checkpoint holds.
     """
 
     def __init__(
@@ -63,14 +69,43 @@ class TrainingJob:
         self.storage = storage
         self._steps: list[tuple[int, int, int, int]] = []
         self._began: set[int] = set()
+        self._done_by: dict[int, int] = {}
+        self._finished = 0
         self._at_step: dict[int, list[Callable[[], None]]] = {}
+        self.steps_ahead = range(model.steps)
+        self.saved = 0
+        self._wire()
+
+    def _wire(self) -> None:
         self.workers = Wiring(self).workers()
         self._first = self.workers[0].number
         self.habits = [habit for make in HABITS for habit in make(self)]
 
     def start(self) -> list[simpy.Process]:
-        """Set every worker to work; returns their processes."""
+        """Set every worker to work; returns the processes that end with the job."""
+        if self.model.restarts:
+            return [self.env.process(Lives(self).run())]
         return [self.env.process(worker.run()) for worker in self.workers]
+
+    @property
+    def lost(self) -> int:
+        """Steps that were made in vain, or only begun, before the present life."""
+        return self.steps_ahead.stop - self.model.steps
+
+    def begin_anew(self) -> None:
+        """New workers and connections, for the iterations that no checkpoint holds.
+
+        Without checkpoints the job goes on where the last step that all had done left it.
+        """
+        first, before = max(self._began) + 1, self.workers
+        done = self.saved
+        if not self.model.checkpoint:
+            done = max(self._finished, self.steps_ahead.start) - self.lost
+        self.steps_ahead = range(first, first + self.model.steps - done)
+        self.network.router.renew(self.model.name)
+        self._wire()
+        for heir, worker in zip(self.workers, before, strict=True):
+            inherit(heir, worker, first)
 
     def worker_of(self, rank: int) -> Worker:
         return self.workers[rank // self.model.tp]
@@ -91,6 +126,10 @@ class TrainingJob:
     def step_done(self, number: int, step: int, start_ns: int, end_ns: int) -> None:
         self._steps.append((number - self._first, step, start_ns, end_ns))
         self.steps_done += 1
+        self._done_by[step] = self._done_by.get(step, 0) + 1
+        if self._done_by[step] == len(self.workers):
+            del self._done_by[step]
+            self._finished = step + 1
 
     def jitter(self, rank: int, step: int, rows: int) -> NDArray[np.float64]:
         """Factor on every pass, shape (rows, micro-batches); a row for each kind and chunk."""
@@ -117,7 +156,8 @@ class TrainingJob:
     def warmth(self, step: int) -> float:
         """Factor on the compute of ``step``: above 1 while the job warms up."""
         model = self.model
-        cold = max(0.0, 1 - step / model.warm_up_steps) if model.warm_up_steps else 0.0
+        warm = (step - self.steps_ahead.start) / max(1, model.warm_up_steps)
+        cold = max(0.0, 1 - warm) if model.warm_up_steps else 0.0
         return 1 + (model.warm_up_factor - 1) * cold
 
     def overhead_ns(self, rank: int, step: int) -> int:

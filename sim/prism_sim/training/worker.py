@@ -103,13 +103,17 @@ class Worker:
         """Have ``call`` called when this worker begins ``step``."""
         self._at_step.setdefault(step, []).append(call)
 
+    def hooks(self) -> list[tuple[int, list[Callable[[], None]]]]:
+        """What is still to be called, by step."""
+        return sorted(self._at_step.items())
+
     def run(self) -> Process:
-        """All steps of the job, as a SimPy process."""
-        job, env = self.job, self.job.env
-        if job.model.start_s:
+        """All steps of the job's present life, as a SimPy process."""
+        job, env, steps = self.job, self.job.env, self.job.steps_ahead
+        if not steps.start and job.model.start_s:
             yield env.timeout(round(job.model.start_s * 1e9))
-        for step in range(job.model.steps):
-            if step:
+        for step in steps:
+            if step != steps.start:
                 yield env.timeout(job.overhead_ns(self.first_rank, step))
             for habit in job.habits:
                 yield from habit.before(self, step)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from prism_sim.scenario.loading import load
+from prism_sim.scenario.models import Scenario
 
 Complaints = Callable[..., list[tuple[int | str, str]]]
 
@@ -21,10 +22,10 @@ jobs:
 """
 
 
-def _loads(text: str, tmp_path: Path) -> None:
+def _loaded(text: str, tmp_path: Path) -> Scenario:
     path = tmp_path / "world.yaml"
     path.write_text(text)
-    load(path)
+    return load(path)
 
 
 def _job(**values: object) -> str:
@@ -34,7 +35,11 @@ def _job(**values: object) -> str:
 
 
 def test_the_world_of_these_tests_is_sound(tmp_path: Path) -> None:
-    _loads(WORLD + _job(), tmp_path)
+    assert [job.name for job in _loaded(WORLD + _job(), tmp_path).jobs] == [
+        "alpha",
+        "beta",
+        "gamma",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +89,7 @@ def test_gpus_left_by_other_jobs_count_in_whole_groups(
     complaints: Complaints, tmp_path: Path
 ) -> None:
     """alpha takes s0000, beta half of s0001: room for four single GPUs, or one group of four."""
-    _loads(WORLD + _job(dp=1, tp=4), tmp_path)
+    assert len(_loaded(WORLD + _job(dp=1, tp=4), tmp_path).jobs) == 3
     ((line, what),) = complaints(WORLD + _job(dp=2, tp=4))
     assert (line, "needs 2 free groups of 4 GPUs, 1 are left" in what) == (9, True)
     ((line, what),) = complaints(WORLD + _job(dp=5))
@@ -99,7 +104,8 @@ def test_every_job_that_finds_no_room_is_named(complaints: Complaints) -> None:
 def test_an_idle_cluster_needs_an_end(complaints: Complaints, tmp_path: Path) -> None:
     ((line, what),) = complaints("cluster: {servers: 2}\njobs: []\n")
     assert (line, "the simulation has no end" in what) == (2, True)
-    _loads("cluster: {servers: 2}\njobs: []\nduration_s: 1\n", tmp_path)
+    idle = _loaded("cluster: {servers: 2}\njobs: []\nduration_s: 1\n", tmp_path)
+    assert (idle.jobs, idle.duration_s) == ((), 1)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +149,9 @@ def test_a_fault_must_strike_something_that_is_there(
     ],
 )
 def test_a_fault_may_strike_anything_that_is_there(tmp_path: Path, fault: str) -> None:
-    _loads(f"{WORLD}duration_s: 60\nfaults:\n  - {{factor: 0.5, {fault}}}\n", tmp_path)
+    text = f"{WORLD}duration_s: 60\nfaults:\n  - {{factor: 0.5, {fault}}}\n"
+    (kept,) = _loaded(text, tmp_path).faults
+    assert fault.startswith(f"kind: {kept.kind}, ")
 
 
 @pytest.mark.parametrize(
@@ -165,6 +173,9 @@ def test_a_fault_may_strike_anything_that_is_there(tmp_path: Path, fault: str) -
         ("sequence_length: 7, dp: 2, cp: 2", "7 tokens cannot be cut into 2 equal parts"),
         ("checkpoint: {every: 2}", "job gamma needs storage for its checkpoint"),
         ("loading: {}", "job gamma needs storage for its loading"),
+        ("restarts: [{step: 1, rank: 4, down_s: 1}]", "rank 4 is none of the 4 ranks of job gamma"),
+        ("restarts: [{step: 10, down_s: 1}]", "step 10 lies after the last step of job gamma"),
+        ("restarts: [{step: 4, down_s: 1}, {step: 4, down_s: 1}]", "step 4 is over before step 4"),
     ],
 )
 def test_what_a_job_wishes_must_fit_together(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from prism_sim.scenario.models import Job
 from prism_sim.training.habits.base import Habit, Process
 
 if TYPE_CHECKING:
@@ -20,17 +19,17 @@ if TYPE_CHECKING:
 class Evaluates(Habit):
     """Evaluates ``micro_batches`` after every ``every`` steps, but not after the last."""
 
-    def __init__(self, job: Job, every: int, micro_batches: int) -> None:
-        self._last = job.steps - 1
+    def __init__(self, job: TrainingJob, every: int, micro_batches: int) -> None:
+        self._job = job
         self._every = every
         self._micro_batches = micro_batches
 
     def after(self, worker: Worker, step: int) -> Process:
-        if (step + 1) % self._every == 0 and step != self._last:
+        if (step + 1) % self._every == 0 and step != self._job.steps_ahead[-1]:
             yield from worker.evaluate(step, self._micro_batches)
 
 
 def evaluation(job: TrainingJob) -> Sequence[Habit]:
     """The job's habit of evaluating, if it has one."""
     wish = job.model.evaluation
-    return [Evaluates(job.model, wish.every, wish.micro_batches)] if wish else []
+    return [Evaluates(job, wish.every, wish.micro_batches)] if wish else []

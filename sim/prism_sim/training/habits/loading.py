@@ -38,7 +38,7 @@ class Loads(Habit):
             return
         now = self._coming.pop((worker.number, step), None) or self._read(worker, step)
         yield now
-        if step + 1 < self._job.model.steps:
+        if step + 1 in self._job.steps_ahead:
             self._coming[worker.number, step + 1] = self._read(worker, step + 1)
 
     def _read(self, worker: Worker, step: int) -> simpy.Event:

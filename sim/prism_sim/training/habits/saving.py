@@ -2,7 +2,8 @@
 
 With a sharded optimizer every rank has a part of its own; without, the first replica writes
 for all. A synchronous save holds everybody up until the last one has written; an asynchronous
-one runs beside the following steps, and only a second save has to wait for it.
+one runs beside the following steps, and only a second save has to wait for it. What everybody
+has written is what a job that fails begins again with: each rank reads its part.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from prism_sim.training.job import TrainingJob
     from prism_sim.training.worker import Worker
 
-SAVE = KIND["checkpoint"]
+SAVE, RESTORE = KIND["checkpoint"], KIND["restore"]
 
 
 class Saves(Habit):
@@ -31,9 +32,16 @@ class Saves(Habit):
         self._job = job
         self._wish = wish
         self._storage = storage
-        self._ways: dict[int, tuple[int, int]] = {}
+        self._ways: dict[tuple[int, bool], tuple[int, int]] = {}
         self._writing: dict[int, simpy.Event] = {}
-        self._everybody: dict[int, tuple[list[int], simpy.Event]] = {}
+        self._everybody: dict[int, simpy.Event] = {}
+        self._there: dict[int, int] = {}
+
+    def before(self, worker: Worker, step: int) -> Process:
+        if step == self._job.steps_ahead.start and self._job.saved:
+            start_ns = self._job.env.now
+            yield self._carry(worker, self._held_by(worker), writing=False)
+            self._log(worker, step, RESTORE, start_ns)
 
     def after(self, worker: Worker, step: int) -> Process:
         if (step + 1) % self._wish.every:
@@ -42,39 +50,55 @@ class Saves(Habit):
         before = self._writing.pop(worker.number, None)
         if before is not None:
             yield before
-        written = self._write(worker, step, start_ns)
+        written = self._carry(worker, self._written_by(worker), writing=True)
+        everybody = self._everybody.setdefault(step, self._job.env.event())
+        assert written.callbacks is not None
+        iterations = step + 1 - self._job.lost
+        written.callbacks.append(lambda _: self._note(step, iterations))
         if self._wish.mode == "sync":
-            yield written
-            yield self._all_have_written(worker, step)
-            self._job.log.add(
-                worker.number, step, NO_MICRO_BATCH, SAVE, start_ns, self._job.env.now
-            )
+            yield everybody
+            self._log(worker, step, SAVE, start_ns)
         else:
+            written.callbacks.append(lambda _: self._log(worker, step, SAVE, start_ns))
             self._writing[worker.number] = written
 
-    def _write(self, worker: Worker, step: int, start_ns: int) -> simpy.Event:
-        """Start this worker's flows; the event fires when they have arrived."""
+    def _carry(self, worker: Worker, size: int, *, writing: bool) -> simpy.Event:
+        """Start a flow of ``size`` bytes a rank; the event fires when all have arrived."""
         job = self._job
-        written = job.env.event()
-        size = self._bytes_of(worker)
+        arrived = job.env.event()
         if not size:
-            return written.succeed()
-        if worker.number not in self._ways:
+            return arrived.succeed()
+        key = (worker.number, writing)
+        if key not in self._ways:
             gpus = job.gpus[worker.stage, worker.member].tolist()
-            self._ways[worker.number] = self._storage.way(job.model.name, gpus, writing=True)
-        bundle, latency_ns = self._ways[worker.number]
+            self._ways[key] = self._storage.way(job.model.name, gpus, writing=writing)
+        bundle, latency_ns = self._ways[key]
+        job.fabric.transfer(bundle, size, latency_ns, arrived)
+        return arrived
 
-        def over(_: int, end_ns: int) -> int:
-            if self._wish.mode == "async":
-                arrived_ns = end_ns + latency_ns
-                job.log.add(worker.number, step, NO_MICRO_BATCH, SAVE, start_ns, arrived_ns)
-            return 0
+    def _note(self, step: int, iterations: int) -> None:
+        """One more has written; when all have, a checkpoint holds ``iterations``."""
+        job = self._job
+        self._there[step] = self._there.get(step, 0) + 1
+        if self._there[step] == len(job.workers):
+            del self._there[step]
+            self._everybody.pop(step).succeed()
+            job.saved = iterations
 
-        job.fabric.transfer(bundle, size, latency_ns, written, over)
-        return written
+    def _log(self, worker: Worker, step: int, kind: int, start_ns: int) -> None:
+        now_ns = self._job.env.now
+        self._job.log.add(worker.number, step, NO_MICRO_BATCH, kind, start_ns, now_ns)
 
-    def _bytes_of(self, worker: Worker) -> int:
-        """What each rank of ``worker`` writes [bytes]."""
+    def _held_by(self, worker: Worker) -> int:
+        """What each rank of ``worker`` needs of a checkpoint [bytes]."""
+        model, cost = self._job.model, worker.cost
+        sharers = (model.members, model.members // model.ep) if model.zero_stage else (1, 1)
+        experts = sum(sum(chunk.expert_parameters) for chunk in cost.chunks)
+        parameters = sum(cost.parameters) // sharers[0] + experts // sharers[1]
+        return round(parameters * self._wish.bytes_per_parameter)
+
+    def _written_by(self, worker: Worker) -> int:
+        """What each rank of ``worker`` writes of a checkpoint [bytes]."""
         model, cost = self._job.model, worker.cost
         dense = sum(cost.parameters)
         if model.zero_stage:
@@ -84,14 +108,6 @@ class Saves(Habit):
         holders = model.members // model.ep
         experts = sum(sum(chunk.expert_parameters) for chunk in cost.chunks) // holders
         return round((dense + experts) * self._wish.bytes_per_parameter)
-
-    def _all_have_written(self, worker: Worker, step: int) -> simpy.Event:
-        there, event = self._everybody.setdefault(step, ([], self._job.env.event()))
-        there.append(worker.number)
-        if len(there) == len(self._job.workers):
-            del self._everybody[step]
-            event.succeed()
-        return event
 
 
 def saving(job: TrainingJob) -> Sequence[Habit]:

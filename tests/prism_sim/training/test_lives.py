@@ -1,0 +1,111 @@
+"""Jobs that fail and begin again."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from prism_sim.run import Run
+from prism_sim.scenario.models import Scenario
+from prism_sim.simulate import simulate
+from tiny import TINY_MODEL
+
+S = 1_000_000_000
+FAILS = {"step": 3, "rank": 5, "noticed_after_s": 20, "down_s": 40}
+
+
+def job_of(folder, faults=(), **job):
+    """A job of 2 replicas x 2 stages x 4 on three servers, the fourth with storage."""
+    fields = {"name": "a", "model": TINY_MODEL, "micro_batches": 4, "steps": 6, "dp": 2, "pp": 2,
+              "tp": 4, "placement": "spread"}  # fmt: skip
+    scenario = {"cluster": {"servers": 5}, "storage": ["s0004"], "faults": faults,
+                "jobs": [fields | job]}  # fmt: skip
+    run = Run(folder)
+    simulate(Scenario.model_validate(scenario), run)
+    return run
+
+
+def starts_of(run, rank=0):
+    steps = run.truth("steps")
+    return steps[steps["rank"] == rank].set_index("step")["start_ns"]
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "made"),
+    [
+        (None, [0, 1, 2, 4, 5, 6]),  # the broken step is made again, and the others
+        ({"every": 2}, [0, 1, 2, 4, 5, 6, 7]),  # iteration 2 is lost as well
+        ({"every": 5}, [0, 1, 2, 4, 5, 6, 7, 8, 9]),  # nothing has been saved
+    ],
+)
+def test_a_job_goes_on_from_what_was_saved_last(tmp_path, checkpoint, made):
+    run = job_of(tmp_path, restarts=[FAILS], checkpoint=checkpoint)
+    steps = run.truth("steps")
+    by_rank = steps.groupby("rank")["step"].apply(list)
+    assert by_rank.tolist() == [made] * 16
+
+
+def test_all_is_silent_from_the_failure_until_the_job_is_up_again(tmp_path):
+    run = job_of(tmp_path, restarts=[FAILS])
+    flows = pd.read_parquet(run.flows).sort_values("start_ns")
+    pause_ns = flows["start_ns"].to_numpy()[1:] - flows["end_ns"].cummax().to_numpy()[:-1]
+    assert pause_ns.max() == pytest.approx(60 * S, rel=0.02)
+    assert (pause_ns > S).sum() == 1
+    begins = starts_of(run)
+    assert begins[4] - begins[2] == pytest.approx(60 * S, rel=0.02)
+
+
+def test_the_next_life_has_connections_of_its_own(tmp_path):
+    run = job_of(tmp_path, restarts=[FAILS])
+    flows, again_ns = pd.read_parquet(run.flows), starts_of(run)[4]
+    tuples = ["src", "dst", "src_port"]
+    before, after = (
+        set(part[tuples].astype({"src": str, "dst": str}).itertuples(index=False, name=None))
+        for part in (flows[flows["start_ns"] < again_ns], flows[flows["start_ns"] >= again_ns])
+    )
+    assert {t[:2] for t in before} == {t[:2] for t in after}
+    assert not before & after
+
+
+def test_until_it_fails_a_job_is_the_one_that_never_does(tmp_path):
+    wishes = {"compute_jitter": 0.05, "step_overhead_ms": 2}
+    failing = job_of(tmp_path / "failing", restarts=[FAILS], **wishes)
+    lasting = job_of(tmp_path / "lasting", **wishes)
+    first = [run.truth("steps").query("step < 3") for run in (failing, lasting)]
+    pd.testing.assert_frame_equal(*(f.reset_index(drop=True) for f in first))
+
+
+def test_every_rank_reads_its_part_back(tmp_path):
+    run = job_of(tmp_path, restarts=[FAILS], checkpoint={"every": 2}, zero_stage=1)
+    pairs = run.truth("pairs").set_index(["src", "dst"])
+    storage = {e["address"] for e in run.read_json(run.topology)["endpoints"]
+               if e.get("kind") == "storage"}  # fmt: skip
+    other = pairs[pairs["kind"] == "other"].reset_index()
+    read, written = (other[other[end].isin(storage)] for end in ("src", "dst"))
+    assert read["dst"].nunique() == 16
+    # saved after iterations 1, 3 and 5 of the training; read once
+    assert written["bytes"].sum() == 3 * read["bytes"].sum()
+    spans = run.truth("spans").astype({"kind": str})
+    restores = spans[spans["kind"] == "restore"]
+    assert sorted(restores["rank"]) == list(range(16))
+    assert (restores["step"] == 4).all()
+
+
+def test_a_second_failure_and_a_warm_up_after_each(tmp_path):
+    twice = [FAILS, FAILS | {"step": 5, "rank": 0}]
+    run = job_of(tmp_path, restarts=twice, warm_up_steps=1, warm_up_factor=2.0)
+    steps = run.truth("steps").query("rank == 0").set_index("step")
+    assert steps.index.tolist() == [0, 1, 2, 4, 6, 7]
+    spans = run.truth("spans").astype({"kind": str}).query("rank == 0 and kind == 'fwd'")
+    length = (spans["end_ns"] - spans["start_ns"]).groupby(spans["step"]).median()
+    cold = length / length.min()
+    assert cold[[0, 1, 2, 4, 6, 7]].tolist() == pytest.approx([2, 1, 1, 2, 2, 1], rel=1e-3)
+
+
+def test_a_slow_gpu_stays_slow_in_the_next_life(tmp_path):
+    fault = {"kind": "slow_gpu", "job": "a", "rank": 5, "factor": 0.5, "from_step": 3,
+             "to_step": 5}  # fmt: skip
+    run = job_of(tmp_path, faults=[fault], restarts=[FAILS | {"rank": 0}])
+    spans = run.truth("spans").astype({"kind": str}).query("rank == 5 and kind == 'fwd'")
+    length = (spans["end_ns"] - spans["start_ns"]).groupby(spans["step"]).median()
+    assert (length / length[0])[[2, 4, 5]].tolist() == pytest.approx([1, 2, 1], rel=1e-3)

@@ -28,6 +28,7 @@ from prism_sim.cluster.routes import Router
 from prism_sim.cluster.storage import Storage
 from prism_sim.cluster.templates import Templates
 from prism_sim.collector import Collector
+from prism_sim.collector.crews import crew
 from prism_sim.draws import Draws
 from prism_sim.faults import Fault
 from prism_sim.run import TRUTH, Run
@@ -68,15 +69,19 @@ class World:
         templates = Templates()
         self.router = Router(self.layout, templates, draws)
         self.fabric = Fabric(self.env, self.layout.capacity, templates)
+        placement = Placement(scenario.cluster, draws, scenario.storage)
+        gpus = {job.name: placement.place(job) for job in scenario.jobs}
+        crews = [
+            crew(job.name, job.start_s, gpus[job.name], scenario.cluster) for job in scenario.jobs
+        ]
         self.collector = Collector(
-            scenario.collector, self.router, scenario.epoch_ns, flows_path, draws
+            scenario.collector, self.router, scenario.epoch_ns, flows_path, draws, crews
         )
         self.log = SpanLog(spans_path, scenario.epoch_ns)
         self.network = Network(self.env, self.layout, self.router, self.fabric, self.collector)
-        placement = Placement(scenario.cluster, draws, scenario.storage)
         self.jobs = {
             job.name: TrainingJob(
-                job, placement.place(job), self.network, self.log, draws, self._storage()
+                job, gpus[job.name], self.network, self.log, draws, self._storage()
             )
             for job in scenario.jobs
         }
@@ -103,7 +108,7 @@ class World:
             over = end if lasting else over | end
         with self.collector, self.log:
             self.env.run(until=over)
-            self.collector.take(self.fabric.drain())
+            self.collector.take(self.fabric.drain(), self.env.now)
 
     def topology(self) -> dict[str, Any]:
         """What the diagnoser may know; endpoints of storage servers are marked as such."""
@@ -160,7 +165,11 @@ class World:
         )
 
     def pairs(self) -> pd.DataFrame:
-        """Truth: who sent how much to whom, and what kind of traffic it was."""
+        """Truth: who sent how much to whom, and what kind of traffic it was.
+
+        With what telemetry effects have added between servers: bytes of its payload, or of
+        whole packets where all of them are without any, as acknowledgements are.
+        """
         routes, addresses = self.router.routes, np.array(self.layout.addresses)
         size = np.zeros(len(routes), np.int64)
         size[: len(self.collector.bytes_by_route)] = self.collector.bytes_by_route
@@ -173,8 +182,14 @@ class World:
                 "bytes": size,
             }
         )
-        seen = frame[frame["bytes"] > 0]
-        return seen.groupby(["job", "src", "dst", "kind"], as_index=False, sort=True).sum()
+        keys = ["job", "src", "dst", "kind"]
+        seen = frame[frame["bytes"] > 0].groupby(keys, as_index=False, sort=True).sum()
+        extra = self.collector.added()
+        if not extra:
+            return seen
+        more = pd.DataFrame(extra, columns=[*keys, "bytes"]).groupby(keys, as_index=False).sum()
+        both = pd.concat([seen, more]).drop_duplicates(keys)  # what was sent anyway stays as it is
+        return both.sort_values(keys, ignore_index=True)
 
     def faults(self) -> pd.DataFrame:
         """Truth: the faults that really struck."""
@@ -186,7 +201,7 @@ class World:
     def _drain(self, on_time: Callable[[int], None]) -> Any:
         while True:
             yield self.env.timeout(DRAIN_EVERY_NS)
-            self.collector.take(self.fabric.drain())
+            self.collector.take(self.fabric.drain(), self.env.now)
             on_time(self.env.now)
 
     def _arm(self, strike: Strike) -> None:

@@ -10,7 +10,7 @@ Records stream to Parquet in pieces, so memory does not grow with simulated time
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from prism_sim.cluster import core
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.state import grown
 from prism_sim.cluster.templates import HIDDEN
+from prism_sim.collector.crews import Crew
 from prism_sim.collector.cutting import Cutter
 from prism_sim.collector.effects.base import Scene
 from prism_sim.collector.rows import COUNTED, FLOWS, NO_PATH, SEEN, Rows
@@ -48,6 +49,7 @@ class Collector(Streaming):
     epoch_ns : time zero of the simulation on the collector's clock.
     path : the file to write.
     draws : where the randomness of effects comes from.
+    crews : the jobs' hosts, for traffic beside the training.
 
     Attributes
     ----------
@@ -62,13 +64,14 @@ class Collector(Streaming):
         epoch_ns: int,
         path: Path,
         draws: Draws | None = None,
+        crews: Sequence[Crew] = (),
     ) -> None:
         self._gap_ns = model.idle_gap_us * 1e3
         self._router = router
         self._epoch_ns = epoch_ns
         draws = draws or Draws(0)
         self._tuples = Tuples(router, draws)
-        scene = Scene(self._tuples, draws, epoch_ns)
+        scene = Scene(self._tuples, draws, epoch_ns, crews)
         effects = model.in_order()
         self._before = [effect.stage(scene) for effect in effects if not effect.after_cutting]
         self._after = [effect.stage(scene) for effect in effects if effect.after_cutting]
@@ -97,13 +100,27 @@ class Collector(Streaming):
         self._trains[self._n_trains : end] = trains
         self._n_trains = end
 
-    def take(self, records: NDArray[np.void]) -> None:
-        """Add the records of single flows (dtype ``core.RECORD``), and of trains noted so far."""
+    def take(self, records: NDArray[np.void], now_ns: int = 0) -> None:
+        """Add the records of single flows (dtype ``core.RECORD``), and of trains noted so far.
+
+        ``now_ns`` is how far the simulation has come, if further than ``records``.
+        """
+        newest_ns = int(records["end_ns"].max()) if len(records) else 0
+        self._scene.now_ns = max(self._scene.now_ns, now_ns, newest_ns)
         self._pass(np.concatenate([records, *self._cut_trains()]))
 
     def move(self, routes: Iterable[int]) -> None:
         """Records of these routes name their new paths from now on."""
         self._tuples.move(routes)
+
+    def added(self) -> list[tuple[str, str, str, str, int]]:
+        """Job, addresses, kind and bytes of what effects have added between known addresses."""
+        tuples = self._tuples
+        return [
+            (owner[0], *tuples.ends(number), owner[1], size)
+            for number, size in self._scene.added.items()
+            if (owner := tuples.owners[number]) is not None and tuples.is_inside(number)
+        ]
 
     def _pass(self, records: NDArray[np.void], last: bool = False) -> None:
         """Take ``records`` through the chain of stages."""
@@ -111,6 +128,8 @@ class Collector(Streaming):
         rows = self._widened(records)
         for stage in self._before:
             rows = stage(rows)
+        if self._before:
+            rows = rows[rows["exporter"] >= 0]  # switches beyond the topology export nothing here
         if self._cutter is not None:
             rows = self._cutter.cut(rows, last)
         for stage in self._after:

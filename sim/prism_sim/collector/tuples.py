@@ -22,6 +22,10 @@ TCP = 6
 UNKNOWN_HOP = "?"
 
 
+Owner = tuple[str, str]
+"""Whose traffic a 5-tuple carries, and of what kind, as the truth calls it."""
+
+
 class FiveTuple(NamedTuple):
     """A connection's direction; addresses by number of their name."""
 
@@ -56,12 +60,14 @@ class Tuples:
     Attributes
     ----------
     names : addresses; those of the cluster's NICs first, by number of the NIC.
+    owners : whose each 5-tuple is, where anybody's.
     tcp : whether the training traffic itself is carried by TCP instead of RoCE v2.
     """
 
     def __init__(self, router: Router, draws: Draws) -> None:
         self.router = router
         self.names = list(router.layout.addresses)
+        self.owners: list[Owner | None] = []
         self.tcp = False
         self._draws = draws
         self._nics = len(self.names)
@@ -81,7 +87,8 @@ class Tuples:
             tup = self._five_tuple(number)
             at = self._number.get(tup) if self.tcp else None
             if at is None:
-                at = self._append(tup, known.path[number], known.latency_ns[number])
+                owner = (known.job[number], known.kind[number])
+                at = self._append(tup, known.path[number], known.latency_ns[number], owner)
             self._of_route.append(at)
         return np.array(self._of_route, np.int32)[routes]
 
@@ -92,11 +99,19 @@ class Tuples:
                 self._columns.path[self._of_route[route]] = self.router.routes.path[route]
         self._arrays.pop("path", None)
 
-    def add(self, tup: FiveTuple) -> int:
+    def add(self, tup: FiveTuple, owner: Owner | None = None) -> int:
         """The number of any other 5-tuple; its path is what the switches' hashes give it."""
         if tup not in self._number:
-            self._append(tup, *self._way(tup))
+            self._append(tup, *self._way(tup), owner)
         return self._number[tup]
+
+    def is_inside(self, number: int) -> bool:
+        """Whether the topology knows both addresses of a 5-tuple."""
+        return max(self._columns.src[number], self._columns.dst[number]) < self._nics
+
+    def ends(self, number: int) -> tuple[str, str]:
+        """Source and destination address of a 5-tuple."""
+        return self.names[self._columns.src[number]], self.names[self._columns.dst[number]]
 
     def reverse(self, tuples: NDArray[np.int32]) -> NDArray[np.int32]:
         """The 5-tuples of the opposite directions."""
@@ -116,11 +131,18 @@ class Tuples:
         return low + self._draws.number("port", *purpose) % (high - low)
 
     def column(self, name: str) -> NDArray[np.int64]:
-        """One of :class:`Columns`, or ``leaf_in``, ``leaf_out`` or ``key``, by 5-tuple."""
+        """One of :class:`Columns`, or a derived one, by 5-tuple.
+
+        Derived are ``leaf_in`` and ``leaf_out`` (-1 where unknown), ``key`` (a hash), and
+        ``routed`` (1 where a route stands for it).
+        """
         if name not in self._arrays or len(self._arrays[name]) != len(self):
             derived = {"leaf_in": ("src",), "leaf_out": ("dst",)}
             if name == "key":
                 self._arrays[name] = self._keys().astype(np.int64)
+            elif name == "routed":
+                self._arrays[name] = np.zeros(len(self), np.int64)
+                self._arrays[name][self._of_route] = 1
             elif name in derived:
                 self._arrays[name] = self._leaf(self.column(derived[name][0]))
             else:
@@ -134,8 +156,11 @@ class Tuples:
         return np.where(inside, leaf, -1)
 
     def _keys(self) -> Words:
-        parts = ("src", "dst", "src_port", "dst_port", "protocol")
-        return hashed(*(self.column(part) for part in parts))
+        ports = (self.column(part) for part in ("src_port", "dst_port", "protocol"))
+        number = self._draws.number
+        foreign = [number("address", name) for name in self.names[self._nics :]]
+        names = np.array([*range(self._nics), *foreign], np.uint64)  # whoever else is known
+        return hashed(names[self.column("src")], names[self.column("dst")], *ports)
 
     def _five_tuple(self, route: int) -> FiveTuple:
         r = self.router.routes
@@ -148,8 +173,9 @@ class Tuples:
             src, dst, self.port("tcp", *whose, src, dst), self.port("tcp", *whose, dst, src), TCP
         )
 
-    def _append(self, tup: FiveTuple, path: int, latency_ns: int) -> int:
+    def _append(self, tup: FiveTuple, path: int, latency_ns: int, owner: Owner | None) -> int:
         number = len(self)
+        self.owners.append(owner)
         c = self._columns
         for column, value in zip((c.src, c.dst, c.src_port, c.dst_port, c.protocol), tup,
                                  strict=True):  # fmt: skip
@@ -166,7 +192,8 @@ class Tuples:
                 FiveTuple(
                     c.dst[number], c.src[number], c.dst_port[number], c.src_port[number],
                     c.protocol[number],
-                )
+                ),
+                self.owners[number],
             )  # fmt: skip
         return self._reverse[number]
 

@@ -15,11 +15,15 @@ from pydantic import Field
 from prism_sim.collector.effects.acknowledgements import Acknowledgements
 from prism_sim.collector.effects.base import EffectBase
 from prism_sim.collector.effects.clocks import Clocks
+from prism_sim.collector.effects.connections import Connections
+from prism_sim.collector.effects.dns import Dns
 from prism_sim.collector.effects.granularity import Granularity
 from prism_sim.collector.effects.headers import Headers
 from prism_sim.collector.effects.loss import Loss
+from prism_sim.collector.effects.monitoring import Monitoring
 from prism_sim.collector.effects.observation import Observation
 from prism_sim.collector.effects.outages import Outages
+from prism_sim.collector.effects.rendezvous import Rendezvous
 from prism_sim.collector.effects.retransmissions import Retransmissions
 from prism_sim.collector.effects.sampling import Sampling
 from prism_sim.collector.effects.silent import SilentSwitches
@@ -27,6 +31,10 @@ from prism_sim.collector.effects.silent import SilentSwitches
 Effect: TypeAlias = Annotated[
     Headers
     | Acknowledgements
+    | Connections
+    | Rendezvous
+    | Dns
+    | Monitoring
     | Observation
     | Retransmissions
     | SilentSwitches

@@ -42,6 +42,7 @@ class Acknowledgements(EffectBase):
             back["bytes"] = back["packets"] * self.packet_bytes
             back["payload"] = 0
             back["id"] = scene.identity(back)
+            scene.note(back)
             return np.concatenate([rows, back])
 
         return answer

@@ -7,8 +7,8 @@ never in turn, so that no effect disturbs the draws of another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -21,19 +21,32 @@ from prism_sim.draws import Draws
 from prism_sim.scenario.base import Closed, Remarks
 
 if TYPE_CHECKING:
+    from prism_sim.collector.crews import Crew
     from prism_sim.collector.tuples import Tuples
     from prism_sim.scenario.models import Scenario
 
 Stage = Callable[[Rows], Rows]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Scene:
-    """What stages may know: 5-tuples, draws, and time zero on the collector's clock [ns]."""
+    """What stages may know.
+
+    Attributes
+    ----------
+    tuples, draws : 5-tuples, and where randomness comes from.
+    epoch_ns : time zero of the simulation on the collector's clock.
+    crews : the jobs' hosts.
+    now_ns : how far the simulation has come.
+    added : bytes of what effects have added, by 5-tuple.
+    """
 
     tuples: Tuples
     draws: Draws
     epoch_ns: int
+    crews: Sequence[Crew] = ()
+    now_ns: int = 0
+    added: dict[int, int] = field(default_factory=dict)
 
     def uniform(self, purpose: str, rows: Rows) -> NDArray[np.float64]:
         """A number in (0, 1) a row, for one purpose."""
@@ -42,6 +55,14 @@ class Scene:
     def chance(self, purpose: str, ids: Words) -> NDArray[np.float64]:
         """A number in (0, 1) an identity, for one purpose."""
         return uniform(self.draws, purpose, ids)
+
+    def note(self, rows: Rows) -> None:
+        """Remember that an effect has added ``rows``: what has no payload counts as it is."""
+        size = np.where(rows["payload"] > 0, rows["payload"], rows["bytes"])
+        found, where = np.unique(rows["tuple"], return_inverse=True)
+        total = np.bincount(where, size, len(found)).astype(np.int64)
+        for number, more in zip(found.tolist(), total.tolist(), strict=True):
+            self.added[number] = self.added.get(number, 0) + more
 
     def identity(self, rows: Rows) -> Words:
         """What tells a row from all others: 5-tuple, place of observation, begin, size."""

@@ -1,0 +1,129 @@
+"""Connections being set up: the handshake before their first use."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from prism_sim.collector.crews import Crew
+from prism_sim.collector.effects.base import EffectBase, Scene, Stage
+from prism_sim.collector.rows import Rows
+from prism_sim.collector.talk import exchange, handshake, in_time
+from prism_sim.collector.tuples import TCP, FiveTuple
+
+GLOO_HELLO = (8, 0)
+"""Bytes that gloo's two sides say first: the number of the pair (in all real captures)."""
+NCCL_HELLO = (3_500, 3_500)
+"""What NCCL's sides tell each other of a connection over RoCE: 128 entries of 24 bytes, one a
+queue pair, names of devices, and a key (``ncclIbConnectionMetadata`` in its ``net_ib``)."""
+
+
+class Connections(EffectBase):
+    """Every connection is opened by a TCP handshake: one small record in each direction.
+
+    Where training itself runs over TCP, the handshake is on the connection's own 5-tuple, once
+    for both directions. For RoCE it is on a TCP connection beside it, once for each queue pair
+    and direction, as NCCL exchanges the numbers of queue pairs.
+    """
+
+    needs_packets = True
+
+    kind: Literal["connections"] = "connections"
+    lead_ms: float = Field(
+        default=1.0,
+        ge=0,
+        description="Time from the first SYN to the first use [ms]. Default: NCCL connects "
+        "when a connection is first needed. gloo connects when its groups are made: about 5,000.",
+    )
+    hello_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="What the side that connects says first [bytes]. Left out: 8 over TCP (gloo, "
+        "measured), 3,500 for RoCE (NCCL, net_ib).",
+    )
+    reply_bytes: int | None = Field(
+        default=None,
+        ge=0,
+        description="What the other side says to it [bytes]. Left out: none over TCP, as much "
+        "for RoCE.",
+    )
+    mesh: bool = Field(
+        default=False,
+        description="Also connect each two ranks of a job that sit in different servers, used or "
+        "not, before its start: gloo's full mesh.",
+    )
+
+    def stage(self, scene: Scene) -> Stage:
+        met = np.zeros(0, bool)
+        mesh = in_time(scene, lambda: [self._mesh(scene, crew) for crew in scene.crews])
+
+        def connect(rows: Rows) -> Rows:
+            nonlocal met
+            met = np.concatenate([met, np.zeros(len(scene.tuples) - len(met), bool)])
+            tuples, connections, first_ns = _first_uses(scene, rows)
+            fresh = ~met[connections]
+            met[connections] = True
+            opened = self._opened(scene, tuples[fresh], first_ns[fresh])
+            scene.note(opened)
+            rows = np.concatenate([rows, opened])
+            return mesh(rows) if self.mesh else rows
+
+        return connect
+
+    def _opened(self, scene: Scene, tuples: NDArray[np.int32], first_ns: NDArray[np.int64]) -> Rows:
+        """Handshakes of the connections that ``tuples`` are used on from ``first_ns`` on."""
+        if not scene.tuples.tcp:
+            tuples = np.array([_beside(scene, number) for number in tuples.tolist()], np.int32)
+        hello, reply = GLOO_HELLO if scene.tuples.tcp else NCCL_HELLO
+        hello = hello if self.hello_bytes is None else self.hello_bytes
+        reply = reply if self.reply_bytes is None else self.reply_bytes
+        return exchange(scene, tuples, first_ns - self._lead_ns, *handshake(hello, reply))
+
+    def _mesh(self, scene: Scene, crew: Crew) -> Rows:
+        """Handshakes between all ranks of a job, lower ranks connecting to higher ones."""
+        hosts, port = crew.hosts.tolist(), scene.tuples.port
+        pairs = [(a, b) for a, b in combinations(range(len(hosts)), 2) if hosts[a] != hosts[b]]
+        tuples = [
+            scene.tuples.add(
+                FiveTuple(
+                    hosts[a], hosts[b], port("mesh", crew.job, a, b), port("mesh", crew.job, b), TCP
+                ),
+                (crew.job, "other"),
+            )
+            for a, b in pairs
+        ]
+        when_ns = np.full(len(tuples), crew.start_ns - self._lead_ns)
+        return exchange(scene, np.array(tuples, np.int32), when_ns, *handshake(*GLOO_HELLO))
+
+    @property
+    def _lead_ns(self) -> int:
+        return round(self.lead_ms * 1e6)
+
+
+def _first_uses(
+    scene: Scene, rows: Rows
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """First use of each connection in ``rows``: its 5-tuple, the connection's number, and when.
+
+    Over TCP, the two directions are one connection, with the lesser of their numbers.
+    """
+    rows = rows[scene.tuples.column("routed")[rows["tuple"]] > 0]
+    rows = rows[np.lexsort((rows["tuple"], rows["start_ns"]))]
+    tuples = rows["tuple"]
+    both = np.minimum(tuples, scene.tuples.reverse(tuples)) if scene.tuples.tcp else tuples
+    connections, first = np.unique(both, return_index=True)
+    return tuples[first], connections, rows["start_ns"][first]
+
+
+def _beside(scene: Scene, number: int) -> int:
+    """The TCP connection on which the ends of a queue pair tell each other of it."""
+    known = scene.tuples
+    src, dst, port = (int(known.column(name)[number]) for name in ("src", "dst", "src_port"))
+    beside = FiveTuple(
+        src, dst, known.port("queue pair", src, dst, port), known.port("listens", dst), TCP
+    )
+    return known.add(beside, known.owners[number])

@@ -1,0 +1,72 @@
+"""Name look-ups: small questions that all ranks put to one resolver."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from prism_sim.cluster.routes import UDP
+from prism_sim.collector.crews import Crew
+from prism_sim.collector.effects.base import Scene, Stage
+from prism_sim.collector.effects.service import ServiceBase
+from prism_sim.collector.rows import Rows, nothing
+from prism_sim.collector.talk import datagram, exchange, in_time
+from prism_sim.collector.tuples import FiveTuple
+
+DNS_PORT = 53
+
+
+class Dns(ServiceBase):
+    """Before its job starts, every rank asks a resolver for the address of rank 0's host."""
+
+    kind: Literal["dns"] = "dns"
+    before_s: float = Field(
+        default=5.0,
+        ge=0,
+        description="Begin of the look-ups, before the job's first step [s]. Default: as "
+        "rendezvous, which they lead to.",
+    )
+    lasts_s: float = Field(
+        default=0.5, ge=0, description="Ranks ask at random within this time [s]."
+    )
+    questions: int = Field(
+        default=2,
+        ge=1,
+        description="Questions of a look-up, each from a port of its own. Default: IPv4 and IPv6, "
+        "as in the real captures.",
+    )
+    query_bytes: int = Field(
+        default=41, ge=1, description="Payload of a question [bytes]. Default: real captures."
+    )
+    answer_bytes: int = Field(
+        default=57,
+        ge=1,
+        description="Payload of an answer [bytes]. Default: the question and one address record "
+        "of 16 bytes (RFC 1035, name compressed).",
+    )
+
+    def stage(self, scene: Scene) -> Stage:
+        return in_time(scene, lambda: [self._asked(scene, crew) for crew in scene.crews])
+
+    def _asked(self, scene: Scene, crew: Crew) -> Rows:
+        rows = [self._look_up(scene, crew, rank) for rank in range(len(crew.hosts))]
+        return np.concatenate([nothing(), *rows])
+
+    def _look_up(self, scene: Scene, crew: Crew, rank: int) -> Rows:
+        host, resolver, known = int(crew.hosts[rank]), self.place(scene), scene.tuples
+        if host == resolver:
+            return nothing()
+        numbers = [
+            known.add(
+                FiveTuple(host, resolver, known.port(self.kind, crew.job, rank, i), DNS_PORT, UDP),
+                (self.kind, "other"),
+            )
+            for i in range(self.questions)
+        ]
+        drawn = scene.draws.stream(self.kind, crew.job, rank).random()
+        begin_ns = crew.start_ns - round((self.before_s - drawn * self.lasts_s) * 1e9)
+        when_ns = np.full(self.questions, begin_ns)
+        ask, answer = datagram(self.query_bytes), datagram(self.answer_bytes)
+        return exchange(scene, np.array(numbers, np.int32), when_ns, ask, answer)

@@ -1,0 +1,80 @@
+"""Monitoring: one host that asks every server for its metrics, again and again."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from prism_sim.collector.effects.base import Scene, Stage
+from prism_sim.collector.effects.service import ServiceBase
+from prism_sim.collector.rows import Rows
+from prism_sim.collector.talk import Turn, exchange, segments
+from prism_sim.collector.tuples import TCP, FiveTuple
+
+
+class Monitoring(ServiceBase):
+    """A monitor fetches a page from every server, each at its own moment of a fixed period.
+
+    Connections are kept open, as Prometheus does, so a server has one 5-tuple all along.
+    """
+
+    kind: Literal["monitoring"] = "monitoring"
+    every_s: float = Field(
+        default=60.0,
+        gt=0,
+        description="Period [s]. Default: Prometheus' scrape_interval, 1 minute; its sample "
+        "configuration has 15.",
+    )
+    port: int = Field(
+        default=9100, ge=1, le=65535, description="Port asked. Default: node_exporter's."
+    )
+    request_bytes: int = Field(
+        default=200, ge=1, description="Payload of a request [bytes]: one GET with its headers."
+    )
+    page_bytes: int = Field(
+        default=95_000,
+        ge=1,
+        description="Payload of an answer [bytes]. Default: the page in node_exporter's own "
+        "end-to-end test, 95,242, not compressed.",
+    )
+
+    def stage(self, scene: Scene) -> Stage:
+        period_ns = self.every_s * 1e9
+        tuples, phase = self._targets(scene)
+        rounds = np.zeros(len(tuples), np.int64)  # those that each server has had
+
+        def scrape(rows: Rows) -> Rows:
+            due = np.maximum(np.ceil(scene.now_ns / period_ns - phase).astype(np.int64), rounds)
+            count = due - rounds
+            of = np.repeat(np.arange(len(tuples)), count)
+            number = np.arange(len(of)) - np.repeat(np.cumsum(count) - count - rounds, count)
+            rounds[:] = due
+            when_ns = np.rint((number + phase[of]) * period_ns).astype(np.int64)
+            said = exchange(scene, tuples[of], when_ns, *self._turns())
+            scene.note(said)
+            return np.concatenate([rows, said])
+
+        return scrape
+
+    def _turns(self) -> tuple[Turn, Turn]:
+        page = segments(self.page_bytes)
+        return segments(self.request_bytes, bare=-(-page.packets // 2)), page
+
+    def _targets(self, scene: Scene) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Connection to every server but the monitor's own, and its moment in the period."""
+        known, monitor = scene.tuples, self.place(scene)
+        nics = known.router.layout.cluster.nics_per_server
+        every = range(0, len(known.router.layout.addresses), nics)
+        hosts = [host for host in every if host != monitor]
+        tuples = [
+            known.add(
+                FiveTuple(monitor, host, known.port(self.kind, host), self.port, TCP),
+                (self.kind, "other"),
+            )
+            for host in hosts
+        ]
+        phase = [scene.draws.stream(self.kind, host).random() for host in hosts]
+        return np.array(tuples, np.int32), np.array(phase)

@@ -1,0 +1,104 @@
+"""Small talk between hosts: handshakes, questions and answers, on connections of their own.
+
+Such talk is too small to slow anything down, so it never enters the fabric: its rows are
+written straight among those that switches see, packet by packet as the protocols say.
+Sizes are IP lengths over Ethernet with TCP timestamps, as Linux sends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_sim.collector.effects.base import Scene, Stage
+from prism_sim.collector.rows import INGRESS, SEEN, Rows, nothing
+
+TCP_BYTES = 52
+"""A packet without payload: 20 IP, 20 TCP, 12 timestamps (RFC 7323)."""
+SYN_BYTES = 60
+"""The first packet of each side: segment size, window scale and SACK beside timestamps."""
+SEGMENT_BYTES = 1448
+"""Payload of a full segment at an MTU of 1500."""
+UDP_BYTES = 28
+"""IP and UDP headers."""
+ANSWER_NS = 80_000
+"""What a host takes to answer: median from SYN to first words in the real captures, 82 us."""
+
+Numbers = NDArray[np.int64]
+
+
+class Turn(NamedTuple):
+    """What one side sends in one go."""
+
+    payload: int
+    packets: int
+    bytes: int
+
+
+def segments(payload: int, bare: int = 0, opening: bool = False) -> Turn:
+    """A turn over TCP: ``payload``, ``bare`` acknowledgements, and perhaps the opening SYN.
+
+    >>> segments(8, bare=1, opening=True)  # SYN, ACK, and eight bytes
+    Turn(payload=8, packets=3, bytes=172)
+    """
+    packets = -(-payload // SEGMENT_BYTES) + bare
+    size = payload + packets * TCP_BYTES
+    return Turn(payload, packets + opening, size + opening * SYN_BYTES)
+
+
+def datagram(payload: int) -> Turn:
+    """A turn over UDP."""
+    return Turn(payload, 1, payload + UDP_BYTES)
+
+
+def handshake(hello: int, reply: int) -> tuple[Turn, Turn]:
+    """Both sides of a new TCP connection on which one says ``hello`` and the other replies."""
+    ask = segments(hello, bare=1 + (reply > 0), opening=True)
+    return ask, segments(reply, bare=int(hello > 0 and reply == 0), opening=True)
+
+
+def exchange(
+    scene: Scene, tuples: NDArray[np.int32], start_ns: Numbers, ask: Turn, answer: Turn
+) -> Rows:
+    """Rows of one question each on ``tuples`` at ``start_ns``, and of the answers to them."""
+    there = _turn(scene, tuples, start_ns, ask)
+    later = start_ns + scene.tuples.column("latency_ns")[tuples]
+    back = _turn(scene, scene.tuples.reverse(tuples), later + ANSWER_NS, answer)
+    return np.concatenate([there, back])
+
+
+def _turn(scene: Scene, tuples: NDArray[np.int32], start_ns: Numbers, turn: Turn) -> Rows:
+    """One row a tuple; several packets take a round trip."""
+    known = scene.tuples
+    rows = np.zeros(len(tuples), SEEN)
+    rows["tuple"] = tuples
+    rows["start_ns"] = start_ns
+    trip_ns = 2 * known.column("latency_ns")[tuples] + ANSWER_NS
+    rows["end_ns"] = start_ns + (trip_ns if turn.packets > 1 else 0)
+    rows["arrival_ns"] = rows["end_ns"]
+    rows["payload"], rows["packets"], rows["bytes"] = turn
+    for name in ("src", "dst", "path"):
+        rows[name] = known.column(name)[tuples]
+    rows["exporter"] = known.column("leaf_in")[tuples]
+    rows["point"] = INGRESS
+    rows["id"] = scene.identity(rows)
+    return rows
+
+
+def in_time(scene: Scene, plan: Callable[[], list[Rows]]) -> Stage:
+    """A stage that adds the rows of ``plan``, each once the simulation has come to its start."""
+    waiting: Rows | None = None
+
+    def add(rows: Rows) -> Rows:
+        nonlocal waiting
+        if waiting is None:
+            waiting = np.concatenate([nothing(), *plan()])
+        due = waiting["start_ns"] < scene.now_ns
+        said, waiting = waiting[due], waiting[~due]
+        scene.note(said)
+        return np.concatenate([rows, said])
+
+    return add

@@ -1,0 +1,181 @@
+"""Traffic beside the training: handshakes, the store, look-ups and scrapes, counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prism_sim.scenario.checks import errors
+from prism_sim.scenario.models import Scenario
+from records import EPOCH, MS, collected, effects, many
+from tiny import simulate_one
+
+ROCE = {"kind": "headers"}
+OVER_TCP = {
+    "kind": "headers", "mtu_payload_bytes": 1448, "header_bytes": 52, "transport": "tcp",
+}  # fmt: skip
+ENDS = ["src", "src_port", "dst", "dst_port"]
+
+
+def simulated(folder, *listed, **wishes):
+    """A job of four stages-and-replicas, one rank a server, with its flow table."""
+    run = simulate_one(
+        folder, dp=2, pp=2, cluster={"gpus_per_server": 1, "nics_per_server": 1},
+        collector=effects(*listed), **wishes,
+    )  # fmt: skip
+    frame = pd.read_parquet(run.flows).astype({"src": str, "dst": str})
+    return run, frame.assign(first_ns=frame["start_ns"] - 1_767_225_600 * 10**9)
+
+
+def both_ways(frame):
+    """The connection of each record, whichever way it went."""
+    there = frame[ENDS].itertuples(index=False, name=None)
+    return [frozenset({(a, p), (b, q)}) for a, p, b, q in there]
+
+
+def test_a_tcp_connection_is_opened_once_before_its_first_use(tmp_path):
+    _, plain = simulated(tmp_path / "plain", OVER_TCP)
+    _, frame = simulated(tmp_path / "set", OVER_TCP, {"kind": "connections", "lead_ms": 2})
+    frame["connection"] = both_ways(frame)
+    plain["connection"] = both_ways(plain)
+    first = plain.groupby("connection")["start_ns"].min()
+    small = frame[frame["payload"] < 1000].sort_values("start_ns")
+    assert len(small) == 2 * len(first)  # one record each way
+    opening = small.groupby("connection").first()
+    assert (first - opening["start_ns"] == 2 * MS).all()
+    # SYN 60, ACK 52, hello 52 + 8; SYN-ACK 60, ACK 52: the sizes in all real captures
+    assert set(zip(small["bytes"], small["packets"], strict=True)) == {(172, 3), (112, 2)}
+
+
+def test_each_queue_pair_is_told_of_on_a_tcp_connection_beside_it(tmp_path):
+    _, frame = simulated(tmp_path, ROCE, {"kind": "connections"})
+    pairs = frame[frame["protocol"] == 17].drop_duplicates(ENDS)
+    beside = frame[frame["protocol"] == 6]
+    assert len(beside) == 2 * len(pairs)
+    # three full segments: SYN, two ACKs; SYN-ACK
+    sizes = {(60 + 5 * 52 + 3500, 6), (60 + 3 * 52 + 3500, 4)}
+    assert set(zip(beside["bytes"], beside["packets"], strict=True)) == sizes
+
+
+def test_batches_do_not_open_a_connection_twice(tmp_path):
+    batches = [[(k * MS, k * MS + 10, 50_000, k % 2)] for k in range(1, 7)]
+    frame = collected(tmp_path, effects(ROCE, {"kind": "connections"}), batches, lines=2)
+    assert (frame["protocol"] == 6).sum() == 2 * 2
+
+
+def test_a_mesh_joins_all_ranks_of_different_servers(tmp_path):
+    _, frame = simulated(tmp_path, OVER_TCP, {"kind": "connections", "mesh": True})
+    used = {c for c, size in zip(both_ways(frame), frame["payload"], strict=True) if size > 1000}
+    assert (frame["payload"] == 8).sum() == len(used) + 4 * 3 // 2
+
+
+def test_every_other_rank_visits_the_store(tmp_path):
+    meeting = {"kind": "rendezvous", "before_s": 3, "lasts_s": 1, "requests": 5}
+    run, frame = simulated(tmp_path, ROCE, meeting, start_s=4)
+    asked, told = frame[frame["dst_port"] == 29500], frame[frame["src_port"] == 29500]
+    assert asked.groupby(["src", "src_port"]).size().tolist() == [6, 6, 6]  # SYN, questions
+    assert told.groupby(["dst", "dst_port"]).size().tolist() == [6, 6, 6]
+    ranks = run.truth("ranks").set_index("rank")["address"]
+    assert set(asked["dst"]) == {ranks[0]}
+    assert sorted(asked["src"].unique()) == sorted(ranks[1:])
+    assert asked["payload"].sum() == 3 * 5 * 89
+    assert asked["first_ns"].between(1e9 - MS, 2e9).all()
+
+
+def test_ranks_beside_the_store_leave_no_trace(tmp_path):
+    run = simulate_one(
+        tmp_path, dp=2, pp=2, cluster={"gpus_per_server": 2, "nics_per_server": 2},
+        collector=effects(ROCE, {"kind": "rendezvous", "requests": 1}),
+    )  # fmt: skip
+    frame = pd.read_parquet(run.flows)
+    asked = frame[frame["dst_port"] == 29500]
+    assert asked["src_port"].nunique() == 2  # two ranks of another server, through one NIC
+    assert asked["src"].nunique() == 1
+
+
+def test_a_resolver_beyond_the_topology_is_asked_and_not_heard(tmp_path):
+    run, frame = simulated(tmp_path, ROCE, {"kind": "dns"}, start_s=6)
+    asked = frame[frame["dst_port"] == 53]
+    assert len(asked) == 4 * 2
+    assert asked["src_port"].nunique() == 8
+    assert set(asked["bytes"]) == {69}  # as in the real captures
+    assert (frame["src_port"] != 53).all()
+    assert set(asked["path"].str[-2:]) == {"|?"}
+    assert "dns" not in set(run.truth("pairs")["job"])
+
+
+def test_at_egress_only_the_answers_of_a_foreign_resolver_are_seen(tmp_path):
+    egress = {"kind": "observation", "point": "egress"}
+    _, frame = simulated(tmp_path, ROCE, egress, {"kind": "dns"})
+    assert (frame["dst_port"] != 53).all()
+    answers = frame[frame["src_port"] == 53]
+    assert len(answers) == 4 * 2
+    assert set(answers["path"].str[:2]) == {"?|"}
+
+
+def test_a_resolver_in_the_cluster_is_a_pair_of_the_truth(tmp_path):
+    run, frame = simulated(tmp_path, ROCE, {"kind": "dns", "at": "s0003"})
+    asked, told = frame[frame["dst_port"] == 53], frame[frame["src_port"] == 53]
+    assert len(asked) == len(told) == 3 * 2  # its own rank asks itself
+    pairs = run.truth("pairs").query("job == 'dns'")
+    assert set(pairs["kind"]) == {"other"}
+    assert len(pairs) == 2 * 3
+    assert set(pairs["bytes"]) == {2 * 41, 2 * 57}
+
+
+def test_scrapes_come_with_their_period(tmp_path):
+    watch = {"kind": "monitoring", "every_s": 0.01, "at": "s0001", "page_bytes": 3000}
+    _, frame = simulated(tmp_path, ROCE, watch)
+    pages = frame[frame["src_port"] == 9100]
+    assert set(pages["packets"]) == {3}
+    assert sorted(pages["src"].unique()) == ["10.0.0.1", "10.0.2.1", "10.0.3.1"]
+    end_ns = frame["end_ns"].max() - 1_767_225_600 * 10**9
+    for _, of_one in frame[frame["dst_port"] == 9100].groupby("dst"):
+        assert set(np.diff(of_one["first_ns"].sort_values())) == {10 * MS}
+        assert len(of_one) == pytest.approx(end_ns / (10 * MS), abs=1)
+
+
+def test_small_talk_moves_neither_the_truth_nor_other_draws(tmp_path):
+    loss = {"kind": "loss", "probability": 0.3}
+    talk = [
+        {"kind": "connections"}, {"kind": "rendezvous"}, {"kind": "dns", "at": "s0003"},
+        {"kind": "monitoring", "every_s": 0.1},
+    ]  # fmt: skip
+    quiet, plain = simulated(tmp_path / "a", ROCE, loss)
+    loud, frame = simulated(tmp_path / "b", ROCE, loss, *talk)
+    trained = frame[frame["dst_port"] == 4791].reset_index(drop=True)
+    pd.testing.assert_frame_equal(plain, trained, check_categorical=False)
+    pd.testing.assert_frame_equal(quiet.truth("spans"), loud.truth("spans"))
+    keys = ["job", "src", "dst", "kind", "bytes"]
+    before = set(quiet.truth("pairs")[keys].itertuples(index=False, name=None))
+    after = set(loud.truth("pairs")[keys].itertuples(index=False, name=None))
+    assert before < after
+    assert {kind for job, _, _, kind, _ in after - before if job != "a"} == {"other"}
+
+
+def test_acknowledgements_make_pairs_of_the_kind_that_they_answer(tmp_path):
+    acknowledged, frame = simulated(tmp_path, OVER_TCP, {"kind": "acknowledgements"})
+    pairs = acknowledged.truth("pairs")
+    couples = set(zip(pairs["src"], pairs["dst"], strict=True))
+    assert couples == set(zip(frame["src"], frame["dst"], strict=True))
+    assert couples == {(b, a) for a, b in couples}
+
+
+@pytest.mark.parametrize(
+    ("at", "complaint"), [("s0009", "neither a server nor an address"), ("nowhere", "neither")]
+)
+def test_a_service_must_be_somewhere(at, complaint):
+    scenario = {
+        "cluster": {"servers": 2}, "jobs": [], "duration_s": 1,
+        "collector": effects(ROCE, {"kind": "dns", "at": at}),
+    }  # fmt: skip
+    remarks = list(errors(Scenario.model_validate(scenario)))
+    assert [remark.loc for remark in remarks] == [("collector", "effects", 1, "at")]
+    assert complaint in remarks[0].what
+
+
+def test_times_before_zero_are_written(tmp_path):
+    frame = collected(tmp_path, effects(ROCE, {"kind": "connections"}), many(1))
+    assert frame["start_ns"].min() == -MS
+    assert EPOCH > MS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,6 +164,39 @@ def test_interleaved_activations_go_round_from_the_last_stage_to_the_first(simul
     assert sent.to_dict() == {
         (0, 1): 2, (1, 2): 2, (1, 0): 2, (2, 1): 2, (2, 0): 1, (0, 2): 1,
     }  # fmt: skip
+
+
+P, M = 4, 8
+
+
+@pytest.mark.parametrize(
+    ("schedule", "chunks", "ahead"),
+    [
+        ("gpipe", 1, [M, M, M]),  # all forwards first
+        ("1f1b", 1, [P - i for i in range(P - 1)]),  # one more than its warm-up of p - i - 1
+        ("zb-h1", 1, [P - i for i in range(P - 1)]),  # as much memory as 1F1B
+        # Megatron's warm-up of 2 (p - i - 1) + (v - 1) p forwards, and one more
+        ("interleaved", 2, [2 * (P - i - 1) + P + 1 for i in range(P)]),
+    ],
+)
+def test_flows_of_each_schedule_come_in_its_order(simulated, schedule, chunks, ahead):
+    """On the wire: activations that a stage sends before its first gradient comes back."""
+    run = simulated(
+        pp=P, tp=8, micro_batches=M, schedule=schedule, chunks=chunks, steps=1,
+        head_on_last_stage=False,
+    )  # fmt: skip
+    rank = run.truth("ranks").query("tp == 0").set_index("pp")["address"]
+    flows = pd.read_parquet(run.flows).astype({"src": str, "dst": str}).sort_values("start_ns")
+    for i, count in enumerate(ahead):
+        there, back = (
+            flows[(flows["src"] == a) & (flows["dst"] == b)]
+            for a, b in ((rank[i], rank[(i + 1) % P]), (rank[(i + 1) % P], rank[i]))
+        )
+        if i == P - 1:  # from here activations go round to the first stage's second chunk
+            assert len(there) == len(back) == M
+        else:
+            assert len(there) == len(back) == M * chunks
+            assert (there["start_ns"] < back["end_ns"].iloc[0]).sum() == count
 
 
 def test_stages_compute_what_their_layers_weigh(simulated):

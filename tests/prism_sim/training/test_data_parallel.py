@@ -6,6 +6,7 @@ import doctest
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from prism_sim.scenario.models import Cluster, Job
@@ -55,6 +56,17 @@ def test_each_zero_stage_moves_the_published_volume(
     volume = (4 * of_gradients + 2 * of_parameters) * PARAMETERS
     expected = 2 * 4 * 3 / 4 * volume  # steps, ranks
     assert sent_bytes(run).to_dict() == {"dp": pytest.approx(expected, rel=1e-4)}
+
+
+@pytest.mark.parametrize("zero_stage", [0, 1])
+def test_accumulated_gradients_are_reduced_with_the_last_micro_batch(simulated, zero_stage):
+    wishes = {"dp": 4, "tp": 1, "zero_stage": zero_stage, "steps": 1, "placement": "spread",
+              "bucket_params": 20_000_000}  # fmt: skip
+    runs = [simulated(f"{n}", micro_batches=n, **wishes) for n in (1, 16)]
+    assert sent_bytes(runs[0]).to_dict() == sent_bytes(runs[1]).to_dict()
+    backward = of_rank(runs[1]).query("kind == 'bwd'").iloc[-1]
+    flows = pd.read_parquet(runs[1].flows)
+    assert backward["start_ns"] < flows["start_ns"].min() < backward["end_ns"]
 
 
 def test_zero_3_gathers_every_block_twice_and_scatters_it_once(simulated):

@@ -231,3 +231,18 @@ def test_embedding_and_head_make_the_ends_longer(simulated):
 def test_examples_give_what_they_say(module):
     name = f"prism_sim.training.schedules.{module}"
     assert doctest.testmod(importlib.import_module(name)) == (0, 1)
+
+
+def test_the_ends_of_a_pipeline_may_hold_nothing_but_embedding_and_head(simulated):
+    """Llama 3 405B takes a layer off both ends: the first part only looks tokens up."""
+    run = simulated(
+        pp=2, chunks=3, schedule="interleaved", tp=8, micro_batches=2, steps=1,
+        stage_layers=(0, 2, 2, 2, 2, 0), cluster={"servers": 2},
+    )  # fmt: skip
+    spans = run.truth("spans")
+    first = spans[(spans["rank"] == 0) & (spans["kind"] == "fwd")].sort_values("start_ns")
+    took = (first["end_ns"] - first["start_ns"]).tolist()
+    # Stage 0 holds parts 0, 2 and 4, each gone through by both micro-batches in turn.
+    assert took[:2] == [0, 0]
+    assert took[2] > 0
+    assert len(set(took[2:])) == 1

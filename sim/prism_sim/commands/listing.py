@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prism_sim.commands.bundled import bundled
 from prism_sim.commands.session import counted
+
+if TYPE_CHECKING:
+    from prism_sim.scenario.model_sizes import ModelSizes
 
 
 def everything() -> dict[str, dict[str, str]]:
@@ -24,11 +27,7 @@ def everything() -> dict[str, dict[str, str]]:
             name: str(read_source(path).values.get("description", ""))
             for name, path in bundled().items()
         },
-        "models": {
-            name: f"{sizes.total_parameters / 1e9:.1f} billion parameters, "
-            f"{sizes.layers} layers of width {sizes.hidden}"
-            for name, sizes in PRESETS.items()
-        },
+        "models": {name: _about_model(sizes) for name, sizes in PRESETS.items()},
         "faults": {name: _first_sentence(kind) for name, kind in KINDS.items()},
         "schedules": {name: _about_module_of(schedule) for name, schedule in SCHEDULES.items()},
         "methods": {name: _about_module_of(methods.get(name)) for name in methods.names()},
@@ -60,6 +59,14 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
         for job in summary["jobs"]
     ]
     return [*lines, f"findings: {len(summary['findings'])}"]
+
+
+def _about_model(sizes: ModelSizes) -> str:
+    billions = f"{sizes.total_parameters / 1e9:.1f} billion parameters"
+    if sizes.moe is not None:
+        routed = f"{sizes.moe.top_k} of {sizes.moe.experts} experts"
+        billions += f" ({sizes.active_parameters / 1e9:.1f} a token: {routed})"
+    return f"{billions}, {sizes.layers} layers of width {sizes.hidden}"
 
 
 def _about_module_of(thing: Any) -> str:

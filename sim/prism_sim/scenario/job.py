@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from prism_sim.scenario.architecture import Experts
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.habits import Checkpoint, Evaluation, Loading, Restart
 from prism_sim.scenario.model_sizes import ModelSizes
@@ -45,27 +46,6 @@ Model = Annotated[
 ]
 
 
-class Experts(Closed):
-    """A mixture of experts in place of the feed-forward part of layers."""
-
-    experts: int = Field(ge=2, description="Experts of a layer; ep must divide them.")
-    top_k: int = Field(default=2, ge=1, description="Experts that each token is sent to.")
-    shared: int = Field(
-        default=0, ge=0, description="Experts that every token passes, held by every rank."
-    )
-    hidden: int | None = Field(
-        default=None, ge=1, description="Width of an expert [elements]. Left out: the model's."
-    )
-    dense_layers: int = Field(default=0, ge=0, description="First layers that have no experts.")
-    imbalance: float = Field(
-        default=0.0,
-        ge=0,
-        le=2,
-        description="Sigma of the lognormal popularity of ranks with tokens, drawn anew for every "
-        "layer and micro-batch. 0: all alike.",
-    )
-
-
 class Job(Closed):
     """One training job with data, pipeline, tensor, expert and context parallelism."""
 
@@ -85,10 +65,11 @@ class Job(Closed):
         ge=1,
         description="Chunks of layers a stage holds (virtual stages), for schedule interleaved.",
     )
-    stage_layers: tuple[Annotated[int, Field(ge=1)], ...] | None = Field(
+    stage_layers: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
         default=None,
         description="Layers of each of the pp x chunks parts of the model, first to last; part i "
-        "belongs to stage i modulo pp. Left out: all alike.",
+        "belongs to stage i modulo pp. The first and the last may have none: they hold the "
+        "embedding and the head. Left out: all alike.",
     )
     stage_factors: tuple[Annotated[float, Field(gt=0)], ...] | None = Field(
         default=None,
@@ -114,7 +95,8 @@ class Job(Closed):
         "replicas, so it must divide dp.",
     )
     moe: Experts | None = Field(
-        default=None, description="A mixture of experts. Left out: the model is dense."
+        default=None,
+        description="A mixture of experts. Left out: the model's own, if it has one.",
     )
     sequence_parallel: bool = Field(
         default=False,
@@ -131,6 +113,13 @@ class Job(Closed):
         default="none",
         description="Activations computed again in the backward pass: none, those of attention "
         "(selective), or all of a layer (full).",
+    )
+    kernels: Literal["ideal", "unfused", "fused"] = Field(
+        default="ideal",
+        description="What takes time besides matrix products. ideal: nothing, all of it is in "
+        "mfu. unfused: norms, residuals, dropout, activation functions and attention scores pass "
+        "through memory, as in Megatron-LM in 2022. fused: scores stay on the chip, and what the "
+        "causal mask hides is not computed (FlashAttention). mfu is then that of products alone.",
     )
     mfu: float = Field(
         default=0.5,
@@ -292,7 +281,12 @@ class Job(Closed):
 
     def is_moe(self, layer: int) -> bool:
         """Whether a layer, by its number in the model, has experts."""
-        return self.moe is not None and layer >= self.moe.dense_layers
+        return self.mixture is not None and layer >= self.mixture.dense_layers
+
+    @property
+    def mixture(self) -> Experts | None:
+        """The mixture of experts: the job's own choice, or the model's."""
+        return self.moe or self.model.moe
 
     @property
     def optimizer_shards(self) -> int:

@@ -26,6 +26,9 @@ def stage_remarks(job: Job, at: Loc) -> Remarks:
         how = f"pp x chunks are {job.parts} parts, and {sizes.name} has {sizes.layers} layers"
         reads = (model, (*at, "pp"), (*at, "chunks"))
         yield Remark((*at, "stage_layers"), what, how, reads)
+    elif not all(job.stage_layers[1:-1]):
+        what = "a part of the model between the first and the last has no layer"
+        yield Remark((*at, "stage_layers"), what, "give it one, or ask for fewer parts")
     if job.stage_factors is not None and len(job.stage_factors) != job.pp:
         what = f"stage_factors has {len(job.stage_factors)} factors for {job.pp} stages"
         yield Remark((*at, "stage_factors"), what, "give one a stage", ((*at, "pp"),))
@@ -87,6 +90,9 @@ def restart_remarks(job: Job, at: Loc) -> Remarks:
 
 def exchange_remarks(job: Job, at: Loc) -> Remarks:
     """Whether sequences and experts can be shared by the ranks that are to share them."""
+    if job.cp > 1 and job.model.latent_attention is not None:
+        what = "context parallelism of latent attention is not modelled"
+        yield Remark((*at, "cp"), what, "leave cp out", ((*at, "model"),))
     if job.tokens % job.cp:
         what = f"{job.tokens} tokens cannot be cut into {job.cp} equal parts"
         yield Remark((*at, "cp"), what, "cp must divide the sequence", ((*at, "sequence_length"),))
@@ -96,17 +102,18 @@ def exchange_remarks(job: Job, at: Loc) -> Remarks:
     if job.length_spread and job.ep > 1:
         what = "experts shared by replicas with sequences of different lengths are not modelled"
         yield Remark((*at, "length_spread"), what, "leave it out", ((*at, "ep"),))
-    if job.moe is None:
+    if job.mixture is None:
         if job.ep > 1:
             what = f"ep {job.ep} shares experts, and the model has none"
-            yield Remark((*at, "ep"), what, "add moe, or leave ep out", ((*at, "moe"),))
+            reads = ((*at, "moe"), (*at, "model"))
+            yield Remark((*at, "ep"), what, "add moe, or leave ep out", reads)
         return
     moe = (*at, "moe")
-    if job.moe.experts % job.ep:
-        what = f"{job.moe.experts} experts cannot be shared evenly by {job.ep} ranks"
+    if job.mixture.experts % job.ep:
+        what = f"{job.mixture.experts} experts cannot be shared evenly by {job.ep} ranks"
         yield Remark((*moe, "experts"), what, "ep must divide the experts", ((*at, "ep"),))
-    if job.moe.top_k > job.moe.experts:
-        what = f"a token cannot be sent to {job.moe.top_k} of {job.moe.experts} experts"
+    if job.mixture.top_k > job.mixture.experts:
+        what = f"a token cannot be sent to {job.mixture.top_k} of {job.mixture.experts} experts"
         yield Remark((*moe, "top_k"), what, "lower top_k", ((*moe, "experts"),))
     if job.zero_stage == 3:
         what = "experts with fully sharded parameters are not modelled"

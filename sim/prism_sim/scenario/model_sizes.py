@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from prism_sim.scenario.architecture import Experts, LatentAttention
 from prism_sim.scenario.base import Closed
 
 
@@ -49,6 +50,14 @@ class ModelSizes(Closed):
     tied_embeddings: bool = Field(
         default=False, description="The head uses the embedding's matrix instead of its own."
     )
+    latent_attention: LatentAttention | None = Field(
+        default=None,
+        description="Multi-head latent attention (DeepSeek). Left out: plain attention, whose "
+        "heads share the width of the residual stream.",
+    )
+    moe: Experts | None = Field(
+        default=None, description="The model's mixture of experts. Left out: it is dense."
+    )
 
     @property
     def kv_hidden(self) -> int:
@@ -61,18 +70,52 @@ class ModelSizes(Closed):
         return self.ffn_hidden or 4 * self.hidden
 
     @property
+    def attention_parameters(self) -> int:
+        """Parameters of a layer's attention matrices."""
+        if self.latent_attention is not None:
+            return self.latent_attention.parameters(self.hidden, self.heads)
+        return 2 * self.hidden * (self.hidden + self.kv_hidden)
+
+    @property
+    def output_parameters(self) -> int:
+        """Parameters of the projection behind attention, which are among the above."""
+        if self.latent_attention is not None:
+            return self.latent_attention.output_parameters(self.hidden, self.heads)
+        return self.hidden * self.hidden
+
+    @property
+    def score_width(self) -> float:
+        """Width of all heads, the mean of queries' and values' [elements]."""
+        latent = self.latent_attention
+        if latent is None:
+            return self.hidden
+        query = latent.content_width + latent.rotary_width
+        return self.heads * (query + latent.value_width) / 2
+
+    @property
     def matrix_parameters_per_layer(self) -> int:
-        """Parameters of one layer that take part in matrix products."""
-        attention = 2 * self.hidden * (self.hidden + self.kv_hidden)
-        feed_forward = (3 if self.gated_ffn else 2) * self.hidden * self.ffn_width
-        return attention + feed_forward
+        """Parameters of one dense layer that take part in matrix products."""
+        return self.attention_parameters + self.feed_forward_parameters(self.ffn_width)
+
+    def feed_forward_parameters(self, width: int) -> int:
+        """Parameters of the matrices of a feed-forward part, or expert, of ``width``."""
+        return (3 if self.gated_ffn else 2) * self.hidden * width
+
+    def expert_parameters(self, moe: Experts) -> int:
+        """Parameters of the matrices of one of the experts ``moe``."""
+        return self.feed_forward_parameters(moe.hidden or self.ffn_width)
+
+    def routed_parameters(self, moe: Experts, experts: int) -> int:
+        """Parameters of a layer's router, its shared experts, and ``experts`` of the others."""
+        return (moe.shared + experts) * self.expert_parameters(moe) + self.hidden * moe.experts
 
     @property
     def parameters_per_layer(self) -> int:
-        """Parameters of one layer: matrices, biases, and two norms."""
+        """Parameters of one dense layer: matrices, biases, and norms."""
         bias = 2 * self.hidden + 2 * self.kv_hidden  # query and output, key and value
         bias += self.hidden + (2 if self.gated_ffn else 1) * self.ffn_width
-        norms = 2 * self._norm_parameters
+        latent = self.latent_attention
+        norms = 2 * self._norm_parameters + (latent.norm_parameters if latent else 0)
         return self.matrix_parameters_per_layer + norms + (bias if self.biases else 0)
 
     @property
@@ -90,11 +133,21 @@ class ModelSizes(Closed):
     @property
     def total_parameters(self) -> int:
         """Parameters of the whole model."""
-        return (
-            self.embedding_parameters
-            + self.layers * self.parameters_per_layer
-            + self.head_parameters
-        )
+        return self._parameters(self.moe.experts if self.moe else 0)
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token meets: of the routed experts, those it is sent to."""
+        return self._parameters(self.moe.top_k if self.moe else 0)
+
+    def _parameters(self, experts: int) -> int:
+        """Parameters with ``experts`` of the routed experts of each layer."""
+        layers = self.layers * self.parameters_per_layer
+        if self.moe is not None:
+            dense = self.feed_forward_parameters(self.ffn_width)
+            mixed = self.routed_parameters(self.moe, experts)
+            layers += (self.layers - self.moe.dense_layers) * (mixed - dense)
+        return self.embedding_parameters + layers + self.head_parameters
 
     @property
     def _norm_parameters(self) -> int:

@@ -6,6 +6,7 @@ held against them in the tests.
 
 from __future__ import annotations
 
+from prism_sim.scenario.architecture import Experts, LatentAttention
 from prism_sim.scenario.model_sizes import ModelSizes
 from prism_sim.scenario.words import did_you_mean
 
@@ -46,6 +47,67 @@ def _gpt(name: str, layers: int, hidden: int, heads: int) -> ModelSizes:
     )
 
 
+LLAMA_3_405B = ModelSizes(
+    name="llama-3-405b",
+    layers=126,
+    hidden=16_384,
+    heads=128,
+    kv_heads=8,
+    ffn_hidden=53_248,
+    gated_ffn=True,
+    vocab=128_256,
+    sequence_length=8192,
+)
+"""Grattafiori et al., The Llama 3 herd of models, arXiv 2407.21783, table 3; the vocabulary is
+that of the released checkpoint, whose count of parameters it gives exactly."""
+
+BLOOM_176B = ModelSizes(
+    name="bloom-176b",
+    layers=70,
+    hidden=14_336,
+    heads=112,
+    biases=True,
+    vocab=250_880,
+    sequence_length=2048,
+    tied_embeddings=True,
+)
+"""BigScience, arXiv 2211.05100, table 3, and the run's own script (bigscience-workshop/bigscience,
+``train/tr11-176B-ml``). ALiBi has no parameters; the norm behind the embedding, 28,672 of them,
+is left out."""
+
+MIXTRAL_8X7B = ModelSizes(
+    name="mixtral-8x7b",
+    layers=32,
+    hidden=4096,
+    heads=32,
+    kv_heads=8,
+    ffn_hidden=14_336,
+    gated_ffn=True,
+    vocab=32_000,
+    sequence_length=4096,
+    moe=Experts(experts=8, top_k=2),
+)
+"""Jiang et al., Mixtral of experts, arXiv 2401.04088, table 1; trained here, as Megatron-Core's
+example does, on sequences of 4,096."""
+
+DEEPSEEK_V3 = ModelSizes(
+    name="deepseek-v3",
+    layers=61,
+    hidden=7168,
+    heads=128,
+    ffn_hidden=18_432,
+    gated_ffn=True,
+    vocab=129_280,
+    sequence_length=4096,
+    latent_attention=LatentAttention(
+        query_rank=1536, kv_rank=512, content_width=128, rotary_width=64, value_width=128
+    ),
+    moe=Experts(experts=256, top_k=8, shared=1, hidden=2048, dense_layers=3),
+)
+"""DeepSeek-AI, DeepSeek-V3, arXiv 2412.19437, section 4.2, and the configuration file of its
+repository. Without the multi-token prediction module (14 billion more, shared ones included);
+routing is not confined to four servers of a group, as theirs is."""
+
 PRESETS: dict[str, ModelSizes] = {
     sizes.name: sizes
     for sizes in (
@@ -56,6 +118,10 @@ PRESETS: dict[str, ModelSizes] = {
         _gpt("gpt-175b", layers=96, hidden=12_288, heads=96),
         _gpt("gpt-530b", layers=105, hidden=20_480, heads=128),
         _gpt("gpt-1t", layers=128, hidden=25_600, heads=160),
+        LLAMA_3_405B,
+        BLOOM_176B,
+        MIXTRAL_8X7B,
+        DEEPSEEK_V3,
     )
 }
 """Published model sizes by preset name."""

@@ -6,7 +6,8 @@ costs twice forward; full recomputation adds one forward to it. With full recomp
 GPT layer this sums to 96 B s l h^2 (1 + s/6h + V/16lh).
 
 Tensor parallelism adds two all-reduces of a micro-batch's activations forward and two
-backward, a layer, over NVLink. They take time and leave no trace on the network.
+backward, a layer, over NVLink. They take time and leave no trace on the network. What passes
+through memory between the products is :mod:`prism_sim.training.kernels`' business.
 
 References: Narayanan et al., Efficient large-scale language model training on GPU clusters
 using Megatron-LM, SC'21, appendix; Korthikanti et al., Reducing activation recomputation,
@@ -15,9 +16,11 @@ using Megatron-LM, SC'21, appendix; Korthikanti et al., Reducing activation reco
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from prism_sim.scenario.models import Cluster, Job
+from prism_sim.training.kernels import layer_memory_ns, score_memory_ns
 from prism_sim.training.layers import (
     ACTIVATION_BYTES,
     Unit,
@@ -115,6 +118,11 @@ def _recomputed_flops(job: Job, moe: bool) -> float:
     return {"none": 0.0, "selective": attention_flops(job), "full": whole}[job.recompute]
 
 
+def _recomputed_memory_ns(job: Job, moe: bool, cluster: Cluster) -> float:
+    whole, scores = layer_memory_ns(job, moe, cluster), score_memory_ns(job, cluster)
+    return {"none": 0.0, "selective": scores, "full": whole}[job.recompute]
+
+
 def _stage(job: Job, cluster: Cluster, stage: int) -> StageCost:
     chunks = tuple(_chunk(job, cluster, stage, chunk) for chunk in range(job.chunks))
     experts = sum(sum(chunk.expert_parameters) for chunk in chunks)
@@ -128,27 +136,36 @@ def _stage(job: Job, cluster: Cluster, stage: int) -> StageCost:
 
 def _chunk(job: Job, cluster: Cluster, stage: int, chunk: int) -> ChunkCost:
     part = chunk * job.pp + stage
-    layers = job.layers_of(part)
-    experts = sum(map(job.is_moe, job.layer_numbers(part)))
     flops_per_ns = cluster.gpu.peak_tflops * 1e3 * job.mfu * job.tp
     has_head = part == job.parts - 1 and job.head_on_last_stage
-    forward, again = (
-        (layers - experts) * flops(job, False) + (experts * flops(job, True) if experts else 0.0)
-        for flops in (layer_forward_flops, _recomputed_flops)
-    )
+    forward = _over_layers(job, part, lambda moe: layer_forward_flops(job, moe))
     forward += has_head * head_forward_flops(job)
-    backward = 2 * forward + again
+    backward = 2 * forward + _over_layers(job, part, lambda moe: _recomputed_flops(job, moe))
+    memory_ns = _over_layers(job, part, lambda moe: layer_memory_ns(job, moe, cluster))
+    again_ns = _over_layers(job, part, lambda moe: _recomputed_memory_ns(job, moe, cluster))
+    layers = job.layers_of(part)
+    attention = layers * attention_flops(job)
+    square = attention + layers * score_memory_ns(job, cluster) * flops_per_ns
     exchange_ns = layers * _layer_exchange_ns(job, cluster)
     lookup_ns = _lookup_ns(job, cluster) if part == 0 and job.embedding_on_first_stage else 0.0
     factor = job.stage_factors[stage] if job.stage_factors else 1.0
     rounds = 2 if job.recompute == "full" else 1
+    products_ns, backward_ns = forward / flops_per_ns, backward / flops_per_ns
     return ChunkCost(
-        forward_ns=(forward / flops_per_ns + exchange_ns + lookup_ns) * factor,
-        backward_ns=(backward / flops_per_ns + exchange_ns * rounds + lookup_ns) * factor,
-        weights_ns=(forward - layers * attention_flops(job)) / flops_per_ns * factor,
-        quadratic=layers * attention_flops(job) / forward,
+        forward_ns=(products_ns + memory_ns + exchange_ns + lookup_ns) * factor,
+        backward_ns=(backward_ns + 2 * memory_ns + again_ns + exchange_ns * rounds + lookup_ns)
+        * factor,
+        weights_ns=(forward - attention) / flops_per_ns * factor,
+        quadratic=square / ((forward + memory_ns * flops_per_ns) or 1.0),
         units=units_of(job, part),
     )
+
+
+def _over_layers(job: Job, part: int, amount: Callable[[bool], float]) -> float:
+    """Sum of ``amount`` (of a layer with experts, or without) over the layers of a part."""
+    layers = job.layers_of(part)
+    experts = sum(map(job.is_moe, job.layer_numbers(part)))
+    return (layers - experts) * amount(False) + (experts * amount(True) if experts else 0.0)
 
 
 def _lookup_ns(job: Job, cluster: Cluster) -> float:

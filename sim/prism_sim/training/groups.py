@@ -71,7 +71,7 @@ class Groups:
     def expert_gradients(self, stage: int) -> list[Joins]:
         """Seats for the experts that each member of ``stage`` holds; empty if nobody shares."""
         model = self._model
-        if model.moe is None or model.members == model.ep:
+        if model.mixture is None or model.members == model.ep:
             return []
         seats: dict[int, Joins] = {}
         for rank in range(model.ep):
@@ -131,9 +131,9 @@ class Groups:
 
     def _expert(self, stage: int) -> dict[int, Exchange]:
         model, job = self._model, self._job
-        if model.moe is None or model.ep == 1:
+        if model.mixture is None or model.ep == 1:
             return {}
-        tokens = model.local_tokens * model.moe.top_k
+        tokens = model.local_tokens * model.mixture.top_k
         size = ACTIVATION_BYTES * tokens * model.model.hidden // model.tp
         made: dict[int, Exchange] = {}
         for first in range(0, model.members, model.ep * model.cp):
@@ -149,7 +149,7 @@ class Groups:
                 numbers = [self._numbers[stage][m] for m in members]
                 key = (model.name, first, context)
                 stream = ExpertStream(
-                    job.env, parts, numbers, job.log, job.draws, key, model.moe.imbalance
+                    job.env, parts, numbers, job.log, job.draws, key, model.mixture.imbalance
                 )
                 for seat, member in enumerate(members):
                     made[member] = Dispatched(Seat(stream, seat), size)

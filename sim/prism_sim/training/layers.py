@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prism_sim.scenario.models import Job
+from prism_sim.training.kernels import KERNELS
 
 ACTIVATION_BYTES = 2
 """Bytes of one bf16 activation on the wire."""
@@ -55,15 +56,18 @@ class Unit:
 
 def layer_forward_flops(job: Job, moe: bool = False) -> float:
     """FLOPs of one layer's forward pass of one micro-batch, over all its tp ranks."""
-    matrices = job.model.matrix_parameters_per_layer
-    if moe:
-        matrices = _attention_parameters(job) + _active_parameters(job)
+    model = job.model
+    matrices = model.matrix_parameters_per_layer
+    if moe and job.mixture is not None:
+        met = model.routed_parameters(job.mixture, job.mixture.top_k)
+        matrices = model.attention_parameters + met
     return job.local_tokens * 2.0 * matrices + attention_flops(job)
 
 
 def attention_flops(job: Job) -> float:
-    """Scores and their use: 4 s h a token (no discount for the causal mask)."""
-    return 4.0 * job.tokens * job.local_tokens * job.model.hidden
+    """Scores and their use: 4 s h a token, half of it if the mask's part is left out."""
+    scores = 4.0 * job.tokens * job.local_tokens * job.model.score_width
+    return scores * KERNELS[job.kernels].masked
 
 
 def head_forward_flops(job: Job) -> float:
@@ -86,23 +90,24 @@ def units_of(job: Job, part: int) -> tuple[Unit, ...]:
 
 def _block(job: Job, layer: int) -> Unit:
     moe = job.is_moe(layer)
-    attention = 2.0 * job.local_tokens * _attention_parameters(job) + attention_flops(job)
+    model, tp = job.model, job.tp
+    attention = 2.0 * job.local_tokens * model.attention_parameters + attention_flops(job)
     rest = layer_forward_flops(job, moe) - attention
     phases = (
         Phase("attention", round(attention), layer),
         Phase("experts" if moe else "feed_forward", round(rest), layer),
     )
-    model, tp = job.model, job.tp
-    projection = model.hidden * model.hidden
+    projection = model.output_parameters
     small = model.parameters_per_layer - model.matrix_parameters_per_layer
-    around = (projection // tp, (_attention_parameters(job) - projection) // tp + small)
+    around = (projection // tp, (model.attention_parameters - projection) // tp + small)
     if not moe:
-        feed_forward = model.matrix_parameters_per_layer - _attention_parameters(job)
-        return Unit(phases, (*_feed_forward(job, feed_forward), *around))
-    assert job.moe is not None
-    router = model.hidden * job.moe.experts
-    shared = (job.moe.shared * _expert_parameters(job) // tp,) if job.moe.shared else ()
-    own = _feed_forward(job, _expert_parameters(job)) * (job.moe.experts // job.ep)
+        dense = model.feed_forward_parameters(model.ffn_width)
+        return Unit(phases, (*_feed_forward(job, dense), *around))
+    assert job.mixture is not None
+    expert = model.expert_parameters(job.mixture)
+    router = model.hidden * job.mixture.experts
+    shared = (job.mixture.shared * expert // tp,) if job.mixture.shared else ()
+    own = _feed_forward(job, expert) * (job.mixture.experts // job.ep)
     return Unit(phases, (*shared, router, *around), own)
 
 
@@ -110,21 +115,3 @@ def _feed_forward(job: Job, parameters: int) -> tuple[int, int]:
     """One rank's part of a feed-forward's matrices: down, then up (and gate)."""
     down = parameters // (3 if job.model.gated_ffn else 2)
     return down // job.tp, (parameters - down) // job.tp
-
-
-def _attention_parameters(job: Job) -> int:
-    return 2 * job.model.hidden * (job.model.hidden + job.model.kv_hidden)
-
-
-def _expert_parameters(job: Job) -> int:
-    """Parameters of one expert, over all tp ranks."""
-    assert job.moe is not None
-    width = job.moe.hidden or job.model.ffn_width
-    return (3 if job.model.gated_ffn else 2) * job.model.hidden * width
-
-
-def _active_parameters(job: Job) -> int:
-    """Parameters of the router and of the experts that one token meets."""
-    assert job.moe is not None
-    met = job.moe.top_k + job.moe.shared
-    return met * _expert_parameters(job) + job.model.hidden * job.moe.experts

@@ -160,6 +160,10 @@ def test_a_fault_may_strike_anything_that_is_there(tmp_path: Path, fault: str) -
         ("schedule: interleaved, chunks: 2", "4 micro-batches cannot be interleaved over 1 stages"),
         ("chunks: 2", "schedule 1f1b knows no chunks of stages, 2 are asked for"),
         ("stage_layers: [31]", "stage_layers has 1 parts with 31 layers in all"),
+        (
+            "schedule: interleaved, pp: 2, dp: 1, chunks: 2, stage_layers: [0, 16, 0, 16]",
+            "a part of the model between the first and the last has no layer",
+        ),
         ("stage_factors: [1, 2]", "stage_factors has 2 factors for 1 stages"),
         ("hybrid_shards: 3", "4 replicas cannot be cut into groups of 3"),
         ("hybrid_shards: 2, zero_stage: 0", "hybrid_shards shards what zero_stage 0 does not"),
@@ -171,6 +175,7 @@ def test_a_fault_may_strike_anything_that_is_there(tmp_path: Path, fault: str) -
         ("moe: {experts: 4}, zero_stage: 3", "experts with fully sharded parameters"),
         ("ep: 2, moe: {experts: 4}, length_spread: 0.1", "sequences of different lengths"),
         ("sequence_length: 7, dp: 2, cp: 2", "7 tokens cannot be cut into 2 equal parts"),
+        ("model: deepseek-v3, dp: 2, cp: 2", "context parallelism of latent attention"),
         ("checkpoint: {every: 2}", "job gamma needs storage for its checkpoint"),
         ("loading: {}", "job gamma needs storage for its loading"),
         ("restarts: [{step: 1, rank: 4, down_s: 1}]", "rank 4 is none of the 4 ranks of job gamma"),
@@ -181,7 +186,8 @@ def test_a_fault_may_strike_anything_that_is_there(tmp_path: Path, fault: str) -
 def test_what_a_job_wishes_must_fit_together(
     complaints: Complaints, wish: str, complaint: str
 ) -> None:
-    job = f"  - {{name: gamma, model: llama-7b, micro_batches: 4, steps: 10, {wish}"
+    model = "" if "model:" in wish else "model: llama-7b, "
+    job = f"  - {{name: gamma, {model}micro_batches: 4, steps: 10, {wish}"
     found = complaints(WORLD + job + ("" if " dp:" in wish else ", dp: 4") + "}\n")
     assert [line for line, _ in found] == [9]
     assert complaint in found[0][1]

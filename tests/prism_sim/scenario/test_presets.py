@@ -3,7 +3,9 @@
 import pytest
 
 from prism_sim.scenario.model_sizes import ModelSizes
+from prism_sim.scenario.models import Cluster, Job
 from prism_sim.scenario.presets import PRESETS, preset
+from prism_sim.training.costs import stage_costs
 
 
 @pytest.mark.parametrize(
@@ -68,3 +70,54 @@ def test_embedding_and_head_are_counted_once_each() -> None:
     assert (untied.embedding_parameters, untied.head_parameters) == (80, 80 + 8)
     assert (tied.embedding_parameters, tied.head_parameters) == (80 + 48, 8)
     assert untied.total_parameters == 80 + untied.parameters_per_layer + 88
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        # The exact counts of the released checkpoints.
+        ("llama-3-405b", 405_853_388_800),
+        ("mixtral-8x7b", 46_702_792_704),
+        # 176,247,271,424 with the gain and shift of the norm behind the embedding.
+        ("bloom-176b", 176_247_271_424 - 2 * 14_336),
+    ],
+)
+def test_a_released_checkpoint_is_counted_exactly(name: str, published: int) -> None:
+    assert preset(name).total_parameters == published
+
+
+def test_a_mixture_has_its_published_total_and_what_a_token_meets() -> None:
+    """Tolerances: the figures are rounded to a tenth of a billion, DeepSeek's total to one."""
+    mixtral, deepseek = preset("mixtral-8x7b"), preset("deepseek-v3")
+    assert mixtral.active_parameters / 1e9 == pytest.approx(12.9, abs=0.05)
+    assert deepseek.total_parameters / 1e9 == pytest.approx(671.0, abs=0.5)
+    # Its README_WEIGHTS.md counts the head, but not the embedding, which is only looked up.
+    met = deepseek.active_parameters - deepseek.embedding_parameters
+    assert met / 1e9 == pytest.approx(36.6, abs=0.05)
+
+
+def test_latent_attention_is_counted_matrix_by_matrix() -> None:
+    """DeepSeek-V3, from its configuration: what goes in times what comes out, and two norms."""
+    sizes = preset("deepseek-v3")
+    query = 7168 * 1536 + 1536 * 128 * (128 + 64)
+    keys_and_values = 7168 * (512 + 64) + 512 * 128 * (128 + 128)
+    output = 128 * 128 * 7168
+    assert sizes.attention_parameters == query + keys_and_values + output
+    dense = 3 * 7168 * 18_432 + 2 * 7168 + 1536 + 512
+    assert sizes.parameters_per_layer == sizes.attention_parameters + dense
+    # Queries are 192 wide and values 128, of each of 128 heads.
+    assert sizes.score_width == 128 * 160
+
+
+def test_stages_own_all_parameters_of_a_mixture() -> None:
+    """Sixteen ranks share the experts of a layer; what they hold together is the model."""
+    sizes = preset("deepseek-v3")
+    layers = (1, *[4] * 15)
+    job = Job(
+        name="a", model="deepseek-v3", dp=16, ep=16, pp=16, micro_batches=1, steps=1,
+        stage_layers=layers,
+    )  # fmt: skip
+    stages = stage_costs(job, Cluster(servers=32))
+    dense = sum(sum(stage.parameters) for stage in stages)
+    experts = sum(sum(chunk.expert_parameters) for stage in stages for chunk in stage.chunks)
+    assert dense + 16 * experts == sizes.total_parameters

@@ -51,7 +51,7 @@ def pass_program(
 ) -> Program | None:
     """A pass through ``units`` with all that is exchanged in it; None if that is nothing."""
     phases = [phase for unit in units for phase in unit.phases]
-    total = sum(phase.weight for phase in phases)
+    total = sum(phase.weight for phase in phases) or 1  # the embedding alone weighs nothing
     if not forward:
         phases.reverse()
     program: list[Instruction] = []

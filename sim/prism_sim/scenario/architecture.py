@@ -1,0 +1,62 @@
+"""What some transformers have in place of plain attention and of a plain feed-forward part."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from prism_sim.scenario.base import Closed
+
+
+class Experts(Closed):
+    """A mixture of experts in place of the feed-forward part of layers."""
+
+    experts: int = Field(ge=2, description="Experts of a layer; ep must divide them.")
+    top_k: int = Field(default=2, ge=1, description="Experts that each token is sent to.")
+    shared: int = Field(
+        default=0, ge=0, description="Experts that every token passes, held by every rank."
+    )
+    hidden: int | None = Field(
+        default=None, ge=1, description="Width of an expert [elements]. Left out: the model's."
+    )
+    dense_layers: int = Field(default=0, ge=0, description="First layers that have no experts.")
+    imbalance: float = Field(
+        default=0.0,
+        ge=0,
+        le=2,
+        description="Sigma of the lognormal popularity of ranks with tokens, drawn anew for every "
+        "layer and micro-batch. 0: all alike.",
+    )
+
+
+class LatentAttention(Closed):
+    """Multi-head latent attention: queries, keys and values come out of narrow common vectors.
+
+    Down-projections make the narrow vectors, up-projections the heads; one rotary key is common
+    to all heads. Reference: DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434, section 2.1.
+    """
+
+    query_rank: int = Field(ge=1, description="Width of what queries are made of [elements].")
+    kv_rank: int = Field(
+        ge=1, description="Width of what keys and values are made of, without the rotary key."
+    )
+    content_width: int = Field(
+        ge=1, description="Width of a head's query and key, rotary left out."
+    )
+    rotary_width: int = Field(ge=1, description="Width of the rotary part of a query or key.")
+    value_width: int = Field(ge=1, description="Width of a head's value.")
+
+    def parameters(self, hidden: int, heads: int) -> int:
+        """Parameters of all its matrices."""
+        query = self.query_rank * (hidden + heads * (self.content_width + self.rotary_width))
+        down = hidden * (self.kv_rank + self.rotary_width)
+        up = self.kv_rank * heads * (self.content_width + self.value_width)
+        return query + down + up + self.output_parameters(hidden, heads)
+
+    def output_parameters(self, hidden: int, heads: int) -> int:
+        """Parameters of the projection behind attention."""
+        return heads * self.value_width * hidden
+
+    @property
+    def norm_parameters(self) -> int:
+        """Parameters of the norms of the narrow vectors."""
+        return self.query_rank + self.kv_rank

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_sim.scenario.models import Cluster
+from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.names import (
     core_name,
     leaf_name,

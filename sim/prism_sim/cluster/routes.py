@@ -79,6 +79,7 @@ class Router:
         self.paths: list[str] = []
         self.links: list[list[int]] = []
         self._path_number: dict[tuple[int, ...], int] = {}
+        self._text_number: dict[str, int] = {}
         self._known: dict[tuple[int, int, str, str, int], int] = {}
         self._template: list[int] = []
         self._draws = draws
@@ -113,9 +114,10 @@ class Router:
 
     def note_path(self, path: str) -> int:
         """The number of a path that is given by its text."""
-        if path not in self.paths:
+        if path not in self._text_number:
+            self._text_number[path] = len(self.paths)
             self.paths.append(path)
-        return self.paths.index(path)
+        return self._text_number[path]
 
     def fail(self, leaf: int, uplinks: Sequence[int]) -> dict[int, list[int]]:
         """Take uplinks of a leaf out of use; returns the new links of every route that moves."""
@@ -231,6 +233,5 @@ class Router:
     def _path(self, switches: tuple[int, ...]) -> int:
         if switches not in self._path_number:
             names = self.layout.switches
-            self._path_number[switches] = len(self.paths)
-            self.paths.append("|".join(names[s] for s in switches))
+            self._path_number[switches] = self.note_path("|".join(names[s] for s in switches))
         return self._path_number[switches]

@@ -77,6 +77,7 @@ class Collector(Streaming):
         self._after = [effect.stage(scene) for effect in effects if effect.after_cutting]
         self._cutter = Cutter(model, scene) if model.recuts else None
         self._scene = scene
+        self._delays = any(effect.delays for effect in effects)
         self._held: list[Rows] = []
         self._n_held = 0
         self._trains = np.empty(1024, TRAIN)
@@ -138,7 +139,7 @@ class Collector(Streaming):
         self._n_held += len(rows)
         self.records += len(rows)
         if self._n_held >= PIECE or last:
-            self._write()
+            self._write(last)
 
     def _widened(self, records: NDArray[np.void]) -> Rows:
         tuples = self._tuples
@@ -160,13 +161,16 @@ class Collector(Streaming):
         self._n_trains = 0
         return cut(trains[trains["route"] != HIDDEN], self._gap_ns)
 
-    def _write(self) -> None:
-        """Write what is held, in order of arrival, as a collector would receive it.
+    def _write(self, last: bool) -> None:
+        """Write what is held and has arrived, in the order of arrival.
 
         Sorting and laying out the columns happens behind the run, on names as they are now.
         """
         rows = np.concatenate(self._held)
-        self._held, self._n_held = [], 0
+        late = np.full(len(rows), self._delays and not last)
+        late &= rows["arrival_ns"] > self._scene.now_ns
+        self._held, self._n_held = [rows[late]], int(late.sum())
+        rows = rows[~late]
         if len(rows):
             names = pa.array(self._tuples.names, pa.string())
             paths = pa.array(self._router.paths)

@@ -73,6 +73,8 @@ class Tuples:
         self._nics = len(self.names)
         self._columns = Columns()
         self._number: dict[FiveTuple, int] = {}
+        self._aliases: dict[tuple[int, FiveTuple], int] = {}
+        self._original: list[int] = []
         self._of_route: list[int] = []
         self._reverse: dict[int, int] = {}
         self._arrays: dict[str, NDArray[np.int64]] = {}
@@ -104,6 +106,21 @@ class Tuples:
         if tup not in self._number:
             self._append(tup, *self._way(tup), owner)
         return self._number[tup]
+
+    def alias(self, number: int, tup: FiveTuple) -> int:
+        """The number of ``tup``, as which some see 5-tuple ``number``: same way, same draws."""
+        if (number, tup) not in self._aliases:
+            c = self._columns
+            as_seen = self._append(tup, c.path[number], c.latency_ns[number], self.owners[number])
+            self._original[as_seen] = self._original[number]
+            self._aliases[number, tup] = as_seen
+        return self._aliases[number, tup]
+
+    def tuple_of(self, number: int) -> FiveTuple:
+        """The 5-tuple with a number."""
+        c = self._columns
+        columns = (c.src, c.dst, c.src_port, c.dst_port, c.protocol)
+        return FiveTuple(*(column[number] for column in columns))
 
     def is_inside(self, number: int) -> bool:
         """Whether the topology knows both addresses of a 5-tuple."""
@@ -160,7 +177,8 @@ class Tuples:
         number = self._draws.number
         foreign = [number("address", name) for name in self.names[self._nics :]]
         names = np.array([*range(self._nics), *foreign], np.uint64)  # whoever else is known
-        return hashed(names[self.column("src")], names[self.column("dst")], *ports)
+        keys = hashed(names[self.column("src")], names[self.column("dst")], *ports)
+        return keys[self._original]
 
     def _five_tuple(self, route: int) -> FiveTuple:
         r = self.router.routes
@@ -176,6 +194,7 @@ class Tuples:
     def _append(self, tup: FiveTuple, path: int, latency_ns: int, owner: Owner | None) -> int:
         number = len(self)
         self.owners.append(owner)
+        self._original.append(number)
         c = self._columns
         for column, value in zip((c.src, c.dst, c.src_port, c.dst_port, c.protocol), tup,
                                  strict=True):  # fmt: skip

@@ -19,10 +19,14 @@ from prism_sim.collector.effects.connections import Connections
 from prism_sim.collector.effects.dns import Dns
 from prism_sim.collector.effects.granularity import Granularity
 from prism_sim.collector.effects.headers import Headers
+from prism_sim.collector.effects.lateness import Lateness
 from prism_sim.collector.effects.loss import Loss
 from prism_sim.collector.effects.monitoring import Monitoring
+from prism_sim.collector.effects.moved_addresses import MovedAddresses
+from prism_sim.collector.effects.nat import Nat
 from prism_sim.collector.effects.observation import Observation
 from prism_sim.collector.effects.outages import Outages
+from prism_sim.collector.effects.paths import Paths
 from prism_sim.collector.effects.rendezvous import Rendezvous
 from prism_sim.collector.effects.retransmissions import Retransmissions
 from prism_sim.collector.effects.sampling import Sampling
@@ -38,11 +42,15 @@ Effect: TypeAlias = Annotated[
     | Observation
     | Retransmissions
     | SilentSwitches
+    | Nat
+    | MovedAddresses
     | Sampling
+    | Lateness
     | Loss
     | Outages
     | Clocks
-    | Granularity,
+    | Granularity
+    | Paths,
     Field(discriminator="kind"),
 ]
 """Any effect; ``kind`` says which."""

@@ -22,7 +22,7 @@ from prism_sim.scenario.base import Closed, Remarks
 
 if TYPE_CHECKING:
     from prism_sim.collector.crews import Crew
-    from prism_sim.collector.tuples import Tuples
+    from prism_sim.collector.tuples import FiveTuple, Tuples
     from prism_sim.scenario.models import Scenario
 
 Stage = Callable[[Rows], Rows]
@@ -56,6 +56,18 @@ class Scene:
         """A number in (0, 1) an identity, for one purpose."""
         return uniform(self.draws, purpose, ids)
 
+    def renamed(
+        self, rows: Rows, which: NDArray[np.bool_], change: Callable[[FiveTuple], FiveTuple]
+    ) -> Rows:
+        """``rows``, those of ``which`` under other addresses and ports; draws stay as they are."""
+        found, where = np.unique(rows["tuple"][which], return_inverse=True)
+        tuples = self.tuples
+        other = [tuples.alias(number, change(tuples.tuple_of(number))) for number in found.tolist()]
+        rows["tuple"][which] = np.array(other, np.int32)[where]
+        for name in ("src", "dst"):
+            rows[name][which] = tuples.column(name)[rows["tuple"][which]]
+        return rows
+
     def note(self, rows: Rows) -> None:
         """Remember that an effect has added ``rows``: what has no payload counts as it is."""
         size = np.where(rows["payload"] > 0, rows["payload"], rows["bytes"])
@@ -76,6 +88,7 @@ class EffectBase(Closed):
     kind: str
     after_cutting: ClassVar[bool] = False
     counts: ClassVar[bool] = False  # whether the table gains payload and packets
+    delays: ClassVar[bool] = False  # whether records arrive after they end
     needs_packets: ClassVar[bool] = False  # whether it makes sense only where packets are counted
 
     def stage(self, scene: Scene) -> Stage:

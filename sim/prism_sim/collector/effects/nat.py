@@ -1,0 +1,87 @@
+"""Address translation: several servers that the network knows under one address."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field
+
+from prism_sim.cluster.routes import DYNAMIC_PORTS
+from prism_sim.collector.effects.base import EffectBase, Scene, Stage
+from prism_sim.collector.rows import Rows
+from prism_sim.collector.tuples import FiveTuple
+from prism_sim.scenario.base import Remark, Remarks
+from prism_sim.scenario.names import server_index
+
+if TYPE_CHECKING:
+    from prism_sim.scenario.models import Scenario
+
+
+class Nat(EffectBase):
+    """What some servers exchange with all others appears under one address.
+
+    Address and port translation as RFC 3022 has it: each port of a server has a port of the
+    common address, the same towards everybody (RFC 4787, endpoint-independent mapping), in both
+    directions. Switches export what they see behind the translator; paths stay as they are. The
+    truth keeps the servers' own addresses, so what translation hides counts as missed.
+    """
+
+    kind: Literal["nat"] = "nat"
+    servers: tuple[str, ...] = Field(
+        min_length=1, description="Servers behind the translator. Practice: containers and virtual "
+        "machines behind their host (Docker's default bridge).",
+    )  # fmt: skip
+    address: str | None = Field(
+        default=None,
+        description="The common address. Left out: that of the first server's first NIC. One "
+        "that the topology does not know has its records set aside.",
+    )
+
+    def stage(self, scene: Scene) -> Stage:
+        layout = scene.tuples.router.layout
+        per_server = layout.cluster.nics_per_server
+        first = [(server_index(name) or 0) * per_server for name in self.servers]
+        hidden = np.add.outer(first, np.arange(per_server)).ravel()
+        common = first[0] if self.address is None else scene.tuples.name(self.address)
+        ports = Ports(scene)
+
+        def translated(tup: FiveTuple) -> FiveTuple:
+            if tup.src in hidden:
+                port = ports.of(tup.src, tup.src_port, tup.protocol)
+                return tup._replace(src=common, src_port=port)
+            port = ports.of(tup.dst, tup.dst_port, tup.protocol)
+            return tup._replace(dst=common, dst_port=port)
+
+        def translate(rows: Rows) -> Rows:
+            crossing = np.isin(rows["src"], hidden) != np.isin(rows["dst"], hidden)
+            return scene.renamed(rows, crossing, translated)
+
+        return translate
+
+    def remarks(self, scenario: Scenario) -> Remarks:
+        for index, name in enumerate(self.servers):
+            if not scenario.cluster.has_server(name):
+                what = f"there is no server {name!r} in the cluster"
+                yield Remark(("servers", index), what, "", (("cluster", "servers"),))
+
+
+class Ports:
+    """Ports of the common address, drawn by what they stand for, none twice."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._tuples = scene.tuples
+        self._known: dict[tuple[int, int, int], int] = {}
+        self._taken: set[tuple[int, int]] = set()
+
+    def of(self, nic: int, port: int, protocol: int) -> int:
+        """The port of the common address for ``port`` of ``nic``."""
+        key = (nic, port, protocol)
+        if key not in self._known:
+            low, high = DYNAMIC_PORTS
+            free = self._tuples.port("nat", *key)
+            while (free, protocol) in self._taken:
+                free = low + (free + 1 - low) % (high - low)
+            self._taken.add((free, protocol))
+            self._known[key] = free
+        return self._known[key]

@@ -1,0 +1,110 @@
+"""Addresses that are shared or move, against the tuples that were really used."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from prism_sim.scenario.checks import errors
+from prism_sim.scenario.models import Scenario
+from records import effects
+from tiny import simulate_one
+
+EPOCH = 1_767_225_600 * 10**9
+OVER_TCP = {"kind": "headers", "transport": "tcp"}
+FABRIC = {"kind": "tor", "leaf_ports": 1, "spines": 2}
+ONE_EACH = {"gpus_per_server": 1, "nics_per_server": 1, "fabric": FABRIC}  # paths tell them apart
+ENDS = ["src", "src_port", "dst", "dst_port"]
+ADDRESS = {f"s000{i}": f"10.0.{i}.1" for i in range(4)}
+
+
+def simulated(folder, *listed):
+    """Flow records of a ring over four servers with one NIC each."""
+    run = simulate_one(folder, dp=4, cluster=ONE_EACH, collector=effects(*listed))
+    frame = pd.read_parquet(run.flows).astype({"src": str, "dst": str, "path": str})
+    order = ["start_ns", "end_ns", "bytes", "path"]  # what names have no part in
+    return run, frame.sort_values(order, ignore_index=True)
+
+
+def test_servers_behind_a_translator_share_an_address_and_no_port(tmp_path):
+    _, plain = simulated(tmp_path / "plain", OVER_TCP, {"kind": "acknowledgements"})
+    nat = {"kind": "nat", "servers": ["s0001", "s0003"], "address": "192.0.2.1"}
+    _, frame = simulated(tmp_path / "nat", OVER_TCP, {"kind": "acknowledgements"}, nat)
+    hidden = {ADDRESS["s0001"], ADDRESS["s0003"]}
+    others = ["start_ns", "end_ns", "bytes", "path", "protocol"]
+    pd.testing.assert_frame_equal(plain[others], frame[others])
+    for side in ("src", "dst"):
+        was, seen = plain[side].isin(hidden), frame[side] == "192.0.2.1"
+        assert (was == seen).all()
+        inner = plain.loc[was, [side, f"{side}_port"]].apply(tuple, axis=1)
+        outer = frame.loc[was, f"{side}_port"]
+        mapping = set(zip(inner, outer, strict=True))
+        assert len(mapping) == inner.nunique() == outer.nunique()  # one to one
+    there = set(frame[ENDS].itertuples(index=False, name=None))
+    assert {(c, d, a, b) for a, b, c, d in there} == there  # answers find their way back
+
+
+def test_neighbours_behind_a_translator_see_each_other_as_they_are(tmp_path):
+    nat = {"kind": "nat", "servers": ["s0000", "s0001"]}
+    _, frame = simulated(tmp_path, nat)
+    couples = set(zip(frame["src"], frame["dst"], strict=True))
+    common = ADDRESS["s0000"]
+    ring = {(common, ADDRESS["s0001"]), (common, ADDRESS["s0002"]), ("10.0.2.1", "10.0.3.1")}
+    assert ring <= couples
+    assert (ADDRESS["s0001"], ADDRESS["s0002"]) not in couples
+
+
+def test_an_address_moves_with_the_time(tmp_path):
+    _, plain = simulated(tmp_path / "plain")
+    middle_ns = int(plain["start_ns"].median())
+    move = {"address_of": "s0003", "to": "s0001", "at_s": (middle_ns - EPOCH) / 1e9}
+    _, frame = simulated(tmp_path / "moved", {"kind": "moved_addresses", "moves": [move]})
+    late = plain["start_ns"] >= middle_ns
+    assert 0 < late.sum() < len(plain)
+    for side in ("src", "dst"):
+        expected = plain[side].mask(late & (plain[side] == "10.0.1.1"), "10.0.3.1")
+        assert (frame[side] == expected).all()
+
+
+def test_new_names_move_no_draw_and_no_truth(tmp_path):
+    loss = {"kind": "loss", "probability": 0.5}
+    names = [
+        {"kind": "nat", "servers": ["s0001"], "address": "192.0.2.1"},
+        {"kind": "moved_addresses", "moves": [{"address_of": "s0003", "to": "s0002", "at_s": 0}]},
+    ]
+    was, plain = simulated(tmp_path / "plain", loss)
+    run, frame = simulated(tmp_path / "named", loss, *names)
+    times = ["start_ns", "end_ns", "bytes"]
+    pd.testing.assert_frame_equal(plain[times], frame[times])
+    pd.testing.assert_frame_equal(was.truth("pairs"), run.truth("pairs"))
+
+
+def test_merged_records_keep_apart_what_ports_keep_apart(tmp_path):
+    nat = {"kind": "nat", "servers": ["s0001", "s0003"]}
+    merged = {"message_boundary": False, "idle_gap_us": 15_000, **effects(nat)}
+    run = simulate_one(tmp_path, dp=4, cluster=ONE_EACH, collector=merged)
+    frame = pd.read_parquet(run.flows)
+    sent = run.truth("pairs")["bytes"].sum()
+    assert frame["bytes"].sum() == sent
+
+
+@pytest.mark.parametrize(
+    ("effect", "loc"),
+    [
+        ({"kind": "nat", "servers": ["s0009"]}, ("servers", 0)),
+        (
+            {"kind": "moved_addresses", "moves": [{"address_of": "s9", "to": "s0000", "at_s": 0}]},
+            ("moves", 0, "address_of"),
+        ),
+        (
+            {"kind": "moved_addresses", "moves": [{"address_of": "s0", "to": "s0", "at_s": 0}]},
+            ("moves", 0, "to"),
+        ),
+    ],
+)
+def test_servers_must_exist(effect, loc):
+    scenario = {
+        "cluster": {"servers": 2}, "jobs": [], "duration_s": 1, "collector": effects(effect),
+    }  # fmt: skip
+    remarks = list(errors(Scenario.model_validate(scenario)))
+    assert ("collector", "effects", 0, *loc) in [remark.loc for remark in remarks]

@@ -1,0 +1,83 @@
+"""What is left of a path, hop by hop."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from prism_sim.collector.effects.paths import Paths
+from prism_sim.scenario.checks import errors
+from prism_sim.scenario.models import Scenario
+from records import collected, effects, many
+
+N = 20_000
+WHOLE = "leaf000|spine00|leaf001"
+
+
+def told(folder, count=N, **fields):
+    frame = collected(folder, effects({"kind": "paths", **fields}), many(count))
+    return frame["path"].astype(object)
+
+
+def middle(folder):
+    """The path that the record's hash takes, by either spine."""
+    return str(told(folder, 1).iloc[0])
+
+
+def share(mask, expected):
+    """A share of N draws within four standard deviations of ``expected``."""
+    deviation = (expected * (1 - expected) / N) ** 0.5
+    assert abs(mask.mean() - expected) <= 4 * deviation
+
+
+def test_left_to_itself_it_changes_nothing(tmp_path):
+    assert middle(tmp_path) in {WHOLE, WHOLE.replace("spine00", "spine01")}
+
+
+def test_a_hidden_switch_is_always_a_question_mark(tmp_path):
+    paths = told(tmp_path, 10, hidden=["spine00", "spine01"])
+    assert set(paths) == {"leaf000|?|leaf001"}
+
+
+def test_hops_are_unknown_each_for_itself(tmp_path):
+    paths = told(tmp_path, unknown_hop=0.2)
+    share(paths == middle(tmp_path), 0.8**3)
+    share(paths == "?|?|?", 0.2**3)
+    for hop in range(3):
+        share(paths.str.split("|").str[hop] == "?", 0.2)
+
+
+def test_truncated_paths_keep_their_begin(tmp_path):
+    paths, whole = told(tmp_path, truncated=0.5), middle(tmp_path)
+    share(paths == whole, 0.5)
+    share(paths == whole.split("|")[0], 0.25)  # one hop of three, or two
+    share(paths == "|".join(whole.split("|")[:2]), 0.25)
+
+
+def test_missing_paths_are_null(tmp_path):
+    share(told(tmp_path, missing=0.3).isna(), 0.3)
+    assert told(tmp_path, 5, missing=1).isna().all()
+
+
+def test_all_at_once_and_paths_of_one_hop(tmp_path):
+    paths = told(tmp_path, unknown_hop=0.1, truncated=0.4, missing=0.2, hidden=["leaf001"])
+    share(paths.isna(), 0.2)
+    known = paths.dropna().str.split("|")
+    assert set(known.str[2].dropna()) == {"?"}
+    share(paths.str.count("[|]") == 2, 0.8 * 0.6)
+
+
+def test_an_unknown_switch_is_refused():
+    effect = {"kind": "paths", "hidden": ["spine99"]}
+    scenario = {
+        "cluster": {"servers": 2}, "jobs": [], "duration_s": 1, "collector": effects(effect),
+    }  # fmt: skip
+    (remark,) = errors(Scenario.model_validate(scenario))
+    assert remark.loc == ("collector", "effects", 0, "hidden", 0)
+    assert "spine99" in remark.what
+
+
+@pytest.mark.parametrize("field", ["unknown_hop", "truncated", "missing"])
+def test_shares_are_shares(field):
+    with pytest.raises(ValidationError, match="less than or equal to 1"):
+        Paths.model_validate({field: 1.5})

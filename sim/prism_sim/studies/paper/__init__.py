@@ -7,8 +7,9 @@ here and a line in :data:`EXPERIMENTS`.
 from __future__ import annotations
 
 from prism_sim.studies.paper.base import Experiment
+from prism_sim.studies.paper.e1_jobs import E1
 
-_ALL: tuple[Experiment, ...] = ()
+_ALL: tuple[Experiment, ...] = (E1,)
 
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in _ALL}
 """The experiments by name, in the order of the page."""

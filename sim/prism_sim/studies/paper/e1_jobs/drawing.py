@@ -1,0 +1,193 @@
+"""A platform full of jobs, drawn: how many servers each, which model, how split, and where.
+
+The ranges are a YAML file (``scenarios/paper/recognition.yaml``). Every value is drawn by
+its own key (:mod:`prism_sim.draws`), job after job: first the size, among those that leave
+room for the jobs to come; then a model that is trained at that size, a layout that fits, a
+duration of its steps from which the micro-batches follow, and free servers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from llmprism.errors import Problem, UserError
+from prism_sim.commands.bundled import folder
+from prism_sim.draws import Draws
+from prism_sim.scenario.base import Closed
+from prism_sim.scenario.models import Cluster, Job, OnServers, Scenario
+from prism_sim.scenario.names import server_name
+from prism_sim.scenario.presets import preset
+from prism_sim.studies.reading import read_closed
+from prism_sim.training.costs import stage_costs
+
+RANGES = Path("paper") / "recognition.yaml"
+ENDLESS = 1000
+"""Steps of a job that is still at work when the window closes."""
+
+T = TypeVar("T")
+Free = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+Count = Annotated[int, Field(ge=1)]
+Range = tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]]
+Sizes = Annotated[tuple[Count, ...], Field(min_length=1)]
+Placement = Literal["neighbours", "scattered"]
+
+
+class Split(Closed):
+    """How a model is split over GPUs; replicas take what is left."""
+
+    tp: Count = Field(default=1, description="Tensor-parallel ranks.")
+    pp: Count = Field(default=1, description="Pipeline stages.")
+    zero: Literal[0, 1, 2, 3] = Field(default=1, description="ZeRO stage.")
+
+
+class Trained(Closed):
+    """A model, and how it is trained."""
+
+    model: str = Field(description="A preset.")
+    servers: tuple[Count, Count] = Field(description="Fewest and most servers it runs on.")
+    layouts: tuple[Split, ...] = Field(min_length=1, description="Ways it is split.")
+
+
+class Ranges(Closed):
+    """What the jobs are drawn from."""
+
+    jobs: Count = Field(description="How many.")
+    servers: Sizes = Field(description="Sizes of a job [servers].")
+    placements: tuple[Placement, ...] = Field(min_length=1, description="Ways to choose servers.")
+    step_s: Range = Field(description="Shortest and longest computing time of a step [s].")
+    mfu: Range = Field(description="Lowest and highest fraction of the GPU's peak.")
+    compute_jitter: float = Field(ge=0, description="As in a scenario.")
+    step_overhead_ms: float = Field(ge=0, description="As in a scenario [ms].")
+    models: tuple[Trained, ...] = Field(min_length=1, description="What is trained.")
+
+
+class Platform(Closed):
+    """The file: a cluster seen for a while, and what its jobs are drawn from."""
+
+    description: str = Field(description="What it is for.")
+    base: dict[str, Any] = Field(description="The scenario but for its jobs.")
+    draw: Ranges = Field(description="What the jobs are drawn from.")
+    small: dict[str, Any] = Field(description="Values by dotted path, to have small jobs as well.")
+    reduced: dict[str, Any] = Field(description="Values by dotted path, for the reduced form.")
+
+
+def read_platform(small: bool = False, reduced: bool = False) -> Platform:
+    """The bundled ranges; a UserError with every problem, each at its line."""
+    platform, source = read_closed(folder() / RANGES, Platform)
+    source.override_all((platform.reduced if reduced else {}) | (platform.small if small else {}))
+    return Platform.model_validate(source.values)
+
+
+def draw_scenario(platform: Platform, seed: int) -> Scenario:
+    """The platform with the jobs of ``seed``.
+
+    Raises
+    ------
+    UserError : so many jobs of the smallest size find no room.
+    """
+    draws = Draws(seed)
+    base = Scenario.model_validate({**platform.base, "seed": seed, "jobs": ()})
+    sizes = _sizes(platform.draw, base.cluster, draws)
+    free = np.ones(base.cluster.servers, bool)
+    jobs = [_job(platform.draw, base.cluster, draws, *of, free) for of in enumerate(sizes)]
+    return base.model_copy(update={"name": "recognition", "jobs": tuple(jobs)})
+
+
+def _sizes(ranges: Ranges, cluster: Cluster, draws: Draws) -> list[int]:
+    """Servers of each job: any size that leaves the smallest for each job to come."""
+    least, left = min(ranges.servers), cluster.servers
+    if ranges.jobs * least > left:
+        what = f"{ranges.jobs} jobs of {least} servers or more do not fit on {left}"
+        raise UserError(Problem(what, str(RANGES), "draw fewer jobs, or give the base servers"))
+    sizes = []
+    for job in range(ranges.jobs):
+        room = left - least * (ranges.jobs - job - 1)
+        sizes.append(_one_of([n for n in ranges.servers if n <= room], draws, "servers", job))
+        left -= sizes[-1]
+    return sizes
+
+
+def _job(
+    ranges: Ranges, cluster: Cluster, draws: Draws, number: int, servers: int, free: Free
+) -> Job:
+    """Job ``number``, on servers that it takes from the ``free`` ones."""
+    gpus = servers * cluster.gpus_per_server
+    ways = [
+        (trained, split)
+        for trained in ranges.models
+        if trained.servers[0] <= servers <= trained.servers[1]
+        for split in trained.layouts
+        if gpus % (split.tp * split.pp) == 0 and gpus > split.tp * split.pp
+    ]
+    model = _one_of(list(dict.fromkeys(way[0].model for way in ways)), draws, "model", number)
+    split = _one_of([s for trained, s in ways if trained.model == model], draws, "layout", number)
+    low, high = map(math.log, ranges.step_s)
+    step_s = math.exp(_between(low, high, draws, "step", number))
+    strategy = _one_of(ranges.placements, draws, "placement", number)
+    mine = PLACEMENTS[strategy](free, servers, draws.stream("paper", "where", number))
+    free[mine] = False
+    job = Job(
+        name=f"job-{number:02d}",
+        model=preset(model),
+        dp=gpus // (split.tp * split.pp),
+        pp=split.pp,
+        tp=split.tp,
+        zero_stage=split.zero,
+        micro_batches=1,
+        mfu=round(_between(*ranges.mfu, draws, "mfu", number), 3),
+        recompute="selective",
+        placement=OnServers(servers=tuple(server_name(int(place)) for place in mine)),
+        steps=1,
+        start_s=round(_between(0.0, step_s, draws, "start", number), 3),
+        compute_jitter=ranges.compute_jitter,
+        step_overhead_ms=ranges.step_overhead_ms,
+    )
+    return _lasting(job, cluster, step_s)
+
+
+def _lasting(job: Job, cluster: Cluster, step_s: float) -> Job:
+    """``job`` with micro-batches that compute for ``step_s``, and steps without end.
+
+    A pipeline of p stages takes (m + p - 1) times its slowest stage for m micro-batches, and has
+    at least p of them.
+    """
+    slowest_ns = max(cost.forward_ns + cost.backward_ns for cost in stage_costs(job, cluster))
+    micro_batches = max(job.pp, round(step_s * 1e9 / slowest_ns) - (job.pp - 1))
+    return job.model_copy(update={"micro_batches": micro_batches, "steps": ENDLESS})
+
+
+def _neighbours(free: Free, servers: int, generator: np.random.Generator) -> Ints:
+    """A run of free servers; where there is none long enough, any that are free."""
+    runs = np.lib.stride_tricks.sliding_window_view(free, servers).all(axis=1)
+    if not runs.any():
+        return _scattered(free, servers, generator)
+    first = int(generator.choice(np.flatnonzero(runs)))
+    return np.arange(first, first + servers)
+
+
+def _scattered(free: Free, servers: int, generator: np.random.Generator) -> Ints:
+    return np.sort(generator.permutation(np.flatnonzero(free))[:servers])
+
+
+PLACEMENTS: dict[str, Callable[[Free, int, np.random.Generator], Ints]] = {
+    "neighbours": _neighbours,
+    "scattered": _scattered,
+}
+"""Ways to choose among free servers, by name."""
+
+
+def _one_of(values: Sequence[T], draws: Draws, what: str, job: int) -> T:
+    return values[int(draws.stream("paper", what, job).integers(len(values)))]
+
+
+def _between(low: float, high: float, draws: Draws, what: str, job: int) -> float:
+    return float(draws.stream("paper", what, job).uniform(low, high))

@@ -57,6 +57,7 @@ class Routes:
     job: list[str] = field(default_factory=list)
     kind: list[str] = field(default_factory=list)
     life: list[int] = field(default_factory=list)
+    queue_pair: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.src)
@@ -158,6 +159,7 @@ class Router:
         r.job.append(job)
         r.kind.append(kind)
         r.life.append(life)
+        r.queue_pair.append(queue_pair)
         self.links.append(links)
         self._template.append(self.templates.add(links, route=number))
         return number

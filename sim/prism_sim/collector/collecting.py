@@ -71,7 +71,7 @@ class Collector(Streaming):
         self._epoch_ns = epoch_ns
         draws = draws or Draws(0)
         self._tuples = Tuples(router, draws)
-        scene = Scene(self._tuples, draws, epoch_ns, crews)
+        scene = Scene(self._tuples, draws, epoch_ns, list(crews))
         effects = model.in_order()
         self._before = [effect.stage(scene) for effect in effects if not effect.after_cutting]
         self._after = [effect.stage(scene) for effect in effects if effect.after_cutting]
@@ -113,6 +113,12 @@ class Collector(Streaming):
     def move(self, routes: Iterable[int]) -> None:
         """Records of these routes name their new paths from now on."""
         self._tuples.move(routes)
+
+    def begins_anew(self, job: str, start_ns: int) -> None:
+        """Note that ``job`` will have new processes, which begin at ``start_ns``."""
+        before = [crew for crew in self._scene.crews if crew.job == job]
+        if before:
+            self._scene.crews.append(before[-1].again(start_ns))
 
     def added(self) -> list[tuple[str, str, str, str, int]]:
         """Job, addresses, kind and bytes of what effects have added between known addresses."""

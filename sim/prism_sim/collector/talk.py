@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from prism_sim.collector.rows import INGRESS, SEEN, Rows, nothing
 
 if TYPE_CHECKING:
+    from prism_sim.collector.crews import Crew
     from prism_sim.collector.effects.base import Scene, Stage
 
 TCP_BYTES = 52
@@ -90,14 +91,14 @@ def _turn(scene: Scene, tuples: NDArray[np.int32], start_ns: Numbers, turn: Turn
     return rows
 
 
-def in_time(scene: Scene, plan: Callable[[], list[Rows]]) -> Stage:
-    """A stage that adds the rows of ``plan``, each once the simulation has come to its start."""
-    waiting: Rows | None = None
+def in_time(scene: Scene, plan: Callable[[Crew], Rows]) -> Stage:
+    """A stage that adds what each crew says, by ``plan``, once the simulation has come to it."""
+    waiting, met = nothing(), 0
 
     def add(rows: Rows) -> Rows:
-        nonlocal waiting
-        if waiting is None:
-            waiting = np.concatenate([nothing(), *plan()])
+        nonlocal waiting, met
+        waiting = np.concatenate([waiting, *(plan(crew) for crew in scene.crews[met:])])
+        met = len(scene.crews)
         due = waiting["start_ns"] < scene.now_ns
         said, waiting = waiting[due], waiting[~due]
         scene.note(said)

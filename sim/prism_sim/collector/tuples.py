@@ -185,7 +185,9 @@ class Tuples:
         src, dst = r.src[route], r.dst[route]
         if not self.tcp:
             return FiveTuple(src, dst, r.src_port[route], ROCE_PORT, UDP)
-        again = (r.life[route],) if r.life[route] else ()
+        again: tuple[str | int, ...] = (r.life[route],) if r.life[route] else ()
+        if r.queue_pair[route]:
+            again = (*again, "queue pair", r.queue_pair[route])
         whose = (r.job[route], r.kind[route], *again)  # both directions share one connection
         return FiveTuple(
             src, dst, self.port("tcp", *whose, src, dst), self.port("tcp", *whose, dst, src), TCP

@@ -42,7 +42,9 @@ class Lives:
             yield env.timeout(round(restart.noticed_after_s * 1e9))
             for process in processes:
                 _stop(process)
-            yield env.timeout(round(restart.down_s * 1e9))
+            down_ns = round(restart.down_s * 1e9)
+            job.network.collector.begins_anew(job.model.name, env.now + down_ns)
+            yield env.timeout(down_ns)
             job.begin_anew()
         yield env.all_of(self._begin())
 

@@ -64,6 +64,13 @@ def test_batches_do_not_open_a_connection_twice(tmp_path):
     assert (frame["protocol"] == 6).sum() == 2 * 2
 
 
+def test_queue_pairs_are_connections_of_their_own_over_tcp(tmp_path):
+    batches = [[(k * MS, k * MS + 10, 50_000, k % 2)] for k in range(1, 7)]
+    frame = collected(tmp_path, effects(OVER_TCP, {"kind": "connections"}), batches, lines=2)
+    assert frame["src_port"].nunique() == 2 + 2
+    assert (frame["payload"] == 8).sum() == 2
+
+
 def test_a_mesh_joins_all_ranks_of_different_servers(tmp_path):
     _, frame = simulated(tmp_path, OVER_TCP, {"kind": "connections", "mesh": True})
     used = {c for c, size in zip(both_ways(frame), frame["payload"], strict=True) if size > 1000}
@@ -92,6 +99,20 @@ def test_ranks_beside_the_store_leave_no_trace(tmp_path):
     asked = frame[frame["dst_port"] == 29500]
     assert asked["src_port"].nunique() == 2  # two ranks of another server, through one NIC
     assert asked["src"].nunique() == 1
+
+
+def test_a_job_that_begins_anew_meets_anew(tmp_path):
+    life = {"step": 1, "noticed_after_s": 1, "down_s": 2}
+    meeting = {"kind": "rendezvous", "before_s": 1, "lasts_s": 0.5, "requests": 2}
+    run, frame = simulated(tmp_path, ROCE, meeting, {"kind": "connections"}, restarts=[life])
+    asked = frame[frame["dst_port"] == 29500].sort_values("start_ns")
+    assert asked["src_port"].nunique() == 2 * 3
+    again_ns = run.truth("steps").query("step == 2")["start_ns"].min()
+    second = asked.tail(3 * 3)["start_ns"]
+    assert second.between(again_ns - 1_001 * MS, again_ns - 500 * MS).all()
+    pairs = frame[frame["protocol"] == 17].drop_duplicates(ENDS)
+    told = frame[(frame["protocol"] == 6) & (frame["payload"] == 3500)]
+    assert len(told) == 2 * len(pairs)  # queue pairs of the second life among them
 
 
 def test_a_resolver_beyond_the_topology_is_asked_and_not_heard(tmp_path):

@@ -7,7 +7,7 @@ never in turn, so that no effect disturbs the draws of another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -36,7 +36,7 @@ class Scene:
     ----------
     tuples, draws : 5-tuples, and where randomness comes from.
     epoch_ns : time zero of the simulation on the collector's clock.
-    crews : the jobs' hosts.
+    crews : the jobs' hosts, once more for each time that a job begins anew.
     now_ns : how far the simulation has come.
     added : bytes of what effects have added, by 5-tuple.
     """
@@ -44,7 +44,7 @@ class Scene:
     tuples: Tuples
     draws: Draws
     epoch_ns: int
-    crews: Sequence[Crew] = ()
+    crews: list[Crew] = field(default_factory=list)
     now_ns: int = 0
     added: dict[int, int] = field(default_factory=dict)
 

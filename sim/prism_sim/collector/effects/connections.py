@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 from typing import Literal
 
@@ -59,7 +60,7 @@ class Connections(EffectBase):
 
     def stage(self, scene: Scene) -> Stage:
         met = np.zeros(0, bool)
-        mesh = in_time(scene, lambda: [self._mesh(scene, crew) for crew in scene.crews])
+        mesh = in_time(scene, partial(self._mesh, scene))
 
         def connect(rows: Rows) -> Rows:
             nonlocal met
@@ -86,11 +87,12 @@ class Connections(EffectBase):
     def _mesh(self, scene: Scene, crew: Crew) -> Rows:
         """Handshakes between all ranks of a job, lower ranks connecting to higher ones."""
         hosts, port = crew.hosts.tolist(), scene.tuples.port
+        whose = (crew.job, crew.life)
         pairs = [(a, b) for a, b in combinations(range(len(hosts)), 2) if hosts[a] != hosts[b]]
         tuples = [
             scene.tuples.add(
                 FiveTuple(
-                    hosts[a], hosts[b], port("mesh", crew.job, a, b), port("mesh", crew.job, b), TCP
+                    hosts[a], hosts[b], port("mesh", *whose, a, b), port("mesh", *whose, b), TCP
                 ),
                 (crew.job, "other"),
             )

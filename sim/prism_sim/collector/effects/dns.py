@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -48,7 +49,7 @@ class Dns(ServiceBase):
     )
 
     def stage(self, scene: Scene) -> Stage:
-        return in_time(scene, lambda: [self._asked(scene, crew) for crew in scene.crews])
+        return in_time(scene, partial(self._asked, scene))
 
     def _asked(self, scene: Scene, crew: Crew) -> Rows:
         rows = [self._look_up(scene, crew, rank) for rank in range(len(crew.hosts))]
@@ -60,12 +61,18 @@ class Dns(ServiceBase):
             return nothing()
         numbers = [
             known.add(
-                FiveTuple(host, resolver, known.port(self.kind, crew.job, rank, i), DNS_PORT, UDP),
+                FiveTuple(
+                    host,
+                    resolver,
+                    known.port(self.kind, crew.job, crew.life, rank, i),
+                    DNS_PORT,
+                    UDP,
+                ),
                 (self.kind, "other"),
             )
             for i in range(self.questions)
         ]
-        drawn = scene.draws.stream(self.kind, crew.job, rank).random()
+        drawn = scene.draws.stream(self.kind, crew.job, crew.life, rank).random()
         begin_ns = crew.start_ns - round((self.before_s - drawn * self.lasts_s) * 1e9)
         when_ns = np.full(self.questions, begin_ns)
         ask, answer = datagram(self.query_bytes), datagram(self.answer_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -54,7 +55,7 @@ class Rendezvous(EffectBase):
     )
 
     def stage(self, scene: Scene) -> Stage:
-        return in_time(scene, lambda: [self._meeting(scene, crew) for crew in scene.crews])
+        return in_time(scene, partial(self._meeting, scene))
 
     def _meeting(self, scene: Scene, crew: Crew) -> Rows:
         hosts = crew.hosts.tolist()
@@ -65,9 +66,10 @@ class Rendezvous(EffectBase):
     def _visit(self, scene: Scene, crew: Crew, rank: int, host: int, store: int) -> Rows:
         """All that one rank and the store say."""
         known = scene.tuples
-        tup = FiveTuple(host, store, known.port("store", crew.job, rank), self.port, TCP)
+        whose = (self.kind, crew.job, crew.life, rank)
+        tup = FiveTuple(host, store, known.port(*whose), self.port, TCP)
         number = known.add(tup, (crew.job, "other"))
-        drawn = np.sort(scene.draws.stream("rendezvous", crew.job, rank).random(self.requests))
+        drawn = np.sort(scene.draws.stream(*whose).random(self.requests))
         begin_ns = crew.start_ns - round(self.before_s * 1e9)
         asked_ns = begin_ns + np.rint(drawn * self.lasts_s * 1e9).astype(np.int64)
         tuples = np.full(self.requests, number, np.int32)

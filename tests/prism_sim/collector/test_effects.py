@@ -101,6 +101,19 @@ def test_both_points_of_observation_see_every_record(tmp_path):
     effect = {"kind": "observation", "point": "both"}
     frame = collected(tmp_path, {"effects": [effect]}, [[(0, 10, 7, 0)]])
     assert rows(frame) == [(0, 10, 7), (2000, 2010, 7)]
+    notes = pq.read_schema(tmp_path / "flows.parquet").metadata
+    assert notes[b"observation_point"] == b"both"
+
+
+def test_records_of_two_points_are_never_merged(tmp_path):
+    effect = {"kind": "observation", "point": "both"}
+    frame = collected(tmp_path, merging(effects=[effect]), [[(0, 10, 7, 0), (50, 60, 8, 0)]])
+    assert rows(frame) == [(0, 60, 15), (2000, 2060, 15)]
+
+
+def test_a_table_needs_an_exporter_that_knows_no_messages():
+    with pytest.raises(ValidationError, match="there is no table that could be full"):
+        Model.model_validate({"cache_entries": 4})
 
 
 def test_silent_leaves_leave_no_record(tmp_path):

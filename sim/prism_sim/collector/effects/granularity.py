@@ -19,7 +19,8 @@ class Granularity(EffectBase):
     unit_ns: int = Field(
         ge=1,
         le=1_000_000_000,
-        description="Unit of time [ns]. Practice: 1,000,000 (NetFlow v9: ms), 1,000 (IPFIX us).",
+        description="Unit of time [ns]. Practice: 1,000,000 (NetFlow v9, RFC 3954: ms of "
+        "uptime); IPFIX has elements for s, ms, us and ns (RFC 7012, 150 to 157).",
     )
 
     def stage(self, scene: Scene) -> Stage:

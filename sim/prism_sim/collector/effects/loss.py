@@ -28,13 +28,24 @@ class Loss(EffectBase):
 
     kind: Literal["loss"] = "loss"
     probability: float = Field(
-        default=0.0, ge=0, le=1, description="Loss of a record in the good state. UDP export: 1e-3."
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Loss of a record in the good state. Default: none. Practice: over UDP 2e-4 "
+        "and 1.4e-3 of packets, at two exporters of one site (nfdump, issue 335).",
     )
     burst_probability: float = Field(
-        default=0.0, ge=0, le=1, description="Loss of a record in the bad state."
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Loss of a record in the bad state, when a buffer overflows. Default: none.",
     )
-    mean_good_s: float = Field(default=60.0, gt=0, description="Mean length of good times [s].")
-    mean_bad_s: float = Field(default=1.0, gt=0, description="Mean length of bad times [s].")
+    mean_good_s: float = Field(
+        default=60.0, gt=0, description="Mean length of good times [s]. Assumed."
+    )
+    mean_bad_s: float = Field(
+        default=1.0, gt=0, description="Mean length of bad times [s]. Assumed."
+    )
 
     def stage(self, scene: Scene) -> Stage:
         block_ns = CYCLES * (self.mean_good_s + self.mean_bad_s) * 1e9

@@ -12,13 +12,19 @@ from prism_sim.collector.rows import EGRESS, Rows
 
 
 class Observation(EffectBase):
-    """See traffic at the source's leaf, the destination's, or both (every record twice)."""
+    """See traffic at the source's leaf, the destination's, or both.
+
+    With both, every transfer leaves two records, also where one leaf serves both ends: one as it
+    enters, one as it leaves. The later differs by the path's latency only, until clocks, losses
+    or sampling make the two differ. Nothing in a record says at which end it was made.
+    """
 
     kind: Literal["observation"] = "observation"
     point: Literal["ingress", "egress", "both"] = Field(
         default="egress",
-        description="egress: seen later, by the latency of the path. Practice: either; both "
-        "where every leaf port exports and nobody removes duplicates.",
+        description="egress: seen later, by the latency of the path. both: metadata says so as "
+        "observation_point. Practice: ingress on every port; both where ports monitor input and "
+        "output (Cisco Flexible NetFlow takes either) and nobody removes duplicates.",
     )
 
     def stage(self, scene: Scene) -> Stage:

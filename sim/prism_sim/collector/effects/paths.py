@@ -37,8 +37,8 @@ class Paths(EffectBase):
         default=0.0,
         ge=0,
         le=1,
-        description="Probability that a hop is ``?``, each for itself. Default: none. Practice: "
-        "the loss of mirrored packets, which switches drop first (1e-3 and more).",
+        description="Probability that a hop is ``?``, each for itself. Default: none. "
+        "What is lost of mirrored packets, for which no figure is published.",
     )
     truncated: float = Field(
         default=0.0,

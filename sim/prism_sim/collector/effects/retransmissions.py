@@ -28,7 +28,7 @@ class Retransmissions(EffectBase):
         ge=0,
         lt=1,
         description="Loss of a packet. Default: upper end of the 1e-5 to 1e-4 of healthy data "
-        "centres (Guo et al., Pingmesh, SIGCOMM'15); a congested TCP network: 1e-2.",
+        "centres (Guo et al., Pingmesh, SIGCOMM'15).",
     )
     packets_a_loss: int = Field(
         default=1,

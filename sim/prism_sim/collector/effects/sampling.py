@@ -20,7 +20,9 @@ class Sampling(EffectBase):
 
     kind: Literal["sampling"] = "sampling"
     one_in: int = Field(
-        ge=1, description="N. Practice: 1,000 to 10,000 at 100 Gbit/s and above (sFlow.org)."
+        ge=1,
+        description="N. Practice, defaults of sFlow: 2,000 (Juniper EX), 4,096 (Aruba), one in a "
+        "million bit/s of the port (NVIDIA Cumulus: 400,000 at 400 Gbit/s).",
     )
     mtu_payload_bytes: int = Field(
         default=4096,

@@ -35,6 +35,9 @@ from prism_sim.streaming import Streaming
 PIECE = 1 << 18
 """Records gathered before they are written: a few tens of megabytes."""
 
+CONTROL = np.dtype([*core.RECORD.descr, ("back", "?")])
+"""A small message on a route, or against its direction."""
+
 PORTS = ("src_port", "dst_port", "protocol")
 """Columns that a record has from its 5-tuple."""
 
@@ -75,6 +78,9 @@ class Collector(Streaming):
         effects = model.in_order()
         self._before = [effect.stage(scene) for effect in effects if not effect.after_cutting]
         self._after = [effect.stage(scene) for effect in effects if effect.after_cutting]
+        self._hindsight = any(effect.hindsight for effect in effects)
+        self._kept: list[Rows] = []
+        self._controls: list[NDArray[np.void]] = []
         self._cutter = Cutter(model, scene) if model.recuts else None
         self._scene = scene
         self._delays = any(effect.delays for effect in effects)
@@ -100,6 +106,17 @@ class Collector(Streaming):
             self._trains = grown(self._trains, 2 * end)
         self._trains[self._n_trains : end] = trains
         self._n_trains = end
+
+    def control(
+        self, route: int, times_ns: Sequence[float], size_bytes: int, back: bool = False
+    ) -> None:
+        """Note small messages of ``size_bytes`` on ``route``, or the opposite way (``back``)."""
+        if route == HIDDEN or not len(times_ns):
+            return
+        rows = np.zeros(len(times_ns), CONTROL)
+        rows["start_ns"] = rows["end_ns"] = np.rint(times_ns)
+        rows["bytes"], rows["route"], rows["back"] = size_bytes, route, back
+        self._controls.append(rows)
 
     def take(self, records: NDArray[np.void], now_ns: int = 0) -> None:
         """Add the records of single flows (dtype ``core.RECORD``), and of trains noted so far.
@@ -133,6 +150,13 @@ class Collector(Streaming):
         """Take ``records`` through the chain of stages."""
         self._count(records)
         rows = self._widened(records)
+        if self._controls:
+            rows = np.concatenate([rows, self._widened_controls()])
+        if self._hindsight:
+            self._kept.append(rows)
+            if not last:
+                return
+            rows = np.concatenate(self._kept)
         for stage in self._before:
             rows = stage(rows)
         if self._before:
@@ -147,10 +171,24 @@ class Collector(Streaming):
         if self._n_held >= PIECE or last:
             self._write(last)
 
-    def _widened(self, records: NDArray[np.void]) -> Rows:
+    def _widened_controls(self) -> Rows:
+        """The small messages noted so far."""
+        noted = np.concatenate(self._controls)
+        self._controls = []
+        tuples = self._tuples
+        there = tuples.of_routes(noted["route"])
+        back = tuples.reverse(there)  # opens the opposite directions
+        rows = self._widened(noted, np.where(noted["back"], back, there))
+        self._scene.note(rows)
+        return rows
+
+    def _widened(
+        self, records: NDArray[np.void], of_tuple: NDArray[np.int32] | None = None
+    ) -> Rows:
         tuples = self._tuples
         rows = np.zeros(len(records), SEEN)
-        rows["tuple"] = of = tuples.of_routes(records["route"])
+        of = tuples.of_routes(records["route"]) if of_tuple is None else of_tuple
+        rows["tuple"] = of
         for name in ("start_ns", "end_ns", "bytes"):
             rows[name] = records[name]
         rows["payload"] = records["bytes"]

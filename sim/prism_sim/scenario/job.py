@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from prism_sim.scenario.architecture import Experts
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.habits import Checkpoint, Evaluation, Loading, Restart
+from prism_sim.scenario.library import Library
 from prism_sim.scenario.model_sizes import ModelSizes
 from prism_sim.scenario.presets import PRESETS, preset
 
@@ -179,6 +180,9 @@ class Job(Closed):
         description="All-reduce the loss over the last stage's replicas in every step. A few "
         "bytes.",
     )
+    activation_bytes: int = Field(
+        default=2, ge=1, le=8, description="Bytes of an activation on the wire. Default: bf16."
+    )
     gradient_bytes: int = Field(
         default=4, ge=1, le=8, description="Bytes of a gradient on the wire. Default: fp32."
     )
@@ -194,6 +198,11 @@ class Job(Closed):
         default=False,
         description="The first stage also takes the time of looking embeddings up, and of adding "
         "to their gradients.",
+    )
+    library: Library | None = Field(
+        default=None,
+        description="Messages move by agreement, and rings by segments, as a socket library does "
+        "it. Left out: receives are posted ahead and messages fly at once, as with RDMA.",
     )
     length_spread: float = Field(
         default=0.0,

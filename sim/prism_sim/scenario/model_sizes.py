@@ -47,6 +47,11 @@ class ModelSizes(Closed):
     )
     vocab: int = Field(ge=1, description="Entries of the vocabulary, padding included.")
     sequence_length: int = Field(ge=1, description="Tokens in a training sequence.")
+    head_outputs: int | None = Field(
+        default=None,
+        ge=1,
+        description="Outputs of the head, where they are not the vocabulary. Left out: vocab.",
+    )
     tied_embeddings: bool = Field(
         default=False, description="The head uses the embedding's matrix instead of its own."
     )
@@ -119,6 +124,11 @@ class ModelSizes(Closed):
         return self.matrix_parameters_per_layer + norms + (bias if self.biases else 0)
 
     @property
+    def outputs(self) -> int:
+        """Entries that the head gives a score to."""
+        return self.head_outputs or self.vocab
+
+    @property
     def embedding_parameters(self) -> int:
         """Parameters before the first layer: the token embedding, and positions if learned."""
         positions = self.sequence_length if self.learned_positions else 0
@@ -127,7 +137,7 @@ class ModelSizes(Closed):
     @property
     def head_parameters(self) -> int:
         """Parameters after the last layer: the final norm, and the head unless it is tied."""
-        head = 0 if self.tied_embeddings else self.vocab * self.hidden
+        head = 0 if self.tied_embeddings else self.outputs * self.hidden
         return self._norm_parameters + head
 
     @property

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from prism_sim.scenario.models import Cluster, Job
 from prism_sim.training.kernels import layer_memory_ns, score_memory_ns
 from prism_sim.training.layers import (
-    ACTIVATION_BYTES,
     Unit,
     attention_flops,
     head_forward_flops,
@@ -96,7 +95,7 @@ class StageCost:
 
 def pipeline_message_bytes(job: Job) -> int:
     """Bytes of a micro-batch's activation (or gradient) that a rank sends: 2 s b h / (tp cp)."""
-    return ACTIVATION_BYTES * job.local_tokens * job.model.hidden // job.tp
+    return job.activation_bytes * job.local_tokens * job.model.hidden // job.tp
 
 
 def step_flops(job: Job) -> float:
@@ -170,7 +169,7 @@ def _over_layers(job: Job, part: int, amount: Callable[[bool], float]) -> float:
 
 def _lookup_ns(job: Job, cluster: Cluster) -> float:
     """Embedding of a micro-batch: each activation is read from memory once and written once."""
-    size = 2 * ACTIVATION_BYTES * job.local_tokens * job.model.hidden
+    size = 2 * job.activation_bytes * job.local_tokens * job.model.hidden
     return size / job.tp / cluster.gpu.memory_gbytes_per_s
 
 
@@ -182,7 +181,7 @@ def _layer_exchange_ns(job: Job, cluster: Cluster) -> float:
     """
     if job.tp == 1 or job.tp > cluster.gpus_per_server:
         return 0.0
-    size = ACTIVATION_BYTES * job.local_tokens * job.model.hidden
+    size = job.activation_bytes * job.local_tokens * job.model.hidden
     hop_ns = size / job.tp / (cluster.nvlink_gbps / 8) + cluster.nvlink_latency_ns
     return 2 * 2 * (job.tp - 1) * hop_ns
 

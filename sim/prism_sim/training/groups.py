@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from prism_sim.cluster.network import Line, Network
 from prism_sim.training.collectives import ALGORITHMS, Builder, Collective, Group
 from prism_sim.training.collectives.ring import rings
+from prism_sim.training.collectives.segmented import segmented
 from prism_sim.training.collectives.uneven import UnevenAllToAll
 from prism_sim.training.exchanges import Dispatched, Exchange, Ringed, Scattered, Summed
-from prism_sim.training.layers import ACTIVATION_BYTES
 from prism_sim.training.program import Joins
 from prism_sim.training.seats import HybridSeat, Seat
 from prism_sim.training.stream import CommStream, ExpertStream
@@ -99,14 +99,19 @@ class Groups:
         """Seats of a group that reduces gradients, on connections number ``line`` of its own."""
         model = self._model
         build = ALGORITHMS["ring" if model.zero_stage else model.all_reduce]
-        return self._seats([(stage, m) for m in members], build, "dp", line=line)
+        side_by_side = 1
+        if model.library is not None:
+            build = segmented(model.library, self._job.draws)
+            side_by_side = model.library.side_by_side
+        stage_members = [(stage, m) for m in members]
+        return self._seats(stage_members, build, "dp", line=line, side_by_side=side_by_side)
 
     def _tensor(self, stage: int) -> dict[int, Exchange]:
         """Tensor parallelism, where the group spans servers."""
         model, job = self._model, self._job
         if model.tp <= job.layout.cluster.gpus_per_server:
             return {}
-        size = ACTIVATION_BYTES * model.local_tokens * model.model.hidden
+        size = model.activation_bytes * model.local_tokens * model.model.hidden
         form = Scattered if model.sequence_parallel else Summed
         made: dict[int, Exchange] = {}
         for member in range(model.members):
@@ -121,7 +126,7 @@ class Groups:
         model = self._model
         if model.cp == 1:
             return {}
-        size = 2 * ACTIVATION_BYTES * model.local_tokens * model.model.kv_hidden // model.tp
+        size = 2 * model.activation_bytes * model.local_tokens * model.model.kv_hidden // model.tp
         made: dict[int, Exchange] = {}
         for first in range(0, model.members, model.cp):
             members = range(first, first + model.cp)
@@ -134,7 +139,7 @@ class Groups:
         if model.mixture is None or model.ep == 1:
             return {}
         tokens = model.local_tokens * model.mixture.top_k
-        size = ACTIVATION_BYTES * tokens * model.model.hidden // model.tp
+        size = model.activation_bytes * tokens * model.model.hidden // model.tp
         made: dict[int, Exchange] = {}
         for first in range(0, model.members, model.ep * model.cp):
             for context in range(model.cp):
@@ -183,8 +188,10 @@ class Groups:
         self, groups: Sequence[Sequence[Member]], size_bytes: int, line: int
     ) -> dict[Member, Closing]:
         made: dict[Member, Closing] = {}
+        library = self._model.library
+        build = segmented(library, self._job.draws) if library else _one_ring
         for members in groups:
-            seats = self._seats(members, _one_ring, "other", "other_", line)
+            seats = self._seats(members, build, "other", "other_", line)
             for member, seat in zip(members, seats, strict=True):
                 made[member] = Closing(seat, "all_reduce", size_bytes)
         return made
@@ -196,6 +203,7 @@ class Groups:
         kind: str,
         label: str = "",
         line: int = 0,
+        side_by_side: int = 1,
     ) -> list[Seat]:
         """Seats in a group whose ranks talk to those of the same place in their tp groups."""
         model, job = self._model, self._job
@@ -211,7 +219,7 @@ class Groups:
             )
         ]
         numbers = [self._numbers[stage][member] for stage, member in members]
-        stream = CommStream(job.env, parts, numbers, job.log, label)
+        stream = CommStream(job.env, parts, numbers, job.log, label, side_by_side=side_by_side)
         return [Seat(stream, place) for place in range(len(members))]
 
 

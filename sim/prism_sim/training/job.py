@@ -22,6 +22,7 @@ from prism_sim.scenario.names import server_name
 from prism_sim.training.costs import pipeline_message_bytes
 from prism_sim.training.habits import HABITS
 from prism_sim.training.lives import Lives, inherit
+from prism_sim.training.meeting import Meetings
 from prism_sim.training.wiring import Wiring
 from prism_sim.training.worker import Worker
 from prism_sim.truth import SpanLog, by_rank
@@ -77,6 +78,8 @@ class TrainingJob:
         self._wire()
 
     def _wire(self) -> None:
+        library = self.model.library
+        self.meetings = Meetings(self.network, library.control_bytes) if library else None
         self.workers = Wiring(self).workers()
         self._first = self.workers[0].number
         self.habits = [habit for make in HABITS for habit in make(self)]

@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from prism_sim.scenario.models import Job
 from prism_sim.training.kernels import KERNELS
 
-ACTIVATION_BYTES = 2
-"""Bytes of one bf16 activation on the wire."""
-
 
 @dataclass(frozen=True)
 class Phase:
@@ -72,7 +69,7 @@ def attention_flops(job: Job) -> float:
 
 def head_forward_flops(job: Job) -> float:
     """FLOPs of the logits of one micro-batch, over all tp ranks."""
-    return 2.0 * job.local_tokens * job.model.hidden * job.model.vocab
+    return 2.0 * job.local_tokens * job.model.hidden * job.model.outputs
 
 
 def units_of(job: Job, part: int) -> tuple[Unit, ...]:

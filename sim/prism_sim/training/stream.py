@@ -2,7 +2,8 @@
 
 Members join a collective when they come to it, in the same order everywhere, as a
 communication library demands. It runs when the last member has joined and the one before
-it is over; everybody's event fires when it ends. A collective's parts (one a tensor-parallel
+it is over (or fewer are under way than the library runs side by side); everybody's event
+fires when it ends. A collective's parts (one a tensor-parallel
 rank and NIC) run side by side; the collective ends with the last of them.
 """
 
@@ -37,6 +38,7 @@ class Call(NamedTuple):
 class _Pending:
     call: Call
     done: simpy.Event
+    open_parts: int = 0
     joined_ns: dict[int, int] = field(default_factory=dict)  # by member
 
 
@@ -51,6 +53,7 @@ class CommStream:
     log : where spans go.
     label : what the truth puts before the operation's name, to tell groups apart.
     ranks_each : ranks of a worker that are members of ``parts`` and come as one.
+    side_by_side : collectives that may run at a time.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class CommStream:
         log: SpanLog,
         label: str = "",
         ranks_each: int = 1,
+        side_by_side: int = 1,
     ) -> None:
         self._env = env
         self._parts = parts
@@ -70,7 +74,8 @@ class CommStream:
         self._ranks_each = ranks_each
         self._queue: dict[int, _Pending] = {}
         self._next = 0
-        self._open_parts = 0
+        self._running = 0
+        self._side_by_side = side_by_side
         self._free_ns = 0
 
     def join(self, number: int, call: Call, member: int) -> simpy.Event:
@@ -84,33 +89,38 @@ class CommStream:
 
     def _try(self) -> None:
         collective = self._queue.get(self._next)
-        if self._open_parts or collective is None or len(collective.joined_ns) < len(self._workers):
+        if collective is None or len(collective.joined_ns) < len(self._workers):
             return
+        if self._running == self._side_by_side:
+            return
+        del self._queue[self._next]
+        self._next += 1
+        self._running += 1
         ready_ns = [max(self._free_ns, collective.joined_ns[m]) for m in range(len(self._workers))]
         if self._ranks_each > 1:
             ready_ns = [at for at in ready_ns for _ in range(self._ranks_each)]
-        self._start(collective.call, ready_ns)
+        self._start(collective, ready_ns)
 
-    def _start(self, call: Call, ready_ns: list[int]) -> None:
-        self._open_parts = len(self._parts)
+    def _start(self, collective: _Pending, ready_ns: list[int]) -> None:
+        call, collective.open_parts = collective.call, len(self._parts)
         for part in self._parts:
-            part.start(call.operation, call.size_bytes, ready_ns, self._part_event())
+            part.start(call.operation, call.size_bytes, ready_ns, self._part_event(collective))
 
-    def _part_event(self) -> simpy.Event:
+    def _part_event(self, collective: _Pending) -> simpy.Event:
         ended = self._env.event()
         assert ended.callbacks is not None
-        ended.callbacks.append(self._part_ended)
+        ended.callbacks.append(lambda _: self._part_ended(collective))
         return ended
 
-    def _part_ended(self, _: simpy.Event) -> None:
-        self._open_parts -= 1
-        if self._open_parts:
+    def _part_ended(self, collective: _Pending) -> None:
+        collective.open_parts -= 1
+        if collective.open_parts:
             return
-        collective = self._queue.pop(self._next)
-        self._next += 1
         call, now = collective.call, self._env.now
         kind = KIND[self._label + call.operation]
-        self._free_ns = now
+        if self._running == self._side_by_side:
+            self._free_ns = now
+        self._running -= 1
         for member, since in collective.joined_ns.items():
             self._log.add(self._workers[member], call.step, call.micro_batch, kind, since, now)
         collective.done.succeed()
@@ -143,13 +153,13 @@ class ExpertStream(CommStream):
         self._key = key
         self._imbalance = imbalance
 
-    def _start(self, call: Call, ready_ns: list[int]) -> None:
-        self._open_parts = len(self._exchanges)
+    def _start(self, collective: _Pending, ready_ns: list[int]) -> None:
+        call, collective.open_parts = collective.call, len(self._exchanges)
         share = self._shares(call)
         if call.operation == "combine":
             share = share.T
         for exchange in self._exchanges:
-            exchange.exchange(call.size_bytes, share, self._part_event())
+            exchange.exchange(call.size_bytes, share, self._part_event(collective))
 
     def _shares(self, call: Call) -> NDArray[np.float64]:
         """How each member's tokens fall to the others: a row a sender, each adding up to 1.

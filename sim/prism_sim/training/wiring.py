@@ -117,7 +117,8 @@ class Wiring:
             for line in job.network.lines(Line(self._model.name, "pp", t))
         ]
         bundle = job.fabric.templates.add_bundle([hop.template for hop in hops])
-        return Way(bundle, round(max(hop.latency_ns for hop in hops)))
+        routes = tuple(hop.route for hop in hops)
+        return Way(bundle, round(max(hop.latency_ns for hop in hops)), routes)
 
     def _agenda(
         self,

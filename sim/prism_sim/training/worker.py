@@ -43,6 +43,7 @@ class Way:
 
     bundle: int
     latency_ns: int
+    routes: tuple[int, ...] = ()
 
 
 class Peer(NamedTuple):
@@ -135,7 +136,7 @@ class Worker:
             nominal_ns = float(self.nominal_ns[item.row, 0])
             for mb in range(micro_batches):
                 if item.waits:
-                    yield self._arrival((step, EVALUATION, mb, chunk))
+                    yield self._receive((step, EVALUATION, mb, chunk))
                 start_ns = env.now
                 wait_ns = round(nominal_ns * self._slowness())
                 yield from self._follow(item.program or PLAIN, wait_ns, step, mb)
@@ -157,7 +158,7 @@ class Worker:
         for work, row, waits, program, peer in self.agenda:
             kind, mb, chunk = work
             if waits:
-                yield self._arrival((step, kind, mb, chunk))
+                yield self._receive((step, kind, mb, chunk))
             start_ns = env.now
             wait_ns = round(healthy_ns[row][mb] * self._slowness())
             if program is None:
@@ -206,6 +207,13 @@ class Worker:
                     if slot in pending:
                         yield pending.pop(slot)
 
+    def _receive(self, key: Key) -> simpy.Event:
+        """Be ready for a message; the event of its arrival."""
+        arrival = self._arrival(key)
+        if self.job.meetings is not None:
+            self.job.meetings.post((self.number, *key))
+        return arrival
+
     def _arrival(self, key: Key) -> simpy.Event:
         """The event of a message's arrival; whoever comes first, sender or receiver, makes it."""
         event = self.inbox.pop(key, None)
@@ -230,8 +238,16 @@ class Worker:
 
     def _send(self, peer: Peer, key: Key, size_bytes: int, over: Over | None = None) -> None:
         to, way, _ = peer
-        arrival = to._arrival(key)
-        self.job.fabric.transfer(way.bundle, size_bytes, way.latency_ns, arrival, over)
+        arrival, fabric, meetings = to._arrival(key), self.job.fabric, self.job.meetings
+        if meetings is None:
+            fabric.transfer(way.bundle, size_bytes, way.latency_ns, arrival, over)
+            return
+        size_bytes += meetings.control_bytes  # the header
+
+        def start() -> None:
+            fabric.transfer(way.bundle, size_bytes, way.latency_ns, arrival, over)
+
+        meetings.offer((to.number, *key), way.routes, start)
 
     def _update(self, step: int) -> Process:
         """Reduce gradients (or wait until they are), update, gather parameters."""

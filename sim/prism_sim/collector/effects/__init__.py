@@ -31,10 +31,12 @@ from prism_sim.collector.effects.rendezvous import Rendezvous
 from prism_sim.collector.effects.retransmissions import Retransmissions
 from prism_sim.collector.effects.sampling import Sampling
 from prism_sim.collector.effects.silent import SilentSwitches
+from prism_sim.collector.effects.waiting import Waiting
 
 Effect: TypeAlias = Annotated[
     Headers
     | Acknowledgements
+    | Waiting
     | Connections
     | Rendezvous
     | Dns

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
+from prism_sim.collector.effects.delayed import delayed
 from prism_sim.collector.rows import Rows
 
 
@@ -29,23 +31,72 @@ class Acknowledgements(EffectBase):
         description="IP length of one [bytes]. Default: TCP with timestamps, 20 + 20 + 12 "
         "(RFC 7323). RoCE v2: 48, 20 IP + 8 UDP + 12 BTH + 4 AETH + 4 ICRC (Annex A17).",
     )
+    one_by_one: bool = Field(
+        default=False,
+        description="Each has a time of its own, so that silence between them can cut records. "
+        "False: those of a transfer are one train without pauses. For small clusters: it takes "
+        "one row an acknowledgement.",
+    )
+    delay_ms: float = Field(
+        default=0.0,
+        ge=0,
+        description="A packet that comes alone is acknowledged so late [ms], unless a second one "
+        "comes or something is sent back before, which then carries the acknowledgement. "
+        "Practice: 40 (Linux), 200 (other stacks). Needs the whole run in memory.",
+    )
+
+    @property
+    def hindsight(self) -> bool:
+        """Whether an acknowledgement depends on what is sent later."""
+        return self.delay_ms > 0
 
     def stage(self, scene: Scene) -> Stage:
         def answer(rows: Rows) -> Rows:
-            back = rows[rows["packets"] > 0].copy()
-            tuples = scene.tuples
-            latency_ns = tuples.column("latency_ns")[back["tuple"]]
-            back["tuple"] = tuples.reverse(back["tuple"])
-            for name in ("src", "dst", "path"):
-                back[name] = tuples.column(name)[back["tuple"]]
-            back["exporter"] = tuples.column("leaf_in")[back["tuple"]]
-            for name in ("start_ns", "end_ns", "arrival_ns"):
-                back[name] += latency_ns
-            back["packets"] = -(-back["packets"] // self.every)
-            back["bytes"] = back["packets"] * self.packet_bytes
-            back["payload"] = 0
-            back["id"] = scene.identity(back)
+            counted = rows[rows["packets"] > 0]
+            late = rows[:0]
+            if self.delay_ms:
+                late = self._turned(scene, delayed(counted, scene.tuples, self.delay_ms * 1e6))
+                counted = counted[counted["packets"] > 1]
+            back = self._sized(scene, np.concatenate([self._back(scene, counted), late]))
             scene.note(back)
             return np.concatenate([rows, back])
 
         return answer
+
+    def _back(self, scene: Scene, rows: Rows) -> Rows:
+        """Acknowledgements of whole transfers."""
+        back = self._turned(scene, rows)
+        back["packets"] = packets = -(-back["packets"] // self.every)
+        if self.one_by_one:
+            back = self._singly(back, rows["packets"], packets)
+        return back
+
+    def _turned(self, scene: Scene, rows: Rows) -> Rows:
+        """``rows`` in the opposite direction, one latency later."""
+        back, tuples = rows.copy(), scene.tuples
+        latency_ns = tuples.column("latency_ns")[back["tuple"]]
+        back["tuple"] = tuples.reverse(back["tuple"])
+        for name in ("src", "dst", "path"):
+            back[name] = tuples.column(name)[back["tuple"]]
+        back["exporter"] = tuples.column("leaf_in")[back["tuple"]]
+        for name in ("start_ns", "end_ns", "arrival_ns"):
+            back[name] += latency_ns
+        return back
+
+    def _singly(self, back: Rows, covered: NDArray[np.int64], packets: NDArray[np.int64]) -> Rows:
+        """Each of the acknowledgements in ``back`` when the packets that it covers have come."""
+        of = np.repeat(np.arange(len(back)), packets)
+        number = np.arange(len(of)) - np.repeat(np.cumsum(packets) - packets, packets) + 1
+        come = np.minimum(number * self.every, covered[of]) / covered[of]
+        each = back[of]
+        length = each["end_ns"] - each["start_ns"]
+        each["end_ns"] = each["start_ns"] + np.rint(come * length).astype(np.int64)
+        each["start_ns"] = each["arrival_ns"] = each["end_ns"]
+        each["packets"] = 1
+        return each
+
+    def _sized(self, scene: Scene, back: Rows) -> Rows:
+        back["bytes"] = back["packets"] * self.packet_bytes
+        back["payload"] = 0
+        back["id"] = scene.identity(back)
+        return back

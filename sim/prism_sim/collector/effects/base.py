@@ -91,6 +91,11 @@ class EffectBase(Closed):
     delays: ClassVar[bool] = False  # whether records arrive after they end
     needs_packets: ClassVar[bool] = False  # whether it makes sense only where packets are counted
 
+    @property
+    def hindsight(self) -> bool:
+        """Whether it must see a whole run at once, which then is held in memory."""
+        return False
+
     def stage(self, scene: Scene) -> Stage:
         """What rows pass through."""
         raise NotImplementedError

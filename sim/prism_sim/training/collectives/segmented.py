@@ -1,0 +1,188 @@
+"""Rings as a socket library runs them: segment after segment, each by agreement.
+
+A rank's loop sends segment j and posts the receive of segment j as soon as it has received
+and handled segment j - 2 and has sent its own segment j - 2, so two are under way at a time;
+between the rounds of an all-reduce it waits for both. A segment flies when its sender and
+its receiver are ready and the segment before it has left:
+
+    turn[r, j]    = max(turn[r, j - 1], end[r, j - 2], handled[r - 1, j - 2])
+    begin[r, j]   = max(turn[r, j], turn[r + 1, j], end[r, j - 1])
+    end[r, j]     = begin[r, j] + segment time
+    handled[r, j] = max(end[r, j] + latency, handled[r, j - 1]) + handling time
+
+Where handling takes less time than a segment, pipelining hides it, and a hop is silent only
+between the two rounds; short segments and slow hosts leave a train with holes. Bandwidth is
+shared as in the plain ring: one entity over all hops for as long as the bytes take.
+
+Reference: the ring of ``gloo/allreduce.cc``, which also passes to the rank before, not behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from prism_sim.cluster.network import Hop, Line, Network
+from prism_sim.collector import TRAIN
+from prism_sim.draws import Coordinate, Draws
+from prism_sim.scenario.library import Library
+from prism_sim.training.collectives.base import Builder, Collective, Group, shared
+from prism_sim.training.collectives.coupled import CoupledHops
+from prism_sim.training.collectives.ring import ROUNDS
+
+Times = NDArray[np.float64]
+UNDER_WAY = 2
+"""Segments that a rank sends and receives ahead of those it has finished."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """When what happened in one run of a ring [ns], each of shape (hops, segments).
+
+    Attributes
+    ----------
+    turn : the sender of the hop was ready for its segment.
+    begin, end : the segment was on the wire.
+    done_ns : when the last rank had handled the last segment.
+    """
+
+    turn: Times
+    begin: Times
+    end: Times
+    done_ns: float
+
+
+def course(
+    ready_ns: Sequence[float], segment_ns: Times, latency_ns: Times, handling_ns: Times, rounds: int
+) -> Course:
+    """Follow a ring of hops from each rank to the next.
+
+    Parameters
+    ----------
+    ready_ns : when each hop's sender joined, shape (hops,).
+    segment_ns, latency_ns : of each hop, shape (hops,).
+    handling_ns : of what arrives over each hop, shape (hops, segments).
+    rounds : into how many equal parts segments fall; a part waits for all before it.
+    """
+    hops, segments = handling_ns.shape
+    turn, begin, end = (np.zeros((hops, segments)) for _ in range(3))
+    handled = np.zeros((hops, segments))  # by the receiver of the hop
+    free = busy = np.asarray(ready_ns, float)
+    for j in range(segments):
+        in_round = j % (segments // rounds)
+        before = j - (UNDER_WAY if in_round >= UNDER_WAY else in_round + 1)
+        if before < 0:
+            turn[:, j] = ready_ns
+        else:
+            got = np.roll(handled[:, before], 1)  # by the sender of the hop
+            turn[:, j] = np.maximum.reduce([got, end[:, before], turn[:, j - 1]])
+        begin[:, j] = np.maximum.reduce([turn[:, j], np.roll(turn[:, j], -1), free])
+        end[:, j] = free = begin[:, j] + segment_ns
+        handled[:, j] = busy = np.maximum(end[:, j] + latency_ns, busy) + handling_ns[:, j]
+    return Course(turn, begin, end, float(busy.max()))
+
+
+class SegmentedRing:
+    """One ring that moves segments by agreement.
+
+    Parameters
+    ----------
+    hops : the way from each rank to the one that it sends to, all around.
+    members : which member of the group sends on each hop.
+    library : how large segments are and how long they are handled.
+    key : what its draws are for.
+    """
+
+    def __init__(
+        self, hops: Sequence[Hop], members: Sequence[int], network: Network, library: Library,
+        draws: Draws, key: tuple[Coordinate, ...],
+    ) -> None:  # fmt: skip
+        self._hops = CoupledHops(hops, network.fabric)
+        self._members = np.array(members)
+        self._network = network
+        self._library = library
+        self._draws = draws
+        self._key = key
+        self._runs = 0
+
+    def start(
+        self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
+    ) -> None:
+        """Run ``operation`` now; see :class:`~.base.Collective`."""
+        ranks, library = len(self._hops), self._library
+        per_chunk = max(UNDER_WAY, shared(shared(size_bytes, library.segment_bytes), ranks))
+        rounds = ROUNDS[operation]
+        segments = rounds * (ranks - 1) * per_chunk
+        size = shared(size_bytes, ranks * per_chunk) + 2 * library.control_bytes
+        ready = np.array(ready_ns, float)[self._members]
+        self._runs += 1
+        handling_ns = self._handling_ns((ranks, segments), size)
+
+        def over(start_ns: int, end_ns: int) -> int:
+            own_ns = np.minimum(self._hops.own_ns(size), (end_ns - start_ns) / segments)
+            c = course(ready.tolist(), own_ns, self._hops.latency_ns, handling_ns, rounds)
+            self._show(c, size)
+            return max(0, round(c.done_ns) - end_ns)
+
+        bundle = self._hops.bundle
+        self._network.fabric.transfer(bundle, size * segments, 0, event, over)
+
+    def _handling_ns(self, shape: tuple[int, int], size_bytes: int) -> Times:
+        library = self._library
+        median_ns = library.handling_ms * 1e6 + library.handling_ns_per_byte * size_bytes
+        stream = self._draws.stream("handling", *self._key, self._runs)
+        normal = stream.standard_normal(shape)
+        times: Times = median_ns * np.exp(library.handling_sigma * normal)
+        return times
+
+    def _show(self, c: Course, size_bytes: int) -> None:
+        """Hand the collector every segment, and the control messages that go before.
+
+        A sender's word that it is ready is a part of ``size_bytes``, unless it comes while the
+        hop is silent; a receiver's goes the other way.
+        """
+        control, collector = self._library.control_bytes, self._network.collector
+        hops, segments = c.begin.shape
+        silent = np.ones((hops, segments), bool)
+        silent[:, 1:] = (c.turn[:, 1:] < c.begin[:, :-1]) | (c.turn[:, 1:] >= c.end[:, :-1])
+        alone = silent & (c.turn < c.begin)
+        trains = np.zeros(hops * segments, TRAIN)
+        trains["route"] = np.repeat(self._hops.route, segments)
+        trains["start_ns"] = c.begin.ravel()
+        trains["burst_ns"] = trains["period_ns"] = (c.end - c.begin).ravel()
+        trains["bursts"] = 1
+        trains["burst_bytes"] = size_bytes - control * alone.ravel()
+        collector.see(trains)
+        receiver_turn = np.roll(c.turn, -1, 0)
+        for hop, route in enumerate(self._hops.route.tolist()):
+            collector.control(route, c.turn[hop][alone[hop]], control)
+            collector.control(route, receiver_turn[hop], control, back=True)
+
+
+def segmented(library: Library, draws: Draws) -> Builder:
+    """What lays such rings out: one a group, each rank passing to the one before it."""
+
+    def build(group: Group, network: Network) -> list[Collective]:
+        if len(group.gpus) == 1:
+            return []
+        servers = group.by_server(network.layout)
+        members = [member for server in servers for member in server][::-1]
+        gpus = [group.gpus[member] for member in members]
+        hops = [
+            network.hop(a, b, _one(group.line, network))
+            for a, b in zip(gpus, [*gpus[1:], gpus[0]], strict=True)
+        ]
+        line = group.line
+        key: tuple[Coordinate, ...] = (line.job, line.kind, line.queue_pair, *group.gpus)
+        return [SegmentedRing(hops, members, network, library, draws, key)]
+
+    return build
+
+
+def _one(line: Line, network: Network) -> Line:
+    """A socket library has one connection between two ranks, whatever RDMA would have."""
+    return network.lines(line)[0]

@@ -27,13 +27,19 @@ Record = tuple[int, int, int, int]
 
 
 def collected(
-    folder: Path, model: dict[str, Any], batches: Sequence[Sequence[Record]], lines: int = 1
+    folder: Path,
+    model: dict[str, Any],
+    batches: Sequence[Sequence[Record]],
+    lines: int = 1,
+    **cluster: Any,
 ) -> pd.DataFrame:
     """The flow table of single flows, batch after batch, on ``lines`` routes between servers."""
-    layout = Layout(Cluster(servers=2, gpus_per_server=1, nics_per_server=1, fabric=FABRIC))
+    small = {"servers": 2, "gpus_per_server": 1, "nics_per_server": 1, "fabric": FABRIC}
+    layout = Layout(Cluster.model_validate(small | cluster))
     router = Router(layout, Templates(), Draws(0))
     for line in range(lines):
         router.route(0, 1, "a", "dp", line)
+    folder.mkdir(exist_ok=True)
     path = folder / "flows.parquet"
     with Collector(Model.model_validate(model), router, EPOCH, path, Draws(3)) as collector:
         for batch in batches:

@@ -63,6 +63,9 @@ def sharding_remarks(job: Job, at: Loc) -> Remarks:
         if job.cp > 1 or job.ep > 1:
             what = "hybrid sharding of context- or expert-parallel replicas is not modelled"
             yield Remark((*at, "hybrid_shards"), what, "", ((*at, "cp"), (*at, "ep")))
+    if job.library is not None and job.all_reduce != "ring":
+        what = f"the socket library knows rings, not all_reduce: {job.all_reduce}"
+        yield Remark((*at, "all_reduce"), what, "leave it out", ((*at, "library"),))
     if job.overlap_param_gather and job.zero_stage not in (1, 2):
         what = f"overlap_param_gather has nothing to overlap with zero_stage {job.zero_stage}"
         yield Remark((*at, "overlap_param_gather"), what, "use ZeRO 1 or 2")

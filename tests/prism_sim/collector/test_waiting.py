@@ -1,0 +1,90 @@
+"""Acknowledgements one by one and late, and what small packets wait for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from records import MS, collected, effects
+
+TCP = {"kind": "headers", "mtu_payload_bytes": 1000, "header_bytes": 52, "transport": "tcp"}
+HOP_NS = 2000
+"""Four links of 500 ns: the packet's way between the two servers of the bench."""
+
+
+def answers(every=2, **more):
+    return {"kind": "acknowledgements", "every": every, **more}
+
+
+def bare(frame):
+    """Begins of records without payload."""
+    return sorted(frame[frame["payload"] == 0]["start_ns"])
+
+
+def test_each_acknowledgement_has_its_time(tmp_path):
+    """Five packets in 1 ms, every second one answered, and the last."""
+    frame = collected(tmp_path, effects(TCP, answers(one_by_one=True)), [[(0, MS, 5000, 0)]])
+    assert bare(frame) == [400_000 + HOP_NS, 800_000 + HOP_NS, MS + HOP_NS]
+    assert (frame[frame["payload"] == 0]["bytes"] == 52).all()
+
+
+@pytest.mark.parametrize(
+    ("sent_ms", "answered_ms"),
+    [([0], [40]), ([0, 30], [30]), ([0, 50], [40, 90]), ([0, 10, 20], [10, 60])],
+)
+def test_a_packet_alone_waits_for_a_second_one_or_for_the_delay(tmp_path, sent_ms, answered_ms):
+    batch = [(at * MS, at * MS, 48, 0) for at in sent_ms]
+    frame = collected(tmp_path, effects(TCP, answers(delay_ms=40)), [batch])
+    assert bare(frame) == [at * MS + HOP_NS for at in answered_ms]
+
+
+def test_what_is_sent_meanwhile_is_acknowledged_with_the_rest(tmp_path):
+    """A packet alone, then a transfer of four packets, which are acknowledged as they come."""
+    batch = [(0, 0, 48, 0), (10 * MS, 11 * MS, 4000, 0)]
+    frame = collected(tmp_path, effects(TCP, answers(4, delay_ms=40, one_by_one=True)), [batch])
+    assert bare(frame) == [11 * MS + HOP_NS]
+
+
+def test_batches_do_not_matter_for_the_delay(tmp_path):
+    batch = [(at * MS, at * MS, 48, 0) for at in (0, 30, 200, 290)]
+    model = effects(TCP, answers(delay_ms=40))
+    whole = collected(tmp_path / "a", model, [batch])
+    apart = collected(tmp_path / "b", model, [[row] for row in batch])
+    assert bare(whole) == bare(apart) == [at * MS + HOP_NS for at in (30, 240, 330)]
+
+
+def test_small_packets_stand_behind_the_data_of_their_host(tmp_path):
+    """A word sent within a message of 1 ms leaves at its end; behind a long one it need not."""
+    batch = [(0, MS, 50_000, 0), (5 * MS, 6 * MS, 90_000, 0)]
+    words = [(at, at, 48, 0) for at in (MS // 2, 2 * MS, 5 * MS + MS // 2)]
+    slow = {"nic_gbps": 0.4}  # 50,000 bytes in 1 ms
+    model = effects(TCP, {"kind": "waiting", "line_bytes": 60_000})
+    frame = collected(tmp_path, model, [batch + words], **slow)
+    small = frame[frame["payload"] == 48]
+    assert sorted(small["start_ns"]) == [MS, 2 * MS, 5 * MS + MS // 2]
+
+
+def test_a_shared_nic_is_clear_when_it_could_have_sent_the_message(tmp_path):
+    """At 0.4 Gbit/s 50,000 bytes take 1 ms, whoever else made this transfer last 2 ms."""
+    batch = [(0, 2 * MS, 50_000, 0), (MS // 2, MS // 2, 48, 0), (3 * MS // 2, 3 * MS // 2, 48, 0)]
+    model = effects(TCP, {"kind": "waiting", "line_bytes": 60_000})
+    frame = collected(tmp_path, model, [batch], nic_gbps=0.4)
+    assert sorted(frame[frame["payload"] == 48]["start_ns"]) == [MS, 3 * MS // 2]
+
+
+def test_stalls_take_their_share_of_time(tmp_path):
+    """2 ms in every 10 ms: a fifth of what is sent waits, 1 ms in the mean."""
+    model = effects(TCP, {"kind": "waiting", "stall_every_ms": 8.0, "stall_ms": 2.0})
+    sent = np.arange(0, 20_000 * MS, MS)
+    frame = collected(tmp_path, model, [[(at, at, 48, 0) for at in sent.tolist()]])
+    late = np.sort(frame["start_ns"].to_numpy()) - sent
+    waited = late[late > 0]
+    assert len(waited) / len(sent) == pytest.approx(0.2, abs=0.02)
+    assert waited.mean() == pytest.approx(MS, rel=0.05)
+    assert waited.max() <= 2 * MS
+
+
+def test_data_wait_for_nothing(tmp_path):
+    model = effects(TCP, {"kind": "waiting", "stall_every_ms": 1.0, "stall_ms": 50.0})
+    frame = collected(tmp_path, model, [[(0, MS, 50_000, 0), (3 * MS, 4 * MS, 50_000, 0)]])
+    assert frame["start_ns"].tolist() == [0, 3 * MS]

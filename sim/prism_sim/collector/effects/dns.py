@@ -20,7 +20,10 @@ DNS_PORT = 53
 
 
 class Dns(ServiceBase):
-    """Before its job starts, every rank asks a resolver for the address of rank 0's host."""
+    """Before its job starts, every rank asks a resolver for the address of rank 0's host.
+
+    So it does each time that the job begins anew.
+    """
 
     kind: Literal["dns"] = "dns"
     before_s: float = Field(

@@ -20,7 +20,7 @@ class Granularity(EffectBase):
         ge=1,
         le=1_000_000_000,
         description="Unit of time [ns]. Practice: 1,000,000 (NetFlow v9, RFC 3954: ms of "
-        "uptime); IPFIX has elements for s, ms, us and ns (RFC 7012, 150 to 157).",
+        "uptime); IPFIX has elements for s, ms, us and ns (IANA, 150 to 157).",
     )
 
     def stage(self, scene: Scene) -> Stage:

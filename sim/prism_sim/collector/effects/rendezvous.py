@@ -20,8 +20,8 @@ class Rendezvous(EffectBase):
 
     That is PyTorch's TCPStore: one TCP connection a rank, kept open, with a question and an
     answer at a time. Processes talk through their server's first NIC; those beside rank 0
-    leave no trace. A job that begins anew meets anew. Times before zero are right: a job that starts
-    at 0 s met before.
+    leave no trace. A job that begins anew meets anew. Times before zero are right: a job that
+    starts at 0 s met before.
     """
 
     needs_packets = True

@@ -28,10 +28,11 @@ def test_what_it_leaves_is_diagnosed(path, tmp_path):
     assert intake.kept > 0
 
 
-def test_together_they_show_every_effect():
+def test_together_with_the_twins_they_show_every_effect():
+    twins = (FOLDER.parent / "twins").glob("*.yaml")
     shown = {
         effect.kind
-        for path in SCENARIOS
+        for path in [*SCENARIOS, *twins]
         for effect in load_with_warnings(path).scenario.collector.effects
     }
     assert shown == {effect.model_fields["kind"].default for effect in ORDER}

@@ -16,6 +16,7 @@ HEADERS = {"kind": "headers"}
 EFFECTS = [
     HEADERS,
     {"kind": "acknowledgements"},
+    {"kind": "waiting", "line_bytes": 262_144, "stall_every_ms": 5},
     {"kind": "connections", "mesh": True},
     {"kind": "rendezvous", "before_s": 1},
     {"kind": "dns", "at": "s0002"},

@@ -42,19 +42,23 @@ KINDS = ("dp", "pp", "compute")
 def score_timeline(case: Case) -> dict[str, Any]:
     """All figures over all jobs, and under ``per_job`` the same for each true job."""
     match = match_steps(case)
-    samples = _samples(case, match)
-    per_job = {str(job): _figures(part) for job, part in samples.groupby("job")}
+    samples = samples_of(case, match)
+    per_job = {str(job): figures_of(part) for job, part in samples.groupby("job")}
     rows = match.row[match.row >= 0]
     return {
-        **_figures(samples),
+        **figures_of(samples),
         "steps_inferred": len(match.inferred),
         "steps_unexplained": len(match.inferred) - len(np.unique(rows)),
         "per_job": per_job,
     }
 
 
-def _samples(case: Case, match: Match) -> pd.DataFrame:
-    """One row a true (rank, step): its times [ns], and those of its inferred step or NaN."""
+def samples_of(case: Case, match: Match) -> pd.DataFrame:
+    """One row a true (rank, step): its times [ns], and those of its inferred step or NaN.
+
+    Rows are those of ``match.true``. ``<name>_true`` and ``<name>_said`` are durations of the
+    step (``step``), from DP end to DP end (``period``), and busy times by kind (``dp``, ...).
+    """
     true, inferred = match.true, match.inferred
     samples = pd.DataFrame({"job": true["job"].astype(str), "fate": match.fate})
     for border in ("start_ns", "end_ns"):
@@ -126,7 +130,8 @@ def _differences(ends: pd.Series, follows: Flags) -> Floats:
     return np.where(follows, periods, np.nan)
 
 
-def _figures(samples: pd.DataFrame) -> dict[str, Any]:
+def figures_of(samples: pd.DataFrame) -> dict[str, Any]:
+    """Coverage, errors and borders, as told at the head of this module, of some samples."""
     fates = samples["fate"].value_counts()
     matched = samples["fate"] == "matched"
     figures: dict[str, Any] = {

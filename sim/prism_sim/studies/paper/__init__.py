@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from prism_sim.studies.paper.base import Experiment
 from prism_sim.studies.paper.e1_jobs import E1
+from prism_sim.studies.paper.e3_timeline import E3
 
-_ALL: tuple[Experiment, ...] = (E1,)
+_ALL: tuple[Experiment, ...] = (E1, E3)
 
 EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in _ALL}
 """The experiments by name, in the order of the page."""

@@ -4,14 +4,14 @@ An experiment is a folder of this package and one line in :data:`..paper.EXPERIM
 
 - ``__init__.py`` ties its functions together as an :class:`Experiment`;
 - ``measure.py`` (and what else it needs) lists the trials and measures one;
-- ``page.py`` turns the results of all trials into text, tables and pictures.
+- ``page.py`` (and ``page_*.py``) turns the results of all trials into text, tables and pictures.
 
 A :class:`Trial` is one world to be made, and is measured in a worker process: ``measure`` gets
 it, makes what it needs (:func:`diagnosed` simulates, diagnoses and scores in a folder that is
 taken away again), and returns what JSON can hold. That is kept in a file under the trial's
 key; large arrays go in as quantiles or histograms. The key covers the world, ``settings``,
-the simulator, the diagnoser and the experiment's own modules but ``page.py``, so a changed
-sentence or picture repeats no run.
+the simulator, the diagnoser and the experiment's own modules but those whose name
+begins with ``page``, so a changed sentence or picture repeats no run.
 
 ``page.py`` has three functions of the finished trials, which may be fewer than were listed
 (and never none); none of them computes a world:
@@ -121,7 +121,7 @@ def _sources(folder: Path) -> str:
     """Hash of the modules that measure: those of the folder, and this one."""
     digest = hashlib.blake2b(Path(__file__).read_bytes(), digest_size=8)
     for path in sorted(folder.rglob("*.py")):
-        if path.name != "page.py":
+        if not path.name.startswith("page"):
             digest.update(path.relative_to(folder).as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()

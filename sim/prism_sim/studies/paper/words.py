@@ -21,17 +21,17 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def with_range(values: Iterable[float | None], form: str = "{:.3g}", unit: str = "") -> str:
-    """Mean and range over the seeds; a dash where no seed has a value.
+    """Mean and range over the seeds, or one figure where all read alike; a dash where none has one.
 
     >>> with_range([1.0, 2.0, 3.0], unit=" s"), with_range([2.0, 2.0]), with_range([None])
-    ('2 (1 to 3) s', '2 in all', '-')
+    ('2 (1 to 3) s', '2', '-')
     """
     known = [value for value in values if value is not None]
     if not known:
         return "-"
-    low, middle, high = (form.format(v) for v in (min(known), mean(known), max(known)))
+    low, middle, high = (_written(v, form) for v in (min(known), mean(known), max(known)))
     if low == high:
-        return f"{middle}{unit} in all" if len(known) > 1 else f"{middle}{unit}"
+        return f"{middle}{unit}"
     return f"{middle} ({low} to {high}){unit}"
 
 
@@ -43,3 +43,9 @@ def percent_range(values: Iterable[float | None], digits: int = 2) -> str:
     """
     scaled = [None if value is None else 100 * value for value in values]
     return with_range(scaled, f"{{:.{digits}f}}", " %")
+
+
+def _written(value: float, form: str) -> str:
+    """``value`` in its form, without the sign of what reads as zero."""
+    text = form.format(value)
+    return text.lstrip("-") if not text.strip("-0.") else text

@@ -56,7 +56,10 @@ def _way(here: Path, there: Path) -> str:
 
 def _head(seeds: Sequence[int], reduced: bool) -> str:
     told = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"seed {seeds[0]}"
-    how = f"\nOurs are means over {told}, with the lowest and the highest in brackets.\n"
+    how = (
+        f"\nOurs are means over {told}, with the lowest and the highest in brackets; a figure "
+        "alone is the same for every seed.\n"
+    )
     return _HEAD + how + (_REDUCED if reduced else "")
 
 

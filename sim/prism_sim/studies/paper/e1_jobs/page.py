@@ -31,7 +31,6 @@ With {missed} of {true} jobs inside one server, which send nothing over the netw
 left to be found in the second row. Servers that no two jobs share make merging by equal server sets
 safe, so a good result says more about the placement than about the method: two jobs on the same
 servers, and an endpoint that several jobs talk to, are among the traps.
-
 """
 _JOBS = """
 The jobs of one draw (seed {seed}, {kind}):

@@ -10,7 +10,8 @@ passes include what they wait for inside, such as gathers of their parameters.
 ``send_act``, ``recv_act``, ``send_grad`` and ``recv_grad`` are a pipeline message's time on
 the wire, at its sender and at its receiver; ``reduce_scatter``, ``all_gather`` and
 ``all_reduce`` last from the rank's joining the collective to its end, waiting for others
-included. So do ``dispatch`` and ``combine`` (experts), ``kv_ring`` (ring attention), those
+included; begun with ``expert_``, they are of parameters that only ranks with the same experts hold.
+So do ``dispatch`` and ``combine`` (experts), ``kv_ring`` (ring attention), those
 that begin with ``tp_``, and ``other_all_reduce`` (tied embeddings, loss, gradient norm).
 ``eval_fwd`` is a forward pass of the evaluation that follows its step, ``checkpoint`` a save
 (waiting for others included, if it is synchronous), ``restore`` reading one back, and ``load``
@@ -55,6 +56,9 @@ SPAN_KINDS = (
     "checkpoint",
     "load",
     "restore",
+    "expert_reduce_scatter",
+    "expert_all_gather",
+    "expert_all_reduce",
 )
 KIND = {name: number for number, name in enumerate(SPAN_KINDS)}
 SENT = (KIND["send_act"], KIND["send_grad"])

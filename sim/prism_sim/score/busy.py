@@ -29,10 +29,21 @@ from prism_sim.score.load import Case, Ints, rank_rows
 
 WORK = {
     "compute": ("fwd", "bwd", "wgrad", "recompute", "opt"),
-    "dp": ("all_reduce", "allreduce", "reduce_scatter", "all_gather"),
+    "dp": (
+        "all_reduce",
+        "allreduce",
+        "reduce_scatter",
+        "all_gather",
+        "expert_all_reduce",
+        "expert_reduce_scatter",
+        "expert_all_gather",
+    ),
     "pp": ("send_act", "recv_act", "send_grad", "recv_grad"),
 }
 """Kinds of true spans, by the kind of work that a diagnosis tells."""
+
+_OF_EXPERTS = "expert_"
+"""What kinds of collectives begin with that only ranks with the same experts take part in."""
 
 _SENDER = {"send_act": 0, "recv_act": -1, "send_grad": 0, "recv_grad": 1}
 """Stage of the sending rank relative to the rank on which the span is."""
@@ -106,9 +117,15 @@ def _trim(spans: pd.DataFrame, key: Ints, *, shared_end: bool) -> pd.DataFrame:
 
 
 def _collective_key(case: Case, spans: pd.DataFrame) -> Ints:
-    """One number for the spans of one collective: same group, step, kind, and turn."""
+    """One number for the spans of one collective: same group, step, kind, and turn.
+
+    Parameters that all ranks of a stage hold are reduced over all of them, those of experts
+    over the ranks that hold the same experts.
+    """
     ranks, row = case.truth["ranks"], spans["rank_row"].to_numpy()
-    group = [_codes(ranks[name])[row] for name in ("job", "pp", "tp", "ep", "cp")]
+    group = [_codes(ranks[name])[row] for name in ("job", "pp", "tp")]
+    of_experts = spans["kind"].astype(str).str.startswith(_OF_EXPERTS).to_numpy(np.bool_)
+    group.append(np.where(of_experts, _codes(ranks["ep"])[row], -1))
     kind, step = _codes(spans["kind"]), spans["step"].to_numpy(np.int64)
     return pack(*group, step, kind, _turn(spans, pack(row, step, kind)))
 

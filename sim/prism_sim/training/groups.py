@@ -76,7 +76,9 @@ class Groups:
         seats: dict[int, Joins] = {}
         for rank in range(model.ep):
             alike = [m for m in range(model.members) if m // model.cp % model.ep == rank]
-            seats |= dict(zip(alike, self._reducing(stage, alike, line=2), strict=True))
+            seats |= dict(
+                zip(alike, self._reducing(stage, alike, line=2, label="expert_"), strict=True)
+            )
         return [seats[member] for member in range(model.members)]
 
     def exchanges(self, stage: int) -> list[list[Exchange]]:
@@ -95,7 +97,9 @@ class Groups:
                 made.setdefault(member, []).append(closing)
         return made
 
-    def _reducing(self, stage: int, members: Sequence[int], line: int = 0) -> list[Seat]:
+    def _reducing(
+        self, stage: int, members: Sequence[int], line: int = 0, label: str = ""
+    ) -> list[Seat]:
         """Seats of a group that reduces gradients, on connections number ``line`` of its own."""
         model = self._model
         build = ALGORITHMS["ring" if model.zero_stage else model.all_reduce]
@@ -104,7 +108,7 @@ class Groups:
             build = segmented(model.library, self._job.draws)
             side_by_side = model.library.side_by_side
         stage_members = [(stage, m) for m in members]
-        return self._seats(stage_members, build, "dp", line=line, side_by_side=side_by_side)
+        return self._seats(stage_members, build, "dp", label, line, side_by_side)
 
     def _tensor(self, stage: int) -> dict[int, Exchange]:
         """Tensor parallelism, where the group spans servers."""

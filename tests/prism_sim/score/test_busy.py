@@ -93,6 +93,20 @@ def test_repeated_collectives_are_paired_in_their_order(world):
     assert moving(world, "dp", 0) == [(720, 900), (910, 915)]
 
 
+def test_replicas_that_share_experts_reduce_what_all_of_them_hold(world):
+    """Two expert-parallel ranks: of dense gradients one group, each its own of its experts'."""
+    ranks = world.truth["ranks"]
+    world.truth["ranks"] = ranks.assign(ep=ranks["dp"], dp=0)
+    together = moving(world, "dp", 0)
+    spans = world.truth["spans"]
+    kind = spans["kind"].replace("allreduce", "expert_all_reduce")
+    world.truth["spans"] = spans.assign(kind=kind)
+    alone = moving(world, "dp", 0)
+    assert together == [(720, 900)]
+    assert len(alone) == 1
+    assert alone[0][0] < 720
+
+
 @pytest.mark.parametrize("row", [0, 3])
 def test_compute_is_as_the_profiler_shows_it(world, row):
     assert sum(b - a for a, b in moving(world, "compute", row)) == 400

@@ -85,6 +85,10 @@ def test_expert_gradients_are_reduced_among_holders_of_the_same_experts(simulate
     apart = pairs["src"].map(ranks["ep"]) == pairs["dst"].map(ranks["ep"])
     # Reduce-scattered in fp32 and gathered in bf16: (n - 1) / n of each, n = 2, of 4 ranks.
     assert pairs.loc[apart, "bytes"].sum() == pytest.approx(4 * experts * (4 + 2) / 2, rel=1e-6)
+    # One bucket each of what all ranks hold and of a rank's experts.
+    counts = counted(run)
+    for operation in ("reduce_scatter", "all_gather"):
+        assert counts[operation] == counts[f"expert_{operation}"] == 1
 
 
 def test_experts_are_paid_for_by_those_that_tokens_meet(simulated):

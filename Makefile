@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help quickstart test lint regress check-full reference pictures benchmark constraints clean
+.PHONY: help quickstart test lint regress check-full reference paper pictures benchmark constraints clean
 
 help:           ## Say what can be made.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,6 +45,9 @@ check-full: $(VENV)/.installed-dev ## The larger checks as well.
 
 reference: $(VENV)/.installed-dev ## Rewrite the reference tables, README's among them.
 	@$(BIN)/python scripts/reference.py
+
+paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; under 30 minutes, resumes.
+	@$(BIN)/prism-sim reproduce paper --update
 
 pictures: $(VENV)/.installed-dev ## Draw the README's pictures anew.
 	@$(BIN)/python scripts/pictures.py

@@ -176,11 +176,3 @@ def test_a_stopped_sweep_resumes_and_repeats_nothing(study: Path, signum: int, c
     after = _points(folder)
     assert len(after) == 20
     assert before.items() <= after.items()
-
-
-def test_reproduce_refuses_what_there_is_not(call: Call) -> None:
-    result = call("reproduce", "paper", "--only", "e99")
-    assert result.exit_code == 1
-    assert "there is no experiment 'e99'" in result.stderr
-    assert call("reproduce", "papers").exit_code == 2
-    assert call("reproduce", "paper", "--update", "--reduced").exit_code == 2

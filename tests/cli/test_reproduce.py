@@ -5,12 +5,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+from matplotlib.figure import Figure
 from typer.testing import Result
 
+from prism_sim.render import paint
+from prism_sim.scenario.models import Cluster, Scenario
 from prism_sim.studies.paper import EXPERIMENTS
+from prism_sim.studies.paper.base import Done, Experiment, Picture, Trial
 
 Call = Callable[..., Result]
 ARGUMENTS = ["reproduce", "paper", "--reduced", "--seeds", "1", "--out", "out", "--processes", "2"]
@@ -22,6 +27,64 @@ def test_reproduce_refuses_what_there_is_not(call: Call) -> None:
     assert "there is no experiment 'e99'" in result.stderr
     assert call("reproduce", "papers").exit_code == 2
     assert call("reproduce", "paper", "--update", "--reduced").exit_code == 2
+
+
+def _trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
+    idle = Scenario(cluster=Cluster(servers=1), jobs=())
+    return [
+        Trial("toy", f"seed {seed}", idle.model_copy(update={"seed": seed}), {"reduced": reduced})
+        for seed in seeds
+    ]
+
+
+def _fails_with_seed_2(trial: Trial) -> dict[str, int]:
+    if trial.scenario.seed == 2:
+        raise MemoryError("too large")
+    return {"seed": trial.scenario.seed}
+
+
+@paint.styled
+def _draw(done: Sequence[Done]) -> Figure:
+    return paint.sentence(f"{len(done)} worlds")
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but one experiment, which fails with seed 2."""
+    one = Experiment(
+        "toy", "Toy", _trials, _fails_with_seed_2,
+        section=lambda done: f"{len(done)} finished\n",
+        gaps=lambda _: [],
+        pictures=lambda done: [Picture("toy", "Worlds", _draw(done))],
+    )  # fmt: skip
+    for name in list(EXPERIMENTS):
+        monkeypatch.delitem(EXPERIMENTS, name)
+    monkeypatch.setitem(EXPERIMENTS, "toy", one)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_failure_is_told_and_keeps_the_reference_as_it_is(call: Call) -> None:
+    options = ("reproduce", "paper", "--processes", "1", "--update")
+    result = call(*options, "--seeds", "3", "--json")
+    assert result.exit_code == 1
+    assert "toy seed 2: MemoryError: too large" in result.stderr
+    (told,) = json.loads(result.stdout)["experiments"]
+    assert (told["done"], [failed["case"] for failed in told["failed"]]) == (2, ["seed 2"])
+    page = Path("results/paper/paper.md").read_text()
+    assert "2 finished" in page
+    assert "**seed 2 failed:** MemoryError" in page
+    assert "results/reference/paper.md was left as it is" in result.stderr
+    assert not Path("results/reference").exists()
+
+
+@pytest.mark.usefixtures("toy")
+def test_update_rewrites_page_and_pictures_of_the_reference(call: Call) -> None:
+    result = call("reproduce", "paper", "--update", "--seeds", "1", "--processes", "1")
+    assert result.exit_code == 0
+    assert "page: results/reference/paper.md" in result.stdout
+    page = Path("results/reference/paper.md").read_text()
+    assert "](../../docs/images/paper-toy.png)" in page
+    assert Path("docs/images/paper-toy.png").read_bytes().startswith(b"\x89PNG")
 
 
 def _reproducing(folder: Path) -> subprocess.Popen[str]:

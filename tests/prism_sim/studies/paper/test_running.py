@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from llmprism.errors import UserError
 from prism_sim.render import paint
@@ -34,7 +35,7 @@ def measure(trial: Trial) -> Result:
 
 
 @paint.styled
-def _draw(done: Sequence[Done]) -> paint.Figure:
+def _draw(done: Sequence[Done]) -> Figure:
     return paint.sentence(f"{len(done)} worlds")
 
 

@@ -9,6 +9,7 @@ over members with the same expert-parallel rank.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prism_sim.cluster.network import Line, Network
@@ -161,7 +162,8 @@ class Groups:
                     job.env, parts, numbers, job.log, job.draws, key, model.mixture.imbalance
                 )
                 for seat, member in enumerate(members):
-                    made[member] = Dispatched(Seat(stream, seat), size)
+                    load = partial(stream.load, seat) if model.mixture.imbalance else None
+                    made[member] = Dispatched(Seat(stream, seat), size, load)
         return made
 
     def _embeddings(self) -> dict[Member, Closing]:

@@ -22,11 +22,13 @@ class Phase:
     name : ``attention``, ``feed_forward``, ``experts``, or ``ends`` (embedding and head).
     weight : its part of a pass, as FLOPs of the forward pass.
     layer : number of its layer in the model, -1 for the ends.
+    routed : of its weight, what the experts take that tokens are sent to.
     """
 
     name: str
     weight: int
     layer: int = -1
+    routed: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def _block(job: Job, layer: int) -> Unit:
     rest = layer_forward_flops(job, moe) - attention
     phases = (
         Phase("attention", round(attention), layer),
-        Phase("experts" if moe else "feed_forward", round(rest), layer),
+        Phase("experts" if moe else "feed_forward", round(rest), layer, _routed(job, moe)),
     )
     projection = model.output_parameters
     small = model.parameters_per_layer - model.matrix_parameters_per_layer
@@ -106,6 +108,14 @@ def _block(job: Job, layer: int) -> Unit:
     shared = (job.mixture.shared * expert // tp,) if job.mixture.shared else ()
     own = _feed_forward(job, expert) * (job.mixture.experts // job.ep)
     return Unit(phases, (*shared, router, *around), own)
+
+
+def _routed(job: Job, moe: bool) -> int:
+    """FLOPs of the experts that a micro-batch's tokens are sent to, over all tp ranks."""
+    if not moe or job.mixture is None:
+        return 0
+    met = job.mixture.top_k * job.model.expert_parameters(job.mixture)
+    return 2 * job.local_tokens * met
 
 
 def _feed_forward(job: Job, parameters: int) -> tuple[int, int]:

@@ -4,12 +4,12 @@ A pass of a micro-batch is a short *program*. Gathers of sharded parameters, gra
 that are sent as they fill, all-to-alls of experts and rings of keys and values are all
 the same three instructions in it: compute up to a fraction of the pass, join a collective, and
 wait for one. A collective that is joined and waited for at once blocks; one that is waited
-for later is overlapped.
+for later is overlapped. A fourth says that a rank has been dealt more to compute than others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -58,7 +58,19 @@ class Await:
     slot: str
 
 
-Instruction = Compute | Join | Await
+@dataclass(frozen=True)
+class Burden:
+    """Compute ahead takes more, or less, by what a rank has more to do than the mean.
+
+    ``load`` tells, when it comes to it, how much the rank has to do, 1 for the mean; ``part`` is
+    the part of the pass's compute time that grows with it.
+    """
+
+    load: Callable[[], float]
+    part: Fraction
+
+
+Instruction = Compute | Join | Await | Burden
 Program = tuple[Instruction, ...]
 Point = tuple[Fraction, Instruction]
 """An instruction, and the fraction of the pass's compute time after which it comes."""

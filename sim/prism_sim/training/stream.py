@@ -152,14 +152,23 @@ class ExpertStream(CommStream):
         self._draws = draws
         self._key = key
         self._imbalance = imbalance
+        self._load = np.ones(len(workers))
 
     def _start(self, collective: _Pending, ready_ns: list[int]) -> None:
         call, collective.open_parts = collective.call, len(self._exchanges)
         share = self._shares(call)
+        self._load = share.sum(axis=0)
         if call.operation == "combine":
             share = share.T
         for exchange in self._exchanges:
             exchange.exchange(call.size_bytes, share, self._part_event(collective))
+
+    def load(self, member: int) -> float:
+        """What came to ``member`` in the exchange begun last, in what comes to the mean one.
+
+        Nobody begins the next before all have computed what came with this one.
+        """
+        return float(self._load[member])
 
     def _shares(self, call: Call) -> NDArray[np.float64]:
         """How each member's tokens fall to the others: a row a sender, each adding up to 1.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from prism_sim.cluster.fabric import Over
 from prism_sim.training.costs import StageCost
 from prism_sim.training.data_parallel import DataParallel
-from prism_sim.training.program import PLAIN, Await, Compute, Join, Joins, Program
+from prism_sim.training.program import PLAIN, Await, Burden, Compute, Join, Joins, Program
 from prism_sim.training.schedules import FORWARD, Work
 from prism_sim.truth import KIND, NO_MICRO_BATCH
 
@@ -189,13 +189,16 @@ class Worker:
 
     def _follow(self, program: Program, duration_ns: int, step: int, micro_batch: int) -> Process:
         """A pass that computes for ``duration_ns`` and does as ``program`` says meanwhile."""
-        env, pending, passed_ns = self.job.env, self.replicas.pending, 0
+        env, pending, passed_ns, extra_ns = self.job.env, self.replicas.pending, 0, 0
         for instruction in program:
             match instruction:
                 case Compute(until):
                     until_ns = duration_ns * until.numerator // until.denominator
-                    yield env.timeout(until_ns - passed_ns)
-                    passed_ns = until_ns
+                    takes_ns = until_ns - passed_ns + extra_ns
+                    yield env.timeout(max(0, takes_ns))
+                    passed_ns, extra_ns = until_ns, min(0, takes_ns)
+                case Burden(load, part):
+                    extra_ns += round(float(part) * duration_ns * (load() - 1))
                 case Join(seat, operation, size_bytes, slot, activations, layer):
                     of = micro_batch if activations else NO_MICRO_BATCH
                     if activations and self._lengths is not None:

@@ -62,6 +62,30 @@ def test_balanced_experts_exchange_equal_amounts_and_popular_ones_more(simulated
     assert (out < 2 * 2 * LAYERS * 2 * ACTIVATIONS).all()
 
 
+def test_a_rank_that_more_tokens_come_to_computes_longer(simulated):
+    """In the first layer: from the end of the dispatch to the rank's joining the combine."""
+    moe = {**MOE, "imbalance": 0.5}
+    wishes = {"dp": 4, "ep": 4, "tp": 1, "micro_batches": 1, "steps": 1, "placement": "spread"}
+    run = simulated(moe=moe, **wishes)
+    spans = run.truth("spans").sort_values("start_ns")
+    there = spans[spans["kind"] == "dispatch"].groupby("rank")["end_ns"].first()
+    back = spans[spans["kind"] == "combine"].groupby("rank")["start_ns"].first()
+    # The first 4 x 3 messages are the first dispatch; what a rank keeps is in no flow.
+    first = records(run, "ep").sort_values("start_ns").head(12)
+    rank = run.truth("ranks").set_index("address")["rank"]
+    came = first["bytes"].groupby(first["dst"].map(rank)).sum()
+    kept = 2 * ACTIVATIONS - first["bytes"].groupby(first["src"].map(rank)).sum()
+    load = (came + kept) / (2 * ACTIVATIONS)
+    assert load.sum() == pytest.approx(4, rel=1e-6)
+    assert load.max() > 1.2
+    hidden = TINY_MODEL["hidden"]
+    experts_ns, router_ns = (
+        2 * TOKENS * weights / (989e3 * 0.5) for weights in (2 * 8 * hidden**2, 8 * hidden)
+    )
+    expected = experts_ns * load + router_ns
+    assert (back - there).tolist() == pytest.approx(expected.tolist(), rel=1e-4)
+
+
 def test_popularity_is_drawn_for_its_purpose(simulated):
     moe = {**MOE, "imbalance": 0.5}
     wishes = {"dp": 4, "ep": 4, "tp": 1, "placement": "spread", "moe": moe}

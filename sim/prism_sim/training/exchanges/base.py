@@ -8,12 +8,21 @@ phase by phase, that makes the program of a pass.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
 from prism_sim.training.layers import Phase, Unit
-from prism_sim.training.program import Await, Compute, Instruction, Join, Joins, Point, Program
+from prism_sim.training.program import (
+    Await,
+    Burden,
+    Compute,
+    Instruction,
+    Join,
+    Joins,
+    Point,
+    Program,
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +31,7 @@ class Around:
 
     Attributes
     ----------
-    before, after : instructions on its two sides.
+    before, after : instructions on its two sides; a burden's part is told in the phase's weight.
     during : instructions by the fraction of the phase after which they come.
     """
 
@@ -59,12 +68,19 @@ def pass_program(
     for phase in phases:
         begin, length = Fraction(done, total), Fraction(phase.weight, total)
         parts = [exchange.around(phase, forward) for exchange in exchanges]
-        program += [i for part in parts for i in part.before]
+        program += [_as_part(i, total) for part in parts for i in part.before]
         program += _computed(begin, length, [p for part in parts for p in part.during])
         program += [i for part in reversed(parts) for i in part.after]
         done += phase.weight
     talks = any(not isinstance(instruction, Compute) for instruction in program)
     return tuple(program) if talks else None
+
+
+def _as_part(instruction: Instruction, total: int) -> Instruction:
+    """``instruction``, a burden as part of a pass that weighs ``total``."""
+    if isinstance(instruction, Burden):
+        return replace(instruction, part=instruction.part / total)
+    return instruction
 
 
 def _computed(begin: Fraction, length: Fraction, points: Iterable[Point]) -> list[Instruction]:

@@ -1,0 +1,66 @@
+"""Two formulas of the publication exactly as they are printed, to see what they do.
+
+``method="paper"`` has them mended, since it could not run otherwise; nothing else uses these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+K = 3.0
+THRESHOLD = 0.95
+
+
+def printed_sigma(values: Floats) -> float:
+    """(1/n) sum(l_i - mean), as printed.
+
+    >>> printed_sigma(np.array([1.0, 2.0, 9.0]))
+    0.0
+    """
+    return float(np.sum(values - values.mean()) / values.size)
+
+
+def printed_outliers(values: Floats) -> NDArray[np.bool_]:
+    """Where a value exceeds the mean by more than three printed sigmas."""
+    flagged: NDArray[np.bool_] = values > values.mean() + K * printed_sigma(values)
+    return flagged
+
+
+def change_probabilities(values: Floats, hazard: float) -> Floats:
+    """P(run length = 0 | values so far) after each value, by algorithm 1 of Adams and MacKay.
+
+    Normal values of unknown mean and variance (normal-inverse-gamma prior around the first
+    value, of the weight of one observation), a constant hazard, nothing pruned.
+
+    References
+    ----------
+    arXiv:0710.3742, algorithm 1, steps 3 to 7.
+    """
+    from scipy.stats import t as student
+
+    spread = max(float(np.var(values)), 1e-12)
+    begin = np.array([values[0], 1.0, 1.0, spread])  # mean, kappa, alpha, beta
+    belief = begin[None, :]
+    mass = np.ones(1)
+    told = np.empty(values.size)
+    for at, x in enumerate(values):
+        mean, kappa, alpha, beta = belief.T
+        scale = np.sqrt(beta * (kappa + 1) / (alpha * kappa))
+        joint = mass * student.pdf(x, 2 * alpha, mean, scale)
+        mass = np.concatenate(([hazard * joint.sum()], (1 - hazard) * joint))
+        mass /= mass.sum()
+        told[at] = mass[0]
+        more = np.stack(
+            [
+                (kappa * mean + x) / (kappa + 1),
+                kappa + 1,
+                alpha + 0.5,
+                beta + kappa * (x - mean) ** 2 / (2 * (kappa + 1)),
+            ],
+            axis=1,
+        )
+        belief = np.concatenate([begin[None, :], more])
+    return told

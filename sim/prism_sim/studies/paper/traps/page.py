@@ -1,0 +1,53 @@
+"""The traps on the page: prediction, what was seen, and whether the one is the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from prism_sim.studies.paper.base import Done, Picture
+from prism_sim.studies.paper.traps.base import Trap
+from prism_sim.studies.paper.traps.measure import TRAPS
+from prism_sim.studies.paper.words import table, with_range
+
+_WORDS = """\
+Eight points at which the publication, read literally or as it stands, is expected to go wrong; a
+small world for each (`scenarios/paper/trap-*.yaml`). The prediction follows from a formula or from
+counting in the truth, and was made before looking. Points 1 and 3 cannot run as printed, so the
+printed formula itself is put on the run's step times and intervals; `method="paper"` has them
+mended.
+"""
+
+
+def section(done: Sequence[Done]) -> str:
+    """The failure map."""
+    rows = [_row(trap, _of(trap, done)) for trap in TRAPS.values() if _of(trap, done)]
+    return f"{_WORDS}\n{table(['', 'trap', 'prediction', 'seen', 'as predicted'], rows)}"
+
+
+def _of(trap: Trap, done: Sequence[Done]) -> list[Done]:
+    return [one for one in done if one.trial.settings["trap"] == trap.number]
+
+
+def _row(trap: Trap, done: list[Done]) -> list[str]:
+    seen = [
+        f"{label}: {with_range(float(one.result[name]) for one in done)}"
+        for name, label in trap.shown.items()
+    ]
+    came = sum(one.result["fails"] for one in done)
+    verdict = "yes" if came == len(done) else "no" if not came else "in part"
+    told = f"{verdict}, {came} of {len(done)} seeds"
+    return [str(trap.number), trap.title, trap.prediction, "; ".join(seen), told]
+
+
+def gaps(done: Sequence[Done]) -> list[str]:
+    """Traps that did not spring as predicted."""
+    return [
+        f"Trap {one.trial.settings['trap']} did not go wrong as predicted in {one.trial.name}."
+        for one in done
+        if not one.result["fails"]
+    ]
+
+
+def pictures(_: Sequence[Done]) -> list[Picture]:
+    """None: a table says it."""
+    return []

@@ -13,6 +13,8 @@ the wire, at its sender and at its receiver; ``reduce_scatter``, ``all_gather`` 
 included; begun with ``expert_``, they are of parameters that only ranks with the same experts hold.
 So do ``dispatch`` and ``combine`` (experts), ``kv_ring`` (ring attention), those
 that begin with ``tp_``, and ``other_all_reduce`` (tied embeddings, loss, gradient norm).
+Jobs that follow a trace of tasks also have ``compute`` and ``host`` (work that nothing more is
+known of), ``all_to_all`` and ``broadcast``, and those with a prefix for a group's kind.
 ``eval_fwd`` is a forward pass of the evaluation that follows its step, ``checkpoint`` a save
 (waiting for others included, if it is synchronous), ``restore`` reading one back, and ``load``
 the time on the wire of the data of its step. Steps count as they are made: one that is repeated
@@ -59,6 +61,23 @@ SPAN_KINDS = (
     "expert_reduce_scatter",
     "expert_all_gather",
     "expert_all_reduce",
+    "compute",
+    "host",
+    "all_to_all",
+    "broadcast",
+    *(f"tp_{operation}" for operation in ("all_to_all", "broadcast")),
+    *(
+        f"{group}_{operation}"
+        for group in ("ep", "cp", "other")
+        for operation in (
+            "all_reduce",
+            "reduce_scatter",
+            "all_gather",
+            "all_to_all",
+            "broadcast",
+        )
+        if (group, operation) != ("other", "all_reduce")
+    ),
 )
 KIND = {name: number for number, name in enumerate(SPAN_KINDS)}
 SENT = (KIND["send_act"], KIND["send_grad"])

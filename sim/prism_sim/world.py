@@ -32,12 +32,17 @@ from prism_sim.collector.crews import crew
 from prism_sim.draws import Draws
 from prism_sim.faults import Fault
 from prism_sim.run import TRUTH, Run
-from prism_sim.scenario.models import Scenario
+from prism_sim.scenario.models import Job, Scenario, TracedJob
 from prism_sim.scenario.names import server_index
 from prism_sim.training.job import TrainingJob
+from prism_sim.training.placed import PlacedJob
+from prism_sim.training.replay import ReplayedJob
 from prism_sim.truth import SpanLog
 
 Change = Callable[[int, Sequence[int]], dict[int, list[int]]]
+
+JOBS: dict[type, Callable[..., PlacedJob[Any, Any]]] = {Job: TrainingJob, TracedJob: ReplayedJob}
+"""What runs each way of describing a job."""
 
 DRAIN_EVERY_NS = 100_000_000
 """How often records are fetched from the fabric: 0.1 s of cluster time."""
@@ -80,7 +85,7 @@ class World:
         self.log = SpanLog(spans_path, scenario.epoch_ns)
         self.network = Network(self.env, self.layout, self.router, self.fabric, self.collector)
         self.jobs = {
-            job.name: TrainingJob(
+            job.name: JOBS[type(job)](
                 job, gpus[job.name], self.network, self.log, draws, self._storage()
             )
             for job in scenario.jobs

@@ -339,7 +339,7 @@ def test_a_new_scenario_replaces_a_file_only_when_told_to(call: Call) -> None:
 
 def test_list_names_everything_there_is(call: Call) -> None:
     things = json.loads(call("list", "--json").stdout)
-    assert set(things) == {"scenarios", "models", "faults", "schedules", "methods"}
+    assert set(things) == {"scenarios", "models", "faults", "traces", "schedules", "methods"}
     assert list(things["scenarios"]) == list(bundled())
     assert (set(things["models"]), set(things["faults"])) == (set(PRESETS), set(KINDS))
     assert "paper" in things["methods"]

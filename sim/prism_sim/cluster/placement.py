@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from llmprism.errors import Problem, UserError
 from prism_sim.draws import Draws
-from prism_sim.scenario.models import Cluster, Job, OnServers
+from prism_sim.scenario.models import AnyJob, Cluster, OnServers
 from prism_sim.scenario.names import server_index
 
 Slots = NDArray[np.int64]
@@ -64,8 +64,8 @@ class Placement:
             first = (server_index(name) or 0) * cluster.gpus_per_server
             self._free[first : first + cluster.gpus_per_server] = False
 
-    def place(self, job: Job) -> NDArray[np.int64]:
-        """GPU of every rank of ``job``, shape (pp, members, tp).
+    def place(self, job: AnyJob) -> NDArray[np.int64]:
+        """GPU of every rank of ``job``, shape (stages, members, tp).
 
         Rank numbers run over tp fastest, then cp, ep and dp, then pp, as in Megatron-LM.
 
@@ -90,7 +90,7 @@ class Placement:
                 )
             )
         gpus = slots[:needed, None] + np.arange(size)
-        gpus = gpus.reshape(job.pp, job.members, job.tp)
+        gpus = gpus.reshape(job.stages, job.members, job.tp)
         self._free[gpus] = False
         return gpus
 

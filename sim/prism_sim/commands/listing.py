@@ -18,6 +18,7 @@ def everything() -> dict[str, dict[str, str]]:
     """A line about each thing that can be named in a scenario or on the command line."""
     from llmprism import methods
     from prism_sim.faults import KINDS
+    from prism_sim.importers import KINDS as TRACES
     from prism_sim.scenario.presets import PRESETS
     from prism_sim.scenario.source import read_source
     from prism_sim.training.schedules import SCHEDULES
@@ -29,6 +30,7 @@ def everything() -> dict[str, dict[str, str]]:
         },
         "models": {name: _about_model(sizes) for name, sizes in PRESETS.items()},
         "faults": {name: _first_sentence(kind) for name, kind in KINDS.items()},
+        "traces": {name: _first_sentence(kind) for name, kind in TRACES.items()},
         "schedules": {name: _about_module_of(schedule) for name, schedule in SCHEDULES.items()},
         "methods": {name: _about_module_of(methods.get(name)) for name in methods.names()},
     }

@@ -12,7 +12,7 @@ from prism_sim.scenario.base import Remarks
 
 if TYPE_CHECKING:
     from prism_sim.scenario.models import Scenario
-    from prism_sim.training.worker import Worker
+    from prism_sim.training.placed import Works
     from prism_sim.world import World
 
 
@@ -43,8 +43,9 @@ class SlowGpu(FaultBase):
     def at_step(self, world: World, step: int, call: Callable[[], None]) -> None:
         self._worker(world).at_step(step, call)
 
-    def _worker(self, world: World) -> Worker:
-        return world.jobs[self.job].worker_of(self.rank)
+    def _worker(self, world: World) -> Works:
+        worker: Works = world.jobs[self.job].worker_of(self.rank)
+        return worker
 
     def remarks(self, scenario: Scenario) -> Remarks:
         yield from super().remarks(scenario)

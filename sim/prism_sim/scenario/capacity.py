@@ -12,8 +12,8 @@ from prism_sim.cluster.placement import Placement
 from prism_sim.draws import Draws
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import Job, OnServers
-from prism_sim.scenario.models import Scenario
+from prism_sim.scenario.job import OnServers
+from prism_sim.scenario.models import AnyJob, Scenario
 from prism_sim.scenario.names import server_name
 
 _SERVERS: Loc = ("cluster", "servers")
@@ -30,7 +30,7 @@ def placement_remarks(scenario: Scenario) -> Remarks:
         yield from wrong or _room_remarks(placement, cluster, job, at)
 
 
-def _group_remarks(cluster: Cluster, job: Job, at: Loc) -> Remarks:
+def _group_remarks(cluster: Cluster, job: AnyJob, at: Loc) -> Remarks:
     gpus = cluster.gpus_per_server
     if gpus % job.tp and job.tp % gpus:
         verb = "is no multiple of" if job.tp > gpus else "does not divide"
@@ -39,7 +39,7 @@ def _group_remarks(cluster: Cluster, job: Job, at: Loc) -> Remarks:
         yield Remark((*at, "tp"), what, how, (_GPUS,))
 
 
-def _server_remarks(cluster: Cluster, job: Job, at: Loc) -> Remarks:
+def _server_remarks(cluster: Cluster, job: AnyJob, at: Loc) -> Remarks:
     names = job.placement.servers if isinstance(job.placement, OnServers) else ()
     seen: set[str] = set()
     for position, name in enumerate(names):
@@ -52,15 +52,13 @@ def _server_remarks(cluster: Cluster, job: Job, at: Loc) -> Remarks:
         seen.add(name)
 
 
-def _room_remarks(placement: Placement, cluster: Cluster, job: Job, at: Loc) -> Remarks:
+def _room_remarks(placement: Placement, cluster: Cluster, job: AnyJob, at: Loc) -> Remarks:
     try:
         placement.place(job)
     except UserError as error:
-        context = f" x cp {job.cp}" if job.cp > 1 else ""
-        size = f"dp {job.dp} x pp {job.pp} x tp {job.tp}{context} = {job.ranks} GPUs"
         how = (
-            f"{size} of the cluster's {cluster.gpus}; make the job smaller or the cluster larger "
-            "(jobs are placed in their order, and keep their GPUs)"
+            f"{job.size} of the cluster's {cluster.gpus}; make the job smaller or the cluster "
+            "larger (jobs are placed in their order, and keep their GPUs)"
         )
         reads = tuple((*at, key) for key in ("dp", "pp", "tp", "cp", "placement"))
         for problem in error.problems:

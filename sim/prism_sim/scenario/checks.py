@@ -18,6 +18,7 @@ from prism_sim.scenario.job_checks import (
     schedule_remarks,
     sharding_remarks,
     stage_remarks,
+    timing_remarks,
 )
 from prism_sim.scenario.models import Scenario
 
@@ -71,7 +72,7 @@ def _hardware(scenario: Scenario) -> Remarks:
 
 def _layout(scenario: Scenario) -> Remarks:
     """How a job's model is cut into stages and tensor-parallel parts."""
-    for index, job in enumerate(scenario.jobs):
+    for index, job in scenario.modelled:
         at, sizes = ("jobs", index), job.model
         model = (*at, "model")
         yield from stage_remarks(job, at)
@@ -87,12 +88,13 @@ def _layout(scenario: Scenario) -> Remarks:
 
 
 def _schedules(scenario: Scenario) -> Remarks:
-    for index, job in enumerate(scenario.jobs):
+    for index, job in scenario.modelled:
         yield from schedule_remarks(job, ("jobs", index))
+        yield from timing_remarks(job, ("jobs", index))
 
 
 def _sharding(scenario: Scenario) -> Remarks:
-    for index, job in enumerate(scenario.jobs):
+    for index, job in scenario.modelled:
         yield from sharding_remarks(job, ("jobs", index))
         yield from exchange_remarks(job, ("jobs", index))
         yield from restart_remarks(job, ("jobs", index))
@@ -113,7 +115,7 @@ def _services(scenario: Scenario) -> Remarks:
         if not cluster.has_server(name):
             what = f"there is no server {name!r} in the cluster"
             yield Remark(loc, what, "", (("cluster", "servers"),))
-    for index, job in enumerate(scenario.jobs):
+    for index, job in scenario.modelled:
         for key in ("checkpoint", "loading"):
             if getattr(job, key) is not None and not scenario.storage:
                 what = f"job {job.name} needs storage for its {key}, and there is none"
@@ -142,14 +144,14 @@ def _effects(scenario: Scenario) -> Remarks:
 
 
 def _bubbles(scenario: Scenario) -> Remarks:
-    for index, job in enumerate(scenario.jobs):
+    for index, job in scenario.modelled:
         if job.micro_batches < job.pp:
             what = f"{job.micro_batches} micro-batches leave {job.pp} pipeline stages mostly idle"
             yield Remark(("jobs", index, "micro_batches"), what, "use several for every stage")
 
 
 def _silent_jobs(scenario: Scenario) -> Remarks:
-    for index, job in enumerate(scenario.jobs):
+    for index, job in scenario.modelled:
         if job.members == job.pp == 1 and job.tp <= scenario.cluster.gpus_per_server:
             what = f"job {job.name} has neither replicas nor stages, so it makes no flows"
             yield Remark(("jobs", index), what, "raise dp or pp")

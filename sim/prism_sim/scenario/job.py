@@ -6,12 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from prism_sim.importers import TimedTrace
 from prism_sim.scenario.architecture import Experts
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.habits import Checkpoint, Evaluation, Loading, Restart
 from prism_sim.scenario.library import Library
 from prism_sim.scenario.model_sizes import ModelSizes
 from prism_sim.scenario.presets import PRESETS, preset
+from prism_sim.scenario.timings import Timings
 
 
 class OnServers(Closed):
@@ -54,6 +56,11 @@ class Job(Closed):
         min_length=1, max_length=64, description="Name of the job; unique in the scenario."
     )
     model: Model = Field(description="Name of a model preset, or sizes written out.")
+    trace: TimedTrace | None = Field(
+        default=None,
+        description="A measured timeline whose durations take the place of those that follow from "
+        "the model. dp, pp, micro_batches and steps may then be left out. Left out: none.",
+    )
     dp: int = Field(default=1, ge=1, description="Data-parallel replicas.")
     pp: int = Field(
         default=1,
@@ -258,6 +265,22 @@ class Job(Closed):
         le=1,
         description="Sigma of the lognormal factor (median 1) on every step_overhead_ms.",
     )
+
+    @property
+    def timings(self) -> Timings | None:
+        """Measured durations of passes and updates, if there are any."""
+        return self.trace.timings if self.trace else None
+
+    @property
+    def size(self) -> str:
+        """How large the job is, in words."""
+        context = f" x cp {self.cp}" if self.cp > 1 else ""
+        return f"dp {self.dp} x pp {self.pp} x tp {self.tp}{context} = {self.ranks} GPUs"
+
+    @property
+    def stages(self) -> int:
+        """Pipeline stages."""
+        return self.pp
 
     @property
     def ranks(self) -> int:

@@ -50,6 +50,35 @@ def schedule_remarks(job: Job, at: Loc) -> Remarks:
         yield Remark((*at, "chunks"), what, "use schedule: interleaved", ((*at, "schedule"),))
 
 
+def timing_remarks(job: Job, at: Loc) -> Remarks:
+    """Whether measured durations are those of such a job."""
+    if job.timings is None:
+        return
+    file = (*at, "trace")
+    steps, stages, replicas, rows, micro_batches = job.timings.shape
+    passes = 2 * job.chunks
+    for key, said, measured in (
+        ("dp", job.dp, replicas), ("pp", job.pp, stages),
+        ("micro_batches", job.micro_batches, micro_batches), ("chunks", passes, rows),
+    ):  # fmt: skip
+        if said != measured:
+            told = (said, measured) if key != "chunks" else (job.chunks, rows // 2)
+            what = f"{key} is {told[0]}, and the timeline was measured with {told[1]}"
+            yield Remark((*at, key), what, f"leave {key} out, or write {told[1]}", (file,))
+    if job.steps > steps:
+        what = f"{job.steps} steps are asked for, and the timeline has {steps}"
+        yield Remark((*at, "steps"), what, "leave steps out for all of them", (file,))
+    if job.restarts:
+        what = "steps that are repeated after a restart were not measured"
+        yield Remark((*at, "restarts"), what, "leave restarts out", (file,))
+    if job.schedule == "zb-h1":
+        what = "the timeline does not tell the two halves of a backward pass apart"
+        yield Remark((*at, "schedule"), what, "use another schedule", (file,))
+    if job.stage_factors is not None:
+        what = "stage_factors would change durations that were measured"
+        yield Remark((*at, "stage_factors"), what, "leave them out", (file,))
+
+
 def sharding_remarks(job: Job, at: Loc) -> Remarks:
     """Whether what replicas share can be shared in that way."""
     if job.hybrid_shards is not None:

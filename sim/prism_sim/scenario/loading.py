@@ -17,6 +17,7 @@ import yaml
 from pydantic import ValidationError
 
 from llmprism.errors import Problem, UserError
+from prism_sim.importers.reading import read_traces
 from prism_sim.scenario import checks
 from prism_sim.scenario.base import Loc, Remark
 from prism_sim.scenario.complaints import problem_of
@@ -58,16 +59,23 @@ def load_with_warnings(path: str | Path, overrides: Mapping[str, Any] | None = N
 
 
 def validate(source: Source) -> Loaded:
-    """Validate the values of ``source``: their form first, then their sense."""
+    """Validate the values of ``source``: their form first, then their sense.
+
+    Traces that it names are read on the way. Sense is not looked for as long as one of them cannot
+    be read: sizes would be missing.
+    """
+    unread = read_traces(source)
     try:
         scenario = Scenario.model_validate(source.values)
     except ValidationError as error:
         details = error.errors()
         problems = [problem_of(detail, source) for detail in details]
         rest = understood(source.values, details)
-        remarks = rest.trusted(_remarks(rest.values, rest.scenario)) if rest.scenario else ()
-        raise UserError(_in_order([*problems, *_placed(remarks, source)], source)) from None
-    problems = _placed(_remarks(source.values, scenario), source)
+        if rest.scenario and not unread:
+            remarks = rest.trusted(_remarks(rest.values, rest.scenario))
+            problems += _placed(remarks, source)
+        raise UserError(_in_order([*unread, *problems], source)) from None
+    problems = unread or _placed(_remarks(source.values, scenario), source)
     if problems:
         raise UserError(_in_order(problems, source))
     return Loaded(scenario, _placed(checks.warnings(scenario), source))

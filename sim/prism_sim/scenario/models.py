@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag
 
 from prism_sim.faults import Fault
+from prism_sim.importers import TIMINGS
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.cluster import Cluster, Fabric, Gpu
 from prism_sim.scenario.collector import Collector
 from prism_sim.scenario.habits import Background
 from prism_sim.scenario.job import Job, OnServers
 from prism_sim.scenario.model_sizes import ModelSizes
+from prism_sim.scenario.traced_job import TracedJob
 
 __all__ = [
+    "AnyJob",
     "Background",
     "Cluster",
     "Collector",
@@ -23,6 +28,27 @@ __all__ = [
     "ModelSizes",
     "OnServers",
     "Scenario",
+    "TracedJob",
+]
+
+
+def _job_form(value: Any) -> str:
+    """Whether a job is described by its model, or by a trace that does without."""
+    if not isinstance(value, dict):
+        return "by_trace" if isinstance(value, TracedJob) else "by_model"
+    trace = value.get("trace")
+    if "model" in value or not isinstance(trace, dict):
+        return "by_model"
+    kind = trace.get("kind")
+    return "by_model" if isinstance(kind, str) and kind in TIMINGS else "by_trace"
+
+
+AnyJob = Job | TracedJob
+"""A job, however its work is described."""
+
+_WrittenJob = Annotated[
+    Annotated[Job, Tag("by_model")] | Annotated[TracedJob, Tag("by_trace")],
+    Discriminator(_job_form),
 ]
 
 
@@ -39,7 +65,9 @@ class Scenario(Closed):
         default=0, ge=0, lt=2**63, description="Seed of every random draw; same seed, same bytes."
     )
     cluster: Cluster = Field(description="The hardware.")
-    jobs: tuple[Job, ...] = Field(description="The training jobs.")
+    jobs: tuple[_WrittenJob, ...] = Field(
+        description="The training jobs: each with a model, or with a trace of what ranks do."
+    )
     storage: tuple[str, ...] = Field(
         default=(),
         description="Servers that store rather than train: jobs save to them and read from them, "
@@ -64,3 +92,8 @@ class Scenario(Closed):
         description="The simulation's time zero on the collector's clock [ns since 1970]. "
         "Default: 2026-01-01 00:00 UTC.",
     )
+
+    @property
+    def modelled(self) -> list[tuple[int, Job]]:
+        """Jobs that are described by a model, with their places among all jobs."""
+        return [(index, job) for index, job in enumerate(self.jobs) if isinstance(job, Job)]

@@ -15,7 +15,7 @@ def resolved(scenario: Scenario) -> dict[str, Any]:
 
     The result is itself a valid scenario of the same meaning.
     """
-    jobs = tuple(_filled_job(job) for job in scenario.jobs)
+    jobs = tuple(_filled_job(job) if isinstance(job, Job) else job for job in scenario.jobs)
     parts = {"cluster": _filled_cluster(scenario.cluster), "jobs": jobs}
     return scenario.model_copy(update=parts).model_dump(mode="json")
 

@@ -28,7 +28,7 @@ import pandas as pd
 from prism_sim.score.load import Case, Ints, rank_rows
 
 WORK = {
-    "compute": ("fwd", "bwd", "wgrad", "recompute", "opt"),
+    "compute": ("fwd", "bwd", "wgrad", "recompute", "opt", "compute"),
     "dp": (
         "all_reduce",
         "allreduce",

@@ -7,10 +7,7 @@ fabric, the logs, and the draws of its jitter. How workers reach each other is
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-import pandas as pd
 import simpy
 from numpy.typing import NDArray
 
@@ -18,20 +15,20 @@ from prism_sim.cluster.network import Network
 from prism_sim.cluster.storage import Storage
 from prism_sim.draws import Draws
 from prism_sim.scenario.models import Job
-from prism_sim.scenario.names import server_name
 from prism_sim.training.costs import pipeline_message_bytes
 from prism_sim.training.habits import HABITS
 from prism_sim.training.lives import Lives, inherit
 from prism_sim.training.meeting import Meetings
+from prism_sim.training.placed import PlacedJob
 from prism_sim.training.wiring import Wiring
 from prism_sim.training.worker import Worker
-from prism_sim.truth import SpanLog, by_rank
+from prism_sim.truth import SpanLog
 
 LONGEST = 4.0
 """Longest micro-batch, in nominal ones: packing puts a bound to the tail of a lognormal."""
 
 
-class TrainingJob:
+class TrainingJob(PlacedJob[Job, Worker]):
     """One job on its GPUs.
 
     Parameters
@@ -56,23 +53,13 @@ class TrainingJob:
         draws: Draws,
         storage: Storage | None = None,
     ) -> None:
-        self.model = model
-        self.gpus = gpus
-        self.network = network
-        self.env = network.env
-        self.layout = network.layout
-        self.fabric = network.fabric
-        self.log = log
+        super().__init__(model, gpus, network, log)
         lines = self.layout.cluster.queue_pairs
         self.flow_bytes = -(-pipeline_message_bytes(model) // lines)
-        self.steps_done = 0
         self.draws = draws
         self.storage = storage
-        self._steps: list[tuple[int, int, int, int]] = []
-        self._began: set[int] = set()
         self._done_by: dict[int, int] = {}
         self._finished = 0
-        self._at_step: dict[int, list[Callable[[], None]]] = {}
         self.steps_ahead = range(model.steps)
         self.saved = 0
         self._wire()
@@ -81,14 +68,13 @@ class TrainingJob:
         library = self.model.library
         self.meetings = Meetings(self.network, library.control_bytes) if library else None
         self.workers = Wiring(self).workers()
-        self._first = self.workers[0].number
         self.habits = [habit for make in HABITS for habit in make(self)]
 
     def start(self) -> list[simpy.Process]:
         """Set every worker to work; returns the processes that end with the job."""
         if self.model.restarts:
             return [self.env.process(Lives(self).run())]
-        return [self.env.process(worker.run()) for worker in self.workers]
+        return super().start()
 
     @property
     def lost(self) -> int:
@@ -110,25 +96,8 @@ class TrainingJob:
         for heir, worker in zip(self.workers, before, strict=True):
             inherit(heir, worker, first)
 
-    def worker_of(self, rank: int) -> Worker:
-        return self.workers[rank // self.model.tp]
-
-    def address_of(self, rank: int) -> str:
-        return self.layout.addresses[self.layout.nic_of_gpu(int(self.gpus.flat[rank]))]
-
-    def at_step(self, step: int, call: Callable[[], None]) -> None:
-        """Have ``call`` called when the first worker begins ``step``."""
-        self._at_step.setdefault(step, []).append(call)
-
-    def began(self, step: int) -> None:
-        if step not in self._began:
-            self._began.add(step)
-            for call in self._at_step.pop(step, ()):
-                call()
-
     def step_done(self, number: int, step: int, start_ns: int, end_ns: int) -> None:
-        self._steps.append((number - self._first, step, start_ns, end_ns))
-        self.steps_done += 1
+        super().step_done(number, step, start_ns, end_ns)
         self._done_by[step] = self._done_by.get(step, 0) + 1
         if self._done_by[step] == len(self.workers):
             del self._done_by[step]
@@ -172,32 +141,13 @@ class TrainingJob:
             factor = float(np.exp(sigma * stream.standard_normal()))
         return round(self.model.step_overhead_ms * 1e6 * factor)
 
-    def steps(self, epoch_ns: int) -> pd.DataFrame:
-        """Truth: the steps of every rank that were finished."""
-        first_rank = [worker.first_rank for worker in self.workers]
-        return by_rank(self.model.name, first_rank, self.model.tp, self._steps, epoch_ns)
-
-    def ranks(self) -> pd.DataFrame:
-        """Truth: where every rank runs and what it is.
+    def places(self) -> dict[str, NDArray[np.int64]]:
+        """Place of every rank along each kind of parallelism.
 
         Rank numbers run over tp, cp, ep, dp and pp, fastest first, as in Megatron-LM. Expert
         parallelism takes its ranks from the replicas, so ``dp`` counts dp / ep of them.
         """
-        layout, gpus = self.layout, self.gpus.ravel()
-        pp, member, tp = np.unravel_index(np.arange(len(gpus)), self.gpus.shape)
+        pp, member, tp = np.unravel_index(np.arange(self.gpus.size), self.gpus.shape)
         replica, cp = np.divmod(member, self.model.cp)
         dp, ep = np.divmod(replica, self.model.ep)
-        return pd.DataFrame(
-            {
-                "job": self.model.name,
-                "rank": np.arange(len(gpus)),
-                "address": [layout.addresses[layout.nic_of_gpu(int(g))] for g in gpus],
-                "server": [server_name(layout.server_of_gpu(int(g))) for g in gpus],
-                "gpu": gpus % layout.cluster.gpus_per_server,
-                "dp": dp,
-                "pp": pp,
-                "tp": tp,
-                "ep": ep,
-                "cp": cp,
-            }
-        )
+        return {"dp": dp, "pp": pp, "tp": tp, "ep": ep, "cp": cp}

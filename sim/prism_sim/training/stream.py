@@ -102,9 +102,14 @@ class CommStream:
         self._start(collective, ready_ns)
 
     def _start(self, collective: _Pending, ready_ns: list[int]) -> None:
-        call, collective.open_parts = collective.call, len(self._parts)
-        for part in self._parts:
+        call, parts = collective.call, self._parts_for(collective.call)
+        collective.open_parts = len(parts)
+        for part in parts:
             part.start(call.operation, call.size_bytes, ready_ns, self._part_event(collective))
+
+    def _parts_for(self, call: Call) -> Sequence[Collective]:
+        """What runs side by side for ``call``; the same for every call, unless overridden."""
+        return self._parts
 
     def _part_event(self, collective: _Pending) -> simpy.Event:
         ended = self._env.event()

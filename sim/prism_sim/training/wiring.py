@@ -27,7 +27,7 @@ from prism_sim.training.schedules import (
     Work,
     gradient_kind,
 )
-from prism_sim.training.worker import Item, Peer, Way, Worker
+from prism_sim.training.worker import Item, Measured, Peer, Way, Worker
 
 if TYPE_CHECKING:
     from prism_sim.training.job import TrainingJob
@@ -60,13 +60,16 @@ class Wiring:
         for stage, cost in enumerate(costs):
             strategies = self._strategies(groups, stage, cost)
             nominal_ns = _nominal_ns(cost, gradient_kind(works[stage]))
-            workers += [
-                Worker(
+            for m in members:
+                measured = self._measured(stage, m)
+                own_ns = nominal_ns
+                if measured is not None:
+                    own_ns = measured.passes_ns.mean((0, 2))[:, None]
+                worker = Worker(
                     self._job, stage, m, numbers[stage][m], first_ranks[stage][m], cost,
-                    strategies[m], nominal_ns,
-                )
-                for m in members
-            ]  # fmt: skip
+                    strategies[m], own_ns, measured=measured,
+                )  # fmt: skip
+                workers.append(worker)
             exchanges += groups.exchanges(stage)
         self._connect()
         closings = groups.closings()
@@ -74,6 +77,16 @@ class Wiring:
             worker.agenda = self._agenda(worker, works[worker.stage], workers, own)
             worker.closing = closings.get((worker.stage, worker.member), [])
         return workers
+
+    def _measured(self, stage: int, member: int) -> Measured | None:
+        """Measured durations of a worker; ranks that share a replica's sequences share its."""
+        timings = self._model.timings
+        if timings is None:
+            return None
+        replica = member // self._model.cp
+        passes = [step[stage][replica] for step in timings.passes_ns]
+        updates = [step[stage][replica] for step in timings.optimizer_ns]
+        return Measured(np.array(passes), np.array(updates))
 
     def _strategies(self, groups: Groups, stage: int, cost: StageCost) -> list[DataParallel]:
         """How each member of ``stage`` keeps its parameters in step with the others."""

@@ -76,13 +76,23 @@ class Item(NamedTuple):
     peer: Peer | None
 
 
+class Measured(NamedTuple):
+    """Durations of one worker that were measured rather than worked out.
+
+    ``passes_ns`` has shape (steps, kinds x chunks, micro-batches), ``optimizer_ns`` (steps,).
+    """
+
+    passes_ns: NDArray[np.int64]
+    optimizer_ns: NDArray[np.int64]
+
+
 @dataclass(eq=False)
 class Worker:
     """The tensor-parallel group number ``member`` of a stage of a job.
 
     ``agenda`` is a step's work, ``closing`` the collectives between the last reduction of
     gradients and the update. ``nominal_ns`` has the healthy duration of each kind of pass
-    (fastest running: chunk), shape (kinds x chunks, 1).
+    (fastest running: chunk), shape (kinds x chunks, 1); ``measured`` what stands in for it.
     """
 
     job: TrainingJob
@@ -95,6 +105,7 @@ class Worker:
     nominal_ns: NDArray[np.float64]
     agenda: list[Item] = field(default_factory=list)
     closing: list[Closing] = field(default_factory=list)
+    measured: Measured | None = None
     slowdowns: list[float] = field(default_factory=list)
     inbox: dict[Key, simpy.Event] = field(default_factory=dict)
     _lengths: list[float] | None = None
@@ -172,7 +183,10 @@ class Worker:
     def _healthy_ns(self, step: int, rows: int) -> list[list[float]]:
         """Duration of every pass if nothing is slow, by row and micro-batch."""
         job = self.job
-        healthy_ns = self.nominal_ns * job.jitter(self.first_rank, step, rows)
+        nominal_ns = self.nominal_ns
+        if self.measured is not None:
+            nominal_ns = self.measured.passes_ns[step]
+        healthy_ns = nominal_ns * job.jitter(self.first_rank, step, rows)
         if job.model.warm_up_steps:
             healthy_ns = healthy_ns * job.warmth(step)
         self._lengths = job.lengths(self.member, step)
@@ -183,6 +197,11 @@ class Worker:
             healthy_ns = healthy_ns * ((1 - square) * tokens + square * tokens**2)
         times: list[list[float]] = healthy_ns.tolist()
         return times
+
+    def _optimizer_ns(self, step: int) -> int:
+        if self.measured is not None:
+            return int(self.measured.optimizer_ns[step])
+        return round(self.cost.optimizer_ns)
 
     def _slowness(self) -> float:
         return 1.0 / float(np.prod(self.slowdowns)) if self.slowdowns else 1.0
@@ -259,6 +278,6 @@ class Worker:
         for seat, operation, size_bytes in self.closing:
             yield seat.join(operation, size_bytes, step, NO_MICRO_BATCH)
         start_ns = job.env.now
-        yield job.env.timeout(round(self.cost.optimizer_ns))
+        yield job.env.timeout(self._optimizer_ns(step))
         job.log.add(self.number, step, NO_MICRO_BATCH, OPT, start_ns, job.env.now)
         yield from self.replicas.publish(step)

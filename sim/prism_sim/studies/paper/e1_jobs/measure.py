@@ -52,7 +52,7 @@ def measure(trial: Trial) -> Result:
     seen = steps.groupby("job")["step"].nunique()
     jobs = [
         {**_facts(job), "steps": int(seen.get(job.name, 0)), "exact": job.name in exact}
-        for job in trial.scenario.jobs
+        for _, job in trial.scenario.modelled
     ]
     return {
         **_scored(ranks, said),

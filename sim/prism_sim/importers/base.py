@@ -1,0 +1,83 @@
+"""What every importer has in common: a file, what was found in it, and all that is wrong.
+
+An importer is the part of a scenario that names a trace (``trace: {kind: ..., file: ...}``)
+and reads it. What it reads becomes the project's own vocabulary and is kept beside the
+file's name, so a resolved scenario needs the file no more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from llmprism.errors import Problem, UserError
+from prism_sim.scenario.base import Closed
+
+AT_MOST = 20
+"""Problems of one trace that are told; a file of the wrong kind has one on every line."""
+
+
+class TraceFile(Closed, ABC):
+    """A trace in a file.
+
+    Attributes
+    ----------
+    content : name of the field that holds what was read.
+    """
+
+    content: ClassVar[str]
+
+    file: str = Field(min_length=1, description="The trace, as seen from the scenario's folder.")
+
+    @abstractmethod
+    def read(self, path: Path) -> Closed:
+        """What the file at ``path`` says.
+
+        Raises
+        ------
+        UserError : with everything that it says wrongly, or that cannot be expressed.
+        """
+
+    def fills(self, content: Any) -> dict[str, Any]:
+        """What ``content`` says about keys of the job that may be left out."""
+        return {}
+
+
+class Findings:
+    """Collects what is wrong with a trace, so that all of it is told at once."""
+
+    def __init__(self) -> None:
+        self._problems: dict[Problem, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._problems)
+
+    def add(self, what: str, where: str, how: str = "") -> None:
+        self._problems[Problem(what, where, how)] = None
+
+    def add_all(self, error: UserError) -> None:
+        self._problems |= dict.fromkeys(error.problems)
+
+    def refuse(self) -> None:
+        """Raise a UserError with everything found, if there is anything."""
+        if not self._problems:
+            return
+        told = list(self._problems)[:AT_MOST]
+        more = len(self._problems) - len(told)
+        if more:
+            told.append(Problem(f"and {more} more problems like these", told[-1].where))
+        raise UserError(told)
+
+
+def contents(path: Path) -> bytes:
+    """The bytes of the file at ``path``; a UserError if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        how = "give its way from the scenario's folder"
+        raise UserError(Problem("there is no such trace", str(path), how)) from error
+    except OSError as error:
+        raise UserError(Problem(f"cannot be read: {error.strerror}", str(path))) from error

@@ -1,0 +1,354 @@
+"""A Chakra execution trace: what every rank computes, sends and reduces, and what waits for what.
+
+Compute nodes take as long as they were recorded to take, or as their operations take at a given
+rate; the time of communication is left to the simulation. A process group is what its
+metadata say, or what the scenario says; a collective without one is everybody's.
+
+The size of a collective is that of the buffer a rank puts in, as ASTRA-sim and the PyTorch
+converter have it: an all-gather of S bytes among n ranks leaves n S at each.
+
+A node that is called ``ProfilerStep#7`` begins a training step; others belong to the latest
+step that they wait for. A trace without such nodes is one step.
+
+References: Sridharan et al., Chakra: Advancing performance benchmarking and co-design using
+standardized execution traces, arXiv 2305.14516; https://github.com/mlcommons/chakra;
+https://github.com/astra-sim/astra-sim, ``astra-sim/workload/Workload.cc``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from llmprism.errors import UserError
+from prism_sim.importers import consistency
+from prism_sim.importers.base import Findings, TraceFile
+from prism_sim.importers.chakra_files import Node, nodes_of, rank_files
+from prism_sim.scenario.graph import Family, Graph, GroupKind, Task
+from prism_sim.scenario.words import did_you_mean
+
+COLLECTIVES = (
+    "ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST", "ALL_TO_ALL",
+    "REDUCE_SCATTER", "REDUCE_SCATTER_BLOCK", "BARRIER",
+)  # fmt: skip
+"""Names of collectives by their numbers in ``comm_type``."""
+
+OPERATIONS = {
+    "ALL_REDUCE": "all_reduce",
+    "ALL_GATHER": "all_gather",
+    "BROADCAST": "broadcast",
+    "ALL_TO_ALL": "all_to_all",
+    "REDUCE_SCATTER": "reduce_scatter",
+    "REDUCE_SCATTER_BLOCK": "reduce_scatter",
+}
+"""Those that can be expressed."""
+
+EVERYBODY = "all"
+_STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
+
+
+class Chakra(TraceFile):
+    """What every rank does, from a Chakra execution trace of one file a rank."""
+
+    content: ClassVar[str] = "graph"
+
+    kind: Literal["chakra"] = "chakra"
+    groups: dict[str, tuple[int, ...]] = Field(
+        default={},
+        description="Ranks of each process group by its pg_name, as in ASTRA-sim's communicator "
+        "group file. Left out: what the trace's metadata say.",
+    )
+    kinds: dict[str, GroupKind] = Field(
+        default={},
+        description="Kind of traffic of process groups by pg_name. Left out: ep for those with "
+        "all-to-alls, dp for others.",
+    )
+    tflops: float | None = Field(
+        default=None,
+        gt=0,
+        description="Rate of compute nodes that have operations (num_ops) and no duration "
+        "[TFLOP/s].",
+    )
+    graph: Graph | None = Field(
+        default=None, description="What was read from the files; filled in when they are read."
+    )
+
+    def read(self, path: Path) -> Graph:
+        files = rank_files(path)
+        found = Findings()
+        nodes: list[list[Node]] = []
+        for file in files:
+            try:
+                nodes.append(nodes_of(file))
+            except UserError as error:
+                found.add_all(error)
+        found.refuse()
+        groups = _Groups(self.groups, len(files), found)
+        for rank, own in enumerate(nodes):
+            groups.learn(own, str(files[rank]), rank)
+        ranks = [_Rank(rank, str(files[rank]), self, groups, found) for rank in range(len(files))]
+        programs = [rank.program(own) for rank, own in zip(ranks, nodes, strict=True)]
+        found.refuse()
+        families = groups.families(programs, self.kinds, str(path))
+        found.refuse()
+        consistency.check(programs, families, lambda r, i: ranks[r].place(i), found)
+        found.refuse()
+        return _graph(programs, families)
+
+
+class _Groups:
+    """Who is in which process group."""
+
+    def __init__(self, given: Mapping[str, Sequence[int]], ranks: int, found: Findings) -> None:
+        self._given = {name: tuple(group) for name, group in given.items()}
+        self._ranks = ranks
+        self._found = found
+        self._known: dict[tuple[str, int], tuple[int, ...]] = {}
+        for name, group in self._given.items():
+            self._check(name, group, "groups")
+
+    def learn(self, nodes: Sequence[Node], where: str, rank: int) -> None:
+        """Take over what the metadata of one rank's PyTorch trace say about its groups."""
+        for node in nodes:
+            if node.type == "METADATA_NODE" and "pg_name" in node.values:
+                for name, group in _described(node.values):
+                    self._check(name, group, f"{where}: node {node.id}")
+                    self._known[name, rank] = group or tuple(range(self._ranks))
+
+    def of(self, name: str, rank: int) -> tuple[int, ...] | None:
+        """Ranks of the group that ``rank`` calls ``name``; None if nobody knows them."""
+        if name == EVERYBODY and name not in self._given:
+            return tuple(range(self._ranks))
+        return self._given.get(name) or self._known.get((name, rank))
+
+    def families(
+        self, programs: Sequence[Sequence[Task]], kinds: Mapping[str, GroupKind], where: str
+    ) -> dict[str, Family]:
+        """All groups that are used, by name."""
+        used: dict[str, dict[tuple[int, ...], None]] = defaultdict(dict)
+        exchanging: set[str] = set()
+        for rank, program in enumerate(programs):
+            for task in program:
+                if task.kind == "collective":
+                    used[task.family][self.of(task.family, rank) or ()] = None
+                    exchanging |= {task.family} if task.operation == "all_to_all" else set()
+        for name in kinds.keys() - used.keys():
+            what = f"kinds names the process group {name!r}, in which nothing happens"
+            self._found.add(what, where, did_you_mean(name, used))
+        made: dict[str, Family] = {}
+        for name, groups in used.items():
+            members = [rank for group in groups for rank in group]
+            if len(set(members)) != len(members):
+                what = f"ranks do not agree on who is in process group {name!r}"
+                self._found.add(what, where, "say it in groups")
+            kind = kinds.get(name, "ep" if name in exchanging else "dp")
+            made[name] = Family(kind=kind, groups=tuple(groups))
+        return made
+
+    def _check(self, name: str, group: Sequence[int], where: str) -> None:
+        wrong = [rank for rank in group if not 0 <= rank < self._ranks]
+        if wrong or len(set(group)) != len(group):
+            what = f"process group {name!r} has ranks {list(group)[:8]}, there are {self._ranks}"
+            self._found.add(what, where, "each rank once, counted from 0")
+
+
+def _described(values: str) -> list[tuple[str, tuple[int, ...]]]:
+    """Groups in the text that PyTorch's observer leaves: a list of one quoted JSON list."""
+    try:
+        groups = json.loads(values[values.index("[{") : values.rindex("}]") + 2])
+        return [(str(g["pg_name"]), tuple(int(r) for r in g["ranks"])) for g in groups]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
+class _Rank:
+    """Translates the nodes of one rank."""
+
+    def __init__(
+        self, rank: int, file: str, trace: Chakra, groups: _Groups, found: Findings
+    ) -> None:
+        self._rank = rank
+        self._file = file
+        self._trace = trace
+        self._groups = groups
+        self._found = found
+        self._order: list[Node] = []
+
+    def place(self, number: int) -> str:
+        """Where the task ``number`` of the program stands in the trace."""
+        if number >= len(self._order):
+            return self._file
+        node = self._order[number]
+        return f"{self._file}: node {node.id}" + (f" ({node.name})" if node.name else "")
+
+    def program(self, nodes: Sequence[Node]) -> list[Task]:
+        """The rank's tasks, each behind those that it waits for."""
+        self._order = order = self._sorted(nodes)
+        numbers = {node.id: number for number, node in enumerate(order)}
+        steps: list[int] = []
+        tasks: list[Task] = []
+        for number, node in enumerate(order):
+            after = tuple(sorted({numbers[d] for d in node.deps if d in numbers}))
+            marker = _STEP.search(node.name)
+            before = max((steps[earlier] for earlier in after), default=-1)
+            steps.append(int(marker[1]) if marker else before)
+            translate = _TRANSLATIONS.get(node.type, _Rank._refused)
+            task = translate(self, node, self.place(number))
+            tasks.append(task._replace(after=after, step=steps[-1], name=node.name))
+        return tasks
+
+    def _sorted(self, nodes: Sequence[Node]) -> list[Node]:
+        """Nodes in an order that keeps to their dependencies, by number where it is free."""
+        by_id = {node.id: node for node in nodes}
+        if len(by_id) != len(nodes):
+            self._found.add(f"{len(nodes) - len(by_id)} node ids are given twice", self._file)
+        waits: dict[int, int] = {}
+        after: dict[int, list[int]] = defaultdict(list)
+        for node in by_id.values():
+            known = {d for d in node.deps if d in by_id}
+            for lost in sorted(set(node.deps) - known)[:1]:
+                what = f"it waits for node {lost}, which is not there"
+                where = f"{self._file}: node {node.id} ({node.name})"
+                self._found.add(what, where, "the file was cut short, or nodes were left out")
+            waits[node.id] = len(known)
+            for dep in known:
+                after[dep].append(node.id)
+        ready = [number for number, count in waits.items() if not count]
+        heapq.heapify(ready)
+        order: list[Node] = []
+        while ready:
+            node = by_id[heapq.heappop(ready)]
+            order.append(node)
+            for later in after[node.id]:
+                waits[later] -= 1
+                if not waits[later]:
+                    heapq.heappush(ready, later)
+        if len(order) < len(by_id):
+            stuck = sorted(number for number, count in waits.items() if count)
+            what = f"nodes {', '.join(map(str, stuck[:8]))} wait for each other in a circle"
+            self._found.add(what, self._file, "dependencies must not lead back to a node")
+        return order
+
+    def _compute(self, node: Node, where: str) -> Task:
+        duration_ns = node.duration_micros * 1000
+        operations = self._number(node, "num_ops", where, default=0)
+        if node.attrs.get("is_cpu_op") is True:
+            return Task("host", duration_ns)
+        if not duration_ns and operations:
+            if self._trace.tflops is None:
+                what = f"it has {operations} operations and no duration"
+                self._found.add(what, where, "say how fast they are: tflops in the trace")
+                return Task("wait")
+            duration_ns = round(operations / (self._trace.tflops * 1e3))
+        return Task("compute", duration_ns)
+
+    def _nothing(self, node: Node, where: str) -> Task:
+        return Task("wait")
+
+    def _send(self, node: Node, where: str) -> Task:
+        return self._message("send", node, ("comm_src", "comm_dst"), where)
+
+    def _recv(self, node: Node, where: str) -> Task:
+        return self._message("recv", node, ("comm_dst", "comm_src"), where)
+
+    def _message(self, kind: str, node: Node, ends: tuple[str, str], where: str) -> Task:
+        own = self._number(node, ends[0], where, default=self._rank)
+        peer = self._number(node, ends[1], where)
+        if own != self._rank:
+            self._found.add(f"{ends[0]} is {own} in the trace of rank {self._rank}", where)
+        if peer == self._rank:
+            self._found.add(f"rank {peer} sends a message to itself", where)
+        size = self._size(node, where)
+        tag = self._number(node, "comm_tag", where, default=0)
+        return Task(kind, size, peer=peer, tag=tag)
+
+    def _collective(self, node: Node, where: str) -> Task:
+        number = self._number(node, "comm_type", where)
+        name = COLLECTIVES[number] if number < len(COLLECTIVES) else f"number {number}"
+        if name not in OPERATIONS:
+            known = ", ".join(OPERATIONS)
+            self._found.add(f"collective {name} is not modelled", where, f"known here: {known}")
+            return Task("wait")
+        self._refuse_dimensions(node, where)
+        family = str(node.attrs.get("pg_name") or EVERYBODY)
+        group = self._groups.of(family, self._rank)
+        if group is None or self._rank not in group:
+            lacks = "has unknown members" if group is None else f"lacks rank {self._rank}"
+            how = "say in the trace's groups who belongs to it: groups: {NAME: [0, 1, ...]}"
+            self._found.add(f"process group {family!r} {lacks}", where, how)
+            return Task("wait")
+        size = self._size(node, where)
+        if name == "ALL_GATHER":
+            size *= len(group)
+        if len(group) == 1:
+            return Task("wait")
+        return Task("collective", size, operation=OPERATIONS[name], family=family)
+
+    def _refuse_dimensions(self, node: Node, where: str) -> None:
+        involved = node.attrs.get("involved_dim")
+        if isinstance(involved, list) and not all(involved) and "pg_name" not in node.attrs:
+            what = "involved_dim names dimensions of ASTRA-sim's network, which is not this one"
+            self._found.add(what, where, "give the node a pg_name, and its ranks in groups")
+
+    def _refused(self, node: Node, where: str) -> Task:
+        how = "take it out of the trace, and hand its dependencies on"
+        self._found.add(f"nodes of type {node.type} are not modelled", where, how)
+        return Task("wait")
+
+    def _size(self, node: Node, where: str) -> int:
+        size = self._number(node, "comm_size", where)
+        if size == 0 and "comm_size" in node.attrs:
+            self._found.add("it moves no bytes: comm_size is 0", where)
+        return size
+
+    def _number(self, node: Node, name: str, where: str, default: int | None = None) -> int:
+        value: Any = node.attrs.get(name, default)
+        if isinstance(value, (int, float)) and 0 <= value < 2**62 and value == int(value):
+            return int(value)
+        wrong = "is missing" if value is None else f"is {value!r}, and should be a whole number"
+        self._found.add(f"{name} {wrong}", where)
+        return 0
+
+
+_TRANSLATIONS = {
+    "METADATA_NODE": _Rank._nothing,
+    "COMP_NODE": _Rank._compute,
+    "COMM_SEND_NODE": _Rank._send,
+    "COMM_RECV_NODE": _Rank._recv,
+    "COMM_COLL_NODE": _Rank._collective,
+}
+"""How each type of node becomes a task; others are refused."""
+
+
+def _graph(programs: Sequence[Sequence[Task]], families: dict[str, Family]) -> Graph:
+    seen = sorted({task.step for program in programs for task in program} - {-1})
+    numbers = {step: number for number, step in enumerate(seen)} | {-1: 0}
+    return Graph(
+        families=families,
+        programs=tuple(
+            tuple(task._replace(step=numbers[task.step]) for task in program)
+            for program in programs
+        ),
+        ranks=tuple(range(len(programs))),
+        steps=max(1, len(seen)),
+        tp=_neighbours(families),
+    )
+
+
+def _neighbours(families: Mapping[str, Family]) -> int:
+    """Size of the tensor-parallel groups, where they are blocks of neighbouring ranks."""
+    groups = [group for family in families.values() if family.kind == "tp"
+              for group in family.groups]  # fmt: skip
+    sizes = {len(group) for group in groups}
+    if len(sizes) != 1:
+        return 1
+    (size,) = sizes
+    blocks = all(g[0] % size == 0 and g == tuple(range(g[0], g[0] + size)) for g in groups)
+    return size if blocks else 1

@@ -1,0 +1,214 @@
+"""Chakra execution traces as they lie on disk: nodes, from protobuf messages or from JSON.
+
+A trace is one file a rank, ``NAME.RANK.et``: a message of global metadata, then one a node, each
+behind its length as a varint; the whole may be gzipped. ``chakra_jsonizer`` writes the same as
+JSON objects one behind the other (``NAME.RANK.json``), which is read without any extra library.
+
+Reference: https://github.com/mlcommons/chakra, ``schema/protobuf/et_def.proto``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from llmprism.errors import Problem, UserError
+from prism_sim.importers.base import Findings, contents
+from prism_sim.importers.chakra_schema import node_messages
+
+NODE_TYPES = (
+    "INVALID_NODE", "METADATA_NODE", "MEM_LOAD_NODE", "MEM_STORE_NODE", "COMP_NODE",
+    "COMM_SEND_NODE", "COMM_RECV_NODE", "COMM_COLL_NODE", "STORAGE_NODE", "BATCH_NODE",
+    "CHECKPOINT_NODE",
+)  # fmt: skip
+"""Names of node types by their numbers."""
+
+_RANK_FILE = re.compile(r"(?P<name>.*)\.(?P<rank>\d{1,7})\.(et|json)(\.gz)?")
+_LARGEST = 1 << 30
+"""Bytes that a file may have when unpacked: more would not fit into memory as nodes."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a rank's trace, as far as it is used.
+
+    Attributes
+    ----------
+    type : one of :data:`NODE_TYPES`, or its number if that is unknown.
+    deps : nodes that must be over first, by control or by data.
+    values : what the trace has as values of the node's inputs.
+    attrs : attributes by name.
+    """
+
+    id: int
+    name: str
+    type: str
+    deps: tuple[int, ...] = ()
+    duration_micros: int = 0
+    values: str = ""
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+def rank_files(path: Path) -> list[Path]:
+    """The files of all ranks of the trace ``path``, which is their common begin, or one of them.
+
+    Raises
+    ------
+    UserError : there are none, or those of some ranks are missing.
+    """
+    given = _RANK_FILE.fullmatch(path.name)
+    name = given["name"] if given else path.name
+    files: dict[int, Path] = {}
+    for one in sorted(path.parent.glob("*")) if path.parent.is_dir() else ():
+        match = _RANK_FILE.fullmatch(one.name)
+        if match and match["name"] == name:
+            files.setdefault(int(match["rank"]), one)
+    if not files:
+        what = f"there is no trace called {name!r}"
+        how = f"its files must be called {name}.0.et, {name}.1.et, ... (or .json)"
+        raise UserError(Problem(what, str(path.parent), how))
+    missing = sorted(set(range(len(files))) - set(files))
+    if missing:
+        listed = ", ".join(map(str, missing[:10]))
+        what = f"the files of ranks {listed} are missing, {len(files)} others are there"
+        how = "ranks count from 0, and all of them must be there"
+        raise UserError(Problem(what, str(path), how))
+    return [files[rank] for rank in range(len(files))]
+
+
+def nodes_of(path: Path) -> list[Node]:
+    """All nodes of one rank's file; a UserError if it is none."""
+    raw = _unpacked(contents(path), str(path))
+    read = _from_json if raw.lstrip()[:1] == b"{" else _from_messages
+    found = Findings()
+    nodes = list(read(raw, str(path), found))
+    found.refuse()
+    if not nodes:
+        what = "there are no nodes in this trace"
+        raise UserError(Problem(what, str(path), "the file was cut short, or is no trace"))
+    return nodes
+
+
+def _unpacked(raw: bytes, where: str) -> bytes:
+    if raw[:2] != b"\x1f\x8b":
+        return raw
+    try:
+        with gzip.open(io.BytesIO(raw)) as file:
+            raw = file.read(_LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        what = f"cannot be unpacked: {error}"
+        raise UserError(Problem(what, where, "the file was cut short or damaged")) from error
+    if len(raw) > _LARGEST:
+        raise UserError(Problem("more than 1 GiB when unpacked", where))
+    return raw
+
+
+def _from_messages(raw: bytes, where: str, found: Findings) -> Iterator[Node]:
+    """Nodes of a file of delimited protobuf messages; the first one is metadata."""
+    node_class, decode_error = node_messages()
+    for number, (offset, message) in enumerate(_delimited(raw, where, found)):
+        if not number:
+            continue
+        try:
+            node = node_class.FromString(message)
+        except decode_error:
+            what = f"the message at byte {offset} is no Chakra node"
+            found.add(what, where, "the file was damaged, or is no Chakra trace")
+            return
+        kind = NODE_TYPES[node.type] if 0 <= node.type < len(NODE_TYPES) else str(node.type)
+        yield Node(
+            node.id, node.name, kind, (*node.ctrl_deps, *node.data_deps), node.duration_micros,
+            node.inputs.values, {attr.name: _value(attr) for attr in node.attr},
+        )  # fmt: skip
+
+
+def _value(attr: Any) -> Any:
+    which = attr.WhichOneof("value")
+    value = getattr(attr, which) if which else None
+    return list(value.values) if which == "bool_list" and value is not None else value
+
+
+def _delimited(raw: bytes, where: str, found: Findings) -> Iterator[tuple[int, bytes]]:
+    """Messages and their offsets; complains of what is cut off."""
+    at = 0
+    while at < len(raw):
+        begin, size, shift = at, 0, 0
+        while at < len(raw) and shift < 35:
+            byte = raw[at]
+            size |= (byte & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 0x80:
+                break
+        if raw[at - 1] >= 0x80 or at + size > len(raw):
+            what = f"the message at byte {begin} goes beyond the end of the file ({len(raw)} bytes)"
+            found.add(what, where, "the file was cut short, or is no Chakra trace")
+            return
+        yield begin, raw[at : at + size]
+        at += size
+
+
+def _from_json(raw: bytes, where: str, found: Findings) -> Iterator[Node]:
+    """Nodes of a file of JSON objects, as ``chakra_jsonizer`` writes them."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        found.add("not a text file", where)
+        return
+    decoder, at, number = json.JSONDecoder(), 0, 0
+    while (at := _next(text, at)) < len(text):
+        line = f"{where}:{text.count(chr(10), 0, at) + 1}"
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            found.add(f"not valid JSON: {error}", line, "the file was cut short or damaged")
+            return
+        if number or (isinstance(value, dict) and "type" in value):
+            try:
+                yield _json_node(value)
+            except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+                found.add(f"this is no Chakra node: {error}", line)
+        number += 1
+
+
+def _next(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
+
+
+def _json_node(value: dict[str, Any]) -> Node:
+    """A node from the JSON mapping of protocol buffers: 64-bit integers are strings there."""
+    plain = {key.replace("_", "").lower(): item for key, item in value.items()}
+    kind = plain.get("type", NODE_TYPES[0])
+    if isinstance(kind, int):
+        kind = NODE_TYPES[kind] if 0 <= kind < len(NODE_TYPES) else str(kind)
+    deps = (*plain.get("ctrldeps", ()), *plain.get("datadeps", ()))
+    return Node(
+        int(plain.get("id", 0)), _text(plain.get("name", "")), str(kind), tuple(map(int, deps)),
+        int(plain.get("durationmicros", 0)), str(plain.get("inputs", {}).get("values", "")),
+        {str(attr["name"]): _json_value(attr) for attr in plain.get("attr", ())},
+    )  # fmt: skip
+
+
+def _text(value: Any) -> str:
+    """Text that can be written in UTF-8: JSON can name halves of characters, which cannot."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _json_value(attr: dict[str, Any]) -> Any:
+    for key, value in attr.items():
+        bare = key.replace("_", "").lower()
+        if bare == "boollist":
+            return list(value.get("values", ()))
+        if bare in ("boolval", "stringval"):
+            return value if isinstance(value, bool) else _text(value)
+        if bare.endswith("val"):
+            return float(value) if bare.startswith(("double", "float")) else int(value)
+    return None

@@ -1,0 +1,59 @@
+"""Reads the traces that a scenario names, before it is checked as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from llmprism.errors import Problem, UserError
+from prism_sim.importers import KINDS, TIMINGS
+from prism_sim.scenario.base import Loc
+from prism_sim.scenario.source import Source
+
+_NEEDED = ("micro_batches", "steps")
+"""What a job must say, and a measured timeline says for it."""
+
+
+def read_traces(source: Source) -> list[Problem]:
+    """Put what the traces of ``source`` say beside their names; returns what is wrong with them.
+
+    A trace whose content is already there is left alone, as is one that does not speak the
+    language: that is told when the whole scenario is validated.
+    """
+    jobs = source.values.get("jobs")
+    problems: list[Problem] = []
+    for index, job in enumerate(jobs if isinstance(jobs, list) else ()):
+        if isinstance(job, dict) and isinstance(job.get("trace"), dict):
+            problems += _read(source, job, ("jobs", index, "trace"))
+    return problems
+
+
+def _read(source: Source, job: dict[str, Any], at: Loc) -> list[Problem]:
+    written = job["trace"]
+    kind = KINDS.get(written["kind"]) if isinstance(written.get("kind"), str) else None
+    if kind is None:
+        return []
+    try:
+        trace = kind.model_validate(written)
+    except ValidationError:
+        return []
+    content = getattr(trace, kind.content)
+    try:
+        if content is None:
+            content = trace.read(Path(source.file).parent / trace.file)
+    except UserError as error:
+        if written["kind"] in TIMINGS:
+            _fill(job, dict.fromkeys(_NEEDED, 1))
+        place = source.place((*at, "file"))
+        return [Problem(f"{p.where}: {p.what}" if p.where else p.what, place, p.how)
+                for p in error.problems]  # fmt: skip
+    written[kind.content] = content
+    _fill(job, trace.fills(content))
+    return []
+
+
+def _fill(job: dict[str, Any], values: dict[str, Any]) -> None:
+    for key, value in values.items():
+        job.setdefault(key, value)

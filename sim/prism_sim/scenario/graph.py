@@ -1,0 +1,120 @@
+"""A job as a graph of tasks a rank: what is left of an imported trace once it is understood.
+
+A rank's *program* is a list of tasks. A task begins when all that it waits for is over, and is
+one of a few things: computing on the GPU or on its host, waiting, sending to or receiving
+from another rank, or taking part in a collective of a group. Importers translate into this
+vocabulary, and nothing else knows what a file looked like.
+
+A task is written as one line, so that a manifest with a whole graph stays readable:
+``collective all_reduce 4096 dp after 3,4 step 0 # gradients``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BeforeValidator, Field, PlainSerializer
+
+from prism_sim.scenario.base import Closed
+
+OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast")
+"""What a group can do together."""
+
+GroupKind = Literal["dp", "tp", "ep", "cp", "other"]
+
+
+class Task(NamedTuple):
+    """One task of a rank.
+
+    Attributes
+    ----------
+    kind : ``compute``, ``host``, ``wait``, ``send``, ``recv`` or ``collective``.
+    after : numbers in the program of the tasks that must be over first.
+    amount : duration [ns], or bytes of a message or of a collective's buffer at one rank.
+    operation, family : of a collective: what is done, and in which family of groups.
+    peer, tag : of a message: the other rank, and what tells messages of one pair apart.
+    step : the training step it belongs to, counted from the begin of the program.
+    name : what the trace called it.
+    """
+
+    kind: str
+    amount: int = 0
+    after: tuple[int, ...] = ()
+    operation: str = ""
+    family: str = ""
+    peer: int = 0
+    tag: int = 0
+    step: int = 0
+    name: str = ""
+
+    def line(self) -> str:
+        """The task as one line.
+
+        >>> Task("send", 64, (0, 2), peer=3, name="to the next").line()
+        'send 64 3 0 after 0,2 step 0 # to the next'
+        """
+        what = {"collective": f"{self.operation} {self.amount} {self.family}"}
+        what |= dict.fromkeys(("send", "recv"), f"{self.amount} {self.peer} {self.tag}")
+        after = f" after {','.join(map(str, self.after))}" if self.after else ""
+        name = f" # {' '.join(self.name.split())}" if self.name.split() else ""
+        return f"{self.kind} {what.get(self.kind, self.amount)}{after} step {self.step}{name}"
+
+
+def task_of(line: Any) -> Any:
+    """The task that ``line`` describes; ValueError if it describes none.
+
+    >>> task_of("compute 5000 after 1 step 0 # layer 3").amount
+    5000
+    """
+    if not isinstance(line, str):
+        return line
+    text, _, name = line.partition(" # ")
+    text, _, step = text.rpartition(" step ")
+    head, _, after = text.rpartition(" after ")
+    text = head or text
+    kind, *words = text.split()
+    common = {
+        "after": tuple(int(number) for number in after.split(",")) if head else (),
+        "step": int(step or 0),
+        "name": name,
+    }
+    if kind == "collective":
+        operation, size, family = words
+        return Task(kind, int(size), operation=operation, family=family, **common)  # type: ignore[arg-type]  # mypy sees one type for all values
+    amount, *other = (int(word) for word in words)
+    peer, tag = other or (0, 0)
+    return Task(kind, amount, peer=peer, tag=tag, **common)  # type: ignore[arg-type]  # as above
+
+
+TaskLine = Annotated[
+    Task,
+    BeforeValidator(task_of, json_schema_input_type=str),
+    PlainSerializer(Task.line, return_type=str),
+]
+
+
+class Family(Closed):
+    """Groups of ranks that do the same: all data-parallel groups, say."""
+
+    kind: GroupKind = Field(description="Kind of their traffic, as the truth calls it.")
+    groups: tuple[tuple[int, ...], ...] = Field(description="Ranks of each group, in their order.")
+
+
+class Graph(Closed):
+    """What every rank of a job does, once through the trace."""
+
+    families: dict[Annotated[str, Field(pattern=r"^[^\s#]+$")], Family] = Field(
+        description="Groups that collectives run in, by name; a name is one word."
+    )
+    programs: tuple[tuple[TaskLine, ...], ...] = Field(
+        description="Programs, each a list of tasks, one a line."
+    )
+    ranks: tuple[int, ...] = Field(description="Number of the program of each rank.")
+    steps: int = Field(ge=1, description="Training steps that the trace holds.")
+    tp: int = Field(
+        default=1, ge=1, description="Neighbouring ranks that must sit in one server together."
+    )
+
+    def program(self, rank: int) -> tuple[Task, ...]:
+        """The tasks of ``rank``."""
+        return self.programs[self.ranks[rank]]

@@ -1,0 +1,46 @@
+"""How long every pass of a job took, as somebody measured it.
+
+Measured times stand in for those that follow from a model's sizes: a number for each step,
+stage, replica, pass and micro-batch.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer
+
+from prism_sim.scenario.base import Closed
+
+
+def _numbers(row: Any) -> Any:
+    return tuple(int(word) for word in row.split()) if isinstance(row, str) else row
+
+
+Row = Annotated[
+    tuple[Annotated[int, Field(ge=0)], ...],
+    BeforeValidator(_numbers, json_schema_input_type=str),
+    PlainSerializer(lambda row: " ".join(map(str, row)), return_type=str),
+]
+"""Durations [ns], written as one line."""
+
+Passes = tuple[Row, ...]
+"""Of one rank and step: a row for each kind of pass and chunk (chunks fastest)."""
+
+
+class Timings(Closed):
+    """Measured durations of a job."""
+
+    passes_ns: tuple[tuple[tuple[Passes, ...], ...], ...] = Field(
+        description="Forwards and backwards [ns], by step, stage, replica, pass and micro-batch."
+    )
+    optimizer_ns: tuple[tuple[Row, ...], ...] = Field(
+        description="Parameter updates [ns], by step, stage and replica."
+    )
+
+    @property
+    def shape(self) -> tuple[int, int, int, int, int]:
+        """Steps, stages, replicas, kinds of passes times chunks, and micro-batches."""
+        stages = self.passes_ns[0]
+        rows = stages[0][0]
+        return len(self.passes_ns), len(stages), len(stages[0]), len(rows), len(rows[0])

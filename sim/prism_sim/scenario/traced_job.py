@@ -1,0 +1,70 @@
+"""A job that does what an imported trace says, rank by rank."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from llmprism.errors import Problem, UserError
+from prism_sim.importers import GraphTrace
+from prism_sim.scenario.base import Closed
+from prism_sim.scenario.graph import Graph
+from prism_sim.scenario.job import Placement
+
+
+class TracedJob(Closed):
+    """A job whose ranks follow the graphs of a trace, instead of a model and a schedule."""
+
+    name: str = Field(
+        min_length=1, max_length=64, description="Name of the job; unique in the scenario."
+    )
+    trace: GraphTrace = Field(description="The trace, and how to read it.")
+    iterations: int = Field(
+        default=1,
+        ge=1,
+        description="How often the whole trace is run through. A rank begins anew when all it had "
+        "to do is over.",
+    )
+    placement: Placement = Field(
+        default="packed",
+        description="As for other jobs. Ranks take GPUs in their order.",
+    )
+    start_s: float = Field(default=0.0, ge=0, description="Start of the first iteration [s].")
+
+    @property
+    def graph(self) -> Graph:
+        """What the trace says; a UserError where nobody has read the file yet."""
+        if self.trace.graph is None:
+            what = f"the trace of job {self.name} was not read"
+            how = "load the scenario from its file, so that the trace is found beside it"
+            raise UserError(Problem(what, self.trace.file, how))
+        return self.trace.graph
+
+    @property
+    def steps(self) -> int:
+        """Training steps in all: those of the trace, as often as it is run through."""
+        return self.iterations * (self.trace.graph.steps if self.trace.graph else 1)
+
+    @property
+    def ranks(self) -> int:
+        """GPUs the job runs on."""
+        return len(self.trace.graph.ranks) if self.trace.graph else 1
+
+    @property
+    def tp(self) -> int:
+        """Neighbouring ranks that sit in one server together."""
+        return self.trace.graph.tp if self.trace.graph else 1
+
+    @property
+    def stages(self) -> int:
+        """Rows of the grid that ranks are laid out on: one, whatever the trace makes of them."""
+        return 1
+
+    @property
+    def members(self) -> int:
+        """Groups of such neighbours."""
+        return self.ranks // self.tp
+
+    @property
+    def size(self) -> str:
+        """How large the job is, in words."""
+        return f"the trace's {self.ranks} ranks"

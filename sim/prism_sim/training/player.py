@@ -1,0 +1,180 @@
+"""One rank that follows a program of tasks: whatever may begin, begins.
+
+The GPU computes one task at a time, and so does its host; among those that are ready the one
+that comes first in the program goes first. Everything else overlaps: messages leave as soon
+as the sender comes to them, whether or not somebody waits for them yet, and collectives
+wait for the other members. When all tasks are over the rank begins the next iteration.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import simpy
+
+from prism_sim.scenario.graph import Task
+from prism_sim.truth import KIND, NO_MICRO_BATCH
+
+if TYPE_CHECKING:
+    from prism_sim.training.replay import ReplayedJob
+
+Process = Generator[simpy.Event, object, None]
+
+
+class _Lane:
+    """What does one task at a time: a GPU, or a host's CPU."""
+
+    def __init__(self) -> None:
+        self.ready: list[int] = []
+        self.busy = False
+
+
+class Player:
+    """Plays the part of ``rank`` in a job.
+
+    Parameters
+    ----------
+    job : whose part.
+    rank, number : of the job, and in the log.
+    program : what the rank does in one iteration.
+    """
+
+    def __init__(self, job: ReplayedJob, rank: int, number: int, program: Sequence[Task]) -> None:
+        self.job = job
+        self.first_rank = rank
+        self.number = number
+        self.slowdowns: list[float] = []
+        self._program = program
+        self._after: list[list[int]] = [[] for _ in program]
+        for task_number, task in enumerate(program):
+            for before in task.after:
+                self._after[before].append(task_number)
+        self._turns = job.turns(program)
+        self._lanes = {kind: _Lane() for kind in ("compute", "host")}
+        self._waits: list[int] = []
+        self._left: list[int] = []
+        self._step_start_ns: dict[int, int] = {}
+        self._begin_ns = [0] * len(program)
+        self._iteration = 0
+        self._over: simpy.Event | None = None
+        self._at_step: dict[int, list[Callable[[], None]]] = {}
+
+    def at_step(self, step: int, call: Callable[[], None]) -> None:
+        """Have ``call`` called when this rank begins ``step``."""
+        self._at_step.setdefault(step, []).append(call)
+
+    def run(self) -> Process:
+        """All iterations of the job, as a SimPy process."""
+        job, env = self.job, self.job.env
+        if job.model.start_s:
+            yield env.timeout(round(job.model.start_s * 1e9))
+        for self._iteration in range(job.model.iterations):
+            self._over = env.event()
+            self._waits = [len(task.after) for task in self._program]
+            self._left = job.tasks_by_step(self._program)
+            for number, waits in enumerate(self._waits):
+                if not waits:
+                    self._begin(number)
+            yield self._over
+
+    def _step(self, task: Task) -> int:
+        """Number of the step that ``task`` belongs to in this iteration."""
+        return self._iteration * self.job.graph.steps + task.step
+
+    def _begin(self, number: int) -> None:
+        task = self._program[number]
+        step = self._step(task)
+        if step not in self._step_start_ns:
+            self._step_start_ns[step] = self.job.env.now
+            for call in self._at_step.pop(step, ()):
+                call()
+            self.job.began(step)
+        self._begin_ns[number] = self.job.env.now
+        _BEGINNINGS[task.kind](self, number, task)
+
+    def _end(self, number: int) -> None:
+        """Note that a task is over, and begin what waited for it alone."""
+        task, env = self._program[number], self.job.env
+        self._left[task.step] -= 1
+        if not self._left[task.step]:
+            step = self._step(task)
+            start_ns = self._step_start_ns.pop(step)
+            self.job.step_done(self.number, step, start_ns, env.now)
+        for later in self._after[number]:
+            self._waits[later] -= 1
+            if not self._waits[later]:
+                self._begin(later)
+        if not any(self._left):
+            assert self._over is not None
+            env.fire(self._over)
+
+    def _end_with(self, event: simpy.Event, number: int) -> None:
+        """Have the task be over when ``event`` happens, which may be past."""
+        if event.callbacks is None:
+            event = self.job.env.timeout(0)
+            assert event.callbacks is not None
+        event.callbacks.append(lambda _: self._end(number))
+
+    def _wait(self, number: int, task: Task) -> None:
+        self._end_with(self.job.env.timeout(task.amount), number)
+
+    def _compute(self, number: int, task: Task) -> None:
+        heapq.heappush(self._lanes[task.kind].ready, number)
+        self._next_on(task.kind)
+
+    def _next_on(self, kind: str) -> None:
+        lane = self._lanes[kind]
+        if lane.busy or not lane.ready:
+            return
+        lane.busy = True
+        number = heapq.heappop(lane.ready)
+        task, env = self._program[number], self.job.env
+        start_ns = env.now
+        timeout = env.timeout(round(task.amount * self._slowness(kind)))
+
+        def over(_: simpy.Event) -> None:
+            step = self._step(task)
+            if env.now > start_ns:
+                self.job.log.add(self.number, step, NO_MICRO_BATCH, KIND[kind], start_ns, env.now)
+            lane.busy = False
+            self._end(number)
+            self._next_on(kind)
+
+        assert timeout.callbacks is not None
+        timeout.callbacks.append(over)
+
+    def _slowness(self, kind: str) -> float:
+        slow = self.slowdowns if kind == "compute" else ()
+        return 1.0 / float(np.prod(slow)) if slow else 1.0
+
+    def _send(self, number: int, task: Task) -> None:
+        turn = self._turns[number]
+        ends = (self.first_rank, task.peer)
+        event = self.job.arrival((self._iteration, *ends, task.tag, turn))
+        self.job.send(*ends, task.amount, self._step(task), turn, event)
+        self._end_with(event, number)
+
+    def _recv(self, number: int, task: Task) -> None:
+        turn = self._turns[number]
+        key = (self._iteration, task.peer, self.first_rank, task.tag, turn)
+        self._end_with(self.job.arrival(key), number)
+
+    def _collective(self, number: int, task: Task) -> None:
+        event = self.job.join(
+            self.first_rank, task, self._iteration, self._turns[number], self._step(task)
+        )
+        self._end_with(event, number)
+
+
+_BEGINNINGS: dict[str, Callable[[Player, int, Task], None]] = {
+    "compute": Player._compute,
+    "host": Player._compute,
+    "wait": Player._wait,
+    "send": Player._send,
+    "recv": Player._recv,
+    "collective": Player._collective,
+}
+"""How each kind of task begins."""

@@ -1,0 +1,190 @@
+"""A job that follows an imported trace: its ranks, and how they reach each other.
+
+Messages between two ranks are matched by tag and turn, collectives of a group by turn: the
+trace was checked to fit together before. A rank's place along each kind of parallelism is
+read off the groups that it is in, and its pipeline stage off who hands messages on to it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from prism_sim.cluster.network import Line, Network
+from prism_sim.cluster.storage import Storage
+from prism_sim.draws import Draws
+from prism_sim.scenario.graph import Task
+from prism_sim.scenario.models import TracedJob
+from prism_sim.training.collectives import ALGORITHMS, Collective, Group
+from prism_sim.training.placed import PlacedJob
+from prism_sim.training.player import Player
+from prism_sim.training.stream import Call, CommStream
+from prism_sim.training.worker import Way
+from prism_sim.truth import SpanLog
+
+ALGORITHM = {
+    "all_reduce": "ring",
+    "reduce_scatter": "ring",
+    "all_gather": "ring",
+    "all_to_all": "all_to_all",
+    "broadcast": "chain",
+}
+"""How a group does what a trace asks for."""
+
+MessageKey = tuple[int, int, int, int, int]
+"""Iteration, sender, receiver, tag, and turn among such messages."""
+
+
+class GroupStream(CommStream):
+    """The collectives of a group, of whatever operation; parts are laid out when first needed."""
+
+    def __init__(self, job: ReplayedJob, ranks: Sequence[int], line: Line) -> None:
+        numbers = [job.workers[rank].number for rank in ranks]
+        label = "" if line.kind == "dp" else f"{line.kind}_"
+        super().__init__(job.env, (), numbers, job.log, label)
+        gpus = job.gpus.ravel()
+        self._group = Group([int(gpus[rank]) for rank in ranks], line)
+        self._network = job.network
+        self._laid_out: dict[str, list[Collective]] = {}
+
+    def _parts_for(self, call: Call) -> Sequence[Collective]:
+        algorithm = ALGORITHM[call.operation]
+        if algorithm not in self._laid_out:
+            self._laid_out[algorithm] = ALGORITHMS[algorithm](self._group, self._network)
+        return self._laid_out[algorithm]
+
+
+class Membership(NamedTuple):
+    """A rank's place in a group."""
+
+    stream: GroupStream
+    member: int
+    calls: int  # of one iteration
+
+
+class ReplayedJob(PlacedJob[TracedJob, Player]):
+    """One job that follows a trace; parameters as for any :class:`~.placed.PlacedJob`."""
+
+    def __init__(
+        self,
+        model: TracedJob,
+        gpus: NDArray[np.int64],
+        network: Network,
+        log: SpanLog,
+        draws: Draws,
+        storage: Storage | None = None,
+    ) -> None:
+        super().__init__(model, gpus, network, log)
+        self.graph = graph = model.graph
+        self.workers = [
+            Player(self, rank, log.worker(model.name, rank, 1), graph.program(rank))
+            for rank in range(model.ranks)
+        ]
+        self._members = self._memberships()
+        self._ways: dict[tuple[int, int], Way] = {}
+        self._arrivals: dict[MessageKey, simpy.Event] = {}
+        self._stage = _stages([graph.program(rank) for rank in range(model.ranks)])
+
+    def turns(self, program: Sequence[Task]) -> list[int]:
+        """For each task, how many like it come before: messages to one peer, group's calls."""
+        seen: dict[object, count[int]] = defaultdict(count)
+        return [next(seen[task.kind, task.family, task.peer, task.tag]) for task in program]
+
+    def tasks_by_step(self, program: Sequence[Task]) -> list[int]:
+        """How many tasks of ``program`` belong to each step of the trace."""
+        steps = np.array([task.step for task in program])
+        counted: list[int] = np.bincount(steps, minlength=self.graph.steps).tolist()
+        return counted
+
+    def arrival(self, key: MessageKey) -> simpy.Event:
+        """The event of a message's arrival; whoever comes first, sender or receiver, makes it."""
+        event = self._arrivals.pop(key, None)
+        if event is None:
+            event = self._arrivals[key] = self.env.event()
+        return event
+
+    def send(
+        self, src: int, dst: int, size_bytes: int, step: int, turn: int, event: simpy.Event
+    ) -> None:
+        """Send a message from rank ``src`` to ``dst``; ``event`` fires when it has arrived."""
+        way = self._way(src, dst)
+        sender, receiver, log = self.workers[src].number, self.workers[dst].number, self.log
+        of_pass = int(self._stage[dst] < self._stage[src])
+
+        def over(start_ns: int, end_ns: int) -> int:
+            arrived_ns = end_ns + way.latency_ns
+            log.add_message(sender, receiver, step, turn, of_pass, start_ns, arrived_ns)
+            return 0
+
+        lines = self.layout.cluster.queue_pairs
+        self.fabric.transfer(way.bundle, -(-size_bytes // lines), way.latency_ns, event, over)
+
+    def join(self, rank: int, task: Task, iteration: int, turn: int, step: int) -> simpy.Event:
+        """Have ``rank`` take part in its group's collective; the event fires at its end."""
+        stream, member, calls = self._members[task.family, rank]
+        call = Call(task.operation, task.amount, step, -1, -1)
+        return stream.join(iteration * calls + turn, call, member)
+
+    def places(self) -> dict[str, NDArray[np.int64]]:
+        """Place of every rank in the largest group of each kind that it is in.
+
+        As elsewhere, experts' ranks are taken from the replicas, so ``dp`` counts replicas of all
+        experts.
+        """
+        found = {kind: np.zeros(self.model.ranks, np.int64) for kind in ("dp", "tp", "ep", "cp")}
+        size = {kind: np.zeros(self.model.ranks, np.int64) for kind in found}
+        for family in self.graph.families.values():
+            for group in family.groups if family.kind in found else ():
+                larger = [r for r in group if size[family.kind][r] < len(group)]
+                found[family.kind][larger] = [group.index(rank) for rank in larger]
+                size[family.kind][larger] = len(group)
+        found["dp"] //= np.maximum(size["ep"], 1)
+        return {"dp": found["dp"], "pp": self._stage, **{k: found[k] for k in ("tp", "ep", "cp")}}
+
+    def _memberships(self) -> dict[tuple[str, int], Membership]:
+        made: dict[tuple[str, int], Membership] = {}
+        calls: dict[tuple[str, int], int] = defaultdict(int)
+        for rank in range(self.model.ranks):
+            for task in self.graph.program(rank):
+                if task.kind == "collective":
+                    calls[task.family, rank] += 1
+        for number, (name, family) in enumerate(self.graph.families.items()):
+            for group in family.groups:
+                line = Line(self.model.name, family.kind, number)
+                stream = GroupStream(self, group, line)
+                for member, rank in enumerate(group):
+                    made[name, rank] = Membership(stream, member, calls[name, rank])
+        return made
+
+    def _way(self, src: int, dst: int) -> Way:
+        if (src, dst) not in self._ways:
+            gpus, network = self.gpus.ravel(), self.network
+            lines = network.lines(Line(self.model.name, "pp"))
+            hops = [network.hop(int(gpus[src]), int(gpus[dst]), line) for line in lines]
+            bundle = self.fabric.templates.add_bundle([hop.template for hop in hops])
+            self._ways[src, dst] = Way(bundle, round(max(hop.latency_ns for hop in hops)))
+        return self._ways[src, dst]
+
+
+def _stages(programs: Sequence[Sequence[Task]]) -> NDArray[np.int64]:
+    """Pipeline stage of every rank: hops from one whose first message is sent, not received."""
+    before: dict[int, int] = {}
+    for rank, program in enumerate(programs):
+        first = next((task for task in program if task.kind in ("send", "recv")), None)
+        if first is not None and first.kind == "recv":
+            before[rank] = first.peer
+
+    def hops(rank: int) -> int:
+        way: list[int] = []
+        while rank in before and rank not in way:
+            way.append(rank)
+            rank = before[rank]
+        return 0 if rank in way else len(way)
+
+    return np.array([hops(rank) for rank in range(len(programs))], np.int64)

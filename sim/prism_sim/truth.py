@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from prism_sim.run import TRUTH
 from prism_sim.streaming import Streaming
 
-SPAN_KINDS = (
+_OF_MODELS = (
     "fwd",
     "bwd",
     "opt",
@@ -61,22 +61,19 @@ SPAN_KINDS = (
     "expert_reduce_scatter",
     "expert_all_gather",
     "expert_all_reduce",
+)
+"""Kinds of spans of jobs that are described by a model."""
+SPAN_KINDS = (
+    *_OF_MODELS,
     "compute",
     "host",
     "all_to_all",
     "broadcast",
-    *(f"tp_{operation}" for operation in ("all_to_all", "broadcast")),
     *(
         f"{group}_{operation}"
-        for group in ("ep", "cp", "other")
-        for operation in (
-            "all_reduce",
-            "reduce_scatter",
-            "all_gather",
-            "all_to_all",
-            "broadcast",
-        )
-        if (group, operation) != ("other", "all_reduce")
+        for group in ("expert", "tp", "ep", "cp", "other")
+        for operation in ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast")
+        if f"{group}_{operation}" not in _OF_MODELS
     ),
 )
 KIND = {name: number for number, name in enumerate(SPAN_KINDS)}

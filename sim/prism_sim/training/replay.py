@@ -44,9 +44,8 @@ MessageKey = tuple[int, int, int, int, int]
 class GroupStream(CommStream):
     """The collectives of a group, of whatever operation; parts are laid out when first needed."""
 
-    def __init__(self, job: ReplayedJob, ranks: Sequence[int], line: Line) -> None:
+    def __init__(self, job: ReplayedJob, ranks: Sequence[int], line: Line, label: str) -> None:
         numbers = [job.workers[rank].number for rank in ranks]
-        label = "" if line.kind == "dp" else f"{line.kind}_"
         super().__init__(job.env, (), numbers, job.log, label)
         gpus = job.gpus.ravel()
         self._group = Group([int(gpus[rank]) for rank in ranks], line)
@@ -157,10 +156,22 @@ class ReplayedJob(PlacedJob[TracedJob, Player]):
         for number, (name, family) in enumerate(self.graph.families.items()):
             for group in family.groups:
                 line = Line(self.model.name, family.kind, number)
-                stream = GroupStream(self, group, line)
+                stream = GroupStream(self, group, line, self._label(family.kind, group))
                 for member, rank in enumerate(group):
                     made[name, rank] = Membership(stream, member, calls[name, rank])
         return made
+
+    def _label(self, kind: str, group: Sequence[int]) -> str:
+        """What the truth puts before the operations of such a group.
+
+        Where ranks share experts, replicas of less than everything are those of experts.
+        """
+        if kind != "dp":
+            return f"{kind}_"
+        families = self.graph.families.values()
+        shared = any(family.kind == "ep" for family in families)
+        largest = max(len(g) for f in families if f.kind == "dp" for g in f.groups)
+        return "expert_" if shared and len(group) < largest else ""
 
     def _way(self, src: int, dst: int) -> Way:
         if (src, dst) not in self._ways:

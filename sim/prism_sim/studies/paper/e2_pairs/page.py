@@ -69,7 +69,7 @@ def _by_job(done: Sequence[Done]) -> str:
 
 
 def _layout(one: Done) -> str:
-    job = one.trial.scenario.jobs[0]
+    (_, job), *_ = one.trial.scenario.modelled
     return f"DP {job.dp}, PP {job.pp}, TP {job.tp}, ZeRO {job.zero_stage}"
 
 

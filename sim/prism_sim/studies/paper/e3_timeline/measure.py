@@ -80,7 +80,8 @@ def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
 
 def host_work_ms(done: Done) -> float:
     """Host work between the steps of a trial's job [ms]."""
-    return done.trial.scenario.jobs[0].step_overhead_ms
+    (_, job), *_ = done.trial.scenario.modelled
+    return job.step_overhead_ms
 
 
 def measure(trial: Trial) -> Result:

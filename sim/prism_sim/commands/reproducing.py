@@ -67,6 +67,7 @@ def paper(
         with session.stage("page"):
             written = [writing.write_page(results, numbers, reduced, *at) for at in places]
         facts = {"page": str(written[-1][0]), "cases": count, "made": ran, "from_before": there}
+        facts["cpu_minutes"] = round(sum(one.cpu_seconds for one in results) / 60, 1)
         experiments = [_told(one) for one in results]
         lines = [f"{key}: {value}" for key, value in facts.items()]
         session.result({**facts, "experiments": experiments}, *lines)
@@ -84,5 +85,5 @@ def _told(results: Results) -> dict[str, Any]:
         "title": results.experiment.title,
         "done": len(results.done),
         "failed": [{"case": name, "error": error} for name, error in results.failed],
-        "work_s": round(results.seconds, 1),
+        "cpu_s": round(results.cpu_seconds, 1),
     }

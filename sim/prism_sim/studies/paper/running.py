@@ -26,13 +26,13 @@ class Results:
     ----------
     done : those that finished, in the order in which the experiment lists them.
     failed : name and error of the others.
-    seconds : of work for those that finished, over all processes.
+    cpu_seconds : of work for those that finished, over all processes.
     """
 
     experiment: Experiment
     done: list[Done]
     failed: list[tuple[str, str]]
-    seconds: float
+    cpu_seconds: float
 
 
 def chosen(names: Iterable[str]) -> list[Experiment]:
@@ -72,13 +72,14 @@ def run_trials(
 
 
 def _measured(trial: Trial) -> Content:
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     result = EXPERIMENTS[trial.experiment].measure(trial)
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss [bytes]
     return {
         "experiment": trial.experiment,
         "settings": dict(trial.settings),
         "seconds": round(time.perf_counter() - began, 3),
+        "cpu_seconds": round(time.process_time() - worked, 3),
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
         "result": result,
         "scenario": trial.scenario.model_dump(mode="json", exclude_defaults=True),
@@ -96,5 +97,5 @@ def _results(experiment: Experiment, trials: list[Trial], folder: Path) -> Resul
         experiment,
         [Done(trial, said["result"]) for trial, said in kept if "error" not in said],
         [(trial.name, said["error"]) for trial, said in kept if "error" in said],
-        sum(said.get("seconds", 0.0) for _, said in kept),
+        sum(said.get("cpu_seconds", 0.0) for _, said in kept),
     )

@@ -61,10 +61,14 @@ class Loss(EffectBase):
 
         def is_bad(rows: Rows) -> NDArray[np.bool_]:
             bad = np.zeros(len(rows), bool)
-            where = np.stack([rows["exporter"], rows["end_ns"] // block_ns], axis=1)
-            found, at = np.unique(where.astype(np.int64), axis=0, return_inverse=True)
-            for number, (exporter, block) in enumerate(found.tolist()):
-                these = at.ravel() == number
+            exporters = int(rows["exporter"].max(initial=0)) + 2  # they count from -1
+            where = (rows["end_ns"] // block_ns).astype(np.int64) * exporters + rows["exporter"] + 1
+            found, at = np.unique(where, return_inverse=True)
+            for number, (block, exporter) in enumerate(
+                divmod(n, exporters) for n in found.tolist()
+            ):
+                exporter -= 1
+                these = at == number
                 first, times = changes(exporter, block)
                 bad[these] = (np.searchsorted(times, rows["end_ns"][these]) + first) % 2 == 1
             return bad

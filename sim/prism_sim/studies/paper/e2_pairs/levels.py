@@ -25,6 +25,11 @@ BIT_ERRORS = 3.3e-9
 WINDOW = 100  # packets sent again for each that is lost
 
 
+def _losing(probability: float) -> dict[str, Any]:
+    """Records lost one by one, with the same probability at all times."""
+    return {"kind": "loss", "probability": probability, "burst_probability": probability}
+
+
 def _retransmitting(probability: float) -> list[dict[str, Any]]:
     lost = {"kind": "retransmissions", "probability": probability, "packets_a_loss": WINDOW}
     return [{"kind": "headers"}, lost]
@@ -36,12 +41,12 @@ CACHE = "flow cache: no messages seen, 15 ms idle gap"
 
 PLATFORMS: dict[str, dict[str, Any]] = {
     UNDISTURBED: {},
-    MESSAGES: {"effects": [*_retransmitting(BIT_ERRORS), {"kind": "loss", "probability": 1e-3}]},
+    MESSAGES: {"effects": [*_retransmitting(BIT_ERRORS), _losing(1e-3)]},
     CACHE: {
         "message_boundary": False,
         "idle_gap_us": 15_000,
         "active_timeout_s": 60,
-        "effects": [*_retransmitting(BIT_ERRORS), {"kind": "loss", "probability": 1e-3}],
+        "effects": [*_retransmitting(BIT_ERRORS), _losing(1e-3)],
     },
 }
 """Collectors by what the table calls them; fields of a scenario's ``collector``."""
@@ -71,7 +76,7 @@ class Loss(Cause):
 
     def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
                   ) -> dict[str, Any]:  # fmt: skip
-        return {"effects": [{"kind": "loss", "probability": level}]}
+        return {"effects": [_losing(level)]}
 
 
 class Bursts(Cause):

@@ -39,7 +39,7 @@ def change_probabilities(values: Floats, hazard: float) -> Floats:
     ----------
     arXiv:0710.3742, algorithm 1, steps 3 to 7.
     """
-    from scipy.stats import t as student
+    from scipy.special import gammaln
 
     spread = max(float(np.var(values)), 1e-12)
     begin = np.array([values[0], 1.0, 1.0, spread])  # mean, kappa, alpha, beta
@@ -48,8 +48,10 @@ def change_probabilities(values: Floats, hazard: float) -> Floats:
     told = np.empty(values.size)
     for at, x in enumerate(values):
         mean, kappa, alpha, beta = belief.T
-        scale = np.sqrt(beta * (kappa + 1) / (alpha * kappa))
-        joint = mass * student.pdf(x, 2 * alpha, mean, scale)
+        wide = 2 * beta * (kappa + 1) / kappa  # Student's t of 2 alpha degrees, its scale squared
+        density = gammaln(alpha + 0.5) - gammaln(alpha) - 0.5 * np.log(np.pi * wide)
+        density -= (alpha + 0.5) * np.log1p((x - mean) ** 2 / wide)
+        joint = mass * np.exp(density)
         mass = np.concatenate(([hazard * joint.sum()], (1 - hazard) * joint))
         mass /= mass.sum()
         told[at] = mass[0]

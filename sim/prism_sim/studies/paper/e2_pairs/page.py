@@ -40,6 +40,7 @@ def section(done: Sequence[Done]) -> str:
     parts.append("The shortest window by job, undisturbed\n")
     parts.append(_by_job(done))
     parts.append(_directions(done))
+    parts.append(_crossings(done))
     return "\n".join(parts)
 
 
@@ -86,6 +87,32 @@ def _directions(done: Sequence[Done]) -> str:
         "which give messages of one size many sizes, and from records in which messages run "
         "together. Refinement then makes it worse: one PP pair read as DP joins two groups.\n"
     )
+
+
+def _crossings(done: Sequence[Done]) -> str:
+    """Where each curve comes down to the published figure of the shortest window."""
+    shortest = _windows(done)[0]
+    wanted = PUBLISHED.get(shortest, PUBLISHED[60])
+    start = _mean(_by_seed(done, _at(shortest, UNDISTURBED), _RAW))
+    rows = []
+    for name, cause in CAUSES.items():
+        levels = [0.0, *_levels(done, name)]
+        means = [start, *(_mean(_by_seed(done, _level(name, one), _RAW)) for one in levels[1:])]
+        below = next((n for n, mean in enumerate(means) if mean < wanted), None)
+        where = "not in its range" if below is None else "at none already"
+        if below:
+            where = f"between {_short(levels[below - 1])} and {_short(levels[below])}"
+        worst = min(zip(means, levels, strict=True))
+        told = f"{100 * worst[0]:.2f} % at {_short(worst[1])}"
+        rows.append([cause.title, cause.unit, where, told])
+    head = ["disturbance", "level", f"falls below {100 * wanted:.2f} %", "lowest"]
+    say = f"Where accuracy without refinement in {_span(shortest)} passes the published figure\n"
+    return f"{say}\n{table(head, rows)}"
+
+
+def _levels(done: Sequence[Done], cause: str) -> list[float]:
+    entries = (entry for one in done for entry in one.result["curves"])
+    return sorted({entry["level"] for entry in entries if entry["cause"] == cause})
 
 
 def gaps(done: Sequence[Done]) -> list[str]:
@@ -161,8 +188,7 @@ def _draw_noise(done: Sequence[Done]) -> Figure:
     panels = made.subplots(2, 3, sharey=True).ravel()
     clean = _at(_windows(done)[0], UNDISTURBED)
     for axes, (name, cause) in zip(panels, CAUSES.items(), strict=True):
-        levels = sorted({e["level"] for one in done for e in one.result["curves"]
-                         if e["cause"] == name})  # fmt: skip
+        levels = _levels(done, name)
         places = levels if not cause.log else list(range(1, len(levels) + 1))
         for what, (colour, label) in _LOOK.items():
             values = [_by_seed(done, _level(name, level), what) for level in levels]

@@ -146,7 +146,7 @@ def pictures(done: Sequence[Done]) -> list[Picture]:
     shown = next((one for one in hours if _right(one.result)), hours[0])
     caption = (
         f"Mean rate of DP records by leaf, in slices of {SLICE_S:.0f} s (seed "
-        f"{shown.trial.scenario.seed}). Yellow: the uplinks are gone. Hatched: the published "
+        f"{shown.trial.scenario.seed}). Yellow: the uplinks are gone. Blue: the published "
         "ranges, of healthy switches and of those that fell. Triangles: alerts."
     )
     return [Picture("e4-hour", caption, _draw(shown))]
@@ -184,9 +184,10 @@ def _draw(one: Done) -> Figure:
 
 
 def _bands(axes: Axes) -> None:
-    for low, high, label in ((100, 180, "published, healthy"), (30, 60, "published, fallen")):
-        axes.axhspan(low, high, facecolor="none", edgecolor=paint.GRID, hatch="///", linewidth=0,
-                     label=label, zorder=0)  # fmt: skip
+    for low, high, label in ((100, 180, "published: healthy"), (30, 60, "published: fallen")):
+        axes.axhspan(low, high, facecolor=paint.KINDS["cp"], alpha=0.13, linewidth=0, zorder=0)
+        axes.text(0.995, low + 2, label, transform=axes.get_yaxis_transform(), fontsize=8,
+                  ha="right", va="bottom", zorder=5)  # fmt: skip
 
 
 def _lines(axes: Axes, result: dict[str, Any]) -> None:

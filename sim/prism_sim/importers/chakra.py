@@ -18,7 +18,6 @@ https://github.com/astra-sim/astra-sim, ``astra-sim/workload/Workload.cc``.
 from __future__ import annotations
 
 import heapq
-import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -31,8 +30,8 @@ from llmprism.errors import UserError
 from prism_sim.importers import consistency
 from prism_sim.importers.base import Findings, TraceFile
 from prism_sim.importers.chakra_files import Node, nodes_of, rank_files
+from prism_sim.importers.chakra_groups import EVERYBODY, ProcessGroups
 from prism_sim.scenario.graph import Family, Graph, GroupKind, Task
-from prism_sim.scenario.words import did_you_mean
 
 COLLECTIVES = (
     "ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST", "ALL_TO_ALL",
@@ -50,7 +49,6 @@ OPERATIONS = {
 }
 """Those that can be expressed."""
 
-EVERYBODY = "all"
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
 
 
@@ -90,7 +88,7 @@ class Chakra(TraceFile):
             except UserError as error:
                 found.add_all(error)
         found.refuse()
-        groups = _Groups(self.groups, len(files), found)
+        groups = ProcessGroups(self.groups, len(files), found)
         for rank, own in enumerate(nodes):
             groups.learn(own, str(files[rank]), rank)
         ranks = [_Rank(rank, str(files[rank]), self, groups, found) for rank in range(len(files))]
@@ -103,76 +101,11 @@ class Chakra(TraceFile):
         return _graph(programs, families)
 
 
-class _Groups:
-    """Who is in which process group."""
-
-    def __init__(self, given: Mapping[str, Sequence[int]], ranks: int, found: Findings) -> None:
-        self._given = {name: tuple(group) for name, group in given.items()}
-        self._ranks = ranks
-        self._found = found
-        self._known: dict[tuple[str, int], tuple[int, ...]] = {}
-        for name, group in self._given.items():
-            self._check(name, group, "groups")
-
-    def learn(self, nodes: Sequence[Node], where: str, rank: int) -> None:
-        """Take over what the metadata of one rank's PyTorch trace say about its groups."""
-        for node in nodes:
-            if node.type == "METADATA_NODE" and "pg_name" in node.values:
-                for name, group in _described(node.values):
-                    self._check(name, group, f"{where}: node {node.id}")
-                    self._known[name, rank] = group or tuple(range(self._ranks))
-
-    def of(self, name: str, rank: int) -> tuple[int, ...] | None:
-        """Ranks of the group that ``rank`` calls ``name``; None if nobody knows them."""
-        if name == EVERYBODY and name not in self._given:
-            return tuple(range(self._ranks))
-        return self._given.get(name) or self._known.get((name, rank))
-
-    def families(
-        self, programs: Sequence[Sequence[Task]], kinds: Mapping[str, GroupKind], where: str
-    ) -> dict[str, Family]:
-        """All groups that are used, by name."""
-        used: dict[str, dict[tuple[int, ...], None]] = defaultdict(dict)
-        exchanging: set[str] = set()
-        for rank, program in enumerate(programs):
-            for task in program:
-                if task.kind == "collective":
-                    used[task.family][self.of(task.family, rank) or ()] = None
-                    exchanging |= {task.family} if task.operation == "all_to_all" else set()
-        for name in kinds.keys() - used.keys():
-            what = f"kinds names the process group {name!r}, in which nothing happens"
-            self._found.add(what, where, did_you_mean(name, used))
-        made: dict[str, Family] = {}
-        for name, groups in used.items():
-            members = [rank for group in groups for rank in group]
-            if len(set(members)) != len(members):
-                what = f"ranks do not agree on who is in process group {name!r}"
-                self._found.add(what, where, "say it in groups")
-            kind = kinds.get(name, "ep" if name in exchanging else "dp")
-            made[name] = Family(kind=kind, groups=tuple(groups))
-        return made
-
-    def _check(self, name: str, group: Sequence[int], where: str) -> None:
-        wrong = [rank for rank in group if not 0 <= rank < self._ranks]
-        if wrong or len(set(group)) != len(group):
-            what = f"process group {name!r} has ranks {list(group)[:8]}, there are {self._ranks}"
-            self._found.add(what, where, "each rank once, counted from 0")
-
-
-def _described(values: str) -> list[tuple[str, tuple[int, ...]]]:
-    """Groups in the text that PyTorch's observer leaves: a list of one quoted JSON list."""
-    try:
-        groups = json.loads(values[values.index("[{") : values.rindex("}]") + 2])
-        return [(str(g["pg_name"]), tuple(int(r) for r in g["ranks"])) for g in groups]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return []
-
-
 class _Rank:
     """Translates the nodes of one rank."""
 
     def __init__(
-        self, rank: int, file: str, trace: Chakra, groups: _Groups, found: Findings
+        self, rank: int, file: str, trace: Chakra, groups: ProcessGroups, found: Findings
     ) -> None:
         self._rank = rank
         self._file = file

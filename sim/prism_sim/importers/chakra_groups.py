@@ -1,0 +1,92 @@
+"""Who belongs to the process groups of a Chakra trace, and what kind of traffic theirs is.
+
+What the scenario says goes first; else the metadata that PyTorch's observer leaves in each
+rank's trace, where ranks may mean different groups by one name. A collective that names no
+group is everybody's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from prism_sim.importers.base import Findings
+from prism_sim.importers.chakra_files import Node
+from prism_sim.scenario.graph import Family, GroupKind, Task
+from prism_sim.scenario.words import did_you_mean
+
+EVERYBODY = "all"
+"""Name of the group of a collective that names none."""
+
+
+class ProcessGroups:
+    """Who is in which process group.
+
+    Parameters
+    ----------
+    given : ranks of groups by name, as the scenario has them.
+    ranks : how many there are.
+    found : where to complain.
+    """
+
+    def __init__(self, given: Mapping[str, Sequence[int]], ranks: int, found: Findings) -> None:
+        self._given = {name: tuple(group) for name, group in given.items()}
+        self._ranks = ranks
+        self._found = found
+        self._known: dict[tuple[str, int], tuple[int, ...]] = {}
+        for name, group in self._given.items():
+            self._check(name, group, "groups")
+
+    def learn(self, nodes: Sequence[Node], where: str, rank: int) -> None:
+        """Take over what the metadata of one rank's PyTorch trace say about its groups."""
+        for node in nodes:
+            if node.type == "METADATA_NODE" and "pg_name" in node.values:
+                for name, group in _described(node.values):
+                    self._check(name, group, f"{where}: node {node.id}")
+                    self._known[name, rank] = group or tuple(range(self._ranks))
+
+    def of(self, name: str, rank: int) -> tuple[int, ...] | None:
+        """Ranks of the group that ``rank`` calls ``name``; None if nobody knows them."""
+        if name == EVERYBODY and name not in self._given:
+            return tuple(range(self._ranks))
+        return self._given.get(name) or self._known.get((name, rank))
+
+    def families(
+        self, programs: Sequence[Sequence[Task]], kinds: Mapping[str, GroupKind], where: str
+    ) -> dict[str, Family]:
+        """All groups that are used, by name."""
+        used: dict[str, dict[tuple[int, ...], None]] = defaultdict(dict)
+        exchanging: set[str] = set()
+        for rank, program in enumerate(programs):
+            for task in program:
+                if task.kind == "collective":
+                    used[task.family][self.of(task.family, rank) or ()] = None
+                    exchanging |= {task.family} if task.operation == "all_to_all" else set()
+        for name in kinds.keys() - used.keys():
+            what = f"kinds names the process group {name!r}, in which nothing happens"
+            self._found.add(what, where, did_you_mean(name, used))
+        made: dict[str, Family] = {}
+        for name, groups in used.items():
+            members = [rank for group in groups for rank in group]
+            if len(set(members)) != len(members):
+                what = f"ranks do not agree on who is in process group {name!r}"
+                self._found.add(what, where, "say it in groups")
+            kind = kinds.get(name, "ep" if name in exchanging else "dp")
+            made[name] = Family(kind=kind, groups=tuple(groups))
+        return made
+
+    def _check(self, name: str, group: Sequence[int], where: str) -> None:
+        wrong = [rank for rank in group if not 0 <= rank < self._ranks]
+        if wrong or len(set(group)) != len(group):
+            what = f"process group {name!r} has ranks {list(group)[:8]}, there are {self._ranks}"
+            self._found.add(what, where, "each rank once, counted from 0")
+
+
+def _described(values: str) -> list[tuple[str, tuple[int, ...]]]:
+    """Groups in the text that PyTorch's observer leaves: a list of one quoted JSON list."""
+    try:
+        groups = json.loads(values[values.index("[{") : values.rindex("}]") + 2])
+        return [(str(g["pg_name"]), tuple(int(r) for r in g["ranks"])) for g in groups]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []

@@ -45,6 +45,7 @@ check-full: $(VENV)/.installed-dev ## The larger checks as well.
 
 reference: $(VENV)/.installed-dev ## Rewrite the reference tables, README's among them.
 	@$(BIN)/python scripts/reference.py
+	@$(BIN)/python scripts/twins.py
 
 paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; under 30 minutes, resumes.
 	@$(BIN)/prism-sim reproduce paper --update

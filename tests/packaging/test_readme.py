@@ -89,3 +89,10 @@ def test_its_commands_run(run_folder, monkeypatch):
 def test_the_reference_of_the_captures_is_what_the_captures_give():
     made = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["captures"]()
     assert made == (ROOT / "results/reference/captures.md").read_text()
+
+
+@pytest.mark.full
+def test_the_reference_of_the_twins_is_what_the_twins_give(tmp_path):
+    made = runpy.run_path(str(ROOT / "scripts" / "twins.py"))
+    cases = [made["measured"](name, tmp_path) for name in made["ABOUT"]]
+    assert made["page"](cases) == (ROOT / "results/reference/twins.md").read_text()

@@ -266,10 +266,11 @@ class Worker:
             return
         size_bytes += meetings.control_bytes  # the header
 
-        def start() -> None:
+        def start() -> simpy.Event:
             fabric.transfer(way.bundle, size_bytes, way.latency_ns, arrival, over)
+            return arrival
 
-        meetings.offer((to.number, *key), way.routes, start)
+        meetings.offer((to.number, *key), self.number, to.number, way.routes, start)
 
     def _update(self, step: int) -> Process:
         """Reduce gradients (or wait until they are), update, gather parameters."""

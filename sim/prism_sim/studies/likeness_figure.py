@@ -1,0 +1,135 @@
+"""A capture and its twins side by side: counts, sizes, lengths, and records a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from prism_sim.render import paint
+from prism_sim.studies import likeness
+from prism_sim.studies.likeness import GAPS_MS, Sight
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+REAL, TWIN = paint.INK, paint.WRONG
+MIDDLE_MS = 5
+"""Idle gap at which sizes, lengths and pairs are shown: that of the captures' ``flows``."""
+SIZE_TICKS = {1.0: "none", 1e2: "100", 1e4: "10 k", 1e6: "1 M"}
+LENGTH_TICKS = {1.0: "1", 10.0: "10", 100.0: "100"}
+ROLES = {
+    "pp": ("PP", paint.KINDS["pp"], "o"),
+    "dp, with data": ("DP, with data", paint.KINDS["dp"], "s"),
+    "dp, against data": ("DP, against data", paint.KINDS["other"], "^"),
+}
+
+
+class Case(NamedTuple):
+    """A capture, its twins of several seeds, and a few words about them."""
+
+    name: str
+    about: str
+    real: Sight
+    twins: Sequence[Sight]
+
+
+@paint.styled
+def draw(cases: Sequence[Case]) -> Figure:
+    """A row a case: records by idle gap, sizes, lengths, and records a pair and step."""
+    made = paint.figure(15, 0.6 + 3.1 * len(cases))
+    panels = made.subplots(len(cases), 4, squeeze=False)
+    for row, case in zip(panels, cases, strict=True):
+        worlds = [case.real.flows, *(twin.flows for twin in case.twins)]
+        middle = [likeness.coarser(flows, MIDDLE_MS * 1e6) for flows in worlds]
+        _counts(row[0], case)
+        _spread(row[1], middle, _payload, SIZE_TICKS, "payload of a record [bytes]")
+        _spread(row[2], middle, _lasting_ms, LENGTH_TICKS, "length of a record with data [ms]")
+        _pairs(row[3], case, middle)
+    for row, case in zip(panels, cases, strict=True):
+        titles = (f"{case.name}: records", "sizes", "lengths", "records a pair and step")
+        for axes, text in zip(row, titles, strict=True):
+            axes.set_title(text)
+        corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top"}
+        row[0].annotate(case.about, (0.98, 0.97), color=paint.MUTED, fontsize=8, **corner)
+    panels[0][0].legend(loc="lower left")
+    panels[0][3].legend(loc="upper left")
+    seeds = len(cases[0].twins)
+    paint.title(made, f"Real captures and their simulated twins ({seeds} seeds)")
+    return made
+
+
+def _counts(axes: Axes, case: Case) -> None:
+    """How the number of records falls as the idle gap grows."""
+    for lines, colour, label in (
+        ([case.real], REAL, "real"), (case.twins, TWIN, "twin: mean and range")
+    ):  # fmt: skip
+        found = np.array(
+            [[len(likeness.coarser(s.flows, gap * 1e6)) for gap in GAPS_MS] for s in lines]
+        )
+        axes.fill_between(GAPS_MS, found.min(axis=0), found.max(axis=0), color=colour, alpha=0.2)
+        style: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.4}
+        axes.plot(GAPS_MS, found.mean(axis=0), color=colour, label=label, **style)
+    axes.set_xscale("log")
+    axes.set_xticks(GAPS_MS, [str(gap) for gap in GAPS_MS])
+    axes.set_xticks([], minor=True)
+    axes.set_ylim(0, None)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlabel("idle gap that ends a record [ms]")
+    axes.set_ylabel("records")
+    axes.grid(axis="y")
+
+
+def _spread(
+    axes: Axes, worlds: Sequence[pd.DataFrame], of: Any, ticks: dict[float, str], label: str
+) -> None:
+    """Cumulative distributions on a logarithmic axis: each twin, and the real one on top."""
+    for number, flows in reversed(list(enumerate(worlds))):
+        values = np.sort(of(flows))
+        share = np.arange(1, len(values) + 1) / len(values)
+        how: dict[str, Any] = {"color": REAL if number == 0 else TWIN}
+        how |= {"linewidth": 1.4 if number == 0 else 0.8}
+        axes.step(values, 100 * share, where="post", **how)
+    axes.set_xscale("log")
+    axes.set_xticks(list(ticks), list(ticks.values()))
+    axes.set_xticks([], minor=True)
+    axes.set_ylim(0, 102)
+    axes.set_xlabel(f"{label}, idle gap {MIDDLE_MS} ms")
+    axes.set_ylabel("records up to it [%]")
+    axes.grid(axis="y")
+
+
+def _payload(flows: pd.DataFrame) -> Any:
+    """Records without payload stand at 1 byte, where a logarithmic axis can show them."""
+    return np.maximum(flows["payload"].to_numpy(), 1)
+
+
+def _lasting_ms(flows: pd.DataFrame) -> Any:
+    """What is shorter than 1 ms stands there: merged questions of the store, a handful."""
+    data = flows[flows["payload"] >= likeness.SMALL_BYTES]
+    return np.maximum((data["end_ns"] - data["start_ns"]).to_numpy() * 1e-6, 1.0)
+
+
+def _pairs(axes: Axes, case: Case, worlds: Sequence[pd.DataFrame]) -> None:
+    """Each pair: how many records the twins have in the mean, against the real capture."""
+    real = likeness.by_pair(case.real, worlds[0])["records"]
+    twins = [
+        likeness.by_pair(twin, flows)["records"]
+        for twin, flows in zip(case.twins, worlds[1:], strict=True)
+    ]
+    mean = pd.concat(twins, axis=1).mean(axis=1).reindex(real.index)
+    limit = float(np.ceil(1.1 * max(real.max(), mean.max())))
+    axes.plot([0, limit], [0, limit], color=paint.MUTED, linewidth=0.7)
+    for role, (label, colour, marker) in ROLES.items():
+        if role in real.index.get_level_values("role"):
+            how: dict[str, Any] = {"marker": marker, "s": 24, "alpha": 0.8, "linewidths": 0}
+            axes.scatter(real[role], mean[role], color=colour, label=label, **how)
+    axes.set_xlim(0, limit)
+    axes.set_ylim(0, limit)
+    axes.set_xticks(axes.get_yticks()[axes.get_yticks() <= limit])
+    axes.set_xlabel(f"real, idle gap {MIDDLE_MS} ms")
+    axes.set_ylabel("twin, mean of seeds")
+    axes.grid(axis="both")

@@ -103,9 +103,9 @@ DIFFERS = """\
   bucket; the twins do neither. That is most of the payload against the data (49 kB a pair and
   step), and a few of the long records.
 - *First all-reduce of a step*: real ranks come to it further apart. Of the 243 records with data of
-  `a2_ddp4` at 5 ms, 71 have less than 1 MB, and 43 of those exactly two segments, all that a rank can
-  send while another is missing. Compute times of the twin are independent lognormal draws; real ones
-  drift together within a step, and have heavier tails where two tenants share the cores.
+  `a2_ddp4` at 5 ms, 71 have less than 1 MB, and 43 of those are exactly two segments, all that a
+  rank can send while another is missing. Compute times of the twin are independent lognormal draws;
+  real ones drift together within a step, and have heavier tails where two tenants share the cores.
 - *Step of job A in `c_two_jobs`*: 6 % short, for the same reason; its real passes are slower while
   the other tenant computes, and the twin's tenants meet in the network only.
 - *Set-up*: the twins' handshakes, store and look-ups leave fewer records than the real ones; no

@@ -16,6 +16,10 @@ from pydantic import Field
 from llmprism.errors import Problem, UserError
 from prism_sim.scenario.base import Closed
 
+LARGEST_BYTES = 1 << 50
+"""No message or buffer is larger than a pebibyte."""
+LONGEST_NS = 10**15
+"""No single operation lasts longer than eleven days."""
 AT_MOST = 20
 """Problems of one trace that are told; a file of the wrong kind has one on every line."""
 
@@ -41,6 +45,14 @@ class TraceFile(Closed, ABC):
         UserError : with everything that it says wrongly, or that cannot be expressed.
         """
 
+    def verify(self, content: Any) -> None:
+        """Look at ``content`` that came with the scenario rather than from the file.
+
+        Raises
+        ------
+        UserError : it cannot be what was read from a trace.
+        """
+
     def fills(self, content: Any) -> dict[str, Any]:
         """What ``content`` says about keys of the job that may be left out."""
         return {}
@@ -57,6 +69,13 @@ class Findings:
 
     def add(self, what: str, where: str, how: str = "") -> None:
         self._problems[Problem(what, where, how)] = None
+
+    def bounded(self, value: int, most: int, what: str, where: str) -> int:
+        """``value``, or 0 and a complaint if it is below 0 or above ``most``."""
+        if 0 <= value <= most:
+            return value
+        self.add(f"{what} is {value}, and should be between 0 and {most}", where)
+        return 0
 
     def add_all(self, error: UserError) -> None:
         self._problems |= dict.fromkeys(error.problems)
@@ -79,5 +98,5 @@ def contents(path: Path) -> bytes:
     except FileNotFoundError as error:
         how = "give its way from the scenario's folder"
         raise UserError(Problem("there is no such trace", str(path), how)) from error
-    except OSError as error:
-        raise UserError(Problem(f"cannot be read: {error.strerror}", str(path))) from error
+    except (OSError, ValueError) as error:  # a name may hold what no name can
+        raise UserError(Problem(f"cannot be read: {error}", repr(str(path)))) from error

@@ -22,15 +22,16 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from llmprism.errors import UserError
 from prism_sim.importers import consistency
-from prism_sim.importers.base import Findings, TraceFile
+from prism_sim.importers.base import LARGEST_BYTES, LONGEST_NS, Findings
 from prism_sim.importers.chakra_files import Node, nodes_of, rank_files
-from prism_sim.importers.chakra_groups import EVERYBODY, ProcessGroups
+from prism_sim.importers.chakra_groups import EVERYBODY, ProcessGroups, one_word
+from prism_sim.importers.graph_file import GraphFile
 from prism_sim.scenario.graph import Family, Graph, GroupKind, Task
 
 COLLECTIVES = (
@@ -52,10 +53,8 @@ OPERATIONS = {
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
 
 
-class Chakra(TraceFile):
+class Chakra(GraphFile):
     """What every rank does, from a Chakra execution trace of one file a rank."""
-
-    content: ClassVar[str] = "graph"
 
     kind: Literal["chakra"] = "chakra"
     groups: dict[str, tuple[int, ...]] = Field(
@@ -73,9 +72,6 @@ class Chakra(TraceFile):
         gt=0,
         description="Rate of compute nodes that have operations (num_ops) and no duration "
         "[TFLOP/s].",
-    )
-    graph: Graph | None = Field(
-        default=None, description="What was read from the files; filled in when they are read."
     )
 
     def read(self, path: Path) -> Graph:
@@ -170,7 +166,7 @@ class _Rank:
         return order
 
     def _compute(self, node: Node, where: str) -> Task:
-        duration_ns = node.duration_micros * 1000
+        duration_ns = self._duration_ns(node.duration_micros * 1000, where)
         operations = self._number(node, "num_ops", where, default=0)
         if node.attrs.get("is_cpu_op") is True:
             return Task("host", duration_ns)
@@ -179,8 +175,12 @@ class _Rank:
                 what = f"it has {operations} operations and no duration"
                 self._found.add(what, where, "say how fast they are: tflops in the trace")
                 return Task("wait")
-            duration_ns = round(operations / (self._trace.tflops * 1e3))
+            needed_ns = round(operations / (self._trace.tflops * 1e3))
+            duration_ns = self._duration_ns(needed_ns, where)
         return Task("compute", duration_ns)
+
+    def _duration_ns(self, duration_ns: int, where: str) -> int:
+        return self._found.bounded(duration_ns, LONGEST_NS, "its duration [ns]", where)
 
     def _nothing(self, node: Node, where: str) -> Task:
         return Task("wait")
@@ -210,7 +210,7 @@ class _Rank:
             self._found.add(f"collective {name} is not modelled", where, f"known here: {known}")
             return Task("wait")
         self._refuse_dimensions(node, where)
-        family = str(node.attrs.get("pg_name") or EVERYBODY)
+        family = one_word(str(node.attrs.get("pg_name") or EVERYBODY))
         group = self._groups.of(family, self._rank)
         if group is None or self._rank not in group:
             lacks = "has unknown members" if group is None else f"lacks rank {self._rank}"
@@ -237,6 +237,7 @@ class _Rank:
 
     def _size(self, node: Node, where: str) -> int:
         size = self._number(node, "comm_size", where)
+        size = self._found.bounded(size, LARGEST_BYTES, "comm_size", where)
         if size == 0 and "comm_size" in node.attrs:
             self._found.add("it moves no bytes: comm_size is 0", where)
         return size

@@ -8,6 +8,7 @@ group is everybody's.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -18,6 +19,15 @@ from prism_sim.scenario.words import did_you_mean
 
 EVERYBODY = "all"
 """Name of the group of a collective that names none."""
+
+
+def one_word(name: str) -> str:
+    """A group's name as it stands in a task's line, where spaces and # mean something else.
+
+    >>> one_word("pipeline stage #1")
+    'pipeline_stage_1'
+    """
+    return "_".join(re.split(r"[\s#]+", name.strip())) or EVERYBODY
 
 
 class ProcessGroups:
@@ -31,7 +41,7 @@ class ProcessGroups:
     """
 
     def __init__(self, given: Mapping[str, Sequence[int]], ranks: int, found: Findings) -> None:
-        self._given = {name: tuple(group) for name, group in given.items()}
+        self._given = {one_word(name): tuple(group) for name, group in given.items()}
         self._ranks = ranks
         self._found = found
         self._known: dict[tuple[str, int], tuple[int, ...]] = {}
@@ -42,7 +52,8 @@ class ProcessGroups:
         """Take over what the metadata of one rank's PyTorch trace say about its groups."""
         for node in nodes:
             if node.type == "METADATA_NODE" and "pg_name" in node.values:
-                for name, group in _described(node.values):
+                for described, group in _described(node.values):
+                    name = one_word(described)
                     self._check(name, group, f"{where}: node {node.id}")
                     self._known[name, rank] = group or tuple(range(self._ranks))
 
@@ -63,6 +74,7 @@ class ProcessGroups:
                 if task.kind == "collective":
                     used[task.family][self.of(task.family, rank) or ()] = None
                     exchanging |= {task.family} if task.operation == "all_to_all" else set()
+        kinds = {one_word(name): kind for name, kind in kinds.items()}
         for name in kinds.keys() - used.keys():
             what = f"kinds names the process group {name!r}, in which nothing happens"
             self._found.add(what, where, did_you_mean(name, used))

@@ -43,6 +43,8 @@ def _read(source: Source, job: dict[str, Any], at: Loc) -> list[Problem]:
     try:
         if content is None:
             content = trace.read(Path(source.file).parent / trace.file)
+        else:
+            trace.verify(content)
     except UserError as error:
         if written["kind"] in TIMINGS:
             _fill(job, dict.fromkeys(_NEEDED, 1))

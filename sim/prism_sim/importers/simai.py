@@ -21,12 +21,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from llmprism.errors import Problem, UserError
-from prism_sim.importers.base import Findings, TraceFile, contents
+from prism_sim.importers.base import (
+    LARGEST_BYTES,
+    LONGEST_NS,
+    Findings,
+    contents,
+)
+from prism_sim.importers.graph_file import GraphFile
 from prism_sim.scenario.graph import Family, Graph, GroupKind, Task
 from prism_sim.scenario.words import did_you_mean
 
@@ -43,17 +49,12 @@ _WORDS = 12
 _MOST_RANKS = 1 << 20
 
 
-class SimAI(TraceFile):
+class SimAI(GraphFile):
     """Layer costs and collectives from a SimAI workload file."""
-
-    content: ClassVar[str] = "graph"
 
     kind: Literal["simai"] = "simai"
     ranks: int | None = Field(
         default=None, ge=1, description="Ranks of the job. Left out: all_gpus in the file."
-    )
-    graph: Graph | None = Field(
-        default=None, description="What was read from the file; filled in when it is read."
     )
 
     def read(self, path: Path) -> Graph:
@@ -202,15 +203,19 @@ def _layer(words: list[str], where: str, found: Findings) -> Layer:
     forward, inputs, weights = (
         _part(parts[3 * i : 3 * i + 3], "dp" if i == 2 else "tp", where, found) for i in range(3)
     )
-    return Layer(name, forward, inputs, weights, _number(delay, "the delay", where, found))
+    delay_ns = _number(delay, "the delay", where, found)
+    delay_ns = found.bounded(delay_ns, LONGEST_NS, "the delay [ns]", where)
+    return Layer(name, forward, inputs, weights, delay_ns)
 
 
 def _part(words: list[str], family: str, where: str, found: Findings) -> Part:
     compute, operation, size = words
     compute_ns = _number(compute, "a compute time", where, found)
+    compute_ns = found.bounded(compute_ns, LONGEST_NS, "a compute time [ns]", where)
     if operation == "NONE":
         return Part(compute_ns, "", "", 0)
     size_bytes = _number(size, f"the size of {operation}", where, found)
+    size_bytes = found.bounded(size_bytes, LARGEST_BYTES, f"the size of {operation}", where)
     bare = operation
     for suffix, named in _SUFFIXES.items():
         if operation.endswith(suffix):

@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 from pydantic import Field
 
 from llmprism.errors import Problem, UserError
-from prism_sim.importers.base import Findings, TraceFile, contents
+from prism_sim.importers.base import LONGEST_NS, Findings, TraceFile, contents
 from prism_sim.scenario.timings import Timings
 
 if TYPE_CHECKING:
     import pandas as pd
 
 PASSES = ("forward-compute", "backward-compute")
-LONGEST_S = 1e6
-"""No operation lasts longer than eleven days."""
 _UPDATE, _CLIP = "optimizer", "optimizer-clip-main-grad"
 _COLUMNS = ("dp_rank", "stage", "step", "optype", "duration", "mc", "mb_id")
 _PLACE = ["step", "stage", "dp_rank"]
@@ -110,7 +108,7 @@ def _check_values(frame: pd.DataFrame, where: str, found: Findings) -> None:
             at = int(np.flatnonzero(frame.index.isin(wrong[wrong].index))[0])
             what = f"{name} is {numbers[wrong].iloc[0]} in row {at}, and should be 0, 1, ..."
             found.add(what, f"{where}:row {at}")
-    wrong = ~used["duration"].between(0, LONGEST_S)
+    wrong = ~used["duration"].between(0, LONGEST_NS / 1e9)
     if wrong.any():
         at = int(np.flatnonzero(frame.index.isin(wrong[wrong].index))[0])
         what = f"the duration in row {at} is {used['duration'][wrong].iloc[0]}"

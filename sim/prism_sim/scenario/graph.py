@@ -13,9 +13,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from prism_sim.scenario.base import Closed
+
+KINDS = ("compute", "host", "wait", "send", "recv", "collective")
+"""What a task can be."""
 
 OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast")
 """What a group can do together."""
@@ -28,8 +31,8 @@ class Task(NamedTuple):
 
     Attributes
     ----------
-    kind : ``compute``, ``host``, ``wait``, ``send``, ``recv`` or ``collective``.
-    after : numbers in the program of the tasks that must be over first.
+    kind : one of :data:`KINDS`.
+    after : numbers in the program of the tasks that must be over first; all come before it.
     amount : duration [ns], or bytes of a message or of a collective's buffer at one rank.
     operation, family : of a collective: what is done, and in which family of groups.
     peer, tag : of a message: the other rank, and what tells messages of one pair apart.
@@ -100,6 +103,15 @@ class Family(Closed):
     groups: tuple[tuple[int, ...], ...] = Field(description="Ranks of each group, in their order.")
 
 
+def _families_of(program: tuple[Task, ...], number: int) -> set[str]:
+    """Families that ``program`` has collectives in; ValueError if a task makes no sense."""
+    for at, task in enumerate(program):
+        known = task.kind in KINDS and (task.kind != "collective" or task.operation in OPERATIONS)
+        if not known or task.amount < 0 or not all(0 <= before < at for before in task.after):
+            raise ValueError(f"task {at} of program {number} makes no sense: {task.line()}")
+    return {task.family for task in program if task.kind == "collective"}
+
+
 class Graph(Closed):
     """What every rank of a job does, once through the trace."""
 
@@ -114,6 +126,30 @@ class Graph(Closed):
     tp: int = Field(
         default=1, ge=1, description="Neighbouring ranks that must sit in one server together."
     )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Graph:
+        ranks = range(len(self.ranks))
+        if not ranks or any(not 0 <= number < len(self.programs) for number in self.ranks):
+            raise ValueError("a rank has no program")
+        if len(ranks) % self.tp:
+            raise ValueError(f"tp {self.tp} does not divide {len(ranks)} ranks")
+        members = {
+            name: [rank for group in f.groups for rank in group]
+            for name, f in self.families.items()
+        }
+        for name, own in members.items():
+            if not set(own) <= set(ranks) or len(set(own)) != len(own):
+                raise ValueError(f"the groups of {name} have wrong ranks")
+        used = [_families_of(program, number) for number, program in enumerate(self.programs)]
+        for rank, number in enumerate(self.ranks):
+            for name in used[number]:
+                if rank not in members.get(name, ()):
+                    raise ValueError(f"rank {rank} is in no group of {name}")
+        for task in (task for program in self.programs for task in program):
+            if task.peer not in ranks or not 0 <= task.step < self.steps:
+                raise ValueError(f"no such rank or step: {task.line()}")
+        return self
 
     def program(self, rank: int) -> tuple[Task, ...]:
         """The tasks of ``rank``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from prism_sim.scenario.base import Closed
 
@@ -37,6 +37,18 @@ class Timings(Closed):
     optimizer_ns: tuple[tuple[Row, ...], ...] = Field(
         description="Parameter updates [ns], by step, stage and replica."
     )
+
+    @model_validator(mode="after")
+    def _rectangular(self) -> Timings:
+        steps = self.passes_ns
+        shapes = {tuple(len(row) for row in rank) for step in steps for at in step for rank in at}
+        sizes = {tuple(map(len, step)) for step in steps}
+        updates = {tuple(map(len, step)) for step in self.optimizer_ns}
+        even = len(shapes) == 1 and len(sizes) == 1 and sizes == updates
+        lengths = {*next(iter(sizes), ())}, {*next(iter(shapes), ())}
+        if not even or len(steps) != len(self.optimizer_ns) or [*map(len, lengths)] != [1, 1]:
+            raise ValueError("steps, ranks, passes or micro-batches are not all there")
+        return self
 
     @property
     def shape(self) -> tuple[int, int, int, int, int]:

@@ -152,6 +152,13 @@ def test_groups_and_their_kinds_place_the_ranks(tmp_path, replayed):
     assert set(sent(run)) == {(0, 2, "dp"), (2, 0, "dp"), (1, 3, "dp"), (3, 1, "dp")}
 
 
+def test_any_name_of_a_process_group_will_do(tmp_path, replayed):
+    name = "pipeline stage #1 after step"
+    write_chakra(tmp_path, [[coll(0, "all_reduce", MIB, pg_name=name)] for _ in range(2)])
+    trace = {"kind": "chakra", "file": "trace", "groups": {name: [0, 1]}, "kinds": {name: "cp"}}
+    assert set(sent(replayed(trace))) == {(0, 1, "cp"), (1, 0, "cp")}
+
+
 def test_process_groups_are_read_from_the_metadata_of_pytorch(tmp_path, replayed):
     described = '[[{\\"pg_name\\": \\"3\\", \\"ranks\\": [0, 2]}]]'.replace('\\"', '"')
     nodes = [node(0, "METADATA", values=f"['{described[1:-1]}']"),
@@ -222,6 +229,9 @@ ONE = {"kind": "chakra", "file": "trace"}
         ([[node(0, "COMM_COLL", comm_size=5)]] * 2, "comm_type is missing"),
         ([[node(0, "COMM_COLL", comm_type=0)]] * 2, "comm_size is missing"),
         ([[coll(0, "all_reduce", 0)]] * 2, "comm_size is 0"),
+        ([[coll(0, "all_reduce", 1 << 60)]] * 2, "comm_size is 1152921504606846976, and should"),
+        ([[comp(0, -1)]], "its duration [ns] is -1000"),
+        ([[comp(0, 1 << 50)]], "its duration [ns] is"),
         ([[coll(0, "all_reduce", 5, pg_name="9")]] * 2, "process group '9' has unknown members"),
         ([[coll(0, "all_reduce", 5, involved_dim=[True, False])]] * 2, "involved_dim names"),
         ([[coll(0, "all_reduce", 5)], [comp(0, 1)]], "rank 1 takes part in 0 of 1 collectives"),

@@ -132,6 +132,8 @@ GOOD = "x 5 NONE 0 0 NONE 0 0 NONE 0 0"
         (["x 5 ALLREDUCE_PP 8 0 NONE 0 0 NONE 0 0"], {}, "collective 'ALLREDUCE_PP' cannot be"),
         (["x 5 ALLREDUCE many 0 NONE 0 0 NONE 0 0"], {}, "size of ALLREDUCE is 'many'"),
         (["x -5 NONE 0 0 NONE 0 0 NONE 0 0"], {}, "a compute time is '-5'"),
+        (["x 9e18 NONE 0 0 NONE 0 0 NONE 0 0"], {}, "a compute time [ns] is 9000000000000000000"),
+        (["x 0 ALLREDUCE 9e18 0 NONE 0 0 NONE 0 0"], {}, "the size of ALLREDUCE is 9000000"),
         (["x 5 NONE 0 0 NONE 0 0 NONE 0"], {}, "a layer of 11 words, where 12 are expected"),
         (["x 0 NONE 0 0 NONE 0 0 NONE 0 0"], {}, "nothing is computed and nothing sent"),
         ([], {}, "there are no layers"),

@@ -75,7 +75,7 @@ def test_a_file_cut_at_any_byte_is_told_or_read(tmp_path, form):
 def test_flipped_bits_are_told_or_read(tmp_path, form):
     generator = random.Random(form)
     good = FILES[form][2]
-    for _ in range(200):
+    for _ in range(120):
         broken = bytearray(good)
         for _ in range(generator.randint(1, 4)):
             broken[generator.randrange(len(broken))] ^= 1 << generator.randrange(8)
@@ -87,7 +87,7 @@ def test_flipped_bits_are_told_or_read(tmp_path, form):
 
 @pytest.mark.parametrize("form", FILES)
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(content=st.binary(max_size=200))
 def test_any_bytes_are_told_or_read(tmp_path, form, content):
@@ -111,7 +111,7 @@ def _collective(amount, operation, family):
     return Task("collective", amount, operation=operation, family=family)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.one_of(
         st.builds(_work, st.sampled_from(["compute", "host", "wait"]), NUMBERS),

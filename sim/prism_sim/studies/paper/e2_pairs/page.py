@@ -129,6 +129,7 @@ def gaps(done: Sequence[Done]) -> list[str]:
                 "pair of the ring that was read as DP, and finds none. The publication does not "
                 "say how long the steps of its five jobs were."
             )
+    told += [_worsened(done, name) for name in PLATFORMS if _costs(done, name)]
     if windows:
         told.append(
             "E2: models beyond their family, layouts, step lengths, buckets and what delimits a "
@@ -136,6 +137,27 @@ def gaps(done: Sequence[Done]) -> list[str]:
             "size. They depend on all of these, and on the record-cutting rule most."
         )
     return told
+
+
+def _costs(done: Sequence[Done], platform: str) -> bool:
+    """Whether refinement makes it worse in the longest window."""
+    choose = _at(_windows(done)[-1], platform)
+    return _mean(_by_seed(done, choose, _REFINED)) < _mean(_by_seed(done, choose, _RAW))
+
+
+def _worsened(done: Sequence[Done], platform: str) -> str:
+    longest = _windows(done)[-1]
+    raw, refined = (
+        percent_range(_by_seed(done, _at(longest, platform), what)) for what in (_RAW, _REFINED)
+    )
+    return (
+        f"E2, {platform}, {_span(longest)}: refinement makes it worse, {raw} without it and "
+        f"{refined} with it. Packets sent again are counted at the source's leaf, so a PP message "
+        "now and then has another size; where a pair's records show no step gaps, one such message "
+        "in the whole window is enough to read it as DP, the more likely the longer the window is, "
+        "and each such pair joins two groups (trap 4). That published errors go the other way "
+        "only, and fall with the window, says that the sizes there held no packets sent again."
+    )
 
 
 def pictures(done: Sequence[Done]) -> list[Picture]:

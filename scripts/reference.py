@@ -3,6 +3,7 @@
     python scripts/reference.py captures    the paper method on the committed real captures
     python scripts/reference.py scores      bundled scenarios, several seeds, as in the README
     python scripts/reference.py timeline    an imported timeline against what was measured
+    python scripts/reference.py workloads   published training runs: step times and bytes
 
 Every figure in those files comes from this program; nothing in them is written by hand but
 the sentences around the tables.
@@ -264,10 +265,18 @@ def _parts(
     return {name: part.reset_index(drop=True) for name, part in parts.items()}
 
 
+def workloads() -> str:
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    from workloads import page
+
+    return str(page(table))
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "captures": captures,
     "scores": scores,
     "timeline": timeline,
+    "workloads": workloads,
 }
 
 

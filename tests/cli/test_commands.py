@@ -343,6 +343,8 @@ def test_list_names_everything_there_is(call: Call) -> None:
     assert list(things["scenarios"]) == list(bundled())
     assert (set(things["models"]), set(things["faults"])) == (set(PRESETS), set(KINDS))
     assert "paper" in things["methods"]
+    mixture = "46.7 billion parameters (12.9 a token: 2 of 8 experts), 32 layers of width 4096"
+    assert things["models"]["mixtral-8x7b"] == mixture
     assert all(about for section in things.values() for about in section.values())
     text = call("list").stdout
     assert all(f"  {name} " in text for section in things.values() for name in section)

@@ -129,13 +129,13 @@ def durations(flows: pd.DataFrame) -> dict[str, float]:
 
 
 def by_pair(sight: Sight, flows: pd.DataFrame) -> pd.DataFrame:
-    """Records a step and payload a step [bytes] of every pair that trains, by role and pair."""
+    """Records, payload and bytes a step of every pair that trains, by role and pair."""
     training = flows[flows["role"] != ROLES[3]]
     found = training.groupby(["role", "pair", "job"], as_index=False).agg(
-        records=("payload", "size"), payload=("payload", "sum")
+        records=("payload", "size"), payload=("payload", "sum"), bytes=("bytes", "sum")
     )
     steps = found["job"].map(sight.steps)
-    for name in ("records", "payload"):
+    for name in ("records", "payload", "bytes"):
         found[name] = found[name] / steps
     return found.drop(columns="job").set_index(["role", "pair"])
 

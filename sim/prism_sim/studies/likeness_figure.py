@@ -54,6 +54,7 @@ def draw(cases: Sequence[Case]) -> Figure:
         for axes, text in zip(row, titles, strict=True):
             axes.set_title(text)
         corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top"}
+        corner["bbox"] = {"facecolor": paint.PAPER, "edgecolor": "none", "pad": 1.5}
         row[0].annotate(case.about, (0.98, 0.97), color=paint.MUTED, fontsize=8, **corner)
     panels[0][0].legend(loc="lower left")
     panels[0][3].legend(loc="upper left")

@@ -59,7 +59,7 @@ class Cause:
     ----------
     title, unit : what the curve's panel and its x axis are called.
     levels : from weak to strong, in ``unit``.
-    log : whether the axis is logarithmic.
+    log : whether levels stand at equal distances, being about equal factors.
     """
 
     def __init__(self, title: str, unit: str, levels: list[float], log: bool = True) -> None:
@@ -133,8 +133,7 @@ CAUSES: dict[str, Cause] = {
         "Exports that fail for 1 s at a time", "share of the time", [1e-3, 1e-2, 0.03, 0.1, 0.3]
     ),
     "outage": Outage("Collector down", "share of the window", [0.1, 0.3, 0.5, 0.7, 0.9], log=False),
-    "silent": Silent("Leaves that export nothing", "share of leaves", [0.0625, 0.125, 0.25, 0.5],
-                     log=False),
+    "silent": Silent("Leaves that export nothing", "share of leaves", [0.0625, 0.125, 0.25, 0.5]),
     "retransmission": Retransmission(
         "Packets retransmitted", "probability a packet", [3.3e-9, 1e-7, 1e-6, 1e-5, 1e-4]
     ),

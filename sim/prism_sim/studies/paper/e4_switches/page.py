@@ -19,7 +19,8 @@ One job of 1,024 GPUs on 64 leaves, for an hour. From minute 30 to 40 one leaf h
 uplinks, and the hash sends all that crosses it over the last one. No bandwidth is written anywhere:
 healthy rates follow from NICs of 400 Gbit/s, SimAI's measured efficiency and collisions of hashed
 connections, the low ones from the number of connections that share the uplink. A leaf's rate is
-the mean over the DP records that cross it, as published.
+the mean over the DP records that cross it, as published. Pipeline messages share the uplink too, so
+DP records across it stay a little below the closed form.
 """
 
 

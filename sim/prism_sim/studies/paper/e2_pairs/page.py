@@ -165,7 +165,7 @@ def _worsened(done: Sequence[Done]) -> list[str]:
 
 _UNKNOWN = (
     "E2: models beyond their family, layouts, step lengths, buckets and what delimits a flow are "
-    "not published, so figures without refinement can only be of the same size as the published ones."
+    "not published, so figures without refinement can only be of the size of the published ones."
 )
 
 

@@ -128,27 +128,30 @@ class Graph(Closed):
     )
 
     @model_validator(mode="after")
-    def _whole(self) -> Graph:
+    def _ranks_are_there(self) -> Graph:
         ranks = range(len(self.ranks))
         if not ranks or any(not 0 <= number < len(self.programs) for number in self.ranks):
             raise ValueError("a rank has no program")
         if len(ranks) % self.tp:
             raise ValueError(f"tp {self.tp} does not divide {len(ranks)} ranks")
-        members = {
-            name: [rank for group in f.groups for rank in group]
-            for name, f in self.families.items()
-        }
-        for name, own in members.items():
-            if not set(own) <= set(ranks) or len(set(own)) != len(own):
-                raise ValueError(f"the groups of {name} have wrong ranks")
+        for task in (task for program in self.programs for task in program):
+            if task.peer not in ranks or not 0 <= task.step < self.steps:
+                raise ValueError(f"no such rank or step: {task.line()}")
+        return self
+
+    @model_validator(mode="after")
+    def _groups_are_there(self) -> Graph:
         used = [_families_of(program, number) for number, program in enumerate(self.programs)]
+        members: dict[str, set[int]] = {}
+        for name, family in self.families.items():
+            own = [rank for group in family.groups for rank in group]
+            members[name] = set(own)
+            if len(members[name]) != len(own) or not members[name] <= set(range(len(self.ranks))):
+                raise ValueError(f"the groups of {name} have wrong ranks")
         for rank, number in enumerate(self.ranks):
             for name in used[number]:
                 if rank not in members.get(name, ()):
                     raise ValueError(f"rank {rank} is in no group of {name}")
-        for task in (task for program in self.programs for task in program):
-            if task.peer not in ranks or not 0 <= task.step < self.steps:
-                raise ValueError(f"no such rank or step: {task.line()}")
         return self
 
     def program(self, rank: int) -> tuple[Task, ...]:

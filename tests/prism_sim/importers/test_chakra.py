@@ -112,6 +112,15 @@ def test_a_gpu_does_one_thing_at_a_time_and_its_host_another(tmp_path, replayed)
     ]  # fmt: skip
 
 
+def test_a_message_waits_for_a_receiver_who_comes_late(tmp_path, replayed):
+    write_chakra(tmp_path, [[send(0, MIB, 1)], [comp(0, 1000), recv(1, MIB, 0, 0), comp(2, 5, 1)]])
+    run = replayed({"kind": "chakra", "file": "trace"}, start_s=0.25)
+    steps = steps_of(run).set_index("rank")
+    epoch_ns = run.read_json(run.manifest)["scenario"]["epoch_ns"]
+    assert steps["start_ns"].tolist() == [epoch_ns + 250_000_000] * 2
+    assert steps["ns"].tolist() == [round(MIB / B) + L, 1_005_000]
+
+
 def test_computation_overlaps_with_a_reduction_that_nobody_waits_for(tmp_path, replayed):
     nodes = [coll(0, "all_reduce", 64 * MIB), comp(1, 1000), comp(2, 1000, 1)]
     write_chakra(tmp_path, [nodes, nodes])
@@ -160,11 +169,31 @@ def test_any_name_of_a_process_group_will_do(tmp_path, replayed):
 
 
 def test_process_groups_are_read_from_the_metadata_of_pytorch(tmp_path, replayed):
-    described = '[[{\\"pg_name\\": \\"3\\", \\"ranks\\": [0, 2]}]]'.replace('\\"', '"')
-    nodes = [node(0, "METADATA", values=f"['{described[1:-1]}']"),
+    nodes = [node(0, "METADATA", values=described(0, 2)),
              coll(1, "all_reduce", MIB, pg_name="3")]  # fmt: skip
     write_chakra(tmp_path, [nodes, [comp(0, 1)], nodes])
     assert set(sent(replayed({"kind": "chakra", "file": "trace"}))) == {(0, 2, "dp"), (2, 0, "dp")}
+
+
+def described(*ranks):
+    """What PyTorch's observer writes about a process group called 3."""
+    return f'[\'[{{"pg_name": "3", "ranks": {list(ranks)}}}]\']'
+
+
+def test_ranks_that_disagree_about_a_group_are_refused(tmp_path, refused):
+    write_chakra(tmp_path, [
+        [node(0, "METADATA", values=described(0, 1)), coll(1, "all_reduce", 5, pg_name="3")],
+        [node(0, "METADATA", values=described(1, 2)), coll(1, "all_reduce", 5, pg_name="3")],
+        [node(0, "METADATA", values=described(1, 2)), coll(1, "all_reduce", 5, pg_name="3")],
+    ])  # fmt: skip
+    assert "ranks do not agree on who is in process group '3'" in refused(ONE)[0]
+
+
+def test_metadata_that_make_no_sense_are_no_groups(tmp_path, refused):
+    for values in ("pg_name", '[{"pg_name": 3}]', '[{"pg_name": "3", "ranks": [0, "x"]}]'):
+        nodes = [node(0, "METADATA", values=values), coll(1, "all_reduce", 5, pg_name="3")]
+        write_chakra(tmp_path, [nodes, nodes])
+        assert "process group '3' has unknown members" in refused(ONE)[0]
 
 
 def test_operations_take_as_long_as_the_given_rate_says(tmp_path, replayed, refused):

@@ -151,6 +151,12 @@ def test_other_parallelisms_are_refused(tmp_path, refused):
         assert f"the parallelism {policy!r} cannot be expressed" in refused(TRACE)[0]
 
 
+def test_files_of_something_else_are_refused(tmp_path, refused):
+    for content in (b"", b"\n", b"\xff\xfe", b"PAR1", b"HYBRID_TRANSFORMER all_gpus: 4\n"):
+        (tmp_path / "work.txt").write_bytes(content)
+        assert refused(TRACE), content
+
+
 def test_everything_wrong_is_said_at_once(tmp_path, refused):
     text = simai("x 5 SUM 8 0 NONE 0 0 NONE 0 0", "y 5 NONE", pp=2).replace("\n2\n", "\n3\n")
     (tmp_path / "work.txt").write_text(text)

@@ -24,7 +24,9 @@ reproduce = typer.Typer(help="Make a publication's evaluation again.", no_args_i
 @reproduce.command()
 def paper(
     out: Annotated[Path, typer.Option("--out", help="Folder to write.")] = FOLDER,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds of every case: 1 to N.")] = 5,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Seeds of every case: 1 to N. Default: 5.")
+    ] = None,
     only: Annotated[
         str, typer.Option("--only", metavar="NAMES", help="Experiments, as e1,e3. Default: all.")
     ] = "",
@@ -51,7 +53,7 @@ def paper(
         from prism_sim.studies.paper import running, writing
         from prism_sim.studies.pool import default_processes
 
-        numbers = range(1, seeds + 1)
+        numbers = range(1, (seeds or writing.SEEDS) + 1)
         names = [name.strip() for name in only.split(",") if name.strip()]
         trials = running.trials_of(running.chosen(names), numbers, reduced)
         count = sum(map(len, trials.values()))

@@ -59,7 +59,9 @@ def _way(here: Path, there: Path) -> str:
 
 def _head(seeds: Sequence[int], reduced: bool) -> str:
     asked = "" if len(seeds) == SEEDS else f" --seeds {len(seeds)}"
-    told = f"means over seeds {seeds[0]} to {seeds[-1]}, with the lowest and the highest in brackets"
+    told = (
+        f"means over seeds {seeds[0]} to {seeds[-1]}, with the lowest and the highest in brackets"
+    )
     if len(seeds) == 1:
         told = f"of seed {seeds[0]} alone, which leaves out how much they vary"
     return _HEAD.format(seeds=asked) + f"\nOurs are {told}.\n" + (_REDUCED if reduced else "")

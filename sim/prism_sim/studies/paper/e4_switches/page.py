@@ -185,10 +185,10 @@ def _draw(one: Done) -> Figure:
 
 
 def _bands(axes: Axes) -> None:
-    for low, high, label in ((100, 180, "published: healthy"), (30, 60, "published: fallen")):
+    for low, high, label in ((100, 180, "healthy"), (30, 60, "fallen")):
         axes.axhspan(low, high, facecolor=paint.KINDS["cp"], alpha=0.13, linewidth=0, zorder=0)
-        axes.text(0.995, low + 2, label, transform=axes.get_yaxis_transform(), fontsize=8,
-                  ha="right", va="bottom", zorder=5)  # fmt: skip
+        axes.text(1.01, (low + high) / 2, f"published:\n{label}", fontsize=8, va="center",
+                  transform=axes.get_yaxis_transform())  # fmt: skip
 
 
 def _lines(axes: Axes, result: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """A platform full of jobs, drawn: how many servers each, which model, how split, and where.
 
-The ranges are a YAML file (``scenarios/paper/recognition.yaml``). Every value is drawn by
+The ranges are a YAML file (``scenarios/paper/e1.yaml``). Every value is drawn by
 its own key (:mod:`prism_sim.draws`), job after job: first the size, among those that leave
 room for the jobs to come; then a model that is trained at that size, a layout that fits, a
 duration of its steps from which the micro-batches follow, and free servers.
@@ -27,7 +27,7 @@ from prism_sim.scenario.presets import preset
 from prism_sim.studies.reading import read_closed
 from prism_sim.training.costs import stage_costs
 
-RANGES = Path("paper") / "recognition.yaml"
+RANGES = Path("paper") / "e1.yaml"
 ENDLESS = 1000
 """Steps of a job that is still at work when the window closes."""
 

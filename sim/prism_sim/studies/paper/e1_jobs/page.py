@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HEAD = """\
 Setting: {gpus:,} GPUs, {jobs} jobs, {window:g} seconds of flows. Sizes, models, layouts, steps and
 places of the jobs are drawn anew with each seed from the ranges in
-`scenarios/paper/recognition.yaml`, where the reasons stand; the drawn scenario is in each
+`scenarios/paper/e1.yaml`, where the reasons stand; the drawn scenario is in each
 result's file. Each job has whole servers to itself.
 
 """
@@ -108,7 +108,7 @@ def gaps(done: Sequence[Done]) -> list[str]:
     large = [one.result for one in _of(done, "large")]
     exact = sum(result["exact"] == result["true"] for result in large)
     return [
-        "**E1.** The 19 jobs themselves: nothing but their number is published. Ours are drawn; of "
+        "E1: the 19 jobs themselves: nothing but their number is published. Ours are drawn; of "
         f"the draws with jobs of several servers each, {exact} of {len(large)} give the published "
         "result. With single-server jobs, which the publication does not mention, none can."
     ]

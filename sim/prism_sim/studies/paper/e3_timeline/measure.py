@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prism_sim.score.load import Case
     from prism_sim.score.matching import Match
 
-SCENARIO = "paper/timeline"
+SCENARIO = "paper/e3"
 MEASURED, CLEAN, EXPORTED = "measured", "clean", "exported"
 READINGS = ("step", "first_forward", "dp_end")
 

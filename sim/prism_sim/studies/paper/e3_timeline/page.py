@@ -21,7 +21,7 @@ PUBLISHED = 0.003
 """The published bound on the error."""
 
 _HEAD = """\
-Setting: one job on {gpus:,} GPUs, `scenarios/paper/timeline.yaml`, where the choices have their
+Setting: one job on {gpus:,} GPUs, `scenarios/paper/e3.yaml`, where the choices have their
 reasons. All ranks, all steps. "Within 0.3 %" is published without a formula, so there are
 three readings of it here, each |inferred - true| / true for every (rank, step), an unmatched one
 counted as 1:
@@ -135,11 +135,11 @@ def gaps(done: Sequence[Done]) -> list[str]:
         for name in ("step", "first_forward")
     )
     return [
-        "**E3.** The formula behind 0.3 %, the profiler's notion of a step, and the host work of "
+        "E3: the formula behind 0.3 %, the profiler's notion of a step, and the host work of "
         f"the published job are not known. Our mean error is {step} or {forward}, as a step begins "
         "with the rank's turn or with its first forward's computing; it grows with host work, "
         "which we took from another public trace.",
-        "**E3.** Our records are exact in time unless a scenario says otherwise, and end with the "
+        "E3: our records are exact in time unless a scenario says otherwise, and end with the "
         "collective; a mirror port's are not. What exporters add is in the variant with exported "
         "records, what real traffic adds in `captures.md`.",
     ]

@@ -142,6 +142,12 @@ def test_independent_loss_keeps_its_share_and_its_choice(tmp_path):
     assert len(set(again["start_ns"] - frame["start_ns"])) == 1  # same records, one offset
 
 
+def test_bad_times_lose_as_much_as_good_ones_unless_told(tmp_path):
+    effect = {"kind": "loss", "probability": 0.3, "mean_good_s": 0.001, "mean_bad_s": 0.1}
+    frame = collected(tmp_path, {"effects": [effect]}, many(20_000))
+    assert len(frame) == pytest.approx(14_000, rel=0.02)
+
+
 def test_losses_in_bursts_are_neighbours(tmp_path):
     effect = {"kind": "loss", "burst_probability": 1, "mean_good_s": 0.003, "mean_bad_s": 0.001}
     frame = collected(tmp_path, {"effects": [effect]}, many(100_000))

@@ -34,11 +34,11 @@ class Loss(EffectBase):
         description="Loss of a record in the good state. Default: none. Practice: over UDP 2e-4 "
         "and 1.4e-3 of packets, at two exporters of one site (nfdump, issue 335).",
     )
-    burst_probability: float = Field(
-        default=0.0,
+    burst_probability: float | None = Field(
+        default=None,
         ge=0,
         le=1,
-        description="Loss of a record in the bad state, when a buffer overflows. Default: none.",
+        description="Loss of a record in the bad state. Left out: as in the good state.",
     )
     mean_good_s: float = Field(
         default=60.0, gt=0, description="Mean length of good times [s]. Assumed."
@@ -75,7 +75,7 @@ class Loss(EffectBase):
 
         def lose(rows: Rows) -> Rows:
             chance = np.full(len(rows), self.probability)
-            if self.burst_probability != self.probability:
+            if self.burst_probability not in (None, self.probability):
                 chance[is_bad(rows)] = self.burst_probability
             return rows[scene.uniform("record lost", rows) >= chance]
 

@@ -27,7 +27,7 @@ WINDOW = 100  # packets sent again for each that is lost
 
 def _losing(probability: float) -> dict[str, Any]:
     """Records lost one by one, with the same probability at all times."""
-    return {"kind": "loss", "probability": probability, "burst_probability": probability}
+    return {"kind": "loss", "probability": probability}
 
 
 def _retransmitting(probability: float) -> list[dict[str, Any]]:

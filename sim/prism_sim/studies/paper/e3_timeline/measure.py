@@ -41,7 +41,7 @@ COMPUTING = ("fwd", "bwd", "opt")
 
 _SHORTER = {"jobs.0.steps": 10}
 _EXPORT = [
-    {"kind": "loss", "probability": 0.001, "burst_probability": 0.001},
+    {"kind": "loss", "probability": 0.001},
     {"kind": "clocks", "offset_us": 1000},
     {"kind": "granularity", "unit_ns": 1_000_000},
 ]

@@ -7,6 +7,7 @@ never in turn, so that no effect disturbs the draws of another.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
@@ -82,7 +83,7 @@ class Scene:
         return hashed(key, rows["point"], rows["start_ns"], rows["bytes"])
 
 
-class EffectBase(Closed):
+class EffectBase(Closed, ABC):
     """One thing that happens to records."""
 
     kind: str
@@ -96,9 +97,9 @@ class EffectBase(Closed):
         """Whether it must see a whole run at once, which then is held in memory."""
         return False
 
+    @abstractmethod
     def stage(self, scene: Scene) -> Stage:
         """What rows pass through."""
-        raise NotImplementedError
 
     def notes(self) -> dict[str, str]:
         """Metadata of the flow table that the effect changes."""

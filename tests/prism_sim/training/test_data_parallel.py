@@ -84,6 +84,14 @@ def test_zero_3_gathers_every_block_twice_and_scatters_it_once(simulated):
     assert scatters["end_ns"].max() == update["start_ns"]
 
 
+def test_zero_3_moves_its_volume_where_a_stage_has_nothing_to_compute(simulated):
+    """The first stage holds nothing but the embedding, which takes no time."""
+    run = simulated(dp=2, pp=2, tp=1, zero_stage=3, stage_layers=[0, 8], micro_batches=2, steps=1,
+                    placement="spread")  # fmt: skip
+    expected = 2 * 1 / 2 * (2 * 4 + 2 * 2 * 2) * PARAMETERS  # replicas; gradients, parameters
+    assert sent_bytes(run)["dp"] == pytest.approx(expected, rel=1e-4)
+
+
 def test_zero_3_gathers_ahead_of_use_and_only_one_block(simulated):
     """The next gather is joined when the compute of the present block may begin."""
     run = simulated(dp=4, tp=1, zero_stage=3, micro_batches=1, steps=1, placement="spread",

@@ -118,9 +118,14 @@ class DataParallel:
 
 
 def shares(sizes: Sequence[int]) -> list[Fraction]:
-    """The fraction of the whole that is done after each of ``sizes``.
+    """The fraction of the whole that is done after each of ``sizes``; alike if all are nothing.
 
     >>> [str(share) for share in shares([1, 1, 2])]
     ['1/4', '1/2', '1']
+    >>> [str(share) for share in shares([0, 0])]
+    ['1/2', '1']
     """
-    return [Fraction(done, sum(sizes)) for done in accumulate(sizes)]
+    whole = sum(sizes)
+    if not whole:  # such as a stage with nothing but the embedding
+        return [Fraction(i + 1, len(sizes)) for i in range(len(sizes))]
+    return [Fraction(done, whole) for done in accumulate(sizes)]

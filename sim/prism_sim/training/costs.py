@@ -43,7 +43,8 @@ class ChunkCost:
     forward_ns, backward_ns : time on a healthy GPU, recomputation and tensor-parallel
         communication included.
     weights_ns : the part of the backward pass that only parameters' gradients need.
-    quadratic : the part of a forward pass that grows with the square of a sequence's length.
+    quadratic : the fraction of the whole forward pass that grows with the square of a sequence's
+        length.
     units : what the forward pass goes through, in order.
     """
 
@@ -144,18 +145,19 @@ def _chunk(job: Job, cluster: Cluster, stage: int, chunk: int) -> ChunkCost:
     again_ns = _over_layers(job, part, lambda moe: _recomputed_memory_ns(job, moe, cluster))
     layers = job.layers_of(part)
     attention = layers * attention_flops(job)
-    square = attention + layers * score_memory_ns(job, cluster) * flops_per_ns
+    square_ns = attention / flops_per_ns + layers * score_memory_ns(job, cluster)
     exchange_ns = layers * _layer_exchange_ns(job, cluster)
     lookup_ns = _lookup_ns(job, cluster) if part == 0 and job.embedding_on_first_stage else 0.0
     factor = job.stage_factors[stage] if job.stage_factors else 1.0
     rounds = 2 if job.recompute == "full" else 1
     products_ns, backward_ns = forward / flops_per_ns, backward / flops_per_ns
+    forward_ns = products_ns + memory_ns + exchange_ns + lookup_ns
     return ChunkCost(
-        forward_ns=(products_ns + memory_ns + exchange_ns + lookup_ns) * factor,
+        forward_ns=forward_ns * factor,
         backward_ns=(backward_ns + 2 * memory_ns + again_ns + exchange_ns * rounds + lookup_ns)
         * factor,
         weights_ns=(forward - attention) / flops_per_ns * factor,
-        quadratic=square / ((forward + memory_ns * flops_per_ns) or 1.0),
+        quadratic=square_ns / (forward_ns or 1.0),
         units=units_of(job, part),
     )
 

@@ -40,9 +40,16 @@ def test_lengths_vary_alike_in_all_stages_and_change_messages_with_compute(simul
     assert len(tokens) == 12
     job = Job(name="a", model=TINY_MODEL, pp=4, tp=8, micro_batches=6, steps=2,
               head_on_last_stage=False)  # fmt: skip
-    chunk = stage_costs(job, Cluster(servers=4))[0].chunks[0]
+    cluster = Cluster(servers=4)
+    chunk = stage_costs(job, cluster)[0].chunks[0]
     h, s = TINY_MODEL["hidden"], TINY_MODEL["sequence_length"]
-    assert chunk.quadratic == pytest.approx(4 * s * h / (24 * h * h + 4 * s * h))
+    flops_per_ns = cluster.gpu.peak_tflops * 1e3 * job.mfu * 8
+    products_ns, attention_ns = (f * s / flops_per_ns for f in (24 * h * h, 4 * s * h))
+    hop_ns = 2 * s * h / 8 / (cluster.nvlink_gbps / 8) + cluster.nvlink_latency_ns
+    exchange_ns = 2 * 2 * 7 * hop_ns  # two all-reduces, two rounds of seven hops
+    whole_ns = products_ns + attention_ns + exchange_ns
+    assert chunk.forward_ns == pytest.approx(2 * whole_ns)  # two layers
+    assert chunk.quadratic == pytest.approx(attention_ns / whole_ns)
     factor = (1 - chunk.quadratic) * tokens + chunk.quadratic * tokens**2
     assert np.sort(length.first()) == pytest.approx(factor * chunk.forward_ns, rel=1e-4)
 

@@ -76,6 +76,7 @@ class Tuples:
         self._aliases: dict[tuple[int, FiveTuple], int] = {}
         self._original: list[int] = []
         self._of_route: list[int] = []
+        self._routed: set[int] = set()
         self._reverse: dict[int, int] = {}
         self._arrays: dict[str, NDArray[np.int64]] = {}
 
@@ -84,14 +85,10 @@ class Tuples:
 
     def of_routes(self, routes: NDArray[np.int32]) -> NDArray[np.int32]:
         """The 5-tuple of each route in ``routes``."""
-        known = self.router.routes
-        for number in range(len(self._of_route), len(known)):
-            tup = self._five_tuple(number)
-            at = self._number.get(tup) if self.tcp else None
-            if at is None:
-                owner = (known.job[number], known.kind[number])
-                at = self._append(tup, known.path[number], known.latency_ns[number], owner)
+        for number in range(len(self._of_route), len(self.router.routes)):
+            at = self._opened(number)
             self._of_route.append(at)
+            self._routed.add(at)
         return np.array(self._of_route, np.int32)[routes]
 
     def move(self, routes: Iterable[int]) -> None:
@@ -192,6 +189,23 @@ class Tuples:
         return FiveTuple(
             src, dst, self.port("tcp", *whose, src, dst), self.port("tcp", *whose, dst, src), TCP
         )
+
+    def _opened(self, route: int) -> int:
+        """The 5-tuple of a route that had none so far.
+
+        Over TCP an answer may have come first on it, by a way of its own; from now on it takes
+        the route's, which is where the bytes travel.
+        """
+        r, tup = self.router.routes, self._five_tuple(route)
+        path, latency_ns, owner = r.path[route], r.latency_ns[route], (r.job[route], r.kind[route])
+        at = self._number.get(tup) if self.tcp else None
+        if at is None:
+            return self._append(tup, path, latency_ns, owner)
+        if at not in self._routed:  # by chance of their ports, two routes may share one
+            self._columns.path[at], self._columns.latency_ns[at] = path, latency_ns
+            self.owners[at] = owner
+            self._arrays.clear()
+        return at
 
     def _append(self, tup: FiveTuple, path: int, latency_ns: int, owner: Owner | None) -> int:
         number = len(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,25 +107,47 @@ def test_retransmissions_never_have_dp_read_as_pp_more_often(done: list[Done]) -
 
 def test_the_page_has_every_window_job_and_platform(done: list[Done]) -> None:
     text = page.section(done)
-    for said in ("20 s", "50 s", "llama-33b", "llama-65b", *PLATFORMS):
+    for said in ("20 s", "50 s", "llama-33b", "llama-65b", *page._NAMES.values()):
         assert said in text
+    assert set(page._NAMES) == set(PLATFORMS)
+    assert "2 jobs" in text
+    assert "3.3e-09, and 100 packets\n  are sent again" in text
+    assert "15 ms of silence\n  or at an age of 60 s" in text
     names = [picture.name for picture in page.pictures(done)]
     assert names == ["e2-windows", "e2-noise"]
     assert all(png(picture.figure).startswith(b"\x89PNG") for picture in page.pictures(done))
 
 
 def test_published_figures_stand_beside_the_windows_they_are_of(done: list[Done]) -> None:
-    result = done[0].result
-    minute = [{**entry, "window_s": 60} for entry in result["windows"] if entry["window_s"] == 50]
-    told = page.section([Done(done[0].trial, {**result, "windows": minute})])
-    assert "| 1 min | 96.00 % |" in told
-    assert "| 1 min | 100 % |" in told
-    low = [{**entry, "accuracy": 0.9, "accuracy_unrefined": 0.95} for entry in minute]
-    gaps = page.gaps([Done(done[0].trial, {**result, "windows": low})])
+    def told(**scores: float) -> list[Done]:
+        """All jobs, with one window of a minute."""
+        minutes = [
+            [entry | {"window_s": 60} | scores for entry in one.result["windows"]
+             if entry["window_s"] == 50]
+            for one in done
+        ]  # fmt: skip
+        return [
+            Done(one.trial, {**one.result, "windows": minute})
+            for one, minute in zip(done, minutes, strict=True)
+        ]
+
+    text = page.section(told())
+    assert "| 1 min | 96.00 % |" in text
+    assert "| 1 min | 100 % |" in text
+    gaps = page.gaps(told(accuracy=0.9, accuracy_unrefined=0.95))
     assert any("published 100 %, ours 90.00 % in 1 min" in gap for gap in gaps)
     (worse,) = [gap for gap in gaps if "refinement makes it worse" in gap]
     assert worse.count("from 95.00 % to 90.00 %") == len(PLATFORMS)
     assert page.gaps(done) == []  # windows of seconds compare with nothing
+
+
+def test_a_seed_without_one_of_its_jobs_is_left_out(done: list[Done]) -> None:
+    """One job of another seed would pull the mean its way; it alone is nothing."""
+    model = done[0].trial.scenario.model_copy(update={"seed": 2})
+    other = Done(replace(done[0].trial, scenario=model), done[0].result)
+    assert page.section([*done, other]) == page.section(done)
+    assert page.section([other]).startswith("No seed finished")
+    assert page.gaps([other]) == page.pictures([other]) == []
 
 
 def test_levels_rise() -> None:

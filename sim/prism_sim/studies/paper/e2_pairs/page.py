@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.render import paint
 from prism_sim.studies.paper.base import Done, Picture
-from prism_sim.studies.paper.e2_pairs.levels import CAUSES, PLATFORMS, UNDISTURBED
+from prism_sim.studies.paper.e2_pairs.levels import (
+    BIT_ERRORS,
+    CACHE,
+    CAUSES,
+    MESSAGES,
+    PLATFORMS,
+    UNDISTURBED,
+    WINDOW,
+)
+from prism_sim.studies.paper.e2_pairs.measure import trials
 from prism_sim.studies.paper.words import percent_range, table, with_range
 
 if TYPE_CHECKING:
@@ -23,11 +33,24 @@ _LOOK = {
     _REFINED: (paint.REBUILT, "with refinement"),
 }
 
+_NAMES = {
+    UNDISTURBED: "undisturbed",
+    MESSAGES: "lossy, messages seen",
+    CACHE: "lossy, flow cache",
+}
+"""What the page calls the platforms; what each does stands above the tables."""
+
 _WORDS = """\
-Five jobs of 1,024 GPUs (LLaMA 7B to 70B, ZeRO 1 to 3, DeepSpeed's defaults, A100), each simulated
-once for ten minutes; windows are cut from its records. Accuracy is over all directed pairs of the
-five jobs that sent in the window. Nothing was fitted to the published figures: every level of
-noise has a source or is stated (`sim/prism_sim/studies/paper/e2_pairs/levels.py`).
+Setting: {jobs} jobs (LLaMA 7B to 70B, ZeRO 1 to 3, DeepSpeed's defaults, A100) of {gpus} GPUs, each
+simulated once a seed; windows are cut from its records. Accuracy is over all directed pairs that
+sent in the window, of all these jobs together. Nothing was fitted to the published figures: every
+level of noise has a source or is stated (`sim/prism_sim/studies/paper/e2_pairs/levels.py`).
+
+- *{undisturbed}*: every record as the switch wrote it, ended by its message or by 1 ms of silence;
+- *{messages}*: the same, but each packet is lost with probability {bits:g}, and {window} packets
+  are sent again for each that is; headers count; and one record in 1,000 is lost;
+- *{cache}*: these losses too, and no message is known: a record ends after {idle:g} ms of silence
+  or at an age of {age:g} s.
 """
 
 
@@ -42,7 +65,10 @@ its own of them. Rings whose ranks keep together in most steps of the window are
 
 def section(done: Sequence[Done]) -> str:
     """Table I beside ours, then what each job gives, then which way errors go."""
-    parts = [_WORDS]
+    done = _whole(done)
+    if not done:
+        return "No seed finished with all its jobs.\n"
+    parts = [_told(done)]
     for what in (_RAW, _REFINED):
         parts.append(f"Pair types right, {_LOOK[what][1]}\n")
         parts.append(_by_window(done, what))
@@ -52,6 +78,31 @@ def section(done: Sequence[Done]) -> str:
     parts.append(_directions(done))
     parts.append(_crossings(done))
     return "\n".join(parts)
+
+
+def _whole(done: Sequence[Done]) -> list[Done]:
+    """The trials of those seeds that have all their jobs: a share over fewer is another share."""
+    of_seed = Counter(one.trial.scenario.seed for one in done)
+    reduced = any(one.trial.settings["levels_of"] for one in done)
+    wanted = len(trials([1], reduced))
+    return [one for one in done if of_seed[one.trial.scenario.seed] == wanted]
+
+
+def _told(done: Sequence[Done]) -> str:
+    """The setting, and what each platform does."""
+    sizes = sorted({job.ranks for one in done for _, job in one.trial.scenario.modelled})
+    cache = PLATFORMS[CACHE]
+    return _WORDS.format(
+        jobs=len({one.result["job"] for one in done}),
+        gpus=" or ".join(f"{size:,}" for size in sizes),
+        undisturbed=_NAMES[UNDISTURBED],
+        messages=_NAMES[MESSAGES],
+        cache=_NAMES[CACHE],
+        bits=BIT_ERRORS,
+        window=WINDOW,
+        idle=cache["idle_gap_us"] / 1000,
+        age=cache["active_timeout_s"],
+    )
 
 
 def _by_window(done: Sequence[Done], what: str) -> str:
@@ -64,7 +115,7 @@ def _by_window(done: Sequence[Done], what: str) -> str:
             percent_range(_by_seed(done, _at(window_s, platform), what)) for platform in PLATFORMS
         ]
         rows.append([_span(window_s), told, *ours])
-    return table(["window", "published", *(f"ours: {name}" for name in PLATFORMS)], rows)
+    return table(["window", "published", *(f"ours: {_NAMES[name]}" for name in PLATFORMS)], rows)
 
 
 def _by_job(done: Sequence[Done]) -> str:
@@ -127,7 +178,8 @@ def _levels(done: Sequence[Done], cause: str) -> list[float]:
 
 def gaps(done: Sequence[Done]) -> list[str]:
     """Where ours leave the published figures, and why."""
-    if not all(window_s in PUBLISHED for window_s in _windows(done)):
+    done = _whole(done)
+    if not done or not all(window_s in PUBLISHED for window_s in _windows(done)):
         return []  # the reduced form has nothing to be compared with
     return [*_unmended(done), *_worsened(done), _UNKNOWN]
 
@@ -151,7 +203,7 @@ def _worsened(done: Sequence[Done]) -> list[str]:
     for platform in PLATFORMS:
         raw, refined = (_by_seed(done, _at(longest, platform), what) for what in (_RAW, _REFINED))
         if _mean(refined) < _mean(raw):
-            told.append(f"{percent_range(raw)} to {percent_range(refined)} ({platform})")
+            told.append(f"{percent_range(raw)} to {percent_range(refined)} ({_NAMES[platform]})")
     why = (
         "Packets sent again are counted at the source's leaf, so now and then a PP message has "
         "another size. Where a pair's records show no step gaps, one such message in the window is "
@@ -171,11 +223,14 @@ _UNKNOWN = (
 
 def pictures(done: Sequence[Done]) -> list[Picture]:
     """Accuracy over the window, and over the noise."""
+    done = _whole(done)
+    if not done:
+        return []
     return [
         Picture(
             "e2-windows",
-            "Pair types right over the length of the window: Table I (diamonds) and ours, means of "
-            "five jobs over the seeds with their range.",
+            "Pair types right over the length of the window: Table I (diamonds) and ours, the "
+            "share over the pairs of all jobs together: its mean over the seeds, with their range.",
             _draw_windows(done),
         ),
         Picture(
@@ -204,7 +259,7 @@ def _draw_windows(done: Sequence[Done]) -> Figure:
             axes.scatter(known, told, marker="D", s=26, facecolor="none", edgecolor=colour,
                          label=f"published, {label}", zorder=3)  # fmt: skip
         axes.set_xticks(range(len(windows)), [_span(window_s) for window_s in windows])
-        axes.set_title(platform.capitalize(), fontsize=8.5)
+        axes.set_title(_NAMES[platform].capitalize(), fontsize=8.5)
         axes.grid(axis="y")
     panels[0].set_ylabel("pair types right [%]")
     handles, labels = panels[0].get_legend_handles_labels()

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from prism_sim.cluster.network import Line, Network
+from prism_sim.scenario.library import Library
 from prism_sim.training.collectives import ALGORITHMS, Builder, Collective, Group
 from prism_sim.training.collectives.ring import rings
 from prism_sim.training.collectives.segmented import segmented
@@ -106,7 +107,7 @@ class Groups:
         build = ALGORITHMS["ring" if model.zero_stage else model.all_reduce]
         side_by_side = 1
         if model.library is not None:
-            build = segmented(model.library, self._job.draws)
+            build = self._segmented(model.library)
             side_by_side = model.library.side_by_side
         stage_members = [(stage, m) for m in members]
         return self._seats(stage_members, build, "dp", label, line, side_by_side)
@@ -195,12 +196,15 @@ class Groups:
     ) -> dict[Member, Closing]:
         made: dict[Member, Closing] = {}
         library = self._model.library
-        build = segmented(library, self._job.draws) if library else _one_ring
+        build = self._segmented(library) if library else _one_ring
         for members in groups:
             seats = self._seats(members, build, "other", "other_", line)
             for member, seat in zip(members, seats, strict=True):
                 made[member] = Closing(seat, "all_reduce", size_bytes)
         return made
+
+    def _segmented(self, library: Library) -> Builder:
+        return segmented(library, self._job.draws, self._job.steps_ahead.start)
 
     def _seats(
         self,

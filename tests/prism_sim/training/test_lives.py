@@ -109,3 +109,14 @@ def test_a_slow_gpu_stays_slow_in_the_next_life(tmp_path):
     spans = run.truth("spans").astype({"kind": str}).query("rank == 5 and kind == 'fwd'")
     length = (spans["end_ns"] - spans["start_ns"]).groupby(spans["step"]).median()
     assert (length / length[0])[[2, 4, 5]].tolist() == pytest.approx([1, 2, 1], rel=1e-3)
+
+
+def test_a_socket_library_draws_anew_in_the_next_life(tmp_path):
+    """Without any other chance, reductions of equal steps differ by their handling alone."""
+    library = {"handling_ms": 1.0, "handling_sigma": 0.5}
+    run = job_of(tmp_path, restarts=[FAILS], library=library, zero_stage=0, pp=1,
+                 overlap_gradients=False)  # fmt: skip
+    spans = run.truth("spans").astype({"kind": str}).query("rank == 0 and kind == 'all_reduce'")
+    length = (spans["end_ns"] - spans["start_ns"]).groupby(spans["step"]).sum()
+    assert length.index.tolist() == [0, 1, 2, 4, 5, 6]
+    assert length.nunique() == 6

@@ -163,8 +163,11 @@ class SegmentedRing:
             collector.control(route, receiver_turn[hop], control, back=True)
 
 
-def segmented(library: Library, draws: Draws) -> Builder:
-    """What lays such rings out: one a group, each rank passing to the one before it."""
+def segmented(library: Library, draws: Draws, first_step: int = 0) -> Builder:
+    """What lays such rings out: one a group, each rank passing to the one before it.
+
+    ``first_step`` of the job's present life keeps its draws apart from those of earlier lives.
+    """
 
     def build(group: Group, network: Network) -> list[Collective]:
         if len(group.gpus) == 1:
@@ -178,6 +181,8 @@ def segmented(library: Library, draws: Draws) -> Builder:
         ]
         line = group.line
         key: tuple[Coordinate, ...] = (line.job, line.kind, line.queue_pair, *group.gpus)
+        if first_step:
+            key = (*key, f"from step {first_step}")
         return [SegmentedRing(hops, members, network, library, draws, key)]
 
     return build

@@ -172,8 +172,9 @@ class World:
     def pairs(self) -> pd.DataFrame:
         """Truth: who sent how much to whom, and what kind of traffic it was.
 
-        With what telemetry effects have added between servers: bytes of its payload, or of
-        whole packets where all of them are without any, as acknowledgements are.
+        A library's small messages are part of it. With what telemetry effects have added between
+        servers: bytes of its payload, or of whole packets where all of them are without any, as
+        acknowledgements are.
         """
         routes, addresses = self.router.routes, np.array(self.layout.addresses)
         size = np.zeros(len(routes), np.int64)
@@ -188,8 +189,10 @@ class World:
             }
         )
         keys = ["job", "src", "dst", "kind"]
+        said, extra = self.collector.said(), self.collector.added()
+        if said:
+            frame = pd.concat([frame, pd.DataFrame(said, columns=[*keys, "bytes"])])
         seen = frame[frame["bytes"] > 0].groupby(keys, as_index=False, sort=True).sum()
-        extra = self.collector.added()
         if not extra:
             return seen
         more = pd.DataFrame(extra, columns=[*keys, "bytes"]).groupby(keys, as_index=False).sum()

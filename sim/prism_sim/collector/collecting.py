@@ -10,7 +10,7 @@ Records stream to Parquet in pieces, so memory does not grow with simulated time
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from prism_sim.cluster.state import grown
 from prism_sim.cluster.templates import HIDDEN
 from prism_sim.collector.crews import Crew
 from prism_sim.collector.cutting import Cutter
-from prism_sim.collector.effects.base import Scene
+from prism_sim.collector.effects.base import Scene, add_up
 from prism_sim.collector.rows import COUNTED, FLOWS, NO_PATH, SEEN, Rows
 from prism_sim.collector.trains import TRAIN, cut
 from prism_sim.collector.tuples import Tuples
@@ -81,6 +81,7 @@ class Collector(Streaming):
         self._hindsight = any(effect.hindsight for effect in effects)
         self._kept: list[Rows] = []
         self._controls: list[NDArray[np.void]] = []
+        self._said: dict[int, int] = {}  # bytes of those, by 5-tuple
         self._cutter = Cutter(model, scene) if model.recuts else None
         self._scene = scene
         self._delays = any(effect.delays for effect in effects)
@@ -139,10 +140,17 @@ class Collector(Streaming):
 
     def added(self) -> list[tuple[str, str, str, str, int]]:
         """Job, addresses, kind and bytes of what effects have added between known addresses."""
+        return self._owned(self._scene.added)
+
+    def said(self) -> list[tuple[str, str, str, str, int]]:
+        """Job, addresses, kind and bytes of the small messages that libraries have sent."""
+        return self._owned(self._said)
+
+    def _owned(self, by_tuple: Mapping[int, int]) -> list[tuple[str, str, str, str, int]]:
         tuples = self._tuples
         return [
             (owner[0], *tuples.ends(number), owner[1], size)
-            for number, size in self._scene.added.items()
+            for number, size in by_tuple.items()
             if (owner := tuples.owners[number]) is not None and tuples.is_inside(number)
         ]
 
@@ -179,7 +187,7 @@ class Collector(Streaming):
         there = tuples.of_routes(noted["route"])
         back = tuples.reverse(there)  # opens the opposite directions
         rows = self._widened(noted, np.where(noted["back"], back, there))
-        self._scene.note(rows)
+        add_up(self._said, rows["tuple"], rows["bytes"])
         return rows
 
     def _widened(

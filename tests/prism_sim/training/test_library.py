@@ -75,6 +75,20 @@ def test_bytes_of_a_ring_are_gradients_headers_and_words(all_reduce):
     assert data == pytest.approx(1.5 * gradient + 96 * segments, rel=1e-6)
 
 
+@pytest.mark.parametrize("layout", [{"dp": 4, "zero_stage": 0}, {"dp": 2, "pp": 2}])
+def test_the_truth_counts_every_word(tmp_path, layout):
+    """Words go both ways, also where data go: acknowledgements have no payload to count."""
+    run = simulate_one(
+        tmp_path, library=GLOO, micro_batches=2, steps=1, cluster=ONE_GPU | {"servers": 4},
+        collector={"effects": [TCP, {"kind": "acknowledgements"}]}, **layout,
+    )  # fmt: skip
+    flows = pd.read_parquet(run.flows).astype({"src": str, "dst": str})
+    seen = flows.groupby(["src", "dst"])["payload"].sum()
+    true = run.truth("pairs").groupby(["src", "dst"])["bytes"].sum()
+    assert seen.to_dict() == true.to_dict()
+    assert (seen > 0).all()
+
+
 def test_a_rank_passes_to_the_one_before_it(all_reduce):
     run, flows = all_reduce
     rank = run.truth("ranks").set_index("address")["rank"]

@@ -72,15 +72,20 @@ class Scene:
     def note(self, rows: Rows) -> None:
         """Remember that an effect has added ``rows``: what has no payload counts as it is."""
         size = np.where(rows["payload"] > 0, rows["payload"], rows["bytes"])
-        found, where = np.unique(rows["tuple"], return_inverse=True)
-        total = np.bincount(where, size, len(found)).astype(np.int64)
-        for number, more in zip(found.tolist(), total.tolist(), strict=True):
-            self.added[number] = self.added.get(number, 0) + more
+        add_up(self.added, rows["tuple"], size)
 
     def identity(self, rows: Rows) -> Words:
         """What tells a row from all others: 5-tuple, place of observation, begin, size."""
         key = self.tuples.column("key")[rows["tuple"]]
         return hashed(key, rows["point"], rows["start_ns"], rows["bytes"])
+
+
+def add_up(totals: dict[int, int], tuples: NDArray[np.int32], size: NDArray[np.int64]) -> None:
+    """Add each ``size`` [bytes] to its 5-tuple's in ``totals``."""
+    found, where = np.unique(tuples, return_inverse=True)
+    total = np.bincount(where, size, len(found)).astype(np.int64)
+    for number, more in zip(found.tolist(), total.tolist(), strict=True):
+        totals[number] = totals.get(number, 0) + more
 
 
 class EffectBase(Closed, ABC):

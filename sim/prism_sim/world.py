@@ -148,7 +148,7 @@ class World:
         self._take_way(self.router.mend, leaf, uplinks)
 
     def _take_way(self, change: Change, leaf: int, uplinks: Sequence[int]) -> None:
-        self.collector.take(self.fabric.drain())  # what has ended went the old way
+        self.collector.remember_ways(self.env.now)  # for what is under way or ended
         moved = change(leaf, uplinks)
         self.collector.move(moved)
         self.fabric.reroute(moved)

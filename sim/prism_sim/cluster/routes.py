@@ -27,6 +27,9 @@ UDP = 17
 DYNAMIC_PORTS = (49152, 65536)
 """Range that RoCE v2 source ports are drawn from (RFC 6335, as Annex A17 recommends)."""
 
+Dead = Counter[tuple[int, int]]
+"""Uplinks out of use, by leaf and number: how many faults each has."""
+
 _WORD = (1 << 64) - 1
 
 
@@ -85,7 +88,7 @@ class Router:
         self._template: list[int] = []
         self._draws = draws
         self._salts: dict[int, int] = {}
-        self._dead: Counter[tuple[int, int]] = Counter()
+        self._dead: Dead = Counter()
         self._renewals: dict[str, int] = {}
 
     def route(self, src_nic: int, dst_nic: int, job: str, kind: str, queue_pair: int = 0) -> int:
@@ -108,9 +111,21 @@ class Router:
         """The longest time a packet takes over any of ``routes`` [ns]."""
         return max(self.routes.latency_ns[r] for r in routes)
 
-    def way(self, src_nic: int, dst_nic: int, port: int) -> tuple[int, int]:
-        """Path (its number) and latency [ns] of a 5-tuple that no job's route stands for."""
+    def dead(self) -> Dead:
+        """The uplinks that are out of use now."""
+        return self._dead.copy()
+
+    def way(
+        self, src_nic: int, dst_nic: int, port: int, dead: Dead | None = None
+    ) -> tuple[int, int]:
+        """Path (its number) and latency [ns] of a 5-tuple that no job's route stands for.
+
+        ``dead`` are the uplinks out of use at the time in question. Left out: those of now.
+        """
+        now = self._dead
+        self._dead = now if dead is None else dead
         links, switches = self._way(src_nic, dst_nic, port)
+        self._dead = now
         return self._path(switches), round(len(links) * self.layout.cluster.fabric.hop_latency_ns)
 
     def note_path(self, path: str) -> int:

@@ -128,8 +128,12 @@ class Collector(Streaming):
         self._scene.now_ns = max(self._scene.now_ns, now_ns, newest_ns)
         self._pass(np.concatenate([records, *self._cut_trains()]))
 
+    def remember_ways(self, now_ns: int) -> None:
+        """Have what began before ``now_ns`` keep its path, whatever :meth:`move` tells later."""
+        self._tuples.remember(now_ns)
+
     def move(self, routes: Iterable[int]) -> None:
-        """Records of these routes name their new paths from now on."""
+        """Records that begin from now on name the new paths of these routes, and of small talk."""
         self._tuples.move(routes)
 
     def begins_anew(self, job: str, start_ns: int) -> None:
@@ -201,9 +205,9 @@ class Collector(Streaming):
             rows[name] = records[name]
         rows["payload"] = records["bytes"]
         rows["arrival_ns"] = records["end_ns"]
-        for name, column in (("src", "src"), ("dst", "dst"), ("path", "path"),
-                             ("exporter", "leaf_in")):  # fmt: skip
+        for name, column in (("src", "src"), ("dst", "dst"), ("exporter", "leaf_in")):
             rows[name] = tuples.column(column)[of]
+        rows["path"] = tuples.path_at(of, rows["start_ns"])
         if self._before or self._cutter or self._after:
             rows["id"] = self._scene.identity(rows)
         return rows

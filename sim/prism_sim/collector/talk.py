@@ -83,8 +83,9 @@ def _turn(scene: Scene, tuples: NDArray[np.int32], start_ns: Numbers, turn: Turn
     rows["end_ns"] = start_ns + (trip_ns if turn.packets > 1 else 0)
     rows["arrival_ns"] = rows["end_ns"]
     rows["payload"], rows["packets"], rows["bytes"] = turn
-    for name in ("src", "dst", "path"):
+    for name in ("src", "dst"):
         rows[name] = known.column(name)[tuples]
+    rows["path"] = known.path_at(tuples, rows["start_ns"])
     rows["exporter"] = known.column("leaf_in")[tuples]
     rows["point"] = INGRESS
     rows["id"] = scene.identity(rows)
@@ -101,6 +102,7 @@ def in_time(scene: Scene, plan: Callable[[Crew], Rows]) -> Stage:
         met = len(scene.crews)
         due = waiting["start_ns"] < scene.now_ns
         said, waiting = waiting[due], waiting[~due]
+        said["path"] = scene.tuples.path_at(said["tuple"], said["start_ns"])  # may have moved
         scene.note(said)
         return np.concatenate([rows, said])
 

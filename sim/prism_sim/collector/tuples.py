@@ -3,6 +3,9 @@
 Every route of the training traffic has a 5-tuple of its own, and so has each queue pair.
 Acknowledgements, set-up and other traffic add 5-tuples that no route stands for, with
 addresses that the topology may not know.
+
+Where an uplink fails, the switches hash all of them anew. What is under way then ends on its old
+way, so a record names the path that its 5-tuple had when the record began.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_sim.cluster.routes import DYNAMIC_PORTS, ROCE_PORT, UDP, Router
+from prism_sim.cluster.routes import DYNAMIC_PORTS, ROCE_PORT, UDP, Dead, Router
 from prism_sim.collector.keyed import Words, hashed
 from prism_sim.draws import Draws
 
@@ -49,6 +52,14 @@ class Columns:
     latency_ns: list[int] = field(default_factory=list)
 
 
+class Past(NamedTuple):
+    """Where 5-tuples went until the switches hashed anew."""
+
+    until_ns: int
+    dead: Dead
+    path: list[int]
+
+
 class Tuples:
     """A growing table of 5-tuples, numbered in the order in which they were first needed.
 
@@ -78,6 +89,7 @@ class Tuples:
         self._of_route: list[int] = []
         self._routed: set[int] = set()
         self._reverse: dict[int, int] = {}
+        self._past: list[Past] = []
         self._arrays: dict[str, NDArray[np.int64]] = {}
 
     def __len__(self) -> int:
@@ -91,17 +103,35 @@ class Tuples:
             self._routed.add(at)
         return np.array(self._of_route, np.int32)[routes]
 
+    def remember(self, now_ns: int) -> None:
+        """Keep for what began before ``now_ns`` the ways of now, which are about to change."""
+        self.of_routes(np.zeros(0, np.int32))  # those too that have no record yet
+        self._past.append(Past(now_ns, self.router.dead(), self._columns.path.copy()))
+
     def move(self, routes: Iterable[int]) -> None:
-        """Note that these routes take other paths from now on."""
+        """Note that these routes, and what no route stands for, take other paths from now on."""
+        path = self._columns.path
         for route in routes:
-            if route < len(self._of_route):
-                self._columns.path[self._of_route[route]] = self.router.routes.path[route]
+            path[self._of_route[route]] = self.router.routes.path[route]
+        for number, original in enumerate(self._original):
+            if number == original and number not in self._routed:
+                path[number], _ = self._way(self.tuple_of(number))
         self._arrays.pop("path", None)
+
+    def path_at(self, tuples: NDArray[np.int32], start_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The path of what began on each of ``tuples`` at ``start_ns`` [simulation ns]."""
+        path = self.column("path")[tuples]
+        for past in reversed(self._past):
+            early = start_ns < past.until_ns
+            path[early] = np.array(past.path, np.int64)[tuples[early]]
+        return path
 
     def add(self, tup: FiveTuple, owner: Owner | None = None) -> int:
         """The number of any other 5-tuple; its path is what the switches' hashes give it."""
         if tup not in self._number:
-            self._append(tup, *self._way(tup), owner)
+            number = self._append(tup, *self._way(tup), owner)
+            for past in self._past:
+                past.path[number], _ = self._way(tup, past.dead)
         return self._number[tup]
 
     def alias(self, number: int, tup: FiveTuple) -> int:
@@ -217,6 +247,8 @@ class Tuples:
             column.append(value)
         c.path.append(path)
         c.latency_ns.append(latency_ns)
+        for past in self._past:
+            past.path.append(path)
         self._number.setdefault(tup, number)
         return number
 
@@ -232,10 +264,13 @@ class Tuples:
             )  # fmt: skip
         return self._reverse[number]
 
-    def _way(self, tup: FiveTuple) -> tuple[int, int]:
-        """Path and latency; beyond the first leaf nothing is known of a foreign address."""
+    def _way(self, tup: FiveTuple, dead: Dead | None = None) -> tuple[int, int]:
+        """Path and latency, now or while ``dead`` were out of use.
+
+        Beyond the first leaf nothing is known of a foreign address.
+        """
         if tup.dst < self._nics and tup.src < self._nics:
-            return self.router.way(tup.src, tup.dst, tup.src_port)
+            return self.router.way(tup.src, tup.dst, tup.src_port, dead)
         layout = self.router.layout
         nic = min(tup.src, tup.dst)
         leaf = layout.leaves[layout.leaf_of_nic[nic]]

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
-from prism_sim.collector.tuples import Tuples
+from prism_sim.collector.tuples import TCP, FiveTuple, Tuples
 from prism_sim.draws import Draws
-from prism_sim.scenario.models import Cluster
+from prism_sim.run import Run
+from prism_sim.scenario.models import Cluster, Scenario
+from prism_sim.simulate import simulate
 
 FABRIC = {"kind": "tor", "leaf_ports": 1, "spines": 4, "uplinks": 4}
 KINDS = [f"kind {i}" for i in range(40)]
 """Enough connections that some hash elsewhere, whatever they hash by."""
 
 
-@pytest.fixture
-def router():
+LAST_WAY = {"leaf000|spine03|leaf001", "leaf001|spine03|leaf000"}
+"""What is left of them without the leaf's first three uplinks."""
+
+
+def two_servers():
     """Two servers under leaves of their own, with four ways between them."""
     small = {"servers": 2, "gpus_per_server": 1, "nics_per_server": 1, "fabric": FABRIC}
     return Router(Layout(Cluster.model_validate(small)), Templates(), Draws(0))
+
+
+@pytest.fixture
+def router():
+    return two_servers()
 
 
 def opened(router, src, dst):
@@ -44,3 +55,73 @@ def test_bytes_over_tcp_take_their_route_though_an_answer_came_first(router, ans
     assert (tuples.reverse(there) == back).all()
     if answered_first:
         assert (answers == back).all()
+
+
+def small_talk(tuples):
+    """5-tuples that no route stands for."""
+    added = [tuples.add(FiveTuple(1, 0, 50_000 + i, 29_500, TCP)) for i in range(40)]
+    return np.array(added, np.int32)
+
+
+def everything(tuples, routes):
+    """The 5-tuples of ``routes``, of answers to them, and others."""
+    there = tuples.of_routes(routes)
+    return np.concatenate([there, tuples.reverse(there), small_talk(tuples)])
+
+
+@pytest.mark.parametrize("known_before", [False, True])
+def test_what_begins_after_an_uplink_fails_goes_another_way_and_nothing_else(known_before):
+    healthy, sick = two_servers(), two_servers()
+    tuples, routes = Tuples(sick, Draws(3)), opened(sick, 0, 1)
+    was = Tuples(healthy, Draws(3))
+    if known_before:
+        everything(tuples, routes)
+    tuples.remember(10)
+    tuples.move(sick.fail(0, [0, 1, 2]))
+    every = everything(tuples, routes)
+    same = everything(was, opened(healthy, 0, 1))
+    expected = was.column("path")[same]
+    before = tuples.path_at(every, np.full(len(every), 9))
+    named = [sick.paths[number] for number in before]
+    assert named == [healthy.paths[number] for number in expected]
+    assert len(set(named)) == 2 * 4
+    after = tuples.path_at(every, np.full(len(every), 10))
+    assert {sick.paths[number] for number in after} == LAST_WAY
+    tuples.remember(20)
+    tuples.move(sick.mend(0, [0, 1, 2]))
+    times = np.array([9, 19, 20])
+    for number, told in zip(every, before, strict=True):
+        one, failed, mended = tuples.path_at(np.repeat(number, 3), times)
+        assert one == mended == told
+        assert sick.paths[failed] in LAST_WAY
+
+
+def test_records_name_the_way_on_which_they_began(tmp_path):
+    """Big flows are under way when uplinks fail; they end on the links on which they began."""
+    frames = []
+    for faults in ([], [{"kind": "failed_uplinks", "leaf": "leaf000", "failed": 3, "from_s": 1}]):
+        scenario = {
+            "name": "test",
+            "duration_s": 6,
+            "cluster": {"servers": 2, "gpus_per_server": 1, "nics_per_server": 1, "nic_gbps": 10,
+                        "fabric": FABRIC},
+            "jobs": [],
+            "background": [{"name": f"b{i}", "flows_per_s": 1, "median_bytes": 3e8, "sigma": 0}
+                           for i in range(8)],
+            "faults": faults,
+            "collector": {"effects": [{"kind": "headers"}, {"kind": "acknowledgements"},
+                                      {"kind": "monitoring", "at": "s0001", "every_s": 0.1}]},
+        }  # fmt: skip
+        run = Run(tmp_path / str(len(faults)))
+        simulate(Scenario.model_validate(scenario), run)
+        frame = pd.read_parquet(run.flows).astype({"path": str})
+        frame[["start_ns", "end_ns"]] -= 1_767_225_600 * 10**9
+        frames.append(frame)
+    ends = ["src_port", "dst_port", "protocol"]
+    way, sick = frames[0].groupby(ends)["path"].first(), frames[1]
+    early = sick[sick["start_ns"] < 10**9]
+    assert (early["path"].to_numpy() == way[list(early[ends].itertuples(index=False))]).all()
+    assert (early["end_ns"] > 10**9).any()
+    late = sick[sick["start_ns"] >= 10**9]
+    assert set(late["path"]) == LAST_WAY
+    assert {9100, 4791} < set(late["dst_port"])  # small talk and answers among them

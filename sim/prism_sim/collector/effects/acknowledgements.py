@@ -76,11 +76,12 @@ class Acknowledgements(EffectBase):
         back, tuples = rows.copy(), scene.tuples
         latency_ns = tuples.column("latency_ns")[back["tuple"]]
         back["tuple"] = tuples.reverse(back["tuple"])
-        for name in ("src", "dst", "path"):
+        for name in ("src", "dst"):
             back[name] = tuples.column(name)[back["tuple"]]
         back["exporter"] = tuples.column("leaf_in")[back["tuple"]]
         for name in ("start_ns", "end_ns", "arrival_ns"):
             back[name] += latency_ns
+        back["path"] = tuples.path_at(back["tuple"], back["start_ns"])
         return back
 
     def _singly(self, back: Rows, covered: NDArray[np.int64], packets: NDArray[np.int64]) -> Rows:

@@ -137,6 +137,8 @@ class Worker:
             job.step_done(self.number, step, start_ns, env.now)
             for habit in job.habits:
                 yield from habit.after(self, step)
+        for habit in job.habits:
+            yield from habit.finish(self)
 
     def evaluate(self, step: int, micro_batches: int) -> Process:
         """Forward passes of ``micro_batches``, chunk by chunk; nothing comes back."""

@@ -131,6 +131,19 @@ def test_a_synchronous_save_holds_everybody_up_and_an_asynchronous_one_nobody(tm
     assert (running[running["step"] == 1]["end_ns"] > begun[(0, 2)]).all()
 
 
+def test_the_last_asynchronous_save_arrives_before_the_job_ends(tmp_path):
+    run = with_storage(tmp_path, checkpoint={"every": 2, "mode": "async"})
+    saves = spans_of(run, "checkpoint")
+    everybody = list(range(8))
+    assert saves.groupby("step")["rank"].apply(sorted).to_dict() == {1: everybody, 3: everybody}
+    ends = run.truth("steps").groupby("rank")["end_ns"].max()
+    last = saves[saves["step"] == 3].set_index("rank")["end_ns"]
+    assert (last > ends).all()
+    pairs = run.truth("pairs")
+    saved = pairs.loc[pairs["kind"] == "other", "bytes"].sum()
+    assert saved == pytest.approx(2 * 4 * 14 * PARAMETERS, rel=1e-6)
+
+
 def test_data_are_read_a_step_ahead_by_the_first_stage(tmp_path):
     run = with_storage(tmp_path, pp=2, dp=2, tp=4, loading={"bytes_per_token": 4})
     loads = spans_of(run, "load")

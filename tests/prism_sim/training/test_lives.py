@@ -91,6 +91,19 @@ def test_every_rank_reads_its_part_back(tmp_path):
     assert (restores["step"] == 4).all()
 
 
+def test_a_rank_reads_the_shard_that_its_neighbours_do_not_hold(tmp_path):
+    """Two pairs of replicas have a copy each: one is written, both read."""
+    run = job_of(tmp_path, restarts=[FAILS], checkpoint={"every": 2}, zero_stage=1, dp=4, pp=1,
+                 hybrid_shards=2)  # fmt: skip
+    spans = run.truth("spans").astype({"kind": str})
+    saves = spans.query("kind == 'checkpoint'")["step"].nunique()
+    ends = run.read_json(run.topology)["endpoints"]
+    storage = {e["address"] for e in ends if e.get("kind") == "storage"}
+    pairs = run.truth("pairs")
+    read, written = (pairs[pairs[end].isin(storage)]["bytes"].sum() for end in ("src", "dst"))
+    assert read / 2 == pytest.approx(written / saves, rel=1e-6)
+
+
 def test_a_second_failure_and_a_warm_up_after_each(tmp_path):
     twice = [FAILS, FAILS | {"step": 5, "rank": 0}]
     run = job_of(tmp_path, restarts=twice, warm_up_steps=1, warm_up_factor=2.0)

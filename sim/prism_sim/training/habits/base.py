@@ -23,3 +23,7 @@ class Habit:
     def after(self, worker: Worker, step: int) -> Process:
         """What comes when ``step`` is over."""
         yield from ()
+
+    def finish(self, worker: Worker) -> Process:
+        """What comes when all steps are over, before the worker's process ends."""
+        yield from ()

@@ -2,8 +2,9 @@
 
 With a sharded optimizer every rank has a part of its own; without, the first replica writes
 for all. A synchronous save holds everybody up until the last one has written; an asynchronous
-one runs beside the following steps, and only a second save has to wait for it. What everybody
-has written is what a job that fails begins again with: each rank reads its part.
+one runs beside the following steps, and only a second save, or the job's end, has to wait for it.
+What everybody has written is what a job that fails begins again with: each rank reads its part.
+Where several groups of ranks share a copy each (hybrid sharding), all of them write a part of one.
 """
 
 from __future__ import annotations
@@ -47,9 +48,7 @@ class Saves(Habit):
         if (step + 1) % self._wish.every:
             return
         start_ns = self._job.env.now
-        before = self._writing.pop(worker.number, None)
-        if before is not None:
-            yield before
+        yield from self.finish(worker)
         written = self._carry(worker, self._written_by(worker), writing=True)
         everybody = self._everybody.setdefault(step, self._job.env.event())
         assert written.callbacks is not None
@@ -61,6 +60,12 @@ class Saves(Habit):
         else:
             written.callbacks.append(lambda _: self._log(worker, step, SAVE, start_ns))
             self._writing[worker.number] = written
+
+    def finish(self, worker: Worker) -> Process:
+        """Wait until what ``worker`` is writing has arrived."""
+        before = self._writing.pop(worker.number, None)
+        if before is not None:
+            yield before
 
     def _carry(self, worker: Worker, size: int, *, writing: bool) -> simpy.Event:
         """Start a flow of ``size`` bytes a rank; the event fires when all have arrived."""
@@ -92,9 +97,9 @@ class Saves(Habit):
     def _held_by(self, worker: Worker) -> int:
         """What each rank of ``worker`` needs of a checkpoint [bytes]."""
         model, cost = self._job.model, worker.cost
-        sharers = (model.members, model.members // model.ep) if model.zero_stage else (1, 1)
+        shards = model.optimizer_shards
         experts = sum(sum(chunk.expert_parameters) for chunk in cost.chunks)
-        parameters = sum(cost.parameters) // sharers[0] + experts // sharers[1]
+        parameters = sum(cost.parameters) // shards + experts // max(1, shards // model.ep)
         return round(parameters * self._wish.bytes_per_parameter)
 
     def _written_by(self, worker: Worker) -> int:

@@ -14,45 +14,74 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+HEALTHY, FALLEN = (100, 180), (30, 60)
+"""Published ranges of switches as they should be, and of those that fell [Gbit/s]."""
+
 _WORDS = """\
-One job of 1,024 GPUs on 64 leaves, for an hour. From minute 30 to 40 one leaf has lost 15 of its 16
-uplinks, and the hash sends all that crosses it over the last one. No bandwidth is written anywhere:
-healthy rates follow from NICs of 400 Gbit/s, SimAI's measured efficiency and collisions of hashed
-connections, the low ones from the number of connections that share the uplink. A leaf's rate is
-the mean over the DP records that cross it, as published. Pipeline messages share the uplink too, so
-DP records across it stay a little below the closed form.
+One job of {gpus:,} GPUs on {leaves} leaves, for {minutes:g} minutes. From minute {begin:g} to
+{end:g} one leaf has lost {failed} of its {uplinks} uplinks, and the hash sends all that crosses it
+over what is left. No bandwidth is written anywhere: healthy rates follow from NICs of {nic:g}
+Gbit/s, SimAI's measured efficiency and collisions of hashed connections, the low ones from the
+number of connections that share the uplink. Where a stage's servers lie is not in the scenario's
+file: with each seed `sim/prism_sim/studies/paper/e4_switches/measure.py` shuffles them within their
+two blocks, as if they had come free one by one. A leaf's rate is the mean over the DP records that
+cross it, as published. Pipeline messages share the uplink too, so DP records across it stay a
+little below the closed form.
 """
 
 
 def section(done: Sequence[Done]) -> str:
     """Rates and alerts beside the published ones, then seed by seed with the closed form."""
     hours = _hours(done)
-    return "\n".join([_WORDS, _overall(hours), "Seed by seed\n", _by_seed(hours)])
+    if not hours:
+        return "Nothing finished.\n"
+    return "\n".join([_setting(hours[0]), _overall(hours), "Seed by seed\n", _by_seed(hours)])
+
+
+def _setting(one: Done) -> str:
+    scenario = one.trial.scenario
+    cluster = scenario.cluster
+    begin_s, end_s = one.result["fault_s"]
+    return _WORDS.format(
+        gpus=sum(job.ranks for _, job in scenario.modelled),
+        leaves=cluster.leaves,
+        minutes=float(scenario.duration_s or 0) / 60,
+        begin=begin_s / 60,
+        end=end_s / 60,
+        failed=cluster.uplinks - one.result["closed_form"]["uplinks_left"],
+        uplinks=cluster.uplinks,
+        nic=cluster.nic_gbps,
+    )
 
 
 def _overall(done: Sequence[Done]) -> str:
     results = [one.result for one in done]
-    healthy, struck = (_low_high(results, name) for name in ("healthy_gbps", "struck_gbps"))
-    mean = with_range((r["healthy_gbps"][1] for r in results), "{:.0f}", " Gbit/s")
-    raised = f"{sum(bool(_right(r)) for r in results)} of {len(results)} seeds"
+    raised = sum(bool(_right(r)) for r in results)
     right = sum(len(_right(r)) for r in results)
     wrong = sum(len(r["alerts"]) for r in results) - right
     further = with_range((r["other_findings"] for r in results), "{:.0f}")
+    delay = with_range(map(_delay_s, results), "{:.0f}", " s")
+    of = f"{raised} of {len(results)} seeds"
     rows = [
-        ["leaves before the fault, lowest to highest", "100 to 180 Gbit/s", healthy],
-        ["their mean", "-", mean],
-        ["struck leaves while it lasts", "30 to 60 Gbit/s", struck],
-        ["alert raised", "yes", raised],
-        ["first alert after the failure", "-", with_range(map(_delay_s, results), "{:.0f}", " s")],
+        *_rate_rows(results, "leaves before the fault", HEALTHY, "healthy_gbps"),
+        *_rate_rows(results, "struck leaves while it lasts", FALLEN, "struck_gbps"),
+        ["alert raised", "yes", of],
+        ["first alert after the failure", "-", f"{delay} ({of})" if raised else "-"],
         ["alerts about struck leaves / false ones, all seeds", "-", f"{right} / {wrong}"],
         ["further findings (slow steps, groups, contention)", "-", further],
     ]
     return table(["", "published", "ours"], rows)
 
 
-def _low_high(results: list[dict[str, Any]], name: str) -> str:
-    low, high = min(r[name][0] for r in results), max(r[name][2] for r in results)
-    return f"{low:.0f} to {high:.0f} Gbit/s"
+def _rate_rows(
+    results: list[dict[str, Any]], what: str, published: tuple[int, int], name: str
+) -> list[list[str]]:
+    """Lowest, mean and highest leaf, each with its mean and range over the seeds."""
+    told = (f"from {published[0]} Gbit/s", "-", f"to {published[1]} Gbit/s")
+    return [
+        [f"{what}, {which}", of, with_range((r[name][at] for r in results), "{:.0f}", " Gbit/s")]
+        for at, (which, of) in enumerate(zip(("lowest", "mean", "highest"), told, strict=True))
+    ]
 
 
 def _by_seed(done: Sequence[Done]) -> str:
@@ -109,19 +138,9 @@ def _delay_s(result: dict[str, Any]) -> float | None:
 
 
 def gaps(done: Sequence[Done]) -> list[str]:
-    """When no alert was raised, and what is not published."""
+    """What leaves the published ranges, when no alert was raised, and what is not published."""
     hours = _hours(done)
-    quiet = [one for one in hours if not _right(one.result)]
-    told = []
-    if quiet:
-        seeds = ", ".join(str(one.trial.scenario.seed) for one in quiet)
-        sigma = with_range((one.result["sigmas"]["seen"] for one in quiet), "{:.2f}")
-        told.append(
-            f"E4: no alert for seed {seeds}. The rule wants more than 3 sigma; over the whole "
-            f"fault the lowest leaf lies {sigma} sigma below the mean. Healthy leaves differ by "
-            "as much as the published range says, and the low ones are in the sample that they "
-            "are held against. The publication shows one incident, and no rate of alerts."
-        )
+    told = [*_beyond(hours), *_quiet(hours)]
     told.append(
         "E4: which switches fell, for how long and why is not published, nor what delimits a flow."
     )
@@ -136,21 +155,71 @@ def gaps(done: Sequence[Done]) -> list[str]:
     return told
 
 
+def _beyond(hours: Sequence[Done]) -> list[str]:
+    """A sentence for every range that ours leave."""
+    told = []
+    for name, published, whose in (
+        ("healthy_gbps", HEALTHY, "leaves before the fault"),
+        ("struck_gbps", FALLEN, "struck leaves"),
+    ):
+        ranges = {one.trial.scenario.seed: one.result[name] for one in hours}
+        out = [s for s, r in ranges.items() if r[0] < published[0] or r[2] > published[1]]
+        if out:
+            low, high = min(r[0] for r in ranges.values()), max(r[2] for r in ranges.values())
+            told.append(
+                f"E4: {whose}: published {published[0]} to {published[1]} Gbit/s, ours {low:.0f} "
+                f"to {high:.0f} Gbit/s over all seeds; beyond the published range with seed "
+                f"{', '.join(map(str, out))}. {_CAUSES[name]}"
+            )
+    return told
+
+
+_CAUSES = {
+    "healthy_gbps": "How connections are hashed onto uplinks decides how far leaves differ, and "
+    "neither fabric nor hash is published.",
+    "struck_gbps": "The fewer connections share the uplink that is left, the more has each; the "
+    "placement decides how many do.",
+}
+"""Where rates beyond the published ones come from, by figure."""
+
+
+def _quiet(hours: Sequence[Done]) -> list[str]:
+    """Seeds without an alert, and how far the lowest leaf was from one."""
+    quiet = [one for one in hours if not _right(one.result)]
+    if not quiet:
+        return []
+    seeds = ", ".join(str(one.trial.scenario.seed) for one in quiet)
+    sigma = with_range((one.result["sigmas"]["seen"] for one in quiet), "{:.2f}")
+    return [
+        f"E4: no alert for seed {seeds}. The rule wants more than 3 sigma; over the whole fault "
+        f"the lowest leaf lies {sigma} sigma below the mean, since healthy leaves differ among "
+        "themselves and the low ones are in the sample that they are held against. The "
+        "publication shows one incident, and no rate of alerts."
+    ]
+
+
 def _hours(done: Sequence[Done]) -> list[Done]:
     """The hours as such, without those whose records are cut otherwise."""
     return [one for one in done if not one.trial.settings["cut_short"]]
 
 
 def pictures(done: Sequence[Done]) -> list[Picture]:
-    """The hour of the first seed with an alert, or of the first."""
+    """The hour of the first seed, whatever became of it."""
     hours = _hours(done)
-    shown = next((one for one in hours if _right(one.result)), hours[0])
+    if not hours:
+        return []
+    shown = hours[0]
     caption = (
         f"Mean rate of DP records by leaf, in slices of {SLICE_S:.0f} s (seed "
-        f"{shown.trial.scenario.seed}). Yellow: the uplinks are gone. Blue: the published "
-        "ranges, of healthy switches and of those that fell. Triangles: alerts."
+        f"{shown.trial.scenario.seed}, the first). Yellow: the uplinks are gone. Blue: the "
+        "published ranges, of healthy switches and of those that fell. "
+        f"{_alerts_told(shown.result)}"
     )
     return [Picture("e4-hour", caption, _draw(shown))]
+
+
+def _alerts_told(result: dict[str, Any]) -> str:
+    return "Triangles: alerts." if result["alerts"] else "No alert was raised."
 
 
 @paint.styled
@@ -185,7 +254,7 @@ def _draw(one: Done) -> Figure:
 
 
 def _bands(axes: Axes) -> None:
-    for low, high, label in ((100, 180, "healthy"), (30, 60, "fallen")):
+    for low, high, label in ((*HEALTHY, "healthy"), (*FALLEN, "fallen")):
         axes.axhspan(low, high, facecolor=paint.KINDS["cp"], alpha=0.13, linewidth=0, zorder=0)
         axes.text(1.01, (low + high) / 2, f"published:\n{label}", fontsize=8, va="center",
                   transform=axes.get_yaxis_transform())  # fmt: skip

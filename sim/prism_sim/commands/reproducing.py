@@ -75,6 +75,8 @@ def paper(
         session.result({**facts, "experiments": experiments}, *lines)
         failed = [f"{one.experiment.name} {name}: {e}" for one in results for name, e in one.failed]
         session.complain(failed)
+        if failed:
+            session.complain(["--retry runs again what failed, and nothing else"])
         if failed and update:
             session.complain([f"{REFERENCE}/{writing.PAGE} was left as it is"])
         if failed:

@@ -43,7 +43,7 @@ def test_regress_holds_what_it_wrote(call: Call, suite: Path) -> None:
     assert (first.exit_code, first.stderr) == (0, "")
     again = regress(call, suite, "--junit", "out/junit.xml")
     assert again.exit_code == 0
-    assert "none moved; 0 cases worse" in again.stdout
+    assert "none moved; 0 cases failed" in again.stdout
     assert ElementTree.parse("out/junit.xml").getroot()[0].attrib["tests"] == "2"
 
 
@@ -57,12 +57,12 @@ def test_regress_says_what_moved_and_exits_3(call: Call, suite: Path) -> None:
     result = regress(call, suite, "--quiet", "--junit", "junit.xml")
     assert (result.exit_code, result.stderr) == (3, "")
     assert "truth.records" in result.stdout
-    assert "1 lost; 1 case worse" in result.stdout
+    assert "1 moved; 1 case failed" in result.stdout
     (failure,) = ElementTree.parse("junit.xml").iter("failure")
-    assert failure.text == f"truth.records: {true + 1} -> {true}"
+    assert failure.text == f"truth.records: {true + 1} -> {true} (moved)"
     data = json.loads(regress(call, suite, "--quiet", "--json").stdout)
     (move,) = [move for case in data["cases"] for move in case["moves"]]
-    assert (move["was"], move["now"], move["verdict"]) == (true + 1, true, "lost")
+    assert (move["was"], move["now"], move["verdict"]) == (true + 1, true, "moved")
     update = regress(call, suite, "--quiet", "--update")
     assert update.exit_code == 0
     assert "truth.records" in update.stdout

@@ -1,4 +1,4 @@
-"""``prism-sim regress``: run the suite, say what moved, and exit 3 if anything is worse."""
+"""``prism-sim regress``: run the suite, say what moved, exit 3 if it is not all for the better."""
 
 from __future__ import annotations
 
@@ -73,11 +73,13 @@ def _tell(session: Session, verdicts: list[Verdict]) -> None:
     worse = sum(verdict.failed for verdict in verdicts)
     figures = sum(verdict.figures for verdict in verdicts)
     lines = [f"{verdict.case}: {verdict.error}" for verdict in verdicts if verdict.error]
-    counts = {kind: sum(m.verdict == kind for m in moves) for kind in ("lost", "gained", "new")}
+    counts = {
+        kind: sum(m.verdict == kind for m in moves) for kind in ("lost", "moved", "gained", "new")
+    }
     told = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
     lines.append(
         f"{counted(len(verdicts), 'case')}, {counted(figures, 'figure')}: "
-        f"{told or 'none moved'}; {counted(worse, 'case')} worse"
+        f"{told or 'none moved'}; {counted(worse, 'case')} failed"
     )
     data = {"cases": [verdict.as_data() for verdict in verdicts], "worse": worse, **counts}
     shown: list[Any] = [_table(moves[:_SHOWN])] if moves else []
@@ -91,11 +93,13 @@ def _table(moves: list[Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    from prism_sim.studies.regression import FAILING
+
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("case", "figure", "was", "now", ""):
         table.add_column(column, justify="right" if column in ("was", "now") else "left")
-    for move in sorted(moves, key=lambda move: move.verdict != "lost"):
-        style = "red" if move.verdict == "lost" else ""
+    for move in sorted(moves, key=lambda move: move.verdict not in FAILING):
+        style = "red" if move.verdict in FAILING else ""
         values = (_shown(move.was), _shown(move.now), move.verdict)
         table.add_row(*(Text(text) for text in (move.case, move.figure, *values)), style=style)
     return table

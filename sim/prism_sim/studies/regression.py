@@ -5,7 +5,7 @@ numbers of ``score.json`` are compared, with figures of the simulated world besi
 timings are no part of it. What may move how far, and which way is better, is stated in
 :mod:`prism_sim.studies.rules`. A figure that had a value and has none any more is a loss, and
 so is a case that fails, or that only one side knows; a figure that only now has a value is
-told as new.
+told as new. What moves and is neither better nor worse is told as moved, and fails too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from prism_sim.scenario.base import Closed
 from prism_sim.studies.cases import SIMULATED_ONLY, Case, figures_of
 from prism_sim.studies.pool import Outcome, outcomes
 from prism_sim.studies.reading import known_methods, read_closed, scenario_at
-from prism_sim.studies.rules import rule_for
+from prism_sim.studies.rules import counts, rule_for
 
 Figures = dict[str, float | None]
 Reference = dict[str, Figures]
@@ -53,9 +53,13 @@ class Suite(Closed):
     cases: tuple[Entry, ...] = Field(min_length=1, description="Scenarios, seeds and methods.")
 
 
+FAILING = ("lost", "moved")
+"""Verdicts that fail a case."""
+
+
 @dataclass(frozen=True)
 class Move:
-    """A figure that is not what it was; ``verdict`` is ``lost``, ``gained`` or ``new``."""
+    """A figure that is not what it was; ``verdict``: ``lost``, ``gained``, ``moved`` or ``new``."""
 
     case: str
     figure: str
@@ -81,7 +85,8 @@ class Verdict:
 
     @property
     def lost(self) -> list[Move]:
-        return [move for move in self.moves if move.verdict == "lost"]
+        """Moves that are not accepted: for the worse, or where neither way is better."""
+        return [move for move in self.moves if move.verdict in FAILING]
 
     @property
     def failed(self) -> bool:
@@ -162,6 +167,8 @@ def _verdict(name: str, outcome: Outcome[Figures], was: Figures | None) -> Verdi
 
 
 def _move(case: str, figure: str, was: float | None, now: float | None) -> Move | None:
+    if counts(figure):
+        was, now = was or 0, now or 0
     if was is None or now is None:
         verdict = "same" if was is now else "new" if was is None else "lost"
     else:
@@ -206,11 +213,17 @@ def junit(verdicts: Iterable[Verdict], suite: str) -> str:
     group = Xml.SubElement(top, "testsuite", head)
     for verdict in told:
         case = Xml.SubElement(group, "testcase", {"classname": suite, "name": verdict.case})
-        lines = [f"{move.figure}: {move.was} -> {move.now}" for move in verdict.lost]
+        lines = [f"{m.figure}: {m.was} -> {m.now} ({m.verdict})" for m in verdict.lost]
         if verdict.error is not None:
             Xml.SubElement(case, "error", {"message": verdict.error})
         elif lines:
-            said = {"message": f"{len(lines)} figures are worse than the reference"}
+            said = {"message": f"{_failures(verdict)} against the reference"}
             Xml.SubElement(case, "failure", said).text = "\n".join(lines)
     Xml.indent(top)
     return Xml.tostring(top, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _failures(verdict: Verdict) -> str:
+    """How many figures are lost and moved, in words."""
+    kinds = [move.verdict for move in verdict.lost]
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in FAILING if kind in kinds)

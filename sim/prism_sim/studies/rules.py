@@ -12,14 +12,20 @@ errors (fractions)      lower                    2 % of the value or 0.0002
 errors [ns]             lower                    2 % of the value or 1 us
 false alarms, missing   lower                    none
 fractions right         higher                   0.002
+pairs told as they are  higher                   none
+pairs told otherwise    lower                    none
 findings right          higher                   none
 steps matched           higher                   0.2 %
 all others              neither: they describe   1e-6 of the value
                         the world or the answer
 ======================  =======================  =====================================
 
-A figure of the last row that moves is a loss too: a change of the world or of what is said
-about it is to be seen, and taken over by ``--update`` if it is wanted.
+A figure of the last row that moves is neither better nor worse, and fails all the same: a change
+of the world or of what is said about it is to be seen, and taken over by ``--update`` if it is
+wanted.
+
+Tables of true against said kind (``pairs.confusion.dp.pp`` and the like) have no entry where
+nothing was counted. There an absent figure is 0.
 """
 
 from __future__ import annotations
@@ -27,6 +33,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from llmprism.model import KINDS
 
 Badness = Callable[[float], float]
 """How bad a value is; None in a rule: neither more nor less is better."""
@@ -56,15 +64,18 @@ class Rule:
     relative: float = 0.0
 
     def verdict(self, was: float, now: float) -> str:
-        """``same``, ``lost`` or ``gained``."""
+        """``same``, ``lost``, ``gained``, or ``moved`` where neither way is better."""
         change = (self.badness or _lower)(now) - (self.badness or _lower)(was)
         if abs(change) <= max(self.absolute, self.relative * abs(was)):
             return "same"
-        return "gained" if self.badness and change < 0 else "lost"
+        if self.badness is None:
+            return "moved"
+        return "gained" if change < 0 else "lost"
 
 
 _ERROR, _NS, _RIGHT = 2e-4, 1000.0, 2e-3
 _EXACT = 1e-6
+_CONFUSION = "pairs.confusion*"
 
 RULES: tuple[Rule, ...] = (
     Rule("truth.*", None, relative=_EXACT),
@@ -75,6 +86,8 @@ RULES: tuple[Rule, ...] = (
     Rule("*_error_*", _lower, _ERROR, 0.02),
     Rule("*false_alarms*", _lower),
     Rule("*steps_to_detect", _lower),
+    *(Rule(f"{_CONFUSION}.{kind}.{kind}", _higher) for kind in KINDS),
+    Rule(f"{_CONFUSION}.*", _lower),
     Rule("pairs.missing", _lower),
     Rule("pairs.spurious", _lower),
     Rule("*.steps_unexplained", _lower),
@@ -99,6 +112,15 @@ RULES: tuple[Rule, ...] = (
     Rule("*", None, relative=_EXACT),
 )
 """The table above, in full. Order matters: the first that fits."""
+
+
+def counts(figure: str) -> bool:
+    """Whether ``figure`` is an entry of a table of counts, which has none where nothing fell.
+
+    >>> counts("pairs.confusion.dp.pp"), counts("pairs.accuracy")
+    (True, False)
+    """
+    return fnmatchcase(figure, f"{_CONFUSION}.*")
 
 
 def rule_for(figure: str) -> Rule:

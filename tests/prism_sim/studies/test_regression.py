@@ -134,8 +134,8 @@ REFERENCE = {"case": {"pairs.accuracy": 0.9, "timeline.step_error_mean": 0.01, "
         ("timeline.step_error_mean", 0.02, "lost"),
         ("timeline.step_error_mean", 0.005, "gained"),
         ("timeline.step_error_mean", 0.0101, None),
-        ("jobs.true", 3, "lost"),
-        ("jobs.true", 1, "lost"),
+        ("jobs.true", 3, "moved"),
+        ("jobs.true", 1, "moved"),
         ("pairs.total", 3, "new"),
     ],
 )
@@ -145,6 +145,39 @@ def test_a_figure_moves_one_way_or_the_other(
     found = {"case": Outcome({**REFERENCE["case"], figure: now})}
     moves = compare(found, REFERENCE)[0].moves
     assert [(move.figure, move.verdict) for move in moves] == ([(figure, verdict)] * bool(verdict))
+
+
+def test_a_move_that_is_neither_better_nor_worse_fails() -> None:
+    """The world must not change unseen, whichever way."""
+    for now in (1, 3):
+        verdict = compare({"case": Outcome({**REFERENCE["case"], "jobs.true": now})}, REFERENCE)[0]
+        assert verdict.failed
+    better = compare({"case": Outcome({**REFERENCE["case"], "pairs.accuracy": 1})}, REFERENCE)[0]
+    assert not better.failed
+
+
+@pytest.mark.parametrize("table", ["confusion", "confusion_unrefined"])
+@pytest.mark.parametrize(
+    ("cell", "was", "now", "verdict"),
+    [
+        ("dp.dp", 8, 9, "gained"),
+        ("pp.pp", 8, 7, "lost"),
+        ("pp.pp", 8, None, "lost"),
+        ("dp.pp", 1, 2, "lost"),
+        ("dp.pp", 1, None, "gained"),
+        ("pp.missing", None, 1, "lost"),
+        ("ep.dp", 0, None, None),
+        ("pp.pp", None, 1, "gained"),
+    ],
+)
+def test_pairs_told_right_should_grow_and_the_others_fall(
+    table: str, cell: str, was: int | None, now: int | None, verdict: str | None
+) -> None:
+    """An entry that is not there counts as 0: nothing was told so."""
+    figure = f"pairs.{table}.{cell}"
+    before, after = ({} if n is None else {figure: n} for n in (was, now))
+    moves = compare({"case": Outcome(after)}, {"case": before})[0].moves  # type: ignore[dict-item]
+    assert [move.verdict for move in moves] == [verdict] * bool(verdict)
 
 
 def test_a_bias_is_better_the_nearer_it_is_to_zero() -> None:
@@ -179,7 +212,8 @@ def test_a_failed_case_does_not_become_a_reference(tmp_path: Path) -> None:
 
 
 def test_junit_has_a_test_case_for_each_case() -> None:
-    worse = Verdict("b", 3, [Move("b", "jobs.true", 2, 1, "lost"), Move("b", "x", 1, 2, "gained")])
+    worse = Verdict("b", 3, [Move("b", "jobs.true", 2, 1, "moved"), Move("b", "y", 1, 2, "lost"),
+                            Move("b", "x", 1, 2, "gained")])  # fmt: skip
     top = ElementTree.fromstring(
         junit([Verdict("a", 3), worse, Verdict("c", error="no <memory>")], "suite").partition("\n")[
             2
@@ -191,7 +225,8 @@ def test_junit_has_a_test_case_for_each_case() -> None:
     }  # fmt: skip
     told = [(case.attrib["name"], [child.tag for child in case]) for case in group]
     assert told == [("a", []), ("b", ["failure"]), ("c", ["error"])]
-    assert group[1][0].text == "jobs.true: 2 -> 1"
+    assert group[1][0].text == "jobs.true: 2 -> 1 (moved)\ny: 1 -> 2 (lost)"
+    assert group[1][0].attrib["message"] == "1 lost, 1 moved against the reference"
     assert group[2][0].attrib["message"] == "no <memory>"
 
 

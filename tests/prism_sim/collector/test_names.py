@@ -66,6 +66,37 @@ def test_an_address_moves_with_the_time(tmp_path):
         assert (frame[side] == expected).all()
 
 
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("moves", "early", "late"),
+    [
+        ([(0, 1, 0), (1, 0, 0)], "1023", "1023"),  # a swap
+        ([(0, 1, 0), (1, 2, 1)], "0023", "0013"),  # an address is passed on, another follows
+        ([(3, 1, 0), (2, 1, 1)], "0323", "0223"),  # the latest holds
+    ],
+)
+def test_every_server_is_renamed_once_whatever_the_order_of_moves(
+    tmp_path, moves, early, late, turned
+):
+    _, plain = simulated(tmp_path / "plain")
+    middle_ns = int(plain["start_ns"].median())
+    when_s = (0, (middle_ns - EPOCH) / 1e9)
+    listed = [
+        {"address_of": f"s000{of}", "to": f"s000{to}", "at_s": when_s[at]} for of, to, at in moves
+    ]
+    effect = {"kind": "moved_addresses", "moves": listed[::-1] if turned else listed}
+    _, frame = simulated(tmp_path / "moved", effect)
+    for side in ("src", "dst"):
+        names = [
+            {f"10.0.{server}.1": f"10.0.{shown}.1" for server, shown in enumerate(row)}
+            for row in (early, late)
+        ]
+        expected = plain[side].map(names[0])
+        after = plain["start_ns"] >= middle_ns
+        expected = expected.mask(after, plain[side].map(names[1]))
+        assert (frame[side] == expected).all()
+
+
 def test_new_names_move_no_draw_and_no_truth(tmp_path):
     loss = {"kind": "loss", "probability": 0.5}
     names = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
@@ -15,6 +16,8 @@ from prism_sim.scenario.names import server_index
 
 if TYPE_CHECKING:
     from prism_sim.scenario.models import Scenario
+
+NEVER_NS = 2**62
 
 
 class Move(Closed):
@@ -30,7 +33,9 @@ class MovedAddresses(EffectBase):
 
     Schedulers give a freed address to the next that asks, while the inventory, and so the
     topology, still has it where it was. The truth keeps each server's own addresses. The former
-    owner keeps using its addresses too, if it still has anything to send.
+    owner keeps using its addresses too, if it still has anything to send, unless it is handed
+    others itself. Moves act in the order of their times, those of one time at once: two servers
+    may swap. Of several for one server the latest holds.
     """
 
     kind: Literal["moved_addresses"] = "moved_addresses"
@@ -38,25 +43,20 @@ class MovedAddresses(EffectBase):
 
     def stage(self, scene: Scene) -> Stage:
         per_server = scene.tuples.router.layout.cluster.nics_per_server
-        nics = np.arange(per_server)
-
-        def shown(move: Move, rows: Rows) -> Rows:
-            old = (server_index(move.to) or 0) * per_server
-            shift = (server_index(move.address_of) or 0) * per_server - old
-            src, dst = np.isin(rows["src"], old + nics), np.isin(rows["dst"], old + nics)
-            moved = (rows["start_ns"] >= move.at_s * 1e9) & (src | dst)
-
-            def renamed(tup: FiveTuple) -> FiveTuple:
-                src, dst = (
-                    end + shift * (0 <= end - old < per_server) for end in (tup.src, tup.dst)
-                )
-                return tup._replace(src=src, dst=dst)
-
-            return scene.renamed(rows, moved, renamed)
+        in_time = sorted(self.moves, key=lambda move: move.at_s)
+        begins_ns = [round(move.at_s * 1e9) for move in in_time]
+        moves = list(zip(in_time, begins_ns, [*begins_ns[1:], NEVER_NS], strict=True))
 
         def show(rows: Rows) -> Rows:
-            for move in self.moves:
-                rows = shown(move, rows)
+            as_seen = np.arange(len(scene.tuples.names))  # everybody under his own address
+            start_ns = rows["start_ns"]
+            for move, begin_ns, end_ns in moves:
+                own, shown = (
+                    (server_index(name) or 0) * per_server for name in (move.to, move.address_of)
+                )
+                as_seen[own : own + per_server] = shown + np.arange(per_server)
+                now = (start_ns >= begin_ns) & (start_ns < end_ns)
+                rows = _renamed(scene, rows, now, as_seen)
             return rows
 
         return show
@@ -69,3 +69,13 @@ class MovedAddresses(EffectBase):
                     yield Remark(("moves", index, key), what, "", (("cluster", "servers"),))
             if move.address_of == move.to:
                 yield Remark(("moves", index, "to"), f"{move.to} has its own addresses already")
+
+
+def _renamed(scene: Scene, rows: Rows, now: NDArray[np.bool_], as_seen: NDArray[np.int64]) -> Rows:
+    """``rows``, those of ``now`` with each address number as ``as_seen`` has it."""
+    moved = now & ((as_seen[rows["src"]] != rows["src"]) | (as_seen[rows["dst"]] != rows["dst"]))
+
+    def change(tup: FiveTuple) -> FiveTuple:
+        return tup._replace(src=int(as_seen[tup.src]), dst=int(as_seen[tup.dst]))
+
+    return scene.renamed(rows, moved, change)

@@ -166,7 +166,9 @@ def test_an_outage_takes_what_is_exported_in_its_window(tmp_path):
 
 def test_drift_grows_with_time(tmp_path):
     batch = [[(0, 0, 1, 0), (10**12, 10**12, 1, 0)]]
-    frame = collected(tmp_path, {"effects": [{"kind": "clocks", "drift_ppm": 50}]}, batch)
+    frame = collected(
+        tmp_path, {"effects": [{"kind": "clocks", "offset_us": 0, "drift_ppm": 50}]}, batch
+    )
     normal = Draws(3).stream("clock", 0).standard_normal(2)[1]
     assert frame["start_ns"].tolist() == [0, 10**12 + round(normal * 50e-6 * 10**12)]
 

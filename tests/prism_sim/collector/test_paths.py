@@ -21,7 +21,7 @@ def told(folder, count=N, **fields):
 
 def middle(folder):
     """The path that the record's hash takes, by either spine."""
-    return str(told(folder, 1).iloc[0])
+    return str(told(folder, 1, missing=0).iloc[0])
 
 
 def share(mask, expected):
@@ -30,8 +30,17 @@ def share(mask, expected):
     assert abs(mask.mean() - expected) <= 4 * deviation
 
 
-def test_left_to_itself_it_changes_nothing(tmp_path):
+def test_without_shares_it_changes_nothing(tmp_path):
     assert middle(tmp_path) in {WHOLE, WHOLE.replace("spine00", "spine01")}
+
+
+def test_listed_alone_it_leaves_no_path(tmp_path):
+    assert told(tmp_path, 5).isna().all()
+
+
+@pytest.mark.parametrize("given", [{"hidden": []}, {"unknown_hop": 0}, {"truncated": 0}])
+def test_beside_another_field_no_path_is_missing(tmp_path, given):
+    assert told(tmp_path, 5, **given).notna().all()
 
 
 def test_a_hidden_switch_is_always_a_question_mark(tmp_path):

@@ -74,7 +74,9 @@ def test_a_shared_nic_is_clear_when_it_could_have_sent_the_message(tmp_path):
 
 def test_stalls_take_their_share_of_time(tmp_path):
     """2 ms in every 10 ms: a fifth of what is sent waits, 1 ms in the mean."""
-    model = effects(TCP, {"kind": "waiting", "stall_every_ms": 8.0, "stall_ms": 2.0})
+    model = effects(
+        TCP, {"kind": "waiting", "line_bytes": 0, "stall_every_ms": 8.0, "stall_ms": 2.0}
+    )
     sent = np.arange(0, 20_000 * MS, MS)
     frame = collected(tmp_path, model, [[(at, at, 48, 0) for at in sent.tolist()]])
     late = np.sort(frame["start_ns"].to_numpy()) - sent
@@ -85,6 +87,8 @@ def test_stalls_take_their_share_of_time(tmp_path):
 
 
 def test_data_wait_for_nothing(tmp_path):
-    model = effects(TCP, {"kind": "waiting", "stall_every_ms": 1.0, "stall_ms": 50.0})
+    model = effects(
+        TCP, {"kind": "waiting", "line_bytes": 0, "stall_every_ms": 1.0, "stall_ms": 50.0}
+    )
     frame = collected(tmp_path, model, [[(0, MS, 50_000, 0), (3 * MS, 4 * MS, 50_000, 0)]])
     assert frame["start_ns"].tolist() == [0, 3 * MS]

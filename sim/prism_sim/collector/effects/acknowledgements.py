@@ -42,7 +42,8 @@ class Acknowledgements(EffectBase):
         ge=0,
         description="A packet that comes alone is acknowledged so late [ms], unless a second one "
         "comes or something is sent back before, which then carries the acknowledgement. "
-        "Practice: 40 (Linux), 200 (other stacks). Needs the whole run in memory.",
+        "Default: at once, as RoCE NICs and stacks in quick-acknowledgement mode do. Delayed: 40 "
+        "(Linux), 200 (other stacks), which needs the whole run in memory.",
     )
 
     @property

@@ -18,11 +18,11 @@ class Clocks(EffectBase):
 
     kind: Literal["clocks"] = "clocks"
     offset_us: float = Field(
-        default=0.0,
+        default=50.0,
         ge=0,
-        description="Standard deviation of offsets [us]. Default: none. Practice: below 1 with "
-        "PTP in hardware (linuxptp); tens with NTP on a LAN, thousands over the Internet "
-        "(chrony's README).",
+        description="Standard deviation of offsets [us]. Default: 50, for the tens that NTP "
+        "keeps on a LAN (chrony's README, which has thousands over the Internet). PTP in "
+        "hardware: below 1 (linuxptp).",
     )
     drift_ppm: float = Field(
         default=0.0,

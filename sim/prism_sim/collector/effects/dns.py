@@ -33,7 +33,9 @@ class Dns(ServiceBase):
         "rendezvous, which they lead to.",
     )
     lasts_s: float = Field(
-        default=0.5, ge=0, description="Ranks ask at random within this time [s]."
+        default=0.5,
+        ge=0,
+        description="Ranks ask at random within this time [s]. Default: as rendezvous.",
     )
     questions: int = Field(
         default=2,

@@ -17,10 +17,11 @@ class Granularity(EffectBase):
 
     kind: Literal["granularity"] = "granularity"
     unit_ns: int = Field(
+        default=1_000_000,
         ge=1,
         le=1_000_000_000,
-        description="Unit of time [ns]. Practice: 1,000,000 (NetFlow v9, RFC 3954: ms of "
-        "uptime); IPFIX has elements for s, ms, us and ns (IANA, 150 to 157).",
+        description="Unit of time [ns]. Default: 1 ms (NetFlow v9, RFC 3954: ms of "
+        "uptime). IPFIX has elements for s, ms, us and ns (IANA, 150 to 157).",
     )
 
     def stage(self, scene: Scene) -> Stage:

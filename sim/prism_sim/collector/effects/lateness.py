@@ -29,7 +29,10 @@ class Lateness(EffectBase):
         "the least idle timeout that Cisco's Flexible NetFlow takes (default there: 15 s).",
     )
     late: float = Field(
-        default=0.01, ge=0, le=1, description="Share of records that are late. Assumed: 1 %."
+        default=0.01,
+        ge=0,
+        le=1,
+        description="Share of records that are late. Assumed: no published figure found.",
     )
     late_s: float = Field(
         default=30.0,

@@ -32,7 +32,9 @@ class Monitoring(ServiceBase):
         default=9100, ge=1, le=65535, description="Port asked. Default: node_exporter's."
     )
     request_bytes: int = Field(
-        default=200, ge=1, description="Payload of a request [bytes], one GET. Assumed."
+        default=200,
+        ge=1,
+        description="Payload of a request [bytes], one GET. Assumed: no published figure found.",
     )
     page_bytes: int = Field(
         default=95_000,

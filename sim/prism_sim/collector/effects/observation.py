@@ -22,9 +22,11 @@ class Observation(EffectBase):
     kind: Literal["observation"] = "observation"
     point: Literal["ingress", "egress", "both"] = Field(
         default="egress",
-        description="egress: seen later, by the latency of the path. both: metadata says so as "
-        "observation_point. Practice: ingress on every port; both where ports monitor input and "
-        "output (Cisco Flexible NetFlow takes either) and nobody removes duplicates.",
+        description="Practice: ingress on every port, which is what a collector sees that does "
+        "not list this effect. Default of listing it: egress, since ingress would change "
+        "nothing; seen later, by the latency of the path. both: where ports monitor input and "
+        "output (Cisco Flexible NetFlow takes either) and nobody removes duplicates. The table's "
+        "metadata name it as observation_point.",
     )
 
     def stage(self, scene: Scene) -> Stage:

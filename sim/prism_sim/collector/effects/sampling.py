@@ -20,14 +20,16 @@ class Sampling(EffectBase):
 
     kind: Literal["sampling"] = "sampling"
     one_in: int = Field(
+        default=4096,
         ge=1,
-        description="N. Practice, defaults of sFlow: 2,000 (Juniper EX), 4,096 (Aruba), one in a "
-        "million bit/s of the port (NVIDIA Cumulus: 400,000 at 400 Gbit/s).",
+        description="N. Default: 4,096, that of sFlow at Aruba. Others: 2,000 (Juniper EX), "
+        "one in a million bit/s of the port (NVIDIA Cumulus: 400,000 at 400 Gbit/s).",
     )
     mtu_payload_bytes: int = Field(
         default=4096,
         ge=1,
-        description="Payload of a full packet [bytes], where the effect headers counts none.",
+        description="Payload of a full packet [bytes], where the effect headers counts none. "
+        "Default: as there, RoCE v2's largest MTU.",
     )
 
     def stage(self, scene: Scene) -> Stage:

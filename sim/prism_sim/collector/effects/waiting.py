@@ -34,20 +34,29 @@ class Waiting(EffectBase):
 
     kind: Literal["waiting"] = "waiting"
     line_bytes: int = Field(
-        default=0,
+        default=262_144,
         ge=0,
         description="A message of at most so many bytes stands in the NIC's queue as a whole, and "
-        "small packets behind it [bytes]. Default: none. Practice: 256 KiB (Linux).",
+        "small packets behind it [bytes]. Default: 256 KiB, tcp_limit_output_bytes of older "
+        "Linux; newer ones have 1 MiB, then 4 MiB (ip-sysctl).",
     )
     stall_every_ms: float | None = Field(
         default=None,
         gt=0,
         description="Mean time between stalls of a host, in which small packets wait until its "
-        "end [ms]; exponential. Left out: no stalls.",
+        "end [ms]; exponential. Left out: no stalls; no published figure found.",
     )
-    stall_ms: float = Field(default=1.0, gt=0, description="Median length of a stall [ms].")
+    stall_ms: float = Field(
+        default=1.0,
+        gt=0,
+        description="Median length of a stall [ms]. Assumed: no published figure found.",
+    )
     stall_sigma: float = Field(
-        default=0.0, ge=0, le=3, description="Sigma of the lognormal length of stalls."
+        default=0.0,
+        ge=0,
+        le=3,
+        description="Sigma of the lognormal length of stalls. Default: all are alike. Assumed: no "
+        "published figure found; 1.3 in the twin of a real capture.",
     )
 
     @property

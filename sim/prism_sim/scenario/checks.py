@@ -21,6 +21,7 @@ from prism_sim.scenario.job_checks import (
     timing_remarks,
 )
 from prism_sim.scenario.models import Scenario
+from prism_sim.scenario.names import server_name
 
 _UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f]|^[-.~ ]|[. ]$')
 
@@ -100,6 +101,27 @@ def _sharding(scenario: Scenario) -> Remarks:
         yield from restart_remarks(job, ("jobs", index))
 
 
+def _background(scenario: Scenario) -> Remarks:
+    """Names tell traffic apart, also in what is drawn for it; and it must leave its server."""
+    everywhere = [server_name(number) for number in range(scenario.cluster.servers)]
+    jobs, first = {job.name for job in scenario.jobs}, dict[str, int]()
+    for index, background in enumerate(scenario.background):
+        at = ("background", index)
+        before = first.setdefault(background.name, index)
+        if background.name in jobs:
+            what = f"a job and background traffic are both called {background.name!r}"
+            yield Remark((*at, "name"), what, "give one another name")
+        if before != index:
+            what = f"background traffic is called {background.name!r} twice"
+            reads = (("background", before, "name"),)
+            yield Remark((*at, "name"), what, "give one another name", reads)
+        targets = everywhere if background.to is None else [background.to]
+        ends = {*(background.servers or everywhere), *targets}
+        if len(ends) == 1:
+            what = f"background traffic {background.name!r} goes from {ends.pop()} to itself"
+            yield Remark(at, what, "name another server that sends, or another one in to")
+
+
 def _services(scenario: Scenario) -> Remarks:
     """Servers that jobs and background traffic need."""
     cluster = scenario.cluster
@@ -108,9 +130,6 @@ def _services(scenario: Scenario) -> Remarks:
         at = ("background", index)
         named += [((*at, "servers", i), n) for i, n in enumerate(background.servers or ())]
         named += [((*at, "to"), background.to)] if background.to is not None else []
-        if background.name in [job.name for job in scenario.jobs]:
-            what = f"a job and background traffic are both called {background.name!r}"
-            yield Remark((*at, "name"), what, "give one another name")
     for loc, name in named:
         if not cluster.has_server(name):
             what = f"there is no server {name!r} in the cluster"
@@ -176,6 +195,7 @@ _ERRORS: tuple[Callable[[Scenario], Remarks], ...] = (
     _layout,
     _schedules,
     _sharding,
+    _background,
     _services,
     placement_remarks,
     _end,

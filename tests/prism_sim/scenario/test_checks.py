@@ -203,3 +203,35 @@ def test_storage_and_background_must_be_there_and_hold_no_job(complaints: Compla
         (11, "a job and background traffic are both called 'alpha'"),
         (11, "there is no server 's0008' in the cluster"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("second", "complaint"),
+    [
+        ("name: logs", "background traffic is called 'logs' twice"),
+        ("name: more, servers: [s0001], to: s0001", "'more' goes from s0001 to itself"),
+    ],
+)
+def test_background_traffic_has_a_name_of_its_own_and_leaves_its_server(
+    complaints: Complaints, second: str, complaint: str
+) -> None:
+    sizes = "flows_per_s: 1, median_bytes: 1"
+    lines = f"background:\n  - {{name: logs, {sizes}}}\n  - {{{second}, {sizes}}}\n"
+    ((line, what),) = complaints(WORLD + lines)
+    assert line == 11
+    assert complaint in what
+
+
+def test_background_traffic_needs_a_second_server(complaints: Complaints) -> None:
+    text = "cluster: {servers: 1}\njobs: []\nduration_s: 1\nbackground:\n"
+    ((line, what),) = complaints(text + "  - {name: logs, flows_per_s: 1, median_bytes: 1}\n")
+    assert line == 5
+    assert "'logs' goes from s0000 to itself" in what
+
+
+@pytest.mark.parametrize("to_s", [1, 2])
+def test_an_outage_ends_after_it_begins(complaints: Complaints, to_s: int) -> None:
+    text = f"{WORLD}collector:\n  effects:\n    - kind: outages\n      windows:\n"
+    ((line, what),) = complaints(f"{text}        - {{from_s: 2, to_s: {to_s}}}\n")
+    assert line == 13
+    assert f"the window from 2.0 s to {to_s}.0 s is empty" in what

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
 
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage, Window
 from prism_sim.collector.rows import Rows
+from prism_sim.scenario.base import Remark, Remarks
+
+if TYPE_CHECKING:
+    from prism_sim.scenario.models import Scenario
 
 
 class Outages(EffectBase):
@@ -28,3 +32,9 @@ class Outages(EffectBase):
             return rows[up]
 
         return survive
+
+    def remarks(self, scenario: Scenario) -> Remarks:
+        for index, window in enumerate(self.windows):
+            if window.to_s <= window.from_s:
+                what = f"the window from {window.from_s} s to {window.to_s} s is empty"
+                yield Remark(("windows", index), what, "to_s must lie after from_s")

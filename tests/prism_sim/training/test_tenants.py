@@ -61,6 +61,23 @@ def test_two_jobs_with_the_same_servers_share_all_of_them(tmp_path):
     assert ends.iloc[0].isdisjoint(ends.iloc[1])
 
 
+def test_two_jobs_meet_on_one_server_and_are_apart_otherwise(tmp_path):
+    """Three servers and a half of the one, the other half and one more of the other."""
+    _, run = simulated_file("shared-server", tmp_path)
+    ranks, pairs = run.truth("ranks"), run.truth("pairs")
+    held = ranks.groupby(["job", "server"]).size().unstack("job", fill_value=0)
+    assert sorted(held["large"], reverse=True) == [8, 8, 8, 4, 0]
+    assert held["small"].sort_values().tolist() == [0, 0, 0, 4, 8]
+    both = held[(held > 0).all(axis=1)]
+    assert both.to_numpy().tolist() == [[4, 4]]
+    assert not ranks.duplicated(["server", "gpu"]).any()
+    ends = pairs.groupby("job").apply(lambda p: {*p["src"], *p["dst"]}, include_groups=False)
+    assert ends["large"].isdisjoint(ends["small"])
+    server = ranks.set_index("address")["server"]
+    spoken = {job: set(server[sorted(own)]) for job, own in ends.items()}
+    assert spoken["large"] & spoken["small"] == set(both.index)
+
+
 def test_a_job_inside_one_server_sends_nothing(tmp_path):
     _, run = simulated_file("single-server", tmp_path)
     assert set(run.truth("steps")["job"]) == {"inside", "across"}

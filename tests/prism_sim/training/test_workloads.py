@@ -11,6 +11,7 @@ import pytest
 from prism_sim.run import Run
 from prism_sim.scenario.loading import load_with_warnings
 from prism_sim.simulate import simulate
+from prism_sim.training.costs import stage_costs
 
 FOLDER = Path(__file__).parents[3] / "scenarios" / "workloads"
 SCENARIOS = sorted(FOLDER.glob("*.yaml"))
@@ -35,6 +36,16 @@ def test_a_workload_runs_to_its_end(path, tmp_path):
         after = own.groupby("rank")["end_ns"].shift()
         assert ((own["start_ns"] >= after) | after.isna()).all()
     assert set(pairs["kind"]) <= {"dp", "pp", "ep", "cp", "tp", "other"}
+
+
+def test_the_last_of_uneven_stages_is_as_long_as_in_the_trace():
+    """Means of forward and backward in StragglerAnalysis' trace ST [ms]: last stage, others."""
+    scenario = load_with_warnings(FOLDER / "uneven-stages.yaml").scenario
+    ((_, job),) = scenario.modelled
+    costs = stage_costs(job, scenario.cluster)
+    *others, last = (cost.forward_ns + cost.backward_ns for cost in costs)
+    measured = (139.7 + 203.5) / (67.1 + 143.4)
+    assert last / (sum(others) / len(others)) == pytest.approx(measured, rel=0.01)
 
 
 def test_there_is_something_to_run():

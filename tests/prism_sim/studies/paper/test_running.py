@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+import prism_sim
 from llmprism.errors import UserError
 from prism_sim.render import paint
 from prism_sim.scenario.models import Scenario
+from prism_sim.studies.cases import fingerprint
 from prism_sim.studies.paper import EXPERIMENTS, base, running, words, writing
 from prism_sim.studies.paper.base import Done, Experiment, Picture, Result, Trial
 
@@ -82,6 +84,27 @@ def test_a_key_covers_world_settings_and_measurement_and_no_more(
     before = toy.key(plain)
     monkeypatch.setattr(base, "_sources", lambda _: "changed")
     assert toy.key(plain) != before
+
+
+def test_a_key_covers_the_sources_but_those_that_do_not_matter(
+    toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (trial,) = toy.trials([1], False)
+    monkeypatch.setattr(prism_sim, "__file__", str(tmp_path / "__init__.py"))
+    (tmp_path / "render").mkdir()
+
+    def key(file: str, text: str) -> str:
+        (tmp_path / file).write_text(text)
+        fingerprint.cache_clear()
+        return toy.key(trial)
+
+    try:
+        first = key("fabric.py", "1")
+        assert key("fabric.py", "2") != first
+        assert key("fabric.py", "1") == first
+        assert key("render/paint.py", "1") == first
+    finally:
+        fingerprint.cache_clear()
 
 
 def test_sources_of_pages_do_not_count(tmp_path: Path) -> None:

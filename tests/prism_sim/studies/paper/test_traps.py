@@ -74,6 +74,8 @@ def test_the_map_names_every_trap_and_no_gap_where_all_came_true(done: list[Done
     assert text.count("yes, 1 of 1 seeds") == 8
     assert all(trap.title in text for trap in TRAPS.values())
     assert page.gaps(done) == []
+    for number in (3, 4, 7, 8):
+        assert text.count(f"- Trap {number}") == 1
     missed = [Done(done[0].trial, {**done[0].result, "fails": False})]
     assert "no, 0 of 1 seeds" in page.section(missed)
     assert len(page.gaps(missed)) == 1

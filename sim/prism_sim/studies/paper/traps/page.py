@@ -18,10 +18,26 @@ mended.
 """
 
 
+_NOTES = {
+    3: "Trap 3 is an identity of the printed formula: whatever the data, the mass of run length 0 "
+    "is the hazard times the whole. That it comes out is a check of the sum, not a finding.",
+    4: "Trap 4's prediction is given the raw misreads, as they are in the diagnosis; what is "
+    "predicted is what refinement makes of them.",
+    7: "Trap 7: a method with two kinds, DP and PP, can never tell EP or CP; that none is right "
+    "follows from the output alone. The figures of PP and of ZeRO-3 do not.",
+    8: "Trap 8 shows acknowledgements only. Of the point's other parts, retransmissions are a "
+    "curve of E2, and records split by timeouts or joined for want of them are E2's flow cache and "
+    "its curve of idle gaps.",
+}
+"""What a figure does not show by itself, by the number of the trap."""
+
+
 def section(done: Sequence[Done]) -> str:
     """The failure map."""
     rows = [_row(trap, _of(trap, done)) for trap in TRAPS.values() if _of(trap, done)]
-    return f"{_WORDS}\n{table(['', 'trap', 'prediction', 'seen', 'as predicted'], rows)}"
+    notes = [f"- {_NOTES[n]}\n" for n, trap in TRAPS.items() if n in _NOTES and _of(trap, done)]
+    head = ["", "trap", "prediction", "seen", "as predicted"]
+    return f"{_WORDS}\n{table(head, rows)}\n{''.join(notes)}"
 
 
 def _of(trap: Trap, done: Sequence[Done]) -> list[Done]:

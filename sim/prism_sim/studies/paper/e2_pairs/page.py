@@ -236,9 +236,9 @@ def pictures(done: Sequence[Done]) -> list[Picture]:
         Picture(
             "e2-noise",
             f"Pair types right in {_span(_windows(done)[0])} over the level of one disturbance at "
-            "a time: means over the seeds, with their range. Dashed: the published figures, 96.00 "
-            "% without refinement and 100 % with it. Circles at the left edge: undisturbed. A pair "
-            "of which no record is left counts as wrong.",
+            "a time: means over the seeds, with their range; the rows differ in scale. Dotted: the "
+            "published figures of 1 min, 96.00 % without refinement and 100 % with it. Circles at "
+            "the left edge: undisturbed. A pair of which no record is left counts as wrong.",
             _draw_noise(done),
         ),
     ]
@@ -270,44 +270,63 @@ def _draw_windows(done: Sequence[Done]) -> Figure:
 
 @paint.styled
 def _draw_noise(done: Sequence[Done]) -> Figure:
+    from matplotlib.ticker import MaxNLocator
+
     made = paint.figure(11, 6.2)
-    panels = made.subplots(2, 3, sharey=True).ravel()
-    clean = _at(_windows(done)[0], UNDISTURBED)
-    for axes, (name, cause) in zip(panels, CAUSES.items(), strict=True):
-        levels = _levels(done, name)
-        places = levels if not cause.log else list(range(1, len(levels) + 1))
-        for what, (colour, label) in _LOOK.items():
-            values = [_by_seed(done, _level(name, level), what) for level in levels]
-            _band(axes, places, values, colour, label)
-            start = 100 * _mean(_by_seed(done, clean, what))
-            axes.scatter([0], [start], s=22, color=colour, zorder=3)
-            line = 96.0 if what == _RAW else 100.0
-            axes.axhline(line, color=colour, linewidth=0.9, linestyle="--", zorder=1,
-                         label=f"published, {label}")  # fmt: skip
-        shown = [_short(level) for level in levels]
-        axes.set_xticks([0, *places], ["0" if name != "merging" else "messages", *shown])
-        axes.set_title(cause.title, fontsize=9)
-        axes.set_xlabel(cause.unit)
-        axes.set_ylim(0, 104)
-        axes.grid(axis="y")
-    for axes in panels[::3]:
-        axes.set_ylabel("pair types right [%]")
-    handles, labels = panels[0].get_legend_handles_labels()
+    rows = made.subplots(2, 3, sharey="row")
+    for axes, name in zip(rows.ravel(), CAUSES, strict=True):
+        _draw_cause(axes, done, name)
+    for row in rows:
+        lowest = min(axes.dataLim.y0 for axes in row)
+        floor = 5 * (lowest // 5)
+        row[0].set_ylim(floor, 100 + 0.04 * (100 - floor))
+        row[0].yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        row[0].set_ylabel("pair types right [%]")
+    handles, labels = rows[0, 0].get_legend_handles_labels()
     made.legend(handles, labels, loc="outside lower left", ncols=4)
     shortest = _span(_windows(done)[0])
     paint.title(made, f"Pair types told right in {shortest}, one disturbance at a time")
     return made
 
 
+def _draw_cause(axes: Axes, done: Sequence[Done], name: str) -> None:
+    """The curves of one disturbance; levels at equal distances, whose ticks do not collide."""
+    cause, levels = CAUSES[name], _levels(done, name)
+    clean = _at(_windows(done)[0], UNDISTURBED)
+    places = range(1, len(levels) + 1) if cause.log else levels
+    for what, (colour, label) in _LOOK.items():
+        refined = what == _REFINED
+        values = [_by_seed(done, _level(name, level), what) for level in levels]
+        _band(axes, places, values, colour, label, dashed=refined)
+        start = 100 * _mean(_by_seed(done, clean, what))
+        axes.scatter([0], [start], s=14 if refined else 40, color=colour, zorder=3)
+        line = 100.0 if refined else 100 * PUBLISHED[60]
+        axes.axhline(line, color=colour, linewidth=0.9, linestyle=":", zorder=1,
+                     label=f"published, {label}")  # fmt: skip
+    none = "messages" if name == "merging" else "0"
+    axes.set_xticks([0, *places], [none, *map(_short, levels)])
+    axes.tick_params(axis="x", labelsize=7.5)
+    axes.set_title(cause.title, fontsize=9)
+    axes.set_xlabel(cause.unit)
+    axes.grid(axis="y")
+
+
 def _band(
-    axes: Axes, places: Iterable[float], values: list[list[float]], colour: str, label: str
+    axes: Axes,
+    places: Iterable[float],
+    values: list[list[float]],
+    colour: str,
+    label: str,
+    dashed: bool = False,
 ) -> None:
+    """Mean and range over the seeds; ``dashed``, so that a line below it is seen."""
     x = list(places)
     scaled = [[100 * value for value in many] for many in values]
     low, high = [min(many) for many in scaled], [max(many) for many in scaled]
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
     middle = [_mean(many) for many in scaled]
-    axes.plot(x, middle, color=colour, marker="o", markersize=3.5, linewidth=1.4, label=label)
+    axes.plot(x, middle, color=colour, marker="o", markersize=2.5 if dashed else 3.5,
+              linewidth=1.4, linestyle=(0, (3, 2)) if dashed else "-", label=label)  # fmt: skip
 
 
 def _windows(done: Sequence[Done]) -> list[int]:

@@ -26,7 +26,7 @@ against the truth. Every number and picture here comes from one command,
 prism-sim reproduce paper{seeds} --update
 ```
 
-which resumes where it was stopped; with five seeds it takes under 30 minutes on two idle cores.
+which resumes where it was stopped.{took}
 """
 _REDUCED = "\n**Reduced form:** small worlds that show the way; compare nothing with it.\n"
 
@@ -43,7 +43,7 @@ def write_page(
     for picture in (picture for many in pictures.values() for picture in many):
         write_png(picture.figure, files[picture.name])
     to_images = Path(_way(page.parent, images))
-    parts = [_head(seeds, reduced)]
+    parts = [_head(seeds, reduced, sum(r.cpu_seconds for r in results))]
     parts += [_section(r, pictures.get(r.experiment.name, []), to_images) for r in results]
     parts.append(_gaps(results))
     with replacing(page) as partial:
@@ -57,14 +57,20 @@ def _way(here: Path, there: Path) -> str:
     return os.path.relpath(there.resolve(), here.resolve())
 
 
-def _head(seeds: Sequence[int], reduced: bool) -> str:
+def _head(seeds: Sequence[int], reduced: bool, cpu_seconds: float) -> str:
     asked = "" if len(seeds) == SEEDS else f" --seeds {len(seeds)}"
     told = (
         f"means over seeds {seeds[0]} to {seeds[-1]}, with the lowest and the highest in brackets"
     )
     if len(seeds) == 1:
         told = f"of seed {seeds[0]} alone, which leaves out how much they vary"
-    return _HEAD.format(seeds=asked) + f"\nOurs are {told}.\n" + (_REDUCED if reduced else "")
+    minutes = cpu_seconds / 60
+    took = f" All cases together took {minutes:.0f} CPU minutes." if minutes >= 1 else ""
+    return (
+        _HEAD.format(seeds=asked, took=took)
+        + f"\nOurs are {told}.\n"
+        + (_REDUCED if reduced else "")
+    )
 
 
 def _section(results: Results, pictures: Sequence[Picture], images: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,10 @@ def test_the_page_has_results_pictures_failures_and_gaps(toy: Experiment, tmp_pa
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
     assert "Reduced form" not in text
+    assert "CPU minutes" not in text  # seconds
+    slow = [replace(one, cpu_seconds=3661.0) for one in results]
+    writing.write_page(slow, [1, 2, 3], False, page, images)
+    assert "All cases together took 61 CPU minutes." in page.read_text()
 
 
 def test_an_unknown_experiment_is_refused_with_the_nearest(toy: Experiment) -> None:

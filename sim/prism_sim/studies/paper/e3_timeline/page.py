@@ -71,8 +71,9 @@ def section(done: Sequence[Done]) -> str:
          percent_range([r["coverage"] for r in results])],
     ]  # fmt: skip
     world_head = ["", "step", "DP traffic at its end", "steps x ranks", "coverage"]
-    errors_head = ["", "reading", "mean", "p50", "p99", "max", "bias", "within 0.3 %", "coverage"]
-    rows = [["published", "not given", "within 0.3 %", "-", "-", "-", "-", "-", "-"]]
+    errors_head = ["", "steps", "reading", "mean", "p50", "p99", "max", "bias",
+                   "within 0.3 %", "coverage"]  # fmt: skip
+    rows = [["published", "-", "not given", "within 0.3 %", "-", "-", "-", "-", "-", "-"]]
     rows += [
         row for name in _VARIANTS if (some := of(done, name)) for row in _error_rows(name, some)
     ]
@@ -85,7 +86,7 @@ def section(done: Sequence[Done]) -> str:
         + table(errors_head, rows)
         + _EXPORTED
         + _WORK.format(allowed=allowed, ours=host_work_ms(lead[0]))
-        + table(["host work [ms]", "mean error of the step", "worst"], _work_rows(done))
+        + table(["host work [ms]", "steps", "mean error of the step", "worst"], _work_rows(done))
     )
 
 
@@ -104,24 +105,39 @@ def _error_rows(variant: str, done: Sequence[Done]) -> list[list[str]]:
         bias = percent_range([t["error_all_bias"] for t in told], 3)
         within = percent_range([t["within_published"] for t in told], 1)
         coverage = percent_range([one.result["coverage"] for one in done], 2)
-        rows.append([_VARIANTS[variant], _READINGS[reading], *figures, bias, within, coverage])
+        name = [_VARIANTS[variant], _steps(done), _READINGS[reading]]
+        rows.append([*name, *figures, bias, within, coverage])
     return rows
+
+
+def _steps(done: Sequence[Done]) -> str:
+    """How many steps the job of these trials has."""
+    counts = {job.steps for one in done for _, job in one.trial.scenario.modelled}
+    return " or ".join(map(str, sorted(counts)))
 
 
 def _work_rows(done: Sequence[Done]) -> list[list[str]]:
     return [
-        [f"{ms:g}", percent_range([t["error_all_mean"] for t in told], 3),
+        [f"{ms:g}", _steps(by_work(done)[ms]),
+         percent_range([t["error_all_mean"] for t in told], 3),
          percent_range([t["error_all_max"] for t in told], 3)]
         for ms, told in errors_by_work(done).items()
     ]  # fmt: skip
 
 
 def errors_by_work(done: Sequence[Done]) -> dict[float, list[dict[str, Any]]]:
-    """Figures of the reading *step* by host work [ms], of all trials that differ by it alone."""
+    """Figures of the reading *step* by host work [ms]."""
+    return {
+        ms: [one.result["readings"]["step"] for one in some] for ms, some in by_work(done).items()
+    }
+
+
+def by_work(done: Sequence[Done]) -> dict[float, list[Done]]:
+    """Trials by host work [ms]; they differ by it and by the number of steps alone."""
     some = [one for one in done if one.trial.settings["variant"] not in (CLEAN, EXPORTED)]
-    found: dict[float, list[dict[str, Any]]] = {}
+    found: dict[float, list[Done]] = {}
     for one in sorted(some, key=host_work_ms):
-        found.setdefault(host_work_ms(one), []).append(one.result["readings"]["step"])
+        found.setdefault(host_work_ms(one), []).append(one)
     return found
 
 

@@ -136,11 +136,11 @@ class Collector(Streaming):
         """Records that begin from now on name the new paths of these routes, and of small talk."""
         self._tuples.move(routes)
 
-    def begins_anew(self, job: str, start_ns: int) -> None:
-        """Note that ``job`` will have new processes, which begin at ``start_ns``."""
+    def begins_anew(self, job: str, start_ns: int, born_ns: int) -> None:
+        """Note that ``job`` has new processes from ``born_ns`` on, which begin at ``start_ns``."""
         before = [crew for crew in self._scene.crews if crew.job == job]
         if before:
-            self._scene.crews.append(before[-1].again(start_ns))
+            self._scene.crews.append(before[-1].again(start_ns, born_ns))
 
     def added(self) -> list[tuple[str, str, str, str, int]]:
         """Job, addresses, kind and bytes of what effects have added between known addresses."""

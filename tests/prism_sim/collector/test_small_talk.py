@@ -115,6 +115,32 @@ def test_a_job_that_begins_anew_meets_anew(tmp_path):
     assert len(told) == 2 * len(pairs)  # queue pairs of the second life among them
 
 
+def test_new_processes_say_nothing_before_the_old_ones_are_gone(tmp_path):
+    """Down for 2 s, they would like 5 s: what they say begins with them, a second after the end."""
+    life = {"step": 1, "noticed_after_s": 1, "down_s": 2}
+    talk = [
+        {"kind": "rendezvous", "requests": 3}, {"kind": "dns", "questions": 1},
+        {"kind": "connections", "lead_ms": 5000, "mesh": True},
+    ]  # fmt: skip
+    run, frame = simulated(tmp_path, ROCE, *talk, restarts=[life])
+    first, again = (
+        run.truth("steps").query(f"step == {step}")["start_ns"].min() for step in (0, 2)
+    )
+    born = again - 2_000 * MS
+    said = frame[frame["protocol"] == 6].assign(asks=frame["dst_port"] == 29500)
+    old, new = (said[said["start_ns"].between(*span)] for span in (
+        (first - 6_000 * MS, first + 500 * MS), (born, again + 500 * MS)))  # fmt: skip
+    assert len(said) == len(old) + len(new)
+    assert old["asks"].sum() == new["asks"].sum() == 3 * (1 + 3)
+    assert new.loc[new["asks"], "start_ns"].between(born, born + 501 * MS).all()
+    mesh = (new["payload"] == 8) & ~new["asks"]
+    assert (new.loc[mesh, "start_ns"] == born).all()
+    assert mesh.sum() == 4 * 3 // 2
+    look_ups = frame.loc[frame["dst_port"] == 53, "start_ns"]
+    assert look_ups.between(born, born + 500 * MS).sum() == 4
+    assert (look_ups < first).sum() == 4
+
+
 def test_a_resolver_beyond_the_topology_is_asked_and_not_heard(tmp_path):
     run, frame = simulated(tmp_path, ROCE, {"kind": "dns"}, start_s=6)
     asked = frame[frame["dst_port"] == 53]

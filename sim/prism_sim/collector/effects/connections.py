@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from prism_sim.collector.crews import Crew
+from prism_sim.collector.crews import ALWAYS_NS, Crew
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows
 from prism_sim.collector.talk import exchange, handshake, in_time
@@ -28,7 +28,8 @@ class Connections(EffectBase):
 
     Where training itself runs over TCP, the handshake is on the connection's own 5-tuple, once
     for both directions. For RoCE it is on a TCP connection beside it, once for each queue pair
-    and direction, as NCCL exchanges the numbers of queue pairs.
+    and direction, as NCCL exchanges the numbers of queue pairs. A job that begins anew connects
+    when the old processes are gone.
     """
 
     needs_packets = True
@@ -82,7 +83,8 @@ class Connections(EffectBase):
         hello, reply = GLOO_HELLO if scene.tuples.tcp else NCCL_HELLO
         hello = hello if self.hello_bytes is None else self.hello_bytes
         reply = reply if self.reply_bytes is None else self.reply_bytes
-        return exchange(scene, tuples, first_ns - self._lead_ns, *handshake(hello, reply))
+        when_ns = np.maximum(first_ns - self._lead_ns, _born_ns(scene, tuples, first_ns))
+        return exchange(scene, tuples, when_ns, *handshake(hello, reply))
 
     def _mesh(self, scene: Scene, crew: Crew) -> Rows:
         """Handshakes between all ranks of a job, lower ranks connecting to higher ones."""
@@ -98,7 +100,7 @@ class Connections(EffectBase):
             )
             for a, b in pairs
         ]
-        when_ns = np.full(len(tuples), crew.start_ns - self._lead_ns)
+        when_ns = np.full(len(tuples), max(crew.start_ns - self._lead_ns, crew.born_ns))
         return exchange(scene, np.array(tuples, np.int32), when_ns, *handshake(*GLOO_HELLO))
 
     @property
@@ -119,6 +121,19 @@ def _first_uses(
     both = np.minimum(tuples, scene.tuples.reverse(tuples)) if scene.tuples.tcp else tuples
     connections, first = np.unique(both, return_index=True)
     return tuples[first], connections, rows["start_ns"][first]
+
+
+def _born_ns(
+    scene: Scene, tuples: NDArray[np.int32], first_ns: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Since when there are the processes that use each of ``tuples`` first at ``first_ns``."""
+    lives = [(crew.job, crew.born_ns) for crew in scene.crews if crew.life]
+    born_ns = np.full(len(tuples), ALWAYS_NS)
+    if lives:
+        jobs = np.array([(scene.tuples.owners[number] or ("",))[0] for number in tuples.tolist()])
+        for job, at_ns in lives:
+            born_ns[(jobs == job) & (first_ns >= at_ns)] = at_ns
+    return born_ns
 
 
 def _beside(scene: Scene, number: int) -> int:

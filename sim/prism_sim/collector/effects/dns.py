@@ -22,7 +22,7 @@ DNS_PORT = 53
 class Dns(ServiceBase):
     """Before its job starts, every rank asks a resolver for the address of rank 0's host.
 
-    So it does each time that the job begins anew.
+    So it does each time that the job begins anew, when the old processes are gone.
     """
 
     kind: Literal["dns"] = "dns"
@@ -78,7 +78,8 @@ class Dns(ServiceBase):
             for i in range(self.questions)
         ]
         drawn = scene.draws.stream(self.kind, crew.job, crew.life, rank).random()
-        begin_ns = crew.start_ns - round((self.before_s - drawn * self.lasts_s) * 1e9)
+        before_s, lasts_s = crew.time_to_meet(self.before_s, self.lasts_s)
+        begin_ns = crew.start_ns - round((before_s - drawn * lasts_s) * 1e9)
         when_ns = np.full(self.questions, begin_ns)
         ask, answer = datagram(self.query_bytes), datagram(self.answer_bytes)
         return exchange(scene, np.array(numbers, np.int32), when_ns, ask, answer)

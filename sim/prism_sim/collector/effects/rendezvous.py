@@ -21,7 +21,7 @@ class Rendezvous(EffectBase):
     That is PyTorch's TCPStore: one TCP connection a rank, kept open, with a question and an
     answer at a time. Processes talk through their server's first NIC; those beside rank 0
     leave no trace. A job that begins anew meets anew. Times before zero are right: a job that
-    starts at 0 s met before.
+    starts at 0 s met before. One that begins anew meets when the old processes are gone.
     """
 
     needs_packets = True
@@ -71,10 +71,12 @@ class Rendezvous(EffectBase):
         tup = FiveTuple(host, store, known.port(*whose), self.port, TCP)
         number = known.add(tup, (crew.job, "other"))
         drawn = np.sort(scene.draws.stream(*whose).random(self.requests))
-        begin_ns = crew.start_ns - round(self.before_s * 1e9)
-        asked_ns = begin_ns + np.rint(drawn * self.lasts_s * 1e9).astype(np.int64)
+        before_s, lasts_s = crew.time_to_meet(self.before_s, self.lasts_s)
+        begin_ns = crew.start_ns - round(before_s * 1e9)
+        asked_ns = begin_ns + np.rint(drawn * lasts_s * 1e9).astype(np.int64)
         tuples = np.full(self.requests, number, np.int32)
         trip_ns = 2 * (int(known.column("latency_ns")[number]) + ANSWER_NS)
+        asked_ns = np.maximum(asked_ns, crew.born_ns + trip_ns)
         opening = exchange(scene, tuples[:1], asked_ns[:1] - trip_ns, *handshake(0, 0))
         ask, answer = segments(self.request_bytes, bare=1), segments(self.answer_bytes, bare=1)
         return np.concatenate([opening, exchange(scene, tuples, asked_ns, ask, answer)])

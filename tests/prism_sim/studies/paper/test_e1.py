@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prism_sim.render.paint import png
+from prism_sim.render.paint import job_colours, png
 from prism_sim.scenario import checks
 from prism_sim.scenario.models import OnServers, Scenario
 from prism_sim.studies.paper.base import Done
@@ -75,3 +75,15 @@ def test_recognition_finds_what_leaves_its_servers() -> None:
     assert "1 of 1 give the published result" in page.gaps(done)[0]
     (picture,) = page.pictures(done)
     assert png(picture.figure).startswith(b"\x89PNG")
+
+
+def test_a_found_job_has_the_colour_of_a_true_one_only_where_it_is_exact() -> None:
+    """The first job is found under the name 1; of the second, half of the NICs are."""
+    jobs = [{"job": "a", "exact": True}, {"job": "b", "exact": False}]
+    labels = {"true": "0 0 0 0 1 1 1 1", "found": "1 1 1 1 0 0 -1 -1"}
+    result = {"jobs": jobs, "labels": labels}
+    true, found = page._grid(labels["true"]), page._grid(labels["found"])
+    colours = page._colours_found(result, true, found)
+    of_true = job_colours(["a", "b"])
+    assert colours[1] == of_true["a"]
+    assert colours[0] not in of_true.values()

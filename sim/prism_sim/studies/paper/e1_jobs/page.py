@@ -119,9 +119,12 @@ def pictures(done: Sequence[Done]) -> list[Picture]:
     firsts = [of[0] for kind in KINDS if (of := _of(done, kind))]
     caption = (
         "Recognition before and after merging by server sets: a column is a server, its cells "
-        "are its NICs. Grey NICs have no traffic; crosses mark NICs of jobs that were not found "
-        "exactly."
+        "are its NICs. After merging, a colour is a found job: that of the true job where it is "
+        "exactly that one, a dark grey where it is not. Light grey NICs have no traffic; crosses "
+        "mark NICs of true jobs that were not found exactly."
     )
+    if len(firsts) > 1:
+        caption += " The last panel is another draw, whose jobs are not those of the legend."
     return [Picture("recognition", caption, _draw(firsts))]
 
 
@@ -134,12 +137,12 @@ def _draw(firsts: Sequence[Done]) -> Figure:
     colours = [_hue(number) for number in range(_top(lead["labels"]["cluster"]))]
     _show(panels[0], _grid(lead["labels"]["cluster"]), colours)
     panels[0].set_title(f"Before: {lead['clusters']} cross-machine clusters, a colour each")
-    for panel, one in zip(panels[1:], firsts, strict=True):
+    for at, (panel, one) in enumerate(zip(panels[1:], firsts, strict=True)):
         _show_jobs(panel, one.result)
         kind = _kind(one)
         panel.set_title(
-            f"After ({kind}): {one.result['found']} jobs found, {one.result['exact']} of "
-            f"{one.result['true']} exact"
+            f"{'After' if at == 0 else 'Another draw, after'} ({kind}): {one.result['found']} jobs "
+            f"found, {one.result['exact']} of {one.result['true']} exact"
         )
     jobs = paint.job_colours(job["job"] for job in lead["jobs"])
     entries = [
@@ -188,16 +191,30 @@ def _show(axes: Axes, cells: Cells, colours: Sequence[Any]) -> None:
 
 
 def _show_jobs(axes: Axes, result: dict[str, Any]) -> None:
-    """NICs that were found in the colour of their true job; those of inexact jobs crossed."""
+    """NICs in the colour of the job they were said to be of; those of inexact jobs crossed."""
     import numpy as np
 
     true, found = _grid(result["labels"]["true"]), _grid(result["labels"]["found"])
-    colours = list(paint.job_colours(job["job"] for job in result["jobs"]).values())
-    shown = np.where(np.isnan(found), np.nan, true)
-    _show(axes, shown, colours)
+    _show(axes, found, _colours_found(result, true, found))
     missed = {n for n, job in enumerate(result["jobs"]) if not job["exact"]}
     y, x = np.nonzero(np.isin(true, list(missed)))
     axes.scatter(x, y, marker="x", s=9, color=paint.WRONG, linewidths=0.8)
+
+
+def _colours_found(result: dict[str, Any], true: Cells, found: Cells) -> list[Any]:
+    """A colour a found job: that of the true job if it is exactly that one, else a grey."""
+    colours = list(paint.job_colours(job["job"] for job in result["jobs"]).values())
+    of_found = [_inexact(number) for number in range(max(1, _top(result["labels"]["found"])))]
+    for number, job in enumerate(result["jobs"]):
+        if job["exact"]:
+            (name,) = {int(label) for label in found[true == number]}
+            of_found[name] = colours[number]
+    return of_found
+
+
+def _inexact(number: int) -> str:
+    """Greys darker than that of no traffic, unlike those of the neighbours."""
+    return ("#333333", "#666666", "#999999")[number % 3]
 
 
 def _hue(number: int) -> tuple[float, float, float]:

@@ -64,6 +64,15 @@ def test_batches_do_not_open_a_connection_twice(tmp_path):
     assert (frame["protocol"] == 6).sum() == 2 * 2
 
 
+@pytest.mark.parametrize("headers", [ROCE, OVER_TCP])
+def test_a_connection_is_opened_before_a_transfer_that_ends_in_a_later_batch(tmp_path, headers):
+    batches = [[(50 * MS, 60 * MS, 5_000_000, 0)], [(10 * MS, 90 * MS, 40_000_000, 0)]]
+    frame = collected(tmp_path, effects(headers, {"kind": "connections"}), batches)
+    opening = frame[frame["payload"] < 5_000]
+    assert len(opening) == 2
+    assert opening["start_ns"].min() == 9 * MS
+
+
 def test_queue_pairs_are_connections_of_their_own_over_tcp(tmp_path):
     batches = [[(k * MS, k * MS + 10, 50_000, k % 2)] for k in range(1, 7)]
     frame = collected(tmp_path, effects(OVER_TCP, {"kind": "connections"}), batches, lines=2)

@@ -30,6 +30,9 @@ class Connections(EffectBase):
     for both directions. For RoCE it is on a TCP connection beside it, once for each queue pair
     and direction, as NCCL exchanges the numbers of queue pairs. A job that begins anew connects
     when the old processes are gone.
+
+    Transfers are told of when they end, so which one used a connection first is known only at the
+    end: the whole run is held in memory, 80 bytes a transfer.
     """
 
     needs_packets = True
@@ -59,17 +62,16 @@ class Connections(EffectBase):
         "not, before its start: gloo's full mesh.",
     )
 
+    @property
+    def hindsight(self) -> bool:
+        """A transfer that began before others may end after all of them."""
+        return True
+
     def stage(self, scene: Scene) -> Stage:
-        met = np.zeros(0, bool)
         mesh = in_time(scene, partial(self._mesh, scene))
 
         def connect(rows: Rows) -> Rows:
-            nonlocal met
-            met = np.concatenate([met, np.zeros(len(scene.tuples) - len(met), bool)])
-            tuples, connections, first_ns = _first_uses(scene, rows)
-            fresh = ~met[connections]
-            met[connections] = True
-            opened = self._opened(scene, tuples[fresh], first_ns[fresh])
+            opened = self._opened(scene, *_first_uses(scene, rows))
             scene.note(opened)
             rows = np.concatenate([rows, opened])
             return mesh(rows) if self.mesh else rows
@@ -108,10 +110,8 @@ class Connections(EffectBase):
         return round(self.lead_ms * 1e6)
 
 
-def _first_uses(
-    scene: Scene, rows: Rows
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """First use of each connection in ``rows``: its 5-tuple, the connection's number, and when.
+def _first_uses(scene: Scene, rows: Rows) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """First use of each connection in ``rows``: its 5-tuple, and when.
 
     Over TCP, the two directions are one connection, with the lesser of their numbers.
     """
@@ -119,8 +119,8 @@ def _first_uses(
     rows = rows[np.lexsort((rows["tuple"], rows["start_ns"]))]
     tuples = rows["tuple"]
     both = np.minimum(tuples, scene.tuples.reverse(tuples)) if scene.tuples.tcp else tuples
-    connections, first = np.unique(both, return_index=True)
-    return tuples[first], connections, rows["start_ns"][first]
+    _, first = np.unique(both, return_index=True)
+    return tuples[first], rows["start_ns"][first]
 
 
 def _born_ns(

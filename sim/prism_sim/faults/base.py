@@ -74,6 +74,11 @@ class FaultBase(Closed, ABC):
         """Whether the window is given in seconds of the simulation."""
         return self.from_s is not None or self.to_s is not None
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether all is as fast with the fault as without it."""
+        return self.factor == 1
+
     @abstractmethod
     def culprit(self, world: World) -> Culprit:
         """What a perfect diagnosis would name."""

@@ -37,6 +37,10 @@ class FailedUplinks(FaultBase):
         "to spine i modulo the number of spines). At least one must be left.",
     )
 
+    @property
+    def changes_nothing(self) -> bool:
+        return False
+
     def culprit(self, world: World) -> Culprit:
         return Culprit("switch", self.leaf)
 

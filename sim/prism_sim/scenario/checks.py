@@ -185,7 +185,7 @@ def _late_jobs(scenario: Scenario) -> Remarks:
 
 def _harmless_faults(scenario: Scenario) -> Remarks:
     for index, fault in enumerate(scenario.faults):
-        if fault.factor == 1:
+        if fault.changes_nothing:
             yield Remark(("faults", index, "factor"), "a fault of factor 1 changes nothing")
 
 

@@ -316,3 +316,8 @@ def test_a_union_s_own_words_are_no_part_of_the_path(complaints: Complaints) -> 
         (19, "faults.2 is 7, and should be a valid dictionary or object to extract fields from"),
     ]
     assert "did you mean servers?" in found[1][1]
+
+
+def test_uplinks_that_fail_are_no_fault_that_changes_nothing(good: Path) -> None:
+    fault = {"kind": "failed_uplinks", "leaf": "leaf000", "failed": 1, "from_s": 1.0}
+    assert load_with_warnings(good, {"faults.0": fault}).warnings == []

@@ -12,10 +12,10 @@ from prism_sim.studies.paper.words import table, with_range
 _WORDS = """\
 Eight points at which the publication, read literally or as it stands, is expected to go wrong; a
 small world for each (`scenarios/paper/trap-*.yaml`). The prediction follows from a formula or from
-counting in the truth. Two were changed after a first look: the world of trap 2, whose split steps let
-the rule fire, and trap 7, which now asks for some ZeRO-3 steps cut wrong, not for most. Points 1 and 3
-cannot run as printed, so the printed formula itself is put on the run's step times and intervals;
-`method="paper"` has them mended.
+counting in the truth. Two were changed after a first look: the world of trap 2, whose split steps
+let the rule fire, and trap 7, which now asks for some ZeRO-3 steps cut wrong, not for most.
+Points 1 and 3 cannot run as printed, so the printed formula itself is put on the run's step times
+and intervals; `method="paper"` has them mended.
 """
 
 

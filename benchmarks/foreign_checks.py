@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 import peer
 from flowset import read_answer, read_flow_set, write_answer, write_flow_set
-from markdown import Section, percent, table
+from page import Section, percent
 from prism_sim.cluster.program import Program
+from prism_sim.render.markdown import table
 from workloads import FIGURES, SPREAD, random_flows, strided_rings
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures" / "foreign"
@@ -41,7 +42,7 @@ def same_flows() -> Section:
                      percent(rough.mean()), percent(fine.max())])  # fmt: skip
     head = ["flows", "number", "last end [ms]", "largest", "mean", "largest, finer clocks"]
     text = "How far the end of a flow is from SimGrid's, relative to SimGrid's:\n\n"
-    text += table(head, rows)
+    text += table(head, rows, numbers_right=True)
     text += """
 What remains is the grain of the clocks. Here an end is rounded up to the next nanosecond, and
 what waits for it starts from there, so a chain of k flows is up to k ns late; SimGrid joins
@@ -81,7 +82,7 @@ def contention() -> Section:
         rows.append([f"{gpus:,}", f"{theirs:g}", f"{ends.mean():.3f}", f"{np.median(ends):.3f}",
                      f"{ends.min():.3f}", f"{ends.max():.3f}"])  # fmt: skip
     head = ["GPUs", "SimGrid, its hash [ms]", "ours, mean", "median", "least", "most"]
-    text = table(head, rows)
+    text = table(head, rows, numbers_right=True)
     text += """
 Eight strided rings of 1 GiB, from the first byte to the last, over 20 hash seeds of ours. On a
 fabric of 64 NICs and 64 uplinks a leaf, the busiest uplink carries one, two or three rings,

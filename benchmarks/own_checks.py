@@ -15,7 +15,7 @@ import simpy
 from numpy.typing import NDArray
 
 from flowset import chained
-from markdown import Section, percent, table
+from page import Section, percent
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
@@ -25,6 +25,7 @@ from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
 from prism_sim.collector import TRAIN
 from prism_sim.draws import Draws
+from prism_sim.render.markdown import table
 from prism_sim.scenario.models import Cluster
 from prism_sim.training.collectives import ALGORITHMS, Group
 from prism_sim.training.collectives.ring import Ring
@@ -83,7 +84,7 @@ def closed_forms() -> Section:
     for name, expected_ns, found_ns in [*_flows(), *_rings()]:
         apart = abs(found_ns - expected_ns) / expected_ns
         rows.append([name, f"{expected_ns:,.2f}", f"{found_ns:,.0f}", percent(apart)])
-    text = table(["case", "closed form [ns]", "ours [ns]", "apart"], rows)
+    text = table(["case", "closed form [ns]", "ours [ns]", "apart"], rows, numbers_right=True)
     text += """
 The rings are all-reduces of 1 GiB with 50 bytes/ns and 2 us a hop, 2 (n - 1) (S / (n B) + L);
 ASTRA-sim's analytical backend gives the same within 0.05 %. Chunks are whole bytes, rounded
@@ -149,7 +150,9 @@ def chunks_of_unequal_hops(draws: int = 100) -> Section:
         rows.append([f"{n}", f"{size_bytes >> 20:,} MiB", spread, percent(float(np.mean(early))),
                      percent(max(early))])  # fmt: skip
     text = "By how much the coupled ring ends earlier than the last chunk of the recursion:\n\n"
-    text += table(["hops", "size", "rates of the hops", "mean", "largest"], rows)
+    text += table(
+        ["hops", "size", "rates of the hops", "mean", "largest"], rows, numbers_right=True
+    )
     text += """
 Each row is 100 rings with rates and latencies (up to 4 us) drawn afresh. The coupled form has the
 pace of the settled ring from the start; the difference is the time it takes to settle, less than
@@ -189,7 +192,7 @@ def rings_that_collide() -> Section:
                      f"{(apart > 1e-3).sum()}", percent(min(early)), percent(max(early))]
                     )  # fmt: skip
     head = ["GPUs", "rings", "held up by others", "mean error", "above 0.1 %", "least", "most"]
-    text = table(head, rows)
+    text = table(head, rows, numbers_right=True)
     text += """
 Eight strided rings of 1 GiB over 20 hash seeds, each as one entity, against the same rings as
 flows for every chunk and hop (no latency, so that only sharing counts); a positive error is an end
@@ -221,7 +224,7 @@ def nccl_tests() -> Section:
             row.append(f"{np.mean(ours):.1f} ({min(ours):.1f} to {max(ours):.1f})")
         rows.append(row)
     head = ["GPUs", "measured", "ours, links only", "ours, `efficiency: measured`"]
-    text = table(head, rows)
+    text = table(head, rows, numbers_right=True)
     text += """
 Bus bandwidth in GB/s; ours as the mean and range over five hash seeds. The row does not say on
 which machine it was taken. We assume the nodes of Alps (CSCS): four GH200, each with a NIC of

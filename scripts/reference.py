@@ -14,7 +14,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from llmprism.pipeline import diagnose_files
+from prism_sim.render.markdown import table
 from prism_sim.run import Run
 from prism_sim.scenario.loading import load
 from prism_sim.scenario.models import Scenario
@@ -71,12 +72,6 @@ def figure(value: float | None, digits: int = 3) -> str:
 
 def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f} %"
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in [list(head), *map(list, rows)]]
-    lines.insert(1, "|" + "---|" * len(list(head)))
-    return "\n".join(lines) + "\n"
 
 
 def score_capture(case: Path, flows: str, folder: Path) -> dict[str, Any]:

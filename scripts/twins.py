@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
 from llmprism.pipeline import diagnose_files
+from prism_sim.render.markdown import table
 from prism_sim.render.paint import write_png
 from prism_sim.run import Run
 from prism_sim.scenario.loading import load
@@ -159,12 +160,6 @@ def measured(name: str, room: Path) -> Measured:
 def scored(run: Run) -> dict[str, Any]:
     diagnose_files(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
     return score_run(run)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in [head, *rows]]
-    lines.insert(1, "|" + "---|" * len(head))
-    return "\n".join(lines) + "\n"
 
 
 def silences_table(cases: Sequence[Measured]) -> str:

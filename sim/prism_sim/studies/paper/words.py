@@ -1,23 +1,9 @@
-"""How figures stand on the page: tables in Markdown, a mean with its range."""
+"""How figures stand on the page: a mean with its range."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from statistics import mean
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table.
-
-    >>> print(table(["a", "b"], [["1", "2"]]), end="")
-    | a | b |
-    |---|---|
-    | 1 | 2 |
-    """
-    lines = [head, *rows]
-    written = ["| " + " | ".join(line) + " |" for line in lines]
-    written.insert(1, "|" + "---|" * len(head))
-    return "\n".join(written) + "\n"
 
 
 def with_range(values: Iterable[float | None], form: str = "{:.3g}", unit: str = "") -> str:

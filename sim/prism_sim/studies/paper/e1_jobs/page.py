@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.render import paint
+from prism_sim.render.markdown import table
 from prism_sim.studies.paper.base import Done, Picture
 from prism_sim.studies.paper.e1_jobs.measure import KINDS
-from prism_sim.studies.paper.words import table, with_range
+from prism_sim.studies.paper.words import with_range
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.render import paint
+from prism_sim.render.markdown import table
 from prism_sim.studies.paper.base import Done, Picture
 from prism_sim.studies.paper.e2_pairs.levels import (
     BIT_ERRORS,
@@ -18,7 +19,7 @@ from prism_sim.studies.paper.e2_pairs.levels import (
     WINDOW,
 )
 from prism_sim.studies.paper.e2_pairs.measure import trials
-from prism_sim.studies.paper.words import percent_range, table, with_range
+from prism_sim.studies.paper.words import percent_range, with_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

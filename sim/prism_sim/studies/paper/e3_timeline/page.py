@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
+from prism_sim.render.markdown import table
 from prism_sim.studies.paper.base import Done, Picture
 from prism_sim.studies.paper.e3_timeline import page_figures
 from prism_sim.studies.paper.e3_timeline.measure import (
@@ -15,7 +16,7 @@ from prism_sim.studies.paper.e3_timeline.measure import (
     READINGS,
     host_work_ms,
 )
-from prism_sim.studies.paper.words import percent_range, table, with_range
+from prism_sim.studies.paper.words import percent_range, with_range
 
 PUBLISHED = 0.003
 """The published bound on the error."""

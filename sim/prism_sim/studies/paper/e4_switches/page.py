@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.render import paint
+from prism_sim.render.markdown import table
 from prism_sim.studies.paper.base import Done, Picture
 from prism_sim.studies.paper.e4_switches.measure import SLICE_S
-from prism_sim.studies.paper.words import table, with_range
+from prism_sim.studies.paper.words import with_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prism_sim.render.markdown import table
 from prism_sim.studies.paper.base import Done, Picture
 from prism_sim.studies.paper.traps.base import Trap
 from prism_sim.studies.paper.traps.measure import TRAPS
-from prism_sim.studies.paper.words import table, with_range
+from prism_sim.studies.paper.words import with_range
 
 _WORDS = """\
 Eight points at which the publication, read literally or as it stands, is expected to go wrong; a

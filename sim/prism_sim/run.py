@@ -60,6 +60,7 @@ TRUTH: dict[str, pa.Schema] = {
             ("step", pa.int64()),
             ("micro_batch", pa.int64()),  # null for what belongs to no micro-batch
             ("kind", pa.string()),
+            ("communication", pa.int64()),  # collective or message it belongs to; null: compute
             ("start_ns", pa.int64()),
             ("end_ns", pa.int64()),
         ]

@@ -17,7 +17,12 @@ Jobs that follow a trace of tasks also have ``compute`` and ``host`` (work that 
 known of), ``all_to_all`` and ``broadcast``, and those with a prefix for a group's kind.
 ``eval_fwd`` is a forward pass of the evaluation that follows its step, ``checkpoint`` a save
 (waiting for others included, if it is synchronous), ``restore`` reading one back, and ``load``
-the time on the wire of the data of its step. Steps count as they are made: one that is repeated
+the time on the wire of the data of its step.
+
+Every span of communication names its *communication*: all members of one collective call have the
+same number there, and so have both ends of one message. Spans of computation have none.
+
+Steps count as they are made: one that is repeated
 after a restart has a number of its own, and one that a failure broke off is in ``steps`` only
 for ranks that had finished it.
 """
@@ -81,11 +86,15 @@ SENT = (KIND["send_act"], KIND["send_grad"])
 RECEIVED = (KIND["recv_act"], KIND["recv_grad"])
 """Kinds of a pipeline message by the pass that it serves (forward, backward)."""
 NO_MICRO_BATCH = -1
+NO_COMMUNICATION = -1
+"""Stands for the communication of a span that only computes."""
+_FIRST_COMMON = -2
+"""Numbers from here down stand for a communication that all ranks of a worker share."""
 
 PIECE = 1 << 17
 """Logged spans gathered before they are written."""
 
-_FIELDS = 6  # worker, step, micro_batch, kind, start_ns, end_ns
+_FIELDS = 7  # worker, step, micro_batch, kind, communication, start_ns, end_ns
 
 
 class SpanLog(Streaming):
@@ -104,6 +113,7 @@ class SpanLog(Streaming):
         self._first_rank: list[int] = []
         self._tp: list[int] = []
         self._jobs: list[str] = []
+        self._communications = 0
         self._limit = PIECE * _FIELDS
         schema = TRUTH["spans"]
         for name in ("job", "kind"):
@@ -121,11 +131,28 @@ class SpanLog(Streaming):
         self._tp.append(tp)
         return len(self._tp) - 1
 
+    def communication(self, worker: int, *, common: bool = False) -> int:
+        """Number of a new communication of ``worker`` with others of as many ranks.
+
+        Each of the worker's ranks communicates with its counterparts in the other workers, so
+        each has a number of its own; unless all of them take part in one (``common``).
+        """
+        first = self._communications
+        self._communications += 1 if common else self._tp[worker]
+        return _FIRST_COMMON - first if common else first
+
     def add(
-        self, worker: int, step: int, micro_batch: int, kind: int, start_ns: int, end_ns: int
+        self,
+        worker: int,
+        step: int,
+        micro_batch: int,
+        kind: int,
+        start_ns: int,
+        end_ns: int,
+        communication: int = NO_COMMUNICATION,
     ) -> None:
         """Log one span of one worker [simulation ns]."""
-        self._rows.extend((worker, step, micro_batch, kind, start_ns, end_ns))
+        self._rows.extend((worker, step, micro_batch, kind, communication, start_ns, end_ns))
         if len(self._rows) >= self._limit:
             self._write()
 
@@ -140,10 +167,11 @@ class SpanLog(Streaming):
         end_ns: int,
     ) -> None:
         """Log a pipeline message, at its sender and at its receiver [simulation ns]."""
+        number = self.communication(sender)
         self._rows.extend(
             (
-                sender, step, micro_batch, SENT[of_pass], start_ns, end_ns,
-                receiver, step, micro_batch, RECEIVED[of_pass], start_ns, end_ns,
+                sender, step, micro_batch, SENT[of_pass], number, start_ns, end_ns,
+                receiver, step, micro_batch, RECEIVED[of_pass], number, start_ns, end_ns,
             )
         )  # fmt: skip
 
@@ -160,8 +188,9 @@ class SpanLog(Streaming):
     def _table(self, rows: NDArray[np.int64]) -> pa.Table:
         tp = np.array(self._tp)[rows[:, 0]]
         rows = np.repeat(rows, tp, axis=0)
-        worker, step, micro_batch, kind, start_ns, end_ns = rows.T
+        worker, step, micro_batch, kind, communication, start_ns, end_ns = rows.T
         within = np.arange(len(rows)) - np.repeat(np.cumsum(tp) - tp, tp)
+        own = np.where(communication >= 0, communication + within, _FIRST_COMMON - communication)
         job = np.array(self._job_of, np.int32)[worker]
         return pa.table(
             {
@@ -170,6 +199,7 @@ class SpanLog(Streaming):
                 "step": step,
                 "micro_batch": pa.array(micro_batch, mask=micro_batch == NO_MICRO_BATCH),
                 "kind": pa.DictionaryArray.from_arrays(kind.astype(np.int32), list(SPAN_KINDS)),
+                "communication": pa.array(own, mask=communication == NO_COMMUNICATION),
                 "start_ns": start_ns + self._epoch_ns,
                 "end_ns": end_ns + self._epoch_ns,
             },

@@ -24,7 +24,9 @@ def simulate_one(folder: Path, **wishes: Any) -> Run:
     ``cluster``, ``faults``, ``collector`` and ``seed`` go to the scenario instead.
     """
     cluster = {"servers": 4, **wishes.pop("cluster", {})}
-    rest = {key: wishes.pop(key) for key in ("faults", "collector", "seed") if key in wishes}
+    rest = {
+        key: wishes.pop(key) for key in ("faults", "collector", "seed", "storage") if key in wishes
+    }
     job = {"name": "a", "model": TINY_MODEL, "micro_batches": 4, "steps": 2, **wishes}
     scenario = Scenario.model_validate({"name": "test", "cluster": cluster, "jobs": [job], **rest})
     run = Run(folder)

@@ -126,8 +126,11 @@ class CommStream:
         if self._running == self._side_by_side:
             self._free_ns = now
         self._running -= 1
+        common = self._ranks_each > 1
+        number = self._log.communication(self._workers[0], common=common)
         for member, since in collective.joined_ns.items():
-            self._log.add(self._workers[member], call.step, call.micro_batch, kind, since, now)
+            worker = self._workers[member]
+            self._log.add(worker, call.step, call.micro_batch, kind, since, now, number)
         collective.done.succeed()
         self._try()
 

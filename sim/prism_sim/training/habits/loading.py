@@ -49,8 +49,9 @@ class Loads(Habit):
         bundle, latency_ns = self._ways[worker.number]
 
         def over(start_ns: int, end_ns: int) -> int:
-            arrived_ns = end_ns + latency_ns
-            job.log.add(worker.number, step, NO_MICRO_BATCH, LOAD, start_ns, arrived_ns)
+            times_ns, log = (start_ns, end_ns + latency_ns), job.log
+            message = log.communication(worker.number)
+            log.add(worker.number, step, NO_MICRO_BATCH, LOAD, *times_ns, message)
             return 0
 
         there = job.env.event()

@@ -91,8 +91,9 @@ class Saves(Habit):
             job.saved = iterations
 
     def _log(self, worker: Worker, step: int, kind: int, start_ns: int) -> None:
-        now_ns = self._job.env.now
-        self._job.log.add(worker.number, step, NO_MICRO_BATCH, kind, start_ns, now_ns)
+        times_ns, log = (start_ns, self._job.env.now), self._job.log
+        message = log.communication(worker.number)
+        log.add(worker.number, step, NO_MICRO_BATCH, kind, *times_ns, message)
 
     def _held_by(self, worker: Worker) -> int:
         """What each rank of ``worker`` needs of a checkpoint [bytes]."""

@@ -26,7 +26,7 @@ from prism_sim.cluster.templates import Templates
 from prism_sim.collector import TRAIN
 from prism_sim.draws import Draws
 from prism_sim.render.markdown import table
-from prism_sim.scenario.models import Cluster
+from prism_sim.scenario.cluster import Cluster
 from prism_sim.training.collectives import ALGORITHMS, Group
 from prism_sim.training.collectives.ring import Ring
 from workloads import GPUS_PER_SERVER, RING_BYTES, cluster, strided_rings

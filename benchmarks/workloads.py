@@ -18,7 +18,7 @@ from prism_sim.cluster.program import Program
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
 from prism_sim.draws import Draws
-from prism_sim.scenario.models import Cluster
+from prism_sim.scenario.cluster import Cluster
 
 GPUS_PER_SERVER = 8
 RING_BYTES = 2**30

@@ -23,10 +23,10 @@ import numpy as np
 import pandas as pd
 
 from llmprism.pipeline import diagnose_files
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
 from prism_sim.render.markdown import table
 from prism_sim.run import Run
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Scenario
 from prism_sim.score import score_run
 from prism_sim.simulate import simulate
 

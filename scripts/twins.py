@@ -16,10 +16,10 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from llmprism.pipeline import diagnose_files
+from prism_sim.loading.loader import load
 from prism_sim.render.markdown import table
 from prism_sim.render.paint import write_png
 from prism_sim.run import Run
-from prism_sim.scenario.loading import load
 from prism_sim.score import score_run
 from prism_sim.simulate import simulate
 from prism_sim.studies import likeness, likeness_figure

@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 from published_runs import PLAIN, RUNS, PublishedRun
 
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Job, Scenario
+from prism_sim.scenario.job import Job
 from prism_sim.simulate import simulate
 from prism_sim.training.costs import step_flops
 

@@ -35,8 +35,8 @@ from prism_sim.commands.session import BELOW, FINE, WRONG, Session, open_session
 from prism_sim.commands.sweeping import sweep
 
 if TYPE_CHECKING:
+    from prism_sim.loading.scenario import Scenario
     from prism_sim.run import Run
-    from prism_sim.scenario.models import Scenario
 
 HELP = """Simulate LLM training clusters, see them as flow records, and score the diagnosis.
 
@@ -233,7 +233,7 @@ def list_things(as_json: Json = False, quiet: Quiet = False, debug: Debug = Fals
 @app.command()
 def schema() -> None:
     """Print the scenario language as a JSON Schema."""
-    from prism_sim.scenario.writing import json_schema
+    from prism_sim.loading.writing import json_schema
 
     print(json.dumps(json_schema(), indent=1))
 
@@ -261,7 +261,7 @@ def _command() -> list[str]:
 
 def _load(session: Session, scenario: str, settings: list[str], seed: int | None) -> Scenario:
     from prism_sim.commands.bundled import find
-    from prism_sim.scenario.loading import load_with_warnings, parse_override
+    from prism_sim.loading.loader import load_with_warnings, parse_override
 
     overrides = dict(parse_override(text) for text in settings)
     if seed is not None:

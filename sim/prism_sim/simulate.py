@@ -12,8 +12,8 @@ from typing import Any
 
 import prism_sim
 from llmprism.tables import replacing
+from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
-from prism_sim.scenario.models import Scenario
 from prism_sim.world import World, write_truth
 
 Progress = Callable[[float, str], None]

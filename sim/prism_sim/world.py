@@ -31,9 +31,11 @@ from prism_sim.collector import Collector
 from prism_sim.collector.crews import crew
 from prism_sim.draws import Draws
 from prism_sim.faults import Fault
+from prism_sim.loading.scenario import Scenario
 from prism_sim.run import TRUTH, Run
-from prism_sim.scenario.models import Job, Scenario, TracedJob
+from prism_sim.scenario.job import Job
 from prism_sim.scenario.names import server_index
+from prism_sim.scenario.traced_job import TracedJob
 from prism_sim.training.job import TrainingJob
 from prism_sim.training.placed import PlacedJob
 from prism_sim.training.replay import ReplayedJob

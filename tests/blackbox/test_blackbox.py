@@ -18,8 +18,8 @@ import pytest
 
 from llmprism.pipeline import diagnose_files
 from llmprism.tables import DIAGNOSIS
+from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
-from prism_sim.scenario.models import Scenario
 from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 

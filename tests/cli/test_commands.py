@@ -12,7 +12,7 @@ from llmprism.errors import Problem, UserError
 from prism_sim import __version__
 from prism_sim.commands.bundled import bundled
 from prism_sim.faults import KINDS
-from prism_sim.scenario.loading import load
+from prism_sim.loading.loader import load
 from prism_sim.scenario.presets import PRESETS
 
 Call = Callable[..., Result]

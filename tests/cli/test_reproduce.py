@@ -12,8 +12,9 @@ import pytest
 from matplotlib.figure import Figure
 from typer.testing import Result
 
+from prism_sim.loading.scenario import Scenario
 from prism_sim.render import paint
-from prism_sim.scenario.models import Cluster, Scenario
+from prism_sim.scenario.cluster import Cluster
 from prism_sim.studies.paper import EXPERIMENTS
 from prism_sim.studies.paper.base import Done, Experiment, Picture, Trial
 

@@ -14,9 +14,9 @@ from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
 from prism_sim.collector import Collector
+from prism_sim.collector.config import Collector as Model
 from prism_sim.draws import Draws
-from prism_sim.scenario.models import Cluster
-from prism_sim.scenario.models import Collector as Model
+from prism_sim.scenario.cluster import Cluster
 
 EPOCH = 10**18
 MS = 1_000_000

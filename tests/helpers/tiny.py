@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
-from prism_sim.scenario.models import Scenario
 from prism_sim.simulate import simulate
 
 TINY_MODEL = {

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import llmprism.cli
 import prism_sim.cli
-from prism_sim.scenario.loading import load
+from prism_sim.loading.loader import load
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()

@@ -12,7 +12,7 @@ from prism_sim.cluster.network import Line, Network
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import HIDDEN, Templates
 from prism_sim.draws import Draws
-from prism_sim.scenario.models import Cluster
+from prism_sim.scenario.cluster import Cluster
 from prism_sim.training.collectives import ALGORITHMS, Group
 
 MIB = 2**20

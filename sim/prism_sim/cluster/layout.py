@@ -29,7 +29,7 @@ Numbers = NDArray[np.int64]
 
 
 class Layout:
-    """Numbers for everything in a :class:`~prism_sim.scenario.models.Cluster`.
+    """Numbers for everything in a :class:`~prism_sim.scenario.cluster.Cluster`.
 
     NICs are numbered server by server, and so are GPUs; spines pod by pod.
 

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from llmprism.errors import Problem, UserError
 from prism_sim.draws import Draws
-from prism_sim.scenario.models import AnyJob, Cluster, OnServers
+from prism_sim.scenario.cluster import Cluster
+from prism_sim.scenario.job import OnServers
 from prism_sim.scenario.names import server_index
+from prism_sim.scenario.traced_job import AnyJob
 
 Slots = NDArray[np.int64]
 """First GPU of each free slot, in the order of servers."""

@@ -22,6 +22,7 @@ from prism_sim.cluster import core
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.state import grown
 from prism_sim.cluster.templates import HIDDEN
+from prism_sim.collector.config import Collector as CollectorModel
 from prism_sim.collector.crews import Crew
 from prism_sim.collector.cutting import Cutter
 from prism_sim.collector.effects.base import Scene, add_up
@@ -29,7 +30,6 @@ from prism_sim.collector.rows import COUNTED, FLOWS, NO_PATH, SEEN, Rows
 from prism_sim.collector.trains import TRAIN, cut
 from prism_sim.collector.tuples import Tuples
 from prism_sim.draws import Draws
-from prism_sim.scenario.models import Collector as CollectorModel
 from prism_sim.streaming import Streaming
 
 PIECE = 1 << 18

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from llmprism.compiled import compiled
 from prism_sim.cluster.state import grown
+from prism_sim.collector.config import Collector as CollectorModel
 from prism_sim.collector.effects.base import Scene
 from prism_sim.collector.rows import SEEN, Rows
-from prism_sim.scenario.models import Collector as CollectorModel
 
 HORIZON_NS = 10_000_000_000
 """How long a silent record waits for transfers that are reported late: 10 s."""

@@ -33,9 +33,9 @@ def whatif(
     """
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands.bundled import find
+        from prism_sim.loading.loader import load, parse_override
         from prism_sim.render.paint import write_png
         from prism_sim.run import Run
-        from prism_sim.scenario.loading import load, parse_override
         from prism_sim.studies import whatif, whatif_figure
         from prism_sim.studies.pool import default_processes
 

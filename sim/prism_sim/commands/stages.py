@@ -21,8 +21,8 @@ from prism_sim.commands.session import Progress, Session
 
 if TYPE_CHECKING:
     from llmprism.pipeline import Diagnosis
+    from prism_sim.loading.scenario import Scenario
     from prism_sim.run import Run
-    from prism_sim.scenario.models import Scenario
 
 PRODUCTS: dict[str, tuple[str, ...]] = {
     "simulate": ("flows.parquet", "topology.json", "manifest.json", "truth/*.parquet"),

@@ -8,7 +8,7 @@ from typing import Any
 from llmprism.errors import Problem, UserError
 from prism_sim.commands.bundled import find
 from prism_sim.commands.session import as_data, counted
-from prism_sim.scenario.loading import load_with_warnings, parse_override
+from prism_sim.loading.loader import load_with_warnings, parse_override
 
 
 @dataclass(frozen=True)

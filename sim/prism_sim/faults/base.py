@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from prism_sim.scenario.models import Scenario
+    from prism_sim.loading.scenario import Scenario
     from prism_sim.world import World
 
 

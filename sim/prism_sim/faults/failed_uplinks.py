@@ -13,7 +13,7 @@ from prism_sim.scenario.cluster import SHAPE
 from prism_sim.scenario.words import did_you_mean
 
 if TYPE_CHECKING:
-    from prism_sim.scenario.models import Scenario
+    from prism_sim.loading.scenario import Scenario
     from prism_sim.world import World
 
 

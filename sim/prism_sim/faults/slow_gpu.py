@@ -11,7 +11,7 @@ from prism_sim.faults.base import Culprit, FaultBase
 from prism_sim.scenario.base import Remarks
 
 if TYPE_CHECKING:
-    from prism_sim.scenario.models import Scenario
+    from prism_sim.loading.scenario import Scenario
     from prism_sim.training.placed import Works
     from prism_sim.world import World
 

@@ -1,8 +1,7 @@
-"""The scenario language: a YAML file that says which world to simulate.
+"""The parts of a scenario: what a file may say about a cluster and about the jobs in it.
 
-A scenario names a cluster, the training jobs that run in it, what goes wrong with it, and
-how the collector sees it. ``models`` holds the language itself (closed, frozen pydantic
-models; every field documents itself), ``loading`` turns a file into a model with errors
-that name file and line, ``checks`` refuses what is well-formed but makes no sense, and
-``names`` says what the servers, NICs and switches of the simulated world are called.
+Each module holds closed, frozen pydantic models of one part; every field documents itself.
+``names`` says what the servers, NICs and switches of the simulated cluster are called, and
+``source`` reads YAML with the line of every value. The complete scenario, which brings the
+parts together with the kinds of faults and effects, is in :mod:`prism_sim.loading`.
 """

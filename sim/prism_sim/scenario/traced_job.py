@@ -8,7 +8,7 @@ from llmprism.errors import Problem, UserError
 from prism_sim.importers import GraphTrace
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.graph import Graph
-from prism_sim.scenario.job import Placement
+from prism_sim.scenario.job import Job, Placement
 
 
 class TracedJob(Closed):
@@ -68,3 +68,7 @@ class TracedJob(Closed):
     def size(self) -> str:
         """How large the job is, in words."""
         return f"the trace's {self.ranks} ranks"
+
+
+AnyJob = Job | TracedJob
+"""A job, however its work is described."""

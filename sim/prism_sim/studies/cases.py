@@ -18,7 +18,7 @@ from typing import Any
 
 import llmprism
 import prism_sim
-from prism_sim.scenario.models import Scenario
+from prism_sim.loading.scenario import Scenario
 
 SIMULATED_ONLY = "none"
 """Instead of a method: the world is simulated, and nothing diagnosed."""

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from llmprism.errors import Problem, UserError
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Closed, Loc
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Scenario
 from prism_sim.scenario.source import Source, read_source
 from prism_sim.scenario.words import did_you_mean
 

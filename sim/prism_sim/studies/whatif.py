@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmprism.errors import Problem, UserError
+from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
-from prism_sim.scenario.models import Scenario
 from prism_sim.studies.pool import outcomes
 
 if TYPE_CHECKING:

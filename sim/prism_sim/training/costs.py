@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from prism_sim.scenario.models import Cluster, Job
+from prism_sim.scenario.cluster import Cluster
+from prism_sim.scenario.job import Job
 from prism_sim.training.kernels import layer_memory_ns, score_memory_ns
 from prism_sim.training.layers import (
     Unit,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from prism_sim.cluster.network import Network
 from prism_sim.cluster.storage import Storage
 from prism_sim.draws import Draws
-from prism_sim.scenario.models import Job
+from prism_sim.scenario.job import Job
 from prism_sim.training.costs import pipeline_message_bytes
 from prism_sim.training.habits import HABITS
 from prism_sim.training.lives import Lives, inherit

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prism_sim.scenario.models import Cluster, Job
+from prism_sim.scenario.cluster import Cluster
+from prism_sim.scenario.job import Job
 
 
 @dataclass(frozen=True)

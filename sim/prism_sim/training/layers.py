@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prism_sim.scenario.models import Job
+from prism_sim.scenario.job import Job
 from prism_sim.training.kernels import KERNELS
 
 

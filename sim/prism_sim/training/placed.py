@@ -12,8 +12,8 @@ import simpy
 from numpy.typing import NDArray
 
 from prism_sim.cluster.network import Network
-from prism_sim.scenario.models import AnyJob
 from prism_sim.scenario.names import server_name
+from prism_sim.scenario.traced_job import AnyJob
 from prism_sim.truth import SpanLog, by_rank
 
 

@@ -20,7 +20,7 @@ from prism_sim.cluster.network import Line, Network
 from prism_sim.cluster.storage import Storage
 from prism_sim.draws import Draws
 from prism_sim.scenario.graph import Task
-from prism_sim.scenario.models import TracedJob
+from prism_sim.scenario.traced_job import TracedJob
 from prism_sim.training.collectives import ALGORITHMS, Collective, Group
 from prism_sim.training.placed import PlacedJob
 from prism_sim.training.player import Player

@@ -12,7 +12,7 @@ from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router, mix
 from prism_sim.cluster.templates import Templates
 from prism_sim.draws import Draws
-from prism_sim.scenario.models import Cluster
+from prism_sim.scenario.cluster import Cluster
 
 FABRICS = {
     "rail": {"kind": "rail", "leaf_ports": 4, "spines": 2},

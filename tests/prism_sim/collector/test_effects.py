@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from prism_sim.cluster import core
+from prism_sim.collector.config import Collector as Model
 from prism_sim.draws import Draws
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Collector as Model
+from prism_sim.loading.loader import load
 from records import MS, collected, many, rows
 from tiny import simulate_one
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from prism_sim.scenario.checks import errors
-from prism_sim.scenario.models import Scenario
+from prism_sim.loading.checks import errors
+from prism_sim.loading.scenario import Scenario
 from records import effects
 from tiny import simulate_one
 

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from prism_sim.collector.effects.paths import Paths
-from prism_sim.scenario.checks import errors
-from prism_sim.scenario.models import Scenario
+from prism_sim.loading.checks import errors
+from prism_sim.loading.scenario import Scenario
 from records import collected, effects, many
 
 N = 20_000

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_sim.scenario.checks import errors
-from prism_sim.scenario.models import Scenario
+from prism_sim.loading.checks import errors
+from prism_sim.loading.scenario import Scenario
 from records import EPOCH, MS, collected, effects, many
 from tiny import simulate_one
 

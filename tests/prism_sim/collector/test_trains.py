@@ -10,9 +10,9 @@ from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
 from prism_sim.collector import TRAIN, Collector
+from prism_sim.collector.config import Collector as CollectorModel
 from prism_sim.draws import Draws
-from prism_sim.scenario.models import Cluster
-from prism_sim.scenario.models import Collector as CollectorModel
+from prism_sim.scenario.cluster import Cluster
 
 EPOCH = 10**18
 

@@ -11,8 +11,9 @@ from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
 from prism_sim.collector.tuples import TCP, FiveTuple, Tuples
 from prism_sim.draws import Draws
+from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
-from prism_sim.scenario.models import Cluster, Scenario
+from prism_sim.scenario.cluster import Cluster
 from prism_sim.simulate import simulate
 
 FABRIC = {"kind": "tor", "leaf_ports": 1, "spines": 4, "uplinks": 4}

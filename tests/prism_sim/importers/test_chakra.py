@@ -11,8 +11,9 @@ from llmprism.errors import UserError
 from prism_sim.importers import chakra_schema
 from prism_sim.importers.chakra import Chakra
 from prism_sim.importers.chakra_files import nodes_of
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Cluster, Scenario
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
+from prism_sim.scenario.cluster import Cluster
 from traces import as_json, as_messages, coll, comp, node, recv, send, write_chakra
 
 B = Cluster(servers=1).nic_gbps / 8  # bytes a nanosecond

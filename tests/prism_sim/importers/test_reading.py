@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from llmprism.errors import UserError
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Scenario
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
 from traces import comp, write_chakra
 
 RESOLVED = "trace: {kind: chakra, file: t, graph: {%s}}"

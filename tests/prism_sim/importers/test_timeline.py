@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from prism_sim.importers.timeline import Timeline
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Scenario
 from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 

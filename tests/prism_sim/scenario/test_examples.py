@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the scenario language and the commands are true."""
+"""The examples in the docstrings of the scenario language and of the commands are true."""
 
 import doctest
 import importlib
@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 import prism_sim.commands
+import prism_sim.loading
 import prism_sim.scenario
 
 
@@ -16,6 +17,9 @@ def _modules(package: ModuleType) -> list[str]:
     return [module.name for module in found]
 
 
-@pytest.mark.parametrize("name", [*_modules(prism_sim.scenario), *_modules(prism_sim.commands)])
+_PACKAGES = (prism_sim.scenario, prism_sim.loading, prism_sim.commands)
+
+
+@pytest.mark.parametrize("name", [name for package in _PACKAGES for name in _modules(package)])
 def test_examples_give_what_they_say(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0

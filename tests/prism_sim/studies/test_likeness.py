@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from prism_sim.loading.loader import load
 from prism_sim.run import Run
-from prism_sim.scenario.loading import load
 from prism_sim.simulate import simulate
 from prism_sim.studies import likeness
 from prism_sim.studies.likeness import BARE, DATA, GAPS_MS, WORDS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
-from prism_sim.scenario.models import Scenario
 from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 

@@ -24,7 +24,7 @@ from prism_sim.scenario.base import Closed, Remarks
 if TYPE_CHECKING:
     from prism_sim.collector.crews import Crew
     from prism_sim.collector.tuples import FiveTuple, Tuples
-    from prism_sim.scenario.models import Scenario
+    from prism_sim.loading.scenario import Scenario
 
 Stage = Callable[[Rows], Rows]
 

@@ -12,7 +12,7 @@ from prism_sim.collector.rows import Rows
 from prism_sim.scenario.base import Remark, Remarks
 
 if TYPE_CHECKING:
-    from prism_sim.scenario.models import Scenario
+    from prism_sim.loading.scenario import Scenario
 
 
 class Outages(EffectBase):

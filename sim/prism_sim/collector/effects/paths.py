@@ -15,7 +15,7 @@ from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.words import did_you_mean
 
 if TYPE_CHECKING:
-    from prism_sim.scenario.models import Scenario
+    from prism_sim.loading.scenario import Scenario
 
 Flags = NDArray[np.bool_]
 

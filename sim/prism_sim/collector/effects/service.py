@@ -12,7 +12,7 @@ from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.names import server_index, server_name
 
 if TYPE_CHECKING:
-    from prism_sim.scenario.models import Scenario
+    from prism_sim.loading.scenario import Scenario
 
 
 class ServiceBase(EffectBase):

@@ -35,7 +35,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prism_sim.scenario.models import Scenario
+from prism_sim.loading.scenario import Scenario
 from prism_sim.studies.cases import fingerprint
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import simpy
 
-from prism_sim.scenario.models import Job
+from prism_sim.scenario.job import Job
 from prism_sim.training.costs import buckets
 from prism_sim.training.layers import Unit
 from prism_sim.training.program import Joins, Point

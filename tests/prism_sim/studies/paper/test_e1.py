@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from prism_sim.loading import checks
+from prism_sim.loading.scenario import Scenario
 from prism_sim.render.paint import job_colours, png
-from prism_sim.scenario import checks
-from prism_sim.scenario.models import OnServers, Scenario
+from prism_sim.scenario.job import OnServers
 from prism_sim.studies.paper.base import Done
 from prism_sim.studies.paper.e1_jobs import measure, page
 from prism_sim.studies.paper.e1_jobs.drawing import draw_scenario, read_platform

@@ -11,9 +11,9 @@ import pytest
 
 from llmprism.flows import FlowTable, read_flows
 from llmprism.topology import read_topology
+from prism_sim.loading.scenario import Scenario
 from prism_sim.render.paint import png
 from prism_sim.run import Run
-from prism_sim.scenario.models import Scenario
 from prism_sim.simulate import simulate
 from prism_sim.studies.paper.base import Done, diagnosed
 from prism_sim.studies.paper.e2_pairs import page

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 import prism_sim
 from llmprism.errors import UserError
+from prism_sim.loading.scenario import Scenario
 from prism_sim.render import paint
-from prism_sim.scenario.models import Scenario
 from prism_sim.studies.cases import fingerprint
 from prism_sim.studies.paper import EXPERIMENTS, base, running, words, writing
 from prism_sim.studies.paper.base import Done, Experiment, Picture, Result, Trial

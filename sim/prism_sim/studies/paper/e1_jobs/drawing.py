@@ -20,8 +20,10 @@ from pydantic import Field
 from llmprism.errors import Problem, UserError
 from prism_sim.commands.bundled import folder
 from prism_sim.draws import Draws
+from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Closed
-from prism_sim.scenario.models import Cluster, Job, OnServers, Scenario
+from prism_sim.scenario.cluster import Cluster
+from prism_sim.scenario.job import Job, OnServers
 from prism_sim.scenario.names import server_name
 from prism_sim.scenario.presets import preset
 from prism_sim.studies.reading import read_closed

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prism_sim.run import Run
-    from prism_sim.scenario.models import Job
+    from prism_sim.scenario.job import Job
 
 KINDS = ("large", "small")
 """Jobs of two servers and more, as the publication's must have been; and any."""

@@ -19,8 +19,8 @@ from llmprism.model import KINDS
 from llmprism.parallelism import classify_pairs
 from llmprism.topology import Topology, read_topology
 from prism_sim.commands.bundled import find
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Scenario
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
 from prism_sim.score.load import Case
 from prism_sim.score.pairs import score_pairs
 from prism_sim.studies.paper.base import Result, Trial, simulated

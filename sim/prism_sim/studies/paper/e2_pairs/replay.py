@@ -20,13 +20,13 @@ from llmprism.flows import FlowTable, canonical_order
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import ROCE_PORT, UDP, Router
 from prism_sim.cluster.templates import Templates
+from prism_sim.collector.config import Collector
 from prism_sim.collector.cutting import Cutter
 from prism_sim.collector.effects.base import Scene
 from prism_sim.collector.rows import SEEN, Rows
 from prism_sim.collector.tuples import FiveTuple, Tuples
 from prism_sim.draws import Draws
-from prism_sim.scenario.collector import Collector
-from prism_sim.scenario.models import Scenario
+from prism_sim.loading.scenario import Scenario
 
 
 class Stream:

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from prism_sim.commands.bundled import find
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Scenario
 from prism_sim.scenario.names import server_name
 from prism_sim.studies.paper.base import Result, Trial, diagnosed
 

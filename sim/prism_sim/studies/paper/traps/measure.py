@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prism_sim.commands.bundled import find
-from prism_sim.scenario.loading import load
+from prism_sim.loading.loader import load
 from prism_sim.studies.paper.base import Result, Trial, diagnosed
 from prism_sim.studies.paper.traps import pairs, statistics, worlds
 from prism_sim.studies.paper.traps.base import Trap

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Scenario
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
 
 Complaints = Callable[..., list[tuple[int | str, str]]]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmprism.errors import Problem, UserError
-from prism_sim.scenario.loading import validate
+from prism_sim.loading.loader import validate
 from prism_sim.scenario.source import Source, parse_source
 
 WORLD = """\

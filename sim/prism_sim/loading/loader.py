@@ -18,11 +18,11 @@ from pydantic import ValidationError
 
 from llmprism.errors import Problem, UserError
 from prism_sim.importers.reading import read_traces
-from prism_sim.scenario import checks
+from prism_sim.loading import checks
+from prism_sim.loading.complaints import problem_of
+from prism_sim.loading.recovery import understood
+from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc, Remark
-from prism_sim.scenario.complaints import problem_of
-from prism_sim.scenario.models import Scenario
-from prism_sim.scenario.recovery import understood
 from prism_sim.scenario.source import Source, Yaml12, read_source
 from prism_sim.scenario.words import dotted
 

@@ -16,9 +16,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from prism_sim.loading.complaints import field_at, model_at, plain_loc
+from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc, Remark
-from prism_sim.scenario.complaints import field_at, model_at, plain_loc
-from prism_sim.scenario.models import Scenario
 from prism_sim.scenario.words import nearest
 
 _STAND_INS: dict[Loc, Any] = {

@@ -6,30 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
+from prism_sim.collector.config import Collector
 from prism_sim.faults import Fault
 from prism_sim.importers import TIMINGS
 from prism_sim.scenario.base import Closed
-from prism_sim.scenario.cluster import Cluster, Fabric, Gpu
-from prism_sim.scenario.collector import Collector
+from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.habits import Background
-from prism_sim.scenario.job import Job, OnServers
-from prism_sim.scenario.model_sizes import ModelSizes
+from prism_sim.scenario.job import Job
 from prism_sim.scenario.traced_job import TracedJob
-
-__all__ = [
-    "AnyJob",
-    "Background",
-    "Cluster",
-    "Collector",
-    "Fabric",
-    "Fault",
-    "Gpu",
-    "Job",
-    "ModelSizes",
-    "OnServers",
-    "Scenario",
-    "TracedJob",
-]
 
 
 def _job_form(value: Any) -> str:
@@ -42,9 +26,6 @@ def _job_form(value: Any) -> str:
     kind = trace.get("kind")
     return "by_model" if isinstance(kind, str) and kind in TIMINGS else "by_trace"
 
-
-AnyJob = Job | TracedJob
-"""A job, however its work is described."""
 
 _WrittenJob = Annotated[
     Annotated[Job, Tag("by_model")] | Annotated[TracedJob, Tag("by_trace")],

@@ -7,8 +7,8 @@ import pytest
 
 from llmprism.errors import UserError
 from prism_sim.faults import SlowGpu
+from prism_sim.loading.loader import load, load_with_warnings, parse_override
 from prism_sim.scenario.job import OnServers
-from prism_sim.scenario.loading import load, load_with_warnings, parse_override
 from prism_sim.scenario.presets import preset
 
 Complaints = Callable[..., list[tuple[int | str, str]]]

@@ -8,10 +8,10 @@ import pytest
 
 from prism_sim.commands.bundled import bundled
 from prism_sim.faults import KINDS
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Scenario
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
+from prism_sim.loading.writing import json_schema, resolved, to_yaml
 from prism_sim.scenario.presets import PRESETS
-from prism_sim.scenario.writing import json_schema, resolved, to_yaml
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 

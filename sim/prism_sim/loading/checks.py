@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from prism_sim.scenario.base import Loc, Remark, Remarks
-from prism_sim.scenario.capacity import placement_remarks
-from prism_sim.scenario.job_checks import (
+from prism_sim.loading.capacity import placement_remarks
+from prism_sim.loading.job_checks import (
     exchange_remarks,
     restart_remarks,
     schedule_remarks,
@@ -20,7 +19,8 @@ from prism_sim.scenario.job_checks import (
     stage_remarks,
     timing_remarks,
 )
-from prism_sim.scenario.models import Scenario
+from prism_sim.loading.scenario import Scenario
+from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.names import server_name
 
 _UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f]|^[-.~ ]|[. ]$')

@@ -17,8 +17,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from llmprism.errors import Problem
+from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc
-from prism_sim.scenario.models import Scenario
 from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean, dotted
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llmprism.errors import UserError
-from prism_sim.scenario.loading import load
+from prism_sim.loading.loader import load
 
 Complaints = Callable[..., list[tuple[int | str, str]]]
 

@@ -4,28 +4,20 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from processes import PRISM_SIM, completed, started, wait_until
+
 HEAVY = {"numpy", "pandas", "matplotlib", "seaborn", "numba", "pyarrow", "scipy", "simpy"}
-
-
-def _prism_sim(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from prism_sim.cli import main; main()", *arguments]
-    return subprocess.Popen(
-        command, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
 
 
 def _imported_by(code: str) -> set[str]:
     listing = f"{code}\nimport sys; print(*(name.split('.')[0] for name in sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", listing], capture_output=True, text=True, check=True
-    )
+    done = completed([sys.executable, "-c", listing], Path.cwd())
+    assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 
 
@@ -42,10 +34,9 @@ def test_help_of_a_command_imports_nothing_heavy() -> None:
 
 
 def test_a_process_reports_errors_without_traceback(tmp_path: Path) -> None:
-    process = _prism_sim("simulate", "nothing.yaml", cwd=tmp_path)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (1, "")
-    assert err.startswith("nothing.yaml: there is no file")
+    done = completed([*PRISM_SIM, "simulate", "nothing.yaml"], tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("nothing.yaml: there is no file")
 
 
 LONG = """\
@@ -66,25 +57,23 @@ def test_a_signal_ends_a_run_without_half_written_files(
 ) -> None:
     (tmp_path / "long.yaml").write_text(LONG)
     folder = tmp_path / "here"
-    process = _prism_sim("simulate", "long.yaml", "--out", "here", cwd=tmp_path)
-    deadline = time.monotonic() + 120
-    while not _records_written(folder) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert process.poll() is None, process.communicate()[1]
-    os.kill(process.pid, signum)
-    _, err = process.communicate(timeout=60)
+    command = [*PRISM_SIM, "simulate", "long.yaml", "--out", "here"]
+    with started(command, tmp_path) as process:
+        wait_until(lambda: _records_written(folder) or process.poll() is not None)
+        assert process.poll() is None, process.communicate()[1]
+        os.kill(process.pid, signum)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert "Traceback" not in err
     assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
 def test_results_go_to_stdout_and_the_rest_to_stderr(tmp_path: Path) -> None:
-    process = _prism_sim("simulate", "tiny/pair", "--json", cwd=tmp_path)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0
-    assert json.loads(out)["run"] == "results/pair/0"
-    assert err.startswith("simulate: ")
-    assert "\x1b" not in err
+    done = completed([*PRISM_SIM, "simulate", "tiny/pair", "--json"], tmp_path)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["run"] == "results/pair/0"
+    assert done.stderr.startswith("simulate: ")
+    assert "\x1b" not in done.stderr
 
 
 def _read_to_the_end(terminal: int) -> str:
@@ -103,16 +92,13 @@ def test_progress_is_drawn_on_a_terminal_unless_quiet(
     tmp_path: Path, options: list[str], bar: bool
 ) -> None:
     ours, theirs = os.openpty()
-    code = "from prism_sim.cli import main; main()"
-    command = [sys.executable, "-c", code, "simulate", "tiny/pair", *options]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     environment.pop("NO_COLOR", None)
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=theirs, text=True
-    )
-    os.close(theirs)
-    drawn = _read_to_the_end(ours)
-    out, _ = process.communicate(timeout=60)
+    command = [*PRISM_SIM, "simulate", "tiny/pair", *options]
+    with started(command, tmp_path, env=environment, stderr=theirs) as process:
+        os.close(theirs)
+        drawn = _read_to_the_end(ours)
+        out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert ("\x1b[" in drawn, "100%" in drawn) == (bar, bar)
     assert "\x1b" not in out

@@ -2,9 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from prism_sim.render import paint
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.studies.paper import EXPERIMENTS
 from prism_sim.studies.paper.base import Done, Experiment, Picture, Trial
+from processes import PRISM_SIM, completed, started, wait_until
 
 Call = Callable[..., Result]
 ARGUMENTS = ["reproduce", "paper", "--reduced", "--seeds", "1", "--out", "out", "--processes", "2"]
@@ -88,34 +86,25 @@ def test_update_rewrites_page_and_pictures_of_the_reference(call: Call) -> None:
     assert Path("docs/images/paper-toy.png").read_bytes().startswith(b"\x89PNG")
 
 
-def _reproducing(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from prism_sim.cli import main; main()", *ARGUMENTS, "--json"]
-    return subprocess.Popen(
-        command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-
-
 def _cases(folder: Path) -> dict[str, int]:
     """Every finished case, and when it was written."""
     return {path.name: path.stat().st_mtime_ns for path in (folder / "out/cases").glob("*.json")}
 
 
 def test_what_was_killed_goes_on_and_ends_with_every_experiment_on_the_page(tmp_path: Path) -> None:
-    process = _reproducing(tmp_path)
-    deadline = time.monotonic() + 120
-    while len(_cases(tmp_path)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=60)
+    command = [*PRISM_SIM, *ARGUMENTS, "--json"]
+    with started(command, tmp_path) as process:
+        wait_until(lambda: len(_cases(tmp_path)) >= 2)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
     before = _cases(tmp_path)
     assert len(before) >= 2
-    process = _reproducing(tmp_path)
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    facts = json.loads(out)
+    done = completed(command, tmp_path, timeout_s=300)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
     assert facts["from_before"] == len(before)
     assert facts["made"] == facts["cases"] - len(before) > 0
-    assert f"{facts['cases']} of {facts['cases']}: " in err
+    assert f"{facts['cases']} of {facts['cases']}: " in done.stderr
     after = _cases(tmp_path)
     assert before.items() <= after.items()
     assert len(after) == facts["cases"]

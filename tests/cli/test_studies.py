@@ -2,9 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,6 +9,8 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 from typer.testing import Result
+
+from processes import PRISM_SIM, completed, started, wait_until
 
 Call = Callable[..., Result]
 
@@ -140,12 +139,7 @@ def test_an_unknown_study_is_refused_with_the_nearest(call: Call) -> None:
     assert "did you mean studies/record-loss?" in result.stderr
 
 
-def _sweeping(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "from prism_sim.cli import main; main()",
-               "sweep", "study.yaml", "--processes", "2", "--out", "out"]  # fmt: skip
-    return subprocess.Popen(
-        command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+SWEEP = [*PRISM_SIM, "sweep", "study.yaml", "--processes", "2", "--out", "out"]
 
 
 def _points(folder: Path) -> dict[str, int]:
@@ -157,22 +151,19 @@ def _points(folder: Path) -> dict[str, int]:
 def test_a_stopped_sweep_resumes_and_repeats_nothing(study: Path, signum: int, code: int) -> None:
     folder = study.parent
     study.write_text(STUDY.replace("[1, 2]", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"))
-    process = _sweeping(folder)
-    deadline = time.monotonic() + 120
-    while len(_points(folder)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signum)
-    _, err = process.communicate(timeout=60)  # returns once no child holds the pipes any more
+    with started(SWEEP, folder) as process:
+        wait_until(lambda: len(_points(folder)) >= 2)
+        process.send_signal(signum)
+        _, err = process.communicate(timeout=60)  # ends when no child holds the pipes any more
     assert process.returncode == code
     assert "Traceback" not in err
     before = _points(folder)
     assert 2 <= len(before) < 20
     if signum == signal.SIGINT:
         assert list(folder.rglob(".*.partial")) == []
-    process = _sweeping(folder)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 0
-    assert f"{20 - len(before)} made now, {len(before)} from before" in err
+    done = completed(SWEEP, folder)
+    assert done.returncode == 0
+    assert f"{20 - len(before)} made now, {len(before)} from before" in done.stderr
     after = _points(folder)
     assert len(after) == 20
     assert before.items() <= after.items()

@@ -41,6 +41,15 @@ def test_the_wheel_holds_two_packages_the_scenarios_and_no_module_of_a_common_na
     assert any(name.startswith("prism_sim/render/templates/") for name in names)
 
 
+def test_the_wheel_carries_the_licence_it_declares(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        (text,) = (name for name in archive.namelist() if name.endswith("/licenses/LICENSE"))
+        assert "License-Expression: Apache-2.0" in archive.read(metadata).decode()
+        assert archive.read(text).decode() == (ROOT / "LICENSE").read_text()
+    assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text()
+
+
 def test_a_clean_environment_runs_a_bundled_scenario_to_its_report(wheel, tmp_path):
     place = tmp_path / "env"
     venv.create(place, with_pip=True)

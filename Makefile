@@ -34,7 +34,7 @@ regress: $(VENV)/.installed-dev ## Hold every scored figure of a small suite; un
 
 # The compiled kernels are covered once as plain Python (a coverage tool cannot look into
 # machine code); everything else, the kernels as compiled included, runs in the second call.
-KERNEL_TESTS := tests/theory/test_fabric.py tests/theory/test_ring.py tests/llmprism/test_bocd.py
+KERNEL_TESTS := tests/theory/test_fabric.py tests/theory/test_ring.py tests/llmprism/numerics/test_bocd.py
 test: lint regress ## Everything that must hold before a change lands; under 8 minutes.
 	@rm -f .coverage .coverage.*
 	@NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q --cov --cov-report= --no-cov-on-fail --cov-fail-under=0 $(KERNEL_TESTS)

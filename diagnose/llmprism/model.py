@@ -1,7 +1,7 @@
 """What the stages hand to each other: jobs, pairs, the timeline, groups.
 
 Everything is an array of numbers. Addresses are endpoint codes (see
-:mod:`llmprism.topology`), jobs are numbered in canonical order, kinds are indices into
+:mod:`llmprism.io.topology`), jobs are numbered in canonical order, kinds are indices into
 :data:`KINDS`. Names enter only when a diagnosis is turned into tables.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints
 
 KINDS = ("dp", "pp", "ep", "cp", "tp", "other", "unknown")
 DP, PP = KINDS.index("dp"), KINDS.index("pp")

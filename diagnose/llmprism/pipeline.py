@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from llmprism import __version__, methods
 from llmprism.errors import UserError
-from llmprism.flows import FlowTable, Intake, load, place
+from llmprism.io.flows import FlowTable, Intake, load, place
+from llmprism.io.tables import DIAGNOSIS
+from llmprism.io.topology import Topology, read_topology
+from llmprism.io.writing import replacing, write_table
 from llmprism.model import Progress
-from llmprism.tables import DIAGNOSIS, replacing, write_table
-from llmprism.topology import Topology, read_topology
 
 METHOD = "paper"
 _READING = 0.2  # share of the time that reading the file takes
@@ -28,7 +29,7 @@ _READING = 0.2  # share of the time that reading the file takes
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found: the tables of :data:`llmprism.tables.DIAGNOSIS`, and what was refused.
+    """What was found: the tables of :data:`llmprism.io.tables.DIAGNOSIS`, and what was refused.
 
     Attributes
     ----------

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmprism.errors import Problem, UserError
-from llmprism.tables import DIAGNOSIS, replacing, write_table
+from llmprism.io.tables import DIAGNOSIS
+from llmprism.io.writing import replacing, write_table
 
 TRUTH: dict[str, pa.Schema] = {
     "ranks": pa.schema(

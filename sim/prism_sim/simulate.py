@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 import prism_sim
-from llmprism.tables import replacing
+from llmprism.io.writing import replacing
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
 from prism_sim.world import World, write_truth

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from llmprism.io.tables import DIAGNOSIS
 from llmprism.pipeline import diagnose_files
-from llmprism.tables import DIAGNOSIS
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
 from prism_sim.simulate import simulate

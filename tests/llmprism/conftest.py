@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism.flows import FlowTable, read_flows
-from llmprism.topology import Topology, read_topology
+from llmprism.io.flows import FlowTable, read_flows
+from llmprism.io.topology import Topology, read_topology
 
 BYTES_PER_NS = 50  # 400 Gbit/s
 EPOCH = 1_700_000_000_000_000_000

@@ -15,11 +15,11 @@ import pytest
 
 from llmprism import methods
 from llmprism.errors import UserError
+from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.paper import StagedMethod, paper
+from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.model import DP, Pairs
-from llmprism.parallelism import classify_pairs
 from llmprism.pipeline import Diagnosis, diagnose, diagnose_files
-from llmprism.tables import DIAGNOSIS
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Ways to diagnose, by name.
 
 A *method* is anything callable that turns flows and topology into the six tables of
-:mod:`llmprism.tables`; see :class:`~llmprism.methods.base.Method`. Registering one makes it
+:mod:`llmprism.io.tables`; see :class:`~llmprism.methods.base.Method`. Registering one makes it
 available to ``diagnose(..., method=name)`` and to the command line:
 
 >>> @register("empty")

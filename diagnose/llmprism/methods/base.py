@@ -11,9 +11,9 @@ from typing import Protocol
 
 import pandas as pd
 
-from llmprism.flows import FlowTable
+from llmprism.io.flows import FlowTable
+from llmprism.io.topology import Topology
 from llmprism.model import Finding, Groups, Jobs, Pairs, Progress, Timeline
-from llmprism.topology import Topology
 
 
 class Method(Protocol):
@@ -22,7 +22,7 @@ class Method(Protocol):
     def __call__(
         self, flows: FlowTable, topology: Topology, progress: Progress
     ) -> Mapping[str, pd.DataFrame]:
-        """Return the tables of :data:`llmprism.tables.DIAGNOSIS` by name.
+        """Return the tables of :data:`llmprism.io.tables.DIAGNOSIS` by name.
 
         A table left out counts as empty. ``progress`` is called with the fraction done.
         """

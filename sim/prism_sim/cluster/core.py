@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.compiled import compiled
+from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.heap import pop, push, sift
 from prism_sim.cluster.maxmin import seed, seed_links_of, solve, uses_of
 from prism_sim.cluster.state import (

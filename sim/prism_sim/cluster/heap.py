@@ -5,7 +5,7 @@ Ends move whenever rates do, so an entity is found in the heap by its own ``plac
 
 from __future__ import annotations
 
-from llmprism.compiled import compiled
+from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.state import HEAP_SIZE, Net
 
 

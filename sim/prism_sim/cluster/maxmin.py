@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.compiled import compiled
+from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.heap import sift
 from prism_sim.cluster.state import MARK, N_SEEDS, NEVER, Net
 

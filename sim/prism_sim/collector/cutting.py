@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.compiled import compiled
+from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.state import grown
 from prism_sim.collector.config import Collector as CollectorModel
 from prism_sim.collector.effects.base import Scene

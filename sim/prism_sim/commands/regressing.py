@@ -62,7 +62,7 @@ def regress(
 
 
 def _write(path: Path, text: str) -> None:
-    from llmprism.tables import replacing
+    from llmprism.io.writing import replacing
 
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")

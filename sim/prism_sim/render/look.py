@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmprism.errors import Problem, UserError
-from llmprism.tables import DIAGNOSIS
+from llmprism.io.tables import DIAGNOSIS
 from prism_sim.run import TRUTH, Run
 from prism_sim.score.load import complete
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from llmprism.tables import replacing
+from llmprism.io.writing import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from llmprism.tables import replacing
+from llmprism.io.writing import replacing
 from prism_sim.render import look, paint
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.table import ERROR_COLUMNS, error_rows, overview

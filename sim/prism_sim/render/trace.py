@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from llmprism.tables import replacing
+from llmprism.io.writing import replacing
 from prism_sim.render import look
 from prism_sim.run import Run
 from prism_sim.score.busy import WORK

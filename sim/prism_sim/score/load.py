@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.tables import DIAGNOSIS
+from llmprism.io.tables import DIAGNOSIS
 from prism_sim.run import TRUTH, Run
 
 Ints = npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ class Case:
     Attributes
     ----------
     truth : table by name, with at least the columns of :data:`prism_sim.run.TRUTH`.
-    diagnosis : table by name, with at least the columns of :data:`llmprism.tables.DIAGNOSIS`.
+    diagnosis : table by name, with at least the columns of :data:`llmprism.io.tables.DIAGNOSIS`.
     topology : what ``topology.json`` says, empty if there is none.
     manifest : what ``manifest.json`` says, empty if there is none.
     intake : what the diagnoser says about the records it was given, empty if nothing.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from llmprism.tables import replacing
+from llmprism.io.writing import replacing
 from prism_sim.run import Run
 from prism_sim.studies.pool import outcomes
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llmprism.errors import Problem, UserError
-from llmprism.tables import replacing
+from llmprism.io.writing import replacing
 from prism_sim.run import Run
 from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean

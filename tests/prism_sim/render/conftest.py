@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from llmprism.tables import DIAGNOSIS
+from llmprism.io.tables import DIAGNOSIS
 from prism_sim.run import TRUTH, Run
 from prism_sim.score import score_run
 

@@ -5,7 +5,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmprism.tables import DIAGNOSIS
+from llmprism.io.tables import DIAGNOSIS
 from prism_sim.run import TRUTH
 from prism_sim.score.load import Case
 from prism_sim.score.matching import match_steps

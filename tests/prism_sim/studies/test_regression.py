@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-import llmprism.timeline
+import llmprism.methods.paper.timeline
 from llmprism import methods
-from llmprism.cutting import Cuts, cut_steps
 from llmprism.errors import UserError
-from llmprism.groups import form_groups
 from llmprism.methods.paper import StagedMethod
-from llmprism.parallelism import classify_pairs
+from llmprism.methods.paper.cutting import Cuts, cut_steps
+from llmprism.methods.paper.groups import form_groups
+from llmprism.methods.paper.parallelism import classify_pairs
 from prism_sim.studies import regression
 from prism_sim.studies.cases import Case
 from prism_sim.studies.pool import Outcome
@@ -54,7 +54,7 @@ def boundary_off_by_one_record(patch: pytest.MonkeyPatch) -> None:
         step[by.offsets[:-1][np.diff(by.offsets) > 0]] = 0
         return replace(cuts, step=step)
 
-    patch.setattr(llmprism.timeline, "cut_steps", late)
+    patch.setattr(llmprism.methods.paper.timeline, "cut_steps", late)
 
 
 def micro_for_nanoseconds(patch: pytest.MonkeyPatch) -> None:

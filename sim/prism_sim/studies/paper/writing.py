@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from llmprism.tables import replacing
+from llmprism.io.writing import replacing
 from prism_sim.studies.paper.base import Picture
 from prism_sim.studies.paper.running import Results
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.compiled import compiled
+from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.fabric import Fabric, Moved
 from prism_sim.cluster.network import Hop
 from prism_sim.cluster.state import Int64s, Net

@@ -31,7 +31,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from llmprism.compiled import compiled
+from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.network import Hop, Line, Network
 from prism_sim.cluster.state import Array, Int32s, Int64s, Net
 from prism_sim.collector import TRAIN

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.flows import FlowTable, read_flows
-from llmprism.topology import read_topology
+from llmprism.io.flows import FlowTable, read_flows
+from llmprism.io.topology import read_topology
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.paint import png
 from prism_sim.run import Run

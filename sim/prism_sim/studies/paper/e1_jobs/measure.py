@@ -74,10 +74,10 @@ def _recognised(run: Run) -> tuple[pd.Series, pd.Series]:
     import pandas as pd
 
     from llmprism import methods
-    from llmprism.flows import load, place
-    from llmprism.jobs import components
+    from llmprism.io.flows import load, place
+    from llmprism.io.topology import read_topology
     from llmprism.methods.paper import StagedMethod
-    from llmprism.topology import read_topology
+    from llmprism.numerics.graph import components
 
     method = methods.get(METHOD)
     assert isinstance(method, StagedMethod)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from llmprism.flows import FlowTable, read_flows
-from llmprism.jobs import recognise_jobs
+from llmprism.io.flows import FlowTable, read_flows
+from llmprism.io.topology import Topology, read_topology
+from llmprism.methods.paper.jobs import recognise_jobs
+from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.model import KINDS
-from llmprism.parallelism import classify_pairs
-from llmprism.topology import Topology, read_topology
 from prism_sim.commands.bundled import find
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario

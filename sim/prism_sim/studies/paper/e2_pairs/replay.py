@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from llmprism.flows import FlowTable, canonical_order
+from llmprism.io.flows import FlowTable, canonical_order
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import ROCE_PORT, UDP, Router
 from prism_sim.cluster.templates import Templates

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from llmprism.sigma import k_sigma
+from llmprism.methods.paper.sigma import k_sigma
 from prism_sim.run import Run
 from prism_sim.studies.paper.base import Result
 from prism_sim.studies.paper.traps.base import Figures

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmprism.sigma import k_sigma
+from llmprism.methods.paper.sigma import k_sigma
 
 
 def one_sample(values: list[float], **how: float) -> list[int]:

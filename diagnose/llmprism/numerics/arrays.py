@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.compiled import compiled
+from llmprism.numerics.compiled import compiled
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]

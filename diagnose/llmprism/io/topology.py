@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from llmprism.arrays import Codes, Floats
 from llmprism.errors import Problem, UserError
+from llmprism.numerics.arrays import Codes, Floats
 
 
 class _Part(BaseModel):

@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from llmprism.arrays import Bools, Codes, Ints
 from llmprism.errors import Problem, UserError
-from llmprism.topology import Topology
+from llmprism.io.topology import Topology
+from llmprism.numerics.arrays import Bools, Codes, Ints
 
 NULL, UNKNOWN = -2, -1  # what an endpoint code says when it is none
 REQUIRED = {"start_ns": pa.int64(), "end_ns": pa.int64(), "bytes": pa.int64()}

@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from llmprism.arrays import Floats, Ints, grouped
-from llmprism.flows import FlowTable
-from llmprism.jobs import components
+from llmprism.io.flows import FlowTable
+from llmprism.methods.paper.timeline import rows_at
 from llmprism.model import DP, PP, Groups, Pairs, Timeline
-from llmprism.timeline import rows_at
+from llmprism.numerics.arrays import Floats, Ints, grouped
+from llmprism.numerics.graph import components
 
 
 def form_groups(flows: FlowTable, pairs: Pairs, timeline: Timeline) -> Groups:

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism.errors import UserError
-from llmprism.flows import read_flows
-from llmprism.topology import Topology, read_topology
+from llmprism.io.flows import read_flows
+from llmprism.io.topology import Topology, read_topology
 
 GOOD = {
     "start_ns": [10, 20, 30],

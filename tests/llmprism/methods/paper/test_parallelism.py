@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from llmprism.jobs import recognise_jobs
+from llmprism.methods.paper.jobs import recognise_jobs
+from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.model import KINDS
-from llmprism.parallelism import classify_pairs
 
 Verdicts = dict[str, tuple[str, str, float]]
 Classify = Callable[..., Verdicts]

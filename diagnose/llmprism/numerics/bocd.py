@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.arrays import Floats, Ints
-from llmprism.compiled import compiled
+from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.compiled import compiled
 
 _Numbers = tuple[float, float, float, float]
 

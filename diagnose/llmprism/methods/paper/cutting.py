@@ -7,8 +7,9 @@ detection, and an interval that begins a new regime *upward* is a step gap.
 What the published description leaves open is settled here, with reasons:
 
 - *Trap 3.* P(run length = 0) equals the hazard at every point, so a literal "> 0.95" never
-  fires. The probability mass on run lengths up to 1 is used (see :mod:`llmprism.bocd`), and
-  after a gap the detector starts afresh: a gap is an isolated spike, no regime.
+  fires. The probability mass on run lengths up to 1 is used (see
+  :mod:`llmprism.numerics.bocd`), and the detector restarts after a gap: a gap is an isolated
+  spike, no regime.
 - *Scale.* Intervals are positive and span decades, so their logarithm is read, relative to a
   typical interval within a step: the 0.4 quantile of the sequence (below the gaps as long as
   a step has two flows or more). Shorter intervals count as this one, since only long ones can
@@ -39,9 +40,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.arrays import Bools, Floats, Grouped, Ints
-from llmprism.bocd import CutRule, Prior, cut_upward
-from llmprism.compiled import compiled
+from llmprism.numerics.arrays import Bools, Floats, Grouped, Ints
+from llmprism.numerics.bocd import CutRule, Prior, cut_upward
+from llmprism.numerics.compiled import compiled
 
 TYPICAL_QUANTILE = 0.4
 TOGETHER = 0.1  # of the shorter flow's length

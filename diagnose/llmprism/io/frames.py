@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from llmprism.io.tables import DIAGNOSIS
 from llmprism.model import KINDS, SPAN_KINDS, Finding, Groups, Jobs, Pairs, Steps, Timeline
-from llmprism.tables import DIAGNOSIS
 
 
 def tables(
@@ -22,7 +22,7 @@ def tables(
     groups: Groups,
     findings: Sequence[Finding],
 ) -> dict[str, pd.DataFrame]:
-    """Return the six tables of :data:`llmprism.tables.DIAGNOSIS` by name."""
+    """Return the six tables of :data:`llmprism.io.tables.DIAGNOSIS` by name."""
     return {
         "jobs": _members(addresses, jobs),
         "pairs": _pairs(addresses, jobs, pairs),

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmprism.arrays import Floats
-from llmprism.bocd import CutRule, Prior, cut_upward, posterior, run_lengths
+from llmprism.numerics.arrays import Floats
+from llmprism.numerics.bocd import CutRule, Prior, cut_upward, posterior, run_lengths
 
 PRIOR = Prior(mean=0.5, kappa=0.3, alpha=0.7, beta=1.5)
 HAZARD = 1 / 20

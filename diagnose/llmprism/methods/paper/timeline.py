@@ -26,11 +26,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from llmprism.arrays import Bools, Codes, Grouped, Ints, grouped
-from llmprism.compiled import compiled
-from llmprism.cutting import cut_steps
-from llmprism.flows import FlowTable
+from llmprism.io.flows import FlowTable
+from llmprism.methods.paper.cutting import cut_steps
 from llmprism.model import DP, PP, SPAN_KINDS, Pairs, Spans, Steps, Timeline
+from llmprism.numerics.arrays import Bools, Codes, Grouped, Ints, grouped
+from llmprism.numerics.compiled import compiled
 
 _UNCONFIRMED = 0.5  # a boundary that nothing shows
 _COMPUTE = SPAN_KINDS.index("compute")

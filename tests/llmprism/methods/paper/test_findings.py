@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from llmprism.alarms import COLUMNS, stretches
+from llmprism.methods.paper.alarms import COLUMNS, stretches
 from llmprism.pipeline import Diagnosis, diagnose
 
 Diagnose = Callable[[Any], Diagnosis]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.arrays import Bools, Floats
+from llmprism.numerics.arrays import Bools, Floats
 
 K = 3.0  # as published
 _ROUNDING = 1e-9  # relative; of ten values the outlier lies exactly 3 sigma out

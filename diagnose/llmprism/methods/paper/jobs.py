@@ -15,20 +15,12 @@ window is whatever records are given.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-from llmprism.arrays import Codes, Ints
-from llmprism.flows import FlowTable
+from llmprism.io.flows import FlowTable
+from llmprism.io.topology import Topology
 from llmprism.model import Jobs
-from llmprism.topology import Topology
-
-
-def components(a: Codes, b: Codes, nodes: int) -> Codes:
-    """Label the connected components of an undirected graph; no edge is given twice."""
-    graph = coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(nodes, nodes))
-    labels: Codes = connected_components(graph, directed=False)[1].astype(np.int32)
-    return labels
+from llmprism.numerics.arrays import Codes, Ints
+from llmprism.numerics.graph import components
 
 
 def recognise_jobs(flows: FlowTable, topology: Topology) -> Jobs:

@@ -22,11 +22,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from llmprism.arrays import Bools, Codes, Floats, Grouped, Ints, grouped
-from llmprism.cutting import cut_steps
-from llmprism.flows import FlowTable
-from llmprism.jobs import components
+from llmprism.io.flows import FlowTable
+from llmprism.methods.paper.cutting import cut_steps
 from llmprism.model import DP, PP, Jobs, Pairs
+from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped
+from llmprism.numerics.graph import components
 
 
 def classify_pairs(flows: FlowTable, jobs: Jobs) -> Pairs:

@@ -1,11 +1,11 @@
 """Stage 4, diagnosis: which steps, groups and switches were slower than their like?
 
-Three comparisons by the k-sigma rule (:mod:`llmprism.sigma`):
+Three comparisons by the k-sigma rule (:mod:`llmprism.methods.paper.sigma`):
 
 - *cross-step*: the durations of a rank's steps over time;
 - *cross-group*: the DP communication durations of a job's DP groups within one step;
-- *switch* (:mod:`llmprism.switches`): concurrent DP flows against a limit, and mean DP
-  bandwidth compared across switches.
+- *switch* (:mod:`llmprism.methods.paper.switches`): concurrent DP flows against a limit, and
+  mean DP bandwidth compared across switches.
 
 Ranks of a job wait for each other and are late together, so their cross-step alarms over the
 same steps are told as one finding, about the rank with the largest excess; the others are
@@ -20,12 +20,12 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from llmprism.alarms import COLUMNS, finding, stretches
-from llmprism.flows import FlowTable
+from llmprism.io.flows import FlowTable
+from llmprism.io.topology import Topology
+from llmprism.methods.paper.alarms import COLUMNS, finding, stretches
+from llmprism.methods.paper.sigma import k_sigma
+from llmprism.methods.paper.switches import switch_findings
 from llmprism.model import DP, Finding, Groups, Jobs, Pairs, Steps, Timeline
-from llmprism.sigma import k_sigma
-from llmprism.switches import switch_findings
-from llmprism.topology import Topology
 
 ROUNDING_NS = 2.0  # a duration is the difference of two times, each rounded to whole ns
 _LISTED = 32  # further ranks named in the evidence; the rest is only counted

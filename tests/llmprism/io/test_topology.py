@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from llmprism.errors import UserError
-from llmprism.topology import Topology, read_topology
+from llmprism.io.topology import Topology, read_topology
 
 NETWORK: dict[str, Any] = {
     "endpoints": [

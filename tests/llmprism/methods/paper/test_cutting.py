@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from llmprism.arrays import Floats, Ints, grouped
-from llmprism.cutting import cut_steps
+from llmprism.methods.paper.cutting import cut_steps
+from llmprism.numerics.arrays import Floats, Ints, grouped
 
 
 def cut(starts: list[float] | Floats, lengths: float | Floats = 0.0) -> Ints:

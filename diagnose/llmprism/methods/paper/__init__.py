@@ -1,9 +1,10 @@
 """``method="paper"``: LLMPrism as published (arXiv 2505.00342), the baseline.
 
-Where a literal reading cannot run it is mended: sigma is the standard deviation (trap 1,
-:mod:`llmprism.sigma`) and the change-point rule uses the mass on short run lengths (trap 3,
-:mod:`llmprism.cutting`). Every other weakness of the published method is kept and documented
-with its stage; in particular no record is filtered, neither acknowledgements nor set-up.
+Where a literal reading cannot run, it is repaired: sigma is the standard deviation (trap 1,
+:mod:`~llmprism.methods.paper.sigma`) and the change-point rule uses the mass on short run
+lengths (trap 3, :mod:`~llmprism.methods.paper.cutting`). Every other weakness of the published
+method is kept and documented with its stage. In particular no record is filtered, neither
+acknowledgements nor connection set-up.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from llmprism.findings import diagnose_faults
-from llmprism.flows import FlowTable
-from llmprism.frames import tables
-from llmprism.groups import form_groups
-from llmprism.jobs import recognise_jobs
+from llmprism.io.flows import FlowTable
+from llmprism.io.frames import tables
+from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.base import FaultStage, GroupStage, JobStage, PairStage, TimelineStage
+from llmprism.methods.paper.findings import diagnose_faults
+from llmprism.methods.paper.groups import form_groups
+from llmprism.methods.paper.jobs import recognise_jobs
+from llmprism.methods.paper.parallelism import classify_pairs
+from llmprism.methods.paper.timeline import reconstruct
 from llmprism.model import Progress
-from llmprism.parallelism import classify_pairs
-from llmprism.timeline import reconstruct
-from llmprism.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from llmprism.alarms import COLUMNS, finding, stretches
-from llmprism.arrays import Codes, Floats, Ints, grouped
-from llmprism.flows import FlowTable
+from llmprism.io.flows import FlowTable
+from llmprism.io.topology import Topology
+from llmprism.methods.paper.alarms import COLUMNS, finding, stretches
+from llmprism.methods.paper.sigma import k_sigma
 from llmprism.model import Finding, Jobs, Pairs, Timeline
-from llmprism.sigma import k_sigma
-from llmprism.topology import Topology
+from llmprism.numerics.arrays import Codes, Floats, Ints, grouped
 
 
 def switch_findings(

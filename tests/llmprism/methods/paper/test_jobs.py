@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llmprism.jobs import recognise_jobs
+from llmprism.methods.paper.jobs import recognise_jobs
 
 Members = Callable[..., list[set[str]]]
 

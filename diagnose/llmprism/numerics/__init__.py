@@ -1,0 +1,1 @@
+"""Arithmetic that knows nothing of flows: grouped rows, graphs, change points."""

@@ -1,0 +1,16 @@
+"""Graphs of addresses: which of them are connected."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from llmprism.numerics.arrays import Codes
+
+
+def components(a: Codes, b: Codes, nodes: int) -> Codes:
+    """Label the connected components of an undirected graph; no edge is given twice."""
+    graph = coo_array((np.ones(a.size, dtype=np.int8), (a, b)), shape=(nodes, nodes))
+    labels: Codes = connected_components(graph, directed=False)[1].astype(np.int32)
+    return labels

@@ -48,7 +48,7 @@ reference: $(VENV)/.installed-dev ## Rewrite the reference tables, README's amon
 	@$(BIN)/python scripts/twins.py
 
 paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; under 30 minutes, resumes.
-	@$(BIN)/prism-sim reproduce paper --update
+	@$(BIN)/python -m reproduction --update
 
 pictures: $(VENV)/.installed-dev ## Draw the README's pictures anew.
 	@$(BIN)/python scripts/pictures.py

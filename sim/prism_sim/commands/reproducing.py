@@ -1,93 +1,49 @@
-"""``prism-sim reproduce``: a publication's evaluation, made again on simulated clusters."""
+"""``prism-sim reproduce``: a publication's evaluation, made again on simulated clusters.
+
+The programs themselves are in the folder ``reproduction/`` of a checkout, which no wheel
+contains. Each has a command line of its own, to which all arguments are passed on.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import ModuleType
 
 import typer
 
-from prism_sim.commands.options import Debug, Json, Processes, Quiet
-from prism_sim.commands.session import WRONG, counted, open_session
+import prism_sim
+from llmprism.errors import Problem, UserError
+from prism_sim.commands.session import open_session
 
-if TYPE_CHECKING:
-    from prism_sim.studies.paper.running import Results
-
-
-FOLDER = Path("results/paper")
-REFERENCE, IMAGES = Path("results/reference"), Path("docs/images")
-
+PROGRAM = "reproduction"
+"""Package of the program, at the top of a checkout."""
 
 reproduce = typer.Typer(help="Make a publication's evaluation again.", no_args_is_help=True)
 
 
-@reproduce.command()
-def paper(
-    out: Annotated[Path, typer.Option("--out", help="Folder to write.")] = FOLDER,
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Seeds of every case: 1 to N. Default: 5.")
-    ] = None,
-    only: Annotated[
-        str, typer.Option("--only", metavar="NAMES", help="Experiments, as e1,e3. Default: all.")
-    ] = "",
-    reduced: Annotated[
-        bool, typer.Option("--reduced", help="Small worlds, in about a minute.")
-    ] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Run again what failed before.")] = False,
-    update: Annotated[
-        bool,
-        typer.Option("--update", help=f"Rewrite {REFERENCE}/paper.md and {IMAGES}/paper-*.png."),
-    ] = False,
-    processes: Processes = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
-    """LLMPrism (arXiv 2505.00342); resumes where it stopped.
-
-    Writes paper.md and its pictures. Exits 1 if a case failed; the page then says which.
-    """
-    if update and (reduced or only):
-        raise typer.BadParameter("the reference is made from all, not from --only or --reduced")
-    with open_session(as_json, quiet, debug) as session:
-        from prism_sim.studies.paper import running, writing
-        from prism_sim.studies.pool import default_processes
-
-        numbers = range(1, (seeds or writing.SEEDS) + 1)
-        names = [name.strip() for name in only.split(",") if name.strip()]
-        trials = running.trials_of(running.chosen(names), numbers, reduced)
-        count = sum(map(len, trials.values()))
-        with session.stage(counted(count, "case")) as progress:
-            told = progress or (lambda _, doing: session.note(doing))
-            at_once = processes or default_processes()
-            ran, there = running.run_trials(trials, out, at_once, told, retry)
-        session.note(f"{ran} made now, {there} from before")
-        results = running.results_of(trials, out)
-        places = [(out / writing.PAGE, out)]
-        if update and not any(one.failed for one in results):
-            places.append((REFERENCE / writing.PAGE, IMAGES))
-        with session.stage("page"):
-            written = [writing.write_page(results, numbers, reduced, *at) for at in places]
-        facts = {"page": str(written[-1][0]), "cases": count, "made": ran, "from_before": there}
-        facts["cpu_minutes"] = round(sum(one.cpu_seconds for one in results) / 60, 1)
-        experiments = [_told(one) for one in results]
-        lines = [f"{key}: {value}" for key, value in facts.items()]
-        session.result({**facts, "experiments": experiments}, *lines)
-        failed = [f"{one.experiment.name} {name}: {e}" for one in results for name, e in one.failed]
-        session.complain(failed)
-        if failed:
-            session.complain(["--retry runs again what failed, and nothing else"])
-        if failed and update:
-            session.complain([f"{REFERENCE}/{writing.PAGE} was left as it is"])
-        if failed:
-            raise SystemExit(WRONG)
+@reproduce.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def paper(context: typer.Context) -> None:
+    """LLMPrism (arXiv 2505.00342); resumes where it stopped."""
+    with open_session(as_json=False, quiet=False, debug=False):
+        program = _program(checkout())
+    program.app(context.args, prog_name=context.command_path)
 
 
-def _told(results: Results) -> dict[str, Any]:
-    return {
-        "name": results.experiment.name,
-        "title": results.experiment.title,
-        "done": len(results.done),
-        "failed": [{"case": name, "error": error} for name, error in results.failed],
-        "cpu_s": round(results.cpu_seconds, 1),
-    }
+def checkout() -> Path:
+    """The folder that is the top of the checkout, if this package is run from one."""
+    return Path(prism_sim.__file__).resolve().parents[2]
+
+
+def _program(top: Path) -> ModuleType:
+    if not (top / PROGRAM / "__main__.py").is_file():
+        what = "the reproduction of the paper is not part of the installed package"
+        how = f"it is in {PROGRAM}/ of the project's source: run `make paper` in a checkout"
+        raise UserError(Problem(what, "reproduce paper", how))
+    if str(top) not in sys.path:
+        sys.path.insert(0, str(top))
+    return importlib.import_module(f"{PROGRAM}.command")

@@ -1,0 +1,125 @@
+"""Nineteen drawn jobs, one minute of their flows, and Algorithm 1 on it.
+
+Only the first stage of the published method is asked; that is all that recognition needs.
+Before and after its merging by server sets, every NIC gets a label: the *cross-machine
+cluster* it is in, and the job it is said to be of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from reproduction.base import METHOD, Result, Trial, simulated
+from reproduction.e1_jobs.drawing import draw_scenario, read_platform
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from prism_sim.run import Run
+    from prism_sim.scenario.job import Job
+
+KINDS = ("large", "small")
+"""Jobs of two servers and more, as the publication's must have been; and any."""
+
+
+def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
+    """A draw of the platform for every seed, without and with jobs of a single server."""
+    return [
+        Trial(
+            "e1",
+            f"{kind} jobs, seed {seed}",
+            draw_scenario(read_platform(kind == "small", reduced), seed),
+            {"kind": kind},
+        )
+        for kind in KINDS
+        for seed in seeds
+    ]
+
+
+def measure(trial: Trial) -> Result:
+    """Jobs true, found and exact, clusters before merging, and the labels of all NICs."""
+    with simulated(trial.scenario) as run:
+        cluster, found = _recognised(run)
+        ranks, steps = run.truth("ranks"), run.truth("steps")
+        records = run.read_json(run.manifest)["records"]
+        addresses = [end["address"] for end in run.read_json(run.topology)["endpoints"]]
+    said = found[found >= 0].astype(str).rename_axis("address").reset_index(name="job")
+    true = ranks.drop_duplicates("address").set_index("address")["job"]
+    exact = _exact(ranks, said)
+    seen = steps.groupby("job")["step"].nunique()
+    jobs = [
+        {**_facts(job), "steps": int(seen.get(job.name, 0)), "exact": job.name in exact}
+        for _, job in trial.scenario.modelled
+    ]
+    return {
+        **_scored(ranks, said),
+        "clusters": int(cluster[cluster >= 0].nunique()),
+        "idle_gpus": trial.scenario.cluster.gpus - len(ranks),
+        "records": records,
+        "jobs": jobs,
+        "labels": {
+            "true": _told(true.map({job["job"]: n for n, job in enumerate(jobs)}), addresses),
+            "cluster": _told(cluster, addresses),
+            "found": _told(found, addresses),
+        },
+    }
+
+
+def _recognised(run: Run) -> tuple[pd.Series, pd.Series]:
+    """Cross-machine cluster and job of every address that has traffic, -1 for the others."""
+    import numpy as np
+    import pandas as pd
+
+    from llmprism import methods
+    from llmprism.io.flows import load, place
+    from llmprism.io.topology import read_topology
+    from llmprism.methods.paper import StagedMethod
+    from llmprism.numerics.graph import components
+
+    method = methods.get(METHOD)
+    assert isinstance(method, StagedMethod)
+    topology = read_topology(run.topology)
+    flows, _ = place(load(run.flows), topology)
+    found = method.jobs(flows, topology).of_address
+    src, dst, _ = flows.pairs
+    cluster = components(src, dst, len(flows.addresses))
+    index = pd.Index(flows.addresses)
+    return (
+        pd.Series(np.where(found >= 0, cluster, -1), index),
+        pd.Series(found.astype(np.int64), index),
+    )
+
+
+def _scored(ranks: pd.DataFrame, said: pd.DataFrame) -> dict[str, Any]:
+    from prism_sim.score.jobs import score_jobs
+    from prism_sim.score.load import Case
+
+    return dict(score_jobs(Case({"ranks": ranks}, {"jobs": said}, {}, {})))
+
+
+def _exact(ranks: pd.DataFrame, said: pd.DataFrame) -> set[str]:
+    """Names of the true jobs whose addresses are exactly those of a found one."""
+    from prism_sim.score.jobs import members
+
+    found = set(members(said).values())
+    return {job for job, addresses in members(ranks).items() if addresses in found}
+
+
+def _facts(job: Job) -> dict[str, Any]:
+    return {
+        "job": job.name,
+        "model": job.model.name,
+        "gpus": job.ranks,
+        "split": f"{job.dp} x {job.pp} x {job.tp}",
+        "zero": job.zero_stage,
+        "micro_batches": job.micro_batches,
+    }
+
+
+def _told(labels: pd.Series, addresses: list[str]) -> str:
+    """Labels of the addresses in their order, as one text; -1 where there is none."""
+    values: NDArray[np.int64] = labels.reindex(addresses).fillna(-1).to_numpy("int64")
+    return " ".join(map(str, values.tolist()))

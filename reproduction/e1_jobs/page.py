@@ -1,0 +1,225 @@
+"""E1 on the page: how many of the jobs are exact, and the platform before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from prism_sim.render import paint
+from prism_sim.render.markdown import table
+from reproduction.base import Done, Picture
+from reproduction.e1_jobs.measure import KINDS
+from reproduction.words import with_range
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    Cells = NDArray[np.float64]
+
+_HEAD = """\
+Setting: {gpus:,} GPUs, {jobs} jobs, {window:g} seconds of flows. Sizes, models, layouts, steps and
+places of the jobs are drawn anew with each seed from the ranges in
+`scenarios/paper/e1.yaml`, where the reasons stand; the drawn scenario is in each
+result's file. Each job has whole servers to itself.
+
+"""
+_LABELS = {"large": "jobs of two servers or more", "small": "single-server jobs among them"}
+_TAIL = """
+With {missed} of {true} jobs inside one server, which send nothing over the network, {found} are
+left to be found in the second row. Servers that no two jobs share make merging by equal server sets
+safe, so a good result says more about the placement than about the method: two jobs on the same
+servers, and an endpoint that several jobs talk to, are among the traps.
+"""
+_JOBS = """
+The jobs of one draw (seed {seed}, {kind}):
+
+"""
+_COLUMNS, _BAND = 120, 9  # servers in a row; eight NICs and a gap
+_GPUS = 8  # of a server
+
+
+def section(done: Sequence[Done]) -> str:
+    """Published beside ours, and the jobs of the first draw."""
+    first = done[0]
+    scenario = first.trial.scenario
+    setting = _HEAD.format(
+        gpus=scenario.cluster.gpus, jobs=len(scenario.jobs), window=scenario.duration_s
+    )
+    rows = [["published", "19", "19 of 19", "not given", "-", "-", "-"]]
+    rows += [_row(kind, of) for kind in KINDS if (of := _of(done, kind))]
+    head = ["", "jobs found", "exact", "draws with all exact", "clusters before merging",
+            "GPUs idle", "records"]  # fmt: skip
+    tail = _told(done) + _JOBS.format(seed=scenario.seed, kind=_kind(first))
+    return setting + table(head, rows) + tail + _jobs(first)
+
+
+def _told(done: Sequence[Done]) -> str:
+    """Where the second row comes from, if there is one."""
+    small = [one.result for one in _of(done, "small")]
+    if not small:
+        return ""
+    single = [sum(job["gpus"] <= _GPUS for job in result["jobs"]) for result in small]
+    return _TAIL.format(
+        missed=with_range(single),
+        true=small[0]["true"],
+        found=with_range([result["found"] for result in small]),
+    )
+
+
+def _kind(one: Done) -> str:
+    return _LABELS[one.trial.settings["kind"]]
+
+
+def _of(done: Sequence[Done], kind: str) -> list[Done]:
+    return [one for one in done if one.trial.settings["kind"] == kind]
+
+
+def _row(kind: str, done: Sequence[Done]) -> list[str]:
+    results = [one.result for one in done]
+    all_exact = sum(r["exact"] == max(r["true"], r["found"]) for r in results)
+    return [
+        f"ours, {_LABELS[kind]}",
+        with_range([r["found"] for r in results]),
+        f"{with_range([r['exact'] for r in results])} of {results[0]['true']}",
+        f"{all_exact} of {len(results)}",
+        with_range([r["clusters"] for r in results], "{:.0f}"),
+        with_range([r["idle_gpus"] for r in results], "{:.0f}"),
+        with_range([r["records"] / 1e6 for r in results], "{:.1f}", " M"),
+    ]
+
+
+def _jobs(one: Done) -> str:
+    head = ["job", "model", "GPUs", "dp x pp x tp", "ZeRO", "micro-batches", "steps in window",
+            "exact"]  # fmt: skip
+    rows = [
+        [
+            job["job"], job["model"], str(job["gpus"]), job["split"], str(job["zero"]),
+            str(job["micro_batches"]), str(job["steps"]), "yes" if job["exact"] else "no",
+        ]
+        for job in one.result["jobs"]
+    ]  # fmt: skip
+    return table(head, rows)
+
+
+def gaps(done: Sequence[Done]) -> list[str]:
+    """What of E1 stays open."""
+    large = [one.result for one in _of(done, "large")]
+    exact = sum(result["exact"] == result["true"] for result in large)
+    return [
+        "E1: the 19 jobs themselves: nothing but their number is published. Ours are drawn; of "
+        f"the draws with jobs of several servers each, {exact} of {len(large)} give the published "
+        "result. With single-server jobs, which the publication does not mention, none can."
+    ]
+
+
+def pictures(done: Sequence[Done]) -> list[Picture]:
+    """Recognition before and after merging, of the first draw of each kind."""
+    firsts = [of[0] for kind in KINDS if (of := _of(done, kind))]
+    caption = (
+        "Recognition before and after merging by server sets: a column is a server, its cells "
+        "are its NICs. After merging, a colour is a found job: that of the true job where it is "
+        "exactly that one, a dark grey where it is not. Light grey NICs have no traffic; crosses "
+        "mark NICs of true jobs that were not found exactly."
+    )
+    if len(firsts) > 1:
+        caption += " The last panel is another draw, whose jobs are not those of the legend."
+    return [Picture("recognition", caption, _draw(firsts))]
+
+
+@paint.styled
+def _draw(firsts: Sequence[Done]) -> Figure:
+    """Before and after for the first of ``firsts``, after for the others."""
+    lead = firsts[0].result
+    made = paint.figure(12, 2.6 + 2.9 * len(firsts))
+    panels = made.subplots(1 + len(firsts), 1, squeeze=False)[:, 0]
+    colours = [_hue(number) for number in range(_top(lead["labels"]["cluster"]))]
+    _show(panels[0], _grid(lead["labels"]["cluster"]), colours)
+    panels[0].set_title(f"Before: {lead['clusters']} cross-machine clusters, a colour each")
+    for at, (panel, one) in enumerate(zip(panels[1:], firsts, strict=True)):
+        _show_jobs(panel, one.result)
+        kind = _kind(one)
+        panel.set_title(
+            f"{'After' if at == 0 else 'Another draw, after'} ({kind}): {one.result['found']} jobs "
+            f"found, {one.result['exact']} of {one.result['true']} exact"
+        )
+    jobs = paint.job_colours(job["job"] for job in lead["jobs"])
+    entries = [
+        paint.swatch(jobs[job["job"]], f"{job['job']}: {job['gpus']} GPUs, {job['model']}")
+        for job in lead["jobs"]
+    ]
+    entries.append(paint.swatch(paint.GRID, "no traffic"))
+    heading = "Jobs of the first two panels; crosses: not found exactly"
+    legend = made.legend(handles=entries, loc="outside lower left", ncols=5, title=heading)
+    legend.set_alignment("left")
+    paint.title(made, f"{lead['clusters']} clusters become {lead['found']} jobs")
+    return made
+
+
+def _top(told: str) -> int:
+    return max(map(int, told.split())) + 1
+
+
+def _grid(told: str) -> Cells:
+    """Labels in cells: servers from left to right in rows of bands, NICs from top to bottom."""
+    import numpy as np
+
+    labels = np.array(told.split(), float).reshape(-1, _BAND - 1)
+    labels[labels < 0] = np.nan
+    bands = -(-len(labels) // _COLUMNS)
+    cells = np.full((bands * _COLUMNS, _BAND), np.inf)  # infinite: no NIC
+    cells[: len(labels), :-1] = labels
+    return cells.reshape(bands, _COLUMNS, _BAND).transpose(0, 2, 1).reshape(-1, _COLUMNS)[:-1]
+
+
+def _show(axes: Axes, cells: Cells, colours: Sequence[Any]) -> None:
+    """Cells in the colour of their label; grey where there is none."""
+    import numpy as np
+    from matplotlib.colors import to_rgb
+
+    image = np.ones((*cells.shape, 3))
+    image[np.isnan(cells)] = to_rgb(paint.GRID)
+    known = np.isfinite(cells)
+    image[known] = np.array([to_rgb(colour) for colour in colours])[cells[known].astype(int)]
+    axes.imshow(image, aspect="auto", interpolation="nearest")
+    axes.set_xticks([])
+    bands = (cells.shape[0] + 1) // _BAND
+    middle = [band * _BAND + (_BAND - 2) / 2 for band in range(bands)]
+    axes.set_yticks(middle, [f"from server {band * _COLUMNS}" for band in range(bands)])
+    paint.quiet(axes)
+
+
+def _show_jobs(axes: Axes, result: dict[str, Any]) -> None:
+    """NICs in the colour of the job they were said to be of; those of inexact jobs crossed."""
+    import numpy as np
+
+    true, found = _grid(result["labels"]["true"]), _grid(result["labels"]["found"])
+    _show(axes, found, _colours_found(result, true, found))
+    missed = {n for n, job in enumerate(result["jobs"]) if not job["exact"]}
+    y, x = np.nonzero(np.isin(true, list(missed)))
+    axes.scatter(x, y, marker="x", s=9, color=paint.WRONG, linewidths=0.8)
+
+
+def _colours_found(result: dict[str, Any], true: Cells, found: Cells) -> list[Any]:
+    """A colour a found job: that of the true job if it is exactly that one, else a grey."""
+    colours = list(paint.job_colours(job["job"] for job in result["jobs"]).values())
+    of_found = [_inexact(number) for number in range(max(1, _top(result["labels"]["found"])))]
+    for number, job in enumerate(result["jobs"]):
+        if job["exact"]:
+            (name,) = {int(label) for label in found[true == number]}
+            of_found[name] = colours[number]
+    return of_found
+
+
+def _inexact(number: int) -> str:
+    """Greys darker than that of no traffic, unlike those of the neighbours."""
+    return ("#333333", "#666666", "#999999")[number % 3]
+
+
+def _hue(number: int) -> tuple[float, float, float]:
+    """A colour unlike that of its neighbours: hues a golden angle apart."""
+    from colorsys import hsv_to_rgb
+
+    return hsv_to_rgb(number * 0.618034 % 1, 0.45 + 0.2 * (number % 3), 0.92 - 0.15 * (number % 2))

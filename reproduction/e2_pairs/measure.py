@@ -1,0 +1,139 @@
+"""E2, what is measured: pair types of five jobs, by window, and by what disturbs the records.
+
+Each job is simulated once; windows are cut from its records, and disturbances replayed on them
+(:mod:`prism_sim.replay`). Of the published method only the stages for pair types are run.
+The truth of a window are the pairs that really sent in it; one without a record left is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from llmprism.io.flows import FlowTable, read_flows
+from llmprism.io.topology import Topology, read_topology
+from llmprism.methods.paper.jobs import recognise_jobs
+from llmprism.methods.paper.parallelism import classify_pairs
+from llmprism.model import KINDS
+from prism_sim.commands.bundled import find
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
+from prism_sim.replay import Stream
+from prism_sim.score.load import Case
+from prism_sim.score.pairs import score_pairs
+from reproduction.base import Result, Trial, simulated
+from reproduction.e2_pairs.levels import CAUSES, PLATFORMS
+
+NAME = "e2"
+JOBS = (1, 2, 3, 4, 5)
+WINDOWS_S = (60, 180, 300, 600)
+FIRST_S = 25.0  # when windows begin: somewhere in a job that has been running
+
+_REDUCED: dict[int, dict[str, Any]] = {
+    3: {"jobs.0.dp": 8, "cluster.servers": 16, "duration_s": 60},
+    4: {"jobs.0.dp": 4, "jobs.0.pp": 4, "cluster.servers": 16, "duration_s": 60},
+}
+"""Two of the jobs on 128 GPUs, for windows of seconds."""
+
+
+def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
+    """One trial a job and seed."""
+    settings = {
+        "first_s": 5.0 if reduced else FIRST_S,
+        "windows_s": [20, 50] if reduced else list(WINDOWS_S),
+        "levels_of": 2 if reduced else None,
+    }
+    return [
+        Trial(NAME, f"job {job} seed {seed}", _scenario(job, seed, reduced), settings)
+        for seed in seeds
+        for job in (_REDUCED if reduced else JOBS)
+    ]
+
+
+def _scenario(job: int, seed: int, reduced: bool) -> Scenario:
+    overrides = {"seed": seed, **(_REDUCED[job] if reduced else {})}
+    return load(find(f"paper/e2-job{job}"), overrides)
+
+
+def measure(trial: Trial) -> Result:
+    """Scores by platform and window, and by cause and level in the shortest window."""
+    first_s, windows_s = trial.settings["first_s"], trial.settings["windows_s"]
+    with simulated(trial.scenario) as run:
+        topology = read_topology(run.topology)
+        flows, _ = read_flows(run.flows, topology)
+        true, steps = run.truth("pairs"), run.truth("steps")
+    stream = Stream(flows, trial.scenario)
+    judge = _Judge(true, topology)
+    last_s = first_s + max(windows_s)
+    windows = []
+    for platform, collector in PLATFORMS.items():
+        seen = stream.seen(collector, first_s, last_s)
+        for window_s in windows_s:
+            span = (first_s, first_s + window_s)
+            sent = stream.window(flows, *span)
+            scores = judge.score(stream.window(seen, *span), sent)
+            windows.append({"platform": platform, "window_s": window_s, **scores})
+    return {
+        "job": trial.scenario.jobs[0].name,
+        "records": len(flows),
+        "step_s": float((steps["end_ns"] - steps["start_ns"]).mean() / 1e9),
+        "windows": windows,
+        "curves": _curves(trial, stream, judge),
+    }
+
+
+def _curves(trial: Trial, stream: Stream, judge: _Judge) -> list[dict[str, Any]]:
+    first_s, window_s = trial.settings["first_s"], trial.settings["windows_s"][0]
+    span = (first_s, first_s + window_s)
+    cluster = trial.scenario.cluster
+    leaves = list(cluster.switches[: cluster.leaves])
+    clean = stream.seen({}, *span)
+    found = []
+    for name, cause in CAUSES.items():
+        for level in cause.levels[: trial.settings["levels_of"]]:
+            collector = cause.collector(level, span, leaves, trial.scenario.seed)
+            seen = stream.seen(collector, *span)
+            found.append({"cause": name, "level": level, **judge.score(seen, clean)})
+    return found
+
+
+class _Judge:
+    """Holds the published method's pair types against the truth."""
+
+    def __init__(self, true: pd.DataFrame, topology: Topology) -> None:
+        self._true, self._topology = true, topology
+        self._names = np.array(topology.addresses)
+
+    def score(self, seen: FlowTable, sent: FlowTable) -> dict[str, Any]:
+        """Scores of what is made of the records ``seen``, on the pairs that really ``sent``."""
+        case = Case({"pairs": self._truth(sent)}, {"pairs": self._said(seen)}, {}, {})
+        score = score_pairs(case)
+        refined, raw = score["confusion"], score["confusion_unrefined"]
+        return {
+            **{key: score[key] for key in ("total", "accuracy", "accuracy_unrefined", "missing")},
+            "dp_as_pp_unrefined": raw.get("dp", {}).get("pp", 0),
+            "pp_as_dp_unrefined": raw.get("pp", {}).get("dp", 0),
+            "dp_as_pp": refined.get("dp", {}).get("pp", 0),
+            "pp_as_dp": refined.get("pp", {}).get("dp", 0),
+        }
+
+    def _truth(self, sent: FlowTable) -> pd.DataFrame:
+        src, dst, _ = sent.pairs
+        there = pd.DataFrame({"src": self._names[src], "dst": self._names[dst]})
+        return self._true.merge(there, on=["src", "dst"])
+
+    def _said(self, seen: FlowTable) -> pd.DataFrame:
+        pairs = classify_pairs(seen, recognise_jobs(seen, self._topology))
+        kinds = np.array(KINDS)
+        return pd.DataFrame(
+            {
+                "src": self._names[pairs.src],
+                "dst": self._names[pairs.dst],
+                "kind": kinds[pairs.kind],
+                "kind_unrefined": kinds[pairs.kind_unrefined],
+                "confidence": pairs.confidence,
+            }
+        )

@@ -1,0 +1,209 @@
+"""One 1,024-GPU job: the error of every step of every rank, under three readings of it.
+
+"Within 0.3 %" comes without a formula. Three are told apart, all of them
+|inferred - true| / true for every (rank, step), with what was not matched as error 1:
+
+``step``
+    of a step's duration, from when the rank turns to its first forward to the end of its
+    optimizer (what a profiler's step range shows);
+``first_forward``
+    the same, but the true step begins when the first forward pass computes, so that a later
+    stage's wait for its first activation does not belong to it;
+``dp_end``
+    from the end of one step's last DP collective to that of the next, which is all that
+    flows can show.
+
+Beside the job with jitter and host work as measured there is one with neither, one whose records
+went through an exporter, and some with more or less host work between steps, which is what no
+flow shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from reproduction.base import METHOD, Done, Result, Trial, simulated
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from prism_sim.run import Run
+    from prism_sim.score.load import Case
+    from prism_sim.score.matching import Match
+
+SCENARIO = "paper/e3"
+MEASURED, CLEAN, EXPORTED = "measured", "clean", "exported"
+READINGS = ("step", "first_forward", "dp_end")
+
+COMPUTING = ("fwd", "bwd", "opt")
+"""Kinds of true spans in which this job's ranks compute."""
+
+_SHORTER = {"jobs.0.steps": 10}
+_EXPORT = [
+    {"kind": "loss", "probability": 0.001},
+    {"kind": "clocks", "offset_us": 1000},
+    {"kind": "granularity", "unit_ns": 1_000_000},
+]
+"""What NetFlow over UDP does to records where clocks are kept by NTP; see the effects' defaults."""
+VARIANTS: dict[str, dict[str, Any]] = {
+    MEASURED: {},
+    CLEAN: {"jobs.0.compute_jitter": 0, "jobs.0.step_overhead_ms": 0, **_SHORTER},
+    EXPORTED: {"collector.effects": _EXPORT, **_SHORTER},
+    **{
+        f"host work of {ms} ms": {"jobs.0.step_overhead_ms": ms, **_SHORTER}
+        for ms in (0, 50, 100, 200)
+    },
+}
+"""What is changed in the scenario, by what it is called."""
+
+_REDUCED = {"cluster.servers": 16, "jobs.0.dp": 8, "jobs.0.steps": 4}
+_SHOWN = (1, 3)  # steps of the picture: from this one to before that one
+_PERCENTS = range(101)
+
+
+def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
+    """Every variant with every seed; the first of the job as measured keeps three ranks' spans."""
+    from prism_sim.commands.bundled import find
+    from prism_sim.loading.loader import load
+
+    listed = []
+    for variant, changes in VARIANTS.items():
+        for seed in seeds:
+            wishes = changes | (_REDUCED if reduced else {}) | {"seed": seed}
+            shown = variant == MEASURED and seed == seeds[0]
+            settings = {"variant": variant, "shown": shown}
+            scenario = load(find(SCENARIO), wishes)
+            listed.append(Trial("e3", f"{variant}, seed {seed}", scenario, settings))
+    return listed
+
+
+def host_work_ms(done: Done) -> float:
+    """Host work between the steps of a trial's job [ms]."""
+    (_, job), *_ = done.trial.scenario.modelled
+    return job.step_overhead_ms
+
+
+def measure(trial: Trial) -> Result:
+    """Figures and quantiles of each reading, and facts of the world."""
+    from llmprism.pipeline import diagnose_files
+    from prism_sim.score.load import load
+    from prism_sim.score.matching import match_steps
+    from prism_sim.score.timeline import figures_of, samples_of
+
+    with simulated(trial.scenario) as run:
+        diagnose_files(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
+        case = load(run)
+        match = match_steps(case)
+        samples = samples_of(case, match)
+        figures = figures_of(samples)
+        return {
+            "step_s": float(samples["step_true"].mean()) / 1e9,
+            "dp_s": float(samples["dp_true"].mean()) / 1e9,
+            "steps_true": figures["steps_true"],
+            "coverage": figures["coverage"],
+            "readings": _readings(case, match, samples),
+            **({"shown": _spans(run, case)} if trial.settings["shown"] else {}),
+        }
+
+
+def _readings(case: Case, match: Match, samples: pd.DataFrame) -> dict[str, Any]:
+    pairs = {
+        "step": (samples["step_true"], samples["step_said"]),
+        "first_forward": (_from_first_forward(case, match), samples["step_said"]),
+        "dp_end": (samples["period_true"], samples["period_said"]),
+    }
+    return {name: _told(*pairs[name]) for name in READINGS}
+
+
+def _told(true: pd.Series, said: pd.Series) -> dict[str, Any]:
+    """Figures as in ``score.json``, and percentiles 0 to 100 of the size, unmatched as 1."""
+    import numpy as np
+
+    from prism_sim.score.stats import relative_errors
+
+    inferred = said.to_numpy(float)
+    actual = true.to_numpy(float)
+    defined = actual > 0
+    errors = np.abs(inferred[defined] / actual[defined] - 1)
+    errors[np.isnan(errors)] = 1.0
+    percentiles = np.percentile(errors, list(_PERCENTS)).tolist() if len(errors) else []
+    within = float((errors <= 0.003).mean()) if len(errors) else None
+    figures = relative_errors("error", actual, inferred)
+    return {**figures, "within_published": within, "percentiles": percentiles}
+
+
+def _from_first_forward(case: Case, match: Match) -> pd.Series:
+    """Time from the first forward's computing to the end of each true step [ns]."""
+    import pandas as pd
+
+    from prism_sim.score.load import rank_rows
+
+    forwards = case.truth["spans"]
+    forwards = forwards[forwards["kind"] == "fwd"]
+    forwards = forwards.assign(rank_row=rank_rows(case.truth["ranks"], forwards))
+    first = forwards.groupby(["rank_row", "step"])["start_ns"].min()
+    where = pd.MultiIndex.from_frame(match.true[["rank_row", "step"]])
+    began = first.reindex(where).to_numpy()
+    return pd.Series(match.true["end_ns"].to_numpy() - began)
+
+
+def _spans(run: Run, case: Case) -> dict[str, Any]:
+    """What three ranks did in a few steps, and what was rebuilt of it [s from the first]."""
+    ranks, steps = case.truth["ranks"], case.truth["steps"]
+    last = ranks["dp"].max()
+    first_of = ranks[ranks["tp"] == 0]
+    chosen = [
+        first_of[(first_of["pp"] == stage) & (first_of["dp"] == replica)].iloc[0]
+        for stage, replica in ((0, 0), (ranks["pp"].max(), 0), (0, last // 2))
+    ]
+    near = steps[steps["rank"].isin([rank["rank"] for rank in chosen])]
+    near = near[near["step"].between(_SHOWN[0], _SHOWN[1] - 1)]
+    window = (int(near["start_ns"].min()), int(near["end_ns"].max()))
+    return {
+        "seconds": (window[1] - window[0]) / 1e9,
+        "ranks": [
+            {
+                "rank": int(rank["rank"]),
+                "stage": int(rank["pp"]),
+                "true": _true_line(case, rank, window),
+                "rebuilt": _rebuilt_line(run, rank, window),
+            }
+            for rank in chosen
+        ],
+    }
+
+
+def _true_line(case: Case, rank: pd.Series, window: tuple[int, int]) -> dict[str, Any]:
+    from prism_sim.score.busy import true_work
+
+    row = rank.name
+    spans = case.truth["spans"]
+    own = spans[spans["rank"] == rank["rank"]]
+    work = true_work(case)
+    line = {kind: _bars(own[own["kind"] == kind], window) for kind in COMPUTING}
+    line |= {
+        kind: _bars(work[kind][work[kind]["rank_row"] == row], window) for kind in ("pp", "dp")
+    }
+    steps = case.truth["steps"]
+    return line | {"ends": _ends(steps.loc[steps["rank"] == rank["rank"], "end_ns"], window)}
+
+
+def _rebuilt_line(run: Run, rank: pd.Series, window: tuple[int, int]) -> dict[str, Any]:
+    spans, steps = run.diagnosis("spans"), run.diagnosis("steps")
+    own = spans[spans["address"] == rank["address"]]
+    line = {kind: _bars(own[own["kind"] == kind], window) for kind in ("compute", "pp", "dp")}
+    return line | {"ends": _ends(steps.loc[steps["address"] == rank["address"], "end_ns"], window)}
+
+
+def _bars(spans: pd.DataFrame, window: tuple[int, int]) -> list[list[float]]:
+    """Start and length of each span inside the window [s]."""
+    start = spans["start_ns"].clip(*window) - window[0]
+    end = spans["end_ns"].clip(*window) - window[0]
+    bars = zip(start[end > start] / 1e9, (end - start)[end > start] / 1e9, strict=True)
+    return [[round(a, 6), round(b, 6)] for a, b in bars]
+
+
+def _ends(times: pd.Series, window: tuple[int, int]) -> list[float]:
+    near = times[(times > window[0]) & (times <= window[1])]
+    return [round((time - window[0]) / 1e9, 6) for time in near]

@@ -1,0 +1,101 @@
+"""From experiments to results: every trial once, in processes, resumed where it was stopped."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from llmprism.errors import Problem, UserError
+from prism_sim.scenario.words import did_you_mean
+from prism_sim.studies.kept import Content, Piece, content, do_missing
+from reproduction import EXPERIMENTS
+from reproduction.base import Done, Experiment, Trial
+
+CASES = "cases"
+
+
+@dataclass(frozen=True)
+class Results:
+    """What became of the trials of one experiment.
+
+    Attributes
+    ----------
+    done : those that finished, in the order in which the experiment lists them.
+    failed : name and error of the others.
+    cpu_seconds : of work for those that finished, over all processes.
+    """
+
+    experiment: Experiment
+    done: list[Done]
+    failed: list[tuple[str, str]]
+    cpu_seconds: float
+
+
+def chosen(names: Iterable[str]) -> list[Experiment]:
+    """The experiments called so, or all; a UserError names the nearest to one that is not."""
+    wanted = list(names)
+    problems = [
+        Problem(f"there is no experiment {name!r}", "--only", did_you_mean(name, EXPERIMENTS))
+        for name in wanted
+        if name not in EXPERIMENTS
+    ]
+    if problems:
+        raise UserError(problems)
+    return [one for name, one in EXPERIMENTS.items() if name in wanted or not wanted]
+
+
+def trials_of(
+    experiments: Iterable[Experiment], seeds: Sequence[int], reduced: bool
+) -> dict[str, list[Trial]]:
+    """The trials of each experiment, by its name."""
+    return {one.name: one.trials(seeds, reduced) for one in experiments}
+
+
+def run_trials(
+    trials: dict[str, list[Trial]],
+    folder: Path,
+    processes: int,
+    told: Callable[[float, str], None] | None = None,
+    retry: bool = False,
+) -> tuple[int, int]:
+    """Run what is not yet in ``folder``; returns how many were run, and how many were there."""
+    pieces = [
+        Piece(EXPERIMENTS[trial.experiment].key(trial), f"{trial.experiment} {trial.name}", trial)
+        for listed in trials.values()
+        for trial in listed
+    ]
+    return do_missing(_measured, pieces, folder / CASES, processes, told, retry)
+
+
+def _measured(trial: Trial) -> Content:
+    began, worked = time.perf_counter(), time.process_time()
+    result = EXPERIMENTS[trial.experiment].measure(trial)
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss [bytes]
+    return {
+        "experiment": trial.experiment,
+        "settings": dict(trial.settings),
+        "seconds": round(time.perf_counter() - began, 3),
+        "cpu_seconds": round(time.process_time() - worked, 3),
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
+        "result": result,
+        "scenario": trial.scenario.model_dump(mode="json", exclude_defaults=True),
+    }
+
+
+def results_of(trials: dict[str, list[Trial]], folder: Path) -> list[Results]:
+    """What :func:`run_trials` left in ``folder``, an entry an experiment."""
+    return [_results(EXPERIMENTS[name], listed, folder) for name, listed in trials.items()]
+
+
+def _results(experiment: Experiment, trials: list[Trial], folder: Path) -> Results:
+    kept = [(trial, content(folder / CASES, experiment.key(trial))) for trial in trials]
+    return Results(
+        experiment,
+        [Done(trial, said["result"]) for trial, said in kept if "error" not in said],
+        [(trial.name, said["error"]) for trial, said in kept if "error" in said],
+        sum(said.get("cpu_seconds", 0.0) for _, said in kept),
+    )

@@ -1,0 +1,86 @@
+"""Traps 4, 5 and 8: types of pairs."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from prism_sim.run import Run
+from reproduction.base import Result
+from reproduction.traps.base import Figures
+
+
+def _read(score: Result, confusion: str, true: str, said: str) -> int:
+    count: int = score["pairs"][confusion].get(true, {}).get(said, 0)
+    return count
+
+
+def bridge(run: Run, score: Result) -> Figures:
+    """PP pairs read as DP before refinement, after it, and as bridging says."""
+    before = _read(score, "confusion_unrefined", "pp", "dp")
+    after = _read(score, "confusion", "pp", "dp")
+    predicted = _bridged(run)
+    return {
+        "before": before,
+        "after": after,
+        "predicted": predicted,
+        "accuracy_before": score["pairs"]["accuracy_unrefined"],
+        "accuracy_after": score["pairs"]["accuracy"],
+        "fails": before > 0 and after == predicted and after > before,
+    }
+
+
+def _bridged(run: Run) -> int:
+    """PP pairs between true DP groups that the misread ones join, directly or through others."""
+    true = run.truth("pairs")
+    said = run.diagnosis("pairs").astype({"src": str, "dst": str})
+    both = true.merge(said[["src", "dst", "kind_unrefined"]], on=["src", "dst"], how="left")
+    group: dict[str, str] = {}
+
+    def top(name: str) -> str:
+        while group.setdefault(name, name) != name:
+            name = group[name]
+        return name
+
+    pp = both["kind"] == "pp"
+    joined = both[~pp | (pp & (both["kind_unrefined"] == "dp"))]
+    for src, dst in zip(joined["src"], joined["dst"], strict=True):
+        group[top(src)] = top(dst)
+    ends = zip(both.loc[pp, "src"], both.loc[pp, "dst"], strict=True)
+    return sum(top(src) == top(dst) for src, dst in ends)
+
+
+def one_size(run: Run, score: Result) -> Figures:
+    """DP pairs read as DP, and what is then left of accuracy."""
+    kinds = run.truth("pairs")["kind"]
+    said = [_read(score, name, "dp", "dp") for name in ("confusion_unrefined", "confusion")]
+    share = float((kinds == "pp").mean())
+    return {
+        "dp_pairs": int((kinds == "dp").sum()),
+        "right_before": said[0],
+        "right_after": said[1],
+        "accuracy": score["pairs"]["accuracy"],
+        "share_of_pp": share,
+        "fails": said == [0, 0] and abs(score["pairs"]["accuracy"] - share) < 1e-9,
+    }
+
+
+def transport(run: Run, score: Result) -> Figures:
+    """Pairs that only acknowledge, and PP pairs whose acknowledgements add a size."""
+    flows = pd.read_parquet(run.flows, columns=["src", "dst", "bytes", "payload"])
+    flows = flows.astype({"src": str, "dst": str})
+    speaking = flows.loc[flows["payload"] > 0, ["src", "dst"]].drop_duplicates()
+    couples = set(zip(speaking["src"], speaking["dst"], strict=True))
+    one_way = sum((dst, src) not in couples for src, dst in couples)
+    said = run.diagnosis("pairs").astype({"src": str, "dst": str})
+    mute = sum(couple not in couples for couple in zip(said["src"], said["dst"], strict=True))
+    pp = run.truth("pairs").query("kind == 'pp'")[["src", "dst"]]
+    sizes = flows.merge(pp, on=["src", "dst"]).groupby(["src", "dst"])["bytes"].nunique()
+    wrong = _read(score, "confusion_unrefined", "pp", "dp")
+    return {
+        "one_way": one_way,
+        "mute": mute,
+        "pp_pairs": len(pp),
+        "pp_as_dp": wrong,
+        "sizes": int(sizes.max()),
+        "fails": 0 < one_way == mute and wrong == len(pp) and (sizes == 2).all().item(),
+    }

@@ -1,0 +1,119 @@
+"""``prism-sim reproduce``: what it refuses, and what it makes, in its reduced form."""
+
+import json
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+from typer.testing import Result
+
+from prism_sim.loading.scenario import Scenario
+from prism_sim.render import paint
+from prism_sim.scenario.cluster import Cluster
+from processes import PRISM_SIM, completed, started, wait_until
+from reproduction import EXPERIMENTS
+from reproduction.base import Done, Experiment, Picture, Trial
+
+Call = Callable[..., Result]
+ARGUMENTS = ["reproduce", "paper", "--reduced", "--seeds", "1", "--out", "out", "--processes", "2"]
+
+
+def test_reproduce_refuses_what_there_is_not(call: Call) -> None:
+    result = call("reproduce", "paper", "--only", "e99")
+    assert result.exit_code == 1
+    assert "there is no experiment 'e99'" in result.stderr
+    assert call("reproduce", "papers").exit_code == 2
+    assert call("reproduce", "paper", "--update", "--reduced").exit_code == 2
+
+
+def _trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
+    idle = Scenario(cluster=Cluster(servers=1), jobs=())
+    return [
+        Trial("toy", f"seed {seed}", idle.model_copy(update={"seed": seed}), {"reduced": reduced})
+        for seed in seeds
+    ]
+
+
+def _fails_with_seed_2(trial: Trial) -> dict[str, int]:
+    if trial.scenario.seed == 2:
+        raise MemoryError("too large")
+    return {"seed": trial.scenario.seed}
+
+
+@paint.styled
+def _draw(done: Sequence[Done]) -> Figure:
+    return paint.sentence(f"{len(done)} worlds")
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but one experiment, which fails with seed 2."""
+    one = Experiment(
+        "toy", "Toy", _trials, _fails_with_seed_2,
+        section=lambda done: f"{len(done)} finished\n",
+        gaps=lambda _: [],
+        pictures=lambda done: [Picture("toy", "Worlds", _draw(done))],
+    )  # fmt: skip
+    for name in list(EXPERIMENTS):
+        monkeypatch.delitem(EXPERIMENTS, name)
+    monkeypatch.setitem(EXPERIMENTS, "toy", one)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_failure_is_told_and_keeps_the_reference_as_it_is(call: Call) -> None:
+    options = ("reproduce", "paper", "--processes", "1", "--update")
+    result = call(*options, "--seeds", "3", "--json")
+    assert result.exit_code == 1
+    assert "toy seed 2: MemoryError: too large" in result.stderr
+    (told,) = json.loads(result.stdout)["experiments"]
+    assert (told["done"], [failed["case"] for failed in told["failed"]]) == (2, ["seed 2"])
+    page = Path("results/paper/paper.md").read_text()
+    assert "2 finished" in page
+    assert "**seed 2 failed:** MemoryError" in page
+    assert "results/reference/paper.md was left as it is" in result.stderr
+    assert not Path("results/reference").exists()
+
+
+@pytest.mark.usefixtures("toy")
+def test_update_rewrites_page_and_pictures_of_the_reference(call: Call) -> None:
+    result = call("reproduce", "paper", "--update", "--seeds", "1", "--processes", "1")
+    assert result.exit_code == 0
+    assert "page: results/reference/paper.md" in result.stdout
+    page = Path("results/reference/paper.md").read_text()
+    assert "](../../docs/images/paper-toy.png)" in page
+    assert Path("docs/images/paper-toy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def _cases(folder: Path) -> dict[str, int]:
+    """Every finished case, and when it was written."""
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "out/cases").glob("*.json")}
+
+
+def test_what_was_killed_goes_on_and_ends_with_every_experiment_on_the_page(tmp_path: Path) -> None:
+    command = [*PRISM_SIM, *ARGUMENTS, "--json"]
+    with started(command, tmp_path) as process:
+        wait_until(lambda: len(_cases(tmp_path)) >= 2)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+    before = _cases(tmp_path)
+    assert len(before) >= 2
+    done = completed(command, tmp_path, timeout_s=300)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["from_before"] == len(before)
+    assert facts["made"] == facts["cases"] - len(before) > 0
+    assert f"{facts['cases']} of {facts['cases']}: " in done.stderr
+    after = _cases(tmp_path)
+    assert before.items() <= after.items()
+    assert len(after) == facts["cases"]
+    page = (tmp_path / "out/paper.md").read_text()
+    assert [one["name"] for one in facts["experiments"]] == list(EXPERIMENTS)
+    for one in EXPERIMENTS.values():
+        section = page.split(f"## {one.title}\n")[1].split("\n## ")[0]
+        assert sum(line.startswith("|") for line in section.splitlines()) >= 3, one.title
+    assert "Reduced form" in page
+    for line in page.splitlines():
+        if line.startswith("!["):
+            assert (tmp_path / "out" / line.split("](")[1].rstrip(")")).exists()

@@ -1,0 +1,90 @@
+"""E1: what is drawn keeps to its ranges and fits, and what is measured is what is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from prism_sim.loading import checks
+from prism_sim.loading.scenario import Scenario
+from prism_sim.render.paint import job_colours, png
+from prism_sim.scenario.job import OnServers
+from prism_sim.training.costs import stage_costs
+from reproduction.base import Done
+from reproduction.e1_jobs import measure, page
+from reproduction.e1_jobs.drawing import draw_scenario, read_platform
+
+SEEDS = range(1, 6)
+
+
+def servers_of(scenario: Scenario) -> list[tuple[str, ...]]:
+    placed = [job.placement for job in scenario.jobs]
+    return [place.servers for place in placed if isinstance(place, OnServers)]
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_drawn_jobs_are_disjoint_whole_servers_that_fit(seed: int, small: bool) -> None:
+    platform = read_platform(small)
+    scenario = draw_scenario(platform, seed)
+    assert (scenario.cluster.gpus, len(scenario.jobs), scenario.duration_s) == (2880, 19, 60)
+    assert list(checks.errors(scenario)) == []
+    taken = [server for servers in servers_of(scenario) for server in servers]
+    assert len(taken) == len(set(taken)) <= 360
+    for job, servers in zip(scenario.jobs, servers_of(scenario), strict=True):
+        assert job.ranks == 8 * len(servers)
+        assert len(servers) in platform.draw.servers
+        assert job.dp >= 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_computing_times_of_steps_are_those_asked_for(seed: int) -> None:
+    """A pipeline of p stages and m micro-batches takes (m + p - 1) times its slowest stage."""
+    scenario = draw_scenario(read_platform(), seed)
+    for job in scenario.jobs:
+        costs = stage_costs(job, scenario.cluster)
+        slot_s = max(cost.forward_ns + cost.backward_ns for cost in costs) / 1e9
+        step_s = (job.micro_batches + job.pp - 1) * slot_s
+        fewest = (2 * job.pp - 1) * slot_s  # as many micro-batches as stages
+        assert step_s <= max(24 + slot_s / 2, fewest)
+        assert job.start_s <= 24
+
+
+def test_seeds_draw_different_platforms_and_the_same_seed_the_same() -> None:
+    first, again, other = (draw_scenario(read_platform(), seed) for seed in (1, 1, 2))
+    assert first == again
+    assert [job.ranks for job in first.jobs] != [job.ranks for job in other.jobs]
+
+
+def test_recognition_finds_what_leaves_its_servers() -> None:
+    """Whole servers of its own make a job exact, unless its traffic stays within one."""
+    done = [Done(trial, measure.measure(trial)) for trial in measure.trials([1], True)]
+    for trial, result in done:
+        assert result["true"] == 19
+        for job, servers in zip(result["jobs"], servers_of(trial.scenario), strict=True):
+            assert job["exact"] == (len(servers) > 1), job
+        assert result["found"] == result["exact"] < result["clusters"]
+        labels = [told.split() for told in result["labels"].values()]
+        assert {len(told) for told in labels} == {trial.scenario.cluster.gpus}
+        idle = sum(label == "-1" for label in labels[0])
+        assert idle == result["idle_gpus"]
+    large, small = (one.result for one in done)
+    assert large["exact"] == 19
+    assert small["exact"] < 19
+    text = page.section(done)
+    assert "| published | 19 | 19 of 19 |" in text
+    assert "| ours, jobs of two servers or more | 19 | 19 of 19 | 1 of 1 |" in text
+    assert "1 of 1 give the published result" in page.gaps(done)[0]
+    (picture,) = page.pictures(done)
+    assert png(picture.figure).startswith(b"\x89PNG")
+
+
+def test_a_found_job_has_the_colour_of_a_true_one_only_where_it_is_exact() -> None:
+    """The first job is found under the name 1; of the second, half of the NICs are."""
+    jobs = [{"job": "a", "exact": True}, {"job": "b", "exact": False}]
+    labels = {"true": "0 0 0 0 1 1 1 1", "found": "1 1 1 1 0 0 -1 -1"}
+    result = {"jobs": jobs, "labels": labels}
+    true, found = page._grid(labels["true"]), page._grid(labels["found"])
+    colours = page._colours_found(result, true, found)
+    of_true = job_colours(["a", "b"])
+    assert colours[1] == of_true["a"]
+    assert colours[0] not in of_true.values()

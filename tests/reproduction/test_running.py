@@ -1,0 +1,160 @@
+"""Experiments as such: what runs, what is kept, what the page says of it."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+import prism_sim
+from llmprism.errors import UserError
+from prism_sim.loading.scenario import Scenario
+from prism_sim.render import paint
+from prism_sim.studies.cases import fingerprint
+from reproduction import EXPERIMENTS, base, running, words, writing
+from reproduction.base import Done, Experiment, Picture, Result, Trial
+
+MEASURED: list[str] = []
+
+
+def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
+    return [
+        Trial("toy", f"seed {seed}", Scenario(seed=seed, cluster={"servers": 1}, jobs=()),  # type: ignore[arg-type]
+              {"reduced": reduced})
+        for seed in seeds
+    ]  # fmt: skip
+
+
+def measure(trial: Trial) -> Result:
+    MEASURED.append(trial.name)
+    if trial.scenario.seed == 3:
+        raise MemoryError("too large")
+    return {"twice": 2 * trial.scenario.seed}
+
+
+@paint.styled
+def _draw(done: Sequence[Done]) -> Figure:
+    return paint.sentence(f"{len(done)} worlds")
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    one = Experiment(
+        "toy", "Toy: twice", trials, measure,
+        section=lambda done: f"ours: {words.with_range([d.result['twice'] for d in done])}\n",
+        gaps=lambda done: [f"only {len(done)} worlds"],
+        pictures=lambda done: [Picture("toy", "Some worlds", _draw(done))],
+    )  # fmt: skip
+    monkeypatch.setitem(EXPERIMENTS, "toy", one)
+    MEASURED.clear()
+    return one
+
+
+def ran(experiment: Experiment, folder: Path, seeds: Sequence[int], **how: bool) -> tuple[int, int]:
+    return running.run_trials({"toy": experiment.trials(seeds, False)}, folder, 1, **how)
+
+
+def test_nothing_is_measured_twice(toy: Experiment, tmp_path: Path) -> None:
+    assert ran(toy, tmp_path, [1, 2]) == (2, 0)
+    assert ran(toy, tmp_path, [1, 2, 4]) == (1, 2)
+    assert MEASURED == ["seed 1", "seed 2", "seed 4"]
+
+
+def test_a_failed_trial_is_recorded_and_the_rest_goes_on(toy: Experiment, tmp_path: Path) -> None:
+    assert ran(toy, tmp_path, [1, 3, 2]) == (3, 0)
+    (results,) = running.results_of({"toy": toy.trials([1, 3, 2], False)}, tmp_path)
+    assert [done.result for done in results.done] == [{"twice": 2}, {"twice": 4}]
+    ((name, error),) = results.failed
+    assert (name, error.partition(" (")[0]) == ("seed 3", "MemoryError: too large")
+    assert ran(toy, tmp_path, [1, 3, 2]) == (0, 3)
+    assert ran(toy, tmp_path, [1, 3, 2], retry=True) == (1, 2)
+
+
+def test_a_key_covers_world_settings_and_measurement_and_no_more(
+    toy: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, reduced = toy.trials([1], False)[0], toy.trials([1], True)[0]
+    renamed = Trial("toy", "other", plain.scenario.model_copy(update={"name": "x"}), plain.settings)
+    assert toy.key(renamed) == toy.key(plain)
+    assert toy.key(reduced) != toy.key(plain)
+    before = toy.key(plain)
+    monkeypatch.setattr(base, "_sources", lambda _: "changed")
+    assert toy.key(plain) != before
+
+
+def test_a_key_covers_the_sources_but_those_that_do_not_matter(
+    toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (trial,) = toy.trials([1], False)
+    monkeypatch.setattr(prism_sim, "__file__", str(tmp_path / "__init__.py"))
+    (tmp_path / "render").mkdir()
+
+    def key(file: str, text: str) -> str:
+        (tmp_path / file).write_text(text)
+        fingerprint.cache_clear()
+        return toy.key(trial)
+
+    try:
+        first = key("fabric.py", "1")
+        assert key("fabric.py", "2") != first
+        assert key("fabric.py", "1") == first
+        assert key("render/paint.py", "1") == first
+    finally:
+        fingerprint.cache_clear()
+
+
+def test_sources_of_pages_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "measure.py").write_text("1")
+    (tmp_path / "page.py").write_text("1")
+    before = base._sources(tmp_path)
+    (tmp_path / "page.py").write_text("2")
+    base._sources.cache_clear()
+    assert base._sources(tmp_path) == before
+    (tmp_path / "measure.py").write_text("2")
+    base._sources.cache_clear()
+    assert base._sources(tmp_path) != before
+
+
+def test_the_file_of_a_trial_shows_its_world(toy: Experiment, tmp_path: Path) -> None:
+    ran(toy, tmp_path, [7])
+    (path,) = (tmp_path / running.CASES).glob("*.json")
+    said = json.loads(path.read_text())
+    assert (said["experiment"], said["case"], said["scenario"]["seed"]) == ("toy", "toy seed 7", 7)
+    assert said["result"] == {"twice": 14}
+
+
+def test_the_page_has_results_pictures_failures_and_gaps(toy: Experiment, tmp_path: Path) -> None:
+    ran(toy, tmp_path, [1, 2, 3])
+    results = running.results_of({"toy": toy.trials([1, 2, 3], False)}, tmp_path)
+    page, images = tmp_path / "reference" / "paper.md", tmp_path / "images"
+    files = writing.write_page(results, [1, 2, 3], False, page, images)
+    assert files == [page, images / "paper-toy.png"]
+    assert files[1].read_bytes().startswith(b"\x89PNG")
+    text = page.read_text()
+    parts = ["seeds 1 to 3", "## Toy: twice", "ours: 3 (2 to 4)",
+             "![Some worlds](../images/paper-toy.png)", "**seed 3 failed:** MemoryError",
+             "## What we cannot reproduce, and why", "- only 2 worlds"]  # fmt: skip
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "Reduced form" not in text
+    assert "CPU minutes" not in text  # seconds
+    slow = [replace(one, cpu_seconds=3661.0) for one in results]
+    writing.write_page(slow, [1, 2, 3], False, page, images)
+    assert "All cases together took 61 CPU minutes." in page.read_text()
+
+
+def test_an_unknown_experiment_is_refused_with_the_nearest(toy: Experiment) -> None:
+    with pytest.raises(UserError, match="did you mean toy"):
+        running.chosen(["tov"])
+    assert running.chosen(["toy"]) == [toy]
+    assert toy in running.chosen([])
+
+
+@pytest.mark.parametrize("module", [words, base, running, writing])
+def test_examples_give_what_they_say(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]

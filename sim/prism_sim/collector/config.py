@@ -17,7 +17,8 @@ class Collector(Closed):
 
     idle_gap_us: float = Field(
         default=1000.0,
-        gt=0,
+        ge=1e-3,
+        le=1e14,
         description="Silence that ends a record within one message [us]. Default: 1 ms, short "
         "against the gap between two micro-batches and long against that between two packets. "
         "Practice: 15 s (default of Cisco Flexible NetFlow and Juniper JUNOSe), at least 1 s.",
@@ -29,7 +30,8 @@ class Collector(Closed):
     )
     active_timeout_s: float | None = Field(
         default=None,
-        gt=0,
+        ge=1e-9,
+        le=1e9,
         description="A record that lasts longer is cut [s]; its bytes are shared in proportion "
         "to time. Left out: never. Practice: 1,800 (default of Cisco Flexible NetFlow, Juniper "
         "JUNOSe and Nokia cflowd); 60 where somebody wants to watch.",
@@ -37,6 +39,7 @@ class Collector(Closed):
     cache_entries: int | None = Field(
         default=None,
         ge=1,
+        le=1_000_000_000,
         description="Open records a switch can hold; the oldest is exported when one more opens. "
         "Left out: as many as there are. Needs message_boundary: false, since an exporter that "
         "knows messages is an ideal without a table. Practice: 16 to 2,000,000 (Cisco Flexible "

@@ -50,18 +50,24 @@ class FaultBase(Closed, ABC):
     """
 
     factor: float = Field(
-        gt=0, le=1, description="Speed while the fault lasts, as a fraction of the healthy one."
+        ge=1e-9, le=1, description="Speed while the fault lasts, as a fraction of the healthy one."
     )
     job: str | None = Field(default=None, description="The job whose steps the window counts.")
     from_step: int | None = Field(
-        default=None, ge=0, description="First step hit, from 0. Left out: the job's first."
+        default=None,
+        ge=0,
+        le=1_000_000_000,
+        description="First step hit, from 0. Left out: the job's first.",
     )
     to_step: int | None = Field(
-        default=None, ge=1, description="First step no longer hit. Left out: none, to the end."
+        default=None,
+        ge=1,
+        le=1_000_000_000,
+        description="First step no longer hit. Left out: none, to the end.",
     )
-    from_s: float | None = Field(default=None, ge=0, description="Start of the fault [s].")
+    from_s: float | None = Field(default=None, ge=0, le=1e8, description="Start of the fault [s].")
     to_s: float | None = Field(
-        default=None, gt=0, description="End of the fault [s]. Left out: it lasts."
+        default=None, ge=1e-9, le=1e8, description="End of the fault [s]. Left out: it lasts."
     )
 
     @property

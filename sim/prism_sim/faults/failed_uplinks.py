@@ -33,6 +33,7 @@ class FailedUplinks(FaultBase):
     leaf: str = Field(description="The leaf switch, such as leaf000.")
     failed: int = Field(
         ge=1,
+        le=1_000_000,
         description="How many of its uplinks fail: those with the lowest numbers (uplink i leads "
         "to spine i modulo the number of spines). At least one must be left.",
     )

@@ -25,7 +25,7 @@ class SlowGpu(FaultBase):
 
     kind: Literal["slow_gpu"] = "slow_gpu"
     job: str = Field(description="The job whose rank is slow, and whose steps a window counts.")
-    rank: int = Field(ge=0, description="The slow rank of the job, from 0.")
+    rank: int = Field(ge=0, le=1_000_000_000, description="The slow rank of the job, from 0.")
 
     def culprit(self, world: World) -> Culprit:
         address = world.jobs[self.job].address_of(self.rank)

@@ -26,11 +26,15 @@ class SlowNic(LinkFault):
 
     kind: Literal["slow_nic"] = "slow_nic"
     server: str | None = Field(default=None, description="Server of the NIC, such as s0003.")
-    nic: int | None = Field(default=None, ge=0, description="Index of the NIC in the server.")
+    nic: int | None = Field(
+        default=None, ge=0, le=1_000_000_000, description="Index of the NIC in the server."
+    )
     job: str | None = Field(
         default=None, description="The job of `rank`, and whose steps a window counts."
     )
-    rank: int | None = Field(default=None, ge=0, description="The rank of `job` using the NIC.")
+    rank: int | None = Field(
+        default=None, ge=0, le=1_000_000_000, description="The rank of `job` using the NIC."
+    )
 
     @model_validator(mode="after")
     def _one_place(self) -> SlowNic:

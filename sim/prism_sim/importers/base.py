@@ -18,8 +18,6 @@ from prism_sim.scenario.base import Closed
 
 LARGEST_BYTES = 1 << 50
 """No message or buffer is larger than a pebibyte."""
-LONGEST_NS = 10**15
-"""No single operation lasts longer than eleven days."""
 AT_MOST = 20
 """Problems of one trace that are told; a file of the wrong kind has one on every line."""
 

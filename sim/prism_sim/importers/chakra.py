@@ -28,11 +28,12 @@ from pydantic import Field
 
 from llmprism.errors import UserError
 from prism_sim.importers import consistency
-from prism_sim.importers.base import LARGEST_BYTES, LONGEST_NS, Findings
+from prism_sim.importers.base import LARGEST_BYTES, Findings
 from prism_sim.importers.chakra_files import Node, nodes_of, rank_files
 from prism_sim.importers.chakra_groups import EVERYBODY, ProcessGroups, one_word
 from prism_sim.importers.graph_file import GraphFile
-from prism_sim.scenario.graph import Family, Graph, GroupKind, Task
+from prism_sim.scenario.graph import Family, Graph, GroupKind, RankNumber, Task
+from prism_sim.scenario.timings import LONGEST_NS
 
 COLLECTIVES = (
     "ALL_REDUCE", "REDUCE", "ALL_GATHER", "GATHER", "SCATTER", "BROADCAST", "ALL_TO_ALL",
@@ -57,7 +58,7 @@ class Chakra(GraphFile):
     """What every rank does, from a Chakra execution trace of one file a rank."""
 
     kind: Literal["chakra"] = "chakra"
-    groups: dict[str, tuple[int, ...]] = Field(
+    groups: dict[str, tuple[RankNumber, ...]] = Field(
         default={},
         description="Ranks of each process group by its pg_name, as in ASTRA-sim's communicator "
         "group file. Left out: what the trace's metadata say.",
@@ -69,7 +70,8 @@ class Chakra(GraphFile):
     )
     tflops: float | None = Field(
         default=None,
-        gt=0,
+        ge=1e-6,
+        le=1e12,
         description="Rate of compute nodes that have operations (num_ops) and no duration "
         "[TFLOP/s].",
     )

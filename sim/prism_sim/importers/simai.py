@@ -28,12 +28,12 @@ from pydantic import Field
 from llmprism.errors import Problem, UserError
 from prism_sim.importers.base import (
     LARGEST_BYTES,
-    LONGEST_NS,
     Findings,
     contents,
 )
 from prism_sim.importers.graph_file import GraphFile
 from prism_sim.scenario.graph import Family, Graph, GroupKind, Task
+from prism_sim.scenario.timings import LONGEST_NS
 from prism_sim.scenario.words import did_you_mean
 
 POLICIES = ("HYBRID_TRANSFORMER", "HYBRID_TRANSFORMER_FWD_IN_BCKWD")
@@ -54,7 +54,10 @@ class SimAI(GraphFile):
 
     kind: Literal["simai"] = "simai"
     ranks: int | None = Field(
-        default=None, ge=1, description="Ranks of the job. Left out: all_gpus in the file."
+        default=None,
+        ge=1,
+        le=1_048_576,
+        description="Ranks of the job. Left out: all_gpus in the file.",
     )
 
     def read(self, path: Path) -> Graph:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 from pydantic import Field
 
 from llmprism.errors import Problem, UserError
-from prism_sim.importers.base import LONGEST_NS, Findings, TraceFile, contents
-from prism_sim.scenario.timings import Timings
+from prism_sim.importers.base import Findings, TraceFile, contents
+from prism_sim.scenario.timings import LONGEST_NS, Timings
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -63,13 +63,15 @@ class Scenario(Closed):
     )
     duration_s: float | None = Field(
         default=None,
-        gt=0,
+        ge=1e-9,
+        le=1e8,
         description="Stop the simulation at this time [s]; without background traffic, also when "
         "all jobs have ended. Left out: when all jobs have ended.",
     )
     epoch_ns: int = Field(
         default=1_767_225_600_000_000_000,
         ge=0,
+        le=8_000_000_000_000_000_000,
         description="The simulation's time zero on the collector's clock [ns since 1970]. "
         "Default: 2026-01-01 00:00 UTC.",
     )

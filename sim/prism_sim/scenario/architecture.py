@@ -10,15 +10,25 @@ from prism_sim.scenario.base import Closed
 class Experts(Closed):
     """A mixture of experts in place of the feed-forward part of layers."""
 
-    experts: int = Field(ge=2, description="Experts of a layer; ep must divide them.")
-    top_k: int = Field(default=2, ge=1, description="Experts that each token is sent to.")
+    experts: int = Field(ge=2, le=1_000_000, description="Experts of a layer; ep must divide them.")
+    top_k: int = Field(
+        default=2, ge=1, le=1_000_000, description="Experts that each token is sent to."
+    )
     shared: int = Field(
-        default=0, ge=0, description="Experts that every token passes, held by every rank."
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="Experts that every token passes, held by every rank.",
     )
     hidden: int | None = Field(
-        default=None, ge=1, description="Width of an expert [elements]. Left out: the model's."
+        default=None,
+        ge=1,
+        le=100_000_000,
+        description="Width of an expert [elements]. Left out: the model's.",
     )
-    dense_layers: int = Field(default=0, ge=0, description="First layers that have no experts.")
+    dense_layers: int = Field(
+        default=0, ge=0, le=100_000, description="First layers that have no experts."
+    )
     imbalance: float = Field(
         default=0.0,
         ge=0,
@@ -35,15 +45,21 @@ class LatentAttention(Closed):
     to all heads. Reference: DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434, section 2.1.
     """
 
-    query_rank: int = Field(ge=1, description="Width of what queries are made of [elements].")
+    query_rank: int = Field(
+        ge=1, le=10_000_000, description="Width of what queries are made of [elements]."
+    )
     kv_rank: int = Field(
-        ge=1, description="Width of what keys and values are made of, without the rotary key."
+        ge=1,
+        le=10_000_000,
+        description="Width of what keys and values are made of, without the rotary key.",
     )
     content_width: int = Field(
-        ge=1, description="Width of a head's query and key, rotary left out."
+        ge=1, le=10_000_000, description="Width of a head's query and key, rotary left out."
     )
-    rotary_width: int = Field(ge=1, description="Width of the rotary part of a query or key.")
-    value_width: int = Field(ge=1, description="Width of a head's value.")
+    rotary_width: int = Field(
+        ge=1, le=10_000_000, description="Width of the rotary part of a query or key."
+    )
+    value_width: int = Field(ge=1, le=10_000_000, description="Width of a head's value.")
 
     def parameters(self, hidden: int, heads: int) -> int:
         """Parameters of all its matrices."""

@@ -31,12 +31,14 @@ class Gpu(Closed):
 
     peak_tflops: float = Field(
         default=989.0,
-        gt=0,
+        ge=1e-6,
+        le=1e12,
         description="Dense bf16 peak [TFLOP/s]. Default: NVIDIA H100 SXM data sheet.",
     )
     memory_gbytes_per_s: float = Field(
         default=3350.0,
-        gt=0,
+        ge=1e-6,
+        le=1e12,
         description="Memory bandwidth [GB/s, 10^9 bytes]. Default: NVIDIA H100 SXM data sheet.",
     )
 
@@ -52,38 +54,47 @@ class Fabric(Closed):
     leaf_ports: int = Field(
         default=64,
         ge=1,
+        le=1_000_000,
         description="NICs a leaf switch takes. Default: 64, as in SimAI's configurations.",
     )
     uplinks: int | None = Field(
         default=None,
         ge=1,
+        le=1_000_000,
         description="Uplinks of a leaf, shared evenly among the spines. Left out: as many as "
         "give the leaf as much bandwidth up as down (no oversubscription).",
     )
     uplink_gbps: float | None = Field(
         default=None,
-        gt=0,
+        ge=1e-6,
+        le=1e12,
         description="Rate of one uplink and direction [Gbit/s]. Left out: that of a NIC.",
     )
     spines: int = Field(
-        default=4, ge=1, description="Spine switches: of each pod with three tiers, else in all."
+        default=4,
+        ge=1,
+        le=10_000,
+        description="Spine switches: of each pod with three tiers, else in all.",
     )
     pod_leaves: int | None = Field(
         default=None,
         ge=1,
+        le=1_000_000,
         description="Leaves of a pod. Given, there is a third tier: the spines of a pod join its "
         "leaves only, and core switches join the pods. Left out: two tiers.",
     )
-    cores: int = Field(default=4, ge=1, description="Core switches, with three tiers.")
+    cores: int = Field(default=4, ge=1, le=10_000, description="Core switches, with three tiers.")
     core_uplinks: int | None = Field(
         default=None,
         ge=1,
+        le=1_000_000,
         description="Links of one spine to the cores, shared evenly among them, at the uplinks' "
         "rate. Left out: as much bandwidth up as down.",
     )
     hop_latency_ns: float = Field(
         default=500.0,
         ge=0,
+        le=1e9,
         description="Time a packet takes over one link and the switch behind it [ns]. "
         "Default: 0.5 us, as in the SimAI and ASTRA-sim configurations.",
     )
@@ -95,7 +106,7 @@ class Cluster(Closed):
     servers: int = Field(
         ge=1, le=65536, description="Servers in the cluster; they are called s0000, s0001, ..."
     )
-    gpus_per_server: int = Field(default=8, ge=1, description="GPUs in a server.")
+    gpus_per_server: int = Field(default=8, ge=1, le=1024, description="GPUs in a server.")
     nics_per_server: int = Field(
         default=8,
         ge=1,
@@ -106,18 +117,21 @@ class Cluster(Closed):
     gpu: Gpu = Field(default=Gpu(), description="Speed of one GPU.")
     nvlink_gbps: float = Field(
         default=3600.0,
-        gt=0,
+        ge=1e-6,
+        le=1e12,
         description="NVLink rate of one GPU and direction [Gbit/s]. Default: 450 GB/s, "
         "NVIDIA H100 SXM data sheet (900 GB/s in both directions).",
     )
     nvlink_latency_ns: float = Field(
         default=25.0,
         ge=0,
+        le=1e9,
         description="Latency of one NVLink hop [ns]. Default: SimAI and ASTRA-sim configurations.",
     )
     nic_gbps: float = Field(
         default=400.0,
-        gt=0,
+        ge=1e-6,
+        le=1e12,
         description="Rate of one NIC and direction [Gbit/s]. Default: NDR InfiniBand or 400 GbE.",
     )
     queue_pairs: int = Field(

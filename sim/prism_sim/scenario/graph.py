@@ -23,6 +23,9 @@ KINDS = ("compute", "host", "wait", "send", "recv", "collective")
 OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast")
 """What a group can do together."""
 
+LARGEST_AMOUNT = 1 << 50
+"""Most bytes, or ns, of one task."""
+
 GroupKind = Literal["dp", "tp", "ep", "cp", "other"]
 
 
@@ -96,18 +99,28 @@ TaskLine = Annotated[
 ]
 
 
+RankNumber = Annotated[int, Field(ge=0, le=1_048_576)]
+"""Number of a rank, or of its program."""
+
+
 class Family(Closed):
     """Groups of ranks that do the same: all data-parallel groups, say."""
 
     kind: GroupKind = Field(description="Kind of their traffic, as the truth calls it.")
-    groups: tuple[tuple[int, ...], ...] = Field(description="Ranks of each group, in their order.")
+    groups: tuple[tuple[RankNumber, ...], ...] = Field(
+        description="Ranks of each group, in their order."
+    )
 
 
 def _families_of(program: tuple[Task, ...], number: int) -> set[str]:
     """Families that ``program`` has collectives in; ValueError if a task makes no sense."""
     for at, task in enumerate(program):
         known = task.kind in KINDS and (task.kind != "collective" or task.operation in OPERATIONS)
-        if not known or task.amount < 0 or not all(0 <= before < at for before in task.after):
+        if (
+            not known
+            or not 0 <= task.amount <= LARGEST_AMOUNT
+            or not all(0 <= before < at for before in task.after)
+        ):
             raise ValueError(f"task {at} of program {number} makes no sense: {task.line()}")
     return {task.family for task in program if task.kind == "collective"}
 
@@ -121,10 +134,13 @@ class Graph(Closed):
     programs: tuple[tuple[TaskLine, ...], ...] = Field(
         description="Programs, each a list of tasks, one a line."
     )
-    ranks: tuple[int, ...] = Field(description="Number of the program of each rank.")
-    steps: int = Field(ge=1, description="Training steps that the trace holds.")
+    ranks: tuple[RankNumber, ...] = Field(description="Number of the program of each rank.")
+    steps: int = Field(ge=1, le=1_000_000_000, description="Training steps that the trace holds.")
     tp: int = Field(
-        default=1, ge=1, description="Neighbouring ranks that must sit in one server together."
+        default=1,
+        ge=1,
+        le=1_048_576,
+        description="Neighbouring ranks that must sit in one server together.",
     )
 
     @model_validator(mode="after")

@@ -12,14 +12,16 @@ from prism_sim.scenario.base import Closed
 class Evaluation(Closed):
     """Forward passes over held-out data, every so many steps."""
 
-    every: int = Field(ge=1, description="Steps from one evaluation to the next.")
-    micro_batches: int = Field(ge=1, description="Micro-batches that each replica evaluates.")
+    every: int = Field(ge=1, le=1_000_000_000, description="Steps from one evaluation to the next.")
+    micro_batches: int = Field(
+        ge=1, le=1_000_000, description="Micro-batches that each replica evaluates."
+    )
 
 
 class Checkpoint(Closed):
     """The model and its optimizer's state, written to the storage servers."""
 
-    every: int = Field(ge=1, description="Steps from one save to the next.")
+    every: int = Field(ge=1, le=1_000_000_000, description="Steps from one save to the next.")
     mode: Literal["sync", "async"] = Field(
         default="sync",
         description="sync: training waits until everybody has written. async: it goes on, and "
@@ -27,7 +29,8 @@ class Checkpoint(Closed):
     )
     bytes_per_parameter: float = Field(
         default=14.0,
-        gt=0,
+        ge=1e-6,
+        le=1e6,
         description="Bytes saved a parameter. Default: bf16 parameter, fp32 master copy and Adam's "
         "two moments (ZeRO, SC'20, section 3.1, without gradients).",
     )
@@ -37,7 +40,10 @@ class Loading(Closed):
     """Training data read from the storage servers, a step ahead."""
 
     bytes_per_token: float = Field(
-        default=4.0, gt=0, description="Bytes read a token. Default: a 32-bit token number."
+        default=4.0,
+        ge=1e-6,
+        le=1e9,
+        description="Bytes read a token. Default: a 32-bit token number.",
     )
 
 
@@ -49,27 +55,33 @@ class Restart(Closed):
     """
 
     step: int = Field(
-        ge=0, description="Step in which it fails. Steps count in time, repeated ones too."
+        ge=0,
+        le=1_000_000_000,
+        description="Step in which it fails. Steps count in time, repeated ones too.",
     )
-    rank: int = Field(default=0, ge=0, description="The rank that fails.")
+    rank: int = Field(default=0, ge=0, le=1_000_000_000, description="The rank that fails.")
     into_step_s: float = Field(
-        default=0.0, ge=0, description="Time from the rank's start of the step to its failure [s]."
+        default=0.0,
+        ge=0,
+        le=1e8,
+        description="Time from the rank's start of the step to its failure [s].",
     )
     noticed_after_s: float = Field(
         default=600.0,
-        gt=0,
+        ge=1e-9,
+        le=1e8,
         description="Time from the failure to the end of all others [s]. Default: the time-out of "
         "PyTorch's NCCL process groups, 10 min; inspection takes 10-30 s (ByteRobust, SOSP'25).",
     )
-    down_s: float = Field(gt=0, description="Time from there until all work again [s].")
+    down_s: float = Field(ge=1e-9, le=1e8, description="Time from there until all work again [s].")
 
 
 class Background(Closed):
     """Flows of nobody's training: they come at random times, with random sizes."""
 
     name: str = Field(min_length=1, max_length=64, description="Name, unlike any job's.")
-    flows_per_s: float = Field(gt=0, description="Mean rate of a Poisson process [1/s].")
-    median_bytes: float = Field(gt=0, description="Median size of a flow [bytes].")
+    flows_per_s: float = Field(ge=1e-9, le=1e9, description="Mean rate of a Poisson process [1/s].")
+    median_bytes: float = Field(ge=1e-3, le=1e15, description="Median size of a flow [bytes].")
     sigma: float = Field(
         default=1.0, ge=0, le=4, description="Sigma of the lognormal size; 0: all alike."
     )

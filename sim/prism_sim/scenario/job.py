@@ -61,25 +61,27 @@ class Job(Closed):
         description="A measured timeline whose durations take the place of those that follow from "
         "the model. dp, pp, micro_batches and steps may then be left out. Left out: none.",
     )
-    dp: int = Field(default=1, ge=1, description="Data-parallel replicas.")
+    dp: int = Field(default=1, ge=1, le=1_048_576, description="Data-parallel replicas.")
     pp: int = Field(
         default=1,
         ge=1,
+        le=1_048_576,
         description="Pipeline stages. Times chunks, it must divide the layers, unless "
         "stage_layers says how they are dealt out.",
     )
     chunks: int = Field(
         default=1,
         ge=1,
+        le=10_000,
         description="Chunks of layers a stage holds (virtual stages), for schedule interleaved.",
     )
-    stage_layers: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
+    stage_layers: tuple[Annotated[int, Field(ge=0, le=100_000)], ...] | None = Field(
         default=None,
         description="Layers of each of the pp x chunks parts of the model, first to last; part i "
         "belongs to stage i modulo pp. The first and the last may have none: they hold the "
         "embedding and the head. Left out: all alike.",
     )
-    stage_factors: tuple[Annotated[float, Field(gt=0)], ...] | None = Field(
+    stage_factors: tuple[Annotated[float, Field(ge=1e-6, le=1e6)], ...] | None = Field(
         default=None,
         description="Factor on the compute time of each stage, for stages that were measured to "
         "take longer than their layers tell. Left out: 1.",
@@ -87,18 +89,21 @@ class Job(Closed):
     tp: int = Field(
         default=1,
         ge=1,
+        le=1_048_576,
         description="Tensor-parallel ranks; it must divide the GPUs of a server, or be a multiple "
         "of them. Between servers their traffic is seen.",
     )
     cp: int = Field(
         default=1,
         ge=1,
+        le=1_048_576,
         description="Context-parallel ranks, which share each sequence and pass keys and values "
         "round a ring in every layer. On top of dp.",
     )
     ep: int = Field(
         default=1,
         ge=1,
+        le=1_048_576,
         description="Expert-parallel ranks, which share the experts of a layer; taken from the "
         "replicas, so it must divide dp.",
     )
@@ -111,10 +116,17 @@ class Job(Closed):
         description="Tensor parallelism with sequence parallelism: all-gathers and reduce-scatters "
         "in place of all-reduces (Korthikanti et al., 2022).",
     )
-    micro_batches: int = Field(ge=1, description="Micro-batches of one replica in one step.")
-    micro_batch_size: int = Field(default=1, ge=1, description="Sequences in a micro-batch.")
+    micro_batches: int = Field(
+        ge=1, le=1_000_000, description="Micro-batches of one replica in one step."
+    )
+    micro_batch_size: int = Field(
+        default=1, ge=1, le=1_000_000, description="Sequences in a micro-batch."
+    )
     sequence_length: int | None = Field(
-        default=None, ge=1, description="Tokens in a sequence. Left out: the model's."
+        default=None,
+        ge=1,
+        le=1_000_000_000,
+        description="Tokens in a sequence. Left out: the model's.",
     )
     schedule: str = Field(default="1f1b", description="Order of a pipeline stage's work.")
     recompute: Literal["none", "selective", "full"] = Field(
@@ -131,7 +143,7 @@ class Job(Closed):
     )
     mfu: float = Field(
         default=0.5,
-        gt=0,
+        ge=1e-6,
         le=1,
         description="Fraction of the GPU's peak reached while it computes. Bubbles and exposed "
         "communication come on top, so the job's overall figure is lower. Default: whole-job "
@@ -147,6 +159,7 @@ class Job(Closed):
     hybrid_shards: int | None = Field(
         default=None,
         ge=2,
+        le=1_048_576,
         description="Hybrid sharding: neighbouring replicas that share one copy of what the ZeRO "
         "stage shards (such as those of one server); outside it is replicated, and gradients "
         "are all-reduced. Must divide dp. Left out: all replicas share one.",
@@ -164,6 +177,7 @@ class Job(Closed):
     bucket_params: int | None = Field(
         default=None,
         ge=1,
+        le=10**15,
         description="Parameters a gradient bucket holds before it is sent. Left out: "
         "max(40e6, 1e6 x dp) as in Megatron-Core, and one bucket without overlap.",
     )
@@ -219,11 +233,15 @@ class Job(Closed):
         "micro-batch: compute and messages vary with it, alike in all stages of a replica.",
     )
     warm_up_steps: int = Field(
-        default=0, ge=0, description="First steps that are slower, each less than the one before."
+        default=0,
+        ge=0,
+        le=1_000_000_000,
+        description="First steps that are slower, each less than the one before.",
     )
     warm_up_factor: float = Field(
         default=1.5,
         ge=1,
+        le=1e6,
         description="Factor on the compute of the first step, with warm_up_steps.",
     )
     evaluation: Evaluation | None = Field(
@@ -245,8 +263,10 @@ class Job(Closed):
         "robin. random: TP groups on random free slots. fragmented: runs of a few slots here and "
         "there. Or {servers: [s0000, ...]}.",
     )
-    steps: int = Field(ge=1, description="Training steps; the job ends after them.")
-    start_s: float = Field(default=0.0, ge=0, description="Start of the first step [s].")
+    steps: int = Field(
+        ge=1, le=1_000_000_000, description="Training steps; the job ends after them."
+    )
+    start_s: float = Field(default=0.0, ge=0, le=1e8, description="Start of the first step [s].")
     compute_jitter: float = Field(
         default=0.0,
         ge=0,
@@ -256,6 +276,7 @@ class Job(Closed):
     step_overhead_ms: float = Field(
         default=0.0,
         ge=0,
+        le=1e9,
         description="Host work between the optimizer and the next step's first forward [ms]; "
         "it leaves no trace on the wire.",
     )

@@ -22,16 +22,20 @@ class ModelSizes(Closed):
     """
 
     name: str = Field(default="custom", description="What to call the model in reports.")
-    layers: int = Field(ge=1, description="Transformer layers.")
-    hidden: int = Field(ge=1, description="Width of the residual stream [elements].")
-    heads: int = Field(ge=1, description="Attention heads; must divide hidden.")
+    layers: int = Field(ge=1, le=100_000, description="Transformer layers.")
+    hidden: int = Field(ge=1, le=10_000_000, description="Width of the residual stream [elements].")
+    heads: int = Field(ge=1, le=1_000_000, description="Attention heads; must divide hidden.")
     kv_heads: int | None = Field(
         default=None,
         ge=1,
+        le=1_000_000,
         description="Key and value heads (grouped-query attention). Left out: as many as heads.",
     )
     ffn_hidden: int | None = Field(
-        default=None, ge=1, description="Feed-forward width [elements]. Left out: 4 x hidden."
+        default=None,
+        ge=1,
+        le=100_000_000,
+        description="Feed-forward width [elements]. Left out: 4 x hidden.",
     )
     gated_ffn: bool = Field(
         default=False,
@@ -45,11 +49,16 @@ class ModelSizes(Closed):
         default=False,
         description="A learned embedding a position, as in GPT-2 and GPT-3; LLaMA has none.",
     )
-    vocab: int = Field(ge=1, description="Entries of the vocabulary, padding included.")
-    sequence_length: int = Field(ge=1, description="Tokens in a training sequence.")
+    vocab: int = Field(
+        ge=1, le=1_000_000_000, description="Entries of the vocabulary, padding included."
+    )
+    sequence_length: int = Field(
+        ge=1, le=1_000_000_000, description="Tokens in a training sequence."
+    )
     head_outputs: int | None = Field(
         default=None,
         ge=1,
+        le=1_000_000_000,
         description="Outputs of the head, where they are not the vocabulary. Left out: vocab.",
     )
     tied_embeddings: bool = Field(

@@ -17,8 +17,11 @@ def _numbers(row: Any) -> Any:
     return tuple(int(word) for word in row.split()) if isinstance(row, str) else row
 
 
+LONGEST_NS = 10**15
+"""Longest measured duration: over eleven days."""
+
 Row = Annotated[
-    tuple[Annotated[int, Field(ge=0)], ...],
+    tuple[Annotated[int, Field(ge=0, le=LONGEST_NS)], ...],
     BeforeValidator(_numbers, json_schema_input_type=str),
     PlainSerializer(lambda row: " ".join(map(str, row)), return_type=str),
 ]

@@ -21,6 +21,7 @@ class TracedJob(Closed):
     iterations: int = Field(
         default=1,
         ge=1,
+        le=1_000_000_000,
         description="How often the whole trace is run through. A rank begins anew when all it had "
         "to do is over.",
     )
@@ -28,7 +29,9 @@ class TracedJob(Closed):
         default="packed",
         description="As for other jobs. Ranks take GPUs in their order.",
     )
-    start_s: float = Field(default=0.0, ge=0, description="Start of the first iteration [s].")
+    start_s: float = Field(
+        default=0.0, ge=0, le=1e8, description="Start of the first iteration [s]."
+    )
 
     @property
     def graph(self) -> Graph:

@@ -22,12 +22,14 @@ class Acknowledgements(EffectBase):
     every: int = Field(
         default=2,
         ge=1,
+        le=1_000_000_000,
         description="Packets an acknowledgement covers. Default: 2 (RFC 1122, 4.2.3.2, delayed "
         "acknowledgements); with receive offload 9 to 11 (the real captures).",
     )
     packet_bytes: int = Field(
         default=52,
         ge=1,
+        le=1_000_000,
         description="IP length of one [bytes]. Default: TCP with timestamps, 20 + 20 + 12 "
         "(RFC 7323). RoCE v2: 48, 20 IP + 8 UDP + 12 BTH + 4 AETH + 4 ICRC (Annex A17).",
     )
@@ -40,6 +42,7 @@ class Acknowledgements(EffectBase):
     delay_ms: float = Field(
         default=0.0,
         ge=0,
+        le=1e9,
         description="A packet that comes alone is acknowledged so late [ms], unless a second one "
         "comes or something is sent back before, which then carries the acknowledgement. "
         "Default: at once, as RoCE NICs and stacks in quick-acknowledgement mode do. Delayed: 40 "

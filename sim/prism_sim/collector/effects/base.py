@@ -118,5 +118,5 @@ class EffectBase(Closed, ABC):
 class Window(Closed):
     """A span of the simulation's time."""
 
-    from_s: float = Field(ge=0, description="Begin [s].")
-    to_s: float = Field(gt=0, description="End [s].")
+    from_s: float = Field(ge=0, le=1e8, description="Begin [s].")
+    to_s: float = Field(ge=1e-9, le=1e8, description="End [s].")

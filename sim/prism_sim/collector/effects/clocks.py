@@ -20,6 +20,7 @@ class Clocks(EffectBase):
     offset_us: float = Field(
         default=50.0,
         ge=0,
+        le=1e14,
         description="Standard deviation of offsets [us]. Default: 50, for the tens that NTP "
         "keeps on a LAN (chrony's README, which has thousands over the Internet). PTP in "
         "hardware: below 1 (linuxptp).",
@@ -27,6 +28,7 @@ class Clocks(EffectBase):
     drift_ppm: float = Field(
         default=0.0,
         ge=0,
+        le=1e6,
         description="Standard deviation of rates [ppm]. Default: none, as for a clock that is "
         "disciplined. Practice: free-running ones are within 100 (IEEE 802.3 allows ports that).",
     )

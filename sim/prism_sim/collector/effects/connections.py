@@ -41,18 +41,21 @@ class Connections(EffectBase):
     lead_ms: float = Field(
         default=1.0,
         ge=0,
+        le=1e9,
         description="Time from the first SYN to the first use [ms]. Default: NCCL connects "
         "when a connection is first needed. gloo connects when its groups are made: about 5,000.",
     )
     hello_bytes: int | None = Field(
         default=None,
         ge=0,
+        le=1_000_000_000,
         description="What the side that connects says first [bytes]. Left out: 8 over TCP (gloo, "
         "measured), 3,500 for RoCE (NCCL, net_ib).",
     )
     reply_bytes: int | None = Field(
         default=None,
         ge=0,
+        le=1_000_000_000,
         description="What the other side says to it [bytes]. Left out: none over TCP, as much "
         "for RoCE.",
     )

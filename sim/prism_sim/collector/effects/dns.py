@@ -29,26 +29,33 @@ class Dns(ServiceBase):
     before_s: float = Field(
         default=5.0,
         ge=0,
+        le=1e8,
         description="Begin of the look-ups, before the job's first step [s]. Default: as "
         "rendezvous, which they lead to.",
     )
     lasts_s: float = Field(
         default=0.5,
         ge=0,
+        le=1e8,
         description="Ranks ask at random within this time [s]. Default: as rendezvous.",
     )
     questions: int = Field(
         default=2,
         ge=1,
+        le=1_000_000,
         description="Questions of a look-up, each from a port of its own. Default: IPv4 and IPv6, "
         "as in the real captures.",
     )
     query_bytes: int = Field(
-        default=41, ge=1, description="Payload of a question [bytes]. Default: real captures."
+        default=41,
+        ge=1,
+        le=1_000_000_000,
+        description="Payload of a question [bytes]. Default: real captures.",
     )
     answer_bytes: int = Field(
         default=57,
         ge=1,
+        le=1_000_000_000,
         description="Payload of an answer [bytes]. Default: the question and one address record "
         "of 16 bytes (RFC 1035, name compressed).",
     )

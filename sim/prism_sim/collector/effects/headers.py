@@ -19,12 +19,14 @@ class Headers(EffectBase):
     mtu_payload_bytes: int = Field(
         default=4096,
         ge=1,
+        le=1_000_000_000,
         description="Payload of a full packet [bytes]. Default: RoCE v2's largest MTU; TCP over "
         "Ethernet: 1448.",
     )
     header_bytes: int = Field(
         default=44,
         ge=0,
+        le=1_000_000,
         description="IP length of a packet without payload [bytes]. Default: RoCE v2, 20 IP + 8 "
         "UDP + 12 BTH + 4 ICRC (Annex A17); TCP with timestamps: 52 (RFC 7323). Seen on a host "
         "before segmentation, as in the real captures: 5, one header for 10 or 11 packets.",

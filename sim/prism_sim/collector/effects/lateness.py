@@ -25,6 +25,7 @@ class Lateness(EffectBase):
     delay_ms: float = Field(
         default=1000.0,
         ge=0,
+        le=1e9,
         description="Mean wait of every record, from its end to its arrival [ms]. Default: 1 s, "
         "the least idle timeout that Cisco's Flexible NetFlow takes (default there: 15 s).",
     )
@@ -37,6 +38,7 @@ class Lateness(EffectBase):
     late_s: float = Field(
         default=30.0,
         ge=0,
+        le=1e8,
         description="Mean further wait of a late record [s]. Default: what Netdata's guide on "
         "flow export latency takes as the sign of a bottleneck.",
     )

@@ -45,12 +45,14 @@ class Loss(EffectBase):
     )
     mean_good_s: float = Field(
         default=60.0,
-        gt=0,
+        ge=1e-9,
+        le=1e9,
         description="Mean length of good times [s]. Assumed: no published figure found.",
     )
     mean_bad_s: float = Field(
         default=1.0,
-        gt=0,
+        ge=1e-9,
+        le=1e9,
         description="Mean length of bad times [s]. Assumed: no published figure found.",
     )
 

@@ -24,7 +24,8 @@ class Monitoring(ServiceBase):
     kind: Literal["monitoring"] = "monitoring"
     every_s: float = Field(
         default=60.0,
-        gt=0,
+        ge=1e-6,
+        le=1e9,
         description="Period [s]. Default: Prometheus' scrape_interval, 1 minute; its sample "
         "configuration has 15.",
     )
@@ -34,11 +35,13 @@ class Monitoring(ServiceBase):
     request_bytes: int = Field(
         default=200,
         ge=1,
+        le=1_000_000_000,
         description="Payload of a request [bytes], one GET. Assumed: no published figure found.",
     )
     page_bytes: int = Field(
         default=95_000,
         ge=1,
+        le=10**12,
         description="Payload of an answer [bytes]. Default: the page in node_exporter's own "
         "end-to-end test, 95,242, not compressed.",
     )

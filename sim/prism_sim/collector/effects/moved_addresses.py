@@ -25,7 +25,7 @@ class Move(Closed):
 
     address_of: str = Field(description="Server whose addresses are handed over.")
     to: str = Field(description="Server that appears under them, NIC by NIC.")
-    at_s: float = Field(ge=0, description="From this time on [s].")
+    at_s: float = Field(ge=0, le=1e8, description="From this time on [s].")
 
 
 class MovedAddresses(EffectBase):

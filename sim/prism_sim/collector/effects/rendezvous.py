@@ -33,26 +33,35 @@ class Rendezvous(EffectBase):
     before_s: float = Field(
         default=5.0,
         ge=0,
+        le=1e8,
         description="Begin of the meeting, before the job's first step [s]. Default: real "
         "captures, 4.8 to 7.0 s.",
     )
     lasts_s: float = Field(
         default=0.5,
         ge=0,
+        le=1e8,
         description="Ranks arrive at random within this time, and their questions end with it "
         "[s]. Default: real captures, 0.25 to 0.9 s.",
     )
     requests: int = Field(
         default=16,
         ge=1,
+        le=1_000_000,
         description="Questions of a rank. Default: real captures, 16 with one process group of "
         "gloo; 26 with three.",
     )
     request_bytes: int = Field(
-        default=89, ge=1, description="Payload of a question [bytes]. Default: real captures."
+        default=89,
+        ge=1,
+        le=1_000_000_000,
+        description="Payload of a question [bytes]. Default: real captures.",
     )
     answer_bytes: int = Field(
-        default=99, ge=1, description="Payload of an answer [bytes]. Default: real captures."
+        default=99,
+        ge=1,
+        le=1_000_000_000,
+        description="Payload of an answer [bytes]. Default: real captures.",
     )
 
     def stage(self, scene: Scene) -> Stage:

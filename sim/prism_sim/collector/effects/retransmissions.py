@@ -33,6 +33,7 @@ class Retransmissions(EffectBase):
     packets_a_loss: int = Field(
         default=1,
         ge=1,
+        le=1_000_000_000,
         description="Packets sent again for each that is lost. Default: 1, selective "
         "acknowledgements (RFC 2018). RoCE NICs go back to the loss and repeat what followed "
         "(Mittal et al., SIGCOMM'18): up to a window, 100 at 400 Gbit/s and 8 us.",

@@ -22,12 +22,14 @@ class Sampling(EffectBase):
     one_in: int = Field(
         default=4096,
         ge=1,
+        le=1_000_000_000,
         description="N. Default: 4,096, that of sFlow at Aruba. Others: 2,000 (Juniper EX), "
         "one in a million bit/s of the port (NVIDIA Cumulus: 400,000 at 400 Gbit/s).",
     )
     mtu_payload_bytes: int = Field(
         default=4096,
         ge=1,
+        le=1_000_000_000,
         description="Payload of a full packet [bytes], where the effect headers counts none. "
         "Default: as there, RoCE v2's largest MTU.",
     )

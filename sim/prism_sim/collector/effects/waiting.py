@@ -36,19 +36,22 @@ class Waiting(EffectBase):
     line_bytes: int = Field(
         default=262_144,
         ge=0,
+        le=10**15,
         description="A message of at most so many bytes stands in the NIC's queue as a whole, and "
         "small packets behind it [bytes]. Default: 256 KiB, tcp_limit_output_bytes of older "
         "Linux; newer ones have 1 MiB, then 4 MiB (ip-sysctl).",
     )
     stall_every_ms: float | None = Field(
         default=None,
-        gt=0,
+        ge=1e-6,
+        le=1e12,
         description="Mean time between stalls of a host, in which small packets wait until its "
         "end [ms]; exponential. Left out: no stalls; no published figure found.",
     )
     stall_ms: float = Field(
         default=1.0,
-        gt=0,
+        ge=1e-6,
+        le=1e12,
         description="Median length of a stall [ms]. Assumed: no published figure found.",
     )
     stall_sigma: float = Field(

@@ -23,7 +23,7 @@ from prism_sim.cluster.network import Hop, Line, Network
 from prism_sim.cluster.program import Program
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
-from prism_sim.collector import TRAIN
+from prism_sim.cluster.wire import TRAIN
 from prism_sim.draws import Draws
 from prism_sim.render.markdown import table
 from prism_sim.scenario.cluster import Cluster
@@ -41,9 +41,9 @@ SEEDS = range(20)
 
 
 class Blind:
-    """A collector that looks away: only ends matter here."""
+    """An observer that looks away: only ends matter here."""
 
-    def see(self, trains: NDArray[np.void]) -> None:
+    def observe(self, trains: NDArray[np.void]) -> None:
         assert trains.dtype == TRAIN
 
 

@@ -27,6 +27,7 @@ from prism_sim.cluster.placement import Placement
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.storage import Storage
 from prism_sim.cluster.templates import Templates
+from prism_sim.cluster.wire import flows
 from prism_sim.collector import Collector
 from prism_sim.collector.crews import crew
 from prism_sim.draws import Draws
@@ -115,7 +116,7 @@ class World:
             over = end if lasting else over | end
         with self.collector, self.log:
             self.env.run(until=over)
-            self.collector.take(self.fabric.drain(), self.env.now)
+            self._collect()
 
     def topology(self) -> dict[str, Any]:
         """What the diagnoser may know; endpoints of storage servers are marked as such."""
@@ -178,28 +179,7 @@ class World:
         servers: bytes of its payload, or of whole packets where all of them are without any, as
         acknowledgements are.
         """
-        routes, addresses = self.router.routes, np.array(self.layout.addresses)
-        size = np.zeros(len(routes), np.int64)
-        size[: len(self.collector.bytes_by_route)] = self.collector.bytes_by_route
-        frame = pd.DataFrame(
-            {
-                "job": routes.job,
-                "src": addresses[routes.src],
-                "dst": addresses[routes.dst],
-                "kind": routes.kind,
-                "bytes": size,
-            }
-        )
-        keys = ["job", "src", "dst", "kind"]
-        said, extra = self.collector.said(), self.collector.added()
-        if said:
-            frame = pd.concat([frame, pd.DataFrame(said, columns=[*keys, "bytes"])])
-        seen = frame[frame["bytes"] > 0].groupby(keys, as_index=False, sort=True).sum()
-        if not extra:
-            return seen
-        more = pd.DataFrame(extra, columns=[*keys, "bytes"]).groupby(keys, as_index=False).sum()
-        both = pd.concat([seen, more]).drop_duplicates(keys)  # what was sent anyway stays as it is
-        return both.sort_values(keys, ignore_index=True)
+        return self.collector.pairs()
 
     def faults(self) -> pd.DataFrame:
         """Truth: the faults that really struck."""
@@ -208,10 +188,15 @@ class World:
         frame.insert(0, "fault", np.arange(len(frame)))
         return frame.astype(dict.fromkeys(("rank", "from_step", "to_step"), "Int64"))
 
+    def _collect(self) -> None:
+        """Hand the collector what has ended."""
+        self.collector.observe(flows(self.fabric.drain()))
+        self.collector.advance(self.env.now)
+
     def _drain(self, on_time: Callable[[int], None]) -> Any:
         while True:
             yield self.env.timeout(DRAIN_EVERY_NS)
-            self.collector.take(self.fabric.drain(), self.env.now)
+            self._collect()
             on_time(self.env.now)
 
     def _arm(self, strike: Strike) -> None:

@@ -13,6 +13,7 @@ from prism_sim.cluster import core
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
+from prism_sim.cluster.wire import flows
 from prism_sim.collector import Collector
 from prism_sim.collector.config import Collector as Model
 from prism_sim.draws import Draws
@@ -43,7 +44,9 @@ def collected(
     path = folder / "flows.parquet"
     with Collector(Model.model_validate(model), router, EPOCH, path, Draws(3)) as collector:
         for batch in batches:
-            collector.take(np.array(batch, core.RECORD))
+            records = np.array(batch, core.RECORD)
+            collector.observe(flows(records))
+            collector.advance(int(records["end_ns"].max(initial=0)))
     frame = pd.read_parquet(path)
     frame[["start_ns", "end_ns"]] -= EPOCH
     return frame

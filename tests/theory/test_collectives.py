@@ -21,12 +21,12 @@ HOP_NS = 1_000  # two links of 500 ns by way of one leaf
 
 
 class Watch:
-    """A collector that keeps the trains that switches see."""
+    """An observer that keeps the trains that switches see."""
 
     def __init__(self):
         self.bytes = {}
 
-    def see(self, trains):
+    def observe(self, trains):
         for train in trains[trains["route"] != HIDDEN]:
             bursts = int(train["bursts"] + train["early_bursts"])
             self.add(train["route"], bursts * int(train["burst_bytes"]))

@@ -21,9 +21,9 @@ B = 50.0  # bytes a nanosecond: 400 Gbit/s
 
 
 class Seen(list):
-    """A collector that only remembers trains."""
+    """An observer that only remembers trains."""
 
-    def see(self, trains):
+    def observe(self, trains):
         self.append(trains)
 
 
@@ -38,7 +38,7 @@ def run_ring(rates, latency_ns, chunk_bytes, operation="all_reduce", routes=True
     hops = [Hop(i if routes else HIDDEN, (i,), latency_ns[i]) for i in range(len(rates))]
     done, n = env.event(), len(hops)
     ready_ns = list(late_ns) or [0] * n
-    ring = Ring(hops, range(n), 1, SimpleNamespace(fabric=fabric, collector=seen))
+    ring = Ring(hops, range(n), 1, SimpleNamespace(fabric=fabric, observer=seen))
     env.call_at(max(ready_ns), lambda: ring.start(operation, n * chunk_bytes, ready_ns, done))
     env.run(until=done)
     return env.now, seen

@@ -1,7 +1,7 @@
 """The cluster as traffic finds it: from one GPU to another, over NVLink or the network.
 
-A :class:`Network` holds together what carries bytes (fabric), what decides their way (layout
-and router) and what sees them (collector). Jobs and collectives ask it for hops.
+A :class:`Network` holds together the fabric that carries bytes, the layout and the router that
+decide their paths, and the observer that sees them. Jobs and collectives ask it for hops.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import GBPS, Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import HIDDEN
-from prism_sim.collector import Collector
+from prism_sim.cluster.wire import Observer
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Network:
     layout: Layout
     router: Router
     fabric: Fabric
-    collector: Collector
+    observer: Observer
 
     def lines(self, line: Line) -> list[Line]:
         """One line for each queue pair of ``line``'s connections; they share its bytes."""

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prism_sim.collector.collecting import Collector
-    from prism_sim.collector.trains import TRAIN, cut
 
-_HOMES = {"Collector": "collecting", "TRAIN": "trains", "cut": "trains"}
+_HOMES = {"Collector": "collecting"}
 
-__all__ = ["TRAIN", "Collector", "cut"]
+__all__ = ["Collector"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,24 +10,25 @@ Records stream to Parquet in pieces, so memory does not grow with simulated time
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from prism_sim.cluster import core
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.state import grown
 from prism_sim.cluster.templates import HIDDEN
+from prism_sim.cluster.wire import TRAIN, Trains
 from prism_sim.collector.config import Collector as CollectorModel
 from prism_sim.collector.crews import Crew
 from prism_sim.collector.cutting import Cutter
-from prism_sim.collector.effects.base import Scene, add_up
+from prism_sim.collector.effects.base import Scene
 from prism_sim.collector.rows import COUNTED, FLOWS, NO_PATH, SEEN, Rows
-from prism_sim.collector.trains import TRAIN, cut
+from prism_sim.collector.trains import cut
 from prism_sim.collector.tuples import Tuples
 from prism_sim.draws import Draws
 from prism_sim.streaming import Streaming
@@ -35,15 +36,12 @@ from prism_sim.streaming import Streaming
 PIECE = 1 << 18
 """Records gathered before they are written: a few tens of megabytes."""
 
-CONTROL = np.dtype([*core.RECORD.descr, ("back", "?")])
-"""A small message on a route, or against its direction."""
-
 PORTS = ("src_port", "dst_port", "protocol")
 """Columns that a record has from its 5-tuple."""
 
 
 class Collector(Streaming):
-    """Sees trains and single flows, and writes them as records to one Parquet file.
+    """Observes what is on the wire, and writes them as records to one Parquet file.
 
     Parameters
     ----------
@@ -57,7 +55,6 @@ class Collector(Streaming):
     Attributes
     ----------
     records : how many records have been seen.
-    bytes_by_route : bytes recorded so far on each route.
     """
 
     def __init__(
@@ -80,9 +77,8 @@ class Collector(Streaming):
         self._after = [effect.stage(scene) for effect in effects if effect.after_cutting]
         self._hindsight = any(effect.hindsight for effect in effects)
         self._kept: list[Rows] = []
-        self._controls: list[NDArray[np.void]] = []
-        self._said: dict[int, int] = {}  # bytes of those, by 5-tuple
         self._cutter = Cutter(model, scene) if model.recuts else None
+        self._is_staged = bool(effects) or model.recuts
         self._scene = scene
         self._delays = any(effect.delays for effect in effects)
         self._held: list[Rows] = []
@@ -90,43 +86,27 @@ class Collector(Streaming):
         self._trains = np.empty(1024, TRAIN)
         self._n_trains = 0
         self.records = 0
-        self.bytes_by_route = np.zeros(0, np.int64)
         counted = COUNTED if any(effect.counts for effect in effects) else []
         fields = [*FLOWS, *(pa.field(name, kind) for name, kind in counted)]
         self._schema = pa.schema(fields, metadata=model.metadata())
         super().__init__(path, self._schema)
 
     def _finish(self) -> None:
-        self.take(np.empty(0, core.RECORD))
-        self._pass(np.empty(0, core.RECORD), last=True)
+        self._pass(last=True)
 
-    def see(self, trains: NDArray[np.void]) -> None:
-        """Note ``trains`` (dtype TRAIN), to be cut into records before anything is written."""
+    def observe(self, trains: Trains) -> None:
+        """Note ``trains``, to be cut into records before anything is written."""
+        trains = trains[trains["route"] != HIDDEN]
         end = self._n_trains + len(trains)
         if end > len(self._trains):
             self._trains = grown(self._trains, 2 * end)
         self._trains[self._n_trains : end] = trains
         self._n_trains = end
 
-    def control(
-        self, route: int, times_ns: Sequence[float], size_bytes: int, back: bool = False
-    ) -> None:
-        """Note small messages of ``size_bytes`` on ``route``, or the opposite way (``back``)."""
-        if route == HIDDEN or not len(times_ns):
-            return
-        rows = np.zeros(len(times_ns), CONTROL)
-        rows["start_ns"] = rows["end_ns"] = np.rint(times_ns)
-        rows["bytes"], rows["route"], rows["back"] = size_bytes, route, back
-        self._controls.append(rows)
-
-    def take(self, records: NDArray[np.void], now_ns: int = 0) -> None:
-        """Add the records of single flows (dtype ``core.RECORD``), and of trains noted so far.
-
-        ``now_ns`` is how far the simulation has come, if further than ``records``.
-        """
-        newest_ns = int(records["end_ns"].max()) if len(records) else 0
-        self._scene.now_ns = max(self._scene.now_ns, now_ns, newest_ns)
-        self._pass(np.concatenate([records, *self._cut_trains()]))
+    def advance(self, now_ns: int) -> None:
+        """Take what has been observed on its way; the simulation has come to ``now_ns``."""
+        self._scene.now_ns = now_ns
+        self._pass()
 
     def remember_ways(self, now_ns: int) -> None:
         """Have what began before ``now_ns`` keep its path, whatever :meth:`move` tells later."""
@@ -136,34 +116,19 @@ class Collector(Streaming):
         """Records that begin from now on name the new paths of these routes, and of small talk."""
         self._tuples.move(routes)
 
-    def begins_anew(self, job: str, start_ns: int, born_ns: int) -> None:
-        """Note that ``job`` has new processes from ``born_ns`` on, which begin at ``start_ns``."""
+    def job_restarts(self, job: str, start_ns: int, processes_since_ns: int) -> None:
+        """Note that ``job`` has new processes, which begin to train at ``start_ns``."""
         before = [crew for crew in self._scene.crews if crew.job == job]
         if before:
-            self._scene.crews.append(before[-1].again(start_ns, born_ns))
+            self._scene.crews.append(before[-1].again(start_ns, processes_since_ns))
 
-    def added(self) -> list[tuple[str, str, str, str, int]]:
-        """Job, addresses, kind and bytes of what effects have added between known addresses."""
-        return self._owned(self._scene.added)
+    def pairs(self) -> pd.DataFrame:
+        """Truth: who sent how much to whom, and what kind of traffic it was."""
+        return self._scene.totals.pairs()
 
-    def said(self) -> list[tuple[str, str, str, str, int]]:
-        """Job, addresses, kind and bytes of the small messages that libraries have sent."""
-        return self._owned(self._said)
-
-    def _owned(self, by_tuple: Mapping[int, int]) -> list[tuple[str, str, str, str, int]]:
-        tuples = self._tuples
-        return [
-            (owner[0], *tuples.ends(number), owner[1], size)
-            for number, size in by_tuple.items()
-            if (owner := tuples.owners[number]) is not None and tuples.is_inside(number)
-        ]
-
-    def _pass(self, records: NDArray[np.void], last: bool = False) -> None:
-        """Take ``records`` through the chain of stages."""
-        self._count(records)
-        rows = self._widened(records)
-        if self._controls:
-            rows = np.concatenate([rows, self._widened_controls()])
+    def _pass(self, last: bool = False) -> None:
+        """Take what has been observed through the chain of stages."""
+        rows = self._observed()
         if self._hindsight:
             self._kept.append(rows)
             if not last:
@@ -183,23 +148,17 @@ class Collector(Streaming):
         if self._n_held >= PIECE or last:
             self._write(last)
 
-    def _widened_controls(self) -> Rows:
-        """The small messages noted so far."""
-        noted = np.concatenate(self._controls)
-        self._controls = []
+    def _observed(self) -> Rows:
+        """The trains noted so far, cut where they are silent, and counted."""
+        records = np.concatenate(cut(self._trains[: self._n_trains], self._gap_ns))
+        self._n_trains = 0
+        if self._is_staged:  # in an order that does not depend on who was heard of first
+            records = records[np.lexsort((-records["end_ns"], records["start_ns"]))]
         tuples = self._tuples
-        there = tuples.of_routes(noted["route"])
-        back = tuples.reverse(there)  # opens the opposite directions
-        rows = self._widened(noted, np.where(noted["back"], back, there))
-        add_up(self._said, rows["tuple"], rows["bytes"])
-        return rows
-
-    def _widened(
-        self, records: NDArray[np.void], of_tuple: NDArray[np.int32] | None = None
-    ) -> Rows:
-        tuples = self._tuples
+        of = tuples.of_routes(records["route"])
+        back = records["reverse"]
+        of[back] = tuples.reverse(of[back])
         rows = np.zeros(len(records), SEEN)
-        of = tuples.of_routes(records["route"]) if of_tuple is None else of_tuple
         rows["tuple"] = of
         for name in ("start_ns", "end_ns", "bytes"):
             rows[name] = records[name]
@@ -208,14 +167,10 @@ class Collector(Streaming):
         for name, column in (("src", "src"), ("dst", "dst"), ("exporter", "leaf_in")):
             rows[name] = tuples.column(column)[of]
         rows["path"] = tuples.path_at(of, rows["start_ns"])
-        if self._before or self._cutter or self._after:
+        if self._is_staged:
             rows["id"] = self._scene.identity(rows)
+        self._scene.totals.count_sent(rows)
         return rows
-
-    def _cut_trains(self) -> list[NDArray[np.void]]:
-        trains = self._trains[: self._n_trains]
-        self._n_trains = 0
-        return cut(trains[trains["route"] != HIDDEN], self._gap_ns)
 
     def _write(self, last: bool) -> None:
         """Write what is held and has arrived, in the order of arrival.
@@ -232,13 +187,6 @@ class Collector(Streaming):
             paths = pa.array(self._router.paths)
             ports = {name: self._tuples.column(name) for name in PORTS}
             self._stream.write(lambda: self._table(rows, names, paths, ports))
-
-    def _count(self, records: NDArray[np.void]) -> None:
-        """Note what was really sent, whatever becomes of its records."""
-        total = np.zeros(len(self._router.routes), np.int64)
-        total[: len(self.bytes_by_route)] = self.bytes_by_route
-        np.add.at(total, records["route"], records["bytes"])
-        self.bytes_by_route = total
 
     def _table(
         self, rows: Rows, names: pa.Array, paths: pa.Array, ports: dict[str, NDArray[np.int64]]

@@ -103,7 +103,7 @@ def in_time(scene: Scene, plan: Callable[[Crew], Rows]) -> Stage:
         due = waiting["start_ns"] < scene.now_ns
         said, waiting = waiting[due], waiting[~due]
         said["path"] = scene.tuples.path_at(said["tuple"], said["start_ns"])  # may have moved
-        scene.note(said)
+        scene.totals.count_added(said)
         return np.concatenate([rows, said])
 
     return add

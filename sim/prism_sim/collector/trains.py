@@ -10,26 +10,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_sim.cluster import core
+from prism_sim.cluster.wire import Trains
 
-TRAIN = np.dtype(
+RECORD = np.dtype(
     [
-        ("start_ns", "f8"),  # begin of the first regular burst
-        ("burst_ns", "f8"),  # how long one burst lasts; at most the period
-        ("period_ns", "f8"),  # from the begin of one burst to that of the next
-        ("bursts", "i8"),  # regular ones
-        ("burst_bytes", "i8"),
-        ("early_bursts", "i8"),  # sent in a row before the regular ones
-        ("early_start_ns", "f8"),
-        ("early_end_ns", "f8"),
-        ("route", "i4"),  # number of the route; HIDDEN if no switch sees it
+        ("start_ns", "i8"),  # of the simulation
+        ("end_ns", "i8"),
+        ("bytes", "i8"),
+        ("route", "i4"),
+        ("reverse", "?"),
     ]
 )
-"""The bursts of one message on one route."""
+"""A part of a train that no silence interrupts."""
 
 
-def cut(trains: NDArray[np.void], gap_ns: float) -> list[NDArray[np.void]]:
-    """Records (dtype ``core.RECORD``) of ``trains``, ended by silence of more than ``gap_ns``.
+def cut(trains: Trains, gap_ns: float) -> list[NDArray[np.void]]:
+    """Records (dtype RECORD) of ``trains``, ended by silence of more than ``gap_ns``.
 
     A train that never rests for so long is one record, any other is one record a burst. What was
     sent early belongs to the first record, if it ended no longer than that before it.
@@ -37,17 +33,15 @@ def cut(trains: NDArray[np.void], gap_ns: float) -> list[NDArray[np.void]]:
     early = trains["early_bursts"] > 0
     joined = early & (trains["start_ns"] - trains["early_end_ns"] <= gap_ns)
     alone = trains[early & ~joined]
-    before = np.empty(len(alone), core.RECORD)
+    before = np.empty(len(alone), RECORD)
     before["start_ns"] = np.rint(alone["early_start_ns"])
     before["end_ns"] = np.rint(alone["early_end_ns"])
     before["bytes"] = alone["early_bursts"] * alone["burst_bytes"]
-    before["route"] = alone["route"]
+    before["route"], before["reverse"] = alone["route"], alone["reverse"]
     return [before, _regular(trains, joined, gap_ns)]
 
 
-def _regular(
-    trains: NDArray[np.void], joined: NDArray[np.bool_], gap_ns: float
-) -> NDArray[np.void]:
+def _regular(trains: Trains, joined: NDArray[np.bool_], gap_ns: float) -> NDArray[np.void]:
     """Records of the regular bursts; those of ``joined`` trains begin with what was early."""
     whole = trains["period_ns"] - trains["burst_ns"] <= gap_ns
     count = np.where(whole, 1, trains["bursts"])
@@ -57,9 +51,9 @@ def _regular(
     begin = train["start_ns"] + number * train["period_ns"]
     held = np.where(whole[of], train["bursts"], 1)
     first = joined[of] & (number == 0)
-    rows = np.empty(len(of), core.RECORD)
+    rows = np.empty(len(of), RECORD)
     rows["start_ns"] = np.rint(np.where(first, train["early_start_ns"], begin))
     rows["end_ns"] = np.rint(begin + (held - 1) * train["period_ns"] + train["burst_ns"])
     rows["bytes"] = (held + first * train["early_bursts"]) * train["burst_bytes"]
-    rows["route"] = train["route"]
+    rows["route"], rows["reverse"] = train["route"], train["reverse"]
     return rows

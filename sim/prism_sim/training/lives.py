@@ -43,7 +43,7 @@ class Lives:
             for process in processes:
                 _stop(process)
             down_ns = round(restart.down_s * 1e9)
-            job.network.collector.begins_anew(job.model.name, env.now + down_ns, env.now)
+            job.network.observer.job_restarts(job.model.name, env.now + down_ns, env.now)
             yield env.timeout(down_ns)
             job.begin_anew()
         yield env.all_of(self._begin())

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import simpy
 
 from prism_sim.cluster.network import Network
+from prism_sim.cluster.wire import messages
 
 Key = tuple[int, ...]
 
@@ -45,13 +46,13 @@ class Meetings:
 
     Parameters
     ----------
-    network : whose collector sees what they say.
+    network : whose observer sees what they say.
     control_bytes : of what each says.
     """
 
     def __init__(self, network: Network, control_bytes: int) -> None:
         self._env = network.env
-        self._collector = network.collector
+        self._observer = network.observer
         self.control_bytes = control_bytes
         self._posted: dict[Key, int] = {}
         self._offered: dict[Key, Offer] = {}
@@ -99,4 +100,4 @@ class Meetings:
 
     def _say(self, routes: tuple[int, ...], at_ns: int, back: bool = False) -> None:
         for route in routes:
-            self._collector.control(route, [at_ns], self.control_bytes, back)
+            self._observer.observe(messages(route, [at_ns], self.control_bytes, back))

@@ -9,7 +9,8 @@ import pytest
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
-from prism_sim.collector import TRAIN, Collector
+from prism_sim.cluster.wire import TRAIN
+from prism_sim.collector import Collector
 from prism_sim.collector.config import Collector as CollectorModel
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
@@ -28,7 +29,7 @@ def collect(tmp_path):
         path = tmp_path / "flows.parquet"
         with Collector(CollectorModel(idle_gap_us=gap_us), router, EPOCH, path) as collector:
             for train in trains:
-                collector.see(train)
+                collector.observe(train)
         frame = pd.read_parquet(path)
         assert set(zip(frame["src"], frame["dst"], strict=True)) == {("10.0.0.1", "10.0.1.1")}
         times = frame[["start_ns", "end_ns"]] - EPOCH
@@ -38,7 +39,7 @@ def collect(tmp_path):
 
 
 def train(start, burst, period, bursts, early=(0, 0, 0)):
-    return np.array([(start, burst, period, bursts, 100, *early, 0)], TRAIN)
+    return np.array([(start, burst, period, bursts, 100, *early, 0, False)], TRAIN)
 
 
 def test_waits_within_the_gap_stay_one_record(collect):

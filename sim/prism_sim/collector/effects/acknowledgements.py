@@ -62,7 +62,7 @@ class Acknowledgements(EffectBase):
                 late = self._turned(scene, delayed(counted, scene.tuples, self.delay_ms * 1e6))
                 counted = counted[counted["packets"] > 1]
             back = self._sized(scene, np.concatenate([self._back(scene, counted), late]))
-            scene.note(back)
+            scene.totals.count_added(back)
             return np.concatenate([rows, back])
 
         return answer

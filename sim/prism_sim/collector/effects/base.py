@@ -18,6 +18,7 @@ from pydantic import Field
 
 from prism_sim.collector.keyed import Words, hashed, uniform
 from prism_sim.collector.rows import Rows
+from prism_sim.collector.totals import Totals
 from prism_sim.draws import Draws
 from prism_sim.scenario.base import Closed, Remarks
 
@@ -39,7 +40,7 @@ class Scene:
     epoch_ns : time zero of the simulation on the collector's clock.
     crews : the jobs' hosts, once more for each time that a job begins anew.
     now_ns : how far the simulation has come.
-    added : bytes of what effects have added, by 5-tuple.
+    totals : bytes by 5-tuple, of jobs and of what effects have added.
     """
 
     tuples: Tuples
@@ -47,7 +48,10 @@ class Scene:
     epoch_ns: int
     crews: list[Crew] = field(default_factory=list)
     now_ns: int = 0
-    added: dict[int, int] = field(default_factory=dict)
+    totals: Totals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.totals = Totals(self.tuples)
 
     def uniform(self, purpose: str, rows: Rows) -> NDArray[np.float64]:
         """A number in (0, 1) a row, for one purpose."""
@@ -69,23 +73,10 @@ class Scene:
             rows[name][which] = tuples.column(name)[rows["tuple"][which]]
         return rows
 
-    def note(self, rows: Rows) -> None:
-        """Remember that an effect has added ``rows``: what has no payload counts as it is."""
-        size = np.where(rows["payload"] > 0, rows["payload"], rows["bytes"])
-        add_up(self.added, rows["tuple"], size)
-
     def identity(self, rows: Rows) -> Words:
         """What tells a row from all others: 5-tuple, place of observation, begin, size."""
         key = self.tuples.column("key")[rows["tuple"]]
         return hashed(key, rows["point"], rows["start_ns"], rows["bytes"])
-
-
-def add_up(totals: dict[int, int], tuples: NDArray[np.int32], size: NDArray[np.int64]) -> None:
-    """Add each ``size`` [bytes] to its 5-tuple's in ``totals``."""
-    found, where = np.unique(tuples, return_inverse=True)
-    total = np.bincount(where, size, len(found)).astype(np.int64)
-    for number, more in zip(found.tolist(), total.tolist(), strict=True):
-        totals[number] = totals.get(number, 0) + more
 
 
 class EffectBase(Closed, ABC):

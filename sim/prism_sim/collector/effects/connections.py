@@ -75,7 +75,7 @@ class Connections(EffectBase):
 
         def connect(rows: Rows) -> Rows:
             opened = self._opened(scene, *_first_uses(scene, rows))
-            scene.note(opened)
+            scene.totals.count_added(opened)
             rows = np.concatenate([rows, opened])
             return mesh(rows) if self.mesh else rows
 

@@ -59,7 +59,7 @@ class Monitoring(ServiceBase):
             rounds[:] = due
             when_ns = np.rint((number + phase[of]) * period_ns).astype(np.int64)
             said = exchange(scene, tuples[of], when_ns, *self._turns())
-            scene.note(said)
+            scene.totals.count_added(said)
             return np.concatenate([rows, said])
 
         return scrape

@@ -26,7 +26,7 @@ from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.fabric import Fabric, Moved
 from prism_sim.cluster.network import Hop
 from prism_sim.cluster.state import Int64s, Net
-from prism_sim.collector import TRAIN
+from prism_sim.cluster.wire import TRAIN
 
 
 class CoupledHops:

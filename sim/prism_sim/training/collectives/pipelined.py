@@ -64,6 +64,7 @@ class Pipelined:
         period_ns = max((end_ns - start_ns) / slices, float(own_ns.max()))
         step_ns = period_ns + float(hops.latency_ns.max())
         begin_ns = start_ns + self._depth * step_ns
-        self._network.collector.see(hops.trains(begin_ns, own_ns, period_ns, slices, slice_bytes))
+        trains = hops.trains(begin_ns, own_ns, period_ns, slices, slice_bytes)
+        self._network.observer.observe(trains)
         last_ns = float(hops.latency_ns.max())
         return round(int(self._depth.max()) * step_ns + last_ns)

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.network import Hop, Line, Network
 from prism_sim.cluster.state import Array, Int32s, Int64s, Net
-from prism_sim.collector import TRAIN
+from prism_sim.cluster.wire import TRAIN
 from prism_sim.training.collectives.base import Collective, Group, shared
 from prism_sim.training.collectives.coupled import CoupledHops, own_rates
 
@@ -87,12 +87,12 @@ class Ring:
     ) -> int:
         """Write the trains of all hops; returns the time that latencies add [ns]."""
         hops, network = self._hops, self._network
-        trains = np.empty(len(hops), TRAIN)
+        trains = np.zeros(len(hops), TRAIN)
         period_ns = write_trains(
             network.fabric.net, hops.ptr, hops.links, hops.hops_on, hops.route, hops.latency_ns,
             ready_ns, chunk_bytes, steps, start_ns, end_ns, trains,
         )  # fmt: skip
-        network.collector.see(trains)
+        network.observer.observe(trains)
         return round(steps * period_ns) - (end_ns - start_ns)
 
 

@@ -27,7 +27,7 @@ import simpy
 from numpy.typing import NDArray
 
 from prism_sim.cluster.network import Hop, Line, Network
-from prism_sim.collector import TRAIN
+from prism_sim.cluster.wire import TRAIN, messages
 from prism_sim.draws import Coordinate, Draws
 from prism_sim.scenario.library import Library
 from prism_sim.training.collectives.base import Builder, Collective, Group, shared
@@ -140,12 +140,12 @@ class SegmentedRing:
         return times
 
     def _show(self, c: Course, size_bytes: int) -> None:
-        """Hand the collector every segment, and the control messages that go before.
+        """Hand the observer every segment, and the control messages that go before.
 
         A sender's word that it is ready is a part of ``size_bytes``, unless it comes while the
         hop is silent; a receiver's goes the other way.
         """
-        control, collector = self._library.control_bytes, self._network.collector
+        control, observe = self._library.control_bytes, self._network.observer.observe
         hops, segments = c.begin.shape
         silent = np.ones((hops, segments), bool)
         silent[:, 1:] = (c.turn[:, 1:] < c.begin[:, :-1]) | (c.turn[:, 1:] >= c.end[:, :-1])
@@ -156,11 +156,11 @@ class SegmentedRing:
         trains["burst_ns"] = trains["period_ns"] = (c.end - c.begin).ravel()
         trains["bursts"] = 1
         trains["burst_bytes"] = size_bytes - control * alone.ravel()
-        collector.see(trains)
+        observe(trains)
         receiver_turn = np.roll(c.turn, -1, 0)
         for hop, route in enumerate(self._hops.route.tolist()):
-            collector.control(route, c.turn[hop][alone[hop]], control)
-            collector.control(route, receiver_turn[hop], control, back=True)
+            observe(messages(route, c.turn[hop][alone[hop]], control))
+            observe(messages(route, receiver_turn[hop], control, reverse=True))
 
 
 def segmented(library: Library, draws: Draws, first_step: int = 0) -> Builder:

@@ -1,0 +1,72 @@
+"""What travels on the wire, and who is told about it.
+
+Everything that a switch could see is a *train*: bursts of equal size on one route, at equal
+distances. A single flow is a train of one burst, a collective is a train on each of its hops
+(one burst a chunk), and a small control message is a burst that takes no time.
+
+Whoever puts bytes on the wire hands trains to the network's :class:`Observer`. The cluster
+does not know who that is; in a simulation it is the collector of flow records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+TRAIN = np.dtype(
+    [
+        ("start_ns", "f8"),  # begin of the first regular burst
+        ("burst_ns", "f8"),  # how long one burst lasts; at most the period
+        ("period_ns", "f8"),  # from the begin of one burst to that of the next
+        ("bursts", "i8"),  # regular ones
+        ("burst_bytes", "i8"),
+        ("early_bursts", "i8"),  # sent in a row before the regular ones
+        ("early_start_ns", "f8"),
+        ("early_end_ns", "f8"),
+        ("route", "i4"),  # number of the route; HIDDEN if no switch sees it
+        ("reverse", "?"),  # from the route's destination back to its source
+    ]
+)
+"""The bursts of one message on one route."""
+
+Trains = NDArray[np.void]
+"""Rows of dtype TRAIN."""
+
+
+class Observer(Protocol):
+    """Sees everything that is on the wire."""
+
+    def observe(self, trains: Trains) -> None:
+        """Take note of ``trains``, in any order; they have ended by now, or end soon."""
+
+    def job_restarts(self, job: str, start_ns: int, processes_since_ns: int) -> None:
+        """Take note that ``job`` begins again at ``start_ns``.
+
+        Its new processes, which open new connections, exist since ``processes_since_ns``.
+        """
+
+
+def flows(records: NDArray[np.void]) -> Trains:
+    """One train a record of a single flow (dtype ``core.RECORD``)."""
+    trains = np.zeros(len(records), TRAIN)
+    trains["start_ns"] = records["start_ns"]
+    trains["burst_ns"] = trains["period_ns"] = records["end_ns"] - records["start_ns"]
+    trains["bursts"] = 1
+    trains["burst_bytes"] = records["bytes"]
+    trains["route"] = records["route"]
+    return trains
+
+
+def messages(
+    route: int, times_ns: Sequence[float], size_bytes: int, reverse: bool = False
+) -> Trains:
+    """One train a small message of ``size_bytes`` on ``route``, or against its direction."""
+    trains = np.zeros(len(times_ns), TRAIN)
+    trains["start_ns"] = times_ns
+    trains["bursts"] = 1
+    trains["burst_bytes"] = size_bytes
+    trains["route"], trains["reverse"] = route, reverse
+    return trains

@@ -1,0 +1,75 @@
+"""Who sent how much to whom: the one count that the truth's ``pairs`` come from.
+
+Bytes are counted by 5-tuple, before any effect can lose or rename a record. Two amounts are
+kept apart: what jobs and background traffic really sent, and what telemetry effects added.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from prism_sim.cluster.state import grown
+from prism_sim.collector.rows import Rows
+from prism_sim.collector.tuples import Tuples
+
+KEYS = ["job", "src", "dst", "kind"]
+
+
+class Amounts(NamedTuple):
+    """Bytes by number of the 5-tuple."""
+
+    sent: NDArray[np.int64]
+    added: NDArray[np.int64]
+
+
+class Totals:
+    """Bytes of all traffic so far.
+
+    Parameters
+    ----------
+    tuples : knows the addresses of 5-tuples, and whose they are.
+    """
+
+    def __init__(self, tuples: Tuples) -> None:
+        self._tuples = tuples
+        self._amounts = Amounts(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def count_sent(self, rows: Rows) -> None:
+        """Count ``rows`` as sent by their owners: payload without headers."""
+        self._grow()
+        np.add.at(self._amounts.sent, rows["tuple"], rows["payload"])
+
+    def count_added(self, rows: Rows) -> None:
+        """Count ``rows`` as added by an effect: the payload, or whole packets without any."""
+        self._grow()
+        size = np.where(rows["payload"] > 0, rows["payload"], rows["bytes"])
+        np.add.at(self._amounts.added, rows["tuple"], size)
+
+    def pairs(self) -> pd.DataFrame:
+        """Job, addresses, kind and bytes between known addresses, sorted.
+
+        What effects added is listed only where nothing was sent: a connection's acknowledgements
+        do not change how much it carried.
+        """
+        sent, added = (self._summed(amounts) for amounts in self._amounts)
+        both = pd.concat([sent, added]).drop_duplicates(KEYS)
+        return both.sort_values(KEYS, ignore_index=True)
+
+    def _summed(self, amounts: NDArray[np.int64]) -> pd.DataFrame:
+        tuples = self._tuples
+        rows = [
+            (owner[0], *tuples.ends(number), owner[1], int(amounts[number]))
+            for number in np.flatnonzero(amounts).tolist()
+            if (owner := tuples.owners[number]) is not None and tuples.is_inside(number)
+        ]
+        frame = pd.DataFrame(rows, columns=[*KEYS, "bytes"]).astype({"bytes": np.int64})
+        return frame.groupby(KEYS, as_index=False, sort=True).sum()
+
+    def _grow(self) -> None:
+        if len(self._tuples) > len(self._amounts.sent):
+            sent, added = (grown(amounts, 2 * len(self._tuples)) for amounts in self._amounts)
+            self._amounts = Amounts(sent, added)

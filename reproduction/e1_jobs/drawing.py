@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from llmprism.errors import Problem, UserError
-from prism_sim.commands.bundled import folder
 from prism_sim.draws import Draws
+from prism_sim.loading.bundled import folder
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.cluster import Cluster

@@ -18,7 +18,7 @@ from llmprism.io.topology import Topology, read_topology
 from llmprism.methods.paper.jobs import recognise_jobs
 from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.model import KINDS
-from prism_sim.commands.bundled import find
+from prism_sim.loading.bundled import find
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.replay import Stream

@@ -64,7 +64,7 @@ _PERCENTS = range(101)
 
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
     """Every variant with every seed; the first of the job as measured keeps three ranks' spans."""
-    from prism_sim.commands.bundled import find
+    from prism_sim.loading.bundled import find
     from prism_sim.loading.loader import load
 
     listed = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prism_sim.commands.bundled import find
+from prism_sim.loading.bundled import find
 from prism_sim.loading.loader import load
 from reproduction.base import Result, Trial, diagnosed
 from reproduction.traps import pairs, statistics, worlds

@@ -260,7 +260,7 @@ def _command() -> list[str]:
 
 
 def _load(session: Session, scenario: str, settings: list[str], seed: int | None) -> Scenario:
-    from prism_sim.commands.bundled import find
+    from prism_sim.loading.bundled import find
     from prism_sim.loading.loader import load_with_warnings, parse_override
 
     overrides = dict(parse_override(text) for text in settings)

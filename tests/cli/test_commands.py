@@ -10,8 +10,8 @@ from typer.testing import Result
 
 from llmprism.errors import Problem, UserError
 from prism_sim import __version__
-from prism_sim.commands.bundled import bundled
 from prism_sim.faults import KINDS
+from prism_sim.loading.bundled import bundled
 from prism_sim.loading.loader import load
 from prism_sim.scenario.presets import PRESETS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prism_sim.commands.bundled import find
+from prism_sim.loading.bundled import find
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.paint import png

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prism_sim.commands.bundled import bundled
+from prism_sim.loading.bundled import bundled
 from prism_sim.loading.loader import load
 
 ROOT = Path(__file__).resolve().parents[2]

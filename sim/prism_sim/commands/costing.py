@@ -32,7 +32,7 @@ def whatif(
     The worlds compared share every random draw, so they differ by the change alone.
     """
     with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands.bundled import find
+        from prism_sim.loading.bundled import find
         from prism_sim.loading.loader import load, parse_override
         from prism_sim.render.paint import write_png
         from prism_sim.run import Run

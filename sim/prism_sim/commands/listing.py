@@ -7,8 +7,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from prism_sim.commands.bundled import bundled
 from prism_sim.commands.session import counted
+from prism_sim.loading.bundled import bundled
 
 if TYPE_CHECKING:
     from prism_sim.scenario.model_sizes import ModelSizes

@@ -18,21 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from llmprism.errors import Problem, UserError
 from prism_sim.commands.session import Progress, Session
+from prism_sim.products import PRODUCTS, clear
 
 if TYPE_CHECKING:
     from llmprism.pipeline import Diagnosis
     from prism_sim.loading.scenario import Scenario
     from prism_sim.run import Run
-
-PRODUCTS: dict[str, tuple[str, ...]] = {
-    "simulate": ("flows.parquet", "topology.json", "manifest.json", "truth/*.parquet"),
-    "diagnose": ("diagnosis/*.parquet", "diagnosis/*.json"),
-    "score": ("score.json",),
-    "report": ("trace.json", "report.html", "figures/*"),
-}
-"""What each stage writes into a run folder, stages in their order."""
-
-_HALF_WRITTEN = (".*.partial", "*/.*.partial")
 
 
 def simulate(session: Session, scenario: Scenario, run: Run, command: list[str]) -> None:
@@ -92,15 +83,6 @@ def existing(folder: Path) -> Run:
         what = "there is no such run folder"
         raise UserError(Problem(what, str(folder), "name the folder of a run, results/NAME/SEED"))
     return Run(folder)
-
-
-def clear(folder: Path, stage: str) -> None:
-    """Take away the products of ``stage`` and of every later one from a run folder."""
-    names = [*PRODUCTS]
-    later = [pattern for name in names[names.index(stage) :] for pattern in PRODUCTS[name]]
-    for pattern in (*later, *_HALF_WRITTEN):
-        for path in folder.glob(pattern):
-            path.unlink()
 
 
 @contextmanager

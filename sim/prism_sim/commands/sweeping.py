@@ -29,7 +29,7 @@ def sweep(
     Exits 1 if a run failed; the table then has its error, and all the others.
     """
     with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands.bundled import find_study
+        from prism_sim.loading.bundled import find_study
         from prism_sim.render.paint import write_png
         from prism_sim.run import Run
         from prism_sim.studies import sweep, sweep_figure

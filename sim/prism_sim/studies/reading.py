@@ -42,7 +42,7 @@ def scenario_at(
     ``name`` is a file, as seen from that folder or from here, or a bundled scenario. What is
     wrong with ``overrides`` is reported where ``source`` has ``loc``.
     """
-    from prism_sim.commands.bundled import find
+    from prism_sim.loading.bundled import find
 
     near = beside / name
     try:

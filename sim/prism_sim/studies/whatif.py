@@ -139,7 +139,7 @@ def run_plan(
 
 
 def _simulate(task: tuple[Scenario, str]) -> None:
-    from prism_sim.commands.stages import clear
+    from prism_sim.products import clear
     from prism_sim.simulate import simulate
 
     scenario, folder = task

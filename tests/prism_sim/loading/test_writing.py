@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from prism_sim.commands.bundled import bundled
 from prism_sim.faults import KINDS
+from prism_sim.loading.bundled import bundled
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.loading.writing import json_schema, resolved, to_yaml

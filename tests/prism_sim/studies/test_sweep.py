@@ -187,7 +187,7 @@ def test_a_figure_of_nothing_says_so(study: Path, tmp_path: Path) -> None:
 
 
 def test_the_bundled_studies_are_ones() -> None:
-    from prism_sim.commands.bundled import find_study
+    from prism_sim.loading.bundled import find_study
 
     for name, runs in (("studies/uplink-capacity", 35), ("studies/record-loss", 40)):
         study, source = read_study(find_study(name))

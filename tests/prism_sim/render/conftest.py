@@ -101,9 +101,11 @@ def write_truth(run: Run, names: dict[str, str]) -> None:
     fault |= {"from_step": 3, "to_step": 5, "start_ns": T0 + 3000 * MS, "end_ns": T0 + 5000 * MS}
     tables: dict[str, list[Any]] = {"ranks": ranks, "pairs": pairs, "steps": steps, "spans": spans}
     for name, rows in tables.items():
-        frame = pd.DataFrame(rows, columns=TRUTH[name].names)
+        columns = [column for column in TRUTH[name].names if column != "communication"]
+        frame = pd.DataFrame(rows, columns=columns)
         if name == "spans":
-            frame = frame.astype({"micro_batch": "Int64"})
+            frame = frame.assign(communication=pd.NA)
+            frame = frame.astype({"micro_batch": "Int64", "communication": "Int64"})
         run.write_truth(name, frame)
     run.write_truth("faults", pd.DataFrame([fault]).reindex(columns=TRUTH["faults"].names))
 

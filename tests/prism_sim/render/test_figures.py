@@ -168,7 +168,7 @@ def test_the_truth_of_partners_outside_the_window_still_counts(run):
     spans = run.truth("spans")
     waits = (spans["kind"] == "recv_act") & (spans["step"] == 4)
     early = spans["start_ns"].mask(waits, spans["start_ns"] - 400 * 1_000_000)
-    run.write_truth("spans", spans.assign(start_ns=early).astype({"micro_batch": "Int64"}))
+    run.write_truth("spans", spans.assign(start_ns=early).astype({"micro_batch": "Int64", "communication": "Int64"}))
     pp = bars(FIGURES["timeline"].draw(run).axes[0], paint.WORK["pp"])
     assert max(start + length for line, start, length in pp if line == 2) <= 1600
 
@@ -305,6 +305,6 @@ def test_a_fault_in_seconds_is_found_by_its_time(run):
     spans = run.truth("spans")
     ours = (spans["kind"] == "opt") & (spans["step"] == 3)
     spans = spans.assign(end_ns=spans["end_ns"] - ours * 20_000_000)
-    run.write_truth("spans", spans.astype({"micro_batch": "Int64"}))
+    run.write_truth("spans", spans.astype({"micro_batch": "Int64", "communication": "Int64"}))
     shown = bars(FIGURES["timeline"].draw(run).axes[0], paint.WORK["opt"])
     assert [bar[1:] for bar in shown if bar[0] == 0] == [(950, 30), (1950, 50)]

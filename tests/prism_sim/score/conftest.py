@@ -117,7 +117,8 @@ def _spans() -> pd.DataFrame:
         for kind, a, b, batch in work
     ]
     names = ["job", "rank", "step", "micro_batch", "kind", "start_ns", "end_ns"]
-    return pd.DataFrame(rows, columns=names).astype({"micro_batch": "Int64"})
+    frame = pd.DataFrame(rows, columns=names).assign(communication=pd.NA)
+    return frame.astype({"micro_batch": "Int64", "communication": "Int64"})
 
 
 def a_fault(**values: Any) -> dict[str, Any]:

@@ -72,9 +72,6 @@ class SimAI(GraphFile):
         if not program.tasks:
             what = "nothing is computed and nothing sent"
             raise UserError(Problem(what, str(path), "is every compute time 0?"))
-        if not program.tasks:
-            what = "nothing is computed and nothing sent"
-            raise UserError(Problem(what, str(path), "is every compute time 0?"))
         return Graph(
             families=families,
             programs=(tuple(program.tasks),),

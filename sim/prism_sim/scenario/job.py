@@ -10,7 +10,7 @@ from prism_sim.importers import TimedTrace
 from prism_sim.scenario.architecture import Experts
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.habits import Checkpoint, Evaluation, Loading, Restart
-from prism_sim.scenario.library import Library
+from prism_sim.scenario.library import Library, Transport
 from prism_sim.scenario.model_sizes import ModelSizes
 from prism_sim.scenario.presets import PRESETS, preset
 from prism_sim.scenario.timings import Timings
@@ -225,6 +225,11 @@ class Job(Closed):
         description="Messages move by agreement, and rings by segments, as a socket library does "
         "it. Left out: receives are posted ahead and messages fly at once, as with RDMA.",
     )
+    transport: Transport | None = Field(
+        default=None,
+        description="Transport protocol of the job's traffic. roce: RoCE v2, UDP port 4791. tcp: "
+        "TCP connections. Left out: tcp for a job with a library (sockets), else roce.",
+    )
     length_spread: float = Field(
         default=0.0,
         ge=0,
@@ -291,6 +296,11 @@ class Job(Closed):
     def timings(self) -> Timings | None:
         """Measured durations of passes and updates, if there are any."""
         return self.trace.timings if self.trace else None
+
+    @property
+    def wire_transport(self) -> Transport:
+        """Transport protocol of the job's traffic."""
+        return self.transport or ("tcp" if self.library else "roce")
 
     @property
     def size(self) -> str:

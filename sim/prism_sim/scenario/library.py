@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from prism_sim.scenario.base import Closed
+
+Transport = Literal["roce", "tcp"]
+"""What carries a job's messages: RDMA over UDP (RoCE v2), or sockets."""
 
 
 class Library(Closed):

@@ -168,7 +168,10 @@ def test_the_truth_of_partners_outside_the_window_still_counts(run):
     spans = run.truth("spans")
     waits = (spans["kind"] == "recv_act") & (spans["step"] == 4)
     early = spans["start_ns"].mask(waits, spans["start_ns"] - 400 * 1_000_000)
-    run.write_truth("spans", spans.assign(start_ns=early).astype({"micro_batch": "Int64", "communication": "Int64"}))
+    run.write_truth(
+        "spans",
+        spans.assign(start_ns=early).astype({"micro_batch": "Int64", "communication": "Int64"}),
+    )
     pp = bars(FIGURES["timeline"].draw(run).axes[0], paint.WORK["pp"])
     assert max(start + length for line, start, length in pp if line == 2) <= 1600
 

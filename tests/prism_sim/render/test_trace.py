@@ -127,7 +127,9 @@ def test_a_span_that_waits_for_nothing_known_is_still_shown(run):
     """A kind of span that the scores do not know stands with the computation."""
     spans = run.truth("spans")
     kinds = spans["kind"].mask(spans["kind"] == "opt", "checkpoint")
-    run.write_truth("spans", spans.assign(kind=kinds).astype({"micro_batch": "Int64", "communication": "Int64"}))
+    run.write_truth(
+        "spans", spans.assign(kind=kinds).astype({"micro_batch": "Int64", "communication": "Int64"})
+    )
     assert [e["cat"] for e in slices(load(run)) if e["name"] == "checkpoint"] == ["compute"] * 36
 
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from llmprism import kinds
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
-KINDS = ("dp", "pp", "ep", "cp", "tp", "other", "unknown")
-DP, PP = KINDS.index("dp"), KINDS.index("pp")
-SPAN_KINDS = ("dp", "pp", "compute")
+KINDS = kinds.INFERRED
+DP, PP = KINDS.index(kinds.DP), KINDS.index(kinds.PP)
+SPAN_KINDS = kinds.SPANS
 
 Kinds = NDArray[np.int8]
 Progress = Callable[[float, str], None]

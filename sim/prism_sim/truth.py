@@ -37,6 +37,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from llmprism import kinds
 from prism_sim.run import TRUTH
 from prism_sim.streaming import Streaming
 
@@ -76,7 +77,7 @@ SPAN_KINDS = (
     "broadcast",
     *(
         f"{group}_{operation}"
-        for group in ("expert", "tp", "ep", "cp", "other")
+        for group in ("expert", kinds.TP, kinds.EP, kinds.CP, kinds.OTHER)
         for operation in ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast")
         if f"{group}_{operation}" not in _OF_MODELS
     ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llmprism.kinds import OTHER
 from prism_sim.cluster.network import Line, Network
 
 
@@ -26,7 +27,7 @@ class Storage:
 
     def way(self, job: str, gpus: Sequence[int], *, writing: bool) -> tuple[int, int]:
         """Bundle of a flow between each of ``gpus`` and storage, and its latency [ns]."""
-        network, line = self._network, Line(job, "other", int(writing))
+        network, line = self._network, Line(job, OTHER, int(writing))
         hops = []
         for gpu in gpus:
             own, far = network.layout.nic_of_gpu(gpu), self._nics[gpu % len(self._nics)]

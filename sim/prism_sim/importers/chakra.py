@@ -27,12 +27,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from llmprism.errors import UserError
+from llmprism.kinds import GroupKind
 from prism_sim.importers import consistency
 from prism_sim.importers.base import LARGEST_BYTES, Findings
 from prism_sim.importers.chakra_files import Node, nodes_of, rank_files
 from prism_sim.importers.chakra_groups import EVERYBODY, ProcessGroups, one_word
 from prism_sim.importers.graph_file import GraphFile
-from prism_sim.scenario.graph import Family, Graph, GroupKind, RankNumber, Task
+from prism_sim.scenario.graph import Family, Graph, RankNumber, Task
 from prism_sim.scenario.timings import LONGEST_NS
 
 COLLECTIVES = (

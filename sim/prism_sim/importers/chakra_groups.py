@@ -12,9 +12,10 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from llmprism.kinds import GroupKind
 from prism_sim.importers.base import Findings
 from prism_sim.importers.chakra_files import Node
-from prism_sim.scenario.graph import Family, GroupKind, Task
+from prism_sim.scenario.graph import Family, Task
 from prism_sim.scenario.words import did_you_mean
 
 EVERYBODY = "all"

@@ -26,13 +26,14 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from llmprism.errors import Problem, UserError
+from llmprism.kinds import GroupKind
 from prism_sim.importers.base import (
     LARGEST_BYTES,
     Findings,
     contents,
 )
 from prism_sim.importers.graph_file import GraphFile
-from prism_sim.scenario.graph import Family, Graph, GroupKind, Task
+from prism_sim.scenario.graph import Family, Graph, Task
 from prism_sim.scenario.timings import LONGEST_NS
 from prism_sim.scenario.words import did_you_mean
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from llmprism import kinds
 from llmprism.io.writing import replacing
 
 if TYPE_CHECKING:
@@ -39,13 +40,13 @@ SWAPPED = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER:
 REBUILT, WRONG, FAULT, FINDING = "#009e73", "#c1440e", "#e6b800", "#aa3377"
 
 KINDS = {
-    "dp": "#d55e00",
-    "pp": "#0072b2",
-    "ep": "#cc79a7",
-    "cp": "#56b4e9",
-    "tp": "#8c6d46",
-    "other": "#b8a13a",
-    "unknown": "#a0a7b0",
+    kinds.DP: "#d55e00",
+    kinds.PP: "#0072b2",
+    kinds.EP: "#cc79a7",
+    kinds.CP: "#56b4e9",
+    kinds.TP: "#8c6d46",
+    kinds.OTHER: "#b8a13a",
+    kinds.UNKNOWN: "#a0a7b0",
     "missing": "#6e7781",
 }
 """Colour of each kind of pair, and of the traffic it carries."""
@@ -54,9 +55,9 @@ WORK = {
     "fwd": "#c6ccd3",
     "bwd": "#9aa4af",
     "opt": "#737d88",
-    "compute": "#b3bbc4",
-    "dp": KINDS["dp"],
-    "pp": KINDS["pp"],
+    kinds.COMPUTE: "#b3bbc4",
+    kinds.DP: KINDS[kinds.DP],
+    kinds.PP: KINDS[kinds.PP],
 }
 """Colour of each kind of work on a rank's line."""
 

@@ -11,10 +11,11 @@ A task is written as one line, so that a manifest with a whole graph stays reada
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from llmprism.kinds import GroupKind
 from prism_sim.scenario.base import Closed
 
 KINDS = ("compute", "host", "wait", "send", "recv", "collective")
@@ -25,8 +26,6 @@ OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broad
 
 LARGEST_AMOUNT = 1 << 50
 """Most bytes, or ns, of one task."""
-
-GroupKind = Literal["dp", "tp", "ep", "cp", "other"]
 
 
 class Task(NamedTuple):

@@ -17,6 +17,7 @@ from typing import Any
 
 import pandas as pd
 
+from llmprism.kinds import UNKNOWN
 from prism_sim.score.load import Case
 from prism_sim.score.stats import mean, ratio
 
@@ -48,7 +49,7 @@ def _inferred(true: pd.DataFrame, said: pd.DataFrame, column: str) -> pd.Series:
     wanted = pd.DataFrame({name: true[name].astype(str) for name in [*_COUPLE, "kind"]})
     wanted["row"] = range(len(true))
     given = said[[*_COUPLE, "confidence"]].astype({"src": str, "dst": str})
-    given["inferred"] = said[column].astype(object).where(said[column].notna(), "unknown")
+    given["inferred"] = said[column].astype(object).where(said[column].notna(), UNKNOWN)
     both = wanted.merge(given, on=_COUPLE, how="left")
     both["right"] = both["inferred"] == both["kind"]
     both = both.sort_values(["row", "right", "confidence"], ascending=[True, False, False])

@@ -24,12 +24,12 @@ from typing import Any
 
 import pandas as pd
 
+from llmprism.kinds import AXES, DP, PP
 from prism_sim.score.jobs import members, overlaps
 from prism_sim.score.load import Case
 from prism_sim.score.stats import mean, ratio
 
-AXES = ("dp", "pp", "tp", "ep", "cp")
-_SEEN_ON_THE_WIRE = ("dp", "pp")
+_SEEN_ON_THE_WIRE = (DP, PP)
 
 Groups = dict[str, list[tuple[str, ...]]]
 """Address sequences by kind of group; ordered where the order is known."""

@@ -31,12 +31,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from llmprism import kinds
 from prism_sim.score.busy import pack, true_work, union_length
 from prism_sim.score.load import Case, Flags, Floats, Ints
 from prism_sim.score.matching import Match, match_steps
 from prism_sim.score.stats import mean, ratio, relative_errors, spread
 
-KINDS = ("dp", "pp", "compute")
+KINDS = kinds.SPANS
 
 
 def score_timeline(case: Case) -> dict[str, Any]:

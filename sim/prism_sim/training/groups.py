@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from llmprism.kinds import CP, DP, EP, OTHER, TP
 from prism_sim.cluster.network import Line, Network
 from prism_sim.scenario.library import Library
 from prism_sim.training.collectives import ALGORITHMS, Builder, Collective, Group
@@ -110,7 +111,7 @@ class Groups:
             build = self._segmented(model.library)
             side_by_side = model.library.side_by_side
         stage_members = [(stage, m) for m in members]
-        return self._seats(stage_members, build, "dp", label, line, side_by_side)
+        return self._seats(stage_members, build, DP, label, line, side_by_side)
 
     def _tensor(self, stage: int) -> dict[int, Exchange]:
         """Tensor parallelism, where the group spans servers."""
@@ -121,7 +122,7 @@ class Groups:
         form = Scattered if model.sequence_parallel else Summed
         made: dict[int, Exchange] = {}
         for member in range(model.members):
-            group = Group(job.gpus[stage, member].tolist(), Line(model.name, "tp"))
+            group = Group(job.gpus[stage, member].tolist(), Line(model.name, TP))
             parts = ALGORITHMS["ring"](group, job.network)
             numbers = [self._numbers[stage][member]]
             stream = CommStream(job.env, parts, numbers, job.log, "tp_", model.tp)
@@ -136,7 +137,7 @@ class Groups:
         made: dict[int, Exchange] = {}
         for first in range(0, model.members, model.cp):
             members = range(first, first + model.cp)
-            seats = self._seats([(stage, m) for m in members], ALGORITHMS["shift"], "cp")
+            seats = self._seats([(stage, m) for m in members], ALGORITHMS["shift"], CP)
             made |= {m: Ringed(s, model.cp, size) for m, s in zip(members, seats, strict=True)}
         return made
 
@@ -152,7 +153,7 @@ class Groups:
                 members = [first + context + rank * model.cp for rank in range(model.ep)]
                 parts = [
                     UnevenAllToAll(
-                        Group(job.gpus[stage, members, t].tolist(), Line(model.name, "ep", t)),
+                        Group(job.gpus[stage, members, t].tolist(), Line(model.name, EP, t)),
                         job.network,
                     )
                     for t in range(model.tp)
@@ -198,7 +199,7 @@ class Groups:
         library = self._model.library
         build = self._segmented(library) if library else _one_ring
         for members in groups:
-            seats = self._seats(members, build, "other", "other_", line)
+            seats = self._seats(members, build, OTHER, "other_", line)
             for member, seat in zip(members, seats, strict=True):
                 made[member] = Closing(seat, "all_reduce", size_bytes)
         return made

@@ -16,6 +16,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from llmprism.kinds import AXES, DP, EP, PP
 from prism_sim.cluster.network import Line, Network
 from prism_sim.cluster.storage import Storage
 from prism_sim.draws import Draws
@@ -136,15 +137,15 @@ class ReplayedJob(PlacedJob[TracedJob, Player]):
         As elsewhere, experts' ranks are taken from the replicas, so ``dp`` counts replicas of all
         experts.
         """
-        found = {kind: np.zeros(self.model.ranks, np.int64) for kind in ("dp", "tp", "ep", "cp")}
+        found = {kind: np.zeros(self.model.ranks, np.int64) for kind in AXES if kind != PP}
         size = {kind: np.zeros(self.model.ranks, np.int64) for kind in found}
         for family in self.graph.families.values():
             for group in family.groups if family.kind in found else ():
                 larger = [r for r in group if size[family.kind][r] < len(group)]
                 found[family.kind][larger] = [group.index(rank) for rank in larger]
                 size[family.kind][larger] = len(group)
-        found["dp"] //= np.maximum(size["ep"], 1)
-        return {"dp": found["dp"], "pp": self._stage, **{k: found[k] for k in ("tp", "ep", "cp")}}
+        found[DP] //= np.maximum(size[EP], 1)
+        return {axis: found.get(axis, self._stage) for axis in AXES}
 
     def _memberships(self) -> dict[tuple[str, int], Membership]:
         made: dict[tuple[str, int], Membership] = {}
@@ -166,17 +167,17 @@ class ReplayedJob(PlacedJob[TracedJob, Player]):
 
         Where ranks share experts, replicas of less than everything are those of experts.
         """
-        if kind != "dp":
+        if kind != DP:
             return f"{kind}_"
         families = self.graph.families.values()
-        shared = any(family.kind == "ep" for family in families)
-        largest = max(len(g) for f in families if f.kind == "dp" for g in f.groups)
+        shared = any(family.kind == EP for family in families)
+        largest = max(len(g) for f in families if f.kind == DP for g in f.groups)
         return "expert_" if shared and len(group) < largest else ""
 
     def _way(self, src: int, dst: int) -> Way:
         if (src, dst) not in self._ways:
             gpus, network = self.gpus.ravel(), self.network
-            lines = network.lines(Line(self.model.name, "pp"))
+            lines = network.lines(Line(self.model.name, PP))
             hops = [network.hop(int(gpus[src]), int(gpus[dst]), line) for line in lines]
             bundle = self.fabric.templates.add_bundle([hop.template for hop in hops])
             self._ways[src, dst] = Way(bundle, round(max(hop.latency_ns for hop in hops)))

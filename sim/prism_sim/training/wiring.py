@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from llmprism.kinds import PP
 from prism_sim.cluster.network import Line
 from prism_sim.training.costs import StageCost, stage_costs
 from prism_sim.training.data_parallel import STRATEGIES, DataParallel, Family, Pass
@@ -127,7 +128,7 @@ class Wiring:
         hops = [
             job.network.hop(a, b, line)
             for t, (a, b) in enumerate(zip(src, dst, strict=True))
-            for line in job.network.lines(Line(self._model.name, "pp", t))
+            for line in job.network.lines(Line(self._model.name, PP, t))
         ]
         bundle = job.fabric.templates.add_bundle([hop.template for hop in hops])
         routes = tuple(hop.route for hop in hops)

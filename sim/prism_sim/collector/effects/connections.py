@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from llmprism.kinds import OTHER
 from prism_sim.collector.crews import ALWAYS_NS, Crew
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows
@@ -101,7 +102,7 @@ class Connections(EffectBase):
                 FiveTuple(
                     hosts[a], hosts[b], port("mesh", *whose, a, b), port("mesh", *whose, b), TCP
                 ),
-                (crew.job, "other"),
+                (crew.job, OTHER),
             )
             for a, b in pairs
         ]

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from llmprism.kinds import OTHER
 from prism_sim.cluster.routes import UDP
 from prism_sim.collector.crews import Crew
 from prism_sim.collector.effects.base import Scene, Stage
@@ -80,7 +81,7 @@ class Dns(ServiceBase):
                     DNS_PORT,
                     UDP,
                 ),
-                (self.kind, "other"),
+                (self.kind, OTHER),
             )
             for i in range(self.questions)
         ]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from llmprism.kinds import OTHER
 from prism_sim.collector.effects.base import Scene, Stage
 from prism_sim.collector.effects.service import ServiceBase
 from prism_sim.collector.rows import Rows
@@ -77,7 +78,7 @@ class Monitoring(ServiceBase):
         tuples = [
             known.add(
                 FiveTuple(monitor, host, known.port(self.kind, host), self.port, TCP),
-                (self.kind, "other"),
+                (self.kind, OTHER),
             )
             for host in hosts
         ]

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from llmprism.kinds import OTHER
 from prism_sim.collector.crews import Crew
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows, nothing
@@ -78,7 +79,7 @@ class Rendezvous(EffectBase):
         known = scene.tuples
         whose = (self.kind, crew.job, crew.life, rank)
         tup = FiveTuple(host, store, known.port(*whose), self.port, TCP)
-        number = known.add(tup, (crew.job, "other"))
+        number = known.add(tup, (crew.job, OTHER))
         drawn = np.sort(scene.draws.stream(*whose).random(self.requests))
         before_s, lasts_s = crew.time_to_meet(self.before_s, self.lasts_s)
         begin_ns = crew.start_ns - round(before_s * 1e9)

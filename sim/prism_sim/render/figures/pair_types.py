@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from llmprism.kinds import UNKNOWN
 from prism_sim.render import look, paint
 from prism_sim.run import Run
 
@@ -96,7 +97,7 @@ def _adjacency(
     source = places.get_indexer(pd.Index(pairs["src"].astype(str)))
     target = places.get_indexer(pd.Index(pairs["dst"].astype(str)))
     shown = (source >= 0) & (target >= 0)
-    kinds = pairs[column].fillna("unknown").to_numpy()[shown]
+    kinds = pairs[column].fillna(UNKNOWN).to_numpy()[shown]
     size = min((3.1 * 72 / max(len(order), 8)) ** 2 * 0.72, 120)
     colours = [paint.KINDS.get(kind, paint.MUTED) for kind in kinds]
     axes.scatter(target[shown], source[shown], c=colours, marker="s", s=size, linewidths=0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from llmprism.kinds import AXES, COMPUTE, DP, PP
 from prism_sim.render import look, paint
 from prism_sim.run import Run
 from prism_sim.score.busy import WORK, true_work
@@ -70,7 +71,7 @@ def _choose(run: Run, steps: pd.DataFrame) -> _View:
     ill = mine[mine["rank"] == hit["rank"].iloc[0]] if len(hit) else mine.iloc[:0]
     lead = (ill if len(ill) else mine).iloc[0]
     axis = "pp" if mine["pp"].max() > 0 else "dp"
-    others = [name for name in ("dp", "pp", "tp", "ep", "cp") if name != axis]
+    others = [name for name in AXES if name != axis]
     line = mine[(mine[others] == lead[others]).all(axis=1)].sort_values(axis)
     return _View(_spaced(line, lead), *_window(steps[steps["job"] == job], hit))
 
@@ -123,7 +124,7 @@ def _draw_truth(axes: Axes, run: Run, view: _View) -> None:
         for kind in WORK["compute"]:
             _bars(axes, own[own["kind"] == kind], view, 2 * row, kind)
         line = int(np.flatnonzero((ranks["job"] == job) & (ranks["rank"] == rank.rank))[0])
-        for kind in ("pp", "dp"):
+        for kind in (PP, DP):
             _bars(axes, work[kind][work[kind]["rank_row"] == line], view, 2 * row, kind)
         ends = steps.loc[steps["rank"] == rank.rank, "end_ns"]
         _marks(axes, ends, view, 2 * row, paint.INK)
@@ -134,7 +135,7 @@ def _draw_rebuilt(axes: Axes, run: Run, view: _View, above: int, lines: int) -> 
     spans, steps = look.diagnosis(run, "spans", at), look.diagnosis(run, "steps", at)
     for row, rank in enumerate(view.ranks.itertuples()):
         own = spans[spans["address"] == rank.address]
-        for kind in ("compute", *paint.KINDS):
+        for kind in (COMPUTE, *paint.KINDS):
             _bars(axes, own[own["kind"] == kind], view, lines * row + above, kind)
         ends = steps.loc[steps["address"] == rank.address, "end_ns"]
         _marks(axes, ends, view, lines * row + above, paint.REBUILT)

@@ -9,11 +9,12 @@ in a fabric of three tiers the spines of a pod of leaves meet those of other pod
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from prism_sim.scenario.base import Closed, Loc
+from prism_sim.scenario.gpus import GPUS, gpu_numbers, with_nvlink
 from prism_sim.scenario.names import leaf_name, nic_of_address, server_index, spine_name
 
 SHAPE: tuple[Loc, ...] = (
@@ -41,6 +42,16 @@ class Gpu(Closed):
         le=1e12,
         description="Memory bandwidth [GB/s, 10^9 bytes]. Default: NVIDIA H100 SXM data sheet.",
     )
+
+
+NamedGpu = Annotated[
+    Gpu,
+    BeforeValidator(
+        gpu_numbers,
+        json_schema_input_type=Annotated[str, Field(json_schema_extra={"enum": [*GPUS]})] | Gpu,
+    ),
+]
+"""A GPU by its name, or by its numbers."""
 
 
 class Fabric(Closed):
@@ -114,7 +125,11 @@ class Cluster(Closed):
         description="NICs in a server; must divide gpus_per_server. With fewer NICs than GPUs, "
         "neighbouring GPUs share one.",
     )
-    gpu: Gpu = Field(default=Gpu(), description="Speed of one GPU.")
+    gpu: NamedGpu = Field(
+        default=Gpu(),
+        description="Speed of one GPU: its name (which also gives nvlink_gbps, if that is left "
+        "out), or numbers.",
+    )
     nvlink_gbps: float = Field(
         default=3600.0,
         ge=1e-6,
@@ -147,6 +162,11 @@ class Cluster(Closed):
         "buffers and many servers, by a law fitted to SimAI's nic_ratio figures.",
     )
     fabric: Fabric = Field(default=Fabric(), description="Switches and links.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nvlink_of_the_gpu(cls, values: Any) -> Any:
+        return with_nvlink(values)
 
     @property
     def gpus(self) -> int:

@@ -33,6 +33,15 @@ class TracedJob(Closed):
     start_s: float = Field(
         default=0.0, ge=0, le=1e8, description="Start of the first iteration [s]."
     )
+    transport: Transport = Field(
+        default="roce",
+        description="Transport protocol of the job's traffic: roce (RoCE v2) or tcp.",
+    )
+
+    @property
+    def wire_transport(self) -> Transport:
+        """Transport protocol of the job's traffic."""
+        return self.transport
 
     @property
     def graph(self) -> Graph:

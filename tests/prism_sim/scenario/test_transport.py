@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prism_sim.scenario.job import Job
+from prism_sim.scenario.traced_job import TracedJob
 
 
 def job(**fields: object) -> Job:
@@ -23,3 +24,10 @@ def job(**fields: object) -> Job:
 )
 def test_socket_libraries_use_tcp_unless_the_job_says_otherwise(fields, transport):
     assert job(**fields).wire_transport == transport
+
+
+@pytest.mark.parametrize("written", [{}, {"transport": "tcp"}])
+def test_a_job_that_follows_a_trace_has_one_too(written):
+    trace = {"kind": "simai", "file": "workload.txt"}
+    traced = TracedJob.model_validate({"name": "a", "trace": trace} | written)
+    assert traced.wire_transport == written.get("transport", "roce")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from prism_sim.loading.capacity import placement_remarks
 from prism_sim.loading.job_checks import (
+    batch_remarks,
     exchange_remarks,
     restart_remarks,
     schedule_remarks,
@@ -91,6 +92,7 @@ def _layout(scenario: Scenario) -> Remarks:
 def _schedules(scenario: Scenario) -> Remarks:
     for index, job in scenario.modelled:
         yield from schedule_remarks(job, ("jobs", index))
+        yield from batch_remarks(job, ("jobs", index))
         yield from timing_remarks(job, ("jobs", index))
 
 

@@ -50,6 +50,24 @@ def schedule_remarks(job: Job, at: Loc) -> Remarks:
         yield Remark((*at, "chunks"), what, "use schedule: interleaved", ((*at, "schedule"),))
 
 
+def batch_remarks(job: Job, at: Loc) -> Remarks:
+    """Whether the global batch is what replicas and micro-batches make of it."""
+    batch, each = job.global_batch_size, job.dp * job.micro_batch_size
+    if batch is None or batch == each * job.micro_batches:
+        return
+    reads = tuple((*at, key) for key in ("dp", "micro_batch_size", "micro_batches"))
+    by = f"dp {job.dp} x micro_batch_size {job.micro_batch_size}"
+    if batch % each:
+        what = f"global_batch_size {batch} cannot be shared evenly by {by}"
+        below = batch // each * each
+        nearest = f"{below} or {below + each}" if below else f"{each}"
+        how = f"use a multiple of {each}, such as {nearest}"
+    else:
+        what = f"global_batch_size {batch} is not {by} x micro_batches {job.micro_batches}"
+        how = f"leave micro_batches out, or write {batch // each}"
+    yield Remark((*at, "global_batch_size"), what, how, reads)
+
+
 def timing_remarks(job: Job, at: Loc) -> Remarks:
     """Whether measured durations are those of such a job."""
     if job.timings is None:

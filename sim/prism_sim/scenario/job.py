@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from prism_sim.importers import TimedTrace
 from prism_sim.scenario.architecture import Experts
@@ -47,6 +48,21 @@ Model = Annotated[
         | ModelSizes,
     ),
 ]
+
+
+def with_micro_batches(job: Any) -> Any:
+    """The values of a job with micro_batches, worked out of global_batch_size if need be.
+
+    Whether the batch can be split evenly is checked later, when all values are known to be valid.
+
+    >>> with_micro_batches({"global_batch_size": 32, "dp": 4})["micro_batches"]
+    8
+    """
+    if not isinstance(job, dict) or "global_batch_size" not in job or "micro_batches" in job:
+        return job
+    batch, *divisors = (job.get(k, 1) for k in ("global_batch_size", "dp", "micro_batch_size"))
+    known = all(isinstance(number, int) and number > 0 for number in (batch, *divisors))
+    return job | {"micro_batches": max(1, batch // math.prod(divisors)) if known else 1}
 
 
 class Job(Closed):
@@ -117,7 +133,17 @@ class Job(Closed):
         "in place of all-reduces (Korthikanti et al., 2022).",
     )
     micro_batches: int = Field(
-        ge=1, le=1_000_000, description="Micro-batches of one replica in one step."
+        ge=1,
+        le=1_000_000,
+        description="Micro-batches of one replica in one step. May be left out if "
+        "global_batch_size is given.",
+    )
+    global_batch_size: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000_000,
+        description="Sequences of one step over all replicas: dp x micro_batch_size x "
+        "micro_batches. Left out: as many as these three make.",
     )
     micro_batch_size: int = Field(
         default=1, ge=1, le=1_000_000, description="Sequences in a micro-batch."
@@ -291,6 +317,11 @@ class Job(Closed):
         le=1,
         description="Sigma of the lognormal factor (median 1) on every step_overhead_ms.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _micro_batches_of_the_batch(cls, values: Any) -> Any:
+        return with_micro_batches(values)
 
     @property
     def timings(self) -> Timings | None:

@@ -40,7 +40,7 @@ def regress(
 ) -> None:
     """Run the regression suite; exit 3 if a figure is worse."""
     with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands import bundled
+        from prism_sim.loading import bundled
         from prism_sim.studies import regression
         from prism_sim.studies.pool import default_processes
 

@@ -18,6 +18,7 @@ from llmprism.io.topology import Topology, read_topology
 from llmprism.methods.paper.jobs import recognise_jobs
 from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.model import KINDS
+from prism_sim.cluster.topology import topology_of
 from prism_sim.loading.bundled import find
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
@@ -88,8 +89,7 @@ def measure(trial: Trial) -> Result:
 def _curves(trial: Trial, stream: Stream, judge: _Judge) -> list[dict[str, Any]]:
     first_s, window_s = trial.settings["first_s"], trial.settings["windows_s"][0]
     span = (first_s, first_s + window_s)
-    cluster = trial.scenario.cluster
-    leaves = list(cluster.switches[: cluster.leaves])
+    leaves = topology_of(trial.scenario.cluster).leaves.names
     clean = stream.seen({}, *span)
     found = []
     for name, cause in CAUSES.items():

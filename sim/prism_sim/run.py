@@ -76,9 +76,10 @@ TRUTH: dict[str, pa.Schema] = {
             ("rank", pa.int64()),
             ("switch", pa.string()),
             ("jobs", pa.string()),  # JSON list of the jobs whose work or traffic crosses it
-            ("factor", pa.float64()),  # of the healthy speed
-            ("from_step", pa.int64()),  # first step hit, of `job`; null if given in seconds
-            ("to_step", pa.int64()),  # first step no longer hit
+            ("factor", pa.float64()),  # of the healthy speed; null where it is no slowness
+            ("magnitude", pa.float64()),  # share of speed or capacity that is lost
+            ("from_step", pa.int64()),  # first step affected, of `job`; null if given in seconds
+            ("to_step", pa.int64()),  # first step no longer affected
             ("start_ns", pa.int64()),
             ("end_ns", pa.int64()),
         ]

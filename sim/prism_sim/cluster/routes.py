@@ -1,10 +1,10 @@
-"""Which way a connection takes: its 5-tuple decides, hashed at every switch.
+"""Which path a connection takes: its 5-tuple decides, hashed at every switch.
 
 A *route* is one queue pair between two NICs: source, destination, UDP source port (which
 carries the queue pair's entropy in RoCE v2) and the path that equal-cost multi-path
 hashing gives that 5-tuple. It is fixed for the life of the connection, so two busy
-connections that hash onto one uplink collide all along, while another uplink idles. Only
-where an uplink fails (or is mended) do the switches hash again, over those that are left.
+connections that hash onto one uplink share it all along, while another uplink idles. Only
+where an uplink fails or is repaired do the switches hash again, over those that are left.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UDP = 17
 DYNAMIC_PORTS = (49152, 65536)
 """Range that RoCE v2 source ports are drawn from (RFC 6335, as Annex A17 recommends)."""
 
-Dead = Counter[tuple[int, int]]
+Failed = Counter[tuple[int, int]]
 """Uplinks out of use, by leaf and number: how many faults each has."""
 
 _WORD = (1 << 64) - 1
@@ -88,7 +88,7 @@ class Router:
         self._template: list[int] = []
         self._draws = draws
         self._salts: dict[int, int] = {}
-        self._dead: Dead = Counter()
+        self._failed: Failed = Counter()
         self._renewals: dict[str, int] = {}
 
     def route(self, src_nic: int, dst_nic: int, job: str, kind: str, queue_pair: int = 0) -> int:
@@ -111,21 +111,19 @@ class Router:
         """The longest time a packet takes over any of ``routes`` [ns]."""
         return max(self.routes.latency_ns[r] for r in routes)
 
-    def dead(self) -> Dead:
+    def failed(self) -> Failed:
         """The uplinks that are out of use now."""
-        return self._dead.copy()
+        return self._failed.copy()
 
-    def way(
-        self, src_nic: int, dst_nic: int, port: int, dead: Dead | None = None
+    def path_of(
+        self, src_nic: int, dst_nic: int, port: int, failed: Failed | None = None
     ) -> tuple[int, int]:
         """Path (its number) and latency [ns] of a 5-tuple that no job's route stands for.
 
-        ``dead`` are the uplinks out of use at the time in question. Left out: those of now.
+        ``failed`` are the uplinks out of use at the time in question. Left out: those of now.
         """
-        now = self._dead
-        self._dead = now if dead is None else dead
-        links, switches = self._way(src_nic, dst_nic, port)
-        self._dead = now
+        failed = self._failed if failed is None else failed
+        links, switches = self._walk(src_nic, dst_nic, port, failed)
         return self._path(switches), round(len(links) * self.layout.cluster.fabric.hop_latency_ns)
 
     def note_path(self, path: str) -> int:
@@ -136,25 +134,31 @@ class Router:
         return self._text_number[path]
 
     def fail(self, leaf: int, uplinks: Sequence[int]) -> dict[int, list[int]]:
-        """Take uplinks of a leaf out of use; returns the new links of every route that moves."""
-        self._dead.update((leaf, uplink) for uplink in uplinks)
-        return self._moved()
+        """Take uplinks of a leaf out of use; returns the new links of every route that moves.
 
-    def mend(self, leaf: int, uplinks: Sequence[int]) -> dict[int, list[int]]:
+        Raises
+        ------
+        UserError : a connection has no path left; nothing has changed then.
+        """
+        return self._hash_again(self._failed + Counter((leaf, uplink) for uplink in uplinks))
+
+    def repair(self, leaf: int, uplinks: Sequence[int]) -> dict[int, list[int]]:
         """Undo one :meth:`fail`; returns the new links of every route that moves."""
-        self._dead -= Counter((leaf, uplink) for uplink in uplinks)
-        return self._moved()
+        return self._hash_again(self._failed - Counter((leaf, uplink) for uplink in uplinks))
 
-    def _moved(self) -> dict[int, list[int]]:
-        """Give every route the way that the switches would choose now."""
+    def _hash_again(self, failed: Failed) -> dict[int, list[int]]:
+        """Give every route the path that the switches choose where ``failed`` are out of use."""
         r, moved = self.routes, {}
         for number, old in enumerate(self.links):
-            links, switches = self._way(r.src[number], r.dst[number], r.src_port[number])
+            links, switches = self._walk(r.src[number], r.dst[number], r.src_port[number], failed)
             if links != old:
-                self.links[number] = moved[number] = links
-                r.path[number] = self._path(switches)
-                self.templates.relink(self._template[number], links)
-        return moved
+                moved[number] = links, switches
+        self._failed = failed  # every route has a path: from here on nothing can be refused
+        for number, (links, switches) in moved.items():
+            self.links[number] = links
+            r.path[number] = self._path(switches)
+            self.templates.relink(self._template[number], links)
+        return {number: links for number, (links, _) in moved.items()}
 
     def _open(self, src: int, dst: int, job: str, kind: str, queue_pair: int) -> int:
         number = len(self.routes)
@@ -163,7 +167,7 @@ class Router:
         again = (life,) if life else ()
         draw = self._draws.number("source port", job, kind, src, dst, queue_pair, *again)
         port = low + draw % (high - low)
-        links, switches = self._way(src, dst, port)
+        links, switches = self._walk(src, dst, port, self._failed)
         hop_ns = self.layout.cluster.fabric.hop_latency_ns
         r = self.routes
         r.src.append(src)
@@ -179,66 +183,70 @@ class Router:
         self._template.append(self.templates.add(links, route=number))
         return number
 
-    def _way(self, src: int, dst: int, port: int) -> tuple[list[int], tuple[int, ...]]:
-        """Directed links of a route, and the switches it crosses, by number."""
-        layout = self.layout
-        a, b = int(layout.leaf_of_nic[src]), int(layout.leaf_of_nic[dst])
+    def _walk(
+        self, src: int, dst: int, port: int, failed: Failed
+    ) -> tuple[list[int], tuple[int, ...]]:
+        """Directed links of a route, and the switches it crosses (leaves 0, 1, ..., then spines).
+
+        ``failed`` are the uplinks out of use.
+        """
+        layout, topology = self.layout, self.layout.topology
+        a, b = int(topology.leaf_of_nic[src]), int(topology.leaf_of_nic[dst])
         first, last = layout.nic_out(src), layout.nic_in(dst)
         if a == b:
             return [first, last], (a,)
         five_tuple = (src, dst, port, ROCE_PORT, UDP)
-        spines = layout.cluster.fabric.spines
-        up = self._pick(a, five_tuple, self._ways_up(a, b))
-        spine_a = layout.spine_of(a, up)
-        n_leaves = len(layout.leaves)
-        if layout.pod_of(a) == layout.pod_of(b):
+        up = self._pick(a, five_tuple, self._uplinks_towards(a, b, failed))
+        spine_a = topology.spine_of(a, up)
+        n_leaves = len(topology.leaves)
+        if topology.pod_of(a) == topology.pod_of(b):
             middle: list[int] = []
             spine_b, crossed = spine_a, [n_leaves + spine_a]
         else:
-            spine_b, middle, core = self._through_cores(spine_a, b, five_tuple)
+            spine_b, middle, core = self._through_cores(spine_a, b, five_tuple, failed)
             crossed = [n_leaves + spine_a, core, n_leaves + spine_b]
-        cables = self._cables(b, spine_b % spines)
-        down = self._pick(n_leaves + spine_b, five_tuple, cables)
+        down = self._pick(n_leaves + spine_b, five_tuple, self._cables(b, spine_b, failed))
         links = [first, layout.up(a, up), *middle, layout.down(b, down), last]
         return links, (a, *crossed, b)
 
     def _through_cores(
-        self, spine_a: int, leaf_b: int, five_tuple: tuple[int, ...]
+        self, spine_a: int, leaf_b: int, five_tuple: tuple[int, ...], failed: Failed
     ) -> tuple[int, list[int], int]:
         """Spine of the other pod, the two links by way of a core, and the core's number."""
-        layout = self.layout
-        uplinks, cores = layout.cluster.core_uplinks, len(layout.cores)
-        spines = layout.cluster.fabric.spines
-        switch = len(layout.leaves) + spine_a
-        up = self._hash(switch, five_tuple) % uplinks
-        core = len(layout.leaves) + layout.n_spines + up % cores
-        near = [spine for spine in range(spines) if self._cables(leaf_b, spine)]
-        spine_b = layout.pod_of(leaf_b) * spines + self._pick(core, five_tuple, near)
-        down = self._pick(core, (*five_tuple, 1), range(up % cores, uplinks, cores))
+        layout, topology = self.layout, self.layout.topology
+        switch = len(topology.leaves) + spine_a
+        up = self._hash(switch, five_tuple) % topology.core_uplinks
+        far_end = topology.core_of(up)
+        core = len(topology.leaves) + len(topology.spines) + far_end
+        first = topology.pod_of(leaf_b) * topology.spines_per_pod
+        pod = range(first, first + topology.spines_per_pod)
+        near = [spine for spine in pod if self._cables(leaf_b, spine, failed)]
+        spine_b = self._pick(core, five_tuple, near)
+        down = self._pick(core, (*five_tuple, 1), topology.uplinks_to_core(far_end))
         return spine_b, [layout.core_up(spine_a, up), layout.core_down(spine_b, down)], core
 
-    def _ways_up(self, leaf: int, to: int) -> Sequence[int]:
+    def _uplinks_towards(self, leaf: int, to: int, failed: Failed) -> Sequence[int]:
         """Uplinks of ``leaf`` by which leaf ``to`` can be reached."""
-        uplinks, spines = self.layout.cluster.uplinks, self.layout.cluster.fabric.spines
-        if not self._dead:
-            return range(uplinks)
-        apart = self.layout.pod_of(leaf) != self.layout.pod_of(to)
-        left = [u for u in range(uplinks) if not self._dead[leaf, u]]
-        left = [u for u in left if apart or self._cables(to, u % spines)]
-        if not left:
+        topology, uplinks = self.layout.topology, range(self.layout.cluster.uplinks)
+        if not failed:
+            return uplinks
+        apart = topology.pod_of(leaf) != topology.pod_of(to)
+        arrivals = [topology.spine_of(to, u) for u in uplinks if not failed[to, u]]
+        left = [u for u in uplinks if not failed[leaf, u]]
+        left = [u for u in left if apart or topology.spine_of(leaf, u) in arrivals]
+        if not left or not arrivals:
             names = self.layout.leaves
             what = f"no uplink is left by which {names[leaf]} could reach {names[to]}"
             raise UserError(Problem(what, "faults", "let fewer uplinks fail"))
         return left
 
-    def _cables(self, leaf: int, spine: int) -> Sequence[int]:
-        """Uplinks of ``leaf`` that lead to the spine of that number in its pod, and work."""
-        cluster = self.layout.cluster
-        every = range(spine, cluster.uplinks, cluster.fabric.spines)
-        return [u for u in every if not self._dead[leaf, u]] if self._dead else every
+    def _cables(self, leaf: int, spine: int, failed: Failed) -> Sequence[int]:
+        """Uplinks of ``leaf`` that lead to ``spine``, of its own pod, and work."""
+        every = self.layout.topology.uplinks_to_spine(spine)
+        return [u for u in every if not failed[leaf, u]] if failed else every
 
     def _pick(self, switch: int, five_tuple: tuple[int, ...], choices: Sequence[int]) -> int:
-        """Which of equal ways the switch's hash takes."""
+        """Which of equal choices the switch's hash takes."""
         return choices[self._hash(switch, five_tuple) % len(choices)]
 
     def _hash(self, switch: int, five_tuple: tuple[int, ...]) -> int:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from prism_sim.cluster.routes import DYNAMIC_PORTS, ROCE_PORT, UDP, Dead, Router
+from prism_sim.cluster.routes import DYNAMIC_PORTS, ROCE_PORT, UDP, Failed, Router
 from prism_sim.collector.keyed import Words, hashed
 from prism_sim.draws import Draws
 
@@ -56,7 +56,7 @@ class Past(NamedTuple):
     """Where 5-tuples went until the switches hashed anew."""
 
     until_ns: int
-    dead: Dead
+    failed: Failed
     path: list[int]
 
 
@@ -106,7 +106,7 @@ class Tuples:
     def remember(self, now_ns: int) -> None:
         """Keep for what began before ``now_ns`` the ways of now, which are about to change."""
         self.of_routes(np.zeros(0, np.int32))  # those too that have no record yet
-        self._past.append(Past(now_ns, self.router.dead(), self._columns.path.copy()))
+        self._past.append(Past(now_ns, self.router.failed(), self._columns.path.copy()))
 
     def move(self, routes: Iterable[int]) -> None:
         """Note that these routes, and what no route stands for, take other paths from now on."""
@@ -131,7 +131,7 @@ class Tuples:
         if tup not in self._number:
             number = self._append(tup, *self._way(tup), owner)
             for past in self._past:
-                past.path[number], _ = self._way(tup, past.dead)
+                past.path[number], _ = self._way(tup, past.failed)
         return self._number[tup]
 
     def alias(self, number: int, tup: FiveTuple) -> int:
@@ -264,13 +264,13 @@ class Tuples:
             )  # fmt: skip
         return self._reverse[number]
 
-    def _way(self, tup: FiveTuple, dead: Dead | None = None) -> tuple[int, int]:
-        """Path and latency, now or while ``dead`` were out of use.
+    def _way(self, tup: FiveTuple, failed: Failed | None = None) -> tuple[int, int]:
+        """Path and latency, now or while the uplinks ``failed`` were out of use.
 
         Beyond the first leaf nothing is known of a foreign address.
         """
         if tup.dst < self._nics and tup.src < self._nics:
-            return self.router.way(tup.src, tup.dst, tup.src_port, dead)
+            return self.router.path_of(tup.src, tup.dst, tup.src_port, failed)
         layout = self.router.layout
         nic = min(tup.src, tup.dst)
         leaf = layout.leaves[layout.leaf_of_nic[nic]]

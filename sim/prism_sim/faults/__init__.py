@@ -2,7 +2,8 @@
 
 A new kind is a new file with a class that derives from
 :class:`~prism_sim.faults.base.FaultBase` and has a literal ``kind``, and one line in
-:data:`Fault` below; everything else (schema, loading, listing) follows from that.
+:data:`Fault` below; everything else (schema, loading, listing, truth) follows from that. What a
+fault may change is in :mod:`prism_sim.faults.target`.
 """
 
 from __future__ import annotations

@@ -1,28 +1,23 @@
-"""What every fault has in common: how bad it is, and when.
+"""What every fault has in common: when it happens, how bad it is, and who is to blame.
 
-A fault makes something run at a ``factor`` of its healthy speed during a window. The
-window is given in steps of a job (what a user of a job thinks in) or in seconds of the
-simulation (what an operator of a cluster thinks in), never in both.
+A fault changes something during a window. The window is given in steps of a job (what a user
+of a job thinks in) or in seconds of the simulation (what an operator of a cluster thinks in),
+never in both. Most faults make something run at a ``factor`` of its healthy speed.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
+from prism_sim.cluster.topology import Tier
+from prism_sim.faults.target import LinkNumbers, Target, Undo
 from prism_sim.scenario.base import Closed, Remark, Remarks
-from prism_sim.scenario.words import did_you_mean
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from prism_sim.loading.scenario import Scenario
-    from prism_sim.world import World
+from prism_sim.scenario.setting import Setting
+from prism_sim.scenario.words import did_you_mean, nearest
 
 
 @dataclass(frozen=True)
@@ -43,27 +38,24 @@ class Culprit:
 
 
 class FaultBase(Closed, ABC):
-    """Strength and window of a fault; each kind adds where it strikes.
+    """The window of a fault; each kind adds what it affects and how badly.
 
-    A kind says who the culprit is, how it ``begin`` s and ``end`` s, and which jobs it hits; most
-    are a :class:`LinkFault`, which says which links are slow.
+    A kind names the culprit, makes its change in ``begin``, and lists the jobs that it affects.
+    Most are a :class:`LinkFault`, which only names the links that are slow.
     """
 
-    factor: float = Field(
-        ge=1e-9, le=1, description="Speed while the fault lasts, as a fraction of the healthy one."
-    )
     job: str | None = Field(default=None, description="The job whose steps the window counts.")
     from_step: int | None = Field(
         default=None,
         ge=0,
         le=1_000_000_000,
-        description="First step hit, from 0. Left out: the job's first.",
+        description="First step affected, from 0. Left out: the job's first.",
     )
     to_step: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000_000,
-        description="First step no longer hit. Left out: none, to the end.",
+        description="First step no longer affected. Left out: none, to the end.",
     )
     from_s: float | None = Field(default=None, ge=0, le=1e8, description="Start of the fault [s].")
     to_s: float | None = Field(
@@ -83,28 +75,33 @@ class FaultBase(Closed, ABC):
     @property
     def changes_nothing(self) -> bool:
         """Whether all is as fast with the fault as without it."""
-        return self.factor == 1
+        return False
+
+    @property
+    def speed(self) -> float | None:
+        """Speed while the fault lasts, as a fraction of the healthy one; None if it has none."""
+        return None
 
     @abstractmethod
-    def culprit(self, world: World) -> Culprit:
+    def magnitude(self, target: Target) -> float:
+        """How bad it is: the share of speed or capacity that is lost, in [0, 1]."""
+
+    @abstractmethod
+    def culprit(self, target: Target) -> Culprit:
         """What a perfect diagnosis would name."""
 
     @abstractmethod
-    def begin(self, world: World) -> None:
-        """Make it slow, now."""
+    def begin(self, target: Target) -> Undo:
+        """Make the change, now; returns what takes it back."""
 
     @abstractmethod
-    def end(self, world: World) -> None:
-        """Make it as fast as before, now."""
+    def jobs_affected(self, target: Target) -> list[str]:
+        """Jobs whose work or traffic meets the change."""
 
-    @abstractmethod
-    def jobs_hit(self, world: World) -> list[str]:
-        """Jobs whose work or traffic it slows down."""
-
-    def at_step(self, world: World, step: int, call: Callable[[], None]) -> None:
+    def at_step(self, target: Target, step: int, call: Callable[[], None]) -> None:
         """Have ``call`` called when the window's job begins ``step``."""
         assert self.job is not None  # the validator below saw to it
-        world.jobs[self.job].at_step(step, call)
+        target.compute.at_step(self.job, step, call)
 
     @model_validator(mode="after")
     def _one_window(self) -> FaultBase:
@@ -118,24 +115,24 @@ class FaultBase(Closed, ABC):
             raise ValueError("the window ends before it begins")
         return self
 
-    def remarks(self, scenario: Scenario) -> Remarks:
+    def remarks(self, setting: Setting) -> Remarks:
         """What is wrong with the fault in this scenario; places count from the fault itself.
 
-        A kind adds what is wrong with the place where it strikes.
+        A kind adds what is wrong with the thing that it affects.
         """
-        names = [job.name for job in scenario.jobs]
-        end_s = scenario.duration_s
+        names = [job.name for job in setting.jobs]
+        end_s = setting.duration_s
         if end_s is not None and (self.from_s or 0) >= end_s:
             what = f"the fault starts at {self.from_s} s, and the simulation ends at {end_s} s"
             yield Remark(("from_s",), what, "start it earlier", (("duration_s",),))
         if self.job in names:
-            yield from self._window_remarks(scenario, names.index(self.job))
+            yield from self._window_remarks(setting, names.index(self.job))
         elif self.job is not None:
             what = f"the fault names the unknown job {self.job!r}"
-            yield Remark(("job",), what, did_you_mean(self.job, names), every_name(scenario))
+            yield Remark(("job",), what, did_you_mean(self.job, names), every_name(setting))
 
-    def _window_remarks(self, scenario: Scenario, index: int) -> Remarks:
-        job = scenario.jobs[index]
+    def _window_remarks(self, setting: Setting, index: int) -> Remarks:
+        job = setting.jobs[index]
         reads = (("jobs", index, "steps"), ("jobs", index, "name"))
         how = f"steps of {job.name} run from 0 to {job.steps - 1}"
         if (self.from_step or 0) >= job.steps:
@@ -143,37 +140,61 @@ class FaultBase(Closed, ABC):
             yield Remark(("from_step",), what, how, reads)
         if (self.to_step or 0) > job.steps:
             what = f"to_step {self.to_step} lies outside the {job.steps} steps of job {job.name}"
-            yield Remark(("to_step",), what, f"{how}; to_step is the first one not hit", reads)
+            yield Remark(("to_step",), what, f"{how}; to_step is the first one not affected", reads)
 
-    def rank_remarks(self, scenario: Scenario, rank: int | None) -> Remarks:
+    def rank_remarks(self, setting: Setting, rank: int | None) -> Remarks:
         """What is wrong with naming ``rank`` of the fault's job."""
-        for index, job in enumerate(scenario.jobs):
+        for index, job in enumerate(setting.jobs):
             if rank is not None and job.name == self.job and rank >= job.ranks:
                 what = f"rank {rank} is none of the {job.ranks} ranks of job {job.name}"
                 size = tuple(("jobs", index, key) for key in ("name", "dp", "pp", "tp"))
                 yield Remark(("rank",), what, f"ranks count from 0 to {job.ranks - 1}", size)
 
 
-def every_name(scenario: Scenario) -> tuple[tuple[str | int, ...], ...]:
-    """Where the scenario's job names stand."""
-    return tuple(("jobs", index, "name") for index in range(len(scenario.jobs)))
+def every_name(setting: Setting) -> tuple[tuple[str | int, ...], ...]:
+    """The places of all job names in the scenario."""
+    return tuple(("jobs", index, "name") for index in range(len(setting.jobs)))
 
 
-class LinkFault(FaultBase):
+def what_exists(name: str, tiers: Sequence[Tier]) -> str:
+    """A hint for an unknown ``name``: the nearest one, and which there are in each of ``tiers``."""
+    known = [known for tier in tiers for known in tier.names]
+    near = nearest(name, known)
+    extents = ", ".join(tier.extent for tier in tiers if len(tier))
+    return f"{f'did you mean {near}? ' if near else ''}there are {extents}"
+
+
+class SlowFault(FaultBase):
+    """A fault that makes something run at ``factor`` of its healthy speed."""
+
+    factor: float = Field(
+        ge=1e-9, le=1, description="Speed while the fault lasts, as a fraction of the healthy one."
+    )
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.factor == 1
+
+    @property
+    def speed(self) -> float | None:
+        return self.factor
+
+    def magnitude(self, target: Target) -> float:
+        return 1 - self.factor
+
+
+class LinkFault(SlowFault):
     """A fault that makes links slow."""
 
     @abstractmethod
-    def links(self, world: World) -> NDArray[np.int64]:
+    def links(self, target: Target) -> LinkNumbers:
         """Directed links that run at ``factor`` of their rate while the fault lasts."""
 
-    def begin(self, world: World) -> None:
-        world.slow(self.links(world), self.factor)
+    def begin(self, target: Target) -> Undo:
+        return target.links.slow(self.links(target), self.factor)
 
-    def end(self, world: World) -> None:
-        world.restore(self.links(world), self.factor)
-
-    def jobs_hit(self, world: World) -> list[str]:
-        return world.jobs_across(self.links(world))
+    def jobs_affected(self, target: Target) -> list[str]:
+        return target.links.jobs_across(self.links(target))
 
 
 def _empty(start: float | None, end: float | None) -> bool:

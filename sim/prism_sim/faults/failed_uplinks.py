@@ -1,20 +1,17 @@
-"""Uplinks of a leaf that are dead: a failed line card, a cut bundle of fibres."""
+"""Uplinks of a leaf that carry nothing: a failed line card, a cut bundle of fibres."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from prism_sim.faults.base import Culprit, FaultBase
+from prism_sim.cluster.topology import topology_of
+from prism_sim.faults.base import Culprit, FaultBase, what_exists
+from prism_sim.faults.target import Target, Undo
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.cluster import SHAPE
-from prism_sim.scenario.words import did_you_mean
-
-if TYPE_CHECKING:
-    from prism_sim.loading.scenario import Scenario
-    from prism_sim.world import World
+from prism_sim.scenario.setting import Setting
 
 
 class FailedUplinks(FaultBase):
@@ -39,41 +36,28 @@ class FailedUplinks(FaultBase):
     )
 
     @property
-    def changes_nothing(self) -> bool:
-        return False
+    def speed(self) -> float | None:
+        return self.factor
 
-    def culprit(self, world: World) -> Culprit:
+    def magnitude(self, target: Target) -> float:
+        return 2 * self.failed / len(target.links.uplinks_of(self.leaf))  # a link is two directed
+
+    def culprit(self, target: Target) -> Culprit:
         return Culprit("switch", self.leaf)
 
-    def begin(self, world: World) -> None:
-        world.fail_uplinks(self._leaf(world), self._gone)
+    def begin(self, target: Target) -> Undo:
+        return target.links.fail_uplinks(self.leaf, range(self.failed))
 
-    def end(self, world: World) -> None:
-        world.mend_uplinks(self._leaf(world), self._gone)
+    def jobs_affected(self, target: Target) -> list[str]:
+        return target.links.jobs_across(target.links.uplinks_of(self.leaf))
 
-    def jobs_hit(self, world: World) -> list[str]:
-        import numpy as np
-
-        layout, leaf = world.layout, self._leaf(world)
-        uplinks = range(layout.cluster.uplinks)
-        ways = (layout.up, layout.down)
-        return world.jobs_across(np.array([way(leaf, up) for way in ways for up in uplinks]))
-
-    @property
-    def _gone(self) -> Sequence[int]:
-        return range(self.failed)
-
-    def _leaf(self, world: World) -> int:
-        return world.layout.leaves.index(self.leaf)
-
-    def remarks(self, scenario: Scenario) -> Remarks:
-        yield from super().remarks(scenario)
-        cluster = scenario.cluster
-        leaves = cluster.switches[: cluster.leaves]
-        if self.leaf not in leaves:
+    def remarks(self, setting: Setting) -> Remarks:
+        yield from super().remarks(setting)
+        leaves, uplinks = topology_of(setting.cluster).leaves, setting.cluster.uplinks
+        if self.leaf not in leaves.names:
             what = f"there is no leaf {self.leaf!r} in the cluster"
-            yield Remark(("leaf",), what, did_you_mean(self.leaf, leaves), SHAPE)
-        if self.failed >= cluster.uplinks:
-            what = f"{self.failed} uplinks fail, and a leaf has {cluster.uplinks}"
+            yield Remark(("leaf",), what, what_exists(self.leaf, [leaves]), SHAPE)
+        if self.failed >= uplinks:
+            what = f"{self.failed} uplinks fail, and a leaf has {uplinks}"
             where = (("cluster", "fabric", "uplinks"),)
             yield Remark(("failed",), what, "leave at least one", where)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
 from prism_sim.faults.base import Culprit, LinkFault
+from prism_sim.faults.target import LinkNumbers, Target
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.names import nic_address, server_index, server_name
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from prism_sim.loading.scenario import Scenario
-    from prism_sim.world import World
+from prism_sim.scenario.setting import Setting
 
 
 class SlowNic(LinkFault):
@@ -47,24 +42,24 @@ class SlowNic(LinkFault):
             raise ValueError("name the NIC either by server and nic, or by job and rank")
         return self
 
-    def culprit(self, world: World) -> Culprit:
-        return Culprit("address", self._address(world), self.job, self.rank)
+    def culprit(self, target: Target) -> Culprit:
+        return Culprit("address", self._address(target), self.job, self.rank)
 
-    def links(self, world: World) -> NDArray[np.int64]:
-        return world.layout.links_at(self._address(world))
+    def links(self, target: Target) -> LinkNumbers:
+        return target.links.at(self._address(target))
 
-    def _address(self, world: World) -> str:
+    def _address(self, target: Target) -> str:
         if self.job is not None and self.rank is not None:
-            return world.jobs[self.job].address_of(self.rank)
+            return target.compute.address_of(self.job, self.rank)
         server = server_index(self.server or "")
         assert server is not None
         assert self.nic is not None
         return nic_address(server, self.nic)
 
-    def remarks(self, scenario: Scenario) -> Remarks:
-        yield from super().remarks(scenario)
-        yield from self.rank_remarks(scenario, self.rank)
-        cluster = scenario.cluster
+    def remarks(self, setting: Setting) -> Remarks:
+        yield from super().remarks(setting)
+        yield from self.rank_remarks(setting, self.rank)
+        cluster = setting.cluster
         if self.server is not None and not cluster.has_server(self.server):
             how = f"servers run from {server_name(0)} to {server_name(cluster.servers - 1)}"
             what = f"there is no server {self.server!r} in the cluster"

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from prism_sim.faults.base import Culprit, LinkFault
+from prism_sim.cluster.topology import topology_of
+from prism_sim.faults.base import Culprit, LinkFault, what_exists
+from prism_sim.faults.target import LinkNumbers, Target
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.cluster import SHAPE
-from prism_sim.scenario.words import did_you_mean
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from prism_sim.loading.scenario import Scenario
-    from prism_sim.world import World
+from prism_sim.scenario.setting import Setting
 
 
 class SlowSwitch(LinkFault):
@@ -25,15 +20,16 @@ class SlowSwitch(LinkFault):
     kind: Literal["slow_switch"] = "slow_switch"
     switch: str = Field(description="The switch, such as leaf000 or spine01.")
 
-    def culprit(self, world: World) -> Culprit:
+    def culprit(self, target: Target) -> Culprit:
         return Culprit("switch", self.switch)
 
-    def links(self, world: World) -> NDArray[np.int64]:
-        return world.layout.links_at(self.switch)
+    def links(self, target: Target) -> LinkNumbers:
+        return target.links.at(self.switch)
 
-    def remarks(self, scenario: Scenario) -> Remarks:
-        yield from super().remarks(scenario)
-        switches = scenario.cluster.switches
-        if self.switch not in switches:
+    def remarks(self, setting: Setting) -> Remarks:
+        yield from super().remarks(setting)
+        topology = topology_of(setting.cluster)
+        if self.switch not in topology.switches:
             what = f"there is no switch {self.switch!r} in the cluster"
-            yield Remark(("switch",), what, did_you_mean(self.switch, switches), SHAPE)
+            how = what_exists(self.switch, topology.switch_tiers)
+            yield Remark(("switch",), what, how, SHAPE)

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from prism_sim.scenario.base import Closed, Loc
 from prism_sim.scenario.gpus import GPUS, gpu_numbers, with_nvlink
-from prism_sim.scenario.names import leaf_name, nic_of_address, server_index, spine_name
+from prism_sim.scenario.names import server_index
 
 SHAPE: tuple[Loc, ...] = (
     ("cluster", "servers"),
@@ -23,8 +23,12 @@ SHAPE: tuple[Loc, ...] = (
     ("cluster", "fabric", "kind"),
     ("cluster", "fabric", "leaf_ports"),
     ("cluster", "fabric", "spines"),
+    ("cluster", "fabric", "uplinks"),
+    ("cluster", "fabric", "pod_leaves"),
+    ("cluster", "fabric", "cores"),
+    ("cluster", "fabric", "core_uplinks"),
 )
-"""The values on which it depends what switches and links there are."""
+"""The values that decide which switches and links there are."""
 
 
 class Gpu(Closed):
@@ -232,25 +236,7 @@ class Cluster(Closed):
         block = server // self.servers_per_leaf
         return block * self.nics_per_server + nic if self.fabric.kind == "rail" else block
 
-    @property
-    def switches(self) -> tuple[str, ...]:
-        """Names of all switches, leaves first."""
-        leaves = (leaf_name(leaf) for leaf in range(self.leaves))
-        return (*leaves, *(spine_name(spine) for spine in range(self.fabric.spines)))
-
     def has_server(self, name: str) -> bool:
         """Whether a server of the cluster is called ``name``."""
         index = server_index(name)
         return index is not None and index < self.servers
-
-    def neighbours(self, end: str) -> tuple[str, ...]:
-        """Names of the switches that a link joins to ``end``, a NIC's address or a switch.
-
-        Empty if there is nothing of that name. NICs below a leaf are not listed.
-        """
-        leaves, spines = self.switches[: self.leaves], self.switches[self.leaves :]
-        if end in leaves or end in spines:
-            return spines if end in leaves else leaves
-        server, nic = nic_of_address(end) or (self.servers, 0)
-        known = server < self.servers and nic < self.nics_per_server
-        return (leaf_name(self.leaf_of(server, nic)),) if known else ()

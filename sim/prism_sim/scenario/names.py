@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 
 _SERVER = re.compile(r"s(\d{4,})")
-_ADDRESS = re.compile(r"10\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})")
 
 
 def server_name(server: int) -> str:
@@ -39,20 +38,6 @@ def nic_address(server: int, nic: int) -> str:
     '10.1.2.1'
     """
     return f"10.{server >> 8}.{server & 255}.{nic + 1}"
-
-
-def nic_of_address(address: str) -> tuple[int, int] | None:
-    """Server and NIC index behind ``address``; None if it is not a NIC address.
-
-    >>> nic_of_address("10.1.2.1")
-    (258, 0)
-    """
-    match = _ADDRESS.fullmatch(address)
-    if not match:
-        return None
-    high, low, nic = (int(part) for part in match.groups())
-    known = max(high, low, nic) <= 255 and nic >= 1
-    return ((high << 8) + low, nic - 1) if known else None
 
 
 def leaf_name(leaf: int) -> str:

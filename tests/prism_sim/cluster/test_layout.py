@@ -32,8 +32,8 @@ def router_of(layout, seed=0):
 
 def ends_of(layout):
     """The two ends of every directed link but NVLink, as the topology names them."""
-    names = layout.addresses + layout.switches
-    return [(names[a], names[b]) for a, b in zip(layout._end_a, layout._end_b, strict=True)]
+    names = layout.topology.names
+    return [(names[a], names[b]) for a, b in layout.ends]
 
 
 def test_a_route_is_an_unbroken_walk_from_nic_to_nic_over_the_switches_of_its_path(layout):
@@ -61,14 +61,14 @@ def test_three_tiers_cross_a_core_only_between_pods():
 
 
 def test_up_and_down_are_as_many_links_as_the_topology_has_cables(layout):
-    cables = layout.topology()["links"]
+    cables = layout.topology.to_json()["links"]
     network_links = 2 * len(cables)
     assert layout.links == network_links + 2 * layout.cluster.gpus
-    assert len(layout._end_a) == network_links
+    assert len(layout.ends) == network_links
 
 
 def test_links_of_a_switch_are_all_cables_that_end_there(layout):
-    cables = layout.topology()["links"]
+    cables = layout.topology.to_json()["links"]
     for name in layout.switches:
         ends = [cable for cable in cables if name in (cable["a"], cable["b"])]
         assert len(layout.links_at(name)) == 2 * len(ends)
@@ -116,7 +116,7 @@ def test_switches_hash_differently_so_that_tiers_are_not_polarised():
 def test_gpus_share_nics_where_there_are_fewer():
     layout = Layout(Cluster(servers=2, gpus_per_server=8, nics_per_server=2))
     assert [layout.nic_of_gpu(g) for g in range(16)] == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4
-    gpus = [endpoint["gpus"] for endpoint in layout.topology()["endpoints"]]
+    gpus = [endpoint["gpus"] for endpoint in layout.topology.to_json()["endpoints"]]
     assert gpus == [[0, 1, 2, 3], [4, 5, 6, 7]] * 2
 
 

@@ -1,4 +1,4 @@
-"""Faults strike when and where they should, and leave nothing behind."""
+"""Faults act when and where they should, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from prism_sim.loading.scenario import Scenario
 from prism_sim.world import World
+from prism_sim.world.truth import faults_table
 from tiny import TINY_MODEL
 
 JOB = {"name": "a", "model": TINY_MODEL, "dp": 4, "pp": 2, "micro_batches": 4, "steps": 6}
@@ -89,7 +90,7 @@ def test_capacities_fall_by_the_factor_and_come_back_exactly(tmp_path, fault, cu
         {"cluster": CLUSTER, "jobs": [JOB], "faults": [{**fault, **window}] * 2}
     )
     world = World(scenario, tmp_path / "flows.parquet", tmp_path / "spans.parquet")
-    links = scenario.faults[0].links(world)
+    links = scenario.faults[0].links(world.faults.target)
     before = world.fabric.net.link["capacity"].copy()
     during = []
     world.env.call_at(15_000_000, lambda: during.append(world.fabric.net.link["capacity"].copy()))
@@ -98,7 +99,7 @@ def test_capacities_fall_by_the_factor_and_come_back_exactly(tmp_path, fault, cu
     expected[links] *= 0.49 * 0.49  # two faults on the same links multiply
     np.testing.assert_allclose(during[0], expected)
     np.testing.assert_array_equal(world.fabric.net.link["capacity"], before)
-    frame = world.faults()
+    frame = faults_table(world.faults, scenario.epoch_ns)
     assert frame["culprit"].tolist() == [culprit] * 2
     assert (frame["end_ns"] - frame["start_ns"]).tolist() == [10_000_000] * 2
     assert {tuple(json.loads(jobs)) for jobs in frame["jobs"]} <= {("a",), ()}
@@ -123,7 +124,7 @@ def test_a_fault_changes_no_other_draw(simulated):
     np.testing.assert_array_equal(*compute)
 
 
-def test_a_fault_that_never_struck_is_not_in_the_truth(simulated):
+def test_a_fault_that_never_began_is_not_in_the_truth(simulated):
     fault = {"kind": "slow_switch", "switch": "leaf000", "factor": 0.5, "from_s": 1e6}
     assert len(simulated(faults=[fault], tp=8, dp=2).truth("faults")) == 0
 

@@ -3,7 +3,7 @@
 import pytest
 
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.names import nic_address, nic_of_address, server_index, server_name
+from prism_sim.scenario.names import server_index, server_name
 
 
 def _cluster(**values: object) -> Cluster:
@@ -45,20 +45,6 @@ def test_no_leaf_holds_more_nics_than_it_has_ports() -> None:
         leaves = [cluster.leaf_of(s, n) for s in range(37) for n in range(4)]
         assert max(leaves.count(leaf) for leaf in leaves) <= 8
         assert max(leaves) == cluster.leaves - 1
-
-
-def test_neighbours_are_the_switches_at_the_other_end() -> None:
-    cluster = _cluster(nics_per_server=2, fabric={"spines": 2})
-    assert cluster.neighbours("10.0.3.2") == ("leaf001",)
-    assert cluster.neighbours("leaf001") == ("spine00", "spine01")
-    assert cluster.neighbours("spine01") == ("leaf000", "leaf001")
-    for nobody in ("10.0.4.1", "10.0.0.3", "leaf002", "spine02", "x", "10.0.0.0", "10.0.300.1"):
-        assert cluster.neighbours(nobody) == ()
-
-
-@pytest.mark.parametrize("server", [0, 255, 256, 65_535])
-def test_an_address_leads_back_to_its_nic(server: int) -> None:
-    assert nic_of_address(nic_address(server, 7)) == (server, 7)
 
 
 @pytest.mark.parametrize("name", ["s7", "s00007", "x0007", "s", "7", ""])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from prism_sim.cluster.topology import topology_of
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import NO_PATH, Rows
 from prism_sim.collector.tuples import UNKNOWN_HOP
@@ -105,7 +106,7 @@ class Paths(EffectBase):
         return kept, unknown & (np.arange(most) < kept[:, None])
 
     def remarks(self, scenario: Scenario) -> Remarks:
-        switches = scenario.cluster.switches
+        switches = topology_of(scenario.cluster).switches
         for index, name in enumerate(self.hidden or ()):
             if name not in switches:
                 what = f"there is no switch {name!r} that could be silent"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
+from prism_sim.cluster.topology import topology_of
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows
 from prism_sim.scenario.base import Remark, Remarks
@@ -32,7 +33,7 @@ class SilentSwitches(EffectBase):
         return hear
 
     def remarks(self, scenario: Scenario) -> Remarks:
-        leaves = scenario.cluster.switches[: scenario.cluster.leaves]
+        leaves = topology_of(scenario.cluster).leaves.names
         for index, name in enumerate(self.switches):
             if name not in leaves:
                 what = f"there is no leaf {name!r} that could export"

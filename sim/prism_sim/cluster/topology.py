@@ -1,0 +1,220 @@
+"""The network as a graph: NICs and switches in tiers, and the cables between them.
+
+This is the only description of what is joined to what. The checks of a scenario ask it which
+switches and links exist, the layout numbers directed links by it, routes find their next hop
+with it, and ``topology.json`` lists it.
+
+A node has a number: NICs come first, server by server, then leaves, then spines pod by pod,
+then cores. A cable joins a node of one tier (its lower end) to a node of the next tier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_sim.scenario.cluster import Cluster
+from prism_sim.scenario.names import core_name, leaf_name, nic_address, server_name, spine_name
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tier:
+    """The nodes of one level.
+
+    Attributes
+    ----------
+    name : ``nic``, ``leaf``, ``spine`` or ``core``.
+    first : number of its first node.
+    names : what its nodes are called, in the order of their numbers.
+    """
+
+    name: str
+    first: int
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def extent(self) -> str:
+        """Which names there are, for messages."""
+        if len(self) == 1:
+            return self.names[0]
+        return f"{self.names[0]} to {self.names[-1]}"
+
+
+@dataclass(frozen=True)
+class Cables:
+    """The cables between two neighbouring tiers, as columns.
+
+    Attributes
+    ----------
+    lower, upper : the node at each end of each cable.
+    gbps : rate of each of them and direction [Gbit/s].
+    """
+
+    lower: Numbers
+    upper: Numbers
+    gbps: float
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+
+class Topology:
+    """The graph of a :class:`~prism_sim.scenario.cluster.Cluster`.
+
+    Attributes
+    ----------
+    nics, leaves, spines, cores : the tiers; there are no cores where leaves form one pod only.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.spines_per_pod = cluster.fabric.spines
+        pods, per_server = cluster.pods, cluster.nics_per_server
+        nics = cluster.servers * per_server
+        self.core_uplinks = cluster.core_uplinks if pods > 1 else 0
+        used_cores = min(cluster.fabric.cores, self.core_uplinks)
+        names = {
+            "nic": [nic_address(*divmod(nic, per_server)) for nic in range(nics)],
+            "leaf": [leaf_name(leaf) for leaf in range(cluster.leaves)],
+            "spine": [spine_name(spine) for spine in range(pods * self.spines_per_pod)],
+            "core": [core_name(core) for core in range(used_cores)],
+        }
+        first = np.cumsum([0, *map(len, names.values())]).tolist()
+        self.nics, self.leaves, self.spines, self.cores = (
+            Tier(tier, number, called)
+            for (tier, called), number in zip(names.items(), first, strict=False)
+        )
+
+    @property
+    def switch_tiers(self) -> tuple[Tier, ...]:
+        """The tiers of switches that there are, lowest first."""
+        return tuple(tier for tier in (self.leaves, self.spines, self.cores) if len(tier))
+
+    @cached_property
+    def switches(self) -> list[str]:
+        """Names of all switches, tier by tier."""
+        return [name for tier in self.switch_tiers for name in tier.names]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of all nodes, by number: addresses of NICs, then switches."""
+        return self.nics.names + self.switches
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    def node(self, name: str) -> int | None:
+        """Number of the NIC or switch called ``name``; None if there is none."""
+        return self._numbers.get(name)
+
+    @cached_property
+    def leaf_of_nic(self) -> Numbers:
+        """Which leaf (counted from 0) each NIC is plugged into."""
+        cluster, per_server = self.cluster, self.cluster.nics_per_server
+        leaves = [cluster.leaf_of(*divmod(nic, per_server)) for nic in range(len(self.nics))]
+        return np.array(leaves, np.int64)
+
+    def pod_of(self, leaf: Any) -> Any:
+        """The pod that a leaf (number or array) belongs to."""
+        return leaf // (self.cluster.fabric.pod_leaves or len(self.leaves))
+
+    def spine_of(self, leaf: Any, uplink: Any) -> Any:
+        """The spine at the far end of a leaf's uplink (numbers or arrays, counted from 0)."""
+        return self.pod_of(leaf) * self.spines_per_pod + uplink % self.spines_per_pod
+
+    def core_of(self, uplink: Any) -> Any:
+        """The core at the far end of a spine's uplink (numbers or arrays, counted from 0)."""
+        return uplink % max(1, len(self.cores))
+
+    def uplinks_to_spine(self, spine: int) -> Sequence[int]:
+        """Uplinks of a leaf that lead to ``spine`` (of the leaf's own pod)."""
+        return range(spine % self.spines_per_pod, self.cluster.uplinks, self.spines_per_pod)
+
+    def uplinks_to_core(self, core: int) -> Sequence[int]:
+        """Uplinks of a spine that lead to ``core``."""
+        return range(core, self.core_uplinks, max(1, len(self.cores)))
+
+    @cached_property
+    def cables(self) -> tuple[Cables, Cables, Cables]:
+        """All cables: NIC to leaf, leaf to spine, spine to core."""
+        cluster = self.cluster
+        leaf, up = _each(len(self.leaves), cluster.uplinks)
+        spine, core_up = _each(len(self.spines), self.core_uplinks)
+        nics = np.arange(len(self.nics))
+        return (
+            Cables(nics, self.leaves.first + self.leaf_of_nic, cluster.nic_gbps),
+            Cables(
+                self.leaves.first + leaf,
+                self.spines.first + self.spine_of(leaf, up),
+                cluster.uplink_gbps,
+            ),
+            Cables(
+                self.spines.first + spine,
+                self.cores.first + self.core_of(core_up),
+                cluster.uplink_gbps,
+            ),
+        )
+
+    def neighbours(self, name: str) -> list[str]:
+        """Names of what a cable joins to the NIC or switch ``name``: above it, then below it."""
+        node = self.node(name)
+        above = [cables.upper[cables.lower == node] for cables in self.cables]
+        below = [cables.lower[cables.upper == node] for cables in self.cables]
+        numbers = [np.unique(np.concatenate(ends)).tolist() for ends in (above, below)]
+        return [self.names[number] for side in numbers for number in side]
+
+    def crossed(self, name: str) -> bool:
+        """Whether a path between two NICs can lead through the switch or NIC ``name``."""
+        node = self.node(name)
+        if node is None:
+            return False
+        return node < self.spines.first or len(self.leaves) > 1
+
+    def to_json(self) -> dict[str, Any]:
+        """What the diagnoser may know, as ``topology.json`` has it."""
+        return {
+            "endpoints": [self._endpoint(nic) for nic in range(len(self.nics))],
+            "switches": [
+                {"name": name, "tier": tier.name}
+                for tier in self.switch_tiers
+                for name in tier.names
+            ],
+            "links": [
+                {"a": self.names[lower], "b": self.names[upper], "gbps": round(cables.gbps, 6)}
+                for cables in self.cables
+                for lower, upper in zip(cables.lower.tolist(), cables.upper.tolist(), strict=True)
+            ],
+        }
+
+    def _endpoint(self, nic: int) -> dict[str, Any]:
+        server, index = divmod(nic, self.cluster.nics_per_server)
+        share = self.cluster.gpus_per_nic
+        return {
+            "address": self.nics.names[nic],
+            "server": server_name(server),
+            "nic": index,
+            "gpus": list(range(index * share, (index + 1) * share)),
+            "switch": self.leaves.names[self.leaf_of_nic[nic]],
+        }
+
+
+@lru_cache(maxsize=4)
+def topology_of(cluster: Cluster) -> Topology:
+    """The graph of ``cluster``, made once for all who ask about the same cluster."""
+    return Topology(cluster)
+
+
+def _each(nodes: int, uplinks: int) -> tuple[Numbers, Numbers]:
+    """Node and uplink of every cable from ``nodes`` nodes with ``uplinks`` each."""
+    return np.repeat(np.arange(nodes), uplinks), np.tile(np.arange(uplinks), nodes)

@@ -1,0 +1,125 @@
+"""What faults change in a running cluster: capacities, paths and the speed of GPUs.
+
+These classes are what :mod:`prism_sim.faults.target` promises to faults. Changes of one thing
+add up, and each is taken back by the function that making it returned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from prism_sim.clock import Clock
+from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.routes import Router
+from prism_sim.collector import Collector
+from prism_sim.faults.target import LinkNumbers, Undo
+from prism_sim.training.placed import PlacedJob
+
+Jobs = Mapping[str, PlacedJob[Any, Any]]
+"""The jobs in the cluster, by name."""
+
+
+class Links:
+    """The network as faults find it.
+
+    Parameters
+    ----------
+    fabric : what carries bytes over links.
+    router : what chooses paths.
+    collector : must be told before paths change, as it knows connections by theirs.
+    """
+
+    def __init__(self, clock: Clock, fabric: Fabric, router: Router, collector: Collector) -> None:
+        self._clock = clock
+        self._layout: Layout = router.layout
+        self._fabric = fabric
+        self._router = router
+        self._collector = collector
+        self._factors: dict[int, list[float]] = {}
+
+    def at(self, name: str) -> LinkNumbers:
+        return self._layout.links_at(name)
+
+    def between(self, a: str, b: str) -> LinkNumbers:
+        return self._layout.links_between(a, b)
+
+    def uplinks_of(self, leaf: str) -> LinkNumbers:
+        layout, number = self._layout, self._layout.leaves.index(leaf)
+        uplinks = range(layout.cluster.uplinks)
+        return np.array([way(number, up) for way in (layout.up, layout.down) for up in uplinks])
+
+    def slow(self, links: LinkNumbers, factor: float) -> Undo:
+        for link in links.tolist():
+            self._factors.setdefault(link, []).append(factor)
+            self._set_capacity(link)
+        return partial(self._restore, links, factor)
+
+    def _restore(self, links: LinkNumbers, factor: float) -> None:
+        for link in links.tolist():
+            self._factors[link].remove(factor)
+            self._set_capacity(link)
+
+    def _set_capacity(self, link: int) -> None:
+        speed = math.prod(self._factors[link])
+        self._fabric.set_capacity(link, float(self._layout.capacity[link]) * speed)
+
+    def fail_uplinks(self, leaf: str, uplinks: Sequence[int]) -> Undo:
+        number = self._layout.leaves.index(leaf)
+        self._change_paths(partial(self._router.fail, number, uplinks))
+        return partial(self._change_paths, partial(self._router.repair, number, uplinks))
+
+    def _change_paths(self, change: Callable[[], dict[int, list[int]]]) -> None:
+        self._collector.remember_ways(self._clock.now)  # for what is under way or ended
+        moved = change()
+        self._collector.move(moved)
+        self._fabric.reroute(moved)
+
+    def jobs_across(self, links: LinkNumbers) -> list[str]:
+        wanted = set(links.tolist())
+        router = self._router
+        return sorted(
+            {
+                router.routes.job[number]
+                for number, path in enumerate(router.links)
+                if not wanted.isdisjoint(path)
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Compute:
+    """The GPUs of jobs as faults find them."""
+
+    jobs: Jobs
+
+    def address_of(self, job: str, rank: int) -> str:
+        return self.jobs[job].address_of(rank)
+
+    def slow(self, job: str, rank: int, factor: float) -> Undo:
+        self.jobs[job].worker_of(rank).slowdowns.append(factor)
+        return partial(self._restore, job, rank, factor)
+
+    def _restore(self, job: str, rank: int, factor: float) -> None:
+        self.jobs[job].worker_of(rank).slowdowns.remove(factor)  # of today's worker: it may be new
+
+    def at_step(self, job: str, step: int, call: Callable[[], None]) -> None:
+        self.jobs[job].at_step(step, call)
+
+    def at_step_of_rank(self, job: str, rank: int, step: int, call: Callable[[], None]) -> None:
+        self.jobs[job].worker_of(rank).at_step(step, call)
+
+
+@dataclass(frozen=True)
+class ClusterControl:
+    """All that faults can change: the :class:`~prism_sim.faults.target.Target` of a simulation."""
+
+    clock: Clock
+    links: Links
+    compute: Compute

@@ -1,0 +1,93 @@
+"""The faults of a running simulation: each begins and ends at its time.
+
+A window in seconds is on the clock. A window in steps waits for a rank to begin a step, so it
+may never come. What really happened is kept for the truth, and for warnings after the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from llmprism.errors import Problem
+from prism_sim.faults import Fault
+from prism_sim.faults.target import Target, Undo
+
+
+@dataclass
+class ActiveFault:
+    """A fault, and when it really began and ended [simulation ns]; None: not (yet)."""
+
+    fault: Fault
+    start_ns: int | None = None
+    end_ns: int | None = None
+    undo: Undo | None = None
+
+
+class FaultSchedule:
+    """Begins and ends faults.
+
+    Parameters
+    ----------
+    faults : those of the scenario, in its order.
+    target : what they change.
+
+    Attributes
+    ----------
+    all : every fault with what became of it.
+    """
+
+    def __init__(self, faults: Sequence[Fault], target: Target) -> None:
+        self.target = target
+        self.all = [ActiveFault(fault) for fault in faults]
+        for active in self.all:
+            self._schedule(active)
+
+    @property
+    def begun(self) -> list[ActiveFault]:
+        """The faults that began."""
+        return [active for active in self.all if active.start_ns is not None]
+
+    def warnings(self) -> Iterator[Problem]:
+        """Faults that changed nothing, after the run: they never began, or met no traffic."""
+        end_s = self.target.clock.now / 1e9
+        for index, active in enumerate(self.all):
+            fault, where = active.fault, f"faults.{index}"
+            if active.start_ns is None:
+                due = f"at {fault.from_s or 0:g} s" if fault.in_seconds else f"with {_step(fault)}"
+                what = f"the fault {fault.kind} never began: it was to begin {due}"
+                yield Problem(f"{what}, and the run ended at {end_s:.6g} s", where, _EARLIER)
+            elif not fault.jobs_affected(self.target):
+                what = f"the fault {fault.kind} of {fault.culprit(self.target).name} slowed no job"
+                yield Problem(f"{what}: none sends anything that way", where)
+
+    def _schedule(self, active: ActiveFault) -> None:
+        fault, clock = active.fault, self.target.clock
+        begin, end = partial(self._begin, active), partial(self._end, active)
+        if fault.in_seconds:
+            clock.call_at(round((fault.from_s or 0.0) * 1e9), begin)
+            if fault.to_s is not None:
+                clock.call_at(round(fault.to_s * 1e9), end)
+            return
+        fault.at_step(self.target, fault.from_step or 0, begin)
+        if fault.to_step is not None:
+            fault.at_step(self.target, fault.to_step, end)
+
+    def _begin(self, active: ActiveFault) -> None:
+        active.undo = active.fault.begin(self.target)
+        active.start_ns = self.target.clock.now
+
+    def _end(self, active: ActiveFault) -> None:
+        if active.undo is None:
+            return
+        active.undo()
+        active.undo = None
+        active.end_ns = self.target.clock.now
+
+
+_EARLIER = "let it begin earlier, or the run last longer"
+
+
+def _step(fault: Fault) -> str:
+    return f"step {fault.from_step or 0} of job {fault.job}"

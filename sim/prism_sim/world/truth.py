@@ -1,0 +1,57 @@
+"""The truth tables of a run but for the spans, which are written while it runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from prism_sim.run import TRUTH, Run
+from prism_sim.world.faults import ActiveFault, FaultSchedule
+from prism_sim.world.world import World
+
+
+def write_truth(world: World, run: Run) -> None:
+    """Write ranks, steps, pairs and faults."""
+    epoch_ns = world.scenario.epoch_ns
+    jobs = world.jobs.values()
+    for name, frames in (
+        ("ranks", [job.ranks() for job in jobs]),
+        ("steps", [job.steps(epoch_ns) for job in jobs]),
+        ("pairs", [world.collector.pairs()]),
+        ("faults", [faults_table(world.faults, epoch_ns)]),
+    ):
+        empty = TRUTH[name].empty_table().to_pandas()
+        run.write_truth(name, pd.concat(frames, ignore_index=True) if frames else empty)
+
+
+def faults_table(schedule: FaultSchedule, epoch_ns: int) -> pd.DataFrame:
+    """The faults that really began, one row each."""
+    rows = [_fault_row(active, schedule, epoch_ns) for active in schedule.begun]
+    frame = pd.DataFrame(rows, columns=TRUTH["faults"].names[1:])
+    frame.insert(0, "fault", np.arange(len(frame)))
+    return frame.astype(dict.fromkeys(("rank", "from_step", "to_step"), "Int64"))
+
+
+def _fault_row(active: ActiveFault, schedule: FaultSchedule, epoch_ns: int) -> dict[str, Any]:
+    fault, target = active.fault, schedule.target
+    culprit = fault.culprit(target)
+    assert active.start_ns is not None
+    end_ns = target.clock.now if active.end_ns is None else active.end_ns
+    return {
+        "kind": fault.kind,
+        "culprit_kind": culprit.kind,
+        "culprit": culprit.name,
+        "job": culprit.job or fault.job,
+        "rank": culprit.rank,
+        "switch": culprit.name if culprit.kind == "switch" else None,
+        "jobs": json.dumps(fault.jobs_affected(target)),
+        "factor": fault.speed,
+        "magnitude": fault.magnitude(target),
+        "from_step": fault.from_step,
+        "to_step": fault.to_step,
+        "start_ns": epoch_ns + active.start_ns,
+        "end_ns": epoch_ns + end_ns,
+    }

@@ -1,0 +1,122 @@
+"""All parts of one simulation on one clock, and how time passes in it.
+
+A world holds the layout, routes and fabric of the cluster, the jobs that are placed on it, the
+collector and the span log that watch them, and the faults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from prism_sim.clock import Clock
+from prism_sim.cluster.background import traffic
+from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.network import Network
+from prism_sim.cluster.placement import Placement
+from prism_sim.cluster.routes import Router
+from prism_sim.cluster.storage import Storage
+from prism_sim.cluster.templates import Templates
+from prism_sim.cluster.wire import flows
+from prism_sim.collector import Collector
+from prism_sim.collector.crews import crew
+from prism_sim.draws import Draws
+from prism_sim.loading.scenario import Scenario
+from prism_sim.scenario.job import Job
+from prism_sim.scenario.names import server_index
+from prism_sim.scenario.traced_job import TracedJob
+from prism_sim.training.job import TrainingJob
+from prism_sim.training.placed import PlacedJob
+from prism_sim.training.replay import ReplayedJob
+from prism_sim.truth import SpanLog
+from prism_sim.world.control import ClusterControl, Compute, Links
+from prism_sim.world.faults import FaultSchedule
+
+JOBS: dict[type, Callable[..., PlacedJob[Any, Any]]] = {Job: TrainingJob, TracedJob: ReplayedJob}
+"""What runs each way of describing a job."""
+
+DRAIN_EVERY_NS = 100_000_000
+"""How often records are fetched from the fabric: 0.1 s of cluster time."""
+
+
+class World:
+    """Everything that a scenario describes, on one clock of integer nanoseconds.
+
+    Parameters
+    ----------
+    scenario : what to build.
+    flows_path, spans_path : files that are written while it runs.
+    """
+
+    def __init__(self, scenario: Scenario, flows_path: Path, spans_path: Path) -> None:
+        self.scenario = scenario
+        self.env = Clock()
+        self.layout = Layout(scenario.cluster)
+        self._draws = draws = Draws(scenario.seed)
+        templates = Templates()
+        self.router = Router(self.layout, templates, draws)
+        self.fabric = Fabric(self.env, self.layout.capacity, templates)
+        placement = Placement(scenario.cluster, draws, scenario.storage)
+        gpus = {job.name: placement.place(job) for job in scenario.jobs}
+        crews = [
+            crew(job.name, job.start_s, gpus[job.name], scenario.cluster) for job in scenario.jobs
+        ]
+        self.collector = Collector(
+            scenario.collector, self.router, scenario.epoch_ns, flows_path, draws, crews
+        )
+        self.log = SpanLog(spans_path, scenario.epoch_ns)
+        self.network = Network(self.env, self.layout, self.router, self.fabric, self.collector)
+        self.jobs = {
+            job.name: JOBS[type(job)](
+                job, gpus[job.name], self.network, self.log, draws, self._storage()
+            )
+            for job in scenario.jobs
+        }
+        links = Links(self.env, self.fabric, self.router, self.collector)
+        control = ClusterControl(self.env, links, Compute(self.jobs))
+        self.faults = FaultSchedule(scenario.faults, control)
+
+    def run(self, on_time: Callable[[int], None]) -> None:
+        """Let time pass until all jobs, or the scenario's duration, are over.
+
+        Where there is traffic that belongs to no job, or no job at all, the duration decides.
+
+        ``on_time`` is told the simulation time [ns] now and then.
+        """
+        processes = [process for job in self.jobs.values() for process in job.start()]
+        self.env.process(self._drain(on_time))
+        for background in self.scenario.background:
+            self.env.process(traffic(background, self.network, self._draws))
+        over: Any = self.env.all_of(processes)
+        if self.scenario.duration_s is not None:
+            end = self.env.timeout(round(self.scenario.duration_s * 1e9))
+            lasting = self.scenario.background or not processes
+            over = end if lasting else over | end
+        with self.collector, self.log:
+            self.env.run(until=over)
+            self._collect()
+
+    def topology(self) -> dict[str, Any]:
+        """What the diagnoser may know; endpoints of storage servers are marked as such."""
+        topology = self.layout.topology.to_json()
+        for endpoint in topology["endpoints"]:
+            if endpoint["server"] in self.scenario.storage:
+                endpoint["kind"] = "storage"
+        return topology
+
+    def _storage(self) -> Storage | None:
+        servers = [server_index(name) for name in self.scenario.storage]
+        return Storage(self.network, [s for s in servers if s is not None]) if servers else None
+
+    def _collect(self) -> None:
+        """Hand the collector what has ended."""
+        self.collector.observe(flows(self.fabric.drain()))
+        self.collector.advance(self.env.now)
+
+    def _drain(self, on_time: Callable[[int], None]) -> Any:
+        while True:
+            yield self.env.timeout(DRAIN_EVERY_NS)
+            self._collect()
+            on_time(self.env.now)

@@ -21,11 +21,11 @@ from prism_sim.collector.rows import Rows
 from prism_sim.collector.totals import Totals
 from prism_sim.draws import Draws
 from prism_sim.scenario.base import Closed, Remarks
+from prism_sim.scenario.setting import Setting
 
 if TYPE_CHECKING:
     from prism_sim.collector.crews import Crew
     from prism_sim.collector.tuples import FiveTuple, Tuples
-    from prism_sim.loading.scenario import Scenario
 
 Stage = Callable[[Rows], Rows]
 
@@ -101,7 +101,7 @@ class EffectBase(Closed, ABC):
         """Metadata of the flow table that the effect changes."""
         return {}
 
-    def remarks(self, scenario: Scenario) -> Remarks:
+    def remarks(self, setting: Setting) -> Remarks:
         """What is wrong with the effect in this scenario; places count from the effect."""
         yield from ()
 

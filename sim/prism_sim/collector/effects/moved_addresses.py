@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,7 @@ from prism_sim.collector.rows import Rows
 from prism_sim.collector.tuples import FiveTuple
 from prism_sim.scenario.base import Closed, Remark, Remarks
 from prism_sim.scenario.names import server_index
-
-if TYPE_CHECKING:
-    from prism_sim.loading.scenario import Scenario
+from prism_sim.scenario.setting import Setting
 
 NEVER_NS = 2**62
 
@@ -61,10 +59,10 @@ class MovedAddresses(EffectBase):
 
         return show
 
-    def remarks(self, scenario: Scenario) -> Remarks:
+    def remarks(self, setting: Setting) -> Remarks:
         for index, move in enumerate(self.moves):
             for key, name in (("address_of", move.address_of), ("to", move.to)):
-                if not scenario.cluster.has_server(name):
+                if not setting.cluster.has_server(name):
                     what = f"there is no server {name!r} in the cluster"
                     yield Remark(("moves", index, key), what, "", (("cluster", "servers"),))
             if move.address_of == move.to:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -13,9 +13,7 @@ from prism_sim.collector.rows import Rows
 from prism_sim.collector.tuples import FiveTuple
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.names import server_index
-
-if TYPE_CHECKING:
-    from prism_sim.loading.scenario import Scenario
+from prism_sim.scenario.setting import Setting
 
 
 class Nat(EffectBase):
@@ -59,9 +57,9 @@ class Nat(EffectBase):
 
         return translate
 
-    def remarks(self, scenario: Scenario) -> Remarks:
+    def remarks(self, setting: Setting) -> Remarks:
         for index, name in enumerate(self.servers):
-            if not scenario.cluster.has_server(name):
+            if not setting.cluster.has_server(name):
                 what = f"there is no server {name!r} in the cluster"
                 yield Remark(("servers", index), what, "", (("cluster", "servers"),))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -10,9 +10,7 @@ from pydantic import Field
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage, Window
 from prism_sim.collector.rows import Rows
 from prism_sim.scenario.base import Remark, Remarks
-
-if TYPE_CHECKING:
-    from prism_sim.loading.scenario import Scenario
+from prism_sim.scenario.setting import Setting
 
 
 class Outages(EffectBase):
@@ -33,7 +31,7 @@ class Outages(EffectBase):
 
         return survive
 
-    def remarks(self, scenario: Scenario) -> Remarks:
+    def remarks(self, setting: Setting) -> Remarks:
         for index, window in enumerate(self.windows):
             if window.to_s <= window.from_s:
                 what = f"the window from {window.from_s} s to {window.to_s} s is empty"

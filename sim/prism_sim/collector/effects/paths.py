@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,8 @@ from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import NO_PATH, Rows
 from prism_sim.collector.tuples import UNKNOWN_HOP
 from prism_sim.scenario.base import Remark, Remarks
+from prism_sim.scenario.setting import Setting
 from prism_sim.scenario.words import did_you_mean
-
-if TYPE_CHECKING:
-    from prism_sim.loading.scenario import Scenario
 
 Flags = NDArray[np.bool_]
 
@@ -105,8 +103,8 @@ class Paths(EffectBase):
         unknown = np.column_stack(each) if each else np.zeros((len(rows), 0), bool)
         return kept, unknown & (np.arange(most) < kept[:, None])
 
-    def remarks(self, scenario: Scenario) -> Remarks:
-        switches = topology_of(scenario.cluster).switches
+    def remarks(self, setting: Setting) -> Remarks:
+        switches = topology_of(setting.cluster).switches
         for index, name in enumerate(self.hidden or ()):
             if name not in switches:
                 what = f"there is no switch {name!r} that could be silent"

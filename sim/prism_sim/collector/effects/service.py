@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from prism_sim.collector.effects.base import EffectBase, Scene
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.names import server_index, server_name
-
-if TYPE_CHECKING:
-    from prism_sim.loading.scenario import Scenario
+from prism_sim.scenario.setting import Setting
 
 
 class ServiceBase(EffectBase):
@@ -37,11 +34,11 @@ class ServiceBase(EffectBase):
             return scene.tuples.name(self.at)
         return server * scene.tuples.router.layout.cluster.nics_per_server
 
-    def remarks(self, scenario: Scenario) -> Remarks:
-        if self.kind in [job.name for job in scenario.jobs]:
+    def remarks(self, setting: Setting) -> Remarks:
+        if self.kind in [job.name for job in setting.jobs]:
             what = f"a job and the traffic of {self.kind} are both called {self.kind!r}"
             yield Remark(("kind",), what, "give the job another name")
-        cluster = scenario.cluster
+        cluster = setting.cluster
         if not cluster.has_server(self.at) and not _is_address(self.at):
             how = f"name a server, {server_name(0)} to {server_name(cluster.servers - 1)}, or an IP"
             yield Remark(("at",), f"{self.at!r} is neither a server nor an address", how)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -11,10 +11,8 @@ from prism_sim.cluster.topology import topology_of
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows
 from prism_sim.scenario.base import Remark, Remarks
+from prism_sim.scenario.setting import Setting
 from prism_sim.scenario.words import did_you_mean
-
-if TYPE_CHECKING:
-    from prism_sim.loading.scenario import Scenario
 
 
 class SilentSwitches(EffectBase):
@@ -32,8 +30,8 @@ class SilentSwitches(EffectBase):
 
         return hear
 
-    def remarks(self, scenario: Scenario) -> Remarks:
-        leaves = topology_of(scenario.cluster).leaves.names
+    def remarks(self, setting: Setting) -> Remarks:
+        leaves = topology_of(setting.cluster).leaves.names
         for index, name in enumerate(self.switches):
             if name not in leaves:
                 what = f"there is no leaf {name!r} that could export"

@@ -11,15 +11,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from llmprism.diagnosis import Diagnosis
     from llmprism.model import Progress
-    from llmprism.pipeline import Diagnosis
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 _PLAIN_WIDTH = 110  # columns where the output is no terminal
@@ -113,9 +113,9 @@ def _show(diagnosis: Diagnosis) -> None:
     rows = [
         [
             one["level"],
-            one["cause"],
+            one["symptom"],
             one["job"],
-            one["culprit"],
+            _culprit(one),
             f"{one['first_step']}-{one['last_step']}",
             f"{one['magnitude']:.3g}x",
             f"{one['cost'] / 1e9:.3g} s",
@@ -123,9 +123,17 @@ def _show(diagnosis: Diagnosis) -> None:
         ]
         for one in found[:_SHOWN]
     ]
-    heads = ["level", "cause", "job", "culprit", "steps", "to normal", "cost", "confidence"]
+    heads = ["level", "symptom", "job", "culprit", "steps", "to normal", "cost", "confidence"]
     more = f", first {_SHOWN} of {len(found)}" if len(found) > _SHOWN else ""
     console.print(_table(f"Findings{more}", heads, rows) if rows else "Nothing stands out.")
+
+
+def _culprit(finding: dict[str, Any]) -> str:
+    """Return the culprit's name, or how many addresses are affected if none stands apart."""
+    evidence = finding["evidence"]
+    if finding["culprit_kind"] == "job" and {"affected", "of"} <= evidence.keys():
+        return f"{evidence['affected']} of {evidence['of']} addresses, not localised"
+    return str(finding["culprit"])
 
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> Table:

@@ -20,6 +20,9 @@ KINDS = kinds.INFERRED
 DP, PP = KINDS.index(kinds.DP), KINDS.index(kinds.PP)
 SPAN_KINDS = kinds.SPANS
 
+UNKNOWN = "unknown"  # a name that flows cannot tell
+CANNOT_TELL = -1  # a number that flows cannot tell
+
 Kinds = NDArray[np.int8]
 Progress = Callable[[float, str], None]
 """Called with the fraction done, in [0, 1], and what is being done."""
@@ -145,9 +148,13 @@ class Groups:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was slow. Times and cost in [ns], ``magnitude`` relative to normal."""
+    """One thing that was slow. Times and cost in [ns], ``magnitude`` relative to normal.
+
+    ``symptom`` says what was observed, ``cause`` why it happened, if that is known.
+    """
 
     level: str
+    symptom: str
     cause: str
     job: int
     culprit_kind: str

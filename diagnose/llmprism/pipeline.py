@@ -7,83 +7,19 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 
-from llmprism import __version__, methods
+from llmprism import methods
+from llmprism.diagnosis import Diagnosis, conform
 from llmprism.errors import UserError
 from llmprism.io.flows import FlowTable, Intake, load, place
-from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.topology import Topology, read_topology
-from llmprism.io.writing import replacing, write_table
 from llmprism.model import Progress
 
 METHOD = "paper"
 _READING = 0.2  # share of the time that reading the file takes
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What was found: the tables of :data:`llmprism.io.tables.DIAGNOSIS`, and what was refused.
-
-    Attributes
-    ----------
-    method : name of the method.
-    jobs, pairs, groups, steps, spans, findings : the tables, with exactly those columns.
-    intake : what happened to the records at the door.
-    """
-
-    method: str
-    jobs: pd.DataFrame
-    pairs: pd.DataFrame
-    groups: pd.DataFrame
-    steps: pd.DataFrame
-    spans: pd.DataFrame
-    findings: pd.DataFrame
-    intake: Intake
-
-    def write(self, folder: Path | str) -> None:
-        """Write every table as ``<folder>/<table>.parquet``, and ``<folder>/intake.json``."""
-        folder = Path(folder)
-        for name, schema in DIAGNOSIS.items():
-            write_table(getattr(self, name), folder / f"{name}.parquet", schema)
-        note = {"method": self.method, "version": __version__, **self.intake.as_dict()}
-        with replacing(folder / "intake.json") as partial:
-            partial.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
-
-    def summary(self) -> dict[str, Any]:
-        """Return the result in short, in a form that JSON can hold. Times are in seconds."""
-        return {
-            "method": self.method,
-            "intake": self.intake.as_dict(),
-            "jobs": [self._job(job) for job in sorted(self.jobs["job"].unique(), key=_natural)],
-            "findings": [
-                {**row, "evidence": json.loads(row["evidence"])}
-                for row in self.findings.to_dict("records")
-            ],
-        }
-
-    def _job(self, job: str) -> dict[str, Any]:
-        own = {}
-        for name in DIAGNOSIS:
-            table = getattr(self, name)
-            own[name] = table[table["job"] == job]
-        duration = (own["steps"]["end_ns"] - own["steps"]["start_ns"]) / 1e9
-        groups = own["groups"].groupby("kind")["group"].nunique()
-        return {
-            "job": job,
-            "addresses": len(own["jobs"]),
-            "pairs": own["pairs"]["kind"].value_counts().to_dict(),
-            "groups": groups.to_dict(),
-            "steps": int(own["steps"]["step"].max() + 1) if len(duration) else 0,
-            "step_median_s": float(duration.median()) if len(duration) else None,
-            "findings": len(own["findings"]),
-        }
 
 
 def diagnose(
@@ -138,9 +74,9 @@ def _diagnose(
 ) -> Diagnosis:
     report = progress or _silent
     found = methods.get(method)(flows, topology, report)
-    checked = {name: _conform(found.get(name), schema) for name, schema in DIAGNOSIS.items()}
+    tables = conform(method, found)
     report(1.0, "done")
-    return Diagnosis(method=method, intake=intake, **checked)
+    return Diagnosis(method=method, intake=intake, **tables)
 
 
 def _read_both(topology_path: Path | str, flows_path: Path | str) -> tuple[Topology, pa.Table]:
@@ -154,19 +90,6 @@ def _read_both(topology_path: Path | str, flows_path: Path | str) -> tuple[Topol
             raise UserError([*first.problems, *second.problems]) from second
         raise
     return topology, load(flows_path)
-
-
-def _conform(table: pd.DataFrame | None, schema: pa.Schema) -> pd.DataFrame:
-    """Return the table's contracted columns; an absent table is empty."""
-    if table is None:
-        empty: pd.DataFrame = schema.empty_table().to_pandas()
-        return empty
-    known: pd.DataFrame = table[schema.names]
-    return known
-
-
-def _natural(name: str) -> tuple[int, str]:
-    return len(name), name  # job-2 before job-10
 
 
 def _silent(_fraction: float, _doing: str) -> None:

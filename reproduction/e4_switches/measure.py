@@ -23,7 +23,7 @@ from reproduction.base import Result, Trial, diagnosed
 NAME = "e4"
 SLICE_S = 30.0  # about a step, so a slice rarely lacks a DP burst
 BLOCKS = 32  # servers of the two blocks that a stage lies on
-CAUSE = "low_switch_bandwidth"
+SYMPTOM = "low_switch_bandwidth"
 
 _REDUCED = {
     "cluster.servers": 32,
@@ -83,7 +83,7 @@ def measure(trial: Trial) -> Result:
         **_rates(dp, fault, struck),
         "series": _series(dp, trial.scenario),
         "alerts": _alerts(findings, epoch_ns),
-        "other_findings": int((findings["cause"] != CAUSE).sum()),
+        "other_findings": int((findings["symptom"] != SYMPTOM).sum()),
         "detected": bool(score["faults"]["detected"]),
         "named_first": bool(score["faults"]["localized_top1"]),
     }
@@ -188,7 +188,7 @@ def _series(dp: pd.DataFrame, scenario: Scenario) -> dict[str, list[float | None
 
 def _alerts(findings: pd.DataFrame, epoch_ns: int) -> list[dict[str, Any]]:
     """Alerts about low bandwidth, by begin; times of the simulation [s]."""
-    alerts = findings[findings["cause"] == CAUSE].sort_values("start_ns")
+    alerts = findings[findings["symptom"] == SYMPTOM].sort_values("start_ns")
     return [
         {
             "switch": str(row["culprit"]),

@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from llmprism.pipeline import Diagnosis, diagnose_files
+from llmprism.diagnosis import Diagnosis
+from llmprism.pipeline import diagnose_files
 
 CAPTURES = Path(__file__).parents[1] / "fixtures" / "captures"
 CASES = ["b_dp4pp2", "c_two_jobs", "d_fault_rank_link"]

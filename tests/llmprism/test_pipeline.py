@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism import methods
+from llmprism.diagnosis import Diagnosis
 from llmprism.errors import UserError
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.paper import StagedMethod, paper
 from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.model import DP, Pairs
-from llmprism.pipeline import Diagnosis, diagnose, diagnose_files
+from llmprism.pipeline import diagnose, diagnose_files
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def comparable(diagnosis: Diagnosis, names: dict[str, str]) -> dict[str, Any]:
                 .map(json.loads)
                 .map(
                     lambda one: {
-                        key: sorted(map(back, value)) if key in {"also", "addresses"} else value
+                        key: sorted(map(back, value)) if key == "addresses" else value
                         for key, value in one.items()
                     }
                 )
@@ -198,10 +199,12 @@ def test_a_third_partys_method_can_be_registered(
 
     assert "one-job" in methods.names()
     diagnosis = diagnose_files(*busy_world.save(tmp_path), method="one-job")
-    assert diagnosis.jobs.columns.tolist() == ["job", "address"]
+    assert diagnosis.jobs.columns.tolist() == ["job", "address", "mood"]
     assert len(diagnosis.jobs) == len(busy_world.ranks)
     assert diagnosis.steps.empty
     diagnosis.write(tmp_path / "out")
+    written = pq.read_table(tmp_path / "out" / "jobs.parquet")
+    assert written.column_names == ["job", "address", "mood"]
 
 
 def test_a_stage_can_be_swapped(

@@ -1,4 +1,4 @@
-"""Numbers become names again: what the stages found, as the tables of a diagnosis."""
+"""From endpoint codes to names: the results of the stages as the tables of a diagnosis."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tables(
     groups: Groups,
     findings: Sequence[Finding],
 ) -> dict[str, pd.DataFrame]:
-    """Return the six tables of :data:`llmprism.io.tables.DIAGNOSIS` by name."""
+    """Return the tables of :data:`llmprism.io.tables.DIAGNOSIS` by name, without ``layouts``."""
     return {
         "jobs": _members(addresses, jobs),
         "pairs": _pairs(addresses, jobs, pairs),

@@ -1,7 +1,8 @@
 """The tables of a diagnosis, as Arrow schemas.
 
 Times are int64 nanoseconds on the collector's clock; ``address`` is a NIC address.
-Durations and costs are in nanoseconds, confidences are fractions in [0, 1].
+Durations and costs are in nanoseconds, confidences are fractions in [0, 1]. ``evidence`` is
+JSON text. What flows cannot tell is -1 or ``unknown``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,18 @@ _FRACTION = pa.float64()
 
 DIAGNOSIS: dict[str, pa.Schema] = {
     "jobs": pa.schema([("job", _NAME), ("address", _NAME)]),
+    "layouts": pa.schema(
+        [
+            ("job", _NAME),
+            *((axis, pa.int64()) for axis in ("dp", "pp", "tp", "ep", "cp")),
+            ("micro_batches", pa.int64()),
+            ("schedule", _NAME),
+            ("sharding", _NAME),
+            ("period_ns", pa.int64()),
+            ("confidence", _FRACTION),
+            ("evidence", _NAME),
+        ]
+    ),
     "pairs": pa.schema(
         [
             ("job", _NAME),
@@ -58,6 +71,7 @@ DIAGNOSIS: dict[str, pa.Schema] = {
         [
             ("finding", pa.int64()),
             ("level", _NAME),
+            ("symptom", _NAME),
             ("cause", _NAME),
             ("job", _NAME),
             ("culprit_kind", _NAME),
@@ -73,4 +87,7 @@ DIAGNOSIS: dict[str, pa.Schema] = {
         ]
     ),
 }
-"""Schema of every diagnosis table, by name."""
+"""Schema of every diagnosis table, by name: the least columns; a method may add its own."""
+
+ADDED_LATER = frozenset({"layouts"})
+"""Tables that older diagnoses lack; a reader takes an absent one as empty."""

@@ -138,27 +138,36 @@ def read_topology(path: Path | str) -> Topology:
         raise UserError(Problem(what, str(path))) from error
     except ValueError as error:
         raise UserError(Problem(f"not valid JSON: {error}", str(path))) from error
+    return parse_topology(content, str(path))
+
+
+def parse_topology(content: object, where: str = "topology") -> Topology:
+    """Check a topology that is already in memory, as ``topology.json`` would hold it.
+
+    Raises
+    ------
+    UserError : as :func:`read_topology`.
+    """
     try:
         parsed = _File.model_validate(content)
     except ValidationError as error:
-        raise UserError(list(_field_problems(error, path))) from error
-    problems = list(_cross_problems(parsed, path))
+        raise UserError(list(_field_problems(error, where))) from error
+    problems = list(_cross_problems(parsed, where))
     if problems:
         raise UserError(problems)
     return Topology(parsed.endpoints, parsed.switches, parsed.links)
 
 
-def _field_problems(error: ValidationError, path: Path) -> Iterator[Problem]:
+def _field_problems(error: ValidationError, where: str) -> Iterator[Problem]:
     for fault in error.errors():
         steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
         place = "".join(steps).lstrip(".") or "content"
         value = "" if fault["type"] == "missing" else f" (it is {fault['input']!r:.60})"
-        yield Problem(f"{place}: {fault['msg']}{value}", str(path))
+        yield Problem(f"{place}: {fault['msg']}{value}", where)
 
 
-def _cross_problems(parsed: _File, path: Path) -> Iterator[Problem]:
+def _cross_problems(parsed: _File, where: str) -> Iterator[Problem]:
     """Yield what no single field shows: repeated names, and names that lead nowhere."""
-    where = str(path)
     addresses = {end.address for end in parsed.endpoints}
     servers = {end.server for end in parsed.endpoints}
     switches = {switch.name for switch in parsed.switches}

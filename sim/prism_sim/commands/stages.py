@@ -21,7 +21,7 @@ from prism_sim.commands.session import Progress, Session
 from prism_sim.products import PRODUCTS, clear
 
 if TYPE_CHECKING:
-    from llmprism.pipeline import Diagnosis
+    from llmprism.diagnosis import Diagnosis
     from prism_sim.loading.scenario import Scenario
     from prism_sim.run import Run
 

@@ -158,7 +158,7 @@ def _marks(run: Run) -> Iterator[dict[str, Any]]:
         yield _mark("fault", number, name, fault, ["job", "factor"])
     findings = look.diagnosis(run, "findings").dropna(subset=["start_ns"])
     for _, finding in findings.iterrows():
-        name = f"finding: {finding['cause']} {finding['culprit']}"
+        name = f"finding: {finding['symptom'] or finding['cause']} {finding['culprit']}"
         yield _mark("finding", finding["finding"], name, finding, ["job", "level", "confidence"])
 
 

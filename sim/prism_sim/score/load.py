@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.io.tables import DIAGNOSIS
+from llmprism.io.tables import ADDED_LATER, DIAGNOSIS
 from prism_sim.run import TRUTH, Run
 
 Ints = npt.NDArray[np.int64]
@@ -49,7 +49,7 @@ class Case:
 def load(run: Run) -> Case:
     """Read everything that the scores need; raises ``UserError`` where a table is missing."""
     truth = {name: complete(run.truth(name), schema) for name, schema in TRUTH.items()}
-    said = {name: complete(run.diagnosis(name), schema) for name, schema in DIAGNOSIS.items()}
+    said = {name: complete(_found(run, name), schema) for name, schema in DIAGNOSIS.items()}
     said["steps"] = said["steps"].assign(dp_end_ns=_exact(run.diagnosis_folder, "dp_end_ns"))
     return Case(
         truth,
@@ -58,6 +58,12 @@ def load(run: Run) -> Case:
         run.read_json(run.manifest) if run.manifest.exists() else {},
         intake(run),
     )
+
+
+def _found(run: Run, name: str) -> pd.DataFrame:
+    """Read a table of the diagnosis; one that older diagnoses lack is empty there."""
+    absent = name in ADDED_LATER and not (run.diagnosis_folder / f"{name}.parquet").exists()
+    return DIAGNOSIS[name].empty_table().to_pandas() if absent else run.diagnosis(name)
 
 
 def complete(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:

@@ -120,7 +120,8 @@ def write_diagnosis(run: Run, evidence: str = '{"sigma": 4.2}') -> None:
             steps.append((names[job], at, step, begin, end, end - 50 * MS, 1.0))
             for kind, a, b in SPANS_MS[job, pp] + END_MS[job]:
                 spans.append((names[job], at, step, SAID[kind], begin + a * MS, begin + b * MS))
-    finding = {"finding": 7, "level": "cross_step", "cause": "long_step", "job": "job0"}
+    finding = {"finding": 7, "level": "cross_step", "symptom": "long_step", "job": "job0"}
+    finding |= {"cause": "unknown"}
     finding |= {"culprit_kind": "address", "culprit": address(2), "first_step": 3, "last_step": 4}
     finding |= {"start_ns": T0 + 3000 * MS, "end_ns": T0 + 5000 * MS, "magnitude": 2.5}
     finding |= {"cost": 1e9, "confidence": 0.9, "evidence": evidence}
@@ -133,7 +134,7 @@ def write_diagnosis(run: Run, evidence: str = '{"sigma": 4.2}') -> None:
         "groups": groups,
         "steps": steps,
         "spans": spans,
-        "findings": [tuple(row[name] for name in finding) for row in (finding, false)],
+        "findings": [finding, false],
     }
     for name, part in rows.items():
         run.write_diagnosis(name, pd.DataFrame(part, columns=DIAGNOSIS[name].names))

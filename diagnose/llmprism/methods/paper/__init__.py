@@ -22,6 +22,7 @@ from llmprism.methods.base import FaultStage, GroupStage, JobStage, PairStage, T
 from llmprism.methods.paper.findings import diagnose_faults
 from llmprism.methods.paper.groups import form_groups
 from llmprism.methods.paper.jobs import recognise_jobs
+from llmprism.methods.paper.layouts import layouts
 from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.methods.paper.timeline import reconstruct
 from llmprism.model import Progress
@@ -52,7 +53,8 @@ class StagedMethod:
         progress(0.8, "looking for what was slow")
         findings = self.faults(flows, topology, jobs, pairs, timeline, groups)
         progress(0.95, "filling tables")
-        return tables(flows.addresses, jobs, pairs, timeline, groups, findings)
+        named = tables(flows.addresses, jobs, pairs, timeline, groups, findings)
+        return {**named, "layouts": layouts(jobs, groups, timeline.steps)}
 
 
 paper = register("paper")(StagedMethod())

@@ -1,7 +1,7 @@
-"""From alarms to findings: one alarm is one step, one finding is one story.
+"""From alarms to findings: an alarm is about one step, a finding about consecutive steps.
 
-Alarms are rows of a data frame with the columns of :data:`COLUMNS`. Whatever raised them,
-consecutive steps about one culprit are one finding.
+Alarms are rows of a data frame with the columns of :data:`COLUMNS`. Alarms of one culprit in
+consecutive steps become one finding.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from llmprism.model import Finding
+from llmprism.model import UNKNOWN, Finding
 
 COLUMNS = (
     "job",  # number of the job
@@ -38,16 +38,20 @@ def stretches(alarms: pd.DataFrame) -> Iterator[pd.DataFrame]:
 def finding(
     alarms: pd.DataFrame,
     level: str,
-    cause: str,
+    symptom: str,
     culprit_kind: str,
     culprit: str,
     evidence: dict[str, object],
 ) -> Finding:
-    """Tell the alarms of one culprit as one finding; the surest alarm gives its confidence."""
+    """Make one finding of the alarms of one culprit; the surest alarm gives its confidence.
+
+    The published rules compare durations and rates. They find symptoms, and no cause.
+    """
     normal = float(alarms["normal"].mean())
     return Finding(
         level=level,
-        cause=cause,
+        symptom=symptom,
+        cause=UNKNOWN,
         job=int(alarms["job"].iloc[0]),
         culprit_kind=culprit_kind,
         culprit=culprit,
@@ -60,7 +64,7 @@ def finding(
         confidence=float(alarms["confidence"].max()),
         evidence={
             "normal": normal,
-            "seen": [round(value, 3) for value in alarms["value"].tolist()],
+            "measured": [round(value, 3) for value in alarms["value"].tolist()],
             "sigmas": [round(distance, 3) for distance in alarms["distance"].tolist()],
             **evidence,
         },

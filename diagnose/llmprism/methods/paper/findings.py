@@ -8,9 +8,10 @@ Three comparisons by the k-sigma rule (:mod:`llmprism.methods.paper.sigma`):
   mean DP bandwidth compared across switches.
 
 Ranks of a job wait for each other and are late together, so their cross-step alarms over the
-same steps are told as one finding, about the rank with the largest excess; the others are
-listed in its evidence. The publication does not say which rank of a late job is to blame, and
-its rule cannot tell.
+same steps become one finding. The publication does not say which rank of a late job is to
+blame. A rank that only waits loses as much time as the rank it waits for, so equal losses
+show no culprit: a rank is named if it lost more than twice as much as any other rank of the
+job. Otherwise the finding is about the job, and says how many of its addresses are affected.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from llmprism.methods.paper.switches import switch_findings
 from llmprism.model import DP, Finding, Groups, Jobs, Pairs, Steps, Timeline
 
 ROUNDING_NS = 2.0  # a duration is the difference of two times, each rounded to whole ns
-_LISTED = 32  # further ranks named in the evidence; the rest is only counted
+_APART = 2.0  # a culprit's loss over the largest loss of another rank
 
 
 def diagnose_faults(
@@ -68,20 +69,44 @@ def _cross_step(steps: Steps, jobs: Jobs, addresses: list[str]) -> Iterator[Find
         columns=COLUMNS,
     )
     alarms = table[out.flagged]
-    for story in stretches(alarms.assign(culprit=0)):
-        ranks = alarms.loc[story.index]
-        lost = (
-            ranks.groupby("culprit")["excess_ns"].sum().sort_values(ascending=False, kind="stable")
-        )
-        worst, others = int(lost.index[0]), [addresses[code] for code in lost.index[1:]]
+    for stretch in stretches(alarms.assign(culprit=0)):
+        job, last = int(stretch["job"].iloc[0]), stretch["step"].max()
+        slow = alarms.loc[stretch.index]
+        during = table[(table["job"] == job) & table["step"].between(stretch["step"].min(), last)]
+        affected = _by_loss(slow)
+        worst = _rank_apart(_by_loss(during))
         yield finding(
-            ranks[ranks["culprit"] == worst],
+            _median_of_ranks(slow) if worst is None else slow[slow["culprit"] == worst],
             level="step",
-            cause="slow_step",
-            culprit_kind="address",
-            culprit=addresses[worst],
-            evidence={"ranks": len(lost), "also": others[:_LISTED]},
+            symptom="slow_step",
+            culprit_kind="job" if worst is None else "address",
+            culprit=jobs.names[job] if worst is None else addresses[worst],
+            evidence={
+                "affected": len(affected),
+                "of": int(np.count_nonzero(jobs.of_address == job)),
+                "addresses": [addresses[code] for code in affected.index],
+            },
         )
+
+
+def _by_loss(rows: pd.DataFrame) -> pd.Series[float]:
+    """Return the time that each rank lost [ns], the largest loss first."""
+    lost = rows.groupby("culprit")["excess_ns"].sum()
+    return lost.sort_values(ascending=False, kind="stable")
+
+
+def _rank_apart(lost: pd.Series[float]) -> int | None:
+    """Return the rank that lost far more than all others; None if there is no such rank."""
+    if len(lost) > 1 and lost.iloc[0] <= _APART * lost.iloc[1]:
+        return None
+    return int(lost.index[0])
+
+
+def _median_of_ranks(alarms: pd.DataFrame) -> pd.DataFrame:
+    """Return one alarm a step: from the first start to the last end, medians over the ranks."""
+    extent = {"job": "first", "start_ns": "min", "end_ns": "max"}
+    medians = dict.fromkeys(("value", "normal", "distance", "confidence", "excess_ns"), "median")
+    return alarms.groupby("step", as_index=False).agg({**extent, **medians})
 
 
 def _cross_group(
@@ -108,13 +133,13 @@ def _cross_group(
     out = k_sigma(table["value"].to_numpy(), sample, resolution=ROUNDING_NS)
     table["normal"], table["distance"] = out.normal, out.distance
     table["confidence"], table["excess_ns"] = out.confidence, table["value"] - out.normal
-    for story in stretches(table[out.flagged]):
-        job, group = int(story["job"].iloc[0]), int(story["culprit"].iloc[0])
+    for stretch in stretches(table[out.flagged]):
+        job, group = int(stretch["job"].iloc[0]), int(stretch["culprit"].iloc[0])
         members = of_kind & (groups.job == job) & (groups.group == group)
         yield finding(
-            story,
+            stretch,
             level="group",
-            cause="slow_group",
+            symptom="slow_group",
             culprit_kind="group",
             culprit=f"{jobs.names[job]}/dp-{group}",
             evidence={"addresses": [addresses[code] for code in groups.address[members]]},

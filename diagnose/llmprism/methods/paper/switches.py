@@ -36,13 +36,14 @@ def switch_findings(
     table = _by_switch(flows, topology, jobs, pairs, timeline)
     if table.empty:
         return
-    for cause, alarms in (
+    for symptom, alarms in (
         ("switch_contention", _contention(table, line_rate_flows(topology))),
         ("low_switch_bandwidth", _low_bandwidth(table)),
     ):
-        for story in stretches(alarms):
-            switch = topology.switches[int(story["culprit"].iloc[0])]
-            yield finding(story, "switch", cause, "switch", switch.name, {"tier": switch.tier})
+        for stretch in stretches(alarms):
+            switch = topology.switches[int(stretch["culprit"].iloc[0])]
+            evidence: dict[str, object] = {"tier": switch.tier}
+            yield finding(stretch, "switch", symptom, "switch", switch.name, evidence)
 
 
 def line_rate_flows(topology: Topology) -> Floats:

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from llmprism.pipeline import Diagnosis, diagnose
+from llmprism.diagnosis import Diagnosis
+from llmprism.pipeline import diagnose
 
 Diagnose = Callable[[Any], Diagnosis]
 

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from llmprism.pipeline import Diagnosis, diagnose
+from llmprism.diagnosis import Diagnosis
+from llmprism.pipeline import diagnose
 
 Diagnose = Callable[[Any], Diagnosis]
 

@@ -146,6 +146,7 @@ def a_finding(**values: Any) -> dict[str, Any]:
     usual = {
         "finding": 0,
         "level": "cross_step",
+        "symptom": "late_first",
         "cause": "slow_gpu",
         "job": "job0",
         "culprit_kind": "address",

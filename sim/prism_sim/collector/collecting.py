@@ -24,9 +24,9 @@ from prism_sim.cluster.state import grown
 from prism_sim.cluster.templates import HIDDEN
 from prism_sim.cluster.wire import TRAIN, Trains
 from prism_sim.collector.config import Collector as CollectorModel
-from prism_sim.collector.crews import Crew
 from prism_sim.collector.cutting import Cutter
 from prism_sim.collector.effects.base import Scene
+from prism_sim.collector.job_hosts import JobHosts
 from prism_sim.collector.rows import COUNTED, FLOWS, NO_PATH, SEEN, Rows
 from prism_sim.collector.trains import cut
 from prism_sim.collector.tuples import Tuples
@@ -50,7 +50,7 @@ class Collector(Streaming):
     epoch_ns : time zero of the simulation on the collector's clock.
     path : the file to write.
     draws : where the randomness of effects comes from.
-    crews : the jobs' hosts, for traffic beside the training.
+    hosts : of each job, for control traffic and for the transport of its training traffic.
 
     Attributes
     ----------
@@ -64,14 +64,15 @@ class Collector(Streaming):
         epoch_ns: int,
         path: Path,
         draws: Draws | None = None,
-        crews: Sequence[Crew] = (),
+        hosts: Sequence[JobHosts] = (),
     ) -> None:
         self._gap_ns = model.idle_gap_us * 1e3
         self._router = router
         self._epoch_ns = epoch_ns
         draws = draws or Draws(0)
-        self._tuples = Tuples(router, draws)
-        scene = Scene(self._tuples, draws, epoch_ns, list(crews))
+        transports = {job.job: job.transport for job in hosts}
+        self._tuples = Tuples(router, draws, transports, model.transport or "roce")
+        scene = Scene(self._tuples, draws, epoch_ns, list(hosts))
         effects = model.in_order()
         self._before = [effect.stage(scene) for effect in effects if not effect.after_cutting]
         self._after = [effect.stage(scene) for effect in effects if effect.after_cutting]
@@ -118,9 +119,9 @@ class Collector(Streaming):
 
     def job_restarts(self, job: str, start_ns: int, processes_since_ns: int) -> None:
         """Note that ``job`` has new processes, which begin to train at ``start_ns``."""
-        before = [crew for crew in self._scene.crews if crew.job == job]
+        before = [hosts for hosts in self._scene.job_hosts if hosts.job == job]
         if before:
-            self._scene.crews.append(before[-1].again(start_ns, processes_since_ns))
+            self._scene.job_hosts.append(before[-1].after_restart(start_ns, processes_since_ns))
 
     def pairs(self) -> pd.DataFrame:
         """Truth: who sent how much to whom, and what kind of traffic it was."""

@@ -6,7 +6,9 @@ from pydantic import Field, model_validator
 
 from prism_sim.collector.effects import ORDER, Effect
 from prism_sim.collector.effects.base import EffectBase
+from prism_sim.collector.effects.headers import Headers
 from prism_sim.scenario.base import Closed
+from prism_sim.scenario.library import Transport
 
 
 class Collector(Closed):
@@ -66,6 +68,12 @@ class Collector(Closed):
         if lost and not any(effect.counts for effect in self.effects):
             raise ValueError(f"{', '.join(lost)} need packets; add the effect headers")
         return self
+
+    @property
+    def transport(self) -> Transport | None:
+        """Transport of jobs that give none themselves; None: what such jobs use."""
+        given = [effect.transport for effect in self.effects if isinstance(effect, Headers)]
+        return given[0] if given else None
 
     @property
     def recuts(self) -> bool:

@@ -1,4 +1,4 @@
-"""Who talks to whom: the 5-tuples that records belong to.
+"""The 5-tuples that records belong to.
 
 Every route of the training traffic has a 5-tuple of its own, and so has each queue pair.
 Acknowledgements, set-up and other traffic add 5-tuples that no route stands for, with
@@ -10,7 +10,7 @@ way, so a record names the path that its 5-tuple had when the record began.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from prism_sim.cluster.routes import DYNAMIC_PORTS, ROCE_PORT, UDP, Failed, Router
 from prism_sim.collector.keyed import Words, hashed
 from prism_sim.draws import Draws
+from prism_sim.scenario.library import Transport
 
 TCP = 6
 UNKNOWN_HOP = "?"
@@ -67,19 +68,27 @@ class Tuples:
     ----------
     router : knows the routes, and the way that any other 5-tuple takes.
     draws : for the ports of what no route stands for.
+    transports : transport protocol of each job's traffic.
+    transport : that of traffic that belongs to none of these jobs.
 
     Attributes
     ----------
     names : addresses; those of the cluster's NICs first, by number of the NIC.
     owners : whose each 5-tuple is, where anybody's.
-    tcp : whether the training traffic itself is carried by TCP instead of RoCE v2.
     """
 
-    def __init__(self, router: Router, draws: Draws) -> None:
+    def __init__(
+        self,
+        router: Router,
+        draws: Draws,
+        transports: Mapping[str, Transport] | None = None,
+        transport: Transport = "roce",
+    ) -> None:
         self.router = router
         self.names = list(router.layout.addresses)
         self.owners: list[Owner | None] = []
-        self.tcp = False
+        self._transports = transports or {}
+        self._transport = transport
         self._draws = draws
         self._nics = len(self.names)
         self._columns = Columns()
@@ -163,6 +172,11 @@ class Tuples:
         back = [self._back(number) for number in found.tolist()]
         return np.array(back, np.int32)[where]
 
+    def over_tcp(self, tuples: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which of ``tuples`` are TCP connections; training traffic over others is RoCE v2."""
+        over: NDArray[np.bool_] = self.column("protocol")[tuples] == TCP
+        return over
+
     def name(self, address: str) -> int:
         """Number of the name ``address``, known to the topology or not."""
         if address not in self.names:
@@ -210,7 +224,7 @@ class Tuples:
     def _five_tuple(self, route: int) -> FiveTuple:
         r = self.router.routes
         src, dst = r.src[route], r.dst[route]
-        if not self.tcp:
+        if self._transports.get(r.job[route], self._transport) == "roce":
             return FiveTuple(src, dst, r.src_port[route], ROCE_PORT, UDP)
         again: tuple[str | int, ...] = (r.life[route],) if r.life[route] else ()
         if r.queue_pair[route]:
@@ -228,7 +242,7 @@ class Tuples:
         """
         r, tup = self.router.routes, self._five_tuple(route)
         path, latency_ns, owner = r.path[route], r.latency_ns[route], (r.job[route], r.kind[route])
-        at = self._number.get(tup) if self.tcp else None
+        at = self._number.get(tup) if tup.protocol == TCP else None
         if at is None:
             return self._append(tup, path, latency_ns, owner)
         if at not in self._routed:  # by chance of their ports, two routes may share one

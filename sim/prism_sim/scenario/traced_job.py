@@ -7,9 +7,9 @@ from pydantic import Field
 from llmprism.errors import Problem, UserError
 from prism_sim.importers import GraphTrace
 from prism_sim.scenario.base import Closed
+from prism_sim.scenario.library import Transport
 from prism_sim.scenario.graph import Graph
 from prism_sim.scenario.job import Job, Placement
-from prism_sim.scenario.library import Transport
 
 
 class TracedJob(Closed):
@@ -33,15 +33,16 @@ class TracedJob(Closed):
     start_s: float = Field(
         default=0.0, ge=0, le=1e8, description="Start of the first iteration [s]."
     )
-    transport: Transport = Field(
-        default="roce",
-        description="Transport protocol of the job's traffic: roce (RoCE v2) or tcp.",
+    transport: Transport | None = Field(
+        default=None,
+        description="Transport protocol of the job's traffic: roce (RoCE v2) or tcp. Left out: "
+        "roce, unless the telemetry effect headers gives another.",
     )
 
     @property
     def wire_transport(self) -> Transport:
         """Transport protocol of the job's traffic."""
-        return self.transport
+        return self.transport or "roce"
 
     @property
     def graph(self) -> Graph:

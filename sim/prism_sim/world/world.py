@@ -21,7 +21,7 @@ from prism_sim.cluster.storage import Storage
 from prism_sim.cluster.templates import Templates
 from prism_sim.cluster.wire import flows
 from prism_sim.collector import Collector
-from prism_sim.collector.crews import crew
+from prism_sim.collector.job_hosts import hosts_of
 from prism_sim.draws import Draws
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.job import Job
@@ -60,11 +60,12 @@ class World:
         self.fabric = Fabric(self.env, self.layout.capacity, templates)
         placement = Placement(scenario.cluster, draws, scenario.storage)
         gpus = {job.name: placement.place(job) for job in scenario.jobs}
-        crews = [
-            crew(job.name, job.start_s, gpus[job.name], scenario.cluster) for job in scenario.jobs
+        hosts = [
+            hosts_of(job, gpus[job.name], scenario.cluster, scenario.collector.transport)
+            for job in scenario.jobs
         ]
         self.collector = Collector(
-            scenario.collector, self.router, scenario.epoch_ns, flows_path, draws, crews
+            scenario.collector, self.router, scenario.epoch_ns, flows_path, draws, hosts
         )
         self.log = SpanLog(spans_path, scenario.epoch_ns)
         self.network = Network(self.env, self.layout, self.router, self.fabric, self.collector)

@@ -43,8 +43,7 @@ def opened(router, src, dst):
 
 @pytest.mark.parametrize("answered_first", [False, True])
 def test_bytes_over_tcp_take_their_route_though_an_answer_came_first(router, answered_first):
-    tuples = Tuples(router, Draws(3))
-    tuples.tcp = True
+    tuples = Tuples(router, Draws(3), {"a": "tcp"})
     there = tuples.of_routes(opened(router, 0, 1))
     if answered_first:
         answers = tuples.reverse(there)
@@ -58,7 +57,7 @@ def test_bytes_over_tcp_take_their_route_though_an_answer_came_first(router, ans
         assert (answers == back).all()
 
 
-def small_talk(tuples):
+def control_traffic(tuples):
     """5-tuples that no route stands for."""
     added = [tuples.add(FiveTuple(1, 0, 50_000 + i, 29_500, TCP)) for i in range(40)]
     return np.array(added, np.int32)
@@ -67,7 +66,7 @@ def small_talk(tuples):
 def everything(tuples, routes):
     """The 5-tuples of ``routes``, of answers to them, and others."""
     there = tuples.of_routes(routes)
-    return np.concatenate([there, tuples.reverse(there), small_talk(tuples)])
+    return np.concatenate([there, tuples.reverse(there), control_traffic(tuples)])
 
 
 @pytest.mark.parametrize("known_before", [False, True])

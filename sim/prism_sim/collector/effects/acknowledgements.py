@@ -12,6 +12,9 @@ from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.effects.delayed import delayed
 from prism_sim.collector.rows import Rows
 
+TCP_BYTES, ROCE_BYTES = 52, 48
+"""IP length of an acknowledgement [bytes]."""
+
 
 class Acknowledgements(EffectBase):
     """One packet without payload for every so many packets, on the reversed 5-tuple."""
@@ -26,12 +29,12 @@ class Acknowledgements(EffectBase):
         description="Packets an acknowledgement covers. Default: 2 (RFC 1122, 4.2.3.2, delayed "
         "acknowledgements); with receive offload 9 to 11 (the real captures).",
     )
-    packet_bytes: int = Field(
-        default=52,
+    packet_bytes: int | None = Field(
+        default=None,
         ge=1,
         le=1_000_000,
-        description="IP length of one [bytes]. Default: TCP with timestamps, 20 + 20 + 12 "
-        "(RFC 7323). RoCE v2: 48, 20 IP + 8 UDP + 12 BTH + 4 AETH + 4 ICRC (Annex A17).",
+        description="IP length of one [bytes]. Left out: 52 for TCP with timestamps, 20 + 20 + 12 "
+        "(RFC 7323); 48 for RoCE v2, 20 IP + 8 UDP + 12 BTH + 4 AETH + 4 ICRC (Annex A17).",
     )
     one_by_one: bool = Field(
         default=False,
@@ -101,7 +104,9 @@ class Acknowledgements(EffectBase):
         return each
 
     def _sized(self, scene: Scene, back: Rows) -> Rows:
-        back["bytes"] = back["packets"] * self.packet_bytes
+        usual = np.where(scene.tuples.over_tcp(back["tuple"]), TCP_BYTES, ROCE_BYTES)
+        size = usual if self.packet_bytes is None else self.packet_bytes
+        back["bytes"] = back["packets"] * size
         back["payload"] = 0
         back["id"] = scene.identity(back)
         return back

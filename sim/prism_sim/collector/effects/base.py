@@ -24,7 +24,7 @@ from prism_sim.scenario.base import Closed, Remarks
 from prism_sim.scenario.setting import Setting
 
 if TYPE_CHECKING:
-    from prism_sim.collector.crews import Crew
+    from prism_sim.collector.job_hosts import JobHosts
     from prism_sim.collector.tuples import FiveTuple, Tuples
 
 Stage = Callable[[Rows], Rows]
@@ -38,7 +38,7 @@ class Scene:
     ----------
     tuples, draws : 5-tuples, and where randomness comes from.
     epoch_ns : time zero of the simulation on the collector's clock.
-    crews : the jobs' hosts, once more for each time that a job begins anew.
+    job_hosts : the hosts of each job, once more for each restart.
     now_ns : how far the simulation has come.
     totals : bytes by 5-tuple, of jobs and of what effects have added.
     """
@@ -46,7 +46,7 @@ class Scene:
     tuples: Tuples
     draws: Draws
     epoch_ns: int
-    crews: list[Crew] = field(default_factory=list)
+    job_hosts: list[JobHosts] = field(default_factory=list)
     now_ns: int = 0
     totals: Totals = field(init=False)
 

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from llmprism.kinds import OTHER
-from prism_sim.collector.crews import ALWAYS_NS, Crew
+from prism_sim.collector.control_traffic import exchange, handshake, when_due
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
+from prism_sim.collector.job_hosts import ALWAYS_NS, JobHosts
 from prism_sim.collector.rows import Rows
-from prism_sim.collector.talk import exchange, handshake, in_time
 from prism_sim.collector.tuples import TCP, FiveTuple
 
 GLOO_HELLO = (8, 0)
-"""Bytes that gloo's two sides say first: the number of the pair (in all real captures)."""
+"""First bytes of gloo's two sides: the number of the pair (in all real captures)."""
 NCCL_HELLO = (3_500, 3_500)
-"""What NCCL's sides tell each other of a connection over RoCE: 128 entries of 24 bytes, one a
+"""What NCCL's sides send each other about a connection over RoCE: 128 entries of 24 bytes, one a
 queue pair, names of devices, and a key (``ncclIbConnectionMetadata`` in its ``net_ib``)."""
 
 
@@ -50,14 +50,14 @@ class Connections(EffectBase):
         default=None,
         ge=0,
         le=1_000_000_000,
-        description="What the side that connects says first [bytes]. Left out: 8 over TCP (gloo, "
+        description="What the side that connects sends first [bytes]. Left out: 8 over TCP (gloo, "
         "measured), 3,500 for RoCE (NCCL, net_ib).",
     )
     reply_bytes: int | None = Field(
         default=None,
         ge=0,
         le=1_000_000_000,
-        description="What the other side says to it [bytes]. Left out: none over TCP, as much "
+        description="What the other side sends back [bytes]. Left out: none over TCP, as much "
         "for RoCE.",
     )
     mesh: bool = Field(
@@ -72,7 +72,7 @@ class Connections(EffectBase):
         return True
 
     def stage(self, scene: Scene) -> Stage:
-        mesh = in_time(scene, partial(self._mesh, scene))
+        mesh = when_due(scene, partial(self._mesh, scene))
 
         def connect(rows: Rows) -> Rows:
             opened = self._opened(scene, *_first_uses(scene, rows))
@@ -84,29 +84,38 @@ class Connections(EffectBase):
 
     def _opened(self, scene: Scene, tuples: NDArray[np.int32], first_ns: NDArray[np.int64]) -> Rows:
         """Handshakes of the connections that ``tuples`` are used on from ``first_ns`` on."""
-        if not scene.tuples.tcp:
-            tuples = np.array([_beside(scene, number) for number in tuples.tolist()], np.int32)
-        hello, reply = GLOO_HELLO if scene.tuples.tcp else NCCL_HELLO
-        hello = hello if self.hello_bytes is None else self.hello_bytes
-        reply = reply if self.reply_bytes is None else self.reply_bytes
-        when_ns = np.maximum(first_ns - self._lead_ns, _born_ns(scene, tuples, first_ns))
-        return exchange(scene, tuples, when_ns, *handshake(hello, reply))
+        when_ns = np.maximum(first_ns - self._lead_ns, _processes_since_ns(scene, tuples, first_ns))
+        over_tcp = scene.tuples.over_tcp(tuples)
+        beside = [_beside(scene, number) for number in tuples[~over_tcp].tolist()]
+        gloo, nccl = self._hello(GLOO_HELLO), self._hello(NCCL_HELLO)
+        return np.concatenate(
+            [
+                exchange(scene, tuples[over_tcp], when_ns[over_tcp], *handshake(*gloo)),
+                exchange(scene, np.array(beside, np.int32), when_ns[~over_tcp], *handshake(*nccl)),
+            ]
+        )
 
-    def _mesh(self, scene: Scene, crew: Crew) -> Rows:
+    def _hello(self, usual: tuple[int, int]) -> tuple[int, int]:
+        """First bytes of both sides: those of the scenario, or else the ``usual`` ones."""
+        hello, reply = self.hello_bytes, self.reply_bytes
+        return usual[0] if hello is None else hello, usual[1] if reply is None else reply
+
+    def _mesh(self, scene: Scene, hosts: JobHosts) -> Rows:
         """Handshakes between all ranks of a job, lower ranks connecting to higher ones."""
-        hosts, port = crew.hosts.tolist(), scene.tuples.port
-        whose = (crew.job, crew.life)
-        pairs = [(a, b) for a, b in combinations(range(len(hosts)), 2) if hosts[a] != hosts[b]]
+        nics, port = hosts.nics.tolist(), scene.tuples.port
+        whose = (hosts.job, hosts.restarts)
         tuples = [
             scene.tuples.add(
                 FiveTuple(
-                    hosts[a], hosts[b], port("mesh", *whose, a, b), port("mesh", *whose, b), TCP
+                    nics[a], nics[b], port("mesh", *whose, a, b), port("mesh", *whose, b), TCP
                 ),
-                (crew.job, OTHER),
+                (hosts.job, OTHER),
             )
-            for a, b in pairs
+            for a, b in combinations(range(len(nics)), 2)
+            if nics[a] != nics[b]
         ]
-        when_ns = np.full(len(tuples), max(crew.start_ns - self._lead_ns, crew.born_ns))
+        begin_ns = max(hosts.start_ns - self._lead_ns, hosts.processes_since_ns)
+        when_ns = np.full(len(tuples), begin_ns)
         return exchange(scene, np.array(tuples, np.int32), when_ns, *handshake(*GLOO_HELLO))
 
     @property
@@ -122,26 +131,30 @@ def _first_uses(scene: Scene, rows: Rows) -> tuple[NDArray[np.int32], NDArray[np
     rows = rows[scene.tuples.column("routed")[rows["tuple"]] > 0]
     rows = rows[np.lexsort((rows["tuple"], rows["start_ns"]))]
     tuples = rows["tuple"]
-    both = np.minimum(tuples, scene.tuples.reverse(tuples)) if scene.tuples.tcp else tuples
-    _, first = np.unique(both, return_index=True)
+    connection = tuples.copy()
+    over_tcp = scene.tuples.over_tcp(tuples)
+    back = scene.tuples.reverse(tuples[over_tcp])
+    connection[over_tcp] = np.minimum(tuples[over_tcp], back)
+    _, first = np.unique(connection, return_index=True)
     return tuples[first], rows["start_ns"][first]
 
 
-def _born_ns(
+def _processes_since_ns(
     scene: Scene, tuples: NDArray[np.int32], first_ns: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Since when there are the processes that use each of ``tuples`` first at ``first_ns``."""
-    lives = [(crew.job, crew.born_ns) for crew in scene.crews if crew.life]
-    born_ns = np.full(len(tuples), ALWAYS_NS)
-    if lives:
+    restarted = [hosts for hosts in scene.job_hosts if hosts.restarts]
+    since_ns = np.full(len(tuples), ALWAYS_NS)
+    if restarted:
         jobs = np.array([(scene.tuples.owners[number] or ("",))[0] for number in tuples.tolist()])
-        for job, at_ns in lives:
-            born_ns[(jobs == job) & (first_ns >= at_ns)] = at_ns
-    return born_ns
+        for hosts in restarted:
+            at_ns = hosts.processes_since_ns
+            since_ns[(jobs == hosts.job) & (first_ns >= at_ns)] = at_ns
+    return since_ns
 
 
 def _beside(scene: Scene, number: int) -> int:
-    """The TCP connection on which the ends of a queue pair tell each other of it."""
+    """The TCP connection over which the ends of a queue pair exchange its number."""
     known = scene.tuples
     src, dst, port = (int(known.column(name)[number]) for name in ("src", "dst", "src_port"))
     beside = FiveTuple(

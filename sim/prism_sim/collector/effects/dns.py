@@ -1,4 +1,4 @@
-"""Name look-ups: small questions that all ranks put to one resolver."""
+"""DNS: small queries of all ranks to one resolver."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pydantic import Field
 
 from llmprism.kinds import OTHER
 from prism_sim.cluster.routes import UDP
-from prism_sim.collector.crews import Crew
+from prism_sim.collector.control_traffic import datagram, exchange, when_due
 from prism_sim.collector.effects.base import Scene, Stage
 from prism_sim.collector.effects.service import ServiceBase
+from prism_sim.collector.job_hosts import JobHosts
 from prism_sim.collector.rows import Rows, nothing
-from prism_sim.collector.talk import datagram, exchange, in_time
 from prism_sim.collector.tuples import FiveTuple
 
 DNS_PORT = 53
@@ -23,7 +23,7 @@ DNS_PORT = 53
 class Dns(ServiceBase):
     """Before its job starts, every rank asks a resolver for the address of rank 0's host.
 
-    So it does each time that the job begins anew, when the old processes are gone.
+    After a restart, the new processes ask again.
     """
 
     kind: Literal["dns"] = "dns"
@@ -32,7 +32,7 @@ class Dns(ServiceBase):
         ge=0,
         le=1e8,
         description="Begin of the look-ups, before the job's first step [s]. Default: as "
-        "rendezvous, which they lead to.",
+        "rendezvous, which they precede.",
     )
     lasts_s: float = Field(
         default=0.5,
@@ -44,32 +44,32 @@ class Dns(ServiceBase):
         default=2,
         ge=1,
         le=1_000_000,
-        description="Questions of a look-up, each from a port of its own. Default: IPv4 and IPv6, "
+        description="Queries of a look-up, each from a port of its own. Default: IPv4 and IPv6, "
         "as in the real captures.",
     )
     query_bytes: int = Field(
         default=41,
         ge=1,
         le=1_000_000_000,
-        description="Payload of a question [bytes]. Default: real captures.",
+        description="Payload of a query [bytes]. Default: real captures.",
     )
     answer_bytes: int = Field(
         default=57,
         ge=1,
         le=1_000_000_000,
-        description="Payload of an answer [bytes]. Default: the question and one address record "
+        description="Payload of an answer [bytes]. Default: the query and one address record "
         "of 16 bytes (RFC 1035, name compressed).",
     )
 
     def stage(self, scene: Scene) -> Stage:
-        return in_time(scene, partial(self._asked, scene))
+        return when_due(scene, partial(self._queries, scene))
 
-    def _asked(self, scene: Scene, crew: Crew) -> Rows:
-        rows = [self._look_up(scene, crew, rank) for rank in range(len(crew.hosts))]
+    def _queries(self, scene: Scene, hosts: JobHosts) -> Rows:
+        rows = [self._look_up(scene, hosts, rank) for rank in range(len(hosts.nics))]
         return np.concatenate([nothing(), *rows])
 
-    def _look_up(self, scene: Scene, crew: Crew, rank: int) -> Rows:
-        host, resolver, known = int(crew.hosts[rank]), self.place(scene), scene.tuples
+    def _look_up(self, scene: Scene, hosts: JobHosts, rank: int) -> Rows:
+        host, resolver, known = int(hosts.nics[rank]), self.place(scene), scene.tuples
         if host == resolver:
             return nothing()
         numbers = [
@@ -77,7 +77,7 @@ class Dns(ServiceBase):
                 FiveTuple(
                     host,
                     resolver,
-                    known.port(self.kind, crew.job, crew.life, rank, i),
+                    known.port(self.kind, hosts.job, hosts.restarts, rank, i),
                     DNS_PORT,
                     UDP,
                 ),
@@ -85,9 +85,9 @@ class Dns(ServiceBase):
             )
             for i in range(self.questions)
         ]
-        drawn = scene.draws.stream(self.kind, crew.job, crew.life, rank).random()
-        before_s, lasts_s = crew.time_to_meet(self.before_s, self.lasts_s)
-        begin_ns = crew.start_ns - round((before_s - drawn * lasts_s) * 1e9)
+        drawn = scene.draws.stream(self.kind, hosts.job, hosts.restarts, rank).random()
+        before_s, lasts_s = hosts.rendezvous_time(self.before_s, self.lasts_s)
+        begin_ns = hosts.start_ns - round((before_s - drawn * lasts_s) * 1e9)
         when_ns = np.full(self.questions, begin_ns)
         ask, answer = datagram(self.query_bytes), datagram(self.answer_bytes)
         return exchange(scene, np.array(numbers, np.int32), when_ns, ask, answer)

@@ -2,47 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows
+from prism_sim.scenario.library import Transport
+
+MTU_BYTES: Mapping[Transport, int] = {"roce": 4096, "tcp": 1448}
+"""Payload of a full packet [bytes]: RoCE v2's largest MTU; TCP over Ethernet."""
+HEADER_BYTES: Mapping[Transport, int] = {"roce": 44, "tcp": 52}
+"""IP length of a packet without payload [bytes]: Annex A17; TCP with timestamps (RFC 7323)."""
 
 
 class Headers(EffectBase):
-    """Count packets, and count ``bytes`` as IP length: payload and one header a packet."""
+    """Count packets, and count ``bytes`` as IP length: payload and one header a packet.
+
+    What is left out depends on the transport of each job.
+    """
 
     counts = True
 
     kind: Literal["headers"] = "headers"
-    mtu_payload_bytes: int = Field(
-        default=4096,
+    mtu_payload_bytes: int | None = Field(
+        default=None,
         ge=1,
         le=1_000_000_000,
-        description="Payload of a full packet [bytes]. Default: RoCE v2's largest MTU; TCP over "
-        "Ethernet: 1448.",
+        description="Payload of a full packet [bytes]. Left out: 4096 for RoCE v2, its largest "
+        "MTU; 1448 for TCP over Ethernet.",
     )
-    header_bytes: int = Field(
-        default=44,
+    header_bytes: int | None = Field(
+        default=None,
         ge=0,
         le=1_000_000,
-        description="IP length of a packet without payload [bytes]. Default: RoCE v2, 20 IP + 8 "
-        "UDP + 12 BTH + 4 ICRC (Annex A17); TCP with timestamps: 52 (RFC 7323). Seen on a host "
-        "before segmentation, as in the real captures: 5, one header for 10 or 11 packets.",
+        description="IP length of a packet without payload [bytes]. Left out: 44 for RoCE v2, 20 "
+        "IP + 8 UDP + 12 BTH + 4 ICRC (Annex A17); 52 for TCP with timestamps (RFC 7323). Seen on "
+        "a host before segmentation, as in the real captures: 5, one header for 10 or 11 packets.",
     )
-    transport: Literal["roce", "tcp"] = Field(
-        default="roce",
-        description="Default: RoCE v2, protocol 17, as GPU clusters train over RDMA. tcp: protocol "
-        "6, and both directions share one connection's ports.",
+    transport: Transport | None = Field(
+        default=None,
+        description="Transport of jobs that give none themselves, and of traffic of no job. Left "
+        "out: what such jobs use, TCP with a socket library and else RoCE v2; RoCE v2 for other "
+        "traffic. Over TCP both directions share one connection's ports.",
     )
 
     def stage(self, scene: Scene) -> Stage:
-        scene.tuples.tcp = self.transport == "tcp"
-
         def count(rows: Rows) -> Rows:
-            rows["packets"] = -(-rows["payload"] // self.mtu_payload_bytes)
-            rows["bytes"] = rows["payload"] + self.header_bytes * rows["packets"]
+            over_tcp = scene.tuples.over_tcp(rows["tuple"])
+            mtu_bytes = _by_transport(over_tcp, self.mtu_payload_bytes, MTU_BYTES)
+            header_bytes = _by_transport(over_tcp, self.header_bytes, HEADER_BYTES)
+            rows["packets"] = -(-rows["payload"] // mtu_bytes)
+            rows["bytes"] = rows["payload"] + header_bytes * rows["packets"]
             return rows
 
         return count
+
+
+def _by_transport(
+    over_tcp: NDArray[np.bool_], given: int | None, usual: Mapping[Transport, int]
+) -> NDArray[np.int64]:
+    """What is ``given``, or else the ``usual`` value of each row's transport."""
+    tcp, roce = (usual[name] if given is None else given for name in ("tcp", "roce"))
+    return np.where(over_tcp, tcp, roce)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from llmprism.kinds import OTHER
+from prism_sim.collector.control_traffic import Turn, exchange, segments
 from prism_sim.collector.effects.base import Scene, Stage
 from prism_sim.collector.effects.service import ServiceBase
 from prism_sim.collector.rows import Rows
-from prism_sim.collector.talk import Turn, exchange, segments
 from prism_sim.collector.tuples import TCP, FiveTuple
 
 

@@ -110,7 +110,7 @@ def test_ranks_beside_the_store_leave_no_trace(tmp_path):
     assert asked["src"].nunique() == 1
 
 
-def test_a_job_that_begins_anew_meets_anew(tmp_path):
+def test_a_restarted_job_has_another_rendezvous(tmp_path):
     life = {"step": 1, "noticed_after_s": 1, "down_s": 2}
     meeting = {"kind": "rendezvous", "before_s": 1, "lasts_s": 0.5, "requests": 2}
     run, frame = simulated(tmp_path, ROCE, meeting, {"kind": "connections"}, restarts=[life])

@@ -1,7 +1,7 @@
-"""Small talk between hosts: handshakes, questions and answers, on connections of their own.
+"""Control traffic between hosts: handshakes, requests and responses.
 
-Such talk is too small to slow anything down, so it never enters the fabric: its rows are
-written straight among those that switches see, packet by packet as the protocols say.
+It has connections of its own. It is too small to slow anything down, so it never enters the
+fabric: its rows are added to those that switches see, packet by packet as the protocols say.
 Sizes are IP lengths over Ethernet with TCP timestamps, as Linux sends them.
 """
 
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from prism_sim.collector.rows import INGRESS, SEEN, Rows, nothing
 
 if TYPE_CHECKING:
-    from prism_sim.collector.crews import Crew
     from prism_sim.collector.effects.base import Scene, Stage
+    from prism_sim.collector.job_hosts import JobHosts
 
 TCP_BYTES = 52
 """A packet without payload: 20 IP, 20 TCP, 12 timestamps (RFC 7323)."""
@@ -28,7 +28,7 @@ SEGMENT_BYTES = 1448
 UDP_BYTES = 28
 """IP and UDP headers."""
 ANSWER_NS = 80_000
-"""What a host takes to answer: median from SYN to first words in the real captures, 82 us."""
+"""What a host takes to answer: median from SYN to first payload in the real captures, 82 us."""
 
 Numbers = NDArray[np.int64]
 
@@ -58,18 +58,18 @@ def datagram(payload: int) -> Turn:
 
 
 def handshake(hello: int, reply: int) -> tuple[Turn, Turn]:
-    """Both sides of a new TCP connection on which one says ``hello`` and the other replies."""
-    ask = segments(hello, bare=1 + (reply > 0), opening=True)
-    return ask, segments(reply, bare=int(hello > 0 and reply == 0), opening=True)
+    """Both sides of a new TCP connection: one sends ``hello`` bytes, the other ``reply`` bytes."""
+    request = segments(hello, bare=1 + (reply > 0), opening=True)
+    return request, segments(reply, bare=int(hello > 0 and reply == 0), opening=True)
 
 
 def exchange(
-    scene: Scene, tuples: NDArray[np.int32], start_ns: Numbers, ask: Turn, answer: Turn
+    scene: Scene, tuples: NDArray[np.int32], start_ns: Numbers, request: Turn, response: Turn
 ) -> Rows:
-    """Rows of one question each on ``tuples`` at ``start_ns``, and of the answers to them."""
-    there = _turn(scene, tuples, start_ns, ask)
+    """Rows of one request each on ``tuples`` at ``start_ns``, and of the responses."""
+    there = _turn(scene, tuples, start_ns, request)
     later = start_ns + scene.tuples.column("latency_ns")[tuples]
-    back = _turn(scene, scene.tuples.reverse(tuples), later + ANSWER_NS, answer)
+    back = _turn(scene, scene.tuples.reverse(tuples), later + ANSWER_NS, response)
     return np.concatenate([there, back])
 
 
@@ -92,18 +92,21 @@ def _turn(scene: Scene, tuples: NDArray[np.int32], start_ns: Numbers, turn: Turn
     return rows
 
 
-def in_time(scene: Scene, plan: Callable[[Crew], Rows]) -> Stage:
-    """A stage that adds what each crew says, by ``plan``, once the simulation has come to it."""
-    waiting, met = nothing(), 0
+def when_due(scene: Scene, plan: Callable[[JobHosts], Rows]) -> Stage:
+    """A stage that adds what ``plan`` has the hosts of a job send, once that time has come.
+
+    What is planned for later is held: at most what the jobs, and restarts so far, begin with.
+    """
+    planned, seen = nothing(), 0
 
     def add(rows: Rows) -> Rows:
-        nonlocal waiting, met
-        waiting = np.concatenate([waiting, *(plan(crew) for crew in scene.crews[met:])])
-        met = len(scene.crews)
-        due = waiting["start_ns"] < scene.now_ns
-        said, waiting = waiting[due], waiting[~due]
-        said["path"] = scene.tuples.path_at(said["tuple"], said["start_ns"])  # may have moved
-        scene.totals.count_added(said)
-        return np.concatenate([rows, said])
+        nonlocal planned, seen
+        planned = np.concatenate([planned, *(plan(hosts) for hosts in scene.job_hosts[seen:])])
+        seen = len(scene.job_hosts)
+        due = planned["start_ns"] < scene.now_ns
+        sent, planned = planned[due], planned[~due]
+        sent["path"] = scene.tuples.path_at(sent["tuple"], sent["start_ns"])  # may have moved
+        scene.totals.count_added(sent)
+        return np.concatenate([rows, sent])
 
     return add

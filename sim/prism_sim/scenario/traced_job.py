@@ -7,9 +7,9 @@ from pydantic import Field
 from llmprism.errors import Problem, UserError
 from prism_sim.importers import GraphTrace
 from prism_sim.scenario.base import Closed
-from prism_sim.scenario.library import Transport
 from prism_sim.scenario.graph import Graph
 from prism_sim.scenario.job import Job, Placement
+from prism_sim.scenario.library import Transport
 
 
 class TracedJob(Closed):

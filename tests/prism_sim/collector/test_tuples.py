@@ -88,11 +88,11 @@ def test_what_begins_after_an_uplink_fails_goes_another_way_and_nothing_else(kno
     after = tuples.path_at(every, np.full(len(every), 10))
     assert {sick.paths[number] for number in after} == LAST_WAY
     tuples.remember(20)
-    tuples.move(sick.mend(0, [0, 1, 2]))
+    tuples.move(sick.repair(0, [0, 1, 2]))
     times = np.array([9, 19, 20])
     for number, told in zip(every, before, strict=True):
-        one, failed, mended = tuples.path_at(np.repeat(number, 3), times)
-        assert one == mended == told
+        one, failed, repaired = tuples.path_at(np.repeat(number, 3), times)
+        assert one == repaired == told
         assert sick.paths[failed] in LAST_WAY
 
 

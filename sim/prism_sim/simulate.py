@@ -1,4 +1,4 @@
-"""The first step through the house: a scenario becomes flows, a topology and the truth."""
+"""The first stage of a run: a scenario becomes flows, a topology and the truth."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 import prism_sim
+from llmprism.errors import Problem
 from llmprism.io.writing import replacing
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run import Run
@@ -25,8 +26,10 @@ def simulate(
     run: Run,
     progress: Progress | None = None,
     command: list[str] | None = None,
-) -> None:
+) -> list[Problem]:
     """Run ``scenario`` and write ``flows``, ``topology``, ``truth`` and ``manifest`` of ``run``.
+
+    Returns warnings about faults that did nothing; the manifest lists them too.
 
     The flows and the spans are written piece by piece under temporary names, so memory does
     not grow with simulated time and an interrupted run leaves nothing that looks whole.
@@ -40,6 +43,7 @@ def simulate(
         write_truth(world, run)
     run.write_json(run.topology, world.topology())
     run.write_json(run.manifest, _manifest(world, command, time.perf_counter() - began))
+    return list(world.faults.warnings())
 
 
 def _reporter(world: World, progress: Progress | None) -> Callable[[int], None]:
@@ -70,6 +74,7 @@ def _manifest(world: World, command: list[str] | None, seconds: float) -> dict[s
             "python": sys.version.split()[0],
             **{name: version(name) for name in packages},
         },
+        "warnings": [str(warning) for warning in world.faults.warnings()],
         "simulated_ns": int(world.env.now),
         "records": world.collector.records,
         "timings_s": {"simulate": round(seconds, 3)},

@@ -397,3 +397,11 @@ def test_every_bundled_scenario_runs_to_its_report(call: Call, name: str) -> Non
     result = call("run", name, "--quiet", "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     assert Path(json.loads(result.stdout)["report"]).stat().st_size > 10_000
+
+
+def test_a_fault_that_never_begins_is_warned_about_on_stderr(call: Call, pair: Path) -> None:
+    fault = "  - {kind: slow_switch, switch: leaf000, factor: 0.5, from_s: 1000}\n"
+    pair.write_text(f"{pair.read_text()}faults:\n{fault}")
+    result = call("simulate", str(pair))
+    assert result.exit_code == 0
+    assert "warning: faults.0: the fault slow_switch never began" in result.stderr

@@ -31,7 +31,8 @@ def simulate(session: Session, scenario: Scenario, run: Run, command: list[str])
     with _stage(session, run, "simulate") as progress:
         from prism_sim.simulate import simulate
 
-        simulate(scenario, run, progress, command)
+        warnings = simulate(scenario, run, progress, command)
+    session.warn(warnings)
 
 
 def check_method(name: str) -> None:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from pydantic import Field, model_validator
 
-from prism_sim.cluster.topology import Tier
+from prism_sim.cluster.topology import Tier, topology_of
 from prism_sim.faults.target import LinkNumbers, Target, Undo
 from prism_sim.scenario.base import Closed, Remark, Remarks
+from prism_sim.scenario.cluster import SHAPE
 from prism_sim.scenario.setting import Setting
 from prism_sim.scenario.words import did_you_mean, nearest
 
@@ -73,11 +74,6 @@ class FaultBase(Closed, ABC):
         return self.from_s is not None or self.to_s is not None
 
     @property
-    def changes_nothing(self) -> bool:
-        """Whether all is as fast with the fault as without it."""
-        return False
-
-    @property
     def speed(self) -> float | None:
         """Speed while the fault lasts, as a fraction of the healthy one; None if it has none."""
         return None
@@ -131,6 +127,19 @@ class FaultBase(Closed, ABC):
             what = f"the fault names the unknown job {self.job!r}"
             yield Remark(("job",), what, did_you_mean(self.job, names), every_name(setting))
 
+    def doubts(self, setting: Setting) -> Remarks:
+        """Why the fault will change nothing in this scenario; places count from the fault itself.
+
+        A kind adds what is pointless about the thing that it affects.
+        """
+        for index, job in enumerate(setting.jobs):
+            if job.name == self.job and self.to_s is not None and self.to_s <= job.start_s:
+                what = (
+                    f"the fault ends at {self.to_s} s, and job {job.name} starts at {job.start_s} s"
+                )
+                reads = (("jobs", index, "start_s"), ("jobs", index, "name"))
+                yield Remark(("to_s",), what, "end it later", reads)
+
     def _window_remarks(self, setting: Setting, index: int) -> Remarks:
         job = setting.jobs[index]
         reads = (("jobs", index, "steps"), ("jobs", index, "name"))
@@ -164,6 +173,14 @@ def what_exists(name: str, tiers: Sequence[Tier]) -> str:
     return f"{f'did you mean {near}? ' if near else ''}there are {extents}"
 
 
+def never_crossed(key: str, switch: str, setting: Setting) -> Remarks:
+    """A remark at ``key`` if no path between two NICs leads through ``switch``."""
+    topology = topology_of(setting.cluster)
+    if topology.node(switch) is not None and not topology.crossed(switch):
+        what = f"nothing is ever sent through {switch}: all NICs are on one leaf"
+        yield Remark((key,), what, f"name {topology.leaves.names[0]} or a NIC", SHAPE)
+
+
 class SlowFault(FaultBase):
     """A fault that makes something run at ``factor`` of its healthy speed."""
 
@@ -172,15 +189,16 @@ class SlowFault(FaultBase):
     )
 
     @property
-    def changes_nothing(self) -> bool:
-        return self.factor == 1
-
-    @property
     def speed(self) -> float | None:
         return self.factor
 
     def magnitude(self, target: Target) -> float:
         return 1 - self.factor
+
+    def doubts(self, setting: Setting) -> Remarks:
+        yield from super().doubts(setting)
+        if self.factor == 1:
+            yield Remark(("factor",), "a fault of factor 1 changes nothing")
 
 
 class LinkFault(SlowFault):

@@ -51,6 +51,11 @@ class FailedUplinks(FaultBase):
     def jobs_affected(self, target: Target) -> list[str]:
         return target.links.jobs_across(target.links.uplinks_of(self.leaf))
 
+    def doubts(self, setting: Setting) -> Remarks:
+        yield from super().doubts(setting)
+        if setting.cluster.leaves == 1:
+            yield Remark(("leaf",), f"all NICs are on {self.leaf}: nothing is ever sent beyond it")
+
     def remarks(self, setting: Setting) -> Remarks:
         yield from super().remarks(setting)
         leaves, uplinks = topology_of(setting.cluster).leaves, setting.cluster.uplinks

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from prism_sim.cluster.topology import topology_of
-from prism_sim.faults.base import Culprit, LinkFault, what_exists
+from prism_sim.faults.base import Culprit, LinkFault, never_crossed, what_exists
 from prism_sim.faults.target import LinkNumbers, Target
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.cluster import SHAPE
@@ -32,6 +32,11 @@ class SlowLink(LinkFault):
 
     def links(self, target: Target) -> LinkNumbers:
         return target.links.between(self.a, self.b)
+
+    def doubts(self, setting: Setting) -> Remarks:
+        yield from super().doubts(setting)
+        for key, end in (("a", self.a), ("b", self.b)):
+            yield from never_crossed(key, end, setting)
 
     def remarks(self, setting: Setting) -> Remarks:
         yield from super().remarks(setting)

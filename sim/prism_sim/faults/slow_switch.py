@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from prism_sim.cluster.topology import topology_of
-from prism_sim.faults.base import Culprit, LinkFault, what_exists
+from prism_sim.faults.base import Culprit, LinkFault, never_crossed, what_exists
 from prism_sim.faults.target import LinkNumbers, Target
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.cluster import SHAPE
@@ -25,6 +25,10 @@ class SlowSwitch(LinkFault):
 
     def links(self, target: Target) -> LinkNumbers:
         return target.links.at(self.switch)
+
+    def doubts(self, setting: Setting) -> Remarks:
+        yield from super().doubts(setting)
+        yield from never_crossed("switch", self.switch, setting)
 
     def remarks(self, setting: Setting) -> Remarks:
         yield from super().remarks(setting)

@@ -185,10 +185,11 @@ def _late_jobs(scenario: Scenario) -> Remarks:
             yield Remark(("jobs", index, "start_s"), what, "raise duration_s or start it earlier")
 
 
-def _harmless_faults(scenario: Scenario) -> Remarks:
+def _pointless_faults(scenario: Scenario) -> Remarks:
     for index, fault in enumerate(scenario.faults):
-        if fault.changes_nothing:
-            yield Remark(("faults", index, "factor"), "a fault of factor 1 changes nothing")
+        at = ("faults", index)
+        for doubt in fault.doubts(scenario):
+            yield Remark((*at, *doubt.loc), doubt.what, doubt.how, doubt.reads)
 
 
 _ERRORS: tuple[Callable[[Scenario], Remarks], ...] = (
@@ -208,5 +209,5 @@ _WARNINGS: tuple[Callable[[Scenario], Remarks], ...] = (
     _bubbles,
     _silent_jobs,
     _late_jobs,
-    _harmless_faults,
+    _pointless_faults,
 )

@@ -28,6 +28,10 @@ class JobOutline(Protocol):
     def ranks(self) -> int:
         """How many GPUs it runs on."""
 
+    @property
+    def start_s(self) -> float:
+        """When its first step begins [s]."""
+
 
 class Setting(Protocol):
     """The cluster and the jobs that a fault or an effect is about."""

@@ -51,16 +51,17 @@ class FaultSchedule:
 
     def warnings(self) -> Iterator[Problem]:
         """Faults that changed nothing, after the run: they never began, or met no traffic."""
-        end_s = self.target.clock.now / 1e9
         for index, active in enumerate(self.all):
             fault, where = active.fault, f"faults.{index}"
             if active.start_ns is None:
-                due = f"at {fault.from_s or 0:g} s" if fault.in_seconds else f"with {_step(fault)}"
-                what = f"the fault {fault.kind} never began: it was to begin {due}"
-                yield Problem(f"{what}, and the run ended at {end_s:.6g} s", where, _EARLIER)
+                end_s = self.target.clock.now / 1e9
+                what = f"the fault {fault.kind} never began: it waited for {_begin_of(fault)}"
+                how = "let it begin earlier, or the run last longer"
+                yield Problem(f"{what}, and the run ended at {end_s:.6g} s", where, how)
             elif not fault.jobs_affected(self.target):
-                what = f"the fault {fault.kind} of {fault.culprit(self.target).name} slowed no job"
-                yield Problem(f"{what}: none sends anything that way", where)
+                culprit = fault.culprit(self.target).name
+                what = f"the fault {fault.kind} slowed no job: none has a connection over {culprit}"
+                yield Problem(what, where)
 
     def _schedule(self, active: ActiveFault) -> None:
         fault, clock = active.fault, self.target.clock
@@ -86,8 +87,7 @@ class FaultSchedule:
         active.end_ns = self.target.clock.now
 
 
-_EARLIER = "let it begin earlier, or the run last longer"
-
-
-def _step(fault: Fault) -> str:
+def _begin_of(fault: Fault) -> str:
+    if fault.in_seconds:
+        return f"{fault.from_s or 0:g} s"
     return f"step {fault.from_step or 0} of job {fault.job}"

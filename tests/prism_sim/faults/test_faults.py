@@ -186,3 +186,17 @@ def test_rings_are_hashed_again_too(simulated):
     last = flows[flows["start_ns"] > run.truth("faults")["start_ns"].iloc[0]]
     rate = 8 * last["bytes"] / (last["end_ns"] - last["start_ns"])
     np.testing.assert_allclose(rate, 100, rtol=0.01)
+
+
+def test_a_fault_that_did_nothing_is_warned_about(simulated):
+    """After the run: it never began, or no job has a connection over what it slowed."""
+    faults = [
+        {"kind": "slow_switch", "switch": "leaf000", "factor": 0.5, "from_s": 1e6},
+        {"kind": "slow_link", "a": "10.0.7.1", "b": "leaf003", "factor": 0.5, "from_s": 0},
+        {"kind": "slow_nic", "server": "s0000", "nic": 0, "factor": 0.5, "from_s": 0},
+    ]
+    run = simulated("idle", cluster=CLUSTER, faults=faults, dp=2, pp=2, steps=2)
+    never, unused = run.read_json(run.manifest)["warnings"]
+    assert never.startswith("faults.0: the fault slow_switch never began: it waited for 1e+06 s")
+    assert "no job" in unused
+    assert "10.0.7.1|leaf003" in unused

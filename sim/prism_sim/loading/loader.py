@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from llmprism.errors import Problem, UserError
@@ -23,7 +22,7 @@ from prism_sim.loading.complaints import problem_of
 from prism_sim.loading.recovery import understood
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc, Remark
-from prism_sim.scenario.source import Source, Yaml12, read_source
+from prism_sim.scenario.source import Source, parse_value, read_source
 from prism_sim.scenario.words import dotted
 
 
@@ -90,11 +89,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     path, equals, value = text.partition("=")
     if not equals or not path:
         raise UserError(Problem(f"{text!r} sets nothing", "--set", "write --set jobs.0.dp=4"))
-    try:
-        return path, yaml.load(value, Yaml12)  # a subclass of SafeLoader
-    except yaml.YAMLError as error:
-        what = f"{value!r} is not a YAML value"
-        raise UserError(Problem(what, f"--set {path}", "quote it for the shell")) from error
+    return path, parse_value(value, f"--set {path}")
 
 
 def _remarks(values: dict[str, Any], scenario: Scenario) -> Iterator[Remark]:

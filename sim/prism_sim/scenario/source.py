@@ -4,6 +4,9 @@ Only the plain part of YAML is accepted, in the reading of YAML 1.2: ``no`` and 
 words, ``010`` is not octal, ``1:30`` is not ninety, ``1e6`` is a number. A key given twice
 is refused, since a reader cannot tell which of the two was meant. A key with nothing
 behind it counts as left out, so a list may be emptied by commenting out its items.
+
+A file from a stranger cannot exhaust the machine: its size, its depth, and the number of
+values that its aliases repeat are limited, and checked before the values are built.
 """
 
 from __future__ import annotations
@@ -22,11 +25,39 @@ from prism_sim.scenario.base import Loc
 _TAG = "tag:yaml.org,2002:"
 _MERGE = "<<"
 
+LARGEST_FILE_BYTES = 64 * 1024**2
+"""Scenarios with a whole imported trace inside stay below this."""
+DEEPEST = 64
+"""Levels of nesting; the scenario language needs a dozen."""
+MOST_REPEATED = 100_000
+"""Values that aliases may repeat, all together."""
+_SHOWN_CHARACTERS = 80
+
 
 class Yaml12(yaml.SafeLoader):
     """PyYAML's safe loader with the scalar rules of YAML 1.2's core schema."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = 0
+        self.nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose one node, and count it; refuse what is nested too deeply."""
+        self._depth += 1
+        self.nodes += 1
+        if self._depth > DEEPEST:
+            mark = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(None, None, _too_deep(), mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+def _too_deep() -> str:
+    return f"more than {DEEPEST} levels of nesting"
 
 
 for _kind, _pattern, _first in (
@@ -91,7 +122,12 @@ class Source:
 def read_source(path: Path) -> Source:
     """Parse the YAML file at ``path``; every problem with its form is a UserError at once."""
     try:
-        return parse_source(path.read_text(encoding="utf-8-sig"), str(path))
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE_BYTES + 1)
+        if len(content) > LARGEST_FILE_BYTES:
+            what = f"the file is larger than {LARGEST_FILE_BYTES // 1024**2} MiB"
+            raise UserError(Problem(what, str(path), "name a scenario file"))
+        return parse_source(content.decode("utf-8-sig"), str(path))
     except FileNotFoundError as error:
         raise UserError(Problem("there is no such file", str(path))) from error
     except (OSError, UnicodeDecodeError) as error:
@@ -100,19 +136,12 @@ def read_source(path: Path) -> Source:
 
 def parse_source(text: str, file: str) -> Source:
     """Parse YAML ``text``; ``file`` names it in messages."""
-    try:
-        node = Yaml12(text).get_single_node()
-    except yaml.MarkedYAMLError as error:
-        raise UserError(_syntax_problem(error, text, file)) from error
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        what = f"character {error.character!r} is not allowed in YAML"
-        raise UserError(Problem(what, f"{file}:{line}")) from error
+    node, nodes = _composed(text, file)
     if not isinstance(node, yaml.MappingNode):
         empty = node is None or not node.value
         what = "the file is empty" if empty else "the file is not a mapping of keys"
         raise UserError(Problem(what, f"{file}:1", "a scenario starts with keys like cluster:"))
-    builder = _Builder(file)
+    builder = _Builder(file, _Budget(nodes + MOST_REPEATED))
     values = builder.build(node, ())
     if builder.problems:
         raise UserError(builder.problems)
@@ -120,11 +149,46 @@ def parse_source(text: str, file: str) -> Source:
     return Source(file, values, builder.places)
 
 
+def parse_value(text: str, where: str) -> Any:
+    """The value that YAML ``text``, given at ``where``, stands for."""
+    try:
+        node, nodes = _composed(text, where)
+        builder = _Builder(where, _Budget(nodes + MOST_REPEATED))
+        value = None if node is None else builder.build(node, ())
+        if builder.problems:
+            raise UserError(builder.problems)
+    except UserError as error:
+        how = "quote it for the shell"
+        raise UserError(Problem(p.what, where, p.how or how) for p in error.problems) from error
+    return value
+
+
+def _composed(text: str, file: str) -> tuple[yaml.Node | None, int]:
+    """The node at the top of YAML ``text``, and how many nodes there are in all."""
+    try:
+        loader = Yaml12(text)
+        return loader.get_single_node(), loader.nodes
+    except yaml.MarkedYAMLError as error:
+        raise UserError(_syntax_problem(error, text, file)) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        what = f"character {error.character!r} is not allowed in YAML"
+        raise UserError(Problem(what, f"{file}:{line}")) from error
+
+
+class _Budget:
+    """How many values may still be built."""
+
+    def __init__(self, values: int) -> None:
+        self.values = values
+
+
 class _Builder:
     """Makes values of YAML nodes, noting the place of each and what is wrong with it."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, budget: _Budget) -> None:
         self.file = file
+        self.budget = budget
         self.places: dict[Loc, str] = {}
         self.problems: list[Problem] = []
         self._open: list[yaml.Node] = []
@@ -133,6 +197,7 @@ class _Builder:
     def build(self, node: yaml.Node, loc: Loc) -> Any:
         if any(node is outer for outer in self._open):
             return self._refuse(node, "an anchor refers to itself", "write the values out")
+        self._spend(node)
         self._open.append(node)
         try:
             if isinstance(node, yaml.MappingNode):
@@ -142,6 +207,15 @@ class _Builder:
             return self._scalar(node)
         finally:
             self._open.pop()
+
+    def _spend(self, node: yaml.Node) -> None:
+        """Count a value; end at once if aliases make too many, or too deep a tree, of a file."""
+        self.budget.values -= 1
+        if self.budget.values < 0:
+            what, how = f"aliases repeat more than {MOST_REPEATED} values", "write the values out"
+            raise UserError(Problem(what, self._place(node), how))
+        if len(self._open) >= DEEPEST:
+            raise UserError(Problem(f"aliases make {_too_deep()}", self._place(node)))
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -164,7 +238,7 @@ class _Builder:
 
     def _merge(self, merged: yaml.Node, loc: Loc, values: dict[str, Any], own: set[str]) -> None:
         """Take over what ``<<`` brings in, except for the keys ``own`` written beside it."""
-        apart = _Builder(self.file)
+        apart = _Builder(self.file, self.budget)
         apart._open = self._open
         inherited = apart.build(merged, loc)
         self.problems += apart.problems
@@ -185,7 +259,9 @@ class _Builder:
         try:
             return self._scalars.construct_object(node)
         except (yaml.constructor.ConstructorError, ValueError):
-            return self._refuse(node, f"{node.value!r} with tag {node.tag} is not plain YAML", "")
+            return self._refuse(
+                node, f"{_shortened(repr(node.value))} with tag {node.tag} is not plain YAML", ""
+            )
 
     def _refuse(self, node: yaml.Node, what: str, how: str) -> None:
         self.problems.append(Problem(what, self._place(node), how))
@@ -217,13 +293,19 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, file: str) -> Proble
         how = "YAML is indented with spaces; replace the tab"
         return Problem("a tab is used for indentation", f"{file}:{line + 1}", how)
     what = " ".join(part for part in (error.context, error.problem) if part)
-    how = f"the line reads: {row.strip()}" if row.strip() else "the file ends too early"
+    how = f"the line reads: {_shortened(row.strip())}" if row.strip() else "the file ends too early"
     return Problem(f"not valid YAML: {what}", f"{file}:{line + 1}", how)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
 
 def _holder(values: Any, path: str) -> tuple[Loc, Any]:
     """The way along ``path``, with list positions as numbers, and what holds its last part."""
     *ways, last = path.split(".")
+    if len(ways) >= DEEPEST:
+        raise UserError(Problem(f"the path has {_too_deep()}", f"--set {_shortened(path)}"))
     loc: list[str | int] = []
     for part in ways:
         key = _key(values, part, loc, path)

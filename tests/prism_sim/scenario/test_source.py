@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from llmprism.errors import UserError
-from prism_sim.scenario.source import parse_source, read_source
+from prism_sim.scenario.source import parse_source, parse_value, read_source
 
 
 def _refused(text: str) -> list[str]:
@@ -128,3 +128,64 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
     path = tmp_path / "windows.yaml"
     path.write_bytes(b"\xef\xbb\xbfa: 1\r\nb: 2\r\n")
     assert read_source(path).values == {"a": 1, "b": 2}
+
+
+def _bomb(levels: int) -> str:
+    """A few hundred bytes whose aliases stand for ``9 ** levels`` values."""
+    lines = ["a0: &a0 [" + ", ".join(["x"] * 9) + "]"]
+    lines += [
+        f"a{level}: &a{level} [" + ", ".join([f"*a{level - 1}"] * 9) + "]"
+        for level in range(1, levels)
+    ]
+    return "\n".join(lines)
+
+
+HOSTILE = {
+    "aliases that multiply": (_bomb(12), "aliases repeat more than"),
+    "lists in lists": ("a: " + "[" * 100_000 + "]" * 100_000, "levels of nesting"),
+    "mappings in mappings": ("{a: " * 100_000 + "}" * 100_000, "levels of nesting"),
+    "blocks in blocks": (
+        "\n".join(" " * level + "a:" for level in range(2000)), "levels of nesting"
+    ),
+    "aliases of aliases": (
+        "a0: &a0 [x]\n" + "\n".join(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 3000)),
+        "levels of nesting",
+    ),
+    "merges of merges": (
+        "a0: &a0 {x: 1}\n" + "\n".join(f"a{n}: &a{n} {{<<: *a{n - 1}}}" for n in range(1, 3000)),
+        "levels of nesting",
+    ),
+    "a number of many digits": ("a: " + "9" * 100_000, "is not plain YAML"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_refused_in_few_words(name: str) -> None:
+    text, reason = HOSTILE[name]
+    problems = _refused(text)
+    assert reason in problems[0]
+    assert len("\n".join(problems)) < 500
+
+
+@pytest.mark.parametrize("value", ["[" * 5000, "&a [*a]", "{a: &x [" + "[" * 500])
+def test_a_hostile_override_is_refused_in_few_words(value: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_value(value, "--set jobs")
+    assert [problem.where for problem in caught.value.problems] == ["--set jobs"]
+    assert len(str(caught.value)) < 500
+
+
+def test_a_path_as_long_as_one_likes_is_refused() -> None:
+    with pytest.raises(UserError, match="levels of nesting"):
+        parse_source("a: 1", "f").override_all({".".join("a" * 10_000): 1})
+
+
+def test_a_file_without_end_is_refused() -> None:
+    with pytest.raises(UserError, match="larger than 64 MiB"):
+        read_source(Path("/dev/zero"))
+
+
+def test_aliases_and_merges_that_people_write_are_read() -> None:
+    text = "a: &a {x: 1, y: [2]}\nb: *a\nc: {<<: *a, x: 3}\n"
+    same = {"x": 1, "y": [2]}
+    assert parse_source(text, "f").values == {"a": same, "b": same, "c": {"x": 3, "y": [2]}}

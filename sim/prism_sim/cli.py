@@ -6,6 +6,7 @@ they run, so that help comes at once.
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import sys
@@ -22,12 +23,14 @@ from prism_sim.commands.options import (
     FailUnder,
     Json,
     Method,
+    NoReport,
     Out,
     Quiet,
     RunFolder,
     ScenarioName,
     Seed,
     Settings,
+    out_folder,
 )
 from prism_sim.commands.regressing import regress
 from prism_sim.commands.reproducing import reproduce
@@ -78,6 +81,7 @@ def run(
     method: Method = "paper",
     seed: Seed = None,
     out: Out = None,
+    no_report: NoReport = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -86,15 +90,19 @@ def run(
     bounds = _bounds(fail_under)
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands import stages
+        from prism_sim.products import exclusive
 
         stages.check_method(method)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
-        stages.simulate(session, loaded, made, _command())
-        stages.diagnose(session, made.flows, made.topology, method, made.diagnosis_folder)
-        score = stages.score(session, made)
-        stages.report(session, made)
-        files = {"run": str(made.folder), "report": str(made.report)}
+        files = {"run": str(made.folder)}
+        with exclusive(made.folder):
+            stages.simulate(session, loaded, made, _command())
+            stages.diagnose(session, made.flows, made.topology, method, made.diagnosis_folder)
+            score = stages.score(session, made)
+            if not no_report:
+                stages.report(session, made)
+                files["report"] = str(made.report)
         _show_score(session, score, files, bounds)
 
 
@@ -128,7 +136,7 @@ def diagnose(
     method: Method = "paper",
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder to write. Default: diagnosis, beside the flows."),
+        out_folder("Folder to write. Default: diagnosis, beside the flows."),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -247,6 +255,9 @@ app.add_typer(reproduce, name="reproduce")
 def main() -> None:
     """Entry point of ``prism-sim``."""
     signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a locale without Unicode prints \u2014 for —
+            stream.reconfigure(errors="backslashreplace")
     app()
 
 

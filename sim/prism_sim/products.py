@@ -1,29 +1,252 @@
-"""Files that each stage of a run writes into the run's folder, and their removal.
+"""Folders that prism-sim writes into: one process at a time, and only files of its own.
 
-A stage that is repeated makes its own earlier products and those of all later stages
-obsolete. They are removed before it starts, so that a folder never holds a score of one
-diagnosis beside another. Nothing else in the folder is touched.
+Every folder has a record, ``.prism-sim.json``, of the files that prism-sim wrote there and of
+the stage that wrote each. Nothing else is ever replaced or removed. A stage writes to the side;
+when it is complete, its files take their places together, and what older stages had made of the
+replaced files is removed. So a folder never shows a score of one diagnosis beside another.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from llmprism.errors import Problem, UserError
+from llmprism.io.writing import replacing
+
+RECORD = ".prism-sim.json"
+LOCK = ".prism-sim.lock"
+_ABOUT = "Files that prism-sim wrote here. It replaces and removes these, and no others."
+_TABLES = ("jobs", "layouts", "pairs", "groups", "steps", "spans", "findings")
+_TRUTH = ("ranks", "pairs", "steps", "spans", "faults", "layouts")
 
 PRODUCTS: dict[str, tuple[str, ...]] = {
-    "simulate": ("flows.parquet", "topology.json", "manifest.json", "truth/*.parquet"),
-    "diagnose": ("diagnosis/*.parquet", "diagnosis/*.json"),
+    "simulate": (
+        "flows.parquet",
+        "topology.json",
+        "manifest.json",
+        *(f"truth/{name}.parquet" for name in _TRUTH),
+    ),
+    "diagnose": (*(f"diagnosis/{name}.parquet" for name in _TABLES), "diagnosis/intake.json"),
     "score": ("score.json",),
-    "report": ("trace.json", "report.html", "figures/*"),
+    "report": ("trace.json", "report.html", "figures/*.png"),
 }
-"""What each stage writes into a run folder, stages in their order."""
+"""What each stage of a run writes into its folder, stages in their order."""
 
-_HALF_WRITTEN = (".*.partial", "*/.*.partial")
+_held: set[tuple[Path, int]] = set()
+"""Folders that this process has locked, and the thread that did."""
 
 
-def clear(folder: Path, stage: str) -> None:
-    """Remove the products of ``stage`` and of every later one from a run folder."""
+def own_products(folder: Path) -> dict[str, str]:
+    """Files in ``folder`` that prism-sim wrote, and the stage that wrote each."""
+    if (folder / RECORD).exists():
+        products = _content(folder / RECORD).get("products")
+        return products if isinstance(products, dict) else {}
+    return _products_without_record(folder)
+
+
+def _products_without_record(folder: Path) -> dict[str, str]:
+    """Products of a run made before there were records; its manifest names the stages."""
+    manifest = _content(folder / "manifest.json")
+    versions, timings = manifest.get("versions"), manifest.get("timings_s")
+    if not isinstance(versions, dict) or not isinstance(timings, dict):
+        return {}
+    return {
+        path.relative_to(folder).as_posix(): stage
+        for stage in (PRODUCTS if "prism-sim" in versions else ())
+        if stage in timings
+        for pattern in PRODUCTS[stage]
+        for path in folder.glob(pattern)
+    }
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """A JSON object; empty if there is none, or something else."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Be the only process that writes into ``folder``, which is made if it is not there.
+
+    The lock ends with the process, however it ends.
+
+    Raises
+    ------
+    UserError : another process is writing there.
+    """
+    key = (folder.resolve(), threading.get_ident())
+    if key in _held:
+        yield
+        return
+    was_there = folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = _locked(folder)
+    _held.add(key)
+    try:
+        for left_over in folder.glob(".prism-sim.*.partial"):  # of a process that was killed
+            shutil.rmtree(left_over, ignore_errors=True)
+        yield
+    finally:
+        _held.discard(key)
+        (folder / LOCK).unlink(missing_ok=True)
+        os.close(lock)
+        if not was_there and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _locked(folder: Path) -> int:
+    """Lock the lock file of ``folder``; returns its descriptor."""
+    path = folder / LOCK
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
+                os.ftruncate(lock, 0)
+                os.write(lock, f"{os.getpid()}\n".encode())
+                return lock
+        except BlockingIOError:
+            holder = os.read(lock, 20).decode(errors="replace").strip()
+            os.close(lock)
+            what = f"process {holder or 'unknown'} is writing into this folder"
+            how = "wait until it has ended, or name another folder with --out"
+            raise UserError(Problem(what, str(folder), how)) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.ENOSYS, errno.EINVAL):
+                os.close(lock)
+                raise
+            return lock  # a file system without locks
+        os.close(lock)  # its last holder has just removed it
+
+
+@contextmanager
+def stage_files(folder: Path, stage: str) -> Iterator[Path]:
+    """Yield a folder in which ``stage`` writes its files; they take their places at the end.
+
+    Whatever else is in ``folder`` can be read there under the same names. If the block fails,
+    ``folder`` is as it was before.
+
+    Raises
+    ------
+    UserError : a file that would be replaced was not written by prism-sim.
+    """
+    with exclusive(folder):
+        _refuse_to_replace(folder, _expected(stage))
+        aside = folder / f".prism-sim.{os.getpid()}.partial"
+        view = aside / folder.resolve().name
+        try:
+            _show_inputs(folder, view, stage)
+            with _naming(view, folder):
+                yield view
+            made = sorted(_files_below(view))
+            _refuse_to_replace(folder, made)
+            with _uninterrupted():
+                _put_in_place(folder, view, stage, made)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def _expected(stage: str) -> list[str]:
+    return [name for name in PRODUCTS.get(stage, ()) if "*" not in name]
+
+
+def _from(stage: str) -> list[str]:
+    """``stage`` and all later ones."""
     names = [*PRODUCTS]
-    later = [pattern for name in names[names.index(stage) :] for pattern in PRODUCTS[name]]
-    for pattern in (*later, *_HALF_WRITTEN):
-        for path in folder.glob(pattern):
-            path.unlink()
+    return names[names.index(stage) :] if stage in names else [stage]
+
+
+def _refuse_to_replace(folder: Path, products: Iterable[str]) -> None:
+    own = own_products(folder)
+    foreign = [path for path in products if path not in own and os.path.lexists(folder / path)]
+    if foreign:
+        how = "move it away, or name another folder with --out"
+        what = "prism-sim did not write this file, and does not replace it"
+        raise UserError(Problem(what, str(folder / path), how) for path in foreign)
+
+
+def _show_inputs(folder: Path, view: Path, stage: str) -> None:
+    """Link into ``view`` what ``folder`` holds, but for products of ``stage`` and later ones."""
+    view.mkdir(parents=True)
+    hidden = {product.split("/")[0] for name in _from(stage) for product in PRODUCTS.get(name, ())}
+    for entry in folder.iterdir():
+        if entry.name not in hidden and not entry.name.startswith(".prism-sim."):
+            (view / entry.name).symlink_to(entry.absolute())
+
+
+def _files_below(view: Path) -> Iterator[str]:
+    for path in view.rglob("*"):  # which does not follow links to folders
+        if path.is_file() and not path.is_symlink():
+            yield path.relative_to(view).as_posix()
+
+
+def _put_in_place(folder: Path, view: Path, stage: str, made: list[str]) -> None:
+    """Record, then remove what is out of date, then move what was made; the manifest last."""
+    own = own_products(folder)
+    old = {path for path, by in own.items() if by in _from(stage) and path not in made}
+    kept = {path: by for path, by in own.items() if path not in old}
+    kept |= {path: own.get(path, stage) for path in made}
+    _write_record(folder, kept | {path: own[path] for path in old})
+    for path in old:
+        (folder / path).unlink(missing_ok=True)
+    for path in sorted(made, key=lambda path: path == "manifest.json"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (view / path).replace(folder / path)
+    _write_record(folder, kept)
+
+
+def _write_record(folder: Path, products: dict[str, str]) -> None:
+    with replacing(folder / RECORD) as partial:
+        content = {"about": _ABOUT, "products": dict(sorted(products.items()))}
+        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _naming(view: Path, folder: Path) -> Iterator[None]:
+    """Name ``folder`` rather than ``view`` in what goes wrong."""
+
+    def named(text: str) -> str:
+        return text.replace(str(view), str(folder))
+
+    try:
+        yield
+    except UserError as error:
+        raise UserError(
+            Problem(named(one.what), named(one.where), named(one.how)) for one in error.problems
+        ) from error
+    except OSError as error:
+        if isinstance(error.filename, str | Path):
+            error.filename = named(str(error.filename))
+        raise
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Deliver Ctrl-C and SIGTERM after the block rather than within it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.signal(number, lambda it, _: arrived.append(it)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, handlers, strict=True):
+            signal.signal(number, handler)
+        for one in arrived:
+            signal.raise_signal(one)

@@ -139,16 +139,20 @@ class Run:
     def read_json(self, path: Path) -> dict[str, Any]:
         """Read one of the JSON files; a missing or broken one is a :class:`UserError`."""
         try:
-            content: dict[str, Any] = json.loads(path.read_text())
+            content = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise UserError(_missing(path)) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(Problem(f"not valid JSON: {error}", str(path))) from error
+        if not isinstance(content, dict):
+            what = f"the file holds a {type(content).__name__}, and should hold a JSON object"
+            raise UserError(Problem(what, str(path), "run the step that makes it again"))
         return content
 
     def write_json(self, path: Path, content: dict[str, Any]) -> None:
         with replacing(path) as partial:
-            partial.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+            text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+            partial.write_text(text, encoding="utf-8")
 
 
 def _missing(path: Path) -> Problem:

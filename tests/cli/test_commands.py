@@ -84,11 +84,7 @@ def test_a_run_goes_through_all_stages(
 ) -> None:
     result = call("run", str(pair), "--out", "here", "--method", "paper")
     assert result.exit_code == 0
-    assert stand_ins == [
-        ("diagnose", "flows.parquet", "topology.json", "paper"),
-        ("score", "here"),
-        ("report", "here"),
-    ]
+    assert [call[0] for call in stand_ins] == ["diagnose", "score", "report"]
     assert result.stdout == "the table\nrun: here\nreport: here/report.html\n"
     assert [line.split(":")[0] for line in result.stderr.splitlines()] == [
         "simulate", "diagnose", "score", "report",
@@ -128,8 +124,17 @@ def test_a_score_may_be_asked_to_reach_a_bound(
     result = call("score", "here", "--quiet", "--fail-under", bound)
     assert result.exit_code == code
     assert reason in result.stderr
-    assert stand_ins == [("score", "here")]
+    assert [call[0] for call in stand_ins] == ["score"]
     assert "the table" in result.stdout
+
+
+def test_a_run_can_end_with_its_score(
+    call: Call, pair: Path, stand_ins: list[tuple[str, ...]]
+) -> None:
+    result = call("run", str(pair), "--out", "here", "--no-report")
+    assert (result.exit_code, result.stdout) == (0, "the table\nrun: here\n")
+    assert [call[0] for call in stand_ins] == ["diagnose", "score"]
+    assert not Path("here/report.html").exists()
 
 
 def test_an_unknown_method_is_refused_before_any_work(call: Call, pair: Path) -> None:
@@ -150,17 +155,18 @@ def test_every_missed_bound_is_told(
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_a_rerun_leaves_nothing_of_the_run_before(call: Call, pair: Path) -> None:
+def test_a_rerun_replaces_the_run_before_and_nothing_else(call: Call, pair: Path) -> None:
     call("run", str(pair), "--out", "here")
-    for name in ("figures/map.png", "diagnosis/old.parquet", "truth/old.parquet", "trace.json",
-                 ".flows.parquet.1.partial"):  # fmt: skip
+    mine = ["figures/map.png", "diagnosis/old.parquet", "truth/old.parquet", "notes.txt"]
+    for name in mine:
         Path("here", name).parent.mkdir(exist_ok=True)
-        Path("here", name).write_text("old")
-    Path("here/notes.txt").write_text("mine")
-    call("simulate", str(pair), "--out", "here")
+        Path("here", name).write_text("mine")
+    assert call("simulate", str(pair), "--out", "here").exit_code == 0
     left = {path.relative_to("here").as_posix() for path in Path("here").rglob("*.*")}
     truth = {f"truth/{name}.parquet" for name in ("faults", "pairs", "ranks", "spans", "steps")}
-    assert left == {"flows.parquet", "topology.json", "manifest.json", "notes.txt"} | truth
+    made = {"flows.parquet", "topology.json", "manifest.json", ".prism-sim.json"}
+    assert left == made | truth | {*mine}
+    assert all(Path("here", name).read_text() == "mine" for name in mine)
     manifest = json.loads(Path("here/manifest.json").read_text())
     assert list(manifest["timings_s"]) == ["simulate"]
 
@@ -327,6 +333,13 @@ def test_a_new_scenario_is_valid_and_commented(call: Call, name: str) -> None:
     assert load(path).name == "mine"
     assert path.read_text().count("#") > 10
     assert call("validate", str(path), "--quiet").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "folder/.."])
+def test_a_new_scenario_needs_a_name(call: Call, name: str) -> None:
+    result = call("new", name)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "is no name of a file" in result.stderr
 
 
 def test_a_new_scenario_replaces_a_file_only_when_told_to(call: Call) -> None:

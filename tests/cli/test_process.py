@@ -48,7 +48,7 @@ jobs:
 
 def _records_written(folder: Path) -> bool:
     """Whether the first records have reached the disk, so that the run is under way."""
-    return any(path.stat().st_size > 1000 for path in folder.glob(".flows.parquet.*"))
+    return any(path.stat().st_size > 1000 for path in folder.rglob(".flows.parquet.*"))
 
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

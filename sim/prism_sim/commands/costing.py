@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from prism_sim.commands.options import Debug, Json, Processes, Quiet, ScenarioName, Seed, Settings
+from prism_sim.commands.options import (
+    Debug,
+    Json,
+    Processes,
+    Quiet,
+    ScenarioName,
+    Seed,
+    Settings,
+    out_folder,
+)
 from prism_sim.commands.session import open_session
 
 if TYPE_CHECKING:
@@ -20,7 +27,7 @@ def whatif(
     seed: Seed = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder to write. Default: results/whatif/SCENARIO/SEED."),
+        out_folder("Folder to write. Default: results/whatif/SCENARIO/SEED."),
     ] = None,
     processes: Processes = None,
     as_json: Json = False,
@@ -34,6 +41,7 @@ def whatif(
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.loading.bundled import find
         from prism_sim.loading.loader import load, parse_override
+        from prism_sim.products import exclusive, stage_files
         from prism_sim.render.paint import write_png
         from prism_sim.run import Run
         from prism_sim.studies import whatif, whatif_figure
@@ -48,13 +56,13 @@ def whatif(
         else:
             plan = whatif.plan_faults(written)
         folder = out or Path("results") / "whatif" / written.name / str(written.seed)
-        for product in (whatif.RESULT, whatif.PICTURE):
-            (folder / product).unlink(missing_ok=True)
-        with session.stage(f"{len(plan.worlds)} worlds") as progress:
-            whatif.run_plan(plan, folder, processes or default_processes(), progress)
-        found, run = whatif.compare(plan, folder), Run(folder)
-        run.write_json(folder / whatif.RESULT, found)
-        write_png(whatif_figure.draw(run), folder / whatif.PICTURE)
+        with exclusive(folder):
+            with session.stage(f"{len(plan.worlds)} worlds") as progress:
+                whatif.run_plan(plan, folder, processes or default_processes(), progress)
+            found = whatif.compare(plan, folder)
+            with stage_files(folder, "whatif") as aside:
+                Run(aside).write_json(aside / whatif.RESULT, found)
+                write_png(whatif_figure.draw(Run(aside)), aside / whatif.PICTURE)
         files = {"runs": str(folder), "figure": str(folder / whatif.PICTURE)}
         lines = [f"{key}: {value}" for key, value in files.items()]
         session.result({**files, **found}, _table(found["costs"]), *lines)

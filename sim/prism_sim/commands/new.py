@@ -14,8 +14,10 @@ def write_new(name: str, replace: bool) -> Path:
 
     Raises
     ------
-    UserError : the file is there already, and ``replace`` is not asked for.
+    UserError : the name is none, or the file exists and is not to be replaced.
     """
+    if Path(name).name in ("", ".."):
+        raise UserError(Problem(f"{name!r} is no name of a file", "", "write prism-sim new mine"))
     path = Path(name)
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(f"{path.name}.yaml")
     if path.exists() and not replace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,13 +13,29 @@ ScenarioName = Annotated[
         metavar="SCENARIO", help="A YAML file, or the name of a bundled one: tiny/quickstart."
     ),
 ]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, help="Seed to use instead of the scenario's.")
 ]
+
+
+def folder_name(text: str) -> Path:
+    """The folder called ``text``; an empty name, as of an unset variable, is refused."""
+    if not text.strip():
+        raise typer.BadParameter("the name of the folder is empty")
+    return Path(text)
+
+
+def out_folder(about: str) -> Any:
+    """The option ``--out``, with what it is ``about``."""
+    return typer.Option("--out", parser=folder_name, metavar="FOLDER", help=about)
+
+
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", parser=folder_name, help="The folder of a run.")
+]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", help="Run folder to write. Default: results/SCENARIO/SEED."),
+    out_folder("Run folder to write. Default: results/SCENARIO/SEED."),
 ]
 Settings = Annotated[
     list[str],
@@ -42,6 +58,9 @@ FailUnder = Annotated[
     ),
 ]
 Method = Annotated[str, typer.Option("--method", help="Method of diagnosis; see list.")]
+NoReport = Annotated[
+    bool, typer.Option("--no-report", help="Stop after the score: no figures, report or trace.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print results as one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes on stderr.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Log messages, and tracebacks of errors.")]

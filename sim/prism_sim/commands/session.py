@@ -8,8 +8,10 @@ and keeps its traceback.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 import sys
 import time
 import traceback
@@ -92,10 +94,11 @@ def open_session(as_json: bool, quiet: bool, debug: bool) -> Iterator[Session]:
         yield session
     except UserError as error:
         _refuse(session, error.problems)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(WRONG) from None
     except OSError as error:
-        if error.filename is None:
-            raise
-        _refuse(session, [Problem(error.strerror or str(error), str(error.filename))])
+        _refuse(session, [_problem_of(error)])
     except KeyboardInterrupt:
         print("interrupted; nothing half-written was left behind", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
@@ -111,6 +114,20 @@ def _refuse(session: Session, problems: list[Problem]) -> NoReturn:
     if len(problems) > 1:
         session.complain([counted(len(problems), "problem")])
     raise SystemExit(WRONG) from None
+
+
+def _problem_of(error: OSError) -> Problem:
+    """What the operating system refused, and where: a full disk, a folder that is read-only."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    where = "" if error.filename is None else str(error.filename)
+    return Problem(reason, where, _REMEDIES.get(error.errno or 0, ""))
+
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space, or name a folder on another disk with --out",
+    errno.EROFS: "name a folder that can be written with --out",
+    errno.EACCES: "name a folder that can be written with --out",
+}
 
 
 def as_data(problem: Problem) -> dict[str, str]:
@@ -130,7 +147,8 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
 def _print_rich(shown: Iterable[Any]) -> None:
     from rich.console import Console
 
-    console = Console(soft_wrap=False, width=None if sys.stdout.isatty() else 100)
+    width = None if sys.stdout.isatty() else 100
+    console = Console(soft_wrap=False, width=width, markup=False, emoji=False)
     for part in shown:
         console.print(part, highlight=False, soft_wrap=isinstance(part, str))
 
@@ -141,7 +159,7 @@ def _progress_bar(name: str) -> Iterator[Progress]:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),

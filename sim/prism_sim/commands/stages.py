@@ -1,9 +1,7 @@
 """The stages of a run, each leaving the run folder in a state that can be trusted.
 
-A stage takes away its own earlier products and those of every stage after it before it
-begins, so a folder never holds a score of one diagnosis beside another, nor a report of a
-run that has been replaced; nothing else in the folder is touched. When a stage is done,
-its time and the process's peak memory go into the manifest.
+A stage writes to the side and replaces its earlier files when it is complete (see
+:mod:`prism_sim.products`); its time and the peak memory of the process go into the manifest.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmprism.errors import Problem, UserError
 from prism_sim.commands.session import Progress, Session
-from prism_sim.products import PRODUCTS, clear
+from prism_sim.products import PRODUCTS, own_products, stage_files
 
 if TYPE_CHECKING:
     from llmprism.diagnosis import Diagnosis
@@ -28,15 +26,15 @@ if TYPE_CHECKING:
 
 def simulate(session: Session, scenario: Scenario, run: Run, command: list[str]) -> None:
     """Simulate ``scenario`` into the folder of ``run``."""
-    with _stage(session, run, "simulate") as progress:
+    with _stage(session, run.folder, "simulate") as (aside, progress):
         from prism_sim.simulate import simulate
 
-        warnings = simulate(scenario, run, progress, command)
+        warnings = simulate(scenario, aside, progress, command)
     session.warn(warnings)
 
 
 def check_method(name: str) -> None:
-    """Refuse a method that there is not, before any work is done for it."""
+    """Refuse an unknown method before any work is done for it."""
     from llmprism import methods
 
     methods.get(name)
@@ -45,35 +43,33 @@ def check_method(name: str) -> None:
 def diagnose(session: Session, flows: Path, topology: Path, method: str, folder: Path) -> Diagnosis:
     """Diagnose a flow table, of a run or of anyone, into ``folder``.
 
-    A folder called ``diagnosis`` is that of a run, whose score and report it outdates.
+    A folder called ``diagnosis`` belongs to the run around it, whose score and report become
+    out of date.
     """
-    from prism_sim.run import Run
-
-    run = Run(folder.parent)
-    ours = folder.name == run.diagnosis_folder.name
-    stage = _stage(session, run, "diagnose", method=method) if ours else session.stage("diagnose")
-    with stage as progress:
+    in_run = folder.name == "diagnosis"
+    home = folder.parent if in_run else folder
+    with _stage(session, home, "diagnose", method=method) as (aside, progress):
         from llmprism.pipeline import diagnose_files
 
         diagnosis = diagnose_files(flows, topology, method=method, progress=progress)
-        diagnosis.write(folder)
+        diagnosis.write(aside.diagnosis_folder if in_run else aside.folder)
     return diagnosis
 
 
 def score(session: Session, run: Run) -> dict[str, Any]:
     """Score the diagnosis of ``run`` and return ``score.json``."""
-    with _stage(session, run, "score"):
+    with _stage(session, run.folder, "score") as (aside, _):
         from prism_sim.score import score_run
 
-        return score_run(run)
+        return score_run(aside)
 
 
 def report(session: Session, run: Run) -> None:
     """Render the figures, the trace and the report of ``run``."""
-    with _stage(session, run, "report") as progress:
+    with _stage(session, run.folder, "report") as (aside, progress):
         from prism_sim.render import render_run
 
-        render_run(run, progress)
+        render_run(aside, progress)
 
 
 def existing(folder: Path) -> Run:
@@ -87,22 +83,25 @@ def existing(folder: Path) -> Run:
 
 
 @contextmanager
-def _stage(session: Session, run: Run, name: str, **facts: Any) -> Iterator[Progress | None]:
-    clear(run.folder, name)
-    began = time.perf_counter()
-    with session.stage(name) as progress:
-        yield progress
-    _record(run, name, time.perf_counter() - began, facts)
+def _stage(
+    session: Session, folder: Path, name: str, **facts: Any
+) -> Iterator[tuple[Run, Progress | None]]:
+    """Yield the run as the stage sees it, and where to report progress."""
+    from prism_sim.run import Run
+
+    with stage_files(folder, name) as aside:
+        began = time.perf_counter()
+        with session.stage(name) as progress:
+            yield Run(aside), progress
+        if name == "simulate" or "manifest.json" in own_products(folder):
+            _record(Run(aside), name, time.perf_counter() - began, facts)
 
 
 def _record(run: Run, stage: str, seconds: float, facts: dict[str, Any]) -> None:
-    """Note in the manifest what ``stage`` took; the manifest of a capture is left alone."""
-    manifest = run.read_json(run.manifest) if run.manifest.exists() else {}
-    if "timings_s" not in manifest:
-        return
-    manifest |= facts
-    timings = manifest["timings_s"]
+    """Note in the manifest what ``stage`` took."""
+    manifest = run.read_json(run.manifest) | facts
     later = [*PRODUCTS][[*PRODUCTS].index(stage) :]
+    timings = manifest.get("timings_s", {})
     kept = {name: took for name, took in timings.items() if name not in later}
     manifest["timings_s"] = {**kept, stage: round(seconds, 3)}
     manifest["peak_memory_bytes"] = max(manifest.get("peak_memory_bytes", 0), _peak_memory_bytes())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from prism_sim.commands.options import Debug, Json, Processes, Quiet
+from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
 from prism_sim.commands.session import WRONG, counted, open_session
 
 
@@ -16,7 +16,7 @@ def sweep(
         str, typer.Argument(metavar="STUDY", help="A YAML file, or a bundled study's name.")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder to write. Default: results/sweeps/STUDY.")
+        Path | None, out_folder("Folder to write. Default: results/sweeps/STUDY.")
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run again what failed before.")] = False,
     processes: Processes = None,

@@ -49,7 +49,7 @@ class Yaml12(yaml.SafeLoader):
         self._depth += 1
         self.nodes += 1
         if self._depth > DEEPEST:
-            mark = self.peek_event().start_mark
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # of PyYAML's stubs
             raise yaml.composer.ComposerError(None, None, _too_deep(), mark)
         node = super().compose_node(parent, index)
         self._depth -= 1

@@ -139,12 +139,12 @@ def run_plan(
 
 
 def _simulate(task: tuple[Scenario, str]) -> None:
-    from prism_sim.products import clear
+    from prism_sim.products import stage_files
     from prism_sim.simulate import simulate
 
     scenario, folder = task
-    clear(Path(folder), "simulate")
-    simulate(scenario, Run(Path(folder)))
+    with stage_files(Path(folder), "simulate") as aside:
+        simulate(scenario, Run(aside))
 
 
 def compare(plan: Plan, out: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import Result
 
@@ -166,8 +167,9 @@ def test_two_runs_in_one_folder_are_never_mixed(tmp_path: Path) -> None:
     assert all("is writing into this folder" in err for err in refused)
     assert len(refused) + sum(code == 0 for *_, code in ends.values()) == 2
     assert list(manifest["timings_s"]) == ["simulate", "diagnose", "score"]
-    job = manifest["scenario"]["jobs"][0]
-    assert score["timeline"]["steps"] == steps * job["dp"] * job["pp"] * job["tp"]
+    assert set(pd.read_parquet(folder / "truth/steps.parquet")["step"]) == {*range(steps)}
+    assert completed([*PRISM_SIM, "score", str(folder)], tmp_path).returncode == 0
+    assert json.loads((folder / "score.json").read_text()) == score
 
 
 def test_a_folder_is_free_again_when_its_holder_was_killed(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,7 +35,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prism_sim.loading.scenario import Scenario
-from prism_sim.studies.cases import fingerprint
+from prism_sim.studies.fingerprints import fingerprint
+from prism_sim.studies.scratch import working_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -133,8 +133,8 @@ def simulated(scenario: Scenario) -> Iterator[Run]:
     from prism_sim.run import Run
     from prism_sim.simulate import simulate
 
-    with tempfile.TemporaryDirectory(prefix="prism-sim-") as room:
-        run = Run(Path(room))
+    with working_folder() as folder:
+        run = Run(folder)
         simulate(scenario, run)
         yield run
 

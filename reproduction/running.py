@@ -68,7 +68,16 @@ def run_trials(
         for listed in trials.values()
         for trial in listed
     ]
-    return do_missing(_measured, pieces, folder / CASES, processes, told, retry)
+    return do_missing(
+        _measured,
+        pieces,
+        folder / CASES,
+        processes,
+        told,
+        retry,
+        total=len(pieces),
+        result="result",
+    )
 
 
 def _measured(trial: Trial) -> Content:

@@ -1,7 +1,9 @@
 """The commands that make many runs: what they print, write and return."""
 
 import json
+import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -133,6 +135,42 @@ def test_sweep_exits_1_if_a_run_failed(call: Call, study: Path) -> None:
     assert pd.read_parquet("results/sweeps/study/sweep.parquet")["error"].notna().sum() == 2
 
 
+def test_a_study_of_very_many_runs_is_refused_at_once(call: Call, study: Path) -> None:
+    """A thousand million points: no list of them is made, and nothing is run."""
+    tens = "".join(f"  jobs.0.a{n}: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n" for n in range(9))
+    study.write_text(STUDY.replace("grid: {jobs.0.micro_batches: [2, 4]}\n", f"grid:\n{tens}")
+                     .replace("[1, 2]", "[1]"))  # fmt: skip
+    began = time.monotonic()
+    result = call("sweep", "study.yaml", "--quiet", "--processes", "1")
+    assert time.monotonic() - began < 10
+    assert result.exit_code == 1
+    assert "this study has 1,000,000,000 runs" in result.stderr
+    assert "--yes" in result.stderr
+    assert not Path("results").exists()
+
+
+def test_a_study_of_very_many_runs_starts_at_once_if_confirmed(study: Path) -> None:
+    """The first results come while nearly all points have not been looked at."""
+    folder = study.parent
+    seeds = list(range(20_000))
+    study.write_text(STUDY.replace("[1, 2]", str(seeds)))
+    with started([*SWEEP, "--yes"], folder) as process:
+        wait_until(lambda: len(_points(folder)) >= 1, timeout_s=60)
+        assert process.poll() is None
+
+
+@pytest.mark.usefixtures("study")
+def test_a_point_file_that_is_empty_or_hollow_is_made_again(call: Call) -> None:
+    call("sweep", "study.yaml", "--processes", "1")
+    points = sorted(Path("results/sweeps/study/points").glob("*.json"))
+    before = pd.read_parquet("results/sweeps/study/sweep.parquet")
+    for path, text in zip(points, ["", "{}", '{"case": "x", "figures": {}}'], strict=False):
+        path.write_text(text)
+    again = json.loads(call("sweep", "study.yaml", "--processes", "1", "--json").stdout)
+    assert (again["made"], again["from_before"]) == (3, 1)
+    pd.testing.assert_frame_equal(pd.read_parquet("results/sweeps/study/sweep.parquet"), before)
+
+
 def test_an_unknown_study_is_refused_with_the_nearest(call: Call) -> None:
     result = call("sweep", "studies/record-los")
     assert result.exit_code == 1
@@ -167,3 +205,22 @@ def test_a_stopped_sweep_resumes_and_repeats_nothing(study: Path, signum: int, c
     after = _points(folder)
     assert len(after) == 20
     assert before.items() <= after.items()
+
+
+def test_a_killed_sweep_leaves_no_working_folder_for_long(study: Path) -> None:
+    folder = study.parent
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    (temporary / "prism-sim-of-mine").mkdir()  # nothing says that a sweep made it
+    study.write_text(STUDY.replace("[1, 2]", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"))
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    with started(SWEEP, folder, env=environment) as process:
+        wait_until(lambda: len(_points(folder)) >= 1 and len(list(temporary.iterdir())) > 1)
+        os.killpg(process.pid, signal.SIGKILL)  # the workers as well: none can clean up
+        process.communicate(timeout=60)
+    left = [path.name for path in temporary.iterdir()]
+    done = completed(SWEEP, folder, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in temporary.iterdir()] == ["prism-sim-of-mine"], left
+    assert list(folder.rglob(".*.partial")) == []
+    assert len(_points(folder)) == 20

@@ -15,7 +15,7 @@ import prism_sim
 from llmprism.errors import UserError
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render import paint
-from prism_sim.studies.cases import fingerprint
+from prism_sim.studies.fingerprints import fingerprint
 from reproduction import EXPERIMENTS, base, running, words, writing
 from reproduction.base import Done, Experiment, Picture, Result, Trial
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from llmprism.errors import Problem, UserError
 from prism_sim.commands.options import Debug, Json, Processes, Quiet, out_folder
-from prism_sim.commands.session import WRONG, counted, open_session
+from prism_sim.commands.session import WRONG, Session, counted, open_session
 
 
 def sweep(
@@ -19,6 +21,9 @@ def sweep(
         Path | None, out_folder("Folder to write. Default: results/sweeps/STUDY.")
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run again what failed before.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask, however many runs the study has.")
+    ] = False,
     processes: Processes = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -34,22 +39,26 @@ def sweep(
         from prism_sim.run import Run
         from prism_sim.studies import sweep, sweep_figure
         from prism_sim.studies.pool import default_processes
-        from prism_sim.studies.study import points_of, read_study
+        from prism_sim.studies.study import MANY, points_of, read_study, runs_of
 
         path = find_study(study_name)
         study, source = read_study(path)
-        points = points_of(study, source)
+        total = runs_of(study)
+        if total > MANY and not yes:
+            _confirm(session, total, path)
         folder = out or Path("results") / "sweeps" / path.stem
         at_once = processes or study.processes or default_processes()
-        with session.stage(counted(len(points), "run")) as progress:
-            ran, there = sweep.run_points(points, folder, at_once, progress, retry)
-        session.note(f"{ran} made now, {there} from before")
-        table = sweep.table_of(study, points, folder, source)
+        with session.stage(counted(total, "run")) as progress:
+            points = points_of(study, source)
+            swept = sweep.run_points(points, folder, at_once, progress, retry, total=total)
+        session.note(f"{swept.made} made now, {swept.there} from before")
+        table = sweep.table_of(study, swept.rows, folder, source)
         sweep.write_table(study, table, folder)
         write_png(sweep_figure.draw(Run(folder)), folder / sweep.PICTURE)
         failed = table[table["error"].notna()]
         files = {"table": str(folder / sweep.TABLE), "figure": str(folder / sweep.PICTURE)}
-        facts = {"runs": len(table), "failed": len(failed), "made": ran, "from_before": there}
+        facts = {"runs": len(table), "failed": len(failed)}
+        facts |= {"made": swept.made, "from_before": swept.there}
         shown = table.drop(columns=["key", "error"]).drop(index=failed.index)
         means = shown.groupby([*study.grid, "method"], sort=False).mean().drop(columns="seed")
         lines = [f"{key}: {value}" for key, value in files.items()]
@@ -59,3 +68,13 @@ def sweep(
             session.complain([f"{place}, seed {row['seed']}, {row['method']}: {row['error']}"])
         if len(failed):
             raise SystemExit(WRONG)
+
+
+def _confirm(session: Session, runs: int, study: Path) -> None:
+    """Ask whether so many runs are meant; where nobody can answer, refuse."""
+    what = f"this study has {runs:,} runs"
+    if sys.stdin.isatty() and sys.stderr.isatty() and not session.as_json:
+        typer.confirm(f"{what}. Run them all?", abort=True, err=True)
+    else:
+        how = "--yes runs them all; or give the paths of the grid fewer values"
+        raise UserError(Problem(what, str(study), how))

@@ -1,24 +1,22 @@
-"""One scenario, one seed, one method: run from end to end, and known by what it rests on.
+"""One scenario, one seed, one method: run from end to end, and identified by a key.
 
 A case holds its scenario resolved, defaults included, so that its key changes when a default
-does. The key also covers the method and the program itself (its version and its sources):
-a result under a key is what a run now would give, to the last bit.
+does. The key also covers the code (:mod:`~prism_sim.studies.fingerprints`): a result under a
+key is what a run would give now, to the last bit.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
-import llmprism
-import prism_sim
 from prism_sim.loading.scenario import Scenario
+from prism_sim.studies.fingerprints import fingerprint, method_fingerprint
+from prism_sim.studies.scratch import working_folder
 
 SIMULATED_ONLY = "none"
 """Instead of a method: the world is simulated, and nothing diagnosed."""
@@ -41,31 +39,15 @@ class Case:
 
     @cached_property
     def key(self) -> str:
-        """Hash of all that the result rests on; names and descriptions do not count."""
+        """Hash of all that the result depends on; names and descriptions do not count."""
         world = self.scenario.model_dump(mode="json", exclude={"name", "description"})
-        content = json.dumps([fingerprint(), self.method, world], sort_keys=True)
+        method = method_fingerprint(self.method) if self.method != SIMULATED_ONLY else ""
+        content = json.dumps([fingerprint(), self.method, method, world], sort_keys=True)
         return hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
 
 
-@cache
-def fingerprint(without: tuple[str, ...] = ()) -> str:
-    """The version of this project, and a hash of its sources.
-
-    ``without`` names files and folders at the top of a package that do not count.
-    """
-    digest = hashlib.blake2b(digest_size=8)
-    for top in (prism_sim.__file__, llmprism.__file__):
-        folder = Path(str(top)).parent
-        for path in sorted(folder.rglob("*.py")):
-            within = path.relative_to(folder)
-            if within.parts[0] not in without:
-                digest.update(within.as_posix().encode())
-                digest.update(path.read_bytes())
-    return f"{prism_sim.__version__}+{digest.hexdigest()}"
-
-
 def figures_of(case: Case) -> dict[str, float | None]:
-    """Run ``case`` in a folder that is taken away again, and return every figure, by its name.
+    """Run ``case`` in a temporary folder, and return every figure, by its name.
 
     ``truth.*`` are figures of the world itself (:func:`truth_figures`); the rest is
     ``score.json``, laid flat by :func:`flatten`, where the case has a method.
@@ -73,18 +55,18 @@ def figures_of(case: Case) -> dict[str, float | None]:
     from prism_sim.run import Run
     from prism_sim.simulate import simulate
 
-    with tempfile.TemporaryDirectory(prefix="prism-sim-") as room:
-        run = Run(Path(room))
+    with working_folder() as folder:
+        run = Run(folder)
         simulate(case.scenario, run)
-        told: dict[str, Any] = {"truth": truth_figures(run)}
+        figures: dict[str, Any] = {"truth": truth_figures(run)}
         if case.method != SIMULATED_ONLY:
             from llmprism.pipeline import diagnose_files
             from prism_sim.score import score_run
 
-            found = diagnose_files(run.flows, run.topology, method=case.method)
-            found.write(run.diagnosis_folder)
-            told |= score_run(run)
-    return flatten(told)
+            diagnosis = diagnose_files(run.flows, run.topology, method=case.method)
+            diagnosis.write(run.diagnosis_folder)
+            figures |= score_run(run)
+    return flatten(figures)
 
 
 def truth_figures(run: Any) -> dict[str, Any]:
@@ -118,10 +100,10 @@ def _job_figures(steps: Any) -> dict[str, float]:
 
 
 def flatten(content: Any, above: str = "") -> dict[str, float | None]:
-    """Every number below ``content`` by its dotted way; what is undefined is None.
+    """Every number below ``content`` by its dotted path; an undefined one is None.
 
     Truth values count as 0 and 1, words are left out. A list of named things goes by their
-    names (``job``, ``fault``), any other list is left out.
+    names (``job``, ``fault``); any other list is left out.
 
     >>> flatten({"a": {"b": 1, "c": "x"}, "jobs": [{"job": "alpha", "ok": True}]})
     {'a.b': 1, 'jobs.alpha.ok': 1}

@@ -1,14 +1,17 @@
 """Work that is kept: every finished piece is a small file, and is never done twice.
 
-A piece goes by a key of all that its result rests on. What was stopped, by Ctrl-C or by the
-machine, finds the pieces that were finished and does the others; a piece that fails is kept
-as its error, and the rest goes on.
+A piece is identified by a key of everything that its result depends on. A run that was
+interrupted, by Ctrl-C or by the machine, finds the finished pieces and does the others. A
+piece that fails is kept as its error, and the rest goes on. A file that is empty, cut off or
+without a result counts as missing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,16 +19,20 @@ from typing import Any, Generic, TypeVar
 from llmprism.io.writing import replacing
 from prism_sim.run import Run
 from prism_sim.studies.pool import outcomes
+from prism_sim.studies.scratch import remove_abandoned
 
 T = TypeVar("T")
 
 Content = dict[str, Any]
-"""Content of a piece's file: ``case``, its name, and what the work gave, or ``error``."""
+"""Content of a piece's file: ``case``, its name, and the result, or ``error``."""
+
+_PARTIAL = re.compile(r"\.[0-9a-f]+\.json\.(\d+)\.partial")
+"""Name of a piece's file while the process of that number writes it."""
 
 
 @dataclass(frozen=True)
 class Piece(Generic[T]):
-    """One thing to be done: its ``key``, what to call it, and what the work is called with."""
+    """One thing to be done: its ``key``, what to call it, and the argument of the work."""
 
     key: str
     name: str
@@ -39,30 +46,53 @@ def do_missing(
     processes: int,
     told: Callable[[float, str], None] | None = None,
     retry: bool = False,
+    *,
+    total: int,
+    result: str,
 ) -> tuple[int, int]:
     """Do what is not yet in ``folder``; returns how many were done, and how many were there.
 
     Parameters
     ----------
-    work : a function at the top level of a module; gives the content of the piece's file.
+    work : a function at the top level of a module; returns the content of the piece's file.
+    pieces : taken one by one as they are needed, so they may be many.
     folder : the files are ``<folder>/<key>.json``.
+    told : called with the fraction done and a sentence.
     retry : do again what failed.
+    total : number of ``pieces``.
+    result : name in the content that a finished piece has.
     """
-    wanted = {piece.key: piece for piece in pieces}
-    missing = [piece for piece in wanted.values() if not _is_done(folder, piece.key, retry)]
-    tasks = [(work, piece, str(folder)) for piece in missing]
-    for done, ((_, piece, _), outcome) in enumerate(outcomes(_do, tasks, processes), 1):
+    remove_abandoned()
+    _remove_partial(folder)
+    there: list[str] = []
+    tasks = (
+        (work, piece, str(folder))
+        for piece in _once(pieces)
+        if not _is_done(folder, piece, result, retry, there)
+    )
+    done = 0
+    for (_, piece, _), outcome in outcomes(_do, tasks, processes):
+        done += 1
         if outcome.error is not None:
             _write(folder, piece, {"error": outcome.error})
         if told:
-            there = len(wanted) - len(missing) + done
-            told(there / len(wanted), f"{there} of {len(wanted)}: {piece.name}")
-    return len(missing), len(wanted) - len(missing)
+            finished = len(there) + done
+            told(finished / total, f"{finished} of {total}: {piece.name}")
+    return done, len(there)
 
 
 def content(folder: Path, key: str) -> Content:
-    """What is kept under ``key``; a UserError if there is nothing."""
+    """Content of the file under ``key``; a UserError if there is none."""
     return Run(folder).read_json(_file(folder, key))
+
+
+def _once(pieces: Iterable[Piece[T]]) -> Iterator[Piece[T]]:
+    """``pieces`` without those whose key came before."""
+    known: set[str] = set()
+    for piece in pieces:
+        if piece.key not in known:
+            known.add(piece.key)
+            yield piece
 
 
 def _do(task: tuple[Callable[[T], Content], Piece[T], str]) -> None:
@@ -79,5 +109,33 @@ def _file(folder: Path, key: str) -> Path:
     return folder / f"{key}.json"
 
 
-def _is_done(folder: Path, key: str, retry: bool) -> bool:
-    return _file(folder, key).exists() and not (retry and "error" in content(folder, key))
+def _is_done(folder: Path, piece: Piece[Any], result: str, retry: bool, there: list[str]) -> bool:
+    """Whether the file of a piece holds a result (or an error); if so, the key joins ``there``."""
+    try:
+        found = json.loads(_file(folder, piece.key).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    failed = isinstance(found, dict) and bool(found.get("error"))
+    done = not retry if failed else isinstance(found, dict) and bool(found.get(result))
+    if done:
+        there.append(piece.key)
+    return done
+
+
+def _remove_partial(folder: Path) -> None:
+    """Remove half-written files of pieces whose process was killed."""
+    for path in folder.glob(".*.partial"):
+        match = _PARTIAL.fullmatch(path.name)
+        if match and not _is_alive(int(match[1])):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process of this number exists; one of another user counts."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

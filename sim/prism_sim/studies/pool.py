@@ -1,12 +1,14 @@
-"""Many tasks in a few processes: none is lost, and none outlives the one who asked.
+"""Many tasks in a few processes: none is lost, and no worker outlives its parent.
 
-A task that fails says why, as text, and the others go on. One that takes its process down
-with it (the system was out of memory, a library crashed) brings down the whole pool of
-processes; the tasks that were under way are then tried once more, each in a pool of its
-own, so that the one at fault is told apart from its neighbours.
+A task that fails leaves its error as text, and the others go on. A task that kills its process
+(the system was out of memory, a library crashed) breaks the whole pool of processes. The tasks
+that were being done are then tried once more, each in a pool of its own, which tells the one at
+fault from its neighbours; the remaining tasks go on in a new pool.
 
-Workers leave Ctrl-C to the process that asked. It ends them by the signal that lets them
-clean up, and no half-written file of theirs is left behind. If it is killed, they notice.
+Tasks are taken one by one, a few more than there are processes, so there may be very many.
+
+Workers ignore Ctrl-C. Their parent ends them by the signal that lets them clean up, so no
+half-written file of theirs is left behind. If the parent is killed, they end themselves.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
 from llmprism.errors import UserError
@@ -29,11 +32,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _PATIENCE_S = 10.0  # for a worker to clean up after itself
+_WAITING = 2  # tasks handed to the pool, for each process
+
+DIED = "the worker process died; it was probably out of memory"
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[R]):
-    """What became of a task: its ``result``, or the ``error`` in words."""
+    """Outcome of a task: its ``result``, or the ``error`` as text."""
 
     result: R | None = None
     error: str | None = None
@@ -45,29 +51,30 @@ def default_processes() -> int:
 
 
 def outcomes(
-    work: Callable[[T], R], tasks: Sequence[T], processes: int
+    work: Callable[[T], R], tasks: Iterable[T], processes: int
 ) -> Iterator[tuple[T, Outcome[R]]]:
     """Do ``work`` on every task, and yield each with its outcome as soon as it is there.
 
     Parameters
     ----------
     work : a function at the top level of a module, so that other processes can import it.
-    tasks : what it is called with; must be picklable.
+    tasks : its arguments; must be picklable.
     processes : how many at once; with 1, all is done in this process.
     """
-    if processes <= 1 or len(tasks) <= 1:
-        for task in tasks:
+    ahead = iter(tasks)
+    first = list(islice(ahead, 2))
+    ahead = chain(first, ahead)
+    if processes <= 1 or len(first) <= 1:
+        for task in ahead:
             yield task, attempt(work, task)
         return
-    interrupted_by_crash: list[T] = []
-    for task, outcome in _together(work, tasks, processes):
-        if outcome is None:
-            interrupted_by_crash.append(task)
-        else:
-            yield task, outcome
-    for task in interrupted_by_crash:
-        for _, outcome in _together(work, [task], 1):
-            yield task, outcome or Outcome(error="the process ended without a word")
+    broken = True
+    while broken:
+        interrupted = yield from _together(work, ahead, processes)
+        broken = bool(interrupted)
+        for task in interrupted:
+            if (yield from _together(work, iter([task]), 1)):
+                yield task, Outcome(error=DIED)
 
 
 def attempt(work: Callable[[T], R], task: T) -> Outcome[R]:
@@ -83,57 +90,81 @@ def attempt(work: Callable[[T], R], task: T) -> Outcome[R]:
 
 
 def _together(
-    work: Callable[[T], R], tasks: Sequence[T], processes: int
-) -> Iterator[tuple[T, Outcome[R] | None]]:
-    """Like :func:`outcomes`; None for a task that was not done because a process died."""
+    work: Callable[[T], R], tasks: Iterator[T], processes: int
+) -> Generator[tuple[T, Outcome[R]], None, list[T]]:
+    """Like :func:`outcomes`, until a process dies; returns the tasks that were interrupted."""
     # A fresh interpreter for each: a fork of a process with threads may hang.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(processes, mp_context=context, initializer=_begin_worker)
+    interrupted: list[T] = []
+    waiting: dict[Future[Outcome[R]], T] = {}
     try:
-        waiting = {executor.submit(_attempt, work, task): task for task in tasks}
-        while waiting:
+        while True:
+            room = 0 if interrupted else _WAITING * processes - len(waiting)
+            for task in islice(tasks, room):
+                _submit(executor, work, task, waiting, interrupted)
+            if not waiting:
+                break
             done, _ = wait(waiting, return_when=FIRST_COMPLETED)
             for future in done:
-                yield waiting.pop(future), _told(future)
+                task = waiting.pop(future)
+                try:
+                    outcome = future.result()
+                except BrokenProcessPool:
+                    interrupted.append(task)
+                else:
+                    yield task, outcome
         executor.shutdown()
     except BaseException:
         executor.shutdown(wait=False, cancel_futures=True)
-        ours = [child for child in multiprocessing.active_children() if child not in others]
-        for child in ours:
-            child.terminate()
-        for child in ours:
-            child.join()
+        _end_children(others)
         raise
+    return interrupted
 
 
-def _told(future: Future[Outcome[R]]) -> Outcome[R] | None:
+def _submit(
+    executor: ProcessPoolExecutor,
+    work: Callable[[T], R],
+    task: T,
+    waiting: dict[Future[Outcome[R]], T],
+    interrupted: list[T],
+) -> None:
     try:
-        return future.result()
+        waiting[executor.submit(_attempt, work, task)] = task
     except BrokenProcessPool:
-        return None
+        interrupted.append(task)
+
+
+def _end_children(others: set[Any]) -> None:
+    """End every child process but ``others``, and wait until they are gone."""
+    ours = [child for child in multiprocessing.active_children() if child not in others]
+    for child in ours:
+        child.terminate()
+    for child in ours:
+        child.join()
 
 
 def _attempt(work: Callable[[T], R], task: T) -> Outcome[R]:
     try:
         return attempt(work, task)
     except SystemExit:
-        # Told to end, and everything is cleaned up. A plain exit would be caught by the pool,
-        # which would then begin with the next task.
+        # The parent ends this worker, and everything is cleaned up. A plain exit would be
+        # caught by the pool, which would then start the next task.
         os._exit(128 + signal.SIGTERM)
 
 
 def _begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end_worker)
-    threading.Thread(target=_outlive_nobody, daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _outlive_nobody() -> None:
-    """End this worker when the process that asked is gone, even if it was killed outright."""
-    asker = multiprocessing.parent_process()
-    if asker is not None:
-        asker.join()
+def _end_with_parent() -> None:
+    """End this worker when its parent is gone, even if that was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_PATIENCE_S)
         os._exit(128 + signal.SIGTERM)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -51,6 +53,10 @@ class Study(Closed):
     )
 
 
+MANY = 10_000
+"""A study of more runs than this is made only if the user confirms it."""
+
+
 @dataclass(frozen=True)
 class Point:
     """One run of a study.
@@ -75,28 +81,36 @@ def read_study(path: Path) -> tuple[Study, Source]:
     return study, source
 
 
-def points_of(study: Study, source: Source) -> list[Point]:
-    """Every run of ``study``, in the order of the grid.
+def runs_of(study: Study) -> int:
+    """Number of runs of ``study``."""
+    corners = math.prod(len(values) for values in study.grid.values())
+    return corners * len(study.seeds) * len(study.methods)
+
+
+def points_of(study: Study, source: Source) -> Iterator[Point]:
+    """Every run of ``study``, in the order of the grid, one by one.
 
     A corner of the grid where the scenario makes no sense is a refused point.
 
     Raises
     ------
-    UserError : it makes sense nowhere; with all problems, at the lines of the study.
+    UserError : at the end, if it makes sense nowhere; with all problems, at the lines of the study.
     """
-    points: list[Point] = []
-    problems: list[Problem] = []
+    problems: dict[Problem, None] = {}
+    possible = False
     for values in itertools.product(*study.grid.values()):
         at = dict(zip(study.grid, values, strict=True))
         for seed, method in itertools.product(study.seeds, study.methods):
             try:
-                points.append(Point(at, seed, method, _case(study, source, at, seed, method)))
+                case = _case(study, source, at, seed, method)
             except UserError as error:
-                problems += error.problems
-                points.append(Point(at, seed, method, refused=str(error)))
-    if all(point.case is None for point in points):
-        raise UserError(dict.fromkeys(problems))
-    return points
+                problems |= {} if possible else dict.fromkeys(error.problems)
+                yield Point(at, seed, method, refused=str(error))
+            else:
+                possible = True
+                yield Point(at, seed, method, case)
+    if not possible:
+        raise UserError(problems)
 
 
 def _case(study: Study, source: Source, at: dict[str, Any], seed: int, method: str) -> Case:

@@ -1,16 +1,17 @@
 """How do figures depend on values of a scenario? A grid of runs, one table, one picture.
 
-Every finished point is a small file of its own, under a key of all that its result rests on
-(:attr:`prism_sim.studies.cases.Case.key`). A sweep that was killed finds them again and
-repeats nothing; one whose grid has grown runs only what is new; and one that keeps other
-figures runs nothing at all, for a point holds every figure of its run. A run that fails is
-recorded with its error, and the rest goes on.
+Every finished point is a small file of its own, under a key of everything that its result
+depends on (:attr:`prism_sim.studies.cases.Case.key`), the code of the method included. A sweep
+that was killed finds these files again and repeats nothing. A sweep whose grid has grown runs
+only the new points. One that asks for other figures runs nothing, because a point holds every
+figure of its run. A run that fails is recorded with its error, and the rest goes on.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,29 +33,78 @@ Result = dict[str, Any]
 """Content of a point's file: ``case``, and ``figures`` or ``error``."""
 
 
+@dataclass(frozen=True)
+class Row:
+    """A run of the sweep as its table lists it.
+
+    Attributes
+    ----------
+    at : the value of each path of the grid.
+    key : of its result; None if the scenario makes no sense there, as ``refused`` says.
+    """
+
+    at: dict[str, Any]
+    seed: int
+    method: str
+    key: str | None
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Swept:
+    """All runs of a sweep; how many were ``made`` now, and how many were ``there`` before."""
+
+    rows: list[Row]
+    made: int
+    there: int
+
+
 def run_points(
     points: Iterable[Point],
     folder: Path,
     processes: int,
     told: Callable[[float, str], None] | None = None,
     retry: bool = False,
-) -> tuple[int, int]:
-    """Run what is not yet there; returns how many points were run, and how many were there.
+    *,
+    total: int,
+) -> Swept:
+    """Run what is not yet there.
 
     Parameters
     ----------
+    points : taken one by one, so they may be many; ``total`` is their number.
     folder : of the sweep; points go below it, a file each.
+    told : called with the fraction done and a sentence.
     retry : run again what failed.
     """
-    pieces = [Piece(p.case.key, p.case.name, p.case) for p in points if p.case]
-    return do_missing(_figures, pieces, folder / POINTS, processes, told, retry)
+    rows: list[Row] = []
+    counts = do_missing(
+        _figures,
+        _pieces(points, rows),
+        folder / POINTS,
+        processes,
+        told,
+        retry,
+        total=total,
+        result="figures",
+    )
+    return Swept(rows, *counts)
+
+
+def _pieces(points: Iterable[Point], rows: list[Row]) -> Iterator[Piece[Case]]:
+    """What is to be run; every point is added to ``rows`` as it passes."""
+    for point in points:
+        key = point.case.key if point.case else None
+        rows.append(Row(point.at, point.seed, point.method, key, point.refused))
+        if point.case:
+            yield Piece(point.case.key, point.case.name, point.case)
 
 
 def _figures(case: Case) -> Result:
     return {"figures": figures_of(case)}
 
 
-def table_of(study: Study, points: list[Point], folder: Path, source: Source) -> pd.DataFrame:
+def table_of(study: Study, rows: Sequence[Row], folder: Path, source: Source) -> pd.DataFrame:
     """One row a run: the grid's values, ``seed``, ``method``, ``error`` and ``key``, the figures.
 
     Values that are no numbers are JSON text. A figure that a run leaves undefined is null, and
@@ -66,35 +116,47 @@ def table_of(study: Study, points: list[Point], folder: Path, source: Source) ->
     """
     import pandas as pd
 
-    results = [_result(point, folder) for point in points]
+    results = [_result(row, study, folder) for row in rows]
     _check_figures(study, results, source)
-    rows = [
-        {path: _plain(value) for path, value in point.at.items()}
-        | {"seed": point.seed, "method": point.method}
-        | {name: result.get("figures", {}).get(name) for name in study.figures}
-        | {"error": result.get("error"), "key": point.case.key if point.case else None}
-        for point, result in zip(points, results, strict=True)
+    lines = [
+        {path: _plain(value) for path, value in row.at.items()}
+        | {"seed": row.seed, "method": row.method}
+        | {name: result.figures.get(name) for name in study.figures}
+        | {"error": result.error, "key": row.key}
+        for row, result in zip(rows, results, strict=True)
     ]
     types = dict.fromkeys(study.figures, "float64") | {"error": "str", "key": "str"}
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(lines)
     for path in study.grid:
         if any(isinstance(value, str) for value in table[path]):
             table[path] = [v if isinstance(v, str) else json.dumps(v) for v in table[path]]
     return table.astype(types)
 
 
-def _result(point: Point, folder: Path) -> Result:
-    if point.case is None:
-        return {"error": point.refused}
-    return content(folder / POINTS, point.case.key)
+@dataclass(frozen=True)
+class _Saved:
+    """The wanted figures of one run, the names of all that it has, and its error if it failed."""
+
+    figures: dict[str, float | None]
+    names: frozenset[str]
+    error: str | None
+
+
+def _result(row: Row, study: Study, folder: Path) -> _Saved:
+    if row.key is None:
+        return _Saved({}, frozenset(), row.refused)
+    saved = content(folder / POINTS, row.key)
+    figures = saved.get("figures", {})
+    wanted = {name: figures.get(name) for name in study.figures}
+    return _Saved(wanted, frozenset(figures), saved.get("error"))
 
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, (int, float, str)) else json.dumps(value)
 
 
-def _check_figures(study: Study, results: list[Result], source: Source) -> None:
-    known = {name for result in results for name in result.get("figures", {})}
+def _check_figures(study: Study, results: Sequence[_Saved], source: Source) -> None:
+    known = frozenset[str]().union(*(result.names for result in results))
     problems = [
         Problem(f"no run has a figure {name!r}", source.place(("figures", index)),
                 did_you_mean(name, sorted(known)))

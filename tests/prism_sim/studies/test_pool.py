@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pytest
 
-from prism_sim.studies.pool import attempt, outcomes
+from prism_sim.studies.pool import DIED, attempt, outcomes
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -22,7 +23,7 @@ def test_a_task_that_takes_its_process_down_is_told_from_its_neighbours() -> Non
     told = [(task, outcome.result, outcome.error) for task, outcome in outcomes(eval, tasks, 2)]
     assert sorted(told, key=lambda row: tasks.index(row[0])) == [
         ("2", 2, None),
-        (tasks[1], None, "the process ended without a word"),
+        (tasks[1], None, DIED),
         ("4", 4, None),
     ]
 
@@ -33,3 +34,24 @@ def test_ctrl_c_is_no_failure_of_a_task() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         attempt(interrupted, 1)
+
+
+def test_many_tasks_are_taken_only_as_they_are_needed() -> None:
+    taken = 0
+
+    def endless() -> Iterator[float]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield float(taken)
+
+    for _, number in zip(outcomes(math.sqrt, endless(), 2), range(10), strict=False):
+        assert taken <= number + 1 + 2 * 2
+    assert next(iter(outcomes(math.sqrt, endless(), 1)))[1].result is not None
+
+
+def test_the_tasks_after_a_crash_go_on() -> None:
+    tasks = ["1", "__import__('os')._exit(3)", *map(str, range(2, 20))]
+    told = dict(outcomes(eval, tasks, 2))
+    assert told.keys() == set(tasks)
+    assert [task for task in tasks if told[task].error] == [tasks[1]]

@@ -11,7 +11,7 @@ from llmprism.errors import UserError
 from prism_sim.run import Run
 from prism_sim.studies import sweep, sweep_figure
 from prism_sim.studies.cases import Case, flatten
-from prism_sim.studies.study import Point, Study, points_of, read_study
+from prism_sim.studies.study import Study, points_of, read_study, runs_of
 
 BASE = """\
 cluster: {servers: 2}
@@ -41,11 +41,10 @@ def study(tmp_path: Path) -> Path:
 
 def swept(path: Path, folder: Path, **how: Any) -> tuple[tuple[int, int], Any]:
     study, source = read_study(path)
-    points = points_of(study, source)
-    counts = sweep.run_points(points, folder, 1, **how)
-    table = sweep.table_of(study, points, folder, source)
+    swept = sweep.run_points(points_of(study, source), folder, 1, total=runs_of(study), **how)
+    table = sweep.table_of(study, swept.rows, folder, source)
     sweep.write_table(study, table, folder)
-    return counts, table
+    return (swept.made, swept.there), table
 
 
 def test_the_table_has_a_row_for_each_run_and_no_other(study: Path, tmp_path: Path) -> None:
@@ -80,7 +79,7 @@ def test_nothing_is_run_twice(study: Path, tmp_path: Path) -> None:
 
 def test_a_key_covers_what_a_result_rests_on_and_no_more(study: Path) -> None:
     read, source = read_study(study)
-    case = points_of(read, source)[0].case
+    case = next(points_of(read, source)).case
     assert case is not None
     renamed = case.scenario.model_copy(update={"name": "x", "description": "y"})
     seeded = case.scenario.model_copy(update={"seed": 9})
@@ -152,7 +151,7 @@ def test_a_wrong_study_is_refused_at_its_line(
 ) -> None:
     study.write_text(STUDY.replace(wrong, right))
     with pytest.raises(UserError) as caught:
-        points_of(*read_study(study))
+        list(points_of(*read_study(study)))
     told = [(problem.where, problem.what) for problem in caught.value.problems]
     assert any(where == f"{study}:{line}" and what in said for where, said in told), told
 
@@ -180,8 +179,8 @@ def test_the_figure_has_a_panel_for_each_figure_and_a_line_for_each_value(
 
 def test_a_figure_of_nothing_says_so(study: Path, tmp_path: Path) -> None:
     read, source = read_study(study)
-    points = [Point(dict.fromkeys(read.grid, 1), 1, "none", refused="no")]
-    table = sweep.table_of(read, points, tmp_path, source)
+    rows = [sweep.Row(dict.fromkeys(read.grid, 1), 1, "none", None, refused="no")]
+    table = sweep.table_of(read, rows, tmp_path, source)
     sweep.write_table(read, table, tmp_path)
     assert "Every run of this sweep failed" in sweep_figure.draw(Run(tmp_path)).texts[0].get_text()
 

@@ -1,0 +1,143 @@
+"""Short hashes of the code that a result depends on: this project's, and that of a method.
+
+A saved result is reused only where the same code would give it again. So its key covers the
+sources of this project and, if the method of diagnosis comes from elsewhere, the sources and
+the version of its package. Where a method's source cannot be read, nothing proves that it is
+the same, and no result of another process is reused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import sys
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache, partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import llmprism
+import prism_sim
+
+_OURS = ("prism_sim", "llmprism")
+_CODE = (".py", ".pyx", ".so", ".pyd")
+_UNKNOWN = f"unknown-{uuid.uuid4().hex}"  # differs in every process
+
+
+@cache
+def fingerprint(without: tuple[str, ...] = ()) -> str:
+    """Version of this project, and a hash of its sources.
+
+    ``without`` names files and folders at the top of a package that do not count.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for top in (prism_sim.__file__, llmprism.__file__):
+        folder = Path(str(top)).parent
+        for path in sorted(folder.rglob("*.py")):
+            within = path.relative_to(folder)
+            if within.parts[0] not in without:
+                digest.update(within.as_posix().encode())
+                digest.update(path.read_bytes())
+    return f"{prism_sim.__version__}+{digest.hexdigest()}"
+
+
+def method_fingerprint(name: str) -> str:
+    """Hash of the code and settings of the method ``name`` that is not part of this project.
+
+    Covered are the module that the method (or a part of it) is defined in, its whole package
+    with its version, and modules beside it that it imports.
+    """
+    from llmprism import methods
+
+    parts = list(_parts(methods.get(name)))
+    modules = {str(part.__module__) for part in parts if hasattr(part, "__module__")}
+    settings = [repr(part) for part in parts if isinstance(part, (str, int, float))]
+    digest = hashlib.blake2b("\n".join(settings).encode(), digest_size=8)
+    for module in sorted(_foreign(modules)):
+        digest.update(f"{module} {_version(module)} {_sources(module)}".encode())
+    return digest.hexdigest()
+
+
+def _parts(thing: Any, depth: int = 0) -> Iterator[Any]:
+    """A method, its type, and all that it is composed of."""
+    yield thing
+    if depth > 4 or isinstance(thing, (str, int, float, type, ModuleType)):
+        return
+    yield type(thing)
+    inner: list[Any] = [getattr(thing, "__wrapped__", None)]
+    if isinstance(thing, partial):
+        inner += [thing.func, *thing.args, *thing.keywords.values()]
+    elif isinstance(thing, (list, tuple)):
+        inner += thing
+    elif isinstance(thing, dict):
+        inner += thing.values()
+    elif is_dataclass(thing):
+        inner += [getattr(thing, field.name) for field in fields(thing)]
+    elif hasattr(thing, "__dict__"):
+        inner += vars(thing).values()
+    for part in inner:
+        if part is not None:
+            yield from _parts(part, depth + 1)
+
+
+def _foreign(modules: Iterable[str]) -> set[str]:
+    """Those of ``modules`` that are neither ours nor Python's, and modules beside them."""
+    found: set[str] = set()
+    ahead = [name for name in modules if _is_foreign(name)]
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found.add(name)
+            ahead += [other for other in _beside(name) if _is_foreign(other)]
+    return found
+
+
+def _is_foreign(module: str) -> bool:
+    return module.split(".")[0] not in (*_OURS, *sys.stdlib_module_names) or module == "__main__"
+
+
+def _beside(name: str) -> Iterator[str]:
+    """Modules in the same folder that the module ``name`` uses."""
+    module = sys.modules.get(name)
+    folder = _folder(module)
+    for value in list(vars(module).values()) if module else []:
+        other = value.__name__ if isinstance(value, ModuleType) else _module_of(value)
+        if other and folder and _folder(sys.modules.get(other)) == folder:
+            yield other
+
+
+def _module_of(value: Any) -> str | None:
+    found = getattr(value, "__module__", None)
+    return found if isinstance(found, str) else None
+
+
+def _folder(module: ModuleType | None) -> Path | None:
+    file = getattr(module, "__file__", None)
+    return Path(file).parent if file else None
+
+
+@cache
+def _version(module: str) -> str:
+    """Version of the distribution that a module belongs to; empty if none is installed."""
+    names = importlib.metadata.packages_distributions().get(module.split(".")[0], [])
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in sorted(set(names)))
+
+
+@cache
+def _sources(module: str) -> str:
+    """Hash of a module's file, or of all code of the package that it is in."""
+    top = sys.modules.get(module.split(".")[0])
+    folders = [Path(folder) for folder in getattr(top, "__path__", [])]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in _CODE]
+    if not folders and getattr(top, "__file__", None):
+        files = [Path(str(getattr(top, "__file__", "")))]
+    if not files:
+        return _UNKNOWN
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(files):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

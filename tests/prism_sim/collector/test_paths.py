@@ -90,3 +90,24 @@ def test_an_unknown_switch_is_refused():
 def test_shares_are_shares(field):
     with pytest.raises(ValidationError, match="less than or equal to 1"):
         Paths.model_validate({field: 1.5})
+
+
+@pytest.mark.parametrize(
+    ("point", "paths"),
+    [
+        ("ingress", {"leaf000|?"}),
+        ("egress", {"?|leaf001"}),
+        ("both", {"leaf000|?", "?|leaf001"}),
+    ],
+)
+def test_an_exporter_knows_its_own_place_on_a_path(tmp_path, point, paths):
+    listed = effects(
+        {"kind": "observation", "point": point}, {"kind": "paths", "exporter_only": True}
+    )
+    assert set(collected(tmp_path, listed, many(50))["path"]) == paths
+
+
+def test_an_exporter_that_serves_both_ends_knows_the_whole_path(tmp_path):
+    fabric = {"kind": "tor", "leaf_ports": 2, "spines": 2}
+    listed = effects({"kind": "paths", "exporter_only": True})
+    assert set(collected(tmp_path, listed, many(50), fabric=fabric)["path"]) == {"leaf000"}

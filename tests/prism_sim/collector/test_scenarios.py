@@ -36,3 +36,18 @@ def test_together_with_the_twins_they_show_every_effect():
         for effect in load_with_warnings(path).scenario.collector.effects
     }
     assert shown == {effect.model_fields["kind"].default for effect in ORDER}
+
+
+def test_netflow_is_what_an_exporter_can_know(tmp_path):
+    """Timeouts of 10 s and a minute at least; of a path, its own place on it."""
+    scenario = load_with_warnings(FOLDER / "netflow.yaml", {"jobs.0.steps": 30}).scenario
+    assert scenario.collector.idle_gap_us >= 10e6
+    assert (scenario.collector.active_timeout_s or 0) >= 60
+    run = Run(tmp_path)
+    simulate(scenario, run)
+    flows = pd.read_parquet(run.flows)
+    hops = flows["path"].astype(str).str.split("|", regex=False)
+    assert (hops.map(lambda names: sum(name != "?" for name in names)) == 1).all()
+    leaf = {end["address"]: end["switch"] for end in run.read_json(run.topology)["endpoints"]}
+    assert (hops.str[0] == flows["src"].astype(str).map(leaf)).all()
+    assert (flows["end_ns"] - flows["start_ns"]).median() > 30e9  # half the active timeout

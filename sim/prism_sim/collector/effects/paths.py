@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from prism_sim.cluster.routes import Router
 from prism_sim.cluster.topology import topology_of
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
-from prism_sim.collector.rows import NO_PATH, Rows
+from prism_sim.collector.rows import EGRESS, NO_PATH, Rows
 from prism_sim.collector.tuples import UNKNOWN_HOP
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.setting import Setting
@@ -39,6 +42,12 @@ class Paths(EffectBase):
         description="Probability that a hop is ``?``, each for itself: what is lost of mirrored "
         "packets. Left out: none; no published figure found.",
     )
+    exporter_only: bool = Field(
+        default=False,
+        description="Only the switch that exports a record is known, and by its interfaces whether "
+        "it is the first or the last of the path; the rest is one ``?``. So it is with NetFlow, "
+        "IPFIX and sFlow. Default: paths are put together hop by hop.",
+    )
     truncated: float | None = Field(
         default=None,
         ge=0,
@@ -51,7 +60,7 @@ class Paths(EffectBase):
         ge=0,
         le=1,
         description="Probability that a record has no path (null). Left out: 1, since records of "
-        "NetFlow, IPFIX and sFlow name an exporter and no path; none where any other field is "
+        "NetFlow, IPFIX and sFlow have no field for a path; none where any other field is "
         "given, as paths are then reported.",
     )
 
@@ -61,34 +70,36 @@ class Paths(EffectBase):
         if self.missing is not None:
             return self.missing
         reported = (self.hidden, self.unknown_hop, self.truncated)
-        return 1.0 if reported == (None, None, None) else 0.0
+        return 1.0 if reported == (None, None, None) and not self.exporter_only else 0.0
 
     def stage(self, scene: Scene) -> Stage:
-        router, hidden = scene.tuples.router, self.hidden or ()
-        texts: dict[tuple[int, ...], int] = {}
+        router = scene.tuples.router
+        known_by_exporter, reported = _ends(router), self._reports(router)
 
-        def told(path: int, kept: int, *unknown: int) -> int:
-            """Number of what is told of ``path``: the first ``kept`` hops, some of them ``?``."""
-            key = (path, kept, *unknown)
-            if key not in texts:
-                hops = router.paths[path].split("|")[:kept]
-                mute = [bad or hop in hidden for hop, bad in zip(hops, unknown, strict=False)]
-                known = [UNKNOWN_HOP if bad else hop for hop, bad in zip(hops, mute, strict=True)]
-                texts[key] = router.note_path("|".join(known))
-            return texts[key]
-
-        def tell(rows: Rows) -> Rows:
+        def report(rows: Rows) -> Rows:
             has = np.flatnonzero(rows["path"] != NO_PATH)
+            if self.exporter_only:
+                rows["path"][has] = _each(known_by_exporter, rows["path"][has], rows["point"][has])
             hops = np.array([text.count("|") + 1 for text in router.paths], np.int64)
             kept, unknown = self._drawn(scene, rows[has], hops[rows["path"][has]])
-            asked = np.column_stack([rows["path"][has], kept, unknown])
-            found, where = np.unique(asked, axis=0, return_inverse=True)
-            answer = np.array([told(*case) for case in found.tolist()], np.int32)
-            rows["path"][has] = answer[where.ravel()] if len(has) else 0
+            rows["path"][has] = _each(reported, rows["path"][has], kept, *unknown.T)
             rows["path"][scene.uniform("path missing", rows) < self.missing_share] = NO_PATH
             return rows
 
-        return tell
+        return report
+
+    def _reports(self, router: Router) -> Callable[..., int]:
+        """Finds what is reported of a path: its first ``kept`` hops, some of them ``?``."""
+        hidden = self.hidden or ()
+
+        @cache
+        def reported(path: int, kept: int, *unknown: int) -> int:
+            hops = router.paths[path].split("|")[:kept]
+            mute = [bad or hop in hidden for hop, bad in zip(hops, unknown, strict=False)]
+            known = [UNKNOWN_HOP if bad else hop for hop, bad in zip(hops, mute, strict=True)]
+            return router.note_path("|".join(known))
+
+        return reported
 
     def _drawn(
         self, scene: Scene, rows: Rows, hops: NDArray[np.int64]
@@ -109,3 +120,24 @@ class Paths(EffectBase):
             if name not in switches:
                 what = f"there is no switch {name!r} that could be silent"
                 yield Remark(("hidden", index), what, did_you_mean(name, switches))
+
+
+def _ends(router: Router) -> Callable[..., int]:
+    """Finds what the exporter knows of a path: its own place, first or last."""
+
+    @cache
+    def known(path: int, point: int) -> int:
+        hops = router.paths[path].split("|")
+        if len(hops) == 1:
+            return path
+        ends = [UNKNOWN_HOP, hops[-1]] if point == EGRESS else [hops[0], UNKNOWN_HOP]
+        return router.note_path("|".join(ends))
+
+    return known
+
+
+def _each(find: Callable[..., int], *columns: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+    """``find`` of every row of ``columns``."""
+    found, where = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    answer = np.array([find(*case) for case in found.tolist()], np.int32)
+    return answer[where.ravel()]

@@ -19,7 +19,7 @@ from page import Section, percent
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.network import Hop, Line, Network
+from prism_sim.cluster.network import Connection, Hop, Network
 from prism_sim.cluster.program import Program
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
@@ -62,7 +62,7 @@ def ring_ends(
 
     for number, gpus in enumerate(groups):
         ready = [0] * len(gpus)
-        for part in ALGORITHMS["ring"](Group(gpus, Line("", "dp")), network):
+        for part in ALGORITHMS["ring"](Group(gpus, Connection("", "dp")), network):
             event = env.event()
             assert event.callbacks is not None
             event.callbacks.append(partial(note, number))

@@ -8,7 +8,7 @@ import pytest
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.network import Line, Network
+from prism_sim.cluster.network import Connection, Network
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import HIDDEN, Templates
 from prism_sim.draws import Draws
@@ -44,7 +44,7 @@ def run(algorithm, gpus, size, operation="all_reduce", **cluster):
     fabric, watch = Fabric(env, layout.capacity, templates), Watch()
     network = Network(env, layout, router, fabric, watch)
     ends = []
-    for part in ALGORITHMS[algorithm](Group(gpus, Line("a", "dp")), network):
+    for part in ALGORITHMS[algorithm](Group(gpus, Connection("a", "dp")), network):
         ends.append(env.event())
         part.start(operation, size, [0] * len(gpus), ends[-1])
     env.run(until=env.all_of(ends))

@@ -13,7 +13,7 @@ import numpy as np
 import simpy
 
 from llmprism.kinds import OTHER
-from prism_sim.cluster.network import Line, Network
+from prism_sim.cluster.network import Connection, Network
 from prism_sim.draws import Draws
 from prism_sim.scenario.habits import Background
 from prism_sim.scenario.names import server_index
@@ -39,7 +39,7 @@ def traffic(
             continue  # inside a server there is nothing to see
         rail = int(stream.integers(cluster.nics_per_server))
         pair = (src * cluster.nics_per_server + rail, dst * cluster.nics_per_server + rail)
-        hop = network.nic_hop(*pair, Line(model.name, OTHER))
+        hop = network.nic_hop(*pair, Connection(model.name, OTHER))
         if pair not in bundles:
             bundles[pair] = network.fabric.templates.add_bundle([hop.template])
         network.fabric.transfer(bundles[pair], size, round(hop.latency_ns), env.event())

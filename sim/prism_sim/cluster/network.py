@@ -20,7 +20,7 @@ from prism_sim.cluster.wire import Observer
 
 @dataclass(frozen=True)
 class Hop:
-    """The way from one GPU or NIC to another.
+    """The path from one GPU or NIC to another.
 
     Attributes
     ----------
@@ -37,14 +37,14 @@ class Hop:
 
 
 @dataclass(frozen=True)
-class Line:
-    """Whose traffic it is: every line has connections, and so 5-tuples, of its own.
+class Connection:
+    """Whose traffic a connection carries. Each has a 5-tuple of its own between any two NICs.
 
     Attributes
     ----------
     job : name of the job.
     kind : kind of traffic, as the truth calls it.
-    queue_pair : tells apart connections between the same two NICs.
+    queue_pair : number of the connection among those between the same two NICs.
     """
 
     job: str
@@ -62,10 +62,12 @@ class Network:
     fabric: Fabric
     observer: Observer
 
-    def lines(self, line: Line) -> list[Line]:
-        """One line for each queue pair of ``line``'s connections; they share its bytes."""
+    def queue_pairs(self, connection: Connection) -> list[Connection]:
+        """One connection for each queue pair of ``connection``; they share its bytes evenly."""
         count = self.layout.cluster.queue_pairs
-        return [replace(line, queue_pair=line.queue_pair * count + i) for i in range(count)]
+        return [
+            replace(connection, queue_pair=connection.queue_pair * count + i) for i in range(count)
+        ]
 
     def cap(self, size_bytes: int, servers: int) -> float:
         """Rate that a hop of a collective reaches at most [bytes/ns]."""
@@ -73,18 +75,20 @@ class Network:
         ratio = EFFICIENCIES[cluster.efficiency](size_bytes, servers)
         return cluster.nic_gbps * GBPS * ratio if ratio < 1 else math.inf
 
-    def hop(self, src_gpu: int, dst_gpu: int, line: Line) -> Hop:
+    def hop(self, src_gpu: int, dst_gpu: int, connection: Connection) -> Hop:
         """From GPU to GPU: NVLink inside a server, their NICs between servers."""
         layout = self.layout
         if layout.server_of_gpu(src_gpu) == layout.server_of_gpu(dst_gpu):
             links = layout.nvlink(src_gpu, dst_gpu)
             template = self.fabric.templates.add(links)
             return Hop(HIDDEN, tuple(links), layout.cluster.nvlink_latency_ns, template)
-        return self.nic_hop(layout.nic_of_gpu(src_gpu), layout.nic_of_gpu(dst_gpu), line)
+        return self.nic_hop(layout.nic_of_gpu(src_gpu), layout.nic_of_gpu(dst_gpu), connection)
 
-    def nic_hop(self, src_nic: int, dst_nic: int, line: Line) -> Hop:
+    def nic_hop(self, src_nic: int, dst_nic: int, connection: Connection) -> Hop:
         """From NIC to NIC, over the network."""
         router = self.router
-        route = router.route(src_nic, dst_nic, line.job, line.kind, line.queue_pair)
+        route = router.route(
+            src_nic, dst_nic, connection.job, connection.kind, connection.queue_pair
+        )
         latency_ns = router.routes.latency_ns[route]
         return Hop(route, tuple(router.links[route]), latency_ns, router.template(route))

@@ -9,6 +9,7 @@ tensor-parallel groups take them in rank order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,39 @@ from numpy.typing import NDArray
 from llmprism.errors import Problem, UserError
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import OnServers
+from prism_sim.scenario.job import OnServers, Strategy
 from prism_sim.scenario.names import server_index
-from prism_sim.scenario.traced_job import AnyJob
 
 Slots = NDArray[np.int64]
 """First GPU of each free slot, in the order of servers."""
+
+
+class JobShape(Protocol):
+    """What placement needs to know of a job."""
+
+    @property
+    def name(self) -> str:
+        """Name of the job; unique in the scenario."""
+
+    @property
+    def placement(self) -> Strategy | OnServers:
+        """A strategy, or the servers to take."""
+
+    @property
+    def ranks(self) -> int:
+        """GPUs that it needs."""
+
+    @property
+    def stages(self) -> int:
+        """Pipeline stages."""
+
+    @property
+    def members(self) -> int:
+        """Tensor-parallel groups of each stage."""
+
+    @property
+    def tp(self) -> int:
+        """Ranks of a tensor-parallel group."""
 
 
 def _packed(slots: Slots, _: Cluster, __: np.random.Generator) -> Slots:
@@ -66,7 +94,7 @@ class Placement:
             first = (server_index(name) or 0) * cluster.gpus_per_server
             self._free[first : first + cluster.gpus_per_server] = False
 
-    def place(self, job: AnyJob) -> NDArray[np.int64]:
+    def place(self, job: JobShape) -> NDArray[np.int64]:
         """GPU of every rank of ``job``, shape (stages, members, tp).
 
         Rank numbers run over tp fastest, then cp, ep and dp, then pp, as in Megatron-LM.

@@ -48,8 +48,8 @@ def mix(*words: int) -> int:
 class Routes:
     """All routes in use, as columns; a route's number is its row, and its template.
 
-    ``job`` and ``kind`` are for the truth only; no record carries them. ``life`` counts how
-    often the job had to connect anew.
+    ``job`` and ``kind`` are for the truth only; no record carries them. ``attempt`` counts how
+    often the job was restarted before it opened the connection.
     """
 
     src: list[int] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Routes:
     latency_ns: list[int] = field(default_factory=list)
     job: list[str] = field(default_factory=list)
     kind: list[str] = field(default_factory=list)
-    life: list[int] = field(default_factory=list)
+    attempt: list[int] = field(default_factory=list)
     queue_pair: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class Router:
         self._draws = draws
         self._salts: dict[int, int] = {}
         self._failed: Failed = Counter()
-        self._renewals: dict[str, int] = {}
+        self._attempts: dict[str, int] = {}
 
     def route(self, src_nic: int, dst_nic: int, job: str, kind: str, queue_pair: int = 0) -> int:
         """The route between two NICs that ``job`` uses for traffic of ``kind``."""
@@ -100,7 +100,7 @@ class Router:
 
     def renew(self, job: str) -> None:
         """Have ``job`` open new connections, with ports of their own, instead of those it has."""
-        self._renewals[job] = self._renewals.get(job, 0) + 1
+        self._attempts[job] = self._attempts.get(job, 0) + 1
         self._known = {key: route for key, route in self._known.items() if key[2] != job}
 
     def template(self, route: int) -> int:
@@ -163,8 +163,8 @@ class Router:
     def _open(self, src: int, dst: int, job: str, kind: str, queue_pair: int) -> int:
         number = len(self.routes)
         low, high = DYNAMIC_PORTS
-        life = self._renewals.get(job, 0)
-        again = (life,) if life else ()
+        attempt = self._attempts.get(job, 0)
+        again = (attempt,) if attempt else ()
         draw = self._draws.number("source port", job, kind, src, dst, queue_pair, *again)
         port = low + draw % (high - low)
         links, switches = self._walk(src, dst, port, self._failed)
@@ -177,7 +177,7 @@ class Router:
         r.latency_ns.append(round(len(links) * hop_ns))
         r.job.append(job)
         r.kind.append(kind)
-        r.life.append(life)
+        r.attempt.append(attempt)
         r.queue_pair.append(queue_pair)
         self.links.append(links)
         self._template.append(self.templates.add(links, route=number))

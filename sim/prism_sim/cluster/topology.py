@@ -68,7 +68,7 @@ class Cables:
         return len(self.lower)
 
 
-class Topology:
+class ClusterTopology:
     """The graph of a :class:`~prism_sim.scenario.cluster.Cluster`.
 
     Attributes
@@ -210,9 +210,9 @@ class Topology:
 
 
 @lru_cache(maxsize=4)
-def topology_of(cluster: Cluster) -> Topology:
+def topology_of(cluster: Cluster) -> ClusterTopology:
     """The graph of ``cluster``, made once for all who ask about the same cluster."""
-    return Topology(cluster)
+    return ClusterTopology(cluster)
 
 
 def _each(nodes: int, uplinks: int) -> tuple[Numbers, Numbers]:

@@ -226,7 +226,7 @@ class Tuples:
         src, dst = r.src[route], r.dst[route]
         if self._transports.get(r.job[route], self._transport) == "roce":
             return FiveTuple(src, dst, r.src_port[route], ROCE_PORT, UDP)
-        again: tuple[str | int, ...] = (r.life[route],) if r.life[route] else ()
+        again: tuple[str | int, ...] = (r.attempt[route],) if r.attempt[route] else ()
         if r.queue_pair[route]:
             again = (*again, "queue pair", r.queue_pair[route])
         whose = (r.job[route], r.kind[route], *again)  # both directions share one connection

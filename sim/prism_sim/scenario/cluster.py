@@ -58,7 +58,7 @@ NamedGpu = Annotated[
 """A GPU by its name, or by its numbers."""
 
 
-class Fabric(Closed):
+class FabricConfig(Closed):
     """Leaf and spine switches and the links between them."""
 
     kind: Literal["rail", "tor"] = Field(
@@ -165,7 +165,7 @@ class Cluster(Closed):
         description="Rate that a collective reaches. ideal: the links'. measured: less for small "
         "buffers and many servers, by a law fitted to SimAI's nic_ratio figures.",
     )
-    fabric: Fabric = Field(default=Fabric(), description="Switches and links.")
+    fabric: FabricConfig = Field(default=FabricConfig(), description="Switches and links.")
 
     @model_validator(mode="before")
     @classmethod

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from llmprism.kinds import CP, DP, EP, OTHER, TP
-from prism_sim.cluster.network import Line, Network
+from prism_sim.cluster.network import Connection, Network
 from prism_sim.scenario.library import Library
 from prism_sim.training.collectives import ALGORITHMS, Builder, Collective, Group
 from prism_sim.training.collectives.ring import rings
@@ -122,7 +122,7 @@ class Groups:
         form = Scattered if model.sequence_parallel else Summed
         made: dict[int, Exchange] = {}
         for member in range(model.members):
-            group = Group(job.gpus[stage, member].tolist(), Line(model.name, TP))
+            group = Group(job.gpus[stage, member].tolist(), Connection(model.name, TP))
             parts = ALGORITHMS["ring"](group, job.network)
             numbers = [self._numbers[stage][member]]
             stream = CommStream(job.env, parts, numbers, job.log, "tp_", model.tp)
@@ -153,7 +153,7 @@ class Groups:
                 members = [first + context + rank * model.cp for rank in range(model.ep)]
                 parts = [
                     UnevenAllToAll(
-                        Group(job.gpus[stage, members, t].tolist(), Line(model.name, EP, t)),
+                        Group(job.gpus[stage, members, t].tolist(), Connection(model.name, EP, t)),
                         job.network,
                     )
                     for t in range(model.tp)
@@ -224,7 +224,7 @@ class Groups:
             for part in build(
                 Group(
                     [int(job.gpus[stage, member, t]) for stage, member in members],
-                    Line(model.name, kind, t + line * model.tp),
+                    Connection(model.name, kind, t + line * model.tp),
                 ),
                 job.network,
             )

@@ -17,7 +17,7 @@ import simpy
 from numpy.typing import NDArray
 
 from llmprism.kinds import AXES, DP, EP, PP
-from prism_sim.cluster.network import Line, Network
+from prism_sim.cluster.network import Connection, Network
 from prism_sim.cluster.storage import Storage
 from prism_sim.draws import Draws
 from prism_sim.scenario.graph import Task
@@ -45,11 +45,13 @@ MessageKey = tuple[int, int, int, int, int]
 class GroupStream(CommStream):
     """The collectives of a group, of whatever operation; parts are laid out when first needed."""
 
-    def __init__(self, job: ReplayedJob, ranks: Sequence[int], line: Line, label: str) -> None:
+    def __init__(
+        self, job: ReplayedJob, ranks: Sequence[int], connection: Connection, label: str
+    ) -> None:
         numbers = [job.workers[rank].number for rank in ranks]
         super().__init__(job.env, (), numbers, job.log, label)
         gpus = job.gpus.ravel()
-        self._group = Group([int(gpus[rank]) for rank in ranks], line)
+        self._group = Group([int(gpus[rank]) for rank in ranks], connection)
         self._network = job.network
         self._laid_out: dict[str, list[Collective]] = {}
 
@@ -122,8 +124,8 @@ class ReplayedJob(PlacedJob[TracedJob, Player]):
             log.add_message(sender, receiver, step, turn, of_pass, start_ns, arrived_ns)
             return 0
 
-        lines = self.layout.cluster.queue_pairs
-        self.fabric.transfer(way.bundle, -(-size_bytes // lines), way.latency_ns, event, over)
+        connections = self.layout.cluster.queue_pairs
+        self.fabric.transfer(way.bundle, -(-size_bytes // connections), way.latency_ns, event, over)
 
     def join(self, rank: int, task: Task, iteration: int, turn: int, step: int) -> simpy.Event:
         """Have ``rank`` take part in its group's collective; the event fires at its end."""
@@ -156,8 +158,8 @@ class ReplayedJob(PlacedJob[TracedJob, Player]):
                     calls[task.family, rank] += 1
         for number, (name, family) in enumerate(self.graph.families.items()):
             for group in family.groups:
-                line = Line(self.model.name, family.kind, number)
-                stream = GroupStream(self, group, line, self._label(family.kind, group))
+                connection = Connection(self.model.name, family.kind, number)
+                stream = GroupStream(self, group, connection, self._label(family.kind, group))
                 for member, rank in enumerate(group):
                     made[name, rank] = Membership(stream, member, calls[name, rank])
         return made
@@ -177,8 +179,11 @@ class ReplayedJob(PlacedJob[TracedJob, Player]):
     def _way(self, src: int, dst: int) -> Way:
         if (src, dst) not in self._ways:
             gpus, network = self.gpus.ravel(), self.network
-            lines = network.lines(Line(self.model.name, PP))
-            hops = [network.hop(int(gpus[src]), int(gpus[dst]), line) for line in lines]
+            connections = network.queue_pairs(Connection(self.model.name, PP))
+            hops = [
+                network.hop(int(gpus[src]), int(gpus[dst]), connection)
+                for connection in connections
+            ]
             bundle = self.fabric.templates.add_bundle([hop.template for hop in hops])
             self._ways[src, dst] = Way(bundle, round(max(hop.latency_ns for hop in hops)))
         return self._ways[src, dst]

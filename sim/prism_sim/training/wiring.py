@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llmprism.kinds import PP
-from prism_sim.cluster.network import Line
+from prism_sim.cluster.network import Connection
 from prism_sim.training.costs import StageCost, stage_costs
 from prism_sim.training.data_parallel import STRATEGIES, DataParallel, Family, Pass
 from prism_sim.training.exchanges import Exchange, pass_program
@@ -126,9 +126,9 @@ class Wiring:
         job = self._job
         src, dst = job.gpus[src_stage, member].tolist(), job.gpus[dst_stage, member].tolist()
         hops = [
-            job.network.hop(a, b, line)
+            job.network.hop(a, b, connection)
             for t, (a, b) in enumerate(zip(src, dst, strict=True))
-            for line in job.network.lines(Line(self._model.name, PP, t))
+            for connection in job.network.queue_pairs(Connection(self._model.name, PP, t))
         ]
         bundle = job.fabric.templates.add_bundle([hop.template for hop in hops])
         routes = tuple(hop.route for hop in hops)

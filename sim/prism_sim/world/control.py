@@ -26,7 +26,7 @@ Jobs = Mapping[str, PlacedJob[Any, Any]]
 """The jobs in the cluster, by name."""
 
 
-class Links:
+class ClusterLinks:
     """The network as faults find it.
 
     Parameters
@@ -94,7 +94,7 @@ class Links:
 
 
 @dataclass(frozen=True)
-class Compute:
+class ClusterCompute:
     """The GPUs of jobs as faults find them."""
 
     jobs: Jobs
@@ -121,5 +121,5 @@ class ClusterControl:
     """All that faults can change: the :class:`~prism_sim.faults.target.Target` of a simulation."""
 
     clock: Clock
-    links: Links
-    compute: Compute
+    links: ClusterLinks
+    compute: ClusterCompute

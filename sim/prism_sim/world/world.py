@@ -31,7 +31,7 @@ from prism_sim.training.job import TrainingJob
 from prism_sim.training.placed import PlacedJob
 from prism_sim.training.replay import ReplayedJob
 from prism_sim.truth import SpanLog
-from prism_sim.world.control import ClusterControl, Compute, Links
+from prism_sim.world.control import ClusterCompute, ClusterControl, ClusterLinks
 from prism_sim.world.faults import FaultSchedule
 
 JOBS: dict[type, Callable[..., PlacedJob[Any, Any]]] = {Job: TrainingJob, TracedJob: ReplayedJob}
@@ -75,8 +75,8 @@ class World:
             )
             for job in scenario.jobs
         }
-        links = Links(self.env, self.fabric, self.router, self.collector)
-        control = ClusterControl(self.env, links, Compute(self.jobs))
+        links = ClusterLinks(self.env, self.fabric, self.router, self.collector)
+        control = ClusterControl(self.env, links, ClusterCompute(self.jobs))
         self.faults = FaultSchedule(scenario.faults, control)
 
     def run(self, on_time: Callable[[int], None]) -> None:

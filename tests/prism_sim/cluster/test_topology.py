@@ -12,7 +12,7 @@ from fabrics import clusters
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
-from prism_sim.cluster.topology import Topology, topology_of
+from prism_sim.cluster.topology import ClusterTopology, topology_of
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
 
@@ -23,7 +23,7 @@ PODS = Cluster.model_validate(
 
 
 def test_spines_join_the_leaves_of_their_pod_and_cores_join_all_spines() -> None:
-    topology = Topology(PODS)
+    topology = ClusterTopology(PODS)
     assert topology.neighbours("leaf002") == ["spine02", "spine03", "10.0.4.1", "10.0.5.1"]
     assert topology.neighbours("spine02") == ["core00", "core01", "leaf002", "leaf003"]
     assert topology.neighbours("core01") == ["spine00", "spine01", "spine02", "spine03"]
@@ -33,7 +33,7 @@ def test_spines_join_the_leaves_of_their_pod_and_cores_join_all_spines() -> None
 
 def test_a_core_that_no_link_reaches_is_no_part_of_the_network() -> None:
     fabric = PODS.fabric.model_copy(update={"cores": 4, "core_uplinks": 3})
-    topology = Topology(PODS.model_copy(update={"fabric": fabric}))
+    topology = ClusterTopology(PODS.model_copy(update={"fabric": fabric}))
     assert topology.cores.names == ["core00", "core01", "core02"]
 
 

@@ -22,7 +22,7 @@ from prism_sim.loading.checks import errors, warnings
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.names import core_name, leaf_name, spine_name
-from prism_sim.world.control import ClusterControl, Compute, Links
+from prism_sim.world.control import ClusterCompute, ClusterControl, ClusterLinks
 
 
 def _accepted(cluster: Cluster, fault: LinkFault) -> bool:
@@ -36,9 +36,9 @@ def _slowed(cluster: Cluster, fault: LinkFault) -> int:
     layout = Layout(cluster)
     fabric = Fabric(clock, layout.capacity, templates)
     router = Router(layout, templates, Draws(0))
-    links = Links(clock, fabric, router, cast(Any, None))
+    links = ClusterLinks(clock, fabric, router, cast(Any, None))
     before = fabric.net.link["capacity"].copy()
-    undo = fault.begin(ClusterControl(clock, links, Compute({})))
+    undo = fault.begin(ClusterControl(clock, links, ClusterCompute({})))
     ratio = fabric.net.link["capacity"] / before
     assert set(ratio.tolist()) <= {0.5, 1.0}
     undo()
@@ -133,7 +133,9 @@ def test_a_fault_that_no_traffic_can_meet_is_doubted(fault: dict[str, Any], doub
 def test_every_kind_of_fault_is_measured() -> None:
     """The truth says how bad a fault is, whatever its kind."""
     control = ClusterControl(
-        Clock(), Links(Clock(), cast(Any, None), _router(), cast(Any, None)), Compute({})
+        Clock(),
+        ClusterLinks(Clock(), cast(Any, None), _router(), cast(Any, None)),
+        ClusterCompute({}),
     )
     examples: dict[str, dict[str, Any]] = {
         "slow_gpu": {"job": "a", "rank": 0, "factor": 0.25},

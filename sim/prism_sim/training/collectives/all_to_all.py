@@ -18,4 +18,4 @@ def all_to_all(group: Group, network: Network) -> list[Collective]:
     if len(gpus) == 1:
         return []
     pairs = [(a, b) for a in gpus for b in gpus if a != b]
-    return [Uncoupled(pairs, group.line, len(gpus), network)]
+    return [Uncoupled(pairs, group.connection, len(gpus), network)]

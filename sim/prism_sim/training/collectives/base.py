@@ -14,7 +14,7 @@ from typing import Protocol
 import simpy
 
 from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.network import Line, Network
+from prism_sim.cluster.network import Connection, Network
 
 
 class Collective(Protocol):
@@ -34,7 +34,7 @@ class Group:
     """GPUs that communicate, in the order of their ranks, and on whose behalf."""
 
     gpus: Sequence[int]
-    line: Line
+    connection: Connection
 
     def by_server(self, layout: Layout) -> list[list[int]]:
         """Members (places in ``gpus``) of each server, in the order of their first one."""

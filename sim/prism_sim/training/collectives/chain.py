@@ -16,9 +16,9 @@ from prism_sim.training.collectives.pipelined import Pipelined
 def chains(group: Group, network: Network) -> list[Collective]:
     """One chain from the group's first member through all others, server by server."""
     members = [member for server in group.by_server(network.layout) for member in server]
-    lines = network.lines(group.line)
+    connections = network.queue_pairs(group.connection)
     parts: list[Collective] = []
-    for line in lines:
-        hops = [network.hop(group.gpus[a], group.gpus[b], line) for a, b in pairwise(members)]
-        parts.append(Pipelined(hops, range(len(hops)), len(lines), network))
+    for connection in connections:
+        hops = [network.hop(group.gpus[a], group.gpus[b], connection) for a, b in pairwise(members)]
+        parts.append(Pipelined(hops, range(len(hops)), len(connections), network))
     return parts if len(members) > 1 else []

@@ -28,17 +28,17 @@ class Hierarchical:
         if len({len(members) for members in servers}) > 1:
             raise UserError(
                 Problem(
-                    f"job {group.line.job}: a hierarchical all-reduce needs as many ranks of a "
-                    f"group in every server, not {[len(members) for members in servers]}",
+                    f"job {group.connection.job}: a hierarchical all-reduce needs as many ranks of "
+                    f"a group in every server, not {[len(members) for members in servers]}",
                     how="use all_reduce: ring, or place the job evenly",
                 )
             )
         self._env = network.env
         self._local = len(servers[0])
         self._members = len(group.gpus)
-        inside = [Group([group.gpus[m] for m in members], group.line) for members in servers]
+        inside = [Group([group.gpus[m] for m in members], group.connection) for members in servers]
         across = [
-            Group([group.gpus[members[i]] for members in servers], group.line)
+            Group([group.gpus[members[i]] for members in servers], group.connection)
             for i in range(self._local)
         ]
         self._inside = [ring for part in inside for ring in rings(part, network)]

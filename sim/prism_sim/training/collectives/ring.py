@@ -32,7 +32,7 @@ import simpy
 from numpy.typing import NDArray
 
 from llmprism.numerics.compiled import compiled
-from prism_sim.cluster.network import Hop, Line, Network
+from prism_sim.cluster.network import Connection, Hop, Network
 from prism_sim.cluster.state import Array, Int32s, Int64s, Net
 from prism_sim.cluster.wire import TRAIN
 from prism_sim.training.collectives.base import Collective, Group, shared
@@ -195,24 +195,24 @@ def rings(group: Group, network: Network) -> list[Collective]:
     servers, nics = group.by_server(network.layout), group.nics_by_server(network.layout)
     members = [member for server in servers for member in server]
     channels = min(len(n) for n in nics) if len(servers) > 1 else 1
-    lines = network.lines(group.line) if len(servers) > 1 else [group.line]
-    shares = channels * len(lines)
+    connections = network.queue_pairs(group.connection) if len(servers) > 1 else [group.connection]
+    shares = channels * len(connections)
     return [
-        Ring(_hops(group, network, channel, line), members, shares, network, len(servers))
+        Ring(_hops(group, network, channel, connection), members, shares, network, len(servers))
         for channel in range(channels)
-        for line in lines
+        for connection in connections
     ]
 
 
-def _hops(group: Group, network: Network, channel: int, line: Line) -> list[Hop]:
+def _hops(group: Group, network: Network, channel: int, connection: Connection) -> list[Hop]:
     servers, nics = group.by_server(network.layout), group.nics_by_server(network.layout)
     hops: list[Hop] = []
     for i, members in enumerate(servers):
         gpus = [group.gpus[member] for member in members]
-        hops += [network.hop(a, b, line) for a, b in pairwise(gpus)]
+        hops += [network.hop(a, b, connection) for a, b in pairwise(gpus)]
         after = (i + 1) % len(servers)
         if after != i:
-            hops.append(network.nic_hop(nics[i][channel], nics[after][channel], line))
+            hops.append(network.nic_hop(nics[i][channel], nics[after][channel], connection))
         else:
-            hops.append(network.hop(gpus[-1], gpus[0], line))
+            hops.append(network.hop(gpus[-1], gpus[0], connection))
     return hops

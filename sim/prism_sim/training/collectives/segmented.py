@@ -26,7 +26,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from prism_sim.cluster.network import Hop, Line, Network
+from prism_sim.cluster.network import Connection, Hop, Network
 from prism_sim.cluster.wire import TRAIN, messages
 from prism_sim.draws import Coordinate, Draws
 from prism_sim.scenario.library import Library
@@ -176,11 +176,16 @@ def segmented(library: Library, draws: Draws, first_step: int = 0) -> Builder:
         members = [member for server in servers for member in server][::-1]
         gpus = [group.gpus[member] for member in members]
         hops = [
-            network.hop(a, b, _one(group.line, network))
+            network.hop(a, b, _one(group.connection, network))
             for a, b in zip(gpus, [*gpus[1:], gpus[0]], strict=True)
         ]
-        line = group.line
-        key: tuple[Coordinate, ...] = (line.job, line.kind, line.queue_pair, *group.gpus)
+        connection = group.connection
+        key: tuple[Coordinate, ...] = (
+            connection.job,
+            connection.kind,
+            connection.queue_pair,
+            *group.gpus,
+        )
         if first_step:
             key = (*key, f"from step {first_step}")
         return [SegmentedRing(hops, members, network, library, draws, key)]
@@ -188,6 +193,6 @@ def segmented(library: Library, draws: Draws, first_step: int = 0) -> Builder:
     return build
 
 
-def _one(line: Line, network: Network) -> Line:
+def _one(connection: Connection, network: Network) -> Connection:
     """A socket library has one connection between two ranks, whatever RDMA would have."""
-    return network.lines(line)[0]
+    return network.queue_pairs(connection)[0]

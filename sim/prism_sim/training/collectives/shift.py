@@ -17,4 +17,4 @@ def shift(group: Group, network: Network) -> list[Collective]:
     if len(gpus) == 1:
         return []
     pairs = zip(gpus, [*gpus[1:], gpus[0]], strict=True)
-    return [Uncoupled(pairs, group.line, 1, network)]
+    return [Uncoupled(pairs, group.connection, 1, network)]

@@ -23,13 +23,13 @@ def trees(group: Group, network: Network) -> list[Collective]:
         return []
     channels = min(len(nics) for nics in group.nics_by_server(network.layout))
     orders = [range(len(servers)), range(len(servers) - 1, -1, -1)]
-    lines = network.lines(group.line)
-    shares = 2 * channels * len(lines)
+    connections = network.queue_pairs(group.connection)
+    shares = 2 * channels * len(connections)
     return [
-        _tree(Group(group.gpus, line), network, list(order), channel, shares)
+        _tree(Group(group.gpus, connection), network, list(order), channel, shares)
         for channel in range(channels)
         for order in orders
-        for line in lines
+        for connection in connections
     ]
 
 
@@ -52,13 +52,13 @@ def _tree(
     for members in servers:
         gpus = [group.gpus[m] for m in members]
         for i in range(len(gpus) - 1, 0, -1):
-            way = network.hop(gpus[i], gpus[i - 1], group.line)
-            back = network.hop(gpus[i - 1], gpus[i], group.line)
+            way = network.hop(gpus[i], gpus[i - 1], group.connection)
+            back = network.hop(gpus[i - 1], gpus[i], group.connection)
             both_ways(way, back, below - i)
     for i in range(1, len(order)):
         child, parent = nics[order[i]][channel], nics[order[(i - 1) // 2]][channel]
         level = (i + 1).bit_length() - 1
-        way = network.nic_hop(child, parent, group.line)
-        back = network.nic_hop(parent, child, group.line)
+        way = network.nic_hop(child, parent, group.connection)
+        back = network.nic_hop(parent, child, group.connection)
         both_ways(way, back, below + levels - level)
     return Pipelined(hops, depth, shares, network)

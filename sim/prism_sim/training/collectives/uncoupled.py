@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import simpy
 
-from prism_sim.cluster.network import Line, Network
+from prism_sim.cluster.network import Connection, Network
 from prism_sim.training.collectives.base import shared
 
 
@@ -20,16 +20,16 @@ class Uncoupled:
     Parameters
     ----------
     pairs : who sends to whom.
-    line : on whose behalf; every queue pair of a connection carries an equal part.
+    connection : on whose behalf; every queue pair of a connection carries an equal part.
     parts : how many messages a rank's buffer makes.
     """
 
     def __init__(
-        self, pairs: Iterable[tuple[int, int]], line: Line, parts: int, network: Network
+        self, pairs: Iterable[tuple[int, int]], connection: Connection, parts: int, network: Network
     ) -> None:
-        lines = network.lines(line)
-        hops = [network.hop(a, b, one) for a, b in pairs for one in lines]
-        self._pieces = parts * len(lines)
+        connections = network.queue_pairs(connection)
+        hops = [network.hop(a, b, one) for a, b in pairs for one in connections]
+        self._pieces = parts * len(connections)
         self._fabric = network.fabric
         self._latency_ns = round(max(hop.latency_ns for hop in hops))
         self._bundle = network.fabric.templates.add_bundle([hop.template for hop in hops])

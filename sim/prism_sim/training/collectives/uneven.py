@@ -19,14 +19,14 @@ class UnevenAllToAll:
 
     def __init__(self, group: Group, network: Network) -> None:
         self._network = network
-        lines = network.lines(group.line)
-        self._lines = len(lines)
+        connections = network.queue_pairs(group.connection)
+        self._connections = len(connections)
         self._ways: list[tuple[int, int, int, int]] = []
         add_bundle = network.fabric.templates.add_bundle
         for i, a in enumerate(group.gpus):
             for j, b in enumerate(group.gpus):
                 if i != j:
-                    hops = [network.hop(a, b, line) for line in lines]
+                    hops = [network.hop(a, b, connection) for connection in connections]
                     latency_ns = round(max(hop.latency_ns for hop in hops))
                     bundle = add_bundle([hop.template for hop in hops])
                     self._ways.append((i, j, bundle, latency_ns))
@@ -38,7 +38,7 @@ class UnevenAllToAll:
         for i, j, bundle, latency_ns in self._ways:
             ends.append(env.event())
             size = max(1, round(size_bytes * float(share[i, j])))
-            fabric.transfer(bundle, shared(size, self._lines), latency_ns, ends[-1])
+            fabric.transfer(bundle, shared(size, self._connections), latency_ns, ends[-1])
         over = env.all_of(ends)
         assert over.callbacks is not None
         over.callbacks.append(lambda _: env.fire(event))

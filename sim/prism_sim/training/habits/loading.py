@@ -45,7 +45,7 @@ class Loads(Habit):
         job = self._job
         if worker.number not in self._ways:
             gpu = int(job.gpus[worker.stage, worker.member, 0])
-            self._ways[worker.number] = self._storage.way(job.model.name, [gpu], writing=False)
+            self._ways[worker.number] = self._storage.bundle(job.model.name, [gpu], writing=False)
         bundle, latency_ns = self._ways[worker.number]
 
         def over(start_ns: int, end_ns: int) -> int:

@@ -76,7 +76,7 @@ class Saves(Habit):
         key = (worker.number, writing)
         if key not in self._ways:
             gpus = job.gpus[worker.stage, worker.member].tolist()
-            self._ways[key] = self._storage.way(job.model.name, gpus, writing=writing)
+            self._ways[key] = self._storage.bundle(job.model.name, gpus, writing=writing)
         bundle, latency_ns = self._ways[key]
         job.fabric.transfer(bundle, size, latency_ns, arrived)
         return arrived

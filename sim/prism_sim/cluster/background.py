@@ -1,8 +1,7 @@
-"""Traffic of nobody's training: services, storage rebalancing, other tenants' odds and ends.
+"""Traffic that belongs to no training job: services, storage rebalancing, other tenants.
 
 Flows begin as a Poisson process; sizes are lognormal, as measured data-centre flows roughly
-are; ends are drawn from the servers given. Each flow is a connection between two NICs that later
-flows between the same two use again.
+are; ends are drawn from the servers given. Flows between the same two NICs share a connection.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 import simpy
 
 from llmprism.kinds import OTHER
-from prism_sim.cluster.network import Connection, Network
+from prism_sim.cluster.network import Bundle, Connection, Network
 from prism_sim.draws import Draws
 from prism_sim.scenario.habits import Background
 from prism_sim.scenario.names import server_index
@@ -26,11 +25,11 @@ def traffic(
     cluster, env = network.layout.cluster, network.env
     senders = _numbers(model.servers or ()) or list(range(cluster.servers))
     targets = _numbers([model.to] if model.to else ()) or list(range(cluster.servers))
-    bundles: dict[tuple[int, int], int] = {}
-    number = 0
+    bundles: dict[tuple[int, int], Bundle] = {}
+    flow = 0
     while True:
-        stream = draws.stream("background", model.name, number)
-        number += 1
+        stream = draws.stream("background", model.name, flow)
+        flow += 1
         yield env.timeout(max(1, round(stream.exponential(1e9 / model.flows_per_s))))
         size = max(1, round(model.median_bytes * np.exp(model.sigma * stream.standard_normal())))
         src = senders[stream.integers(len(senders))]
@@ -39,10 +38,11 @@ def traffic(
             continue  # inside a server there is nothing to see
         rail = int(stream.integers(cluster.nics_per_server))
         pair = (src * cluster.nics_per_server + rail, dst * cluster.nics_per_server + rail)
-        hop = network.nic_hop(*pair, Connection(model.name, OTHER))
         if pair not in bundles:
-            bundles[pair] = network.fabric.templates.add_bundle([hop.template])
-        network.fabric.transfer(bundles[pair], size, round(hop.latency_ns), env.event())
+            hop = network.nic_hop(*pair, Connection(model.name, OTHER))
+            bundles[pair] = network.bundle([hop])
+        number, latency_ns = bundles[pair]
+        network.fabric.transfer(number, size, latency_ns, env.event())
 
 
 def _numbers(names: Iterable[str]) -> list[int]:

@@ -7,7 +7,9 @@ decide their paths, and the observer that sees them. Jobs and collectives ask it
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from prism_sim.clock import Clock
 from prism_sim.cluster.efficiency import EFFICIENCIES
@@ -52,6 +54,19 @@ class Connection:
     queue_pair: int = 0
 
 
+class Bundle(NamedTuple):
+    """Flows that start together, one a hop, and are waited for together.
+
+    Attributes
+    ----------
+    number : what the fabric knows them by.
+    latency_ns : the longest time that a packet takes over any of the hops.
+    """
+
+    number: int
+    latency_ns: int
+
+
 @dataclass(frozen=True)
 class Network:
     """Everything that traffic needs of the cluster."""
@@ -68,6 +83,11 @@ class Network:
         return [
             replace(connection, queue_pair=connection.queue_pair * count + i) for i in range(count)
         ]
+
+    def bundle(self, hops: Sequence[Hop]) -> Bundle:
+        """Flows over all of ``hops`` at once."""
+        number = self.fabric.templates.add_bundle([hop.template for hop in hops])
+        return Bundle(number, round(max(hop.latency_ns for hop in hops)))
 
     def cap(self, size_bytes: int, servers: int) -> float:
         """Rate that a hop of a collective reaches at most [bytes/ns]."""

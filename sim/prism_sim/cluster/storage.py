@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llmprism.kinds import OTHER
-from prism_sim.cluster.network import Connection, Network
+from prism_sim.cluster.network import Bundle, Connection, Network
 
 
 class Storage:
@@ -25,13 +25,12 @@ class Storage:
         per_server = network.layout.cluster.nics_per_server
         self._nics = [server * per_server + nic for nic in range(per_server) for server in servers]
 
-    def bundle(self, job: str, gpus: Sequence[int], *, writing: bool) -> tuple[int, int]:
-        """Bundle of a flow between each of ``gpus`` and storage, and its latency [ns]."""
+    def bundle(self, job: str, gpus: Sequence[int], *, writing: bool) -> Bundle:
+        """A flow between each of ``gpus`` and storage."""
         network, connection = self._network, Connection(job, OTHER, int(writing))
         hops = []
         for gpu in gpus:
             own, far = network.layout.nic_of_gpu(gpu), self._nics[gpu % len(self._nics)]
             src, dst = (own, far) if writing else (far, own)
             hops.append(network.nic_hop(src, dst, connection))
-        bundle = network.fabric.templates.add_bundle([hop.template for hop in hops])
-        return bundle, round(max(hop.latency_ns for hop in hops))
+        return network.bundle(hops)

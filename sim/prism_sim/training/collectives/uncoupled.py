@@ -31,8 +31,7 @@ class Uncoupled:
         hops = [network.hop(a, b, one) for a, b in pairs for one in connections]
         self._pieces = parts * len(connections)
         self._fabric = network.fabric
-        self._latency_ns = round(max(hop.latency_ns for hop in hops))
-        self._bundle = network.fabric.templates.add_bundle([hop.template for hop in hops])
+        self._bundle, self._latency_ns = network.bundle(hops)
 
     def start(
         self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event

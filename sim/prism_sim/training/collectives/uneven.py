@@ -21,21 +21,18 @@ class UnevenAllToAll:
         self._network = network
         connections = network.queue_pairs(group.connection)
         self._connections = len(connections)
-        self._ways: list[tuple[int, int, int, int]] = []
-        add_bundle = network.fabric.templates.add_bundle
+        self._bundles: list[tuple[int, int, int, int]] = []
         for i, a in enumerate(group.gpus):
             for j, b in enumerate(group.gpus):
                 if i != j:
                     hops = [network.hop(a, b, connection) for connection in connections]
-                    latency_ns = round(max(hop.latency_ns for hop in hops))
-                    bundle = add_bundle([hop.template for hop in hops])
-                    self._ways.append((i, j, bundle, latency_ns))
+                    self._bundles.append((i, j, *network.bundle(hops)))
 
     def exchange(self, size_bytes: int, share: NDArray[np.float64], event: simpy.Event) -> None:
         """Send ``share[i, j]`` of member i's ``size_bytes`` to member j; ``event`` at the end."""
         env, fabric = self._network.env, self._network.fabric
         ends = []
-        for i, j, bundle, latency_ns in self._ways:
+        for i, j, bundle, latency_ns in self._bundles:
             ends.append(env.event())
             size = max(1, round(size_bytes * float(share[i, j])))
             fabric.transfer(bundle, shared(size, self._connections), latency_ns, ends[-1])

@@ -5,8 +5,8 @@
     python scripts/reference.py timeline    an imported timeline against what was measured
     python scripts/reference.py workloads   published training runs: step times and bytes
 
-Every figure in those files comes from this program; nothing in them is written by hand but
-the sentences around the tables.
+Every figure in those files comes from this program. The sentences around the tables are in
+``scripts/templates``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from llmprism.pipeline import diagnose_files
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.markdown import table
+from prism_sim.render.pages import render_page
 from prism_sim.run import Run
 from prism_sim.score import score_run
 from prism_sim.simulate import simulate
@@ -33,37 +34,8 @@ from prism_sim.simulate import simulate
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURES = ROOT / "tests" / "fixtures" / "captures"
 REFERENCE = ROOT / "results" / "reference"
+TEMPLATES = ROOT / "scripts" / "templates"
 SEEDS = (1, 2, 3, 4, 5)
-
-CAPTURES_HEAD = """\
-# The paper method on real captures
-
-Real PyTorch training traffic, captured at the hosts' leaf ports (`tests/fixtures/captures`),
-diagnosed by `method="paper"` and scored by the same scorer as simulated runs. Made by
-`python scripts/reference.py captures`; a test compares.
-"""
-CAPTURES_TAIL = """
-How to read it, and why the figures are as they are:
-
-- *jobs*: Algorithm 1 puts into one job whatever shares an endpoint. The resolver that the DNS
-  look-ups go to is no address of the topology, so those records are refused at the door (column
-  *set aside*) and jobs are told apart. What a job's hosts send each other is a job, whatever it
-  carries.
-- *pair types*: the library connects every host with every other, so more than half of the pairs
-  seen carried nothing but connection set-up and acknowledgements; the published method has no
-  filter for them. Most of them have several sizes in a step and read as data-parallel, which joins
-  the groups of different stages, and the refinement then turns every pipeline pair between them
-  (trap 4): `b_dp4pp2` falls from 0.96 (5 ms) and 1.00 (2 ms) to 0.67. Where pipeline pairs are
-  misread at once (`d_fault_rank_link`), records hold several messages or parts of one: sizes are
-  an artefact of where records are cut.
-- *steps*: with all pairs data-parallel, what cuts a rank's line are gaps in the whole of its
-  traffic, not those between its all-reduces. Coarse records merge steps, fine ones split them (the
-  acknowledgements and messages of one step look like many); neither counts as matched, and each
-  such step counts as an error of 100 %.
-- *faults*: alarms follow from the steps that were cut, so most of them are false.
-
-`method="paper"` stays as it is: it is the baseline, and this is what it does on real traffic.
-"""
 
 
 def figure(value: float | None, digits: int = 3) -> str:
@@ -90,7 +62,7 @@ def captures() -> str:
             for gap, flows in (("5 ms", "flows.parquet"), ("2 ms", "flows_gap2ms.parquet")):
                 s = score_capture(case, flows, Path(room) / f"{case.name}-{gap}")
                 rows.append(_capture_row(case.name, gap, s))
-    return CAPTURES_HEAD + "\n" + table(CAPTURE_COLUMNS, rows) + CAPTURES_TAIL
+    return page("captures", table=table(CAPTURE_COLUMNS, rows))
 
 
 CAPTURE_COLUMNS = (
@@ -125,11 +97,7 @@ def scores() -> str:
         rows.append([f"`{name}`", *(_mean_of(results, path) for path in SCORED)])
     head = ["scenario", "jobs", "pair types", "coverage", "step error", "DP-end error", "recall",
             "precision"]  # fmt: skip
-    return (
-        "# Bundled scenarios, scored\n\n"
-        f'Mean over seeds {SEEDS[0]} to {SEEDS[-1]}, `method="paper"`. Made by '
-        "`python scripts/reference.py scores`.\n\n" + table(head, rows)
-    )
+    return page("scores", seeds=SEEDS, table=table(head, rows))
 
 
 SCORED = (
@@ -183,7 +151,7 @@ def timeline() -> str:
         spread = [percent(float(share.mean())), percent(float(share.quantile(0.95)))]
         rows.append([part, *shown, *spread, percent(float(share.max()))])
     head = ["part", "measured, ms", "simulated, ms", "bias, ms", "mean error", "p95", "max"]
-    return TIMELINE_HEAD + table(head, rows) + TIMELINE_TAIL.format(slower=slower)
+    return page("timeline", table=table(head, rows), slower=slower)
 
 
 MEASURED = ROOT.parent / "shared" / "data" / "public" / "trace-ST.parquet"
@@ -197,30 +165,6 @@ jobs:
     overlap_gradients: false
     sync_embeddings: true
     gradient_norm: true
-"""
-TIMELINE_HEAD = """\
-# An imported timeline against what was measured
-
-ByteDance's published Megatron timeline `ST` (StragglerAnalysis: dp 2 x pp 4, 32 steps, a long last
-stage), whose forwards, backwards and updates are the compute times of a simulated job. Made by
-`python scripts/reference.py timeline`, where the published file is at hand. Means over the 32
-steps; errors are shares of the measured step.
-
-"""
-TIMELINE_TAIL = """
-- *first forward to last backward* follows from the compute times: the order of work, the waits and
-  the long stage. What is left is messages. There are no sizes in the file; the model's make a
-  message take 0.34 ms, as the shortest sends that were measured do.
-- *after the last backward* come the tied embeddings' all-reduce, the reduction of gradients,
-  clipping and the update. Sizes being unknown, the simulated reductions are those of the model
-  written down here, and host work (17 ms between embeddings and gradients) is not in the compute
-  times. The difference is nearly the same in every step but the first two, 23 and 25: there the
-  embeddings' all-reduce took 0.27 s longer on both of its ends, which is communication, and not
-  imported.
-- Before the first forward, 48 ms of every step are a gather of parameters and host work; they are
-  left out on both sides.
-- Against a job whose passes all take the mean, the step is {slower:.3f} times as long. Published is
-  1.179 (`tori` over `tideal` of `ms-ST.json`), by the same comparison for all kinds of operations.
 """
 
 
@@ -261,10 +205,9 @@ def _parts(
 
 
 def workloads() -> str:
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
-    from workloads import page
+    from workloads import values
 
-    return str(page(table))
+    return page("workloads", **values())
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -275,12 +218,17 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def into_readme(page: str) -> None:
-    """Put the table of ``page`` between the README's marks."""
+def page(name: str, **values: Any) -> str:
+    """The page that the template of this name makes of ``values``."""
+    return render_page(TEMPLATES, name, **values)
+
+
+def into_readme(text: str) -> None:
+    """Put the table of a page between the README's marks."""
     readme = ROOT / "README.md"
     before, rest = readme.read_text().split("<!-- scores -->\n")
     _, after = rest.split("<!-- /scores -->")
-    rows = [line for line in page.splitlines() if line.startswith("|")]
+    rows = [line for line in text.splitlines() if line.startswith("|")]
     marked = ["<!-- scores -->", *rows, "<!-- /scores -->"]
     readme.write_text(before + "\n".join(marked) + after)
 
@@ -290,11 +238,11 @@ def main(names: list[str]) -> None:
         if name == "timeline" and not MEASURED.exists():
             print(f"left timeline.md as it is: there is no {MEASURED}")
             continue
-        page = TABLES[name]()
-        (REFERENCE / f"{name}.md").write_text(page)
+        text = TABLES[name]()
+        (REFERENCE / f"{name}.md").write_text(text)
         print(f"wrote {(REFERENCE / f'{name}.md').relative_to(ROOT)}")
         if name == "scores":
-            into_readme(page)
+            into_readme(text)
 
 
 if __name__ == "__main__":

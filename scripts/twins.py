@@ -2,8 +2,8 @@
 
     python scripts/twins.py
 
-Every figure of ``results/reference/twins.md`` comes from this program; nothing in it is written
-by hand but the sentences around the tables.
+Every figure of ``results/reference/twins.md`` comes from this program. The sentences around the
+tables are in ``scripts/templates``.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+import likeness
+import likeness_figure
+from likeness import BARE, DATA, GAPS_MS, WORDS
 from llmprism.pipeline import diagnose_files
 from prism_sim.loading.loader import load
 from prism_sim.render.markdown import table
+from prism_sim.render.pages import render_page
 from prism_sim.render.paint import write_png
 from prism_sim.run import Run
 from prism_sim.score import score_run
 from prism_sim.simulate import simulate
-from prism_sim.studies import likeness, likeness_figure
-from prism_sim.studies.likeness import BARE, DATA, GAPS_MS, WORDS
-from prism_sim.studies.silences import LIMITS_MS, silences
+from silences import LIMITS_MS, silences
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURES = ROOT / "tests" / "fixtures" / "captures"
@@ -38,95 +40,12 @@ ABOUT = {
     "a2_ddp4": "DDP 4\nonly its layout is known",
 }
 
-HEAD = """\
-# Real captures and their twins
-
-Three real captures of PyTorch training (`tests/fixtures/captures`) and what the simulator makes of
-the same worlds (`scenarios/twins`): layout and sizes from the captures' manifest and truth,
-protocols from the sources of gloo and Linux, and the noise of host and library from silences in the
-records of `b_dp4pp2`. Made by `python scripts/twins.py`; figures are *real / twin*, those of the
-twins means over seeds 1 to 5. A test holds another seed to stated bounds.
-
-![captures and twins](../../docs/images/twins.png)
-
-How much of this is a fit? `b_dp4pp2` gave nine numbers of noise: three of the time a segment is
-handled, four of what small packets wait for, the latency, and how large packets are where they
-are captured. They were set by the first table below (silence *within* all-reduces, at the finest
-cut), by headers a message and by how soon words are answered, not by any record count.
-`c_two_jobs` takes them over, and gave its own compute times and layout. `a2_ddp4` gave nothing
-but its layout: it is job A of `c_two_jobs` on other hosts. No number was set by what the
-diagnoser makes of it; that headers are counted before segmentation was noticed when its raw pair
-types were followed up, and left them as they were. One rule was tried in two forms (below, first
-point) when `a2_ddp4` had shown the error; the form that was there before was kept.
-"""
-
-NOTES = {
-    "Silence within all-reduces": """\
-Mean number of silences of so many milliseconds in one all-reduce of `b_dp4pp2` and connection,
-while all its ranks are in it. The four all-reduces of a step have segments of 132, 591 (stage 0),
-148 and 66 kB (stage 1). *Against data* are acknowledgements and the words of the ring's receiver.
-""",
-    "Records": """\
-*With data* are records of 10,000 bytes of payload and more; *with words* those of less, *bare*
-those without any; both are *small*.
-""",
-    "Sizes and lengths": """\
-Quantiles over records with data: payload [bytes], and from the first to the last packet [ms].
-""",
-    "Records a pair and step": """\
-Directed pairs of ranks, by role; mean over pairs. Payload is that of a pair and step.
-""",
-    "Time from step to step": """\
-From the start of a step to that of the next, mean over ranks and steps.
-""",
-    "Diagnosed": """\
-`method="paper"` on records of 5 ms, scored alike; pairs that only ever talk are not in the
-captures' truth, and are left out of the twins'.
-""",
-}
-
-DIFFERS = """\
-## What still differs, and why
-
-- *Two all-reduces at a time* (`a2_ddp4`, and job A of `c_two_jobs`): a third to a half too many
-  small records at 1 and 2 ms. Both share one connection, and their segments take turns. In the twin
-  small packets stand behind a segment for as long as the NIC would need for it alone; really they
-  often slip in between two. The opposite rule (nothing waits while two messages are under way) was
-  tried and gives a fifth to a third too few, and too many at 5 ms; the truth lies between, and
-  records do not show the queue. At 5 and 10 ms, where a rest of one segment cuts nothing, the error
-  is gone.
-- *Messages of 131 kB last 3.66 ms instead of 3.07*: the real link is a token bucket that lets the
-  first 20 kB or so pass at once; the simulator's NIC has one rate. A message and the answers to the
-  one that crosses it make 7.5 ms instead of 6.2.
-- *Pauses behind long segments*: nearly half of the real ones last 1.31 to 1.35 ms, as if a fixed
-  piece of the queue stood in front; the twin draws a lognormal for all causes together, so it has
-  too many of 2 to 5 ms and too few above (first table, second all-reduce of stage 0).
-- *DDP's beginning*: the real jobs broadcast all parameters first and reduce the first step in one
-  bucket; the twins do neither. That is most of the payload against the data (49 kB a pair and
-  step), and a few of the long records.
-- *First all-reduce of a step*: real ranks come to it further apart. Of the 243 records with data of
-  `a2_ddp4` at 5 ms, 71 have less than 1 MB, and 43 of those are exactly two segments, all that a
-  rank can send while another is missing. Compute times of the twin are independent lognormal draws;
-  real ones drift together within a step, and have heavier tails where two tenants share the cores.
-- *Step of job A in `c_two_jobs`*: 6 % short, for the same reason; its real passes are slower while
-  the other tenant computes, and the twin's tenants meet in the network only.
-- *Set-up*: the twins' handshakes, store and look-ups leave fewer records than the real ones; no
-  connection is closed at the end.
-- *Packets*: the captures' column counts segments on the wire and their bytes the headers of packets
-  before segmentation; the twins count the latter in both.
-- *Diagnosis*: jobs, pair types after refinement and coverage fail alike, for the reasons in
-  [captures.md](captures.md). Before refinement they do not: the method reads 7 of the 8 real
-  pipeline pairs of `b_dp4pp2` as such at this gap and none of the twin's, so raw pair types on
-  the twin are too pessimistic. Their sizes do not tell why (20 to 40 a pair in both); it is not
-  explained here.
-"""
-
 
 class Measured(NamedTuple):
     """Everything that is known of a case."""
 
     runs: list[Run]
-    case: likeness_figure.Case
+    case: likeness_figure.TwinComparison
     score: dict[str, Any]
     scores: list[dict[str, Any]]
 
@@ -153,7 +72,7 @@ def measured(name: str, room: Path) -> Measured:
         pairs = run.truth("pairs")  # the captures' truth does not list pairs that only talk
         run.write_truth("pairs", pairs[pairs["kind"] != "other"])
         scores.append(scored(run))
-    case = likeness_figure.Case(name, ABOUT[name], real, twins)
+    case = likeness_figure.TwinComparison(name, ABOUT[name], real, twins)
     return Measured(runs, case, scored(capture), scores)
 
 
@@ -164,9 +83,10 @@ def scored(run: Run) -> dict[str, Any]:
 
 def silences_table(cases: Sequence[Measured]) -> str:
     first = cases[0]
-    sights = [first.case.real, *first.case.twins]
+    observations = [first.case.real, *first.case.twins]
     real, *twins = [
-        silences(run, sight.flows) for run, sight in zip(first.runs, sights, strict=True)
+        silences(run, observation.flows)
+        for run, observation in zip(first.runs, observations, strict=True)
     ]
     rows = []
     for key in real.index:
@@ -268,11 +188,16 @@ def scores_table(cases: Sequence[Measured]) -> str:
 
 
 def page(cases: Sequence[Measured]) -> str:
-    parts = [HEAD]
-    tables = (silences_table, counts_table, spread_table, pairs_table, steps_table, scores_table)
-    for (heading, words), make in zip(NOTES.items(), tables, strict=True):
-        parts.append(f"## {heading}\n\n{words}\n{make(cases)}")
-    return "\n".join([*parts, DIFFERS])
+    return render_page(
+        ROOT / "scripts" / "templates",
+        "twins",
+        silences=silences_table(cases),
+        counts=counts_table(cases),
+        spread=spread_table(cases),
+        pairs=pairs_table(cases),
+        steps=steps_table(cases),
+        scores=scores_table(cases),
+    )
 
 
 def main() -> None:

@@ -8,82 +8,24 @@ published sizes.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from published_runs import PLAIN, RUNS, PublishedRun
 
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
+from prism_sim.render.markdown import table
 from prism_sim.run import Run
 from prism_sim.scenario.job import Job
 from prism_sim.simulate import simulate
 from prism_sim.training.costs import step_flops
+from published_runs import PLAIN, RUNS, PublishedRun
 
 PUBLISHED = Path(__file__).resolve().parent.parent / "scenarios" / "published"
-
-HEAD = """\
-# Published training runs, simulated
-
-Each run is a scenario below `scenarios/published`, in the layout that its authors give, on GPUs
-and links with the figures of their data sheets and of NCCL's tuning. Made by
-`python scripts/reference.py workloads`.
-
-One number is taken from measured steps, and one for each generation of GPU: the fraction of peak
-that matrix products reach (`mfu`). A100: 0.665, so that the 175B run with selective recomputation
-comes out. H100 and H800: 0.557, so that Llama 3 405B on 8,192 GPUs does. All other runs use these
-two as they are; nothing is fitted to them. Beside products there are, by closed forms: norms,
-activation functions and unfused attention at memory bandwidth (`kernels`), tensor-parallel
-exchanges over NVLink, pipeline bubbles, head and embedding, messages and gradients on the
-simulated network, the optimizer.
-
-## Step times
-"""
-STEPS_TAIL = """\
-`*`: derived from the published TFLOP/s. FLOPs are the model's, nothing computed twice. Attention:
-Megatron-LM counts all of it (GPT, Mixtral); for Llama the half that the causal mask leaves is
-counted, as the paper does not say. With 6 FLOPs a parameter and token alone, Llama's published
-step at 8,192 tokens would be 4 % shorter, and with all of attention 4 % longer; at 131,072 tokens
-40 % either way, so that row says little. Layouts of Megatron's runs are those of Calculon's files.
-That Llama's stages hold 8 chunks of one layer is inferred: 126 layers and two ends without any make
-16 x 8. BLOOM's data parallelism is taken as ZeRO-1, which DeepSpeed's bf16 optimizer amounts to.
-
-Where errors are large, and why:
-
-- *one efficiency for all widths*: 1T is predicted too slow. Products of larger matrices fill a GPU
-  better (tiles and waves, NVIDIA's *Matrix multiplication background* guide), which is not
-  modelled. What passes through memory is, and the last table of this section shows what it does.
-- *BLOOM* ran with `CUDA_LAUNCH_BLOCKING=1` to avoid hangs, so the host's time was exposed at every
-  kernel; its Omni-Path network was shared. Neither is modelled.
-- *Llama on 16,384 GPUs*: the published drop from 430 to 400 is 7 %. Bubbles account for most;
-  Meta's thinner upper tier, stragglers and jitter are left out.
-- *DeepSeek-V3* hides the exchange of tokens behind compute (DualPipe), sends it in FP8 to at
-  most four servers, and multiplies in FP8; here it is exposed, in bf16, one copy for each expert,
-  under `zb-h1`. Were it free, the second row would hold: its step is compute and bubbles, and
-  the published one lies between. 2 of its 120 micro-batches are simulated; each further one adds
-  what all passes of one take in the slowest stage. It leaves out multi-token prediction.
-- *Mixtral*: the throughput is that of release 0.9, the mapping the one listed for 0.8.
-
-Megatron's runs with one efficiency for everything (`kernels: ideal`, 0.603 so that 175B,
-selective, comes out), which is too fast for narrow models and too slow for wide ones:
-"""
-BYTES_HEAD = """\
-## Bytes
-
-As far as they leave a server. NVLink's are in no flow.
-"""
-BYTES_TAIL = """\
-Closed forms are those of the papers: 2 s b h a message between stages (Narayanan et al., SC'21),
-(n - 1) / n of what is reduced or gathered (Rajbhandari et al., ZeRO), two ways and two passes for
-each token and expert (GShard), keys and values round a ring (ring attention). No run's authors
-publish bytes that could stand here. DeepSeek-V3's are those of the 2 micro-batches and 64 replicas
-that are simulated, Llama's at 131,072 tokens those of one replica. Small excess: buckets are cut
-into whole bytes, and norms are held by every tensor-parallel rank. Where parameters are gathered
-in the next step (Mixtral), the mean is over two steps, the first of which gathers none.
-"""
 
 
 @dataclass(frozen=True)
@@ -234,33 +176,32 @@ def outcomes(runs: Iterable[PublishedRun] = RUNS) -> list[Outcome]:
     return [done[run] for run in runs]
 
 
-def page(table: Callable[[Iterable[str], Iterable[Iterable[str]]], str]) -> str:
-    """The reference page, its tables drawn by ``table``."""
+def values() -> dict[str, Any]:
+    """Tables and figures of the reference page, by the names that its template uses."""
     found = outcomes()
-    steps = table(STEP_COLUMNS, map(_step_row, found))
-    told = [one for one in found if not one.run.bound]
-    sizes = table(BYTE_COLUMNS, (row for one in told for row in _byte_rows(one)))
-    plain = table(
-        ("run", "error"), ([one.run.name, _percent(one.error)] for one in outcomes(PLAIN))
-    )
-    return "\n".join(
-        (HEAD, steps, _summary(found), STEPS_TAIL, plain, BYTES_HEAD, sizes, BYTES_TAIL)
-    )
+    shown = [one for one in found if not one.run.bound]
+    plain = ([one.run.name, _percent(one.error)] for one in outcomes(PLAIN))
+    return {
+        "steps": table(STEP_COLUMNS, map(_step_row, found)),
+        "errors": _errors(found),
+        "plain": table(("run", "error"), plain),
+        "bytes": table(BYTE_COLUMNS, (row for one in shown for row in _byte_rows(one))),
+    }
 
 
-def _summary(found: Sequence[Outcome]) -> str:
-    """Size of the error over runs that nothing was taken from, by kind of GPU."""
-    lines = ["Size of the error, over the runs that nothing was taken from:", ""]
+def _errors(found: Sequence[Outcome]) -> list[dict[str, str]]:
+    """Size of the error by kind of GPU, over runs that no number was taken from [%]."""
+    rows = []
     for peak, name in ((312, "A100"), (989, "H100 and H800")):
         errors = [
             100 * abs(one.error)
             for one in found
             if one.peak_tflops == peak and not one.run.calibrates and not one.run.bound
         ]
-        middle, largest = np.median(errors), max(errors)
-        told = f"median {middle:.1f} %, mean {np.mean(errors):.1f} %, largest {largest:.1f} %"
-        lines.append(f"- {name}, {len(errors)} runs: {told}.")
-    return "\n".join(lines) + "\n"
+        figures = {"median": np.median(errors), "mean": np.mean(errors), "largest": max(errors)}
+        shown = {key: f"{value:.1f}" for key, value in figures.items()}
+        rows.append({"gpu": name, "runs": str(len(errors)), **shown})
+    return rows
 
 
 def _percent(fraction: float) -> str:

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import likeness
+from likeness import BARE, DATA, GAPS_MS, WORDS
 from prism_sim.loading.loader import load
 from prism_sim.run import Run
 from prism_sim.simulate import simulate
-from prism_sim.studies import likeness
-from prism_sim.studies.likeness import BARE, DATA, GAPS_MS, WORDS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "tests" / "fixtures" / "captures"
 FILES = {1: "flows_gap1ms", 2: "flows_gap2ms", 5: "flows", 10: "flows_gap10ms"}
 MS = 1_000_000
@@ -86,7 +86,7 @@ fitted = pytest.mark.parametrize("both", CASES[:2], indirect=True, scope="module
 @pytest.fixture(scope="module", params=CASES)
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, likeness.Sight, likeness.Sight]:
+) -> tuple[str, likeness.Observation, likeness.Observation]:
     """A capture and its twin, of a seed that the reference table does not use."""
     case = request.param
     capture, twin = Run(CAPTURES / case), Run(tmp_path_factory.mktemp(case))

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from prism_sim.run import Run
-from prism_sim.studies.silences import silences, windows
+from silences import silences, windows
 
 MS = 1_000_000
 

@@ -37,7 +37,7 @@ def windows(run: Run) -> pd.DataFrame:
 def silences(run: Run, flows: pd.DataFrame) -> pd.DataFrame:
     """Mean number of silences of more than 1, 2 and 5 ms in an all-reduce and connection.
 
-    ``flows`` are those of :func:`prism_sim.studies.likeness.read`, cut at 1 ms or finer. Rows are
+    ``flows`` are those of :func:`likeness.read`, cut at 1 ms or finer. Rows are
     by job, stage, number of the all-reduce and role of the pair.
     """
     stage_of = run.truth("ranks").set_index("address")["pp"]

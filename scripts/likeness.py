@@ -37,7 +37,7 @@ ROLES = ("pp", "dp, with data", "dp, against data", "other")
 
 
 @dataclass(frozen=True)
-class Sight:
+class Observation:
     """What was seen of a world, and as much of the truth as a comparison needs.
 
     Attributes
@@ -52,7 +52,7 @@ class Sight:
     period_s: dict[str, float]
 
 
-def read(run: Run, flows: Path | None = None) -> Sight:
+def read(run: Run, flows: Path | None = None) -> Observation:
     """What was seen of ``run``, with ends named by job and rank; ``flows``: another flow table."""
     frame = pd.read_parquet(flows or run.flows).astype({"src": str, "dst": str})
     ranks = run.truth("ranks")
@@ -63,7 +63,7 @@ def read(run: Run, flows: Path | None = None) -> Sight:
     steps = run.truth("steps").sort_values(["job", "rank", "step"])
     steps["period"] = -steps.groupby(["job", "rank"])["start_ns"].diff(-1) * 1e-9
     by_job = {str(job): own for job, own in steps.groupby("job")}
-    return Sight(
+    return Observation(
         frame,
         {job: int(own["step"].nunique()) for job, own in by_job.items()},
         {job: float(own["period"].mean()) for job, own in by_job.items()},
@@ -128,13 +128,13 @@ def durations(flows: pd.DataFrame) -> dict[str, float]:
     return _quantiles((data["end_ns"] - data["start_ns"]) * 1e-6)
 
 
-def by_pair(sight: Sight, flows: pd.DataFrame) -> pd.DataFrame:
+def by_pair(observation: Observation, flows: pd.DataFrame) -> pd.DataFrame:
     """Records, payload and bytes a step of every pair that trains, by role and pair."""
     training = flows[flows["role"] != ROLES[3]]
     found = training.groupby(["role", "pair", "job"], as_index=False).agg(
         records=("payload", "size"), payload=("payload", "sum"), bytes=("bytes", "sum")
     )
-    steps = found["job"].map(sight.steps)
+    steps = found["job"].map(observation.steps)
     for name in ("records", "payload", "bytes"):
         found[name] = found[name] / steps
     return found.drop(columns="job").set_index(["role", "pair"])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+import likeness
+from likeness import GAPS_MS, Observation
 from prism_sim.render import paint
-from prism_sim.studies import likeness
-from prism_sim.studies.likeness import GAPS_MS, Sight
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,17 +28,17 @@ ROLES = {
 }
 
 
-class Case(NamedTuple):
+class TwinComparison(NamedTuple):
     """A capture, its twins of several seeds, and a few words about them."""
 
     name: str
     about: str
-    real: Sight
-    twins: Sequence[Sight]
+    real: Observation
+    twins: Sequence[Observation]
 
 
 @paint.styled
-def draw(cases: Sequence[Case]) -> Figure:
+def draw(cases: Sequence[TwinComparison]) -> Figure:
     """A row a case: records by idle gap, sizes, lengths, and records a pair and step."""
     made = paint.figure(15, 0.6 + 3.1 * len(cases))
     panels = made.subplots(len(cases), 4, squeeze=False)
@@ -63,7 +63,7 @@ def draw(cases: Sequence[Case]) -> Figure:
     return made
 
 
-def _counts(axes: Axes, case: Case) -> None:
+def _counts(axes: Axes, case: TwinComparison) -> None:
     """How the number of records falls as the idle gap grows."""
     for lines, colour, label in (
         ([case.real], REAL, "real"), (case.twins, TWIN, "twin: mean and range")
@@ -114,7 +114,7 @@ def _lasting_ms(flows: pd.DataFrame) -> Any:
     return np.maximum((data["end_ns"] - data["start_ns"]).to_numpy() * 1e-6, 1.0)
 
 
-def _pairs(axes: Axes, case: Case, worlds: Sequence[pd.DataFrame]) -> None:
+def _pairs(axes: Axes, case: TwinComparison, worlds: Sequence[pd.DataFrame]) -> None:
     """Each pair: how many records the twins have in the mean, against the real capture."""
     real = likeness.by_pair(case.real, worlds[0])["records"]
     twins = [

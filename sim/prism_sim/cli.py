@@ -10,13 +10,14 @@ import io
 import json
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from prism_sim import __version__
 from prism_sim.commands.bounds import Bound, parse_bound
+from prism_sim.commands.command import Command, Group
 from prism_sim.commands.costing import whatif
 from prism_sim.commands.options import (
     Debug,
@@ -34,7 +35,7 @@ from prism_sim.commands.options import (
 )
 from prism_sim.commands.regressing import regress
 from prism_sim.commands.reproducing import reproduce
-from prism_sim.commands.session import BELOW, FINE, WRONG, Session, open_session
+from prism_sim.commands.session import BELOW, WRONG, Session, open_session
 from prism_sim.commands.sweeping import sweep
 
 if TYPE_CHECKING:
@@ -43,11 +44,18 @@ if TYPE_CHECKING:
 
 HELP = """Simulate LLM training clusters, see them as flow records, and score the diagnosis.
 
+Start with: prism-sim run tiny/quickstart
+
 Results go to stdout, progress and messages to stderr. Exit codes: 0 fine; 1 the scenario or
-the data is wrong; 2 wrong usage; 3 a score is worse than asked for; 130 interrupted.
+the data is wrong; 2 wrong usage; 3 a score is worse than asked for; 4 these records cannot
+tell; 130 interrupted.
 """
 
+Work = TypeVar("Work", bound=Callable[..., None])
+"""What a command does."""
+
 app = typer.Typer(
+    cls=Group,
     help=HELP,
     no_args_is_help=True,
     add_completion=False,
@@ -64,16 +72,19 @@ def _bounds(texts: list[str]) -> list[Bound]:
         raise typer.BadParameter(str(error), param_hint="--fail-under") from None
 
 
-@app.callback(invoke_without_command=True)
-def _version(
+def _command(example: str, name: str | None = None) -> Callable[[Work], Work]:
+    """Register a command, whose help ends with an ``example``."""
+    return app.command(name, cls=Command, epilog=f"Example: prism-sim {example}")
+
+
+@app.callback()
+def _options(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    if version:
-        print(f"prism-sim {__version__}")
-        raise typer.Exit(FINE)
+    """Options of the program; :class:`Group` answers ``--version``."""
 
 
-@app.command()
+@_command("run tiny/quickstart --seed 7 --set jobs.0.dp=4")
 def run(
     scenario: ScenarioName,
     fail_under: FailUnder,
@@ -106,7 +117,7 @@ def run(
         _show_score(session, score, files, bounds)
 
 
-@app.command()
+@_command("simulate tiny/pair --out capture")
 def simulate(
     scenario: ScenarioName,
     settings: Settings,
@@ -129,7 +140,10 @@ def simulate(
         session.facts(facts)
 
 
-@app.command()
+@app.command(
+    cls=Command,
+    epilog="Example: prism-sim diagnose flows.parquet --topology topology.json --out diagnosis",
+)
 def diagnose(
     flows: Annotated[Path, typer.Argument(metavar="FLOWS", help="Flow table, Parquet.")],
     topology: Annotated[Path, typer.Option("--topology", help="Topology, JSON.")],
@@ -154,7 +168,7 @@ def diagnose(
         session.result(summary, *summary_lines(summary))
 
 
-@app.command()
+@_command("score results/pair/0 --fail-under jobs.accuracy=1")
 def score(
     run_folder: RunFolder,
     fail_under: FailUnder,
@@ -172,7 +186,7 @@ def score(
         _show_score(session, figures, {"run": str(made.folder)}, bounds)
 
 
-@app.command()
+@_command("report results/pair/0")
 def report(
     run_folder: RunFolder, as_json: Json = False, quiet: Quiet = False, debug: Debug = False
 ) -> None:
@@ -186,7 +200,7 @@ def report(
         session.facts(facts)
 
 
-@app.command()
+@_command("validate mine.yaml --set cluster.servers=32")
 def validate(
     scenarios: Annotated[
         list[str], typer.Argument(metavar="SCENARIO...", help="Files or bundled names.")
@@ -211,7 +225,7 @@ def validate(
             raise SystemExit(WRONG)
 
 
-@app.command()
+@_command("new mine && prism-sim run mine.yaml")
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The file; .yaml is added.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
@@ -228,7 +242,7 @@ def new(
         session.note(f"run it with: prism-sim run {path}")
 
 
-@app.command(name="list")
+@_command("list --json", name="list")
 def list_things(as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
     """Name scenarios, presets, faults, schedules, methods."""
     with open_session(as_json, quiet, debug) as session:
@@ -238,7 +252,7 @@ def list_things(as_json: Json = False, quiet: Quiet = False, debug: Debug = Fals
         session.result(things, as_text(things))
 
 
-@app.command()
+@_command("schema > prism-sim.schema.json")
 def schema() -> None:
     """Print the scenario language as a JSON Schema."""
     from prism_sim.loading.writing import json_schema
@@ -246,9 +260,9 @@ def schema() -> None:
     print(json.dumps(json_schema(), indent=1))
 
 
-app.command()(whatif)
-app.command()(sweep)
-app.command()(regress)
+_command("whatif tiny/quickstart --set cluster.nic_gbps=200")(whatif)
+_command("sweep studies/uplink-capacity --processes 4")(sweep)
+_command("regress --junit results.xml")(regress)
 app.add_typer(reproduce, name="reproduce")
 
 
@@ -258,7 +272,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a locale without Unicode prints \u2014 for —
             stream.reconfigure(errors="backslashreplace")
-    app()
+    app(prog_name="prism-sim")
 
 
 def _terminate(*_: Any) -> None:

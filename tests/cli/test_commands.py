@@ -16,6 +16,10 @@ from prism_sim.loading.loader import load
 from prism_sim.scenario.presets import PRESETS
 
 Call = Callable[..., Result]
+EVERY_COMMAND = [
+    "run", "simulate", "diagnose", "score", "report", "validate", "new", "list", "schema",
+    "whatif", "sweep", "regress",
+]  # fmt: skip
 COMMANDS = ["run", "simulate", "diagnose", "score", "report", "validate", "new", "list", "schema"]
 
 
@@ -29,6 +33,17 @@ def test_every_command_has_help(call: Call, command: str) -> None:
     result = call(command, "--help")
     assert result.exit_code == 0
     assert "Usage:" in result.stdout
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in EVERY_COMMAND)])
+def test_every_command_has_help_worth_reading(call: Call, command: list[str]) -> None:
+    for option in ("-h", "--help"):
+        result = call(*command, option)
+        assert result.exit_code == 0
+        assert "<class" not in result.stdout
+        assert all(len(line) <= 80 for line in result.stdout.splitlines())
+        assert not command or f"Example: prism-sim {command[0]} " in " ".join(result.stdout.split())
+    assert call(*command, "--version").stdout == f"prism-sim {__version__}\n"
 
 
 @pytest.mark.parametrize(

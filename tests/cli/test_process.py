@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -103,3 +104,64 @@ def test_progress_is_drawn_on_a_terminal_unless_quiet(
     assert ("\x1b[" in drawn, "100%" in drawn) == (bar, bar)
     assert "\x1b" not in out
     assert "run: results/pair/0" in out
+
+
+def _cat(path: str) -> str:
+    return (Path(__file__).resolve().parents[2] / path).read_text()
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+@pytest.mark.parametrize("command", ["validate", "simulate"])
+def test_a_scenario_can_come_from_a_pipe(tmp_path: Path, name: str, command: str) -> None:
+    with started([*PRISM_SIM, command, name, "--quiet"], tmp_path, stdin=subprocess.PIPE) as end:
+        out, err = end.communicate(_cat("scenarios/tiny/pair.yaml"), timeout=120)
+    assert (end.returncode, err) == (0, "")
+    assert "fine" in out if command == "validate" else "results/stdin/0" in out
+
+
+def test_errors_in_a_pipe_have_lines(tmp_path: Path) -> None:
+    with started([*PRISM_SIM, "validate", "-"], tmp_path, stdin=subprocess.PIPE) as end:
+        _, err = end.communicate("cluster: {servers: 2}\njobs: []\n", timeout=120)
+    assert end.returncode == 1
+    assert "/dev/stdin:2: " in err
+
+
+ASCII = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0",
+         "PYTHONCOERCECLOCALE": "0"}  # fmt: skip
+
+
+def test_a_locale_without_unicode_is_no_obstacle(tmp_path: Path) -> None:
+    text = _cat("scenarios/tiny/pair.yaml").replace("name: ", "name: \u00e9\u4e2d", 1)
+    (tmp_path / "pair.yaml").write_text(text, encoding="utf-8")
+    done = completed([*PRISM_SIM, "run", "pair.yaml"], tmp_path, env=ASCII)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    refused = completed([*PRISM_SIM, "validate", "n\u00e9.yaml"], tmp_path, env=ASCII)
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_disk_that_takes_no_more_is_one_line(tmp_path: Path) -> None:
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "from prism_sim.cli import main; main()"
+    )
+    command = [sys.executable, "-c", code, "simulate", "tiny/pair", "--out", "here", "--quiet"]
+    done = completed(command, tmp_path, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_reader_who_leaves_early_is_no_error(tmp_path: Path) -> None:
+    with started([*PRISM_SIM, "list"], tmp_path) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    done = completed([sys.executable, "-m", "prism_sim", "run", "--version"], tmp_path)
+    assert (done.returncode, done.stdout.split()[0]) == (0, "prism-sim")

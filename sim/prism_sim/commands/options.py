@@ -10,7 +10,8 @@ import typer
 ScenarioName = Annotated[
     str,
     typer.Argument(
-        metavar="SCENARIO", help="A YAML file, or the name of a bundled one: tiny/quickstart."
+        metavar="SCENARIO",
+        help="A YAML file, the name of a bundled one as tiny/quickstart, or - for standard input.",
     ),
 ]
 Seed = Annotated[
@@ -44,6 +45,7 @@ Settings = Annotated[
         metavar="PATH=VALUE",
         help="Change a value of the scenario, as jobs.0.dp=4; may be repeated.",
         default_factory=list,
+        show_default=False,
     ),
 ]
 FailUnder = Annotated[
@@ -55,6 +57,7 @@ FailUnder = Annotated[
         "jobs.accuracy=1, or, for errors, biases, false alarms and delays, above it, as in "
         "timeline.step_error_mean=0.003. May be repeated.",
         default_factory=list,
+        show_default=False,
     ),
 ]
 Method = Annotated[str, typer.Option("--method", help="Method of diagnosis; see list.")]

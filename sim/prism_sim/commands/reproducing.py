@@ -15,15 +15,19 @@ import typer
 
 import prism_sim
 from llmprism.errors import Problem, UserError
+from prism_sim.commands.command import Command, Group
 from prism_sim.commands.session import open_session
 
 PROGRAM = "reproduction"
 """Package of the program, at the top of a checkout."""
 
-reproduce = typer.Typer(help="Make a publication's evaluation again.", no_args_is_help=True)
+reproduce = typer.Typer(
+    cls=Group, help="Make a publication's evaluation again.", no_args_is_help=True
+)
 
 
 @reproduce.command(
+    cls=Command,
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -42,7 +41,7 @@ def _read(source: Source, job: dict[str, Any], at: Loc) -> list[Problem]:
     content = getattr(trace, kind.content)
     try:
         if content is None:
-            content = trace.read(Path(source.file).parent / trace.file)
+            content = trace.read(source.folder / trace.file)
         else:
             trace.verify(content)
     except UserError as error:

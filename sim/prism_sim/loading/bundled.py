@@ -32,15 +32,15 @@ def bundled() -> dict[str, Path]:
 
 
 def find(scenario: str) -> Path:
-    """The file that ``scenario`` means: a path, or else the name of a bundled scenario.
+    """The file that ``scenario`` means: a path, ``-``, or else the name of a bundled scenario.
 
     Raises
     ------
     UserError : it is neither.
     """
-    path = Path(scenario)
-    if path.is_file():
-        return path
+    path = Path("/dev/stdin" if scenario == "-" else scenario)
+    if path.exists() and not path.is_dir():
+        return path  # a file, or a pipe
     known = bundled()
     if scenario in known:
         return known[scenario]

@@ -11,6 +11,7 @@ values that its aliases repeat are limited, and checked before the values are bu
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -86,6 +87,12 @@ class Source:
     values: dict[str, Any]
     places: dict[Loc, str] = field(default_factory=dict)
 
+    @property
+    def folder(self) -> Path:
+        """The folder that names of other files start from; the current one for a pipe."""
+        path = Path(self.file)
+        return path.parent if path.is_file() else Path()
+
     def place(self, loc: Loc) -> str:
         """Where the value at ``loc`` is written, or else the nearest value around it."""
         while loc and loc not in self.places:
@@ -122,8 +129,7 @@ class Source:
 def read_source(path: Path) -> Source:
     """Parse the YAML file at ``path``; every problem with its form is a UserError at once."""
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE_BYTES + 1)
+        content = _bytes_of(path) if path.is_file() else _piped(path)
         if len(content) > LARGEST_FILE_BYTES:
             what = f"the file is larger than {LARGEST_FILE_BYTES // 1024**2} MiB"
             raise UserError(Problem(what, str(path), "name a scenario file"))
@@ -132,6 +138,18 @@ def read_source(path: Path) -> Source:
         raise UserError(Problem("there is no such file", str(path))) from error
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(Problem(f"cannot be read: {error}", str(path))) from error
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The content of ``path``, as far as a file may be long, and one byte more."""
+    with path.open("rb") as file:
+        return file.read(LARGEST_FILE_BYTES + 1)
+
+
+@functools.cache
+def _piped(path: Path) -> bytes:
+    """What comes through a pipe: it can be read once only."""
+    return _bytes_of(path)
 
 
 def parse_source(text: str, file: str) -> Source:

@@ -72,7 +72,7 @@ def _bounds(texts: list[str]) -> list[Bound]:
         raise typer.BadParameter(str(error), param_hint="--fail-under") from None
 
 
-def _command(example: str, name: str | None = None) -> Callable[[Work], Work]:
+def _register(example: str, name: str | None = None) -> Callable[[Work], Work]:
     """Register a command, whose help ends with an ``example``."""
     return app.command(name, cls=Command, epilog=f"Example: prism-sim {example}")
 
@@ -84,7 +84,7 @@ def _options(
     """Options of the program; :class:`Group` answers ``--version``."""
 
 
-@_command("run tiny/quickstart --seed 7 --set jobs.0.dp=4")
+@_register("run tiny/quickstart --seed 7 --set jobs.0.dp=4")
 def run(
     scenario: ScenarioName,
     fail_under: FailUnder,
@@ -117,7 +117,7 @@ def run(
         _show_score(session, score, files, bounds)
 
 
-@_command("simulate tiny/pair --out capture")
+@_register("simulate tiny/pair --out capture")
 def simulate(
     scenario: ScenarioName,
     settings: Settings,
@@ -168,7 +168,7 @@ def diagnose(
         session.result(summary, *summary_lines(summary))
 
 
-@_command("score results/pair/0 --fail-under jobs.accuracy=1")
+@_register("score results/pair/0 --fail-under jobs.accuracy=1")
 def score(
     run_folder: RunFolder,
     fail_under: FailUnder,
@@ -186,7 +186,7 @@ def score(
         _show_score(session, figures, {"run": str(made.folder)}, bounds)
 
 
-@_command("report results/pair/0")
+@_register("report results/pair/0")
 def report(
     run_folder: RunFolder, as_json: Json = False, quiet: Quiet = False, debug: Debug = False
 ) -> None:
@@ -200,7 +200,7 @@ def report(
         session.facts(facts)
 
 
-@_command("validate mine.yaml --set cluster.servers=32")
+@_register("validate mine.yaml --set cluster.servers=32")
 def validate(
     scenarios: Annotated[
         list[str], typer.Argument(metavar="SCENARIO...", help="Files or bundled names.")
@@ -225,7 +225,7 @@ def validate(
             raise SystemExit(WRONG)
 
 
-@_command("new mine && prism-sim run mine.yaml")
+@_register("new mine && prism-sim run mine.yaml")
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The file; .yaml is added.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
@@ -242,7 +242,7 @@ def new(
         session.note(f"run it with: prism-sim run {path}")
 
 
-@_command("list --json", name="list")
+@_register("list --json", name="list")
 def list_things(as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
     """Name scenarios, presets, faults, schedules, methods."""
     with open_session(as_json, quiet, debug) as session:
@@ -252,7 +252,7 @@ def list_things(as_json: Json = False, quiet: Quiet = False, debug: Debug = Fals
         session.result(things, as_text(things))
 
 
-@_command("schema > prism-sim.schema.json")
+@_register("schema > prism-sim.schema.json")
 def schema() -> None:
     """Print the scenario language as a JSON Schema."""
     from prism_sim.loading.writing import json_schema
@@ -260,9 +260,9 @@ def schema() -> None:
     print(json.dumps(json_schema(), indent=1))
 
 
-_command("whatif tiny/quickstart --set cluster.nic_gbps=200")(whatif)
-_command("sweep studies/uplink-capacity --processes 4")(sweep)
-_command("regress --junit results.xml")(regress)
+_register("whatif tiny/quickstart --set cluster.nic_gbps=200")(whatif)
+_register("sweep studies/uplink-capacity --processes 4")(sweep)
+_register("regress --junit results.xml")(regress)
 app.add_typer(reproduce, name="reproduce")
 
 

@@ -41,7 +41,7 @@ from prism_sim.studies.scratch import working_folder
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from prism_sim.run import Run
+    from prism_sim.run_folder import Run
 
 METHOD = "paper"
 """The method whose evaluation is reproduced."""
@@ -130,7 +130,7 @@ def _sources(folder: Path) -> str:
 @contextmanager
 def simulated(scenario: Scenario) -> Iterator[Run]:
     """The simulated run of ``scenario``, in a folder that is taken away again."""
-    from prism_sim.run import Run
+    from prism_sim.run_folder import Run
     from prism_sim.simulate import simulate
 
     with working_folder() as folder:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 
 GAPS_MS = (1, 2, 5, 10)
 """Idle gaps at which the real captures were cut [ms]."""

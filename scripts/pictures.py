@@ -12,7 +12,7 @@ from llmprism.pipeline import diagnose_files
 from prism_sim.loading.loader import load
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.paint import write_png
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.score import score_run
 from prism_sim.simulate import simulate
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 
 LIMITS_MS = (1, 2, 5)
 KINDS = ("allreduce", "all_reduce")

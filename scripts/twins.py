@@ -23,7 +23,7 @@ from prism_sim.loading.loader import load
 from prism_sim.render.markdown import table
 from prism_sim.render.pages import render_page
 from prism_sim.render.paint import write_png
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.score import score_run
 from prism_sim.simulate import simulate
 from silences import LIMITS_MS, silences

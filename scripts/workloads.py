@@ -19,7 +19,7 @@ import numpy as np
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.markdown import table
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.scenario.job import Job
 from prism_sim.simulate import simulate
 from prism_sim.training.costs import step_flops

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from tiny import simulate_one
 
 settings.register_profile("untimed", deadline=None)  # how long a test takes is no property of it

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from prism_sim.run import Run
+    from prism_sim.run_folder import Run
     from prism_sim.scenario.job import Job
 
 KINDS = ("large", "small")

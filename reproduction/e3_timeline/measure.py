@@ -28,7 +28,7 @@ from reproduction.base import METHOD, Done, Result, Trial, simulated
 if TYPE_CHECKING:
     import pandas as pd
 
-    from prism_sim.run import Run
+    from prism_sim.run_folder import Run
     from prism_sim.score.load import Case
     from prism_sim.score.matching import Match
 

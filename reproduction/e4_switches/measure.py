@@ -16,7 +16,7 @@ import pandas as pd
 from prism_sim.loading.bundled import find
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.scenario.names import server_name
 from reproduction.base import Result, Trial, diagnosed
 

@@ -40,7 +40,7 @@ from prism_sim.commands.sweeping import sweep
 
 if TYPE_CHECKING:
     from prism_sim.loading.scenario import Scenario
-    from prism_sim.run import Run
+    from prism_sim.run_folder import Run
 
 HELP = """Simulate LLM training clusters, see them as flow records, and score the diagnosis.
 
@@ -297,7 +297,7 @@ def _load(session: Session, scenario: str, settings: list[str], seed: int | None
 
 
 def _run_of(scenario: Scenario, out: Path | None) -> Run:
-    from prism_sim.run import Run
+    from prism_sim.run_folder import Run
 
     return Run(out or Path("results") / scenario.name / str(scenario.seed))
 

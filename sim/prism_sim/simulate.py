@@ -14,7 +14,7 @@ import prism_sim
 from llmprism.errors import Problem
 from llmprism.io.writing import replacing
 from prism_sim.loading.scenario import Scenario
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.world import World, write_truth
 
 Progress = Callable[[float, str], None]

@@ -38,7 +38,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from llmprism import kinds
-from prism_sim.run import TRUTH
+from prism_sim.run_folder import TRUTH
 from prism_sim.streaming import Streaming
 
 _OF_MODELS = (

@@ -19,7 +19,7 @@ import pytest
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.pipeline import diagnose_files
 from prism_sim.loading.scenario import Scenario
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from prism_sim.loading.scenario import Scenario
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 
 TINY_MODEL = {

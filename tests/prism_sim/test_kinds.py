@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmprism import kinds, model
 from llmprism.kinds import GroupKind
 from prism_sim.render import paint
-from prism_sim.run import TRUTH
+from prism_sim.run_folder import TRUTH
 from prism_sim.score.parallelism import AXES
 
 

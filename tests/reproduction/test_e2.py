@@ -14,7 +14,7 @@ from llmprism.io.topology import read_topology
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.paint import png
 from prism_sim.replay import Stream
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 from reproduction.base import Done, diagnosed
 from reproduction.e2_pairs import page

@@ -10,7 +10,7 @@ from prism_sim.loading.bundled import find
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.paint import png
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.score.busy import true_work
 from prism_sim.score.load import Case
 from prism_sim.simulate import simulate

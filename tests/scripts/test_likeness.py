@@ -15,7 +15,7 @@ import pytest
 import likeness
 from likeness import BARE, DATA, GAPS_MS, WORDS
 from prism_sim.loading.loader import load
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from silences import silences, windows
 
 MS = 1_000_000

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from prism_sim.loading.scenario import Scenario
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.job import Job
 from prism_sim.scenario.presets import preset

@@ -43,7 +43,7 @@ def whatif(
         from prism_sim.loading.loader import load, parse_override
         from prism_sim.products import exclusive, stage_files
         from prism_sim.render.paint import write_png
-        from prism_sim.run import Run
+        from prism_sim.run_folder import Run
         from prism_sim.studies import whatif, whatif_figure
         from prism_sim.studies.pool import default_processes
 

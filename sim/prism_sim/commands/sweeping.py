@@ -36,7 +36,7 @@ def sweep(
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.loading.bundled import find_study
         from prism_sim.render.paint import write_png
-        from prism_sim.run import Run
+        from prism_sim.run_folder import Run
         from prism_sim.studies import sweep, sweep_figure
         from prism_sim.studies.pool import default_processes
         from prism_sim.studies.study import MANY, points_of, read_study, runs_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 
 Progress = Callable[[float, str], None]
 """Told the fraction done in [0, 1] and what is going on."""

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from llmprism.errors import Problem, UserError
 from llmprism.io.tables import DIAGNOSIS
-from prism_sim.run import TRUTH, Run
+from prism_sim.run_folder import TRUTH, Run
 from prism_sim.score.load import complete
 
 Where = list[tuple[str, str, Any]]

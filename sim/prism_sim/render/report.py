@@ -18,7 +18,7 @@ from llmprism.io.writing import replacing
 from prism_sim.render import look, paint
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.table import ERROR_COLUMNS, error_rows, overview
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.score.load import intake
 
 if TYPE_CHECKING:

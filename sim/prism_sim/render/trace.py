@@ -25,7 +25,7 @@ import pandas as pd
 
 from llmprism.io.writing import replacing
 from prism_sim.render import look
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.score.busy import WORK
 from prism_sim.score.culprits import culprit_of
 from prism_sim.score.jobs import members, overlaps

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.score.faults import score_faults
 from prism_sim.score.jobs import score_jobs
 from prism_sim.score.load import Case, load

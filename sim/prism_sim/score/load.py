@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from llmprism.io.tables import ADDED_LATER, DIAGNOSIS
-from prism_sim.run import TRUTH, Run
+from prism_sim.run_folder import TRUTH, Run
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ class Case:
 
     Attributes
     ----------
-    truth : table by name, with at least the columns of :data:`prism_sim.run.TRUTH`.
+    truth : table by name, with at least the columns of :data:`prism_sim.run_folder.TRUTH`.
     diagnosis : table by name, with at least the columns of :data:`llmprism.io.tables.DIAGNOSIS`.
     topology : what ``topology.json`` says, empty if there is none.
     manifest : what ``manifest.json`` says, empty if there is none.

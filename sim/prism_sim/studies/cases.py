@@ -52,7 +52,7 @@ def figures_of(case: Case) -> dict[str, float | None]:
     ``truth.*`` are figures of the world itself (:func:`truth_figures`); the rest is
     ``score.json``, laid flat by :func:`flatten`, where the case has a method.
     """
-    from prism_sim.run import Run
+    from prism_sim.run_folder import Run
     from prism_sim.simulate import simulate
 
     with working_folder() as folder:

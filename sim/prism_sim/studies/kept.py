@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from llmprism.io.writing import replacing
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.studies.pool import outcomes
 from prism_sim.studies.scratch import remove_abandoned
 

@@ -178,7 +178,7 @@ def _move(case: str, figure: str, was: float | None, now: float | None) -> Move 
 
 def read_reference(path: Path) -> Reference:
     """The reference at ``path``; a UserError if there is none."""
-    from prism_sim.run import Run
+    from prism_sim.run_folder import Run
 
     if not path.exists():
         what = "there is no reference to compare with"
@@ -190,7 +190,7 @@ def read_reference(path: Path) -> Reference:
 
 def write_reference(path: Path, found: dict[str, Outcome[Figures]]) -> None:
     """Save the figures of all cases as the reference; a UserError if a case failed."""
-    from prism_sim.run import Run
+    from prism_sim.run_folder import Run
 
     failed = [Problem(str(o.error), name) for name, o in found.items() if o.result is None]
     if failed:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmprism.errors import Problem, UserError
 from llmprism.io.writing import replacing
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean
 from prism_sim.studies.cases import Case, figures_of

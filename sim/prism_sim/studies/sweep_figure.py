@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from prism_sim.render import paint
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.studies.sweep import STUDY, TABLE
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from llmprism.errors import Problem, UserError
 from prism_sim.loading.scenario import Scenario
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.studies.pool import outcomes
 
 if TYPE_CHECKING:

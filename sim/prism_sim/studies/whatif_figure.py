@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prism_sim.render import paint
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.studies.whatif import RESULT
 
 if TYPE_CHECKING:

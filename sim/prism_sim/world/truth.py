@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from prism_sim.run import TRUTH, Run
+from prism_sim.run_folder import TRUTH, Run
 from prism_sim.world.faults import ActiveFault, FaultSchedule
 from prism_sim.world.world import World
 

@@ -11,7 +11,7 @@ import yaml
 
 from llmprism.errors import UserError
 from prism_sim.loading.loader import load
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 
 CLUSTER = {"servers": 8, "gpus_per_server": 4, "nics_per_server": 4,

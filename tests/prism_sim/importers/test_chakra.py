@@ -357,7 +357,7 @@ def test_a_fault_strikes_a_job_that_follows_a_trace(tmp_path):
         "jobs: [{name: a, trace: {kind: chakra, file: trace}, iterations: 4}]\n"
         "faults: [{kind: slow_gpu, job: a, rank: 1, factor: 0.5, from_step: 1, to_step: 3}]\n"
     )
-    from prism_sim.run import Run
+    from prism_sim.run_folder import Run
     from prism_sim.simulate import simulate
 
     run = Run(tmp_path / "run")

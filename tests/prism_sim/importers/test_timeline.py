@@ -13,7 +13,7 @@ import pytest
 from prism_sim.importers.timeline import Timeline
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 

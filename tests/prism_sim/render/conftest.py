@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism.io.tables import DIAGNOSIS
-from prism_sim.run import TRUTH, Run
+from prism_sim.run_folder import TRUTH, Run
 from prism_sim.score import score_run
 
 T0 = 1_795_225_000_000_000_000

@@ -11,7 +11,7 @@ from matplotlib.text import Text
 
 from prism_sim.render import paint
 from prism_sim.render.figures import FIGURES
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 
 LACKING = {
     "nothing": {"truth": False, "diagnosis": False, "flows": False, "topology": False},

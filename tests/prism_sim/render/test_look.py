@@ -4,7 +4,7 @@ import pytest
 
 from llmprism.errors import UserError
 from prism_sim.render import look
-from prism_sim.run import TRUTH
+from prism_sim.run_folder import TRUTH
 
 
 def test_an_absent_table_is_empty_with_its_columns(make_run):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmprism.io.tables import DIAGNOSIS
-from prism_sim.run import TRUTH
+from prism_sim.run_folder import TRUTH
 from prism_sim.score.load import Case
 from prism_sim.score.matching import match_steps
 

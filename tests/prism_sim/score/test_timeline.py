@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 
 US = 1_000
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from llmprism.errors import UserError
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.studies import sweep, sweep_figure
 from prism_sim.studies.cases import Case, flatten
 from prism_sim.studies.study import Study, points_of, read_study, runs_of

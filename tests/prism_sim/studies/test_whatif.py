@@ -10,7 +10,7 @@ import pytest
 
 from llmprism.errors import UserError
 from prism_sim.loading.scenario import Scenario
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.studies import whatif, whatif_figure
 from prism_sim.studies.whatif import compare, plan_change, plan_faults, run_plan, step_ends_s
 from tiny import TINY_MODEL

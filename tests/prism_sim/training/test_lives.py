@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from prism_sim.loading.scenario import Scenario
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from prism_sim.loading.loader import load_with_warnings
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 from prism_sim.training.costs import stage_costs
 

@@ -20,7 +20,7 @@ from prism_sim.render.figures import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from prism_sim.run import Run
+    from prism_sim.run_folder import Run
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from prism_sim.render import look, paint
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.score.jobs import members, overlaps
 
 if TYPE_CHECKING:

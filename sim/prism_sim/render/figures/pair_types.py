@@ -9,7 +9,7 @@ import pandas as pd
 
 from llmprism.kinds import UNKNOWN
 from prism_sim.render import look, paint
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from prism_sim.render import look, paint
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.score.faults import affected_jobs
 from prism_sim.score.jobs import members, overlaps
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from prism_sim.render import look, paint
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.score.culprits import culprit_of
 from prism_sim.score.load import Flags, Floats
 

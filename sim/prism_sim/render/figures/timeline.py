@@ -10,7 +10,7 @@ import pandas as pd
 
 from llmprism.kinds import AXES, COMPUTE, DP, PP
 from prism_sim.render import look, paint
-from prism_sim.run import Run
+from prism_sim.run_folder import Run
 from prism_sim.score.busy import WORK, true_work
 from prism_sim.score.load import Case
 

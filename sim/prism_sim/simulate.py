@@ -18,7 +18,7 @@ from prism_sim.run_folder import Run
 from prism_sim.world import World, write_truth
 
 Progress = Callable[[float, str], None]
-"""Told the fraction done in [0, 1] and what is going on."""
+"""Called with the fraction done in [0, 1] and a description of the work."""
 
 
 def simulate(
@@ -47,7 +47,7 @@ def simulate(
 
 
 def _reporter(world: World, progress: Progress | None) -> Callable[[int], None]:
-    """Turns simulation time into a fraction of all steps, for people who wait."""
+    """A function that turns simulation time into progress: the fraction of all steps."""
     total = sum(len(job.workers) * job.model.steps for job in world.jobs.values())
 
     def report(now_ns: int) -> None:

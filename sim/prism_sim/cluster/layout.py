@@ -48,7 +48,7 @@ class Layout:
         self._out, self._in, self._up, self._down, self._core_up, self._core_down = first[:6]
         self._nv_out, self._nv_in, self.links = first[6:]
         ends = [np.column_stack([run.lower, run.upper]) for run in cables]
-        self.ends = np.concatenate([way for up in ends for way in (up, up[:, ::-1])])
+        self.ends = np.concatenate([run for up in ends for run in (up, up[:, ::-1])])
         rates = np.repeat([run.gbps for run in cables for _ in ("up", "down")], sizes)
         nvlinks = np.full(2 * cluster.gpus, cluster.nvlink_gbps)
         self.capacity = np.concatenate([rates, nvlinks]) * GBPS

@@ -177,12 +177,43 @@ class ClusterTopology:
         )
 
     def neighbours(self, name: str) -> list[str]:
-        """Names of what a cable joins to the NIC or switch ``name``: above it, then below it."""
-        node = self.node(name)
-        above = [cables.upper[cables.lower == node] for cables in self.cables]
-        below = [cables.lower[cables.upper == node] for cables in self.cables]
-        numbers = [np.unique(np.concatenate(ends)).tolist() for ends in (above, below)]
-        return [self.names[number] for side in numbers for number in side]
+        """Names of what a cable joins to the NIC or switch ``name``: above it, then below it.
+
+        Found without listing all cables, so that a scenario can be checked whatever its size.
+        """
+        for tier, above, below in (
+            (self.nics, self._leaf_above, None),
+            (self.leaves, self._spines_above, self._nics_below),
+            (self.spines, self._cores_above, self._leaves_below),
+            (self.cores, None, self._spines_below),
+        ):
+            node = tier.node(name)
+            if node is not None:
+                index = node - tier.first
+                return [*(above(index) if above else ()), *(below(index) if below else ())]
+        return []
+
+    def _leaf_above(self, nic: int) -> list[str]:
+        return [self.leaves.name_of(int(self.leaf_of_nic[nic]))]
+
+    def _nics_below(self, leaf: int) -> list[str]:
+        return [self.nics.name_of(nic) for nic in np.flatnonzero(self.leaf_of_nic == leaf).tolist()]
+
+    def _spines_above(self, leaf: int) -> list[str]:
+        uplinks = range(min(self.cluster.uplinks, self.spines_per_pod))  # the next lead there too
+        return [self.spines.name_of(self.spine_of(leaf, uplink)) for uplink in uplinks]
+
+    def _leaves_below(self, spine: int) -> list[str]:
+        leaves = np.arange(len(self.leaves) if self.uplinks_to_spine(spine) else 0)
+        own = leaves[self.pod_of(leaves) == spine // self.spines_per_pod]
+        return [self.leaves.name_of(leaf) for leaf in own.tolist()]
+
+    def _cores_above(self, spine: int) -> list[str]:
+        uplinks = range(min(self.core_uplinks, len(self.cores)))
+        return [self.cores.name_of(self.core_of(uplink)) for uplink in uplinks]
+
+    def _spines_below(self, core: int) -> list[str]:
+        return self.spines.names if self.uplinks_to_core(core) else []
 
     def crossed(self, name: str) -> bool:
         """Whether a path between two NICs can lead through the switch or NIC ``name``."""

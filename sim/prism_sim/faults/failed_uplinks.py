@@ -15,12 +15,12 @@ from prism_sim.scenario.setting import Setting
 
 
 class FailedUplinks(FaultBase):
-    """Some uplinks of a leaf are gone, and its connections share those that are left.
+    """Some uplinks of a leaf carry nothing, and its connections share those that are left.
 
-    The leaf, and the spines on their way back to it, hash every connection again, over what is
-    left. With f connections at once over u uplinks of rate C, each has u C / f at most, and one
-    that hashing put on an uplink with m of them C / m. What is under way when the
-    uplinks fail ends where it is: a message lasts a fraction of a second.
+    The leaf, and the spines that send back to it, hash every connection again, over the uplinks
+    that are left. With f connections at once over u uplinks of rate C, each has u C / f at most,
+    and m of them on one uplink have C / m each. A message that is being sent when the uplinks fail
+    keeps its path to its end: it lasts a fraction of a second.
     """
 
     kind: Literal["failed_uplinks"] = "failed_uplinks"

@@ -2,9 +2,9 @@
 
 Two fabrics are in use for training. In a *rail-optimised* one, NIC *i* of every server of
 a block goes to the block's leaf switch *i*, so equal GPU positions are one hop apart. In a
-*top-of-rack* one, all NICs of a few servers go to one leaf. Either way leaves meet in a
-tier of spines, over uplinks that may be fewer than the NICs below them (oversubscription);
-in a fabric of three tiers the spines of a pod of leaves meet those of other pods in cores.
+*top-of-rack* one, all NICs of a few servers go to one leaf. In both, a tier of spines joins the
+leaves, over uplinks that may be fewer than the NICs below them (oversubscription). In a fabric of
+three tiers, spines join the leaves of one pod, and cores join the spines of all pods.
 """
 
 from __future__ import annotations

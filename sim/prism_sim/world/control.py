@@ -33,7 +33,7 @@ class ClusterLinks:
     ----------
     fabric : what carries bytes over links.
     router : what chooses paths.
-    collector : must be told before paths change, as it knows connections by theirs.
+    collector : records name paths, so it must know when these change.
     """
 
     def __init__(self, clock: Clock, fabric: Fabric, router: Router, collector: Collector) -> None:
@@ -53,7 +53,7 @@ class ClusterLinks:
     def uplinks_of(self, leaf: str) -> LinkNumbers:
         layout, number = self._layout, self._layout.leaves.index(leaf)
         uplinks = range(layout.cluster.uplinks)
-        return np.array([way(number, up) for way in (layout.up, layout.down) for up in uplinks])
+        return np.array([link(number, up) for link in (layout.up, layout.down) for up in uplinks])
 
     def slow(self, links: LinkNumbers, factor: float) -> Undo:
         for link in links.tolist():
@@ -76,7 +76,7 @@ class ClusterLinks:
         return partial(self._change_paths, partial(self._router.repair, number, uplinks))
 
     def _change_paths(self, change: Callable[[], dict[int, list[int]]]) -> None:
-        self._collector.remember_ways(self._clock.now)  # for what is under way or ended
+        self._collector.remember_ways(self._clock.now)  # for what was sent before
         moved = change()
         self._collector.move(moved)
         self._fabric.reroute(moved)

@@ -35,7 +35,7 @@ from prism_sim.world.control import ClusterCompute, ClusterControl, ClusterLinks
 from prism_sim.world.faults import FaultSchedule
 
 JOBS: dict[type, Callable[..., PlacedJob[Any, Any]]] = {Job: TrainingJob, TracedJob: ReplayedJob}
-"""What runs each way of describing a job."""
+"""The class that runs each form of job in a scenario."""
 
 DRAIN_EVERY_NS = 100_000_000
 """How often records are fetched from the fabric: 0.1 s of cluster time."""
@@ -84,7 +84,7 @@ class World:
 
         Where there is traffic that belongs to no job, or no job at all, the duration decides.
 
-        ``on_time`` is told the simulation time [ns] now and then.
+        ``on_time`` is called with the simulation time [ns] now and then.
         """
         processes = [process for job in self.jobs.values() for process in job.start()]
         self.env.process(self._drain(on_time))

@@ -37,9 +37,11 @@ def test_a_core_that_no_link_reaches_is_no_part_of_the_network() -> None:
     assert topology.cores.names == ["core00", "core01", "core02"]
 
 
-@given(clusters())
+@given(clusters(), st.data())
 @settings(deadline=None)
-def test_every_cable_joins_neighbouring_tiers_and_every_switch_has_one(cluster: Cluster) -> None:
+def test_every_cable_joins_neighbouring_tiers_and_every_switch_has_one(
+    cluster: Cluster, data: st.DataObject
+) -> None:
     topology = topology_of(cluster)
     content = topology.to_json()
     tier = {switch["name"]: switch["tier"] for switch in content["switches"]}
@@ -52,6 +54,9 @@ def test_every_cable_joins_neighbouring_tiers_and_every_switch_has_one(cluster: 
         joined |= {link["a"], link["b"]}
     assert joined == set(tier)
     assert all(topology.names[topology.node(name) or 0] == name for name in tier)
+    for name in data.draw(st.lists(st.sampled_from(sorted(tier)), max_size=5)):
+        ends = {(link["a"], link["b"]) for link in content["links"] if name in link.values()}
+        assert sorted(topology.neighbours(name)) == sorted(a if b == name else b for a, b in ends)
     up = [link["a"] for link in content["links"] if tier[link["a"]] == "leaf"]
     assert {up.count(leaf) for leaf in topology.leaves.names} == {cluster.uplinks}
 
@@ -76,3 +81,11 @@ def test_every_path_is_a_walk_along_cables_of_the_graph(
     for link, (a, b) in zip(links, pairwise(walk), strict=True):
         expected = rates.get((a, b), rates.get((b, a)))
         np.testing.assert_allclose(8 * layout.capacity[link], expected, rtol=1e-6)
+
+
+def test_a_cluster_can_be_asked_about_whatever_its_size() -> None:
+    """Checks come before any estimate of memory, so they must not list all cables."""
+    fabric = {"kind": "tor", "leaf_ports": 64, "uplink_gbps": 1e-6, "pod_leaves": 8, "cores": 9}
+    topology = ClusterTopology(Cluster.model_validate({"servers": 65536, "fabric": fabric}))
+    assert topology.neighbours("spine00")[-1] == "leaf007"
+    assert topology.node("spine4096") is None

@@ -15,9 +15,12 @@ import pyarrow as pa
 from llmprism.errors import Problem, UserError
 from llmprism.io.flows import Intake
 from llmprism.io.tables import DIAGNOSIS
-from llmprism.io.writing import replacing, write_table
+from llmprism.io.writing import replacing_folder, write_table
 from llmprism.model import UNKNOWN
 from llmprism.version import __version__
+
+_MARK = "intake.json"  # shows that a folder is a diagnosis of ours
+_OTHER_FOLDER = "name another folder"
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,26 @@ class Diagnosis:
     intake: Intake
 
     def write(self, folder: Path | str) -> None:
-        """Write every table as ``<folder>/<table>.parquet``, and ``<folder>/intake.json``."""
-        folder = Path(folder)
-        for name, schema in DIAGNOSIS.items():
-            table = getattr(self, name)
-            write_table(table, folder / f"{name}.parquet", _with_extra_columns(table, schema))
+        """Write every table as ``<folder>/<table>.parquet``, and ``<folder>/intake.json``.
+
+        An older diagnosis in ``folder`` is replaced as a whole, or not at all.
+
+        Raises
+        ------
+        UserError : if ``folder`` holds anything else, or cannot be written.
+        """
+        check_target(folder)
         note = {"method": self.method, "version": __version__, **self.intake.as_dict()}
-        with replacing(folder / "intake.json") as partial:
-            partial.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+        try:
+            with replacing_folder(Path(folder)) as fresh:
+                for name, schema in DIAGNOSIS.items():
+                    table = getattr(self, name)
+                    path = fresh / f"{name}.parquet"
+                    write_table(table, path, _with_extra_columns(table, schema))
+                text = json.dumps(note, indent=1) + "\n"
+                (fresh / _MARK).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UserError(_unwritable(folder, error)) from error
 
     def summary(self) -> dict[str, Any]:
         """Return the result in short, in a form that JSON can hold. Times are in seconds."""
@@ -90,6 +105,49 @@ class Diagnosis:
             "step_median_s": float(duration.median()) if len(duration) else None,
             "findings": len(own["findings"]),
         }
+
+
+def check_target(folder: Path | str) -> None:
+    """Refuse to write a diagnosis where anything but an older diagnosis would be replaced.
+
+    Raises
+    ------
+    UserError : if ``folder`` is a file, or a folder with files that no diagnosis has, or
+        without the ``intake.json`` that a diagnosis leaves.
+    """
+    where = str(folder)
+    if not where or "\0" in where:
+        raise UserError(Problem(f"{where!r} names no folder", "", _OTHER_FOLDER))
+    path = Path(folder)
+    try:
+        if not path.exists():
+            return
+        if not path.is_dir():
+            raise UserError(Problem("this is a file, and must be a folder", where))
+        names = {entry.name for entry in path.iterdir()}
+    except (OSError, ValueError) as error:
+        raise UserError(_unwritable(folder, error)) from error
+    foreign = sorted(names - {_MARK, *(f"{name}.parquet" for name in DIAGNOSIS)})
+    if foreign:
+        more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+        what = f"holds {foreign[0]!r}{more}, which no diagnosis wrote"
+        raise UserError(Problem(what, where, _OTHER_FOLDER))
+    if names and not _is_mark(path / _MARK):
+        what = f"holds no {_MARK} of an older diagnosis, so it is not replaced"
+        raise UserError(Problem(what, where, _OTHER_FOLDER))
+
+
+def _is_mark(path: Path) -> bool:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and {"method", "version", "rows", "kept"} <= content.keys()
+
+
+def _unwritable(folder: Path | str, error: OSError | ValueError) -> Problem:
+    reason = getattr(error, "strerror", None) or (str(error).splitlines() or ["unknown"])[0]
+    return Problem(f"cannot write the diagnosis: {reason}", str(folder), _OTHER_FOLDER)
 
 
 def conform(method: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -20,7 +20,7 @@ KINDS = kinds.INFERRED
 DP, PP = KINDS.index(kinds.DP), KINDS.index(kinds.PP)
 SPAN_KINDS = kinds.SPANS
 
-UNKNOWN = "unknown"  # a name that flows cannot tell
+UNKNOWN = kinds.UNKNOWN  # a name that flows cannot tell
 CANNOT_TELL = -1  # a number that flows cannot tell
 
 Kinds = NDArray[np.int8]

@@ -1,21 +1,25 @@
-"""From files to a diagnosis: read, diagnose by a named method, save.
+"""From flow records to a diagnosis: read, diagnose by a named method.
 
->>> diagnosis = diagnose_files("flows.parquet", "topology.json")  # doctest: +SKIP
+>>> diagnosis = diagnose("flows.parquet", "topology.json")  # doctest: +SKIP
 >>> diagnosis.steps.groupby("job")["step"].max()  # doctest: +SKIP
 >>> diagnosis.write(Path("diagnosis"))  # doctest: +SKIP
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 
 from llmprism import methods
 from llmprism.diagnosis import Diagnosis, conform
 from llmprism.errors import UserError
-from llmprism.io.flows import FlowTable, Intake, load, place
-from llmprism.io.topology import Topology, read_topology
+from llmprism.io.flows import FlowTable, Intake, place
+from llmprism.io.loading import adopt, load
+from llmprism.io.topology import Topology, parse_topology, read_topology
 from llmprism.model import Progress
 
 METHOD = "paper"
@@ -23,18 +27,35 @@ _READING = 0.2  # share of the time that reading the file takes
 
 
 def diagnose(
-    flows: FlowTable,
-    topology: Topology,
+    flows: FlowTable | pd.DataFrame | pa.Table | Path | str,
+    topology: Topology | Mapping[str, Any] | Path | str,
     method: str = METHOD,
     progress: Progress | None = None,
 ) -> Diagnosis:
-    """Diagnose flows that are already in memory.
+    """Diagnose flow records, given as a file or in memory.
+
+    Parameters
+    ----------
+    flows : a file (or a pipe, or ``-`` for standard input) of flow records, a data frame or
+        Arrow table with the same columns, or a table that was read before.
+    topology : a file, its content as a dictionary, or a topology that was read before.
+    progress : called with the fraction done, in [0, 1], and what is being done.
 
     Raises
     ------
-    UserError : if there is no such method.
+    UserError : if a file or table is not what it should be, or there is no such method.
     """
-    return _diagnose(flows, topology, Intake(len(flows), len(flows), {}, {}), method, progress)
+    run = methods.get(method)  # complain before the reading
+    report = progress or _silent
+    report(0.0, "reading flows")
+    records, network, intake = _taken_in(flows, topology)
+
+    def rest(fraction: float, doing: str) -> None:
+        report(_READING + (1.0 - _READING) * fraction, doing)
+
+    tables = conform(method, run(records, network, rest))
+    report(1.0, "done")
+    return Diagnosis(method=method, intake=intake, **tables)
 
 
 def diagnose_files(
@@ -43,53 +64,44 @@ def diagnose_files(
     method: str = METHOD,
     progress: Progress | None = None,
 ) -> Diagnosis:
-    """Read ``flows.parquet`` and ``topology.json`` and diagnose them.
-
-    Parameters
-    ----------
-    progress : called with the fraction done, in [0, 1], and what is being done.
-
-    Raises
-    ------
-    UserError : if a file is not what it should be, or there is no such method.
-    """
-    methods.get(method)  # complain before the reading
-    report = progress or _silent
-    report(0.0, "reading flows")
-    topology, table = _read_both(topology_path, flows_path)
-    flows, intake = place(table, topology)
-
-    def rest(fraction: float, doing: str) -> None:
-        report(_READING + (1.0 - _READING) * fraction, doing)
-
-    return _diagnose(flows, topology, intake, method, rest)
+    """Read ``flows.parquet`` and ``topology.json`` and diagnose them; see :func:`diagnose`."""
+    return diagnose(flows_path, topology_path, method, progress)
 
 
-def _diagnose(
-    flows: FlowTable,
-    topology: Topology,
-    intake: Intake,
-    method: str,
-    progress: Progress | None,
-) -> Diagnosis:
-    report = progress or _silent
-    found = methods.get(method)(flows, topology, report)
-    tables = conform(method, found)
-    report(1.0, "done")
-    return Diagnosis(method=method, intake=intake, **tables)
-
-
-def _read_both(topology_path: Path | str, flows_path: Path | str) -> tuple[Topology, pa.Table]:
-    """Read both files; what is wrong with one does not hide what is wrong with the other."""
+def _taken_in(
+    flows: FlowTable | pd.DataFrame | pa.Table | Path | str,
+    topology: Topology | Mapping[str, Any] | Path | str,
+) -> tuple[FlowTable, Topology, Intake]:
+    """Read both inputs; what is wrong with one does not hide what is wrong with the other."""
     try:
-        topology = read_topology(topology_path)
+        network = _network(topology)
     except UserError as first:
         try:
-            load(flows_path)
+            _records(flows)
         except UserError as second:
             raise UserError([*first.problems, *second.problems]) from second
         raise
-    return topology, load(flows_path)
+    records = _records(flows)
+    if isinstance(records, FlowTable):
+        return records, network, Intake(len(records), len(records), {}, {})
+    table, intake = place(records, network)
+    return table, network, intake
+
+
+def _network(topology: Topology | Mapping[str, Any] | Path | str) -> Topology:
+    if isinstance(topology, Topology):
+        return topology
+    if isinstance(topology, Mapping):
+        return parse_topology(topology)
+    return read_topology(topology)
+
+
+def _records(flows: FlowTable | pd.DataFrame | pa.Table | Path | str) -> FlowTable | pa.Table:
+    if isinstance(flows, FlowTable):
+        return flows
+    if isinstance(flows, pd.DataFrame | pa.Table):
+        return adopt(flows)
+    return load(flows)
 
 
 def _silent(_fraction: float, _doing: str) -> None:

@@ -74,7 +74,8 @@ def _recognised(run: Run) -> tuple[pd.Series, pd.Series]:
     import pandas as pd
 
     from llmprism import methods
-    from llmprism.io.flows import load, place
+    from llmprism.io.flows import place
+    from llmprism.io.loading import load
     from llmprism.io.topology import read_topology
     from llmprism.methods.paper import StagedMethod
     from llmprism.numerics.graph import components

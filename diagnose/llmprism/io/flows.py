@@ -1,17 +1,17 @@
 """The flow table: what the collector recorded, checked once and ready for arithmetic.
 
-A Parquet file of flow records comes in. Columns are checked for presence and exact type, all
-complaints at once. Records that cannot be true or cannot be placed (they end before they
-start, have a negative size, no address, or an address the topology does not know) are counted
-by reason and set aside. The rest becomes plain arrays: an address is its endpoint's number,
-a path is a number into the list of distinct paths, and rows stand in order of time.
+Columns are checked when they are loaded (:mod:`llmprism.io.loading`). Records that cannot be
+true or cannot be placed are counted by reason and set aside (:mod:`llmprism.io.screening`).
+The rest becomes plain arrays: an address is its endpoint's number, a path is a number into
+the list of distinct paths, and rows are in order of time.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,26 +20,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from llmprism.errors import Problem, UserError
+from llmprism.io.loading import INTEGERS, NAMES, OPTIONAL, REQUIRED, load
+from llmprism.io.screening import NULL, REPEATED, UNKNOWN, faults, has_ports, repetitions
 from llmprism.io.topology import Topology
-from llmprism.numerics.arrays import Bools, Codes, Ints
+from llmprism.numerics.arrays import Codes, Ints
 
-NULL, UNKNOWN = -2, -1  # what an endpoint code says when it is none
-REQUIRED = {"start_ns": pa.int64(), "end_ns": pa.int64(), "bytes": pa.int64()}
-NAMES = ("src", "dst")
-OPTIONAL = {
-    "src_port": pa.int32(),
-    "dst_port": pa.int32(),
-    "packets": pa.int64(),
-    "payload": pa.int64(),
-    "protocol": pa.int32(),
-}
-INTEGERS = {**REQUIRED, **OPTIONAL}
-COLUMNS = {**INTEGERS, **dict.fromkeys(NAMES, pa.string()), "path": pa.string()}
 NOTES = ("observation_point", "idle_gap_ns", "active_timeout_ns", "sampling")
-_SHOWN = 10  # unknown addresses named in the report; the rest is only counted
+_NAMED = 10  # unknown addresses that are named; the others are counted
 
 
 @dataclass(frozen=True)
@@ -90,28 +78,27 @@ class FlowTable:
 
 @dataclass(frozen=True)
 class Intake:
-    """What happened to the records at the door.
+    """How many records were read, and how many of them set aside.
 
     Attributes
     ----------
     rows : records in the file; ``kept`` of them are diagnosed.
     set_aside : records by reason; one with several faults counts once, under the first.
     unknown_addresses : the most frequent addresses the topology does not know, with counts.
+    unknown_address_count : how many such addresses there are, the named ones included.
+    repeated : records that equal another one in every column; those with ports are set aside.
     """
 
     rows: int
     kept: int
     set_aside: dict[str, int]
     unknown_addresses: dict[str, int]
+    unknown_address_count: int = 0
+    repeated: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return a form that JSON can hold."""
-        return {
-            "rows": self.rows,
-            "kept": self.kept,
-            "set_aside": self.set_aside,
-            "unknown_addresses": self.unknown_addresses,
-        }
+        return asdict(self)
 
 
 def read_flows(path: Path | str, topology: Topology) -> tuple[FlowTable, Intake]:
@@ -131,68 +118,35 @@ def place(table: pa.Table, topology: Topology) -> tuple[FlowTable, Intake]:
     columns = {name: _numbers(table[name]) for name in table.column_names if name in INTEGERS}
     columns |= {"src": src, "dst": dst}
     columns["path"], paths = _paths(table)
-    bad, counts = _faults(table, columns)
-    if bad.any():
-        columns = {name: column[~bad] for name, column in columns.items()}
+    notes = _notes(table)
+    bad, counts = faults(table, columns, topology.fastest_gbps, _sampling(notes))
+    columns = _kept(columns, ~bad) if bad.any() else columns
     order = canonical_order(columns)
-    if order is not None:
-        columns = {name: column[order] for name, column in columns.items()}
+    columns = columns if order is None else _kept(columns, order)
+    repeated = repetitions(columns)
+    surplus = repeated & has_ports(columns)
+    if surplus.any():
+        counts[REPEATED] = int(np.count_nonzero(surplus))
+        columns = _kept(columns, ~surplus)
     main = {name: columns.pop(name) for name in (*REQUIRED, *NAMES, "path")}
     flows = FlowTable(
-        **main, addresses=topology.addresses, paths=paths, optional=columns, meta=_notes(table)
+        **main, addresses=topology.addresses, paths=paths, optional=columns, meta=notes
     )
-    return flows, Intake(table.num_rows, len(flows), counts, _unknown(table, topology))
+    unknown = _unknown(table, topology)
+    named = dict(list(unknown.items())[:_NAMED])
+    repetition_count = int(np.count_nonzero(repeated))
+    intake = Intake(table.num_rows, len(flows), counts, named, len(unknown), repetition_count)
+    return flows, intake
 
 
-def load(path: Path | str) -> pa.Table:
-    """Read and check the columns we know, names as codes, without a string a row.
-
-    Raises
-    ------
-    UserError : as :func:`read_flows`.
-    """
-    path = Path(path)
-    try:
-        schema = pq.read_schema(path)
-        problems = _column_problems(schema, path)
-        if problems:
-            raise UserError(problems)
-        names = [name for name in COLUMNS if name in schema.names]
-        coded = [name for name in names if name not in INTEGERS]
-        return pq.ParquetFile(path, read_dictionary=coded).read(columns=names)
-    except FileNotFoundError as error:
-        raise UserError(Problem("there is no such file", str(path))) from error
-    except (pa.ArrowException, OSError) as error:
-        message = str(error).splitlines()[0]
-        raise UserError(Problem(f"not a readable Parquet file: {message}", str(path))) from error
-
-
-def _column_problems(schema: pa.Schema, path: Path) -> list[Problem]:
-    problems = []
-    for name, wanted in COLUMNS.items():
-        count = schema.names.count(name)
-        if count > 1:
-            what = f"column {name!r} appears {count} times"
-            problems.append(Problem(what, str(path), "keep one"))
-        elif count == 0 and name in (*REQUIRED, *NAMES):
-            what = f"column {name!r} ({wanted}) is missing"
-            problems.append(Problem(what, str(path), "see the flow table's columns in the README"))
-        elif count == 1 and not _fits(schema.field(name).type, wanted):
-            what = f"column {name!r} is {schema.field(name).type}, and must be {wanted}"
-            problems.append(Problem(what, str(path), "convert it when writing the file"))
-    return problems
-
-
-def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    if wanted != pa.string():
-        return bool(found == wanted)
-    if pa.types.is_dictionary(found):
-        found = found.value_type
-    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
+def _kept(
+    columns: Mapping[str, np.ndarray[Any, Any]], rows: np.ndarray[Any, Any]
+) -> dict[str, np.ndarray[Any, Any]]:
+    return {name: column[rows] for name, column in columns.items()}
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
-    """Return integers, nulls as -1 (whether a null is a fault is told elsewhere)."""
+    """Return integers, nulls as -1 (screening decides whether a null is a fault)."""
     numbers: np.ndarray[Any, Any] = pc.fill_null(column, -1).to_numpy()
     return numbers
 
@@ -210,7 +164,7 @@ def _coded(column: pa.ChunkedArray) -> tuple[Codes, list[str | None]]:
 
 
 def _endpoints(column: pa.ChunkedArray, topology: Topology) -> Codes:
-    """Return endpoint codes: UNKNOWN for an address nobody knows, NULL for none."""
+    """Return endpoint codes: UNKNOWN for one the topology does not list, NULL for none."""
     codes, texts = _coded(column)
     known = topology.codes
     meaning = [NULL if text is None else known.get(text, UNKNOWN) for text in texts]
@@ -218,7 +172,7 @@ def _endpoints(column: pa.ChunkedArray, topology: Topology) -> Codes:
 
 
 def _unknown(table: pa.Table, topology: Topology) -> dict[str, int]:
-    """Count the records of the most frequent addresses that the topology does not know."""
+    """Count the records of addresses that the topology does not know, most frequent first."""
     counts: Counter[str] = Counter()
     for name in NAMES:
         codes, texts = _coded(table[name])
@@ -226,7 +180,7 @@ def _unknown(table: pa.Table, topology: Topology) -> dict[str, int]:
         for text, count in zip(texts, records, strict=True):
             if count and text is not None and text not in topology.codes:
                 counts[text] += count
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN])
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _paths(table: pa.Table) -> tuple[Codes, list[str]]:
@@ -239,36 +193,17 @@ def _paths(table: pa.Table) -> tuple[Codes, list[str]]:
     return np.array([*meaning, -1], dtype=np.int32)[codes], paths
 
 
-def _faults(
-    table: pa.Table, columns: Mapping[str, np.ndarray[Any, Any]]
-) -> tuple[Bools, dict[str, int]]:
-    """Mark the rows to set aside, and count them by the first reason that holds."""
-    null = np.zeros(table.num_rows, dtype=np.bool_)
-    for name in REQUIRED:
-        if table[name].null_count:
-            null |= table[name].is_null().to_numpy()
-    src, dst = columns["src"], columns["dst"]
-    reasons = {
-        "null time or size": null,
-        "null address": (src == NULL) | (dst == NULL),
-        "address unknown to the topology": (src == UNKNOWN) | (dst == UNKNOWN),
-        "ends before it starts": columns["end_ns"] < columns["start_ns"],
-        "negative size": columns["bytes"] < 0,
-    }
-    bad = np.zeros(table.num_rows, dtype=np.bool_)
-    counts: dict[str, int] = {}
-    for reason, rows in reasons.items():
-        fresh = int(np.count_nonzero(rows & ~bad))
-        if fresh:
-            counts[reason] = fresh
-            bad |= rows
-    return bad, counts
-
-
 def _notes(table: pa.Table) -> dict[str, str]:
     """Return the exporter's notes from the Parquet metadata; other libraries' are left out."""
     raw = table.schema.metadata or {}
-    return {name: raw[name.encode()].decode() for name in NOTES if name.encode() in raw}
+    present = [name for name in NOTES if name.encode() in raw]
+    return {name: raw[name.encode()].decode(errors="replace") for name in present}
+
+
+def _sampling(notes: Mapping[str, str]) -> float:
+    """Return the factor by which counts of a sampling exporter were scaled, else 1."""
+    digits = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", notes.get("sampling", ""))]
+    return max([1.0, *digits])
 
 
 def canonical_order(columns: Mapping[str, np.ndarray[Any, Any]]) -> Ints | None:

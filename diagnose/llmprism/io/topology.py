@@ -8,6 +8,7 @@ names: a diagnosis then cannot depend on how hosts are called.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llmprism.errors import Problem, UserError
+from llmprism.io.sources import read_text
 from llmprism.numerics.arrays import Codes, Floats
+
+_LIMIT_BYTES = 1 << 29  # a million endpoints with their links take about half of this
+_LISTED = 50  # problems in one message; the others are counted
 
 
 class _Part(BaseModel):
@@ -107,6 +112,11 @@ class Topology:
         return float(np.median(known)) if known else float("nan")
 
     @cached_property
+    def fastest_gbps(self) -> float:
+        """Rate of the fastest link [Gbit/s]; NaN if no rate is known."""
+        return max((link.gbps for link in self.links if link.gbps is not None), default=math.nan)
+
+    @cached_property
     def switch_gbps(self) -> Floats:
         """Sum of the rates of each switch's links [Gbit/s]; NaN where one is unknown or none."""
         total = np.zeros(len(self.switches))
@@ -130,14 +140,13 @@ def read_topology(path: Path | str) -> Topology:
         fields, an address or switch named twice, a link or endpoint that names a switch,
         server or address which does not exist.
     """
-    path = Path(path)
+    text = read_text(path, _LIMIT_BYTES)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        what = f"cannot read the topology: {error.strerror}"
-        raise UserError(Problem(what, str(path))) from error
+        content = json.loads(text)
     except ValueError as error:
         raise UserError(Problem(f"not valid JSON: {error}", str(path))) from error
+    except RecursionError as error:
+        raise UserError(Problem("not a topology: nested too deeply", str(path))) from error
     return parse_topology(content, str(path))
 
 
@@ -151,11 +160,19 @@ def parse_topology(content: object, where: str = "topology") -> Topology:
     try:
         parsed = _File.model_validate(content)
     except ValidationError as error:
-        raise UserError(list(_field_problems(error, where))) from error
+        raise UserError(_first_of(list(_field_problems(error, where)), where)) from error
     problems = list(_cross_problems(parsed, where))
     if problems:
-        raise UserError(problems)
+        raise UserError(_first_of(problems, where))
     return Topology(parsed.endpoints, parsed.switches, parsed.links)
+
+
+def _first_of(problems: list[Problem], where: str) -> list[Problem]:
+    """Return the first problems, and how many more there are."""
+    more = len(problems) - _LISTED
+    if more <= 0:
+        return problems
+    return [*problems[:_LISTED], Problem(f"{more} more problems of this kind", where)]
 
 
 def _field_problems(error: ValidationError, where: str) -> Iterator[Problem]:

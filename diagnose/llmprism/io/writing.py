@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,3 +35,30 @@ def write_table(frame: pd.DataFrame | pa.Table, path: Path, schema: pa.Schema) -
     table = frame.select(schema.names).cast(schema).replace_schema_metadata(schema.metadata)
     with replacing(path) as partial:
         pq.write_table(table, partial, compression="zstd")
+
+
+@contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
+    """Yield a new folder beside ``folder`` that takes its place only if the block ends well.
+
+    Whatever fails, ``folder`` holds either all of the old files or all of the new ones.
+    """
+    folder = folder.resolve()  # a link stays a link, to the new content
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    side, old = (
+        folder.with_name(f".{folder.name}.{os.getpid()}.{state}") for state in ("partial", "old")
+    )
+    shutil.rmtree(side, ignore_errors=True)
+    side.mkdir()
+    try:
+        yield side
+        if folder.exists():
+            folder.rename(old)
+        try:
+            side.rename(folder)
+        except OSError:
+            old.rename(folder)
+            raise
+    finally:
+        shutil.rmtree(side, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from llmprism.errors import UserError
 from llmprism.io.flows import read_flows
-from llmprism.io.topology import Topology, read_topology
+from llmprism.io.topology import Link, Topology, read_topology
 
 GOOD = {
     "start_ns": [10, 20, 30],
@@ -115,6 +116,9 @@ BAD_ROWS = {
     "null time or size": {"start_ns": None},
     "null address": {"dst": None},
     "address unknown to the topology": {"src": "10.9.9.9"},
+    "source and destination are the same": {"src": "b"},
+    "time or size beyond 2^61": {"start_ns": -(2**63), "end_ns": 2**63 - 1},
+    "faster than any link could carry it": {"bytes": 2**40},
 }
 
 
@@ -134,6 +138,80 @@ def test_a_row_with_several_faults_counts_once(file: Path, topology: Topology) -
     _, intake = read_flows(write(file, columns), topology)
     assert intake.set_aside == {"null address": 1, "ends before it starts": 1}
     assert intake.kept + sum(intake.set_aside.values()) == intake.rows
+
+
+GBPS_400 = 50  # bytes a nanosecond
+
+
+@pytest.mark.parametrize(
+    ("size", "length_ns", "kept"),
+    [
+        (GBPS_400 * 10_000_000, 10_000_000, True),  # line rate
+        (GBPS_400 * 10_000_000, 3_000_000, True),  # rates may be known badly
+        (GBPS_400 * 10_000_000, 10_000, False),  # times in us, taken for ns
+        (9000, 0, True),  # one packet has no duration
+    ],
+)
+def test_a_record_must_fit_the_fastest_link(
+    file: Path, topology: Topology, size: int, length_ns: int, kept: bool
+) -> None:
+    linked = replace(topology, links=(Link(a="a", b="aa", gbps=400),))
+    columns = GOOD | {"end_ns": [10 + length_ns, 25, 30], "bytes": [size, 200, 0]}
+    _, intake = read_flows(write(file, columns), linked)
+    assert (intake.kept == 3) == kept
+
+
+def test_the_tick_of_a_coarse_clock_is_allowed_for(file: Path, topology: Topology) -> None:
+    """In whole milliseconds a bulk message may begin and end at the same time."""
+    start = [1_000_000 * i for i in range(100)]
+    columns = {"start_ns": start, "end_ns": start, "src": ["a"] * 100, "dst": ["b"] * 100}
+    linked = replace(topology, links=(Link(a="a", b="aa", gbps=400),))
+    _, intake = read_flows(write(file, columns | {"bytes": [GBPS_400 * 10**6] * 100}), linked)
+    assert intake.set_aside == {}
+
+
+def test_sizes_of_a_sampling_exporter_are_estimates(file: Path, topology: Topology) -> None:
+    columns = GOOD | {"bytes": [2**32, 200, 0], "end_ns": [10_000, 25, 30]}
+    table = pq.read_table(write(file, columns))
+    pq.write_table(table.replace_schema_metadata({"sampling": "1000"}), file)
+    assert read_flows(file, topology)[1].kept == 3
+    pq.write_table(table.replace_schema_metadata({}), file)
+    assert read_flows(file, topology)[1].kept == 2
+
+
+def repeated(**more: list[int]) -> dict[str, Any]:
+    twice = {name: [*values, *values[:2]] for name, values in GOOD.items()}
+    return twice | {name: [*values, *values[:2]] for name, values in more.items()}
+
+
+def test_repeated_records_are_counted(file: Path, topology: Topology) -> None:
+    """Without ports, equal records may be parallel connections."""
+    _, intake = read_flows(write(file, repeated()), topology)
+    assert (intake.rows, intake.kept, intake.repeated, intake.set_aside) == (5, 5, 2, {})
+
+
+def test_repeated_records_of_known_ports_are_set_aside(file: Path, topology: Topology) -> None:
+    columns = repeated(src_port=[1, 2, 3], dst_port=[4791] * 3)
+    flows, intake = read_flows(write(file, columns), topology)
+    assert (intake.rows, intake.kept, intake.repeated) == (5, 3, 2)
+    assert intake.set_aside == {"repeats another record with the same ports": 2}
+    assert flows.start_ns.tolist() == GOOD["start_ns"]
+
+
+def test_records_that_differ_in_a_port_are_no_repetition(file: Path, topology: Topology) -> None:
+    columns = {name: values[:1] * 2 for name, values in GOOD.items()}
+    columns |= {"src_port": [1, 2], "dst_port": [4791, 4791]}
+    _, intake = read_flows(write(file, columns), topology)
+    assert (intake.kept, intake.repeated) == (2, 0)
+
+
+def test_unknown_addresses_beyond_the_named_ones_are_counted(
+    file: Path, topology: Topology
+) -> None:
+    names = [f"x{i:02}" for i in range(40)]
+    columns = {"start_ns": [0] * 40, "end_ns": [1] * 40, "bytes": [1] * 40}
+    _, intake = read_flows(write(file, columns | {"src": names, "dst": ["a"] * 40}), topology)
+    assert len(intake.unknown_addresses) < intake.unknown_address_count == 40
 
 
 def test_unknown_addresses_are_named_most_frequent_first(file: Path, topology: Topology) -> None:
@@ -198,6 +276,15 @@ def test_notes_of_the_exporter_are_kept(file: Path, topology: Topology) -> None:
     assert flows.meta == {"idle_gap_ns": "5000000"}
 
 
+def test_notes_that_are_no_text_do_no_harm(file: Path, topology: Topology) -> None:
+    write(file, GOOD)
+    notes = {b"sampling": b"\xff\xfe", b"idle_gap_ns": b"\x80\x81"}
+    pq.write_table(pq.read_table(file).replace_schema_metadata(notes), file)
+    flows, intake = read_flows(file, topology)
+    assert intake.kept == 3
+    assert set(flows.meta) == {"sampling", "idle_gap_ns"}
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_shuffled_records_give_the_same_table(file: Path, topology: Topology, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -237,5 +324,5 @@ def test_a_column_given_twice_is_refused(file: Path, topology: Topology) -> None
 
 
 def test_a_folder_is_refused(tmp_path: Path, topology: Topology) -> None:
-    with pytest.raises(UserError, match="not a readable Parquet file"):
+    with pytest.raises(UserError, match="this is a folder"):
         read_flows(tmp_path, topology)

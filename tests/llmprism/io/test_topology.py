@@ -113,5 +113,5 @@ def test_what_is_no_topology_is_refused(tmp_path: Path, content: str) -> None:
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot read the topology"):
+    with pytest.raises(UserError, match="there is no such file"):
         read_topology(tmp_path / "none.json")

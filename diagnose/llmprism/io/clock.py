@@ -1,0 +1,35 @@
+"""How fine the exporter's clock is, as its records show."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.numerics.arrays import Ints
+
+_SAMPLE = 100_000  # times looked at; more would not change the answer
+_FEWEST = 20  # distinct times below which agreement may be chance
+_AGREEING = 0.99  # of the times; a few may come from another exporter
+
+
+def clock_tick_ns(*times: Ints) -> int:
+    """Return the largest power of ten [ns], up to 1 s, that divides the differences of times.
+
+    1 where there are too few times to tell.
+
+    >>> clock_tick_ns(np.arange(100) * 3_000_000 + 7)
+    1000000
+    """
+    sample = np.concatenate([_sampled(column) for column in times])
+    if np.unique(sample).size < _FEWEST:
+        return 1
+    tick = 1
+    for power in range(1, 10):
+        _, counts = np.unique(sample % 10**power, return_counts=True)
+        if counts.max() < _AGREEING * sample.size:
+            break
+        tick = 10**power
+    return tick
+
+
+def _sampled(column: Ints) -> Ints:
+    return column[:: max(1, column.size // _SAMPLE)]

@@ -1,0 +1,145 @@
+"""Flow records as an Arrow table with the contracted columns, wherever they come from.
+
+A file or a pipe holds Parquet or Arrow IPC, with columns of exactly the contracted types. A
+table that is already in memory (pandas, Arrow) may have other types as long as every value
+fits: a script's data frame rarely has 32-bit ports, and may have times as timestamps.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from llmprism.errors import Problem, UserError
+from llmprism.io.sources import seekable
+
+REQUIRED = {"start_ns": pa.int64(), "end_ns": pa.int64(), "bytes": pa.int64()}
+NAMES = ("src", "dst")
+OPTIONAL = {
+    "src_port": pa.int32(),
+    "dst_port": pa.int32(),
+    "packets": pa.int64(),
+    "payload": pa.int64(),
+    "protocol": pa.int32(),
+}
+INTEGERS = {**REQUIRED, **OPTIONAL}
+COLUMNS = {**INTEGERS, **dict.fromkeys(NAMES, pa.string()), "path": pa.string()}
+
+_PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+_KIND = "Parquet file"
+
+
+def load(path: Path | str) -> pa.Table:
+    """Read the columns we know from a file or a pipe; names stay codes, not a string a row.
+
+    Raises
+    ------
+    UserError : with everything that is wrong at once: an unreadable or truncated file,
+        missing columns, columns of the wrong type.
+    """
+    where = str(path)
+    with seekable(path, (_PARQUET, _ARROW_FILE, _ARROW_STREAM), _KIND) as source:
+        try:
+            table = _read(source, where)
+            table.validate(full=True)  # no index beyond its dictionary, no text but UTF-8
+            return table
+        except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+            message = (str(error).splitlines() or [type(error).__name__])[0]
+            what = f"not a readable {_KIND}: {message}"
+            raise UserError(Problem(what, where)) from error
+
+
+def adopt(table: pd.DataFrame | pa.Table, where: str = "flows") -> pa.Table:
+    """Return a table that is in memory with the contracted columns and types.
+
+    Raises
+    ------
+    UserError : for missing columns, and for values that do not fit the contracted type.
+    """
+    if isinstance(table, pd.DataFrame):
+        table = _from_pandas(table[[name for name in table.columns if name in COLUMNS]], where)
+    problems = list(_absent(table.schema, where))
+    columns = {}
+    for name, wanted in COLUMNS.items():
+        if table.schema.names.count(name) == 1:
+            try:
+                columns[name] = _cast(table[name], wanted)
+            except (pa.ArrowException, ValueError) as error:
+                message = str(error).splitlines()[0]
+                problems.append(Problem(f"column {name!r} does not fit {wanted}: {message}", where))
+    if problems:
+        raise UserError(problems)
+    return pa.table(columns, metadata=table.schema.metadata)
+
+
+def _read(source: IO[bytes], where: str) -> pa.Table:
+    start = source.read(len(_ARROW_FILE))
+    source.seek(0)
+    if start.startswith((_ARROW_FILE, _ARROW_STREAM)):
+        as_file = start.startswith(_ARROW_FILE)
+        reader = (pa.ipc.open_file if as_file else pa.ipc.open_stream)(source)
+        names = _checked(reader.schema, where)
+        return reader.read_all().select(names)
+    schema = pq.read_schema(source)
+    source.seek(0)
+    names = _checked(schema, where)
+    coded = [name for name in names if name not in INTEGERS]
+    return pq.ParquetFile(source, read_dictionary=coded).read(columns=names)
+
+
+def _checked(schema: pa.Schema, where: str) -> list[str]:
+    """Return the columns to read; a UserError if one is missing or of another type."""
+    problems = list(_absent(schema, where))
+    for name, wanted in COLUMNS.items():
+        if schema.names.count(name) == 1 and not _fits(schema.field(name).type, wanted):
+            what = f"column {name!r} is {schema.field(name).type}, and must be {wanted}"
+            problems.append(Problem(what, where, "convert it when writing the file"))
+    if problems:
+        raise UserError(problems)
+    return [name for name in COLUMNS if name in schema.names]
+
+
+def _absent(schema: pa.Schema, where: str) -> list[Problem]:
+    problems = []
+    for name, wanted in COLUMNS.items():
+        count = schema.names.count(name)
+        if count > 1:
+            what = f"column {name!r} appears {count} times"
+            problems.append(Problem(what, where, "keep one"))
+        elif count == 0 and name in (*REQUIRED, *NAMES):
+            what = f"column {name!r} ({wanted}) is missing"
+            problems.append(Problem(what, where, "see the flow table's columns in the README"))
+    return problems
+
+
+def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    if wanted != pa.string():
+        return bool(found == wanted)
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
+
+
+def _from_pandas(frame: pd.DataFrame, where: str) -> pa.Table:
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        message = str(error).splitlines()[0]
+        raise UserError(Problem(f"not a table of flow records: {message}", where)) from error
+
+
+def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    if _fits(column.type, wanted):
+        return column
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ns", tz=column.type.tz))
+    if pa.types.is_null(column.type) or wanted != pa.string():
+        return column.cast(wanted)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    converted: Any = column.cast(wanted)
+    return converted

@@ -1,0 +1,111 @@
+"""Which records to set aside, and why: records that cannot be true, or cannot be placed.
+
+- *Times and sizes.* A null, a negative size, an end before the start, a time or a size beyond
+  2**61 (sums and differences would not fit 64 bits).
+- *Addresses.* None, one that the topology does not know, or the same at both ends: a NIC does
+  not send to itself through a switch.
+- *Rate.* More than ten times what the fastest link of the topology carries in the record's
+  duration, give or take two ticks of the exporter's clock, plus 1 MiB for records of single
+  packets and small bursts. Framing, rounding and rates that are known badly do not make a
+  factor of ten; times in another unit make a factor of a thousand. Where no rate is known,
+  the fastest link is taken to be 800 Gbit/s. Counts of a sampling exporter are estimates, and
+  may exceed this by the sampling factor.
+- *Repetitions.* A record equal to another in every column is counted. It is set aside only
+  where both ports are known: an exporter has one entry for each set of addresses and ports, so
+  this is one record that was exported twice or by two exporters. Without ports it may be a
+  parallel connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from llmprism.io.clock import clock_tick_ns
+from llmprism.io.loading import REQUIRED
+from llmprism.numerics.arrays import Bools, Ints
+
+NULL, UNKNOWN = -2, -1  # an endpoint code that stands for no endpoint
+REPEATED = "repeats another record with the same ports"
+TOO_FAST = "faster than any link could carry it"
+
+_LARGEST = 2**61
+_FASTEST_GBPS = 800.0  # of a port in service, where the topology does not know
+_MARGIN = 10.0
+_BURST_BYTES = float(2**20)
+
+Columns = Mapping[str, np.ndarray[Any, Any]]
+
+
+def faults(
+    table: pa.Table, columns: Columns, fastest_gbps: float, sampling: float
+) -> tuple[Bools, dict[str, int]]:
+    """Mark the rows to set aside, and count them by the first reason that holds."""
+    null = np.zeros(table.num_rows, dtype=np.bool_)
+    for name in REQUIRED:
+        if table[name].null_count:
+            null |= table[name].is_null().to_numpy()
+    src, dst = columns["src"], columns["dst"]
+    start, end, size = columns["start_ns"], columns["end_ns"], columns["bytes"]
+    reasons = {
+        "null time or size": null,
+        "null address": (src == NULL) | (dst == NULL),
+        "address unknown to the topology": (src == UNKNOWN) | (dst == UNKNOWN),
+        "source and destination are the same": src == dst,
+        "time or size beyond 2^61": _beyond(start) | _beyond(end) | (size > _LARGEST),
+        "ends before it starts": end < start,
+        "negative size": size < 0,
+    }
+    bad = np.zeros(table.num_rows, dtype=np.bool_)
+    counts: dict[str, int] = {}
+    for reason, rows in reasons.items():
+        _set_aside(rows, reason, bad, counts)
+    fast = _too_fast(start, end, size, ~bad, fastest_gbps, sampling)
+    _set_aside(fast, TOO_FAST, bad, counts)
+    return bad, counts
+
+
+def repetitions(columns: Columns) -> Bools:
+    """Mark every row that equals the one before it; rows are in canonical order."""
+    same = np.zeros(columns["start_ns"].size, dtype=np.bool_)
+    same[1:] = True
+    for column in columns.values():
+        same[1:] &= column[1:] == column[:-1]
+    return same
+
+
+def has_ports(columns: Columns) -> Bools | bool:
+    """Mark the rows whose ports are known."""
+    if not {"src_port", "dst_port"} <= columns.keys():
+        return False
+    known: Bools = (columns["src_port"] >= 0) & (columns["dst_port"] >= 0)
+    return known
+
+
+def _set_aside(rows: Bools, reason: str, bad: Bools, counts: dict[str, int]) -> None:
+    fresh = int(np.count_nonzero(rows & ~bad))
+    if fresh:
+        counts[reason] = fresh
+        bad |= rows
+
+
+def _beyond(times: Ints) -> Bools:
+    found: Bools = (times > _LARGEST) | (times < -_LARGEST)
+    return found
+
+
+def _too_fast(
+    start: Ints, end: Ints, size: Ints, sound: Bools, fastest_gbps: float, sampling: float
+) -> Bools:
+    fast = np.zeros(start.size, dtype=np.bool_)
+    rows = np.flatnonzero(sound & (size > _BURST_BYTES))
+    if rows.size == 0:
+        return fast
+    tick = clock_tick_ns(start[sound], end[sound])
+    gbps = fastest_gbps if np.isfinite(fastest_gbps) else _FASTEST_GBPS
+    carried = (end[rows] - start[rows] + 2.0 * tick) * gbps / 8.0
+    fast[rows] = size[rows] > sampling * (_MARGIN * carried + _BURST_BYTES)
+    return fast

@@ -1,0 +1,90 @@
+"""Opening what a user names: a regular file, a pipe, or ``-`` for standard input.
+
+Devices and folders are refused before anything is read. A pipe is copied to a temporary file
+where input is read out of order, as Parquet is.
+"""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from llmprism.errors import Problem, UserError
+
+STANDARD_INPUT = "-"
+_FIRST = 8  # bytes that show what a file is
+
+
+@contextmanager
+def seekable(path: Path | str, starts: tuple[bytes, ...], kind: str) -> Iterator[IO[bytes]]:
+    """Open a file or a pipe of ``kind`` for reading in any order.
+
+    Parameters
+    ----------
+    starts : what the first bytes of such a file may be. A pipe that starts with anything else
+        is not read further.
+
+    Raises
+    ------
+    UserError : if there is no such file, if it is a folder or a device, or if it cannot be
+        read.
+    """
+    with _opened(path) as source:
+        if source.seekable():
+            yield source
+            return
+        first = source.read(_FIRST)
+        if not first.startswith(starts):
+            raise UserError(Problem(f"not a readable {kind}", str(path)))
+        with tempfile.TemporaryFile() as copy:
+            copy.write(first)
+            shutil.copyfileobj(source, copy, 1 << 20)
+            copy.seek(0)
+            yield copy
+
+
+def read_text(path: Path | str, limit_bytes: int) -> str:
+    """Return the text of a file or a pipe.
+
+    Raises
+    ------
+    UserError : as :func:`seekable`; also for more than ``limit_bytes``, or text that is not
+        UTF-8.
+    """
+    with _opened(path) as source:
+        content = source.read(limit_bytes + 1)
+    if len(content) > limit_bytes:
+        raise UserError(Problem(f"longer than {limit_bytes >> 20} MiB", str(path)))
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(Problem(f"not UTF-8 text: {error}", str(path))) from error
+
+
+@contextmanager
+def _opened(path: Path | str) -> Iterator[IO[bytes]]:
+    if str(path) == STANDARD_INPUT:
+        yield sys.stdin.buffer
+    else:
+        with _file(path) as source:
+            yield source
+
+
+def _file(path: Path | str) -> IO[bytes]:
+    try:
+        mode = Path(path).stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+            what = "a folder" if stat.S_ISDIR(mode) else "a device"
+            raise UserError(Problem(f"this is {what}", str(path), "name a file or a pipe"))
+        return Path(path).open("rb")
+    except FileNotFoundError as error:
+        raise UserError(Problem("there is no such file", str(path))) from error
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(Problem(f"cannot read this: {reason}", str(path))) from error

@@ -1,0 +1,157 @@
+"""Flow records from files, pipes and memory; and what is refused before it is read."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from llmprism.errors import UserError
+from llmprism.io.loading import COLUMNS, adopt, load
+from llmprism.io.topology import read_topology
+from llmprism.pipeline import diagnose
+
+FRAME = pd.DataFrame(
+    {
+        "start_ns": [10, 20],
+        "end_ns": [15, 25],
+        "src": ["a", "b"],
+        "dst": ["b", "a"],
+        "bytes": [100, 200],
+    }
+)
+
+
+def as_parquet(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path)
+
+
+def as_arrow_file(table: pa.Table, path: Path) -> None:
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+def as_arrow_stream(table: pa.Table, path: Path) -> None:
+    with pa.ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+FORMATS = [as_parquet, as_arrow_file, as_arrow_stream]
+
+
+@pytest.fixture(params=FORMATS, ids=lambda one: one.__name__)
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "flows"
+    request.param(pa.Table.from_pandas(FRAME), path)
+    return path
+
+
+@pytest.fixture
+def piped() -> Callable[[bytes], str]:
+    """Offer some bytes through a pipe; returns its name."""
+    ends: list[int] = []
+
+    def offer(content: bytes) -> str:
+        read_end, write_end = os.pipe()
+        ends.append(read_end)
+
+        def write() -> None:
+            with suppress(BrokenPipeError), os.fdopen(write_end, "wb") as pipe:
+                pipe.write(content)
+
+        threading.Thread(target=write, daemon=True).start()
+        return f"/dev/fd/{read_end}"
+
+    yield offer
+    for end in ends:
+        os.close(end)
+
+
+def test_each_format_is_read(file: Path) -> None:
+    assert load(file).to_pandas()["bytes"].tolist() == [100, 200]
+
+
+def test_each_format_is_read_from_a_pipe(file: Path, piped: Callable[[bytes], str]) -> None:
+    assert load(piped(file.read_bytes())).to_pandas()["bytes"].tolist() == [100, 200]
+
+
+def test_a_pipe_of_anything_else_is_refused(piped: Callable[[bytes], str]) -> None:
+    with pytest.raises(UserError, match="not a readable Parquet file"):
+        load(piped(b"start_ns,end_ns\n1,2\n"))
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null", "/"])
+def test_devices_and_folders_are_refused(path: str) -> None:
+    for read in (load, read_topology):
+        with pytest.raises(UserError, match=r"this is a (device|folder)"):
+            read(path)
+
+
+def test_a_name_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(UserError, match="cannot read this"):
+        load("a\0b")
+
+
+def test_an_endless_topology_is_refused(
+    piped: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llmprism.io.topology._LIMIT_BYTES", 1 << 20)
+    with pytest.raises(UserError, match="longer than 1 MiB"):
+        read_topology(piped(b"[" + b"1," * (1 << 20)))
+
+
+def test_a_deeply_nested_topology_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "topology.json"
+    path.write_text('{"endpoints": ' + "[" * 200_000)
+    with pytest.raises(UserError, match=r"nested too deeply|not valid JSON"):
+        read_topology(path)
+
+
+def test_a_frame_may_have_other_types_as_long_as_values_fit() -> None:
+    times = pd.to_datetime(FRAME["start_ns"], unit="us", utc=True)
+    names = FRAME["src"].astype("category")
+    frame = FRAME.assign(start_ns=times, src=names, src_port=[1.0, None], dst_port=4791)
+    table = adopt(frame)
+    assert {name: table.schema.field(name).type for name in ("start_ns", "src_port")} == {
+        "start_ns": pa.int64(),
+        "src_port": pa.int32(),
+    }
+    assert table["start_ns"].to_pylist() == [10_000, 20_000]
+    assert table["src_port"].to_pylist() == [1, None]
+
+
+def test_values_that_do_not_fit_are_refused_all_at_once() -> None:
+    frame = FRAME.assign(start_ns=["soon", "late"], bytes=[1.5, 2.0], src_port=2**40)
+    with pytest.raises(UserError) as caught:
+        adopt(frame.drop(columns="end_ns"))
+    told = str(caught.value)
+    assert "'end_ns' (int64) is missing" in told
+    assert all(f"{name!r} does not fit" in told for name in ("start_ns", "bytes", "src_port"))
+
+
+@pytest.mark.parametrize("column", sorted(set(COLUMNS) & set(FRAME.columns)))
+def test_a_frame_of_anything_is_taken_or_refused(column: str) -> None:
+    for values in ([None, None], [object(), 1], [b"\xff", "x"], [1j, 2], [[1], [2]]):
+        try:
+            adopt(FRAME.assign(**{column: pd.Series(values, dtype=object)}))
+        except UserError:
+            continue
+
+
+def test_flows_and_topology_may_be_given_in_memory(
+    make_world: Callable[..., Any], tmp_path: Path
+) -> None:
+    world = make_world()
+    from_files = diagnose(*world.save(tmp_path))
+    from_memory = diagnose(world.flows, world.topology)
+    pd.testing.assert_frame_equal(from_memory.steps, from_files.steps)
+    table = pa.Table.from_pandas(world.flows, preserve_index=False)
+    assert len(diagnose(table, world.topology).jobs) == len(from_files.jobs)

@@ -1,0 +1,112 @@
+"""Writing a diagnosis: all of it or nothing, and never over anything else."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from llmprism.diagnosis import Diagnosis
+from llmprism.errors import UserError
+from llmprism.pipeline import diagnose
+
+
+@pytest.fixture
+def diagnosis(make_world: Callable[..., Any]) -> Diagnosis:
+    world = make_world()
+    return diagnose(world.flows, world.topology)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_an_older_diagnosis_is_replaced(diagnosis: Diagnosis, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    diagnosis.write(out)
+    mark = json.loads((out / "intake.json").read_text())
+    (out / "intake.json").write_text(json.dumps(mark | {"version": "0.0.1"}))
+    (out / "steps.parquet").write_bytes(b"old")
+    diagnosis.write(out)
+    assert json.loads((out / "intake.json").read_text()) == mark
+    assert pq.read_table(out / "steps.parquet").num_rows == len(diagnosis.steps)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_empty_folder_and_a_new_one_are_filled(diagnosis: Diagnosis, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "new/deep"):
+        diagnosis.write(tmp_path / name)
+        assert (tmp_path / name / "jobs.parquet").exists()
+
+
+def test_a_failure_midway_leaves_the_old_diagnosis_whole(
+    diagnosis: Diagnosis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    diagnosis.write(out)
+    before = contents(out)
+
+    def full(_frame: Any, path: Path, _schema: Any) -> None:
+        if path.stem == "steps":
+            raise OSError(28, "No space left on device")
+        path.write_bytes(b"new")
+
+    monkeypatch.setattr("llmprism.diagnosis.write_table", full)
+    with pytest.raises(UserError, match="No space left on device"):
+        diagnosis.write(out)
+    assert contents(out) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"thesis.tex": "mine"},
+        {"jobs.parquet": "no intake beside it"},
+        {"intake.json": "{}"},
+        {"intake.json": "not json"},
+        {"intake.json": '{"method": 1, "version": 1, "rows": 1, "kept": 1}', "notes": "mine"},
+    ],
+)
+def test_what_is_not_ours_is_never_replaced(
+    diagnosis: Diagnosis, tmp_path: Path, files: dict[str, str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    for name, text in files.items():
+        (out / name).write_text(text)
+    before = contents(out)
+    with pytest.raises(UserError, match="name another folder"):
+        diagnosis.write(out)
+    assert contents(out) == before
+
+
+def test_what_is_no_folder_is_refused(diagnosis: Diagnosis, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for target in (file, file / "below", "", "a\0b"):
+        with pytest.raises(UserError):
+            diagnosis.write(target)
+    assert file.read_text() == "mine"
+
+
+def test_a_link_is_followed(diagnosis: Diagnosis, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    os.symlink(tmp_path / "real", tmp_path / "link")
+    diagnosis.write(tmp_path / "link")
+    diagnosis.write(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "jobs.parquet").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_parent_is_one_message(diagnosis: Diagnosis, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(UserError, match="cannot write the diagnosis: Permission denied"):
+        diagnosis.write(tmp_path / "out")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from llmprism.errors import Problem, UserError
 from llmprism.io.flows import Intake
 from llmprism.io.tables import DIAGNOSIS
-from llmprism.io.writing import replacing_folder, write_table
+from llmprism.io.writing import replacing, replacing_folder, write_table
 from llmprism.model import UNKNOWN
 from llmprism.version import __version__
 
@@ -55,17 +55,20 @@ class Diagnosis:
         UserError : if ``folder`` holds anything else, or cannot be written.
         """
         check_target(folder)
-        note = {"method": self.method, "version": __version__, **self.intake.as_dict()}
         try:
             with replacing_folder(Path(folder)) as fresh:
-                for name, schema in DIAGNOSIS.items():
-                    table = getattr(self, name)
-                    path = fresh / f"{name}.parquet"
-                    write_table(table, path, _with_extra_columns(table, schema))
-                text = json.dumps(note, indent=1) + "\n"
-                (fresh / _MARK).write_text(text, encoding="utf-8")
+                self.write_files(fresh)
         except OSError as error:
             raise UserError(_unwritable(folder, error)) from error
+
+    def write_files(self, folder: Path) -> None:
+        """Write the same files into ``folder``, next to whatever it holds."""
+        for name, schema in DIAGNOSIS.items():
+            table = getattr(self, name)
+            write_table(table, folder / f"{name}.parquet", _with_extra_columns(table, schema))
+        note = {"method": self.method, "version": __version__, **self.intake.as_dict()}
+        with replacing(folder / _MARK) as partial:
+            partial.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
 
     def summary(self) -> dict[str, Any]:
         """Return the result in short, in a form that JSON can hold. Times are in seconds."""

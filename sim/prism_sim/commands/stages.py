@@ -52,7 +52,7 @@ def diagnose(session: Session, flows: Path, topology: Path, method: str, folder:
         from llmprism.pipeline import diagnose_files
 
         diagnosis = diagnose_files(flows, topology, method=method, progress=progress)
-        diagnosis.write(aside.diagnosis_folder if in_run else aside.folder)
+        diagnosis.write_files(aside.diagnosis_folder if in_run else aside.folder)
     return diagnosis
 
 

@@ -182,7 +182,7 @@ def never_crossed(key: str, switch: str, setting: Setting) -> Remarks:
     topology = topology_of(setting.cluster)
     if topology.node(switch) is not None and not topology.crossed(switch):
         what = f"nothing is ever sent through {switch}: all NICs are on one leaf"
-        yield Remark((key,), what, f"name {topology.leaves.names[0]} or a NIC", SHAPE)
+        yield Remark((key,), what, f"name {topology.leaves.name_of(0)} or a NIC", SHAPE)
 
 
 class SlowFault(FaultBase):

@@ -200,3 +200,33 @@ def test_a_fault_that_did_nothing_is_warned_about(simulated):
     assert never.startswith("faults.0: the fault slow_switch never began: it waited for 1e+06 s")
     assert "no job" in unused
     assert "10.0.7.1|leaf003" in unused
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "slow_switch", "switch": "core00"},
+        {"kind": "slow_link", "a": "core00", "b": "spine01"},
+    ],
+)
+def test_a_slow_core_slows_what_crosses_pods_and_nothing_else(simulated, fault):
+    """Four stages on four leaves in two pods: only the message from stage 1 to 2 crosses."""
+    cluster = {
+        "servers": 4, "gpus_per_server": 1, "nics_per_server": 1,
+        "fabric": {"kind": "tor", "leaf_ports": 1, "spines": 1, "pod_leaves": 2, "cores": 1},
+    }  # fmt: skip
+    fields = {"dp": 1, "pp": 4, "micro_batches": 1, "steps": 2}
+    slow = {**fault, "factor": 0.2, "from_s": 0}
+    took = []
+    for name, faults in (("healthy", []), ("sick", [slow])):
+        run = simulated(name, cluster=cluster, faults=faults, **fields)
+        flows = pd.read_parquet(run.flows)
+        stage = run.truth("ranks").set_index("address")["pp"]
+        ends = [flows["src"].map(stage).astype(int), flows["dst"].map(stage).astype(int)]
+        took.append((flows["end_ns"] - flows["start_ns"]).groupby(ends).min())
+    ratio = took[1] / took[0]
+    for (src, dst), slower in ratio.items():
+        assert slower == pytest.approx(5 if {src, dst} == {1, 2} else 1, rel=0.01)
+    assert len(ratio) == 6
+    (row,) = run.truth("faults").to_dict("records")
+    assert (row["magnitude"], json.loads(row["jobs"])) == (pytest.approx(0.8), ["a"])

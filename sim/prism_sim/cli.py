@@ -20,6 +20,7 @@ from prism_sim.commands.bounds import Bound, parse_bound
 from prism_sim.commands.command import Command, Group
 from prism_sim.commands.costing import whatif
 from prism_sim.commands.options import (
+    METHOD,
     Debug,
     FailUnder,
     Json,
@@ -89,7 +90,7 @@ def run(
     scenario: ScenarioName,
     fail_under: FailUnder,
     settings: Settings,
-    method: Method = "paper",
+    method: Method = METHOD,
     seed: Seed = None,
     out: Out = None,
     no_report: NoReport = False,
@@ -147,7 +148,7 @@ def simulate(
 def diagnose(
     flows: Annotated[Path, typer.Argument(metavar="FLOWS", help="Flow table, Parquet.")],
     topology: Annotated[Path, typer.Option("--topology", help="Topology, JSON.")],
-    method: Method = "paper",
+    method: Method = METHOD,
     out: Annotated[
         Path | None,
         out_folder("Folder to write. Default: diagnosis, beside the flows."),
@@ -299,7 +300,7 @@ def _load(session: Session, scenario: str, settings: list[str], seed: int | None
 def _run_of(scenario: Scenario, out: Path | None) -> Run:
     from prism_sim.run_folder import Run
 
-    return Run(out or Path("results") / scenario.name / str(scenario.seed))
+    return Run.default(scenario.name, scenario.seed, out)
 
 
 def _show_score(

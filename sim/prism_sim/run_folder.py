@@ -1,6 +1,6 @@
 """A run folder: everything one run made, readable without this project.
 
-Each step of the way through the house reads what the last one saved here:
+Each stage reads what the stages before it saved here:
 simulate -> flows, topology, truth; diagnose -> diagnosis; score -> score.json;
 render -> trace.json, report.html. A :class:`Run` knows the names and does the
 reading and writing; it computes nothing.
@@ -93,6 +93,13 @@ class Run:
     """The files of one run below ``folder``."""
 
     folder: Path
+
+    @classmethod
+    def default(cls, name: str, seed: int, out: str | Path | None = None) -> Run:
+        """The run in ``out``, or else in ``results/NAME/SEED``."""
+        if out is not None and not str(out).strip():
+            raise UserError(Problem("the name of the folder is empty", "out"))
+        return cls(Path("results") / name / str(seed) if out is None else Path(out))
 
     @property
     def flows(self) -> Path:

@@ -10,11 +10,11 @@ from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Any
 
-import prism_sim
 from llmprism.errors import Problem
 from llmprism.io.writing import replacing
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
+from prism_sim.version import __version__
 from prism_sim.world import World, write_truth
 
 Progress = Callable[[float, str], None]
@@ -70,7 +70,7 @@ def _manifest(world: World, command: list[str] | None, seconds: float) -> dict[s
         "seed": world.scenario.seed,
         "command": command or [],
         "versions": {
-            "prism-sim": prism_sim.__version__,
+            "prism-sim": __version__,
             "python": sys.version.split()[0],
             **{name: version(name) for name in packages},
         },

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from prism_sim import __version__
+from prism_sim.version import __version__
 
 
 def _answer_version(arguments: list[str]) -> None:

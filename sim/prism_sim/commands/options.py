@@ -60,6 +60,8 @@ FailUnder = Annotated[
         show_default=False,
     ),
 ]
+METHOD = "paper"
+"""Method of diagnosis if none is named."""
 Method = Annotated[str, typer.Option("--method", help="Method of diagnosis; see list.")]
 NoReport = Annotated[
     bool, typer.Option("--no-report", help="Stop after the score: no figures, report or trace.")

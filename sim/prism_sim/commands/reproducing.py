@@ -13,10 +13,10 @@ from types import ModuleType
 
 import typer
 
-import prism_sim
 from llmprism.errors import Problem, UserError
 from prism_sim.commands.command import Command, Group
 from prism_sim.commands.session import open_session
+from prism_sim.version import PACKAGE
 
 PROGRAM = "reproduction"
 """Package of the program, at the top of a checkout."""
@@ -40,7 +40,7 @@ def paper(context: typer.Context) -> None:
 
 def checkout() -> Path:
     """The folder that is the top of the checkout, if this package is run from one."""
-    return Path(prism_sim.__file__).resolve().parents[2]
+    return PACKAGE.resolve().parents[1]
 
 
 def _program(top: Path) -> ModuleType:

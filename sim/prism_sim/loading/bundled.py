@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import prism_sim
 from llmprism.errors import Problem, UserError
+from prism_sim.version import PACKAGE
 
 _IS_SCENARIO = re.compile(r"^cluster:", re.MULTILINE)
 """What tells a scenario from a study or a suite, which lie beside them."""
@@ -19,9 +19,8 @@ _IS_STUDY = re.compile(r"^grid:", re.MULTILINE)
 
 def folder() -> Path:
     """Where the bundled scenarios are."""
-    package = Path(prism_sim.__file__).parent
-    installed = package / "scenarios"
-    return installed if installed.is_dir() else package.parents[1] / "scenarios"
+    installed = PACKAGE / "scenarios"
+    return installed if installed.is_dir() else PACKAGE.parents[1] / "scenarios"
 
 
 def bundled() -> dict[str, Path]:

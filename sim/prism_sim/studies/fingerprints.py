@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import llmprism
-import prism_sim
+from prism_sim.version import PACKAGE, __version__
 
 _OURS = ("prism_sim", "llmprism")
 _CODE = (".py", ".pyx", ".so", ".pyd")
@@ -34,14 +34,14 @@ def fingerprint(without: tuple[str, ...] = ()) -> str:
     ``without`` names files and folders at the top of a package that do not count.
     """
     digest = hashlib.blake2b(digest_size=8)
-    for top in (prism_sim.__file__, llmprism.__file__):
+    for top in (PACKAGE / "__init__.py", llmprism.__file__):
         folder = Path(str(top)).parent
         for path in sorted(folder.rglob("*.py")):
             within = path.relative_to(folder)
             if within.parts[0] not in without:
                 digest.update(within.as_posix().encode())
                 digest.update(path.read_bytes())
-    return f"{prism_sim.__version__}+{digest.hexdigest()}"
+    return f"{__version__}+{digest.hexdigest()}"
 
 
 def method_fingerprint(name: str) -> str:

@@ -1,0 +1,8 @@
+"""The version of the package, and where its files are."""
+
+from pathlib import Path
+
+__version__ = "0.1.0"
+
+PACKAGE = Path(__file__).parent
+"""Folder of the package ``prism_sim``."""

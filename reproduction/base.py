@@ -147,4 +147,4 @@ def diagnosed(scenario: Scenario) -> Iterator[tuple[Run, Result]]:
 
     with simulated(scenario) as run:
         diagnose_files(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
-        yield run, score_run(run)
+        yield run, score_run(run).to_json()

@@ -52,7 +52,7 @@ def score_capture(case: Path, flows: str, folder: Path) -> dict[str, Any]:
     shutil.copy(case / flows, folder / "flows.parquet")
     run = Run(folder)
     diagnose_files(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
-    return score_run(run)
+    return score_run(run).to_json()
 
 
 def captures() -> str:
@@ -117,7 +117,7 @@ def _scored(name: str, seed: int) -> dict[str, Any]:
         run = Run(Path(room))
         simulate(scenario, run)
         diagnose_files(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
-        return score_run(run)
+        return score_run(run).to_json()
 
 
 def _mean_of(results: list[dict[str, Any]], path: str) -> str:

@@ -78,7 +78,7 @@ def measured(name: str, room: Path) -> Measured:
 
 def scored(run: Run) -> dict[str, Any]:
     diagnose_files(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
-    return score_run(run)
+    return score_run(run).to_json()
 
 
 def silences_table(cases: Sequence[Measured]) -> str:

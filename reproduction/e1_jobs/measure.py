@@ -98,7 +98,7 @@ def _scored(ranks: pd.DataFrame, said: pd.DataFrame) -> dict[str, Any]:
     from prism_sim.score.jobs import score_jobs
     from prism_sim.score.load import Case
 
-    return dict(score_jobs(Case({"ranks": ranks}, {"jobs": said}, {}, {})))
+    return dict(vars(score_jobs(Case({"ranks": ranks}, {"jobs": said}, {}, {}))))
 
 
 def _exact(ranks: pd.DataFrame, said: pd.DataFrame) -> set[str]:

@@ -111,9 +111,12 @@ class _Judge:
         """Scores of what is made of the records ``seen``, on the pairs that really ``sent``."""
         case = Case({"pairs": self._truth(sent)}, {"pairs": self._said(seen)}, {}, {})
         score = score_pairs(case)
-        refined, raw = score["confusion"], score["confusion_unrefined"]
+        refined, raw = score.confusion, score.confusion_unrefined
         return {
-            **{key: score[key] for key in ("total", "accuracy", "accuracy_unrefined", "missing")},
+            **{
+                key: getattr(score, key)
+                for key in ("total", "accuracy", "accuracy_unrefined", "missing")
+            },
             "dp_as_pp_unrefined": raw.get("dp", {}).get("pp", 0),
             "pp_as_dp_unrefined": raw.get("pp", {}).get("dp", 0),
             "dp_as_pp": refined.get("dp", {}).get("pp", 0),

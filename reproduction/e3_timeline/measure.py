@@ -100,8 +100,8 @@ def measure(trial: Trial) -> Result:
         return {
             "step_s": float(samples["step_true"].mean()) / 1e9,
             "dp_s": float(samples["dp_true"].mean()) / 1e9,
-            "steps_true": figures["steps_true"],
-            "coverage": figures["coverage"],
+            "steps_true": figures.steps_true,
+            "coverage": figures.coverage,
             "readings": _readings(case, match, samples),
             **({"shown": _spans(run, case)} if trial.settings["shown"] else {}),
         }
@@ -109,9 +109,9 @@ def measure(trial: Trial) -> Result:
 
 def _readings(case: Case, match: Match, samples: pd.DataFrame) -> dict[str, Any]:
     pairs = {
-        "step": (samples["step_true"], samples["step_said"]),
-        "first_forward": (_from_first_forward(case, match), samples["step_said"]),
-        "dp_end": (samples["period_true"], samples["period_said"]),
+        "step": (samples["step_true"], samples["step_inferred"]),
+        "first_forward": (_from_first_forward(case, match), samples["step_inferred"]),
+        "dp_end": (samples["period_true"], samples["period_inferred"]),
     }
     return {name: _told(*pairs[name]) for name in READINGS}
 
@@ -120,7 +120,8 @@ def _told(true: pd.Series, said: pd.Series) -> dict[str, Any]:
     """Figures as in ``score.json``, and percentiles 0 to 100 of the size, unmatched as 1."""
     import numpy as np
 
-    from prism_sim.score.stats import relative_errors
+    from prism_sim.score.encoding import to_json
+    from prism_sim.score.stats import RelativeErrors
 
     inferred = said.to_numpy(float)
     actual = true.to_numpy(float)
@@ -129,7 +130,8 @@ def _told(true: pd.Series, said: pd.Series) -> dict[str, Any]:
     errors[np.isnan(errors)] = 1.0
     percentiles = np.percentile(errors, list(_PERCENTS)).tolist() if len(errors) else []
     within = float((errors <= 0.003).mean()) if len(errors) else None
-    figures = relative_errors("error", actual, inferred)
+    errors_of = to_json(RelativeErrors.between(actual, inferred))
+    figures = {f"error_{name}": value for name, value in errors_of.items()}
     return {**figures, "within_published": within, "percentiles": percentiles}
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from prism_sim.commands.bounds import Bound, parse_bound
+from prism_sim.commands.bounds import Bound, check_bounds, parse_bound
 from prism_sim.commands.command import Command, Group
 from prism_sim.commands.costing import whatif
 from prism_sim.commands.options import (
@@ -42,6 +42,7 @@ from prism_sim.commands.sweeping import sweep
 if TYPE_CHECKING:
     from prism_sim.loading.scenario import Scenario
     from prism_sim.run_folder import Run
+    from prism_sim.score import Score
 
 HELP = """Simulate LLM training clusters, see them as flow records, and score the diagnosis.
 
@@ -104,12 +105,13 @@ def run(
         from prism_sim.commands import stages
         from prism_sim.products import exclusive
 
+        check_bounds(bounds)
         stages.check_method(method)
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
         files = {"run": str(made.folder)}
         with exclusive(made.folder):
-            stages.simulate(session, loaded, made, _command())
+            stages.simulate(session, loaded, made, _invocation())
             stages.diagnose(session, made.flows, made.topology, method, made.diagnosis_folder)
             score = stages.score(session, made)
             if not no_report:
@@ -134,7 +136,7 @@ def simulate(
 
         loaded = _load(session, scenario, settings, seed)
         made = _run_of(loaded, out)
-        stages.simulate(session, loaded, made, _command())
+        stages.simulate(session, loaded, made, _invocation())
         manifest = made.read_json(made.manifest)
         facts = {"run": str(made.folder), "flows": str(made.flows)}
         facts |= {key: manifest[key] for key in ("records", "simulated_ns") if key in manifest}
@@ -182,9 +184,10 @@ def score(
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands import stages
 
+        check_bounds(bounds)
         made = stages.existing(run_folder)
-        figures = stages.score(session, made)
-        _show_score(session, figures, {"run": str(made.folder)}, bounds)
+        result = stages.score(session, made)
+        _show_score(session, result, {"run": str(made.folder)}, bounds)
 
 
 @_register("report results/pair/0")
@@ -243,14 +246,22 @@ def new(
         session.note(f"run it with: prism-sim run {path}")
 
 
-@_register("list --json", name="list")
-def list_things(as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
-    """Name scenarios, presets, faults, schedules, methods."""
+@_register("list figures", name="list")
+def list_things(
+    topic: Annotated[
+        str | None,
+        typer.Argument(metavar="[TOPIC]", help="One section, such as figures. Default: all."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Name scenarios, presets, faults, schedules, methods, figures."""
     with open_session(as_json, quiet, debug) as session:
-        from prism_sim.commands.listing import as_text, everything
+        from prism_sim.commands.listing import listing
 
-        things = everything()
-        session.result(things, as_text(things))
+        data, text = listing(topic)
+        session.result(data, text)
 
 
 @_register("schema > prism-sim.schema.json")
@@ -281,7 +292,7 @@ def _terminate(*_: Any) -> None:
     raise SystemExit(128 + signal.SIGTERM)
 
 
-def _command() -> list[str]:
+def _invocation() -> list[str]:
     return ["prism-sim", *sys.argv[1:]]
 
 
@@ -303,14 +314,12 @@ def _run_of(scenario: Scenario, out: Path | None) -> Run:
     return Run.default(scenario.name, scenario.seed, out)
 
 
-def _show_score(
-    session: Session, score: dict[str, Any], files: dict[str, str], bounds: list[Bound]
-) -> None:
+def _show_score(session: Session, score: Score, files: dict[str, str], bounds: list[Bound]) -> None:
     """Print the score and the files; exit 3 if a bound is missed."""
     from prism_sim.render.table import score_table
 
     lines = [f"{key}: {path}" for key, path in files.items()]
-    session.result({**files, "score": score}, score_table(score), *lines)
+    session.result({**files, "score": score.to_json()}, score_table(score), *lines)
     missed = [reason for bound in bounds if (reason := bound.missed_by(score))]
     for reason in missed:
         print(f"below what was asked: {reason}", file=sys.stderr)

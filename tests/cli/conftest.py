@@ -48,12 +48,31 @@ def pair(tmp_path: Path) -> Path:
     return path
 
 
-SCORE: dict[str, Any] = {
-    "jobs": {"true": 2, "found": 2, "exact": 1, "accuracy": 0.5},
-    "timeline": {"coverage": 0.99, "step_error_mean": 0.002, "step_error_bias": -0.01},
-    "faults": {"injected": 0, "recall": None, "false_alarms_per_1000_job_steps": 4.0},
-    "meta": {"method": "paper"},
+FIGURES: dict[str, float | None] = {
+    "jobs.true": 2,
+    "jobs.found": 2,
+    "jobs.exact": 1,
+    "jobs.accuracy": 0.5,
+    "pairs.missing": 3,
+    "timeline.coverage": 0.99,
+    "timeline.steps_split": 32,
+    "timeline.step_error_mean": 0.002,
+    "timeline.step_error_bias": -0.01,
+    "timeline.per_job.alpha.coverage": 0.5,
+    "faults.findings": 7,
+    "faults.recall": None,
+    "faults.false_alarms_per_1000_job_steps": 4.0,
 }
+
+
+class StandInScore:
+    """What the commands need of a score: its figures, and a JSON document."""
+
+    figures = FIGURES
+
+    @staticmethod
+    def to_json() -> dict[str, Any]:
+        return {"jobs": {"accuracy": FIGURES["jobs.accuracy"]}}
 
 
 class _Diagnosis:
@@ -78,10 +97,10 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
         calls.append(("diagnose", flows_path.name, topology_path.name, method))
         return _Diagnosis()
 
-    def score_run(run: Any) -> dict[str, Any]:
+    def score_run(run: Any) -> StandInScore:
         calls.append(("score", str(run.folder)))
-        run.score.write_text(json.dumps(SCORE))
-        return SCORE
+        run.score.write_text(json.dumps(StandInScore.to_json()))
+        return StandInScore()
 
     def render_run(run: Any, *_: object) -> None:
         calls.append(("report", str(run.folder)))

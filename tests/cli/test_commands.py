@@ -14,6 +14,8 @@ from prism_sim.faults import KINDS
 from prism_sim.loading.bundled import bundled
 from prism_sim.loading.loader import load
 from prism_sim.scenario.presets import PRESETS
+from prism_sim.score import CATALOGUE
+from prism_sim.score.encoding import flatten
 
 Call = Callable[..., Result]
 EVERY_COMMAND = [
@@ -56,6 +58,8 @@ def test_every_command_has_help_worth_reading(call: Call, command: list[str]) ->
         ["run", "tiny/pair", "--seed", "x"],
         ["run", "tiny/pair", "--fail-under", "jobs.accuracy"],
         ["score", "x", "--fail-under", "jobs.accuracy=high"],
+        ["score", "x", "--fail-under", "jobs.accuracy=nan"],
+        ["score", "x", "--fail-under", "jobs.accuracy>1"],
         ["diagnose", "flows.parquet"],
     ],
 )
@@ -121,15 +125,24 @@ def test_a_run_speaks_json(call: Call, pair: Path, stand_ins: list[tuple[str, ..
     ("bound", "code", "reason"),
     [
         ("jobs.accuracy=0.5", 0, ""),
-        ("jobs.accuracy=0.51", 3, "jobs.accuracy is 0.5, and was to be at least 0.51"),
+        ("jobs.accuracy=0.51", 3, "jobs.accuracy is 0.5; required: at least 0.51"),
         ("timeline.step_error_mean=0.003", 0, ""),
-        ("timeline.step_error_mean=0.001", 3, "is 0.002, and was to be at most 0.001"),
-        ("timeline.step_error_bias=0.005", 3, "is -0.01, and was to be at most 0.005"),
+        ("timeline.step_error_mean=0.001", 3, "is 0.002; required: at most 0.001"),
+        ("timeline.step_error_bias=0.005", 3, "is -0.01; required: at most 0.005 in amount"),
+        ("timeline.step_error_bias>=-0.02", 0, ""),
+        ("timeline.step_error_bias>=0", 3, "is -0.01; required: at least 0"),
+        ("timeline.steps_split=0", 3, "is 32; required: at most 0"),
+        ("timeline.steps_split<=32", 0, ""),
+        ("timeline.steps_split >= 33", 3, "is 32; required: at least 33"),
+        ("timeline.coverage>=0.99", 0, ""),
+        ("timeline.coverage>=0.991", 3, "is 0.99; required: at least 0.991"),
+        ("timeline.coverage<=0.5", 3, "is 0.99; required: at most 0.5"),
+        ("timeline.per_job.alpha.coverage=0.5", 0, ""),
+        ("pairs.missing=0", 3, "is 3; required: at most 0"),
+        ("faults.findings<=0", 3, "is 7; required: at most 0"),
         ("faults.false_alarms_per_1000_job_steps=5", 0, ""),
         ("faults.recall=0", 3, "faults.recall is not defined for this run"),
-        ("jobs.acuracy=1", 1, "did you mean jobs.accuracy?"),
-        ("jobs=1", 1, "jobs is not a figure"),
-        ("jobs.accuracy.deep=1", 1, "the score has no figure"),
+        ("timeline.per_job.beta.coverage=1", 1, "did you mean timeline.per_job.alpha.coverage?"),
     ],
 )
 def test_a_score_may_be_asked_to_reach_a_bound(
@@ -150,6 +163,30 @@ def test_a_run_can_end_with_its_score(
     assert (result.exit_code, result.stdout) == (0, "the table\nrun: here\n")
     assert [call[0] for call in stand_ins] == ["diagnose", "score"]
     assert not Path("here/report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("bound", "reason"),
+    [
+        ("jobs.acuracy=1", "did you mean jobs.accuracy?"),
+        ("jobs=1", "there is no figure 'jobs'"),
+        ("jobs.accuracy.deep=1", "there is no figure"),
+        ("meta.method=1", "there is no figure"),
+        ("faults.findings=0", "always reached"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "score"])
+def test_a_bound_that_makes_no_sense_is_refused_before_any_work(
+    call: Call, pair: Path, stand_ins: list[tuple[str, ...]], command: str, bound: str, reason: str
+) -> None:
+    Path("here").mkdir()
+    target = "here" if command == "score" else str(pair)
+    result = call(command, target, "--fail-under", "jobs.truw=1", "--fail-under", bound)
+    assert result.exit_code == 1
+    assert reason in result.stderr
+    assert "did you mean jobs.true?" in result.stderr
+    assert stand_ins == []
+    assert not Path("results").exists()
 
 
 def test_an_unknown_method_is_refused_before_any_work(call: Call, pair: Path) -> None:
@@ -378,6 +415,21 @@ def test_list_names_everything_there_is(call: Call) -> None:
     assert all(f"  {name} " in text for section in things.values() for name in section)
 
 
+def test_list_prints_the_catalogue_of_figures(call: Call) -> None:
+    figures = json.loads(call("list", "figures", "--json").stdout)["figures"]
+    split = next(one for one in figures if one["figure"] == "timeline.steps_split")
+    assert (split["unit"], split["better"]) == ("count", "lower")
+    text = call("list", "figures").stdout
+    assert all(one["figure"] in text and one["about"] in text for one in figures)
+
+
+def test_list_prints_one_section(call: Call) -> None:
+    assert set(json.loads(call("list", "faults", "--json").stdout)) == {"faults"}
+    result = call("list", "fault")
+    assert result.exit_code == 1
+    assert "did you mean faults?" in result.stderr
+
+
 def test_schema_prints_the_language(call: Call) -> None:
     schema = json.loads(call("schema").stdout)
     assert {"cluster", "jobs", "faults"} <= set(schema["properties"])
@@ -424,7 +476,10 @@ def test_an_idle_cluster_runs_to_its_report(call: Call) -> None:
 def test_every_bundled_scenario_runs_to_its_report(call: Call, name: str) -> None:
     result = call("run", name, "--quiet", "--json")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert Path(json.loads(result.stdout)["report"]).stat().st_size > 10_000
+    content = json.loads(result.stdout)
+    assert Path(content["report"]).stat().st_size > 10_000
+    figures = {key for key, value in flatten(content["score"]).items() if value is not None}
+    assert [name for name in figures if CATALOGUE.find(name) is None] == ["meta.schema"]
 
 
 def test_a_fault_that_never_begins_is_warned_about_on_stderr(call: Call, pair: Path) -> None:

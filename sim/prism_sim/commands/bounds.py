@@ -1,93 +1,119 @@
-"""What a score must reach: ``jobs.accuracy=1``, ``timeline.step_error_mean=0.003``.
+"""What a score must reach: ``jobs.accuracy=1``, ``timeline.steps_split<=0``.
 
-A figure is named by its way through ``score.json``. Accuracies and their like must not be
-below the bound; of errors, biases, false alarms and delays, of which less is better, the
-amount must not be above it. A figure that the run leaves undefined does not reach any bound.
+A figure is named by its path through ``score.json``; ``prism-sim list figures`` has all of them.
+With ``>=`` or ``<=`` the value must not be below or above the bound. With ``=`` the catalogue
+says which: accuracies must not be below the bound, counts of mistakes not above it, and the
+amount of a bias not above it. A figure that the run leaves undefined reaches no bound.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from llmprism.errors import Problem, UserError
 
-_LESS_IS_BETTER = (
-    "error",
-    "bias",
-    "false_alarm",
-    "steps_to_detect",
-    "phantom",
-    "unexplained",
-    "spurious",
-)
+if TYPE_CHECKING:
+    from prism_sim.score import Score
+    from prism_sim.score.declare import Figure
+
+OPTION = "--fail-under"
+_FORM = re.compile(r"(?P<path>.+?)\s*(?P<operator>>=|<=|=)\s*(?P<value>[^<>=]*)")
 
 
 @dataclass(frozen=True)
 class Bound:
-    """The figure at ``path`` of a score is to be no worse than ``value``."""
+    """The figure at ``path`` must be ``operator`` (``>=``, ``<=``, ``=``) ``value``."""
 
     path: str
+    operator: str
     value: float
 
-    @property
-    def less_is_better(self) -> bool:
-        """Whether the bound is one from above."""
-        figure = self.path.rpartition(".")[2]
-        return any(word in figure for word in _LESS_IS_BETTER)
-
-    def missed_by(self, score: dict[str, Any]) -> str | None:
-        """Why ``score`` does not keep the bound; None if it does.
+    def missed_by(self, score: Score) -> str | None:
+        """Why ``score`` does not reach the bound; None if it does.
 
         Raises
         ------
         UserError : the score has no such figure.
         """
-        figure = self._figure(score)
-        if figure is None:
-            return f"{self.path} is not defined for this run, and was to be {self._wish()}"
-        kept = abs(figure) <= self.value if self.less_is_better else figure >= self.value
-        return None if kept else f"{self.path} is {figure:g}, and was to be {self._wish()}"
+        entry = self.entry()
+        if self.path not in score.figures:
+            known = [name for name in score.figures if entry.fits(name)]
+            raise UserError(_unknown(self.path, known or list(score.figures)))
+        value = score.figures[self.path]
+        if value is None:
+            return f"{self.path} is not defined for this run; required: {self._required(entry)}"
+        reached = self._is_reached(value, entry)
+        return None if reached else f"{self.path} is {value:g}; required: {self._required(entry)}"
 
-    def _wish(self) -> str:
-        return f"at {'most' if self.less_is_better else 'least'} {self.value:g}"
+    def entry(self) -> Figure:
+        """The entry of the catalogue; a UserError if there is none, or if it has no direction."""
+        from prism_sim.score import CATALOGUE
 
-    def _figure(self, score: dict[str, Any]) -> float | None:
-        from prism_sim.scenario.words import did_you_mean
+        entry = CATALOGUE.find(self.path)
+        if entry is None:
+            raise UserError(_unknown(self.path, CATALOGUE.paths()))
+        if self.operator == "=" and not entry.is_judged and self.value <= 0:
+            what = f"{self.path}={self.value:g} is always reached: no direction of it is better"
+            how = f"write {self.path}<={self.value:g} or {self.path}>={self.value:g}"
+            raise UserError(Problem(what, OPTION, how))
+        return entry
 
-        at: Any = score
-        for part in self.path.split("."):
-            if not isinstance(at, dict) or part not in at:
-                known = [path for path, _ in figures(score)]
-                what = f"the score has no figure {self.path!r}"
-                raise UserError(Problem(what, "--fail-under", did_you_mean(self.path, known)))
-            at = at[part]
-        if at is not None and not isinstance(at, (int, float)):
-            raise UserError(Problem(f"{self.path} is not a figure", "--fail-under"))
-        return at
+    def _is_reached(self, value: float, entry: Figure) -> bool:
+        if self._is_upper(entry):
+            return (abs(value) if self._of_amount(entry) else value) <= self.value
+        return value >= self.value
+
+    def _is_upper(self, entry: Figure) -> bool:
+        return self.operator == "<=" or (self.operator == "=" and entry.has_upper_bound)
+
+    def _of_amount(self, entry: Figure) -> bool:
+        return self.operator == "=" and entry.is_signed
+
+    def _required(self, entry: Figure) -> str:
+        words = "at most" if self._is_upper(entry) else "at least"
+        amount = " in amount" if self._of_amount(entry) else ""
+        return f"{words} {self.value:g}{amount}"
 
 
 def parse_bound(text: str) -> Bound:
-    """Read ``figure=bound``; ValueError if it is not that.
+    """Read ``figure=bound``, ``figure>=bound`` or ``figure<=bound``; ValueError otherwise.
 
     >>> parse_bound("jobs.accuracy=1")
-    Bound(path='jobs.accuracy', value=1.0)
+    Bound(path='jobs.accuracy', operator='=', value=1.0)
+    >>> parse_bound("timeline.coverage>=0.99").operator
+    '>='
     """
-    path, equals, value = text.partition("=")
-    if not (path and equals):
-        raise ValueError(f"{text!r} is not of the form figure=bound, such as jobs.accuracy=1")
+    found = _FORM.fullmatch(text.strip())
+    if found is None:
+        form = "figure=bound, figure>=bound or figure<=bound, such as jobs.accuracy=1"
+        raise ValueError(f"{text!r} is not of the form {form}")
     try:
-        return Bound(path, float(value))
+        value = float(found["value"])
     except ValueError:
-        raise ValueError(f"{value!r} in {text!r} is not a number") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{found['value']!r} in {text!r} is not a number")
+    return Bound(found["path"], found["operator"], value)
 
 
-def figures(score: dict[str, Any], above: str = "") -> list[tuple[str, float | None]]:
-    """Every figure of ``score`` with its path, in order."""
-    found: list[tuple[str, float | None]] = []
-    for key, value in score.items():
-        if isinstance(value, dict):
-            found += figures(value, f"{above}{key}.")
-        elif value is None or isinstance(value, (int, float)):
-            found.append((f"{above}{key}", value))
-    return found
+def check_bounds(bounds: Iterable[Bound]) -> None:
+    """Refuse bounds on figures that do not exist, all at once, before anything runs."""
+    problems: list[Problem] = []
+    for bound in bounds:
+        try:
+            bound.entry()
+        except UserError as error:
+            problems += error.problems
+    if problems:
+        raise UserError(problems)
+
+
+def _unknown(path: str, known: Iterable[str]) -> Problem:
+    from prism_sim.scenario.words import did_you_mean
+
+    hint = did_you_mean(path, known)
+    return Problem(f"there is no figure {path!r}", OPTION, f"{hint} See: prism-sim list figures")

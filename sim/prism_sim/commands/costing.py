@@ -73,7 +73,7 @@ def _table(costs: list[dict[str, Any]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from prism_sim.render.look import percent
+    from llmprism.quantities import percent
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("what", overflow="fold")

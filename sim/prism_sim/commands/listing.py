@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from prism_sim.scenario.model_sizes import ModelSizes
 
 
+FIGURES = "figures"
+
+
 def everything() -> dict[str, dict[str, str]]:
     """A line about each thing that can be named in a scenario or on the command line."""
     from llmprism import methods
@@ -34,6 +37,53 @@ def everything() -> dict[str, dict[str, str]]:
         "schedules": {name: _about_module_of(schedule) for name, schedule in SCHEDULES.items()},
         "methods": {name: _about_module_of(methods.get(name)) for name in methods.names()},
     }
+
+
+def listing(topic: str | None) -> tuple[dict[str, Any], str]:
+    """The section ``topic``, or all sections, as data and as text.
+
+    Raises
+    ------
+    UserError : there is no such section.
+    """
+    from llmprism.errors import Problem, UserError
+    from prism_sim.scenario.words import did_you_mean
+
+    if topic == FIGURES:
+        return figures_data(), figures_text()
+    things = everything()
+    if topic is None:
+        others = f"figures\n  see: prism-sim list {FIGURES}"
+        return things, f"{as_text(things)}\n\n{others}"
+    if topic not in things:
+        known = did_you_mean(topic, [*things, FIGURES])
+        raise UserError(Problem(f"there is no list of {topic!r}", "list", known))
+    section = {topic: things[topic]}
+    return section, as_text(section)
+
+
+def figures_data() -> dict[str, Any]:
+    """The catalogue of figures for a JSON document."""
+    from prism_sim.studies.cases import CATALOGUE
+
+    return {FIGURES: [figure.as_data() for figure in CATALOGUE]}
+
+
+def figures_text() -> str:
+    """The catalogue of figures: a line for each, its description below it."""
+    from prism_sim.studies.cases import CATALOGUE
+
+    lines = [
+        "figures: words in capitals stand for names. Of figures that are better higher,",
+        "--fail-under FIGURE=BOUND is a lower bound, of others (lower, near zero) an",
+        "upper one; FIGURE>=BOUND and FIGURE<=BOUND say which. truth.* are figures of",
+        "studies and of regress only.",
+        "",
+    ]
+    for figure in CATALOGUE:
+        facts = ", ".join(filter(None, (figure.unit, figure.better.value)))
+        lines += [f"{figure.path}", f"    {facts}: {figure.about}"]
+    return "\n".join(lines)
 
 
 def as_text(things: dict[str, dict[str, str]]) -> str:

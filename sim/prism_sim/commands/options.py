@@ -53,9 +53,9 @@ FailUnder = Annotated[
     typer.Option(
         "--fail-under",
         metavar="FIGURE=BOUND",
-        help="Exit 3 if a figure of the score is worse than this: below it, as in "
-        "jobs.accuracy=1, or, for errors, biases, false alarms and delays, above it, as in "
-        "timeline.step_error_mean=0.003. May be repeated.",
+        help="Exit 3 if a figure of the score is worse than this. 'FIGURE>=BOUND' and "
+        "'FIGURE<=BOUND' give the direction; with FIGURE=BOUND it is that of the figure, "
+        "see: prism-sim list figures. May be repeated.",
         default_factory=list,
         show_default=False,
     ),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from llmprism.diagnosis import Diagnosis
     from prism_sim.loading.scenario import Scenario
     from prism_sim.run_folder import Run
+    from prism_sim.score import Score
 
 
 def simulate(session: Session, scenario: Scenario, run: Run, command: list[str]) -> None:
@@ -56,8 +57,8 @@ def diagnose(session: Session, flows: Path, topology: Path, method: str, folder:
     return diagnosis
 
 
-def score(session: Session, run: Run) -> dict[str, Any]:
-    """Score the diagnosis of ``run`` and return ``score.json``."""
+def score(session: Session, run: Run) -> Score:
+    """Score the diagnosis of ``run``."""
     with _stage(session, run.folder, "score") as (aside, _):
         from prism_sim.score import score_run
 
@@ -74,7 +75,6 @@ def report(session: Session, run: Run) -> None:
 
 def existing(folder: Path) -> Run:
     """The run in ``folder``; a UserError if there is no such folder."""
-    from prism_sim.run_folder import Run
 
     if not folder.is_dir():
         what = "there is no such run folder"
@@ -87,7 +87,6 @@ def _stage(
     session: Session, folder: Path, name: str, **facts: Any
 ) -> Iterator[tuple[Run, Progress | None]]:
     """Yield the run as the stage sees it, and where to report progress."""
-    from prism_sim.run_folder import Run
 
     with stage_files(folder, name) as aside:
         began = time.perf_counter()

@@ -68,7 +68,7 @@ def flows(run: Run, wanted: Iterable[str]) -> pd.DataFrame:
 
 
 def json_of(run: Run, name: str) -> dict[str, Any]:
-    """``topology``, ``manifest`` or ``score`` of the run; empty if there is none."""
+    """``topology`` or ``manifest`` of the run; empty if there is none."""
     path = getattr(run, name)
     return run.read_json(path) if path.exists() else {}
 
@@ -85,36 +85,3 @@ def name_of(run: Run) -> str:
     """What to call the run."""
     manifest = json_of(run, "manifest")
     return str(manifest.get("name") or manifest.get("case") or run.folder.name)
-
-
-def percent(fraction: float | None, digits: int = 1) -> str:
-    """``0.0312`` as ``3.1 %``, with more digits near 0 and 100 %; a dash where undefined.
-
-    >>> percent(0.99961), percent(-1.0), percent(0.0004), percent(28.1), percent(None)
-    ('99.96 %', '-100 %', '0.04 %', '2,810 %', '-')
-    """
-    if fraction is None:
-        return "-"
-    value = 100 * fraction
-    near = min(abs(value), abs(100 - abs(value)))
-    if near < 5e-5:
-        return f"{value + 0:.0f} %" if near == 0 else f"~{abs(value):.0f} %"
-    if abs(value) > 1000:
-        return f"{value:,.0f} %"
-    while digits < 4 and near < 10**-digits:
-        digits += 1
-    return f"{value:.{digits}f} %"
-
-
-def duration(ns: float | None) -> str:
-    """Nanoseconds in the unit a reader would use.
-
-    >>> duration(1_500_000), duration(23.6e9), duration(None)
-    ('1.50 ms', '23.6 s', '-')
-    """
-    if ns is None or not np.isfinite(ns):
-        return "-"
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if abs(ns) >= size:
-            return f"{ns / size:.3g} {unit}" if abs(ns) >= 10 * size else f"{ns / size:.2f} {unit}"
-    return f"{ns:.0f} ns"

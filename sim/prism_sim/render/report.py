@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from llmprism.io.writing import replacing
+from llmprism.quantities import duration, percent
 from prism_sim.render import look, paint
 from prism_sim.render.figures import FIGURES
-from prism_sim.render.table import ERROR_COLUMNS, error_rows, overview
 from prism_sim.run_folder import Run
+from prism_sim.score import Score, read_score
 from prism_sim.score.load import intake
+from prism_sim.score.summary import ERROR_COLUMNS, error_rows, overview
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +50,7 @@ def render_report(run: Run, drawn: Mapping[str, Figure] | None = None) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": look.percent, "duration": look.duration}
+    environment.filters |= {"percent": percent, "duration": duration}
     page = environment.get_template("report.html").render(_content(run, drawn or {}))
     with replacing(run.report) as partial:
         partial.write_text(page, encoding="utf-8")
@@ -56,7 +58,7 @@ def render_report(run: Run, drawn: Mapping[str, Figure] | None = None) -> None:
 
 def _content(run: Run, drawn: Mapping[str, Figure]) -> dict[str, Any]:
     """Everything the template tells, as plain values."""
-    score, manifest = look.json_of(run, "score"), look.json_of(run, "manifest")
+    score, manifest = read_score(run), look.json_of(run, "manifest")
     scenario = manifest.get("scenario") or {}
     return {
         "name": look.name_of(run),
@@ -69,7 +71,7 @@ def _content(run: Run, drawn: Mapping[str, Figure]) -> dict[str, Any]:
         "tiles": _tiles(score),
         "overview": overview(score) if score else [],
         "error_columns": ERROR_COLUMNS,
-        "errors": error_rows(score["timeline"]) if score else [],
+        "errors": error_rows(score.timeline) if score else [],
         "faults": _faults(run, score),
         "findings": _findings(run, score),
         "findings_total": look.rows(run, "diagnosis", "findings"),
@@ -82,38 +84,40 @@ def _content(run: Run, drawn: Mapping[str, Figure]) -> dict[str, Any]:
     }
 
 
-def _tiles(score: dict[str, Any]) -> list[dict[str, str]]:
+def _tiles(score: Score | None) -> list[dict[str, str]]:
     """The headline figures, each with what it is."""
-    if not score:
+    if score is None:
         return []
-    timeline, faults, jobs = score["timeline"], score["faults"], score["jobs"]
-    found = f"{faults['detected']} / {faults['injected']}" if faults["injected"] else "none"
-    told = [
-        (f"{jobs['exact']} / {jobs['true']}", "jobs exact"),
-        (look.percent(score["pairs"]["accuracy"]), "of pair types right"),
-        (look.percent(timeline["coverage"]), "of steps matched"),
-        (look.percent(timeline["step_error_mean"], 2), "mean step error"),
-        (found, "faults detected" if faults["injected"] else "fault injected"),
-        (f"{faults['false_alarms']:,}", "false alarms"),
+    timeline, faults, jobs = score.timeline, score.faults, score.jobs
+    found = f"{faults.detected} / {faults.injected}" if faults.injected else "none"
+    tiles = [
+        (f"{jobs.exact} / {jobs.true}", "jobs exact"),
+        (percent(score.pairs.accuracy), "pairs correct"),
+        (percent(timeline.coverage), "steps matched"),
+        (percent(timeline.step_error.mean, 2), "mean step error"),
+        (found, "faults detected" if faults.injected else "fault injected"),
+        (f"{faults.false_alarms:,}", "false alarms"),
     ]
-    return [{"figure": figure, "label": label} for figure, label in told]
+    return [{"figure": figure, "label": label} for figure, label in tiles]
 
 
-def _faults(run: Run, score: dict[str, Any]) -> list[dict[str, Any]]:
-    """The scorer's verdict on each fault, with times in seconds since the first step."""
+def _faults(run: Run, score: Score | None) -> list[dict[str, Any]]:
+    """What became of each fault, with times in seconds since the first step."""
+    if score is None:
+        return []
     origin = look.origin_ns(run)
     return [
-        match | {"window": _window(match["start_ns"], match["end_ns"], origin)}
-        for match in score.get("faults", {}).get("matches", [])
+        vars(match) | {"window": _window(match.start_ns, match.end_ns, origin)}
+        for match in score.faults.matches
     ]
 
 
-def _findings(run: Run, score: dict[str, Any]) -> list[dict[str, Any]]:
+def _findings(run: Run, score: Score | None) -> list[dict[str, Any]]:
     """The most confident findings, the strongest first among equals."""
     table = look.diagnosis(run, "findings")
     table = table.assign(size=table["magnitude"].abs())
     table = table.sort_values(["confidence", "size", "finding"], ascending=[False, False, True])
-    known = score.get("faults", {}).get("true_findings")
+    known = score.faults.true_findings if score else None
     origin = look.origin_ns(run)
     return [
         {str(key): None if pd.isna(value) else value for key, value in row.items()}

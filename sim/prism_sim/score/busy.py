@@ -13,14 +13,19 @@ from when it *can* move:
 - a collective from when its last member has joined: from the latest start in the group to
   the rank's own end.
 
-Partners are found by job, step, micro-batch and place in the grid of ranks, repeated ones
-by their order. Stage ``i`` hands activations to ``i + 1`` and gradients to ``i - 1``, modulo
-the number of stages, as interleaved schedules need it. Where a partner is not in the truth,
-or the two never overlap, a span counts as it stands. A transport that delivers before the
-receiver asks moves data earlier than this can show; the message is then told too short.
+The truth of a simulated run names the communication of each span (column ``communication``):
+spans of one number are the members of one collective, or the two ends of one message. Captures
+made elsewhere do not have that column. There partners are guessed by job, step, micro-batch
+and place in the grid of ranks, repeated ones by their order. Stage ``i`` sends activations to
+``i + 1`` and gradients to ``i - 1``, modulo the number of stages, as interleaved schedules need
+it. Where a partner is not in the truth, or the two never overlap, a span counts as it stands. A
+transport that delivers before the receive is posted moves data earlier than this can show; the
+message then counts as too short.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -40,15 +45,15 @@ WORK = {
     ),
     "pp": ("send_act", "recv_act", "send_grad", "recv_grad"),
 }
-"""Kinds of true spans, by the kind of work that a diagnosis tells."""
+"""Kinds of true spans, by the kind of work that a diagnosis names."""
 
 _OF_EXPERTS = "expert_"
-"""What kinds of collectives begin with that only ranks with the same experts take part in."""
+"""Prefix of the collectives that only ranks with the same experts take part in."""
 
 _SENDER = {"send_act": 0, "recv_act": -1, "send_grad": 0, "recv_grad": 1}
 """Stage of the sending rank relative to the rank on which the span is."""
 
-_COLUMNS = ["rank_row", "step", "micro_batch", "kind", "start_ns", "end_ns"]
+_COLUMNS = ["rank_row", "step", "micro_batch", "kind", "communication", "start_ns", "end_ns"]
 
 
 def true_work(case: Case) -> dict[str, pd.DataFrame]:
@@ -65,8 +70,10 @@ def true_work(case: Case) -> dict[str, pd.DataFrame]:
     parts = {work: spans[spans["kind"].isin(kinds)] for work, kinds in WORK.items()}
     return {
         "compute": parts["compute"].assign(own_end_ns=parts["compute"]["end_ns"]),
-        "dp": _trim(parts["dp"], _collective_key(case, parts["dp"]), shared_end=False),
-        "pp": _trim(parts["pp"], _message_key(case, parts["pp"]), shared_end=True),
+        "dp": _trim(
+            parts["dp"], _partners(case, parts["dp"], _guessed_collective), shared_end=False
+        ),
+        "pp": _trim(parts["pp"], _partners(case, parts["pp"], _guessed_message), shared_end=True),
     }
 
 
@@ -116,7 +123,21 @@ def _trim(spans: pd.DataFrame, key: Ints, *, shared_end: bool) -> pd.DataFrame:
     )
 
 
-def _collective_key(case: Case, spans: pd.DataFrame) -> Ints:
+def _partners(case: Case, spans: pd.DataFrame, guess: Callable[[Case, pd.DataFrame], Ints]) -> Ints:
+    """One number for the spans of one communication; ``guess`` for those without a name."""
+    named = spans["communication"].notna().to_numpy(np.bool_)
+    key = np.empty(len(spans), np.int64)
+    key[named] = 2 * spans["communication"].to_numpy()[named].astype(np.int64)
+    key[~named] = 2 * _ranked(guess(case, spans[~named])) + 1
+    return key
+
+
+def _ranked(key: Ints) -> Ints:
+    """``key`` with its distinct values numbered from 0."""
+    return np.unique(key, return_inverse=True)[1].astype(np.int64)
+
+
+def _guessed_collective(case: Case, spans: pd.DataFrame) -> Ints:
     """One number for the spans of one collective: same group, step, kind, and turn.
 
     Parameters that all ranks of a stage hold are reduced over all of them, those of experts
@@ -130,7 +151,7 @@ def _collective_key(case: Case, spans: pd.DataFrame) -> Ints:
     return pack(*group, step, kind, _turn(spans, pack(row, step, kind)))
 
 
-def _message_key(case: Case, spans: pd.DataFrame) -> Ints:
+def _guessed_message(case: Case, spans: pd.DataFrame) -> Ints:
     """One number for the two spans of one message between stages."""
     ranks, row = case.truth["ranks"], spans["rank_row"].to_numpy()
     place = [_codes(ranks[name])[row] for name in ("job", "dp", "tp", "ep", "cp")]

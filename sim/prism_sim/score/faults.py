@@ -9,7 +9,7 @@ A finding is a *true alarm* of a fault if
 
 A finding without times is never one. Affected are the fault's ``job`` and ``jobs``. A fault
 is *detected* if it has a true alarm; *recall* = detected / injected; *precision* = findings
-that are a true alarm of some fault / findings; the rest are false alarms, told per 1,000
+that are a true alarm of some fault / findings; the rest are false alarms, given per 1,000
 job-steps (true steps summed over jobs).
 
 Of a fault's true alarms the *top* one has the highest confidence (ties: the earliest). From
@@ -25,12 +25,14 @@ has) is not asked for causes: ``cause_accuracy`` is then ``None``.
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
 from prism_sim.score.culprits import culprit_of, mentioned, names_of
+from prism_sim.score.declare import NS, Named, Words, descriptive, higher, lower, right
 from prism_sim.score.jobs import true_job_of
 from prism_sim.score.load import Case, Flags
 from prism_sim.score.stats import mean, ratio
@@ -49,51 +51,87 @@ CAUSES: dict[str, frozenset[str]] = {
 """Causes of a finding that are right for a kind of fault; any other kind: its own name."""
 
 
-def score_faults(case: Case) -> dict[str, Any]:
-    """All figures, ``by_kind`` the same for each kind of fault, and ``matches`` fault by fault.
+@dataclass(frozen=True)
+class FaultFigures:
+    """How the faults of some kind, or all, were found."""
 
-    ``true_findings`` are the numbers of the findings that are true alarms.
-    """
+    injected: Annotated[int, descriptive("faults in the truth")]
+    detected: Annotated[int, higher("faults with a true alarm")]
+    recall: Annotated[float | None, right("detected / injected")]
+    localized_top1: Annotated[
+        float | None, right("injected faults whose top alarm names the true culprit")
+    ]
+    cause_accuracy: Annotated[
+        float | None, right("detected faults whose top alarm gives the right cause")
+    ]
+    steps_to_detect: Annotated[
+        float | None, lower("steps from the first one hit to the first one flagged")
+    ]
+
+
+@dataclass(frozen=True)
+class FaultMatch:
+    """What became of one fault."""
+
+    fault: Annotated[int, Words("number of the fault in the truth")]
+    kind: Annotated[str, Words("kind of the fault")]
+    culprit_kind: Annotated[str | None, Words("address, link or switch")]
+    culprit: Annotated[str | None, Words("name of the culprit")]
+    jobs: Annotated[list[str], Words("true jobs that it slows down")]
+    start_ns: Annotated[int | None, descriptive("start of the fault", NS)]
+    end_ns: Annotated[int | None, descriptive("end of the fault", NS)]
+    alarms: Annotated[int, descriptive("findings that are true alarms of this fault")]
+    detected: Annotated[bool, higher("1 if it has a true alarm")]
+    localized: Annotated[bool, right("1 if its top alarm names the true culprit")]
+    cause_right: Annotated[bool | None, higher("1 if its top alarm gives the right cause")]
+    steps_to_detect: Annotated[
+        int | None, lower("steps from the first one hit to the first one flagged")
+    ]
+    finding: Annotated[int | None, descriptive("number of its top alarm", "")]
+
+
+@dataclass(frozen=True)
+class FaultsScore(FaultFigures):
+    """Faults found, alarms true and false, by kind and fault by fault."""
+
+    findings: Annotated[int, descriptive("findings in the diagnosis")]
+    true_alarms: Annotated[int, higher("findings that are a true alarm of some fault")]
+    false_alarms: Annotated[int, lower("findings that are no true alarm")]
+    precision: Annotated[float | None, right("true alarms / findings")]
+    false_alarms_per_1000_job_steps: Annotated[
+        float | None, lower("false alarms in 1,000 job-steps")
+    ]
+    true_findings: Annotated[list[int], Words("numbers of the findings that are true alarms")]
+    by_kind: Annotated[dict[str, FaultFigures], Named("FAULT")]
+    matches: Annotated[list[FaultMatch], Named("FAULT")]
+
+
+def score_faults(case: Case) -> FaultsScore:
+    """All figures, the same for each kind of fault, and what became of each fault."""
     findings = case.diagnosis["findings"].reset_index(drop=True)
     findings = findings.assign(true_job=findings["job"].map(true_job_of(case)))
     asked = _names_causes(findings, case.truth["faults"])
-    true_alarm = np.zeros(len(findings), bool)
+    is_true = np.zeros(len(findings), bool)
     matches = []
-    for number, fault in case.truth["faults"].reset_index(drop=True).iterrows():
+    for number, (_, fault) in enumerate(case.truth["faults"].iterrows()):
         alarms = _alarms_of(case, fault, findings)
-        true_alarm |= alarms
-        matches.append({"fault": number} | _match(case, fault, findings[alarms], asked=asked))
-    table = pd.DataFrame(matches, columns=[*_COLUMNS])
-    false = int((~true_alarm).sum())
+        is_true |= alarms
+        matches.append(_match(case, number, fault, findings[alarms], asked=asked))
+    false = int((~is_true).sum())
     job_steps = len(case.truth["steps"][["job", "step"]].drop_duplicates())
-    return {
-        **_figures(table, asked=asked),
-        "findings": len(findings),
-        "true_alarms": int(true_alarm.sum()),
-        "false_alarms": false,
-        "precision": mean(true_alarm),
-        "false_alarms_per_1000_job_steps": ratio(1000 * false, job_steps),
-        "true_findings": [int(n) for n in findings.loc[true_alarm, "finding"]],
-        "by_kind": {str(kind): _figures(part, asked=asked) for kind, part in table.groupby("kind")},
-        "matches": matches,
-    }
-
-
-_COLUMNS = (
-    "fault",
-    "kind",
-    "culprit_kind",
-    "culprit",
-    "jobs",
-    "start_ns",
-    "end_ns",
-    "alarms",
-    "detected",
-    "localized",
-    "cause_right",
-    "steps_to_detect",
-    "finding",
-)
+    kinds = sorted({match.kind for match in matches})
+    return FaultsScore(
+        **vars(_figures(matches, asked=asked)),
+        findings=len(findings),
+        true_alarms=int(is_true.sum()),
+        false_alarms=false,
+        precision=mean(is_true),
+        false_alarms_per_1000_job_steps=ratio(1000 * false, job_steps),
+        true_findings=[int(n) for n in findings.loc[is_true, "finding"]],
+        by_kind={kind: _figures([m for m in matches if m.kind == kind], asked=asked)
+                 for kind in kinds},
+        matches=matches,
+    )  # fmt: skip
 
 
 def affected_jobs(fault: pd.Series) -> list[str]:
@@ -110,50 +148,57 @@ def _alarms_of(case: Case, fault: pd.Series, findings: pd.DataFrame) -> Flags:
     start, end = _window(fault)
     near = (findings["start_ns"] < end + margin) & (findings["end_ns"] > start - margin)
     blamed = findings["culprit"].isin(names) | findings["true_job"].isin(jobs)
-    told = findings["evidence"].map(lambda text: bool(names & mentioned(text))).astype(bool)
-    return np.asarray(near & (blamed | told), bool)
+    named = findings["evidence"].map(lambda text: bool(names & mentioned(text))).astype(bool)
+    return np.asarray(near & (blamed | named), bool)
 
 
-def _match(case: Case, fault: pd.Series, alarms: pd.DataFrame, *, asked: bool) -> dict[str, Any]:
+def _match(
+    case: Case, number: int, fault: pd.Series, alarms: pd.DataFrame, *, asked: bool
+) -> FaultMatch:
     """What became of one fault, judged by its top alarm."""
-    culprit = culprit_of(fault, case.truth["ranks"])
+    culprit_kind, culprit = culprit_of(fault, case.truth["ranks"]) or (None, None)
     start, end = _window(fault)
-    told: dict[str, Any] = {
-        "kind": str(fault["kind"]),
-        "culprit_kind": culprit[0] if culprit else None,
-        "culprit": culprit[1] if culprit else None,
-        "jobs": affected_jobs(fault),
-        "start_ns": int(start) if np.isfinite(start) else None,
-        "end_ns": int(end) if np.isfinite(end) else None,
-        "alarms": len(alarms),
-        "detected": bool(len(alarms)),
-        "localized": False,
-        "cause_right": None,
-        "steps_to_detect": None,
-        "finding": None,
-    }
+    match = FaultMatch(
+        fault=number,
+        kind=str(fault["kind"]),
+        culprit_kind=culprit_kind,
+        culprit=culprit,
+        jobs=affected_jobs(fault),
+        start_ns=int(start) if np.isfinite(start) else None,
+        end_ns=int(end) if np.isfinite(end) else None,
+        alarms=len(alarms),
+        detected=bool(len(alarms)),
+        localized=False,
+        cause_right=None,
+        steps_to_detect=None,
+        finding=None,
+    )
     if not len(alarms):
-        return told
+        return match
     order = {"confidence": False, "start_ns": True, "finding": True}
     top = alarms.sort_values([*order], ascending=[*order.values()]).iloc[0]
-    told["finding"] = int(top["finding"])
-    told["localized"] = top["culprit"] in names_of(case, culprit)
-    told["cause_right"] = bool(top["cause"] in _causes(told["kind"])) if asked else None
-    told["steps_to_detect"] = _delay(case, fault, top)
-    return told
+    names = names_of(case, culprit_of(fault, case.truth["ranks"]))
+    return replace(
+        match,
+        finding=int(top["finding"]),
+        localized=bool(top["culprit"] in names),
+        cause_right=bool(top["cause"] in _causes(match.kind)) if asked else None,
+        steps_to_detect=_delay(case, fault, top),
+    )
 
 
-def _figures(table: pd.DataFrame, *, asked: bool) -> dict[str, Any]:
-    found = table[table["detected"].astype(bool)]
-    delays = found["steps_to_detect"].dropna().to_numpy(float)
-    return {
-        "injected": len(table),
-        "detected": len(found),
-        "recall": ratio(len(found), len(table)),
-        "localized_top1": mean(table["localized"].to_numpy(bool)),
-        "cause_accuracy": mean(found["cause_right"].to_numpy(bool)) if asked else None,
-        "steps_to_detect": mean(delays),
-    }
+def _figures(matches: list[FaultMatch], *, asked: bool) -> FaultFigures:
+    found = [match for match in matches if match.detected]
+    delays = [m.steps_to_detect for m in found if m.steps_to_detect is not None]
+    right_causes = np.array([bool(match.cause_right) for match in found], bool)
+    return FaultFigures(
+        injected=len(matches),
+        detected=len(found),
+        recall=ratio(len(found), len(matches)),
+        localized_top1=mean(np.array([match.localized for match in matches], bool)),
+        cause_accuracy=mean(right_causes) if asked else None,
+        steps_to_detect=mean(np.array(delays, float)),
+    )
 
 
 def _delay(case: Case, fault: pd.Series, finding: pd.Series) -> int | None:

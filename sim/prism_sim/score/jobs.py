@@ -12,13 +12,26 @@ overlaps best (largest Jaccard index of the address sets; ties by name).
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from typing import Annotated
 
 import pandas as pd
 
+from prism_sim.score.declare import descriptive, higher, right
 from prism_sim.score.load import Case
-from prism_sim.score.stats import Figures, ratio
+from prism_sim.score.stats import ratio
 
 Members = dict[str, frozenset[str]]
+
+
+@dataclass(frozen=True)
+class JobsScore:
+    """How many jobs were found, and found exactly."""
+
+    true: Annotated[int, descriptive("jobs in the truth")]
+    found: Annotated[int, descriptive("jobs in the diagnosis")]
+    exact: Annotated[int, higher("jobs found with exactly the right addresses")]
+    accuracy: Annotated[float | None, right("exact / max(true, found)")]
 
 
 def members(frame: pd.DataFrame) -> Members:
@@ -55,10 +68,10 @@ def true_job_of(case: Case) -> dict[str, str]:
     return dict(zip(best["found"], best["true"], strict=True))
 
 
-def score_jobs(case: Case) -> Figures:
-    """``true``, ``found``, ``exact`` (counts) and ``accuracy`` (fraction)."""
+def score_jobs(case: Case) -> JobsScore:
+    """Compare the address sets of true and found jobs."""
     true = list(members(case.truth["ranks"]).values())
     found = list(members(case.diagnosis["jobs"]).values())
     exact = sum((Counter(true) & Counter(found)).values())
     accuracy = ratio(exact, max(len(true), len(found)))
-    return {"true": len(true), "found": len(found), "exact": exact, "accuracy": accuracy}
+    return JobsScore(len(true), len(found), exact, accuracy)

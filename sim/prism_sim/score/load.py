@@ -49,11 +49,11 @@ class Case:
 def load(run: Run) -> Case:
     """Read everything that the scores need; raises ``UserError`` where a table is missing."""
     truth = {name: complete(run.truth(name), schema) for name, schema in TRUTH.items()}
-    said = {name: complete(_found(run, name), schema) for name, schema in DIAGNOSIS.items()}
-    said["steps"] = said["steps"].assign(dp_end_ns=_exact(run.diagnosis_folder, "dp_end_ns"))
+    found = {name: complete(_found(run, name), schema) for name, schema in DIAGNOSIS.items()}
+    found["steps"] = found["steps"].assign(dp_end_ns=_exact(run.diagnosis_folder, "dp_end_ns"))
     return Case(
         truth,
-        said,
+        found,
         run.read_json(run.topology) if run.topology.exists() else {},
         run.read_json(run.manifest) if run.manifest.exists() else {},
         intake(run),

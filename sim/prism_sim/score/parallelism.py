@@ -20,11 +20,22 @@ the spans, and inferred where the diagnosis' ``jobs`` table has a column of that
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
+import numpy as np
 import pandas as pd
 
 from llmprism.kinds import AXES, DP, PP
+from prism_sim.score.declare import (
+    Figure,
+    Named,
+    Table,
+    Words,
+    descriptive,
+    higher,
+    right,
+)
 from prism_sim.score.jobs import members, overlaps
 from prism_sim.score.load import Case
 from prism_sim.score.stats import mean, ratio
@@ -34,8 +45,56 @@ _SEEN_ON_THE_WIRE = (DP, PP)
 Groups = dict[str, list[tuple[str, ...]]]
 """Address sequences by kind of group; ordered where the order is known."""
 
+Sizes = dict[str, int | None]
 
-def score_parallelism(case: Case) -> dict[str, Any]:
+
+@dataclass(frozen=True)
+class GroupCounts:
+    """Groups of one kind of one job."""
+
+    true: Annotated[int, descriptive("true groups of this kind")]
+    exact: Annotated[int, higher("groups found with exactly the right addresses")]
+    ordered: Annotated[int, higher("groups found in exactly the right order")]
+
+
+@dataclass(frozen=True)
+class MicroBatches:
+    """Number of micro-batches in a step of one job."""
+
+    true: Annotated[int | None, descriptive("micro-batches in a step, in the truth")]
+    inferred: Annotated[int | None, descriptive("micro-batches in a step, inferred")]
+
+
+@dataclass(frozen=True)
+class JobLayout:
+    """The layout of one true job, true and inferred."""
+
+    job: Annotated[str, Words("name of the true job")]
+    found: Annotated[str | None, Words("name of the found job that overlaps it best")]
+    true: Annotated[Sizes, Table((Figure("AXIS", "true size of an axis of the layout"),))]
+    inferred: Annotated[Sizes, Table((Figure("AXIS", "inferred size of an axis of the layout"),))]
+    sizes_exact: Annotated[bool, right("1 if the inferred dp and pp are the true ones")]
+    stage_order: Annotated[float | None, right("pipelines found in the right order of stages")]
+    stage_order_exact: Annotated[
+        bool | None, right("1 if every pipeline has the right order of stages")
+    ]
+    micro_batches: MicroBatches
+    groups: Annotated[dict[str, GroupCounts], Named("AXIS")]
+
+
+@dataclass(frozen=True)
+class ParallelismScore:
+    """Groups, stage order and sizes over all jobs, and the layout of each."""
+
+    groups_exact: Annotated[float | None, right("DP groups and pipelines found exactly")]
+    groups_exact_dp: Annotated[float | None, right("DP groups found exactly")]
+    groups_exact_pp: Annotated[float | None, right("pipelines found exactly")]
+    stage_order: Annotated[float | None, right("pipelines found in the right order of stages")]
+    sizes_exact: Annotated[float | None, right("jobs whose inferred dp and pp are the true ones")]
+    jobs: Annotated[list[JobLayout], Named("JOB")]
+
+
+def score_parallelism(case: Case) -> ParallelismScore:
     """Per true job what was there and what was inferred; ``groups_exact`` over all jobs."""
     best = overlaps(members(case.truth["ranks"]), members(case.diagnosis["jobs"]))
     best = best.drop_duplicates("true")
@@ -45,41 +104,39 @@ def score_parallelism(case: Case) -> dict[str, Any]:
         for job, ranks in case.truth["ranks"].groupby("job")
     ]
     total, exact, ordered = (
-        {kind: sum(job["groups"][kind][part] for job in jobs) for kind in _SEEN_ON_THE_WIRE}
+        {kind: sum(getattr(job.groups[kind], part) for job in jobs) for kind in _SEEN_ON_THE_WIRE}
         for part in ("true", "exact", "ordered")
     )
-    return {
-        "groups_exact": ratio(sum(exact.values()), sum(total.values())),
-        "groups_exact_dp": ratio(exact["dp"], total["dp"]),
-        "groups_exact_pp": ratio(exact["pp"], total["pp"]),
-        "stage_order": ratio(ordered["pp"], total["pp"]),
-        "sizes_exact": mean(pd.Series([job["sizes_exact"] for job in jobs]).to_numpy(bool)),
-        "jobs": jobs,
-    }
+    return ParallelismScore(
+        groups_exact=ratio(sum(exact.values()), sum(total.values())),
+        groups_exact_dp=ratio(exact["dp"], total["dp"]),
+        groups_exact_pp=ratio(exact["pp"], total["pp"]),
+        stage_order=ratio(ordered["pp"], total["pp"]),
+        sizes_exact=mean(np.array([job.sizes_exact for job in jobs], bool)),
+        jobs=jobs,
+    )
 
 
-def _score_job(case: Case, job: str, ranks: pd.DataFrame, found: str | None) -> dict[str, Any]:
+def _score_job(case: Case, job: str, ranks: pd.DataFrame, found: str | None) -> JobLayout:
     true = true_groups(ranks)
-    said, order = _said_groups(case, found)
+    groups, order = _inferred_groups(case, found)
     sizes = {axis: _true_size(ranks[axis]) for axis in AXES}
-    inferred = {axis: _said_size(said, axis) for axis in AXES}
-    counts = {kind: _count(true[kind], said.get(kind, []), order) for kind in _SEEN_ON_THE_WIRE}
-    stage_order = ratio(counts["pp"]["ordered"], counts["pp"]["true"])
+    inferred = {axis: _inferred_size(groups, axis) for axis in AXES}
+    counts = {kind: _count(true[kind], groups.get(kind, []), order) for kind in _SEEN_ON_THE_WIRE}
+    stage_order = ratio(counts["pp"].ordered, counts["pp"].true)
     spans = case.truth["spans"]
-    return {
-        "job": job,
-        "found": found,
-        "true": sizes,
-        "inferred": inferred,
-        "sizes_exact": all(sizes[axis] in (None, inferred[axis]) for axis in _SEEN_ON_THE_WIRE),
-        "stage_order": stage_order,
-        "stage_order_exact": None if stage_order is None else stage_order == 1.0,
-        "micro_batches": {
-            "true": int(spans.loc[spans["job"] == job, "micro_batch"].nunique()) or None,
-            "inferred": _said_micro_batches(case, found),
-        },
-        "groups": counts,
-    }
+    batches = int(spans.loc[spans["job"] == job, "micro_batch"].nunique()) or None
+    return JobLayout(
+        job=job,
+        found=found,
+        true=sizes,
+        inferred=inferred,
+        sizes_exact=all(sizes[axis] in (None, inferred[axis]) for axis in _SEEN_ON_THE_WIRE),
+        stage_order=stage_order,
+        stage_order_exact=None if stage_order is None else stage_order == 1.0,
+        micro_batches=MicroBatches(batches, _inferred_micro_batches(case, found)),
+        groups=counts,
+    )
 
 
 def true_groups(ranks: pd.DataFrame) -> Groups:
@@ -99,7 +156,7 @@ def true_groups(ranks: pd.DataFrame) -> Groups:
     return groups
 
 
-def _said_groups(case: Case, found: str | None) -> tuple[Groups, set[tuple[str, ...]]]:
+def _inferred_groups(case: Case, found: str | None) -> tuple[Groups, set[tuple[str, ...]]]:
     """Groups of the found job, and those among its pipelines whose order is given."""
     table = case.diagnosis["groups"]
     table = table[table["job"] == found].sort_values("position")
@@ -114,27 +171,27 @@ def _said_groups(case: Case, found: str | None) -> tuple[Groups, set[tuple[str, 
 
 
 def _count(
-    true: list[tuple[str, ...]], said: list[tuple[str, ...]], ordered: set[tuple[str, ...]]
-) -> dict[str, int]:
-    sets = {frozenset(sequence) for sequence in said}
+    true: list[tuple[str, ...]], inferred: list[tuple[str, ...]], ordered: set[tuple[str, ...]]
+) -> GroupCounts:
+    sets = {frozenset(sequence) for sequence in inferred}
     exact = sum(frozenset(sequence) in sets for sequence in true)
-    return {"true": len(true), "exact": exact, "ordered": len(ordered.intersection(true))}
+    return GroupCounts(len(true), exact, len(ordered.intersection(true)))
 
 
 def _true_size(index: pd.Series) -> int | None:
     return int(index.nunique()) or None
 
 
-def _said_size(said: Groups, axis: str) -> int | None:
-    if not said:
+def _inferred_size(groups: Groups, axis: str) -> int | None:
+    if not groups:
         return None
-    sizes = pd.Series([len(sequence) for sequence in said.get(axis, [])], dtype="int64")
+    sizes = pd.Series([len(sequence) for sequence in groups.get(axis, [])], dtype="int64")
     if len(sizes):
         return int(sizes.mode().max())
     return 1 if axis in _SEEN_ON_THE_WIRE else None
 
 
-def _said_micro_batches(case: Case, found: str | None) -> int | None:
+def _inferred_micro_batches(case: Case, found: str | None) -> int | None:
     table = case.diagnosis["jobs"]
     if "micro_batches" not in table.columns:
         return None

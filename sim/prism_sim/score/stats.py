@@ -1,50 +1,73 @@
-"""How a set of errors is told: mean, median, tail, worst, and the bias beside every mean.
+"""How a set of errors is summarised: mean, median, tail, worst, and the bias beside every mean.
 
 An error is signed and relative, (inferred - true) / true. Its size makes the mean and the
 percentiles, its sign the bias, so that a method which is early as often as late and one
-which is always late are told apart. What was not found counts twice: left out of the plain
-figures, and as an inferred time of zero, error 1 and sign -1, in those named ``_all``.
-Where there is nothing to tell the figure is ``None``, never NaN.
+which is always late differ. What was not found counts twice: it is left out of the plain
+figures, and it is an inferred time of zero, error 1 and sign -1, in those named ``all``.
+Where there is nothing to summarise the figure is ``None``, never NaN.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 import numpy as np
 
+from prism_sim.score.declare import Joined, lower, near_zero
 from prism_sim.score.load import Flags, Floats
 
-Figures = dict[str, float | int | None]
 
-_TAILS = {"p50": 50.0, "p95": 95.0, "p99": 99.0}
+@dataclass(frozen=True)
+class Spread:
+    """Mean, percentiles and maximum of the sizes of some errors."""
+
+    mean: Annotated[float | None, lower("mean")]
+    p50: Annotated[float | None, lower("median")]
+    p95: Annotated[float | None, lower("95th percentile")]
+    p99: Annotated[float | None, lower("99th percentile")]
+    max: Annotated[float | None, lower("largest")]
+
+    @classmethod
+    def of(cls, sizes: Floats) -> Spread:
+        """The spread of ``sizes``, any unit."""
+        if not len(sizes):
+            return cls(None, None, None, None, None)
+        p50, p95, p99 = (float(tail) for tail in np.percentile(sizes, [50.0, 95.0, 99.0]))
+        return cls(float(sizes.mean()), p50, p95, p99, float(sizes.max()))
 
 
-def spread(prefix: str, sizes: Floats) -> Figures:
-    """``prefix`` + ``_mean``, ``_p50``, ``_p95``, ``_p99``, ``_max`` of ``sizes``, any unit."""
-    names = ["mean", *_TAILS, "max"]
-    if not len(sizes):
-        return {f"{prefix}_{name}": None for name in names}
-    tails = np.percentile(sizes, list(_TAILS.values()))
-    values = [sizes.mean(), *tails, sizes.max()]
-    return {f"{prefix}_{name}": float(value) for name, value in zip(names, values, strict=True)}
+@dataclass(frozen=True)
+class SignedSpread(Spread):
+    """The same, and the mean with sign."""
+
+    bias: Annotated[float | None, near_zero("mean with sign; below zero: too short")]
+
+    @classmethod
+    def of_errors(cls, errors: Floats) -> SignedSpread:
+        """The spread of the sizes of signed ``errors``, and their mean."""
+        return cls(**vars(Spread.of(np.abs(errors))), bias=mean(errors))
 
 
-def _signed_spread(prefix: str, errors: Floats) -> Figures:
-    """:func:`spread` of the sizes of signed ``errors``, and their mean as ``_bias``."""
-    return spread(prefix, np.abs(errors)) | {f"{prefix}_bias": mean(errors)}
+@dataclass(frozen=True)
+class RelativeErrors(SignedSpread):
+    """Errors of what was matched, and of all, an unmatched one counting as error 1."""
 
+    all: Annotated[SignedSpread, Joined("with an unmatched one counted as 1", "", 0.0, 0.0)]
 
-def relative_errors(prefix: str, true: Floats, inferred: Floats) -> Figures:
-    """Figures of (inferred - true) / true, unitless, over what has a true time above zero.
+    @classmethod
+    def between(cls, true: Floats, inferred: Floats) -> RelativeErrors:
+        """Figures of (inferred - true) / true, unitless, over what has a true time above zero.
 
-    Parameters
-    ----------
-    true, inferred : times [ns]; ``inferred`` is NaN where nothing was found.
-    """
-    defined = true > 0
-    error = inferred[defined] / true[defined] - 1.0
-    found = ~np.isnan(error)
-    everything = np.where(found, error, -1.0)
-    return _signed_spread(prefix, error[found]) | _signed_spread(f"{prefix}_all", everything)
+        Parameters
+        ----------
+        true, inferred : times [ns]; ``inferred`` is NaN where nothing was found.
+        """
+        defined = true > 0
+        error = inferred[defined] / true[defined] - 1.0
+        found = ~np.isnan(error)
+        everything = SignedSpread.of_errors(np.where(found, error, -1.0))
+        return cls(**vars(SignedSpread.of_errors(error[found])), all=everything)
 
 
 def mean(values: Floats | Flags) -> float | None:

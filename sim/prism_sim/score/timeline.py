@@ -13,51 +13,122 @@ Every (rank, step) of the truth is one sample, matched to an inferred step or no
     each two consecutive steps that both have one, against the difference of ``dp_end_ns``
     of the two matched steps (both must be matched)
 
-the error is |inferred - true| / true, told as mean, p50, p95, p99, max and bias over what is
+the error is |inferred - true| / true, given as mean, p50, p95, p99, max and bias over what is
 matched, and again as ``..._all_...`` with each unmatched one counted as an inferred time of
 zero: error 1. Steps that truly have no such time have no relative error and are left out;
-``dp_time_phantom_ns_mean`` and its like say how much the diagnosis puts there. A kind that
+``dp_time_phantom_ns_mean`` and its like give the time that the diagnosis puts there. A kind that
 the spans of a capture do not record is ``None`` throughout.
 
-Borders are told in nanoseconds, of matched steps only: ``boundary_abs_error_ns`` is the end of
+Borders are given in nanoseconds, of matched steps only: ``boundary_abs_error_ns`` is the end of
 the step, ``start_boundary_abs_error_ns`` its start;
 ``boundary_bias_ns`` and ``start_boundary_bias_ns`` are positive where inferred is late.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 
 from llmprism import kinds
 from prism_sim.score.busy import pack, true_work, union_length
+from prism_sim.score.declare import (
+    FRACTION,
+    NS,
+    Figure,
+    Joined,
+    Named,
+    descriptive,
+    higher,
+    lower,
+    near_zero,
+    right,
+)
 from prism_sim.score.load import Case, Flags, Floats, Ints
 from prism_sim.score.matching import Match, match_steps
-from prism_sim.score.stats import mean, ratio, relative_errors, spread
+from prism_sim.score.stats import RelativeErrors, Spread, mean, ratio
 
 KINDS = kinds.SPANS
 
+_LEAST_SHARE = 2e-3  # a change of steps matched that a reader would care about
+_LEAST_NS = {"absolute": 1000.0, "relative": 0.02}
 
-def score_timeline(case: Case) -> dict[str, Any]:
+
+def _relative(subject: str) -> Joined:
+    """Relative errors of ``subject``; they may move by 2 % or by 0.0002."""
+    return Joined(f"relative error of {subject}", FRACTION, absolute=2e-4, relative=0.02)
+
+
+def _absolute(subject: str) -> Joined:
+    return Joined(f"absolute error of {subject}", NS, **_LEAST_NS)
+
+
+def _phantom(kind: str) -> Figure:
+    return lower(f"mean inferred {kind} time of steps that truly have none", NS, **_LEAST_NS)
+
+
+def _bias(border: str) -> Figure:
+    return near_zero(f"mean of inferred minus true {border} of a step", NS, **_LEAST_NS)
+
+
+@dataclass(frozen=True)
+class TimelineFigures:
+    """Coverage, errors and borders of some (rank, step) samples."""
+
+    steps_true: Annotated[int, descriptive("(rank, step) samples in the truth")]
+    steps_matched: Annotated[
+        int, higher("true steps matched by one inferred step", relative=_LEAST_SHARE)
+    ]
+    steps_split: Annotated[int, lower("true steps cut into several", relative=_LEAST_SHARE)]
+    steps_merged: Annotated[int, lower("true steps merged with others", relative=_LEAST_SHARE)]
+    steps_missed: Annotated[int, lower("true steps without an inferred one", relative=_LEAST_SHARE)]
+    coverage: Annotated[float | None, right("steps matched / steps true")]
+    step_error: Annotated[RelativeErrors, _relative("the step duration")]
+    dp_time_error: Annotated[RelativeErrors, _relative("the DP communication time of a step")]
+    dp_time_phantom_ns_mean: Annotated[float | None, _phantom("DP communication")]
+    pp_time_error: Annotated[RelativeErrors, _relative("the PP communication time of a step")]
+    pp_time_phantom_ns_mean: Annotated[float | None, _phantom("PP communication")]
+    compute_time_error: Annotated[RelativeErrors, _relative("the computation time of a step")]
+    compute_time_phantom_ns_mean: Annotated[float | None, _phantom("computation")]
+    dp_end_error: Annotated[RelativeErrors, _relative("the time from DP end to DP end")]
+    dp_end_coverage: Annotated[
+        float | None, right("periods from DP end to DP end with both ends matched")
+    ]
+    boundary_abs_error_ns: Annotated[Spread, _absolute("the end of a step")]
+    boundary_bias_ns: Annotated[float | None, _bias("end")]
+    start_boundary_abs_error_ns: Annotated[Spread, _absolute("the start of a step")]
+    start_boundary_bias_ns: Annotated[float | None, _bias("start")]
+
+
+@dataclass(frozen=True)
+class TimelineScore(TimelineFigures):
+    """The figures over all jobs, and those of each."""
+
+    steps_inferred: Annotated[int, descriptive("steps in the diagnosis")]
+    steps_unexplained: Annotated[int, lower("inferred steps that match no true step")]
+    per_job: Annotated[dict[str, TimelineFigures], Named("JOB")]
+
+
+def score_timeline(case: Case) -> TimelineScore:
     """All figures over all jobs, and under ``per_job`` the same for each true job."""
     match = match_steps(case)
     samples = samples_of(case, match)
     per_job = {str(job): figures_of(part) for job, part in samples.groupby("job")}
     rows = match.row[match.row >= 0]
-    return {
-        **figures_of(samples),
-        "steps_inferred": len(match.inferred),
-        "steps_unexplained": len(match.inferred) - len(np.unique(rows)),
-        "per_job": per_job,
-    }
+    return TimelineScore(
+        **vars(figures_of(samples)),
+        steps_inferred=len(match.inferred),
+        steps_unexplained=len(match.inferred) - len(np.unique(rows)),
+        per_job=per_job,
+    )
 
 
 def samples_of(case: Case, match: Match) -> pd.DataFrame:
     """One row a true (rank, step): its times [ns], and those of its inferred step or NaN.
 
-    Rows are those of ``match.true``. ``<name>_true`` and ``<name>_said`` are durations of the
+    Rows are those of ``match.true``. ``<name>_true`` and ``<name>_inferred`` are durations of the
     step (``step``), from DP end to DP end (``period``), and busy times by kind (``dp``, ...).
     """
     true, inferred = match.true, match.inferred
@@ -67,11 +138,11 @@ def samples_of(case: Case, match: Match) -> pd.DataFrame:
         late = _taken(inferred[border], match.row, -true[border].to_numpy(np.int64))
         samples[f"{border}_late"] = late
     samples["step_true"] = (true["end_ns"] - true["start_ns"]).astype(float)
-    samples["step_said"] = _taken(inferred["end_ns"] - inferred["start_ns"], match.row)
+    samples["step_inferred"] = _taken(inferred["end_ns"] - inferred["start_ns"], match.row)
     work = true_work(case)
     for kind in KINDS:
         samples[f"{kind}_true"] = _true_busy(true, work[kind])
-        samples[f"{kind}_said"] = _said_busy(case, match, kind)
+        samples[f"{kind}_inferred"] = _inferred_busy(case, match, kind)
     return _with_dp_periods(samples, match, work["dp"])
 
 
@@ -100,7 +171,7 @@ def _true_busy(steps: pd.DataFrame, spans: pd.DataFrame) -> Floats:
     return union_length(step[known], start, end, len(steps)).astype(float)
 
 
-def _said_busy(case: Case, match: Match, kind: str) -> Floats:
+def _inferred_busy(case: Case, match: Match, kind: str) -> Floats:
     spans = case.diagnosis["spans"]
     spans = spans[spans["kind"] == kind]
     names = ["job", "address", "step"]
@@ -114,14 +185,14 @@ def _said_busy(case: Case, match: Match, kind: str) -> Floats:
 
 
 def _with_dp_periods(samples: pd.DataFrame, match: Match, spans: pd.DataFrame) -> pd.DataFrame:
-    """Add the time from one step's last DP end to the next one's, true and said [ns]."""
+    """Add the time from one step's last DP end to the next one's, true and inferred [ns]."""
     step = _step_of(match.true, spans)
     ends = spans["own_end_ns"][step >= 0].groupby(step[step >= 0]).max()
     rank, number = match.true["rank_row"].to_numpy(), match.true["step"].to_numpy()
     follows = np.append(False, (np.diff(rank) == 0) & (np.diff(number) == 1))[: len(rank)]
     true = _differences(ends.reindex(range(len(rank))), follows)
-    said = _differences(match.inferred["dp_end_ns"].astype("Int64").reindex(match.row), follows)
-    return samples.assign(period_true=true, period_said=said)
+    inferred = _differences(match.inferred["dp_end_ns"].astype("Int64").reindex(match.row), follows)
+    return samples.assign(period_true=true, period_inferred=inferred)
 
 
 def _differences(ends: pd.Series, follows: Flags) -> Floats:
@@ -131,32 +202,38 @@ def _differences(ends: pd.Series, follows: Flags) -> Floats:
     return np.where(follows, periods, np.nan)
 
 
-def figures_of(samples: pd.DataFrame) -> dict[str, Any]:
-    """Coverage, errors and borders, as told at the head of this module, of some samples."""
+def figures_of(samples: pd.DataFrame) -> TimelineFigures:
+    """Coverage, errors and borders of some samples, as defined at the head of this module."""
     fates = samples["fate"].value_counts()
     matched = samples["fate"] == "matched"
     figures: dict[str, Any] = {
-        "steps_true": len(samples),
-        **{f"steps_{fate}": int(fates.get(fate, 0)) for fate in ("matched", "split", "merged")},
-        "steps_missed": int(fates.get("missed", 0)),
-        "coverage": ratio(int(matched.sum()), len(samples)),
-        **_errors(samples, "step_error", "step"),
+        f"steps_{fate}": int(fates.get(fate, 0))
+        for fate in ("matched", "split", "merged", "missed")
     }
     for kind in KINDS:
-        figures |= _errors(samples, f"{kind}_time_error", kind)
-        phantom = samples.loc[matched & (samples[f"{kind}_true"] == 0), f"{kind}_said"]
+        figures[f"{kind}_time_error"] = _errors(samples, kind)
+        phantom = samples.loc[matched & (samples[f"{kind}_true"] == 0), f"{kind}_inferred"]
         figures[f"{kind}_time_phantom_ns_mean"] = mean(phantom.to_numpy(float))
-    figures |= _errors(samples, "dp_end_error", "period")
-    defined = samples["period_true"] > 0
-    both = int(samples.loc[defined, "period_said"].notna().sum())
-    figures["dp_end_coverage"] = ratio(both, int(defined.sum()))
     for border, name in (("end_ns", "boundary"), ("start_ns", "start_boundary")):
         late = samples.loc[matched, f"{border}_late"].to_numpy(float)
-        figures |= spread(f"{name}_abs_error_ns", np.abs(late))
+        figures[f"{name}_abs_error_ns"] = Spread.of(np.abs(late))
         figures[f"{name}_bias_ns"] = mean(late)
-    return figures
+    return TimelineFigures(
+        steps_true=len(samples),
+        coverage=ratio(int(matched.sum()), len(samples)),
+        step_error=_errors(samples, "step"),
+        dp_end_error=_errors(samples, "period"),
+        dp_end_coverage=_period_coverage(samples),
+        **figures,
+    )
 
 
-def _errors(samples: pd.DataFrame, prefix: str, name: str) -> dict[str, Any]:
-    true, said = samples[f"{name}_true"], samples[f"{name}_said"]
-    return relative_errors(prefix, true.to_numpy(float), said.to_numpy(float))
+def _period_coverage(samples: pd.DataFrame) -> float | None:
+    defined = samples["period_true"] > 0
+    both = int(samples.loc[defined, "period_inferred"].notna().sum())
+    return ratio(both, int(defined.sum()))
+
+
+def _errors(samples: pd.DataFrame, name: str) -> RelativeErrors:
+    true, inferred = samples[f"{name}_true"], samples[f"{name}_inferred"]
+    return RelativeErrors.between(true.to_numpy(float), inferred.to_numpy(float))

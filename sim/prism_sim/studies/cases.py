@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 from prism_sim.loading.scenario import Scenario
+from prism_sim.score import CATALOGUE as SCORE_FIGURES
+from prism_sim.score.declare import Named, declared, descriptive
+from prism_sim.score.encoding import flatten, to_json
 from prism_sim.studies.fingerprints import fingerprint, method_fingerprint
 from prism_sim.studies.scratch import working_folder
 
@@ -50,7 +52,7 @@ def figures_of(case: Case) -> dict[str, float | None]:
     """Run ``case`` in a temporary folder, and return every figure, by its name.
 
     ``truth.*`` are figures of the world itself (:func:`truth_figures`); the rest is
-    ``score.json``, laid flat by :func:`flatten`, where the case has a method.
+    ``score.json`` as a flat table, where the case has a method.
     """
     from prism_sim.run_folder import Run
     from prism_sim.simulate import simulate
@@ -58,72 +60,61 @@ def figures_of(case: Case) -> dict[str, float | None]:
     with working_folder() as folder:
         run = Run(folder)
         simulate(case.scenario, run)
-        figures: dict[str, Any] = {"truth": truth_figures(run)}
+        figures: dict[str, Any] = {"truth": to_json(truth_figures(run))}
         if case.method != SIMULATED_ONLY:
             from llmprism.pipeline import diagnose_files
             from prism_sim.score import score_run
 
             diagnosis = diagnose_files(run.flows, run.topology, method=case.method)
             diagnosis.write(run.diagnosis_folder)
-            figures |= score_run(run)
+            figures |= score_run(run).to_json()
     return flatten(figures)
 
 
-def truth_figures(run: Any) -> dict[str, Any]:
-    """Figures of a simulated world, over all jobs and, under ``per_job``, of each.
+@dataclass(frozen=True)
+class JobTruth:
+    """Figures of one simulated job."""
 
-    ``step_s_mean`` [s] is the mean duration of a true (rank, step); ``pace_s`` [s] the time
-    from a job's first start to its last end, by its steps, host work between steps included;
-    ``gpu_hours`` [h] that time on all of the job's GPUs. ``records`` counts flow records.
-    """
+    step_s_mean: Annotated[float, descriptive("mean duration of a true (rank, step)", "s")]
+    pace_s: Annotated[float, descriptive("time of the job by its steps, host work included", "s")]
+    gpu_hours: Annotated[float, descriptive("time of the job on all of its GPUs", "h")]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Figures of a simulated world, over all jobs and of each."""
+
+    step_s_mean: Annotated[float | None, descriptive("mean duration of a true (rank, step)", "s")]
+    pace_s_mean: Annotated[float | None, descriptive("mean of the jobs' pace_s", "s")]
+    gpu_hours: Annotated[float, descriptive("time of all jobs on their GPUs", "h")]
+    records: Annotated[int, descriptive("flow records")]
+    per_job: Annotated[dict[str, JobTruth], Named("JOB")]
+
+
+CATALOGUE = SCORE_FIGURES + declared(Truth, "truth.")
+"""Every figure that a case has: those of the score, and those of the simulated world."""
+
+
+def truth_figures(run: Any) -> Truth:
+    """Figures of the simulated world of ``run``."""
     steps = run.truth("steps")
     steps["duration_s"] = (steps["end_ns"] - steps["start_ns"]) / 1e9
     per_job = {str(job): _job_figures(part) for job, part in steps.groupby("job")}
-    paces = [figures["pace_s"] for figures in per_job.values()]
-    return {
-        "step_s_mean": float(steps["duration_s"].mean()) if len(steps) else None,
-        "pace_s_mean": sum(paces) / len(paces) if paces else None,
-        "gpu_hours": sum(figures["gpu_hours"] for figures in per_job.values()),
-        "records": run.read_json(run.manifest)["records"],
-        "per_job": per_job,
-    }
+    paces = [figures.pace_s for figures in per_job.values()]
+    return Truth(
+        step_s_mean=float(steps["duration_s"].mean()) if len(steps) else None,
+        pace_s_mean=sum(paces) / len(paces) if paces else None,
+        gpu_hours=sum(figures.gpu_hours for figures in per_job.values()),
+        records=run.read_json(run.manifest)["records"],
+        per_job=per_job,
+    )
 
 
-def _job_figures(steps: Any) -> dict[str, float]:
+def _job_figures(steps: Any) -> JobTruth:
     """Figures of one job, from its rows of the truth's ``steps``."""
     whole_s = float(steps["end_ns"].max() - steps["start_ns"].min()) / 1e9
-    return {
-        "step_s_mean": float(steps["duration_s"].mean()),
-        "pace_s": whole_s / int(steps["step"].nunique()),
-        "gpu_hours": whole_s * int(steps["rank"].nunique()) / 3600,
-    }
-
-
-def flatten(content: Any, above: str = "") -> dict[str, float | None]:
-    """Every number below ``content`` by its dotted path; an undefined one is None.
-
-    Truth values count as 0 and 1, words are left out. A list of named things goes by their
-    names (``job``, ``fault``); any other list is left out.
-
-    >>> flatten({"a": {"b": 1, "c": "x"}, "jobs": [{"job": "alpha", "ok": True}]})
-    {'a.b': 1, 'jobs.alpha.ok': 1}
-    """
-    if isinstance(content, list):
-        content = _by_name(content)
-    if isinstance(content, Mapping):
-        found: dict[str, float | None] = {}
-        for key, value in content.items():
-            found |= flatten(value, f"{above}.{key}" if above else str(key))
-        return found
-    if content is None or isinstance(content, (int, float)):
-        return {above: int(content) if isinstance(content, bool) else content}
-    return {}
-
-
-def _by_name(items: list[Any]) -> dict[str, Any]:
-    named: dict[str, Any] = {}
-    for item in items:
-        name = next((key for key in ("job", "fault") if isinstance(item, dict) and key in item), "")
-        if name:
-            named[str(item[name])] = {key: item[key] for key in item if key != name}
-    return named
+    return JobTruth(
+        step_s_mean=float(steps["duration_s"].mean()),
+        pace_s=whole_s / int(steps["step"].nunique()),
+        gpu_hours=whole_s * int(steps["rank"].nunique()) / 3600,
+    )

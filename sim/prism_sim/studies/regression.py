@@ -19,10 +19,10 @@ from pydantic import Field
 
 from llmprism.errors import Problem, UserError
 from prism_sim.scenario.base import Closed
+from prism_sim.studies import rules
 from prism_sim.studies.cases import SIMULATED_ONLY, Case, figures_of
 from prism_sim.studies.pool import Outcome, outcomes
 from prism_sim.studies.reading import known_methods, read_closed, scenario_at
-from prism_sim.studies.rules import counts, rule_for
 
 Figures = dict[str, float | None]
 Reference = dict[str, Figures]
@@ -167,12 +167,12 @@ def _verdict(name: str, outcome: Outcome[Figures], was: Figures | None) -> Verdi
 
 
 def _move(case: str, figure: str, was: float | None, now: float | None) -> Move | None:
-    if counts(figure):
+    if rules.absent_is_zero(figure):
         was, now = was or 0, now or 0
     if was is None or now is None:
         verdict = "same" if was is now else "new" if was is None else "lost"
     else:
-        verdict = rule_for(figure).verdict(was, now)
+        verdict = rules.verdict(figure, was, now)
     return None if verdict == "same" else Move(case, figure, was, now, verdict)
 
 

@@ -93,7 +93,8 @@ def write_truth(run: Run, names: dict[str, str]) -> None:
             steps.append((names[job], rank, step, begin, begin + LENGTH_MS[job] * MS))
             for kind, a, b in SPANS_MS[job, pp] + END_MS[job]:
                 batch = 0 if kind in SAID and SAID[kind] != "dp" and kind != "opt" else None
-                spans.append((names[job], rank, step, batch, kind, begin + a * MS, begin + b * MS))
+                times = begin + a * MS, begin + b * MS
+                spans.append((names[job], rank, step, batch, kind, *times))
     ranks = [(names[j], r, a, s, 0, dp, pp, 0, 0, 0) for j, r, a, s, dp, pp in RANKS]
     pairs = [(names[j], address(a), address(b), kind, 10**9) for j, a, b, kind in PAIRS]
     fault = {"fault": 0, "kind": "slow_gpu", "culprit_kind": "address", "culprit": address(2)}

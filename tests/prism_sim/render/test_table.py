@@ -5,21 +5,22 @@ import io
 import pytest
 from rich.console import Console
 
-from prism_sim.render.look import duration, percent
-from prism_sim.render.table import score_table, summary_lines
+from llmprism.quantities import duration, percent
+from prism_sim.render.table import score_table
 from prism_sim.score import score_run
+from prism_sim.score.summary import summary_lines
 
 
 def shown(score):
     out = io.StringIO()
-    Console(file=out, width=120, color_system=None).print(score_table(score))
+    Console(file=out, width=80, color_system=None).print(score_table(score))
     return " ".join(out.getvalue().split())
 
 
 def test_a_good_run(run):
     said = shown(score_run(run))
     assert "jobs 2 of 2 exact" in said
-    assert "pair types 100 % of 10 right" in said
+    assert "pairs 100 % of 10 correct" in said
     assert "steps 100 % of 36 matched" in said
     assert "faults 1 of 1 detected" in said
     assert "slow_gpu 10.0.0.2 1 yes 0" in said
@@ -30,7 +31,7 @@ def test_a_missed_fault_is_said_to_be_missed(run):
     run.write_diagnosis("findings", run.diagnosis("findings").iloc[1:])
     said = shown(score_run(run))
     assert "faults 0 of 1 detected" in said
-    assert "slow_gpu 10.0.0.2 none: missed no -" in said
+    assert "slow_gpu 10.0.0.2 not detected no -" in said
 
 
 def test_records_set_aside_are_told(run):
@@ -87,7 +88,7 @@ def test_percent(fraction, words):
         (None, "-"),
         (float("nan"), "-"),
         (12, "12 ns"),
-        (43_500, "43.5 µs"),
+        (43_500, "43.5 us"),
         (1_500_000, "1.50 ms"),
         (23.6e9, "23.6 s"),
         (-2_000_000, "-2.00 ms"),

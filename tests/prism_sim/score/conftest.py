@@ -204,7 +204,7 @@ class World:
         for name, frame in self.diagnosis.items():
             self.run.write_diagnosis(name, frame)
         self.run.write_json(self.run.topology, TOPOLOGY)
-        return score_run(self.run)
+        return score_run(self.run).to_json()
 
 
 def _perfect(truth: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prism_sim.run_folder import TRUTH
 from prism_sim.score.busy import pack, true_work, union_length
-from prism_sim.score.load import load
+from prism_sim.score.load import Case, complete, load
 
 US = 1_000
 
@@ -110,3 +111,44 @@ def test_replicas_that_share_experts_reduce_what_all_of_them_hold(world):
 @pytest.mark.parametrize("row", [0, 3])
 def test_compute_is_as_the_profiler_shows_it(world, row):
     assert sum(b - a for a, b in moving(world, "compute", row)) == 400
+
+
+def busy_by_rank(run, kind, *, named=True):
+    """Busy time [ns] of each rank with true spans of one kind, over the whole run."""
+    truth = {name: complete(run.truth(name), schema) for name, schema in TRUTH.items()}
+    spans = truth["spans"]
+    spans = spans[spans["kind"] == kind]
+    if not named:
+        spans = spans.assign(communication=None)
+    work = true_work(Case(truth | {"spans": spans}, {}, {}, {}))["dp"]
+    columns = (work[name].to_numpy() for name in ("rank_row", "start_ns", "end_ns"))
+    return list(union_length(*columns, len(truth["ranks"])))
+
+
+def since_the_last_joined(run, kind):
+    """The same, rank by rank and interval by interval, from the groups that the layout gives."""
+    spans = run.truth("spans")
+    spans = spans[spans["kind"] == kind].sort_values(["rank", "start_ns"])
+    turn = spans.groupby(["rank", "step"]).cumcount()
+    shards = spans["rank"] // 2  # ranks 0 and 1 shard one copy of the state, 2 and 3 another
+    joined = spans.groupby([shards, "step", turn])["start_ns"].transform("max")
+    busy = []
+    for rank in range(4):
+        mine = spans[spans["rank"] == rank]
+        total, reached = 0, 0
+        for start, end in sorted(zip(joined[mine.index], mine["end_ns"], strict=True)):
+            total += max(0, end - max(start, reached))
+            reached = max(reached, end)
+        busy.append(total)
+    return busy
+
+
+@pytest.mark.parametrize("kind", ["reduce_scatter", "all_gather"])
+def test_a_slow_rank_delays_only_the_sharding_group_that_it_is_in(simulated, kind):
+    """Two groups of two shards. Without the named communication the groups look like one."""
+    slow = {"kind": "slow_gpu", "job": "a", "rank": 0, "factor": 0.97, "from_step": 0, "to_step": 2}
+    run = simulated(dp=4, tp=1, zero_stage=3, hybrid_shards=2, faults=[slow])
+    true = since_the_last_joined(run, kind)
+    assert busy_by_rank(run, kind) == true
+    guessed = busy_by_rank(run, kind, named=False)
+    assert sum(guessed[2:]) < sum(true[2:])

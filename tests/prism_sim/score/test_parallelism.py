@@ -85,4 +85,4 @@ def test_micro_batches_are_taken_from_a_diagnosis_that_tells_them(world):
     jobs.to_parquet(world.run.diagnosis_folder / "jobs.parquet")
     from prism_sim.score import score_run
 
-    assert job(score_run(world.run), "B")["micro_batches"] == {"true": 1, "inferred": 8}
+    assert job(score_run(world.run).to_json(), "B")["micro_batches"] == {"true": 1, "inferred": 8}

@@ -2,7 +2,10 @@
 
 import json
 
-from prism_sim.score import PARTS
+import pytest
+
+from llmprism.errors import UserError
+from prism_sim.score import Score
 
 
 def numbers(content, ending):
@@ -15,7 +18,7 @@ def numbers(content, ending):
 
 
 def test_every_part_is_there(world):
-    assert set(world.score()) == {*PARTS, "meta"}
+    assert [*world.score()] == ["jobs", "pairs", "parallelism", "timeline", "faults", "meta"]
 
 
 def test_every_error_is_zero_and_every_step_is_covered(world):
@@ -45,6 +48,25 @@ def test_every_fraction_is_one(world):
 def test_the_score_is_saved_as_returned(world):
     score = world.score()
     assert json.loads(world.run.score.read_text()) == score
+
+
+def test_a_saved_score_is_read_back_as_it_was(world):
+    score = world.score()
+    assert Score.from_json(score).to_json() == score
+    assert Score.from_json(score | {"newer": 1}).to_json() == score
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("timeline", {}, "timeline.steps_true is missing"),
+        ("jobs", [], "jobs is not a table"),
+        ("jobs", {"true": "two", "found": 2, "exact": 2, "accuracy": 1}, "jobs.true is 'two'"),
+    ],
+)
+def test_a_damaged_score_is_refused_with_the_place(world, part, value, message):
+    with pytest.raises(UserError, match=message):
+        Score.from_json(world.score() | {part: value})
 
 
 def test_meta_says_which_method_and_what_was_read(world):

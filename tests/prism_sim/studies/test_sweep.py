@@ -9,8 +9,9 @@ import pytest
 
 from llmprism.errors import UserError
 from prism_sim.run_folder import Run
+from prism_sim.score.encoding import flatten
 from prism_sim.studies import sweep, sweep_figure
-from prism_sim.studies.cases import Case, flatten
+from prism_sim.studies.cases import Case
 from prism_sim.studies.study import Study, points_of, read_study, runs_of
 
 BASE = """\

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 
 from llmprism.kinds import UNKNOWN
+from llmprism.quantities import percent
 from prism_sim.render import look, paint
 from prism_sim.run_folder import Run
+from prism_sim.score import read_score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,10 +131,13 @@ def _mark_jobs(axes: Axes, order: pd.Series) -> None:
 
 def _tables(run: Run, said: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Counts true x inferred of each stage of the method; inferred only, if nothing is known."""
-    score = look.json_of(run, "score").get("pairs", {})
-    names = {"After refinement": "confusion", "Before refinement": "confusion_unrefined"}
-    if score.get("total"):
-        return {name: pd.DataFrame(score[key]).T.fillna(0) for name, key in names.items()}
+    score = read_score(run)
+    if score is not None and score.pairs.total:
+        tables = {
+            "After refinement": score.pairs.confusion,
+            "Before refinement": score.pairs.confusion_unrefined,
+        }
+        return {name: pd.DataFrame(counts).T.fillna(0) for name, counts in tables.items()}
     columns = {"After refinement": "kind", "Before refinement": "kind_unrefined"}
     counts = {name: said[column].value_counts() for name, column in columns.items()}
     return {name: part.to_frame("pairs").T for name, part in counts.items()}
@@ -182,10 +187,11 @@ def _fading(colour: str) -> Any:
 
 
 def _finding(run: Run, said: pd.DataFrame) -> str:
-    score = look.json_of(run, "score").get("pairs", {})
-    if not score.get("total"):
+    score = read_score(run)
+    if score is None or not score.pairs.total:
         return f"{len(said)} communicating pairs, kinds inferred from flows alone"
-    refined, raw = look.percent(score["accuracy"]), look.percent(score["accuracy_unrefined"])
-    extra = f"; {score['spurious']:,} more are not in the truth" if score["spurious"] else ""
-    right = f"{refined} of {score['total']:,} pairs have the right kind"
+    pairs = score.pairs
+    refined, raw = percent(pairs.accuracy), percent(pairs.accuracy_unrefined)
+    extra = f"; {pairs.spurious:,} more are not in the truth" if pairs.spurious else ""
+    right = f"{refined} of {pairs.total:,} pairs have the right kind"
     return f"{right} ({raw} before refinement){extra}"

@@ -9,6 +9,7 @@ import pandas as pd
 
 from prism_sim.render import look, paint
 from prism_sim.run_folder import Run
+from prism_sim.score import read_score
 from prism_sim.score.faults import affected_jobs
 from prism_sim.score.jobs import members, overlaps
 
@@ -141,7 +142,8 @@ def _short(name: str) -> str:
 
 
 def _draw_findings(axes: Axes, run: Run, rows: list[tuple[str, pd.DataFrame]], origin: int) -> None:
-    known = look.json_of(run, "score").get("faults", {}).get("true_findings")
+    score = read_score(run)
+    known = score.faults.true_findings if score else None
     for row, (_, part) in enumerate(rows):
         part = part.dropna(subset=["start_ns", "end_ns"])
         start = (part["start_ns"].to_numpy(float) - origin) / 1e9
@@ -175,12 +177,13 @@ def _entries(run: Run) -> list[Any]:
 
 
 def _finding(run: Run, jobs: int) -> str:
-    score = look.json_of(run, "score").get("faults", {})
+    score = read_score(run)
     findings = len(look.diagnosis(run, "findings"))
     shown = f" ({_JOBS} of {jobs} jobs shown)" if jobs > _JOBS else ""
-    if not score:
+    if score is None:
         return f"{findings} findings{shown}"
-    if not score["injected"]:
+    faults = score.faults
+    if not faults.injected:
         return f"No fault was injected; {findings} findings, all of them false alarms{shown}"
-    found = f"{score['detected']} of {score['injected']} faults detected"
-    return f"{found}; {score['true_alarms']} of {findings} findings are true alarms{shown}"
+    found = f"{faults.detected} of {faults.injected} faults detected"
+    return f"{found}; {faults.true_alarms} of {findings} findings are true alarms{shown}"

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from llmprism.kinds import AXES, COMPUTE, DP, PP
+from llmprism.quantities import percent
 from prism_sim.render import look, paint
 from prism_sim.run_folder import Run
+from prism_sim.score import read_score
 from prism_sim.score.busy import WORK, true_work
 from prism_sim.score.load import Case
 
@@ -193,11 +195,12 @@ def _entries(*, known: bool) -> list[object]:
 
 def _finding(run: Run, view: _View) -> str:
     job = view.ranks["job"].iloc[0]
-    score = look.json_of(run, "score").get("timeline", {}).get("per_job", {}).get(job)
-    if not score:
+    score = read_score(run)
+    figures = score.timeline.per_job.get(job) if score else None
+    if figures is None:
         return f"Job {job}: the timeline of {len(view.ranks)} NICs as rebuilt from flows"
-    covered = look.percent(score["coverage"])
-    if score["step_error_mean"] is None:
+    covered = percent(figures.coverage)
+    if figures.step_error.mean is None:
         return f"Job {job}: no step of the truth was matched"
-    error = look.percent(score["step_error_mean"], 2)
+    error = percent(figures.step_error.mean, 2)
     return f"Job {job}: {covered} of steps rebuilt, their durations off by {error} on average"

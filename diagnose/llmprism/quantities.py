@@ -1,0 +1,42 @@
+"""Quantities in words: fractions as percentages, times in the unit that fits their size."""
+
+from __future__ import annotations
+
+import math
+
+
+def percent(fraction: float | None, digits: int = 1) -> str:
+    """``0.0312`` as ``3.1 %``, with more digits near 0 and 100 %; a dash where undefined.
+
+    >>> percent(0.99961), percent(-1.0), percent(0.0004), percent(28.1), percent(None)
+    ('99.96 %', '-100 %', '0.04 %', '2,810 %', '-')
+    """
+    if fraction is None:
+        return "-"
+    value = 100 * fraction
+    near = min(abs(value), abs(100 - abs(value)))
+    if near < 5e-5:
+        return f"{value + 0:.0f} %" if near == 0 else f"~{abs(value):.0f} %"
+    if abs(value) > 1000:
+        return f"{value:,.0f} %"
+    while digits < 4 and near < 10**-digits:
+        digits += 1
+    return f"{value:.{digits}f} %"
+
+
+def duration(ns: float | None) -> str:
+    """Nanoseconds in the unit that fits their size: s, ms, us or ns; a dash where undefined.
+
+    >>> duration(1_500_000), duration(999_996), duration(4.2e12), duration(-43), duration(None)
+    ('1.50 ms', '1.00 ms', '4,200 s', '-43 ns', '-')
+    """
+    if ns is None or not math.isfinite(ns):
+        return "-"
+    if abs(ns) < 999.5:
+        return f"{ns:.0f} ns"
+    for unit, size in (("us", 1e3), ("ms", 1e6), ("s", 1e9)):
+        value = ns / size
+        if abs(value) < 999.5 or unit == "s":
+            break
+    digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
+    return f"{value:,.{digits}f} {unit}"

@@ -1,0 +1,37 @@
+"""The catalogue of figures: what can be asked of a score, compared, and listed.
+
+It is put together from the declarations of the parts (:mod:`prism_sim.score.declare`). Whoever
+names a figure (a bound on the command line, a study, the regression suite) asks it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from prism_sim.score.declare import Figure
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Figures in the order of the documents that hold them."""
+
+    figures: tuple[Figure, ...]
+
+    def __iter__(self) -> Iterator[Figure]:
+        return iter(self.figures)
+
+    def find(self, name: str) -> Figure | None:
+        """The entry of the figure ``name``; None if there is no such figure.
+
+        A path without names in it goes before one with names.
+        """
+        fitting = (figure for figure in self.figures if figure.fits(name))
+        return min(fitting, key=lambda figure: figure.path != name, default=None)
+
+    def paths(self) -> list[str]:
+        """All paths, for hints about a name that is wrong."""
+        return [figure.path for figure in self.figures]
+
+    def __add__(self, other: Iterable[Figure]) -> Catalogue:
+        return Catalogue((*self.figures, *other))

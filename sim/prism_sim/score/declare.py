@@ -1,0 +1,223 @@
+"""Figures, declared where they are computed.
+
+Each part of a score is a frozen dataclass. A field of it says what the figure is: its unit,
+which direction is better, how far it may move before that counts, and a description. Three
+things follow from these declarations: typed access in Python, the keys of ``score.json``
+(:mod:`prism_sim.score.encoding`), and the catalogue of all figures (:func:`declared`).
+
+A figure is named by its path through ``score.json``: ``timeline.step_error_mean``. In a path
+of the catalogue a word in capitals stands for a name: ``timeline.per_job.JOB.coverage``. The
+same word twice stands for the same name twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+FRACTION, COUNT, NS = "fraction", "count", "ns"
+"""Units of figures."""
+
+ROUNDING = 1e-6
+"""Relative tolerance of a descriptive figure: the last digits may differ between machines."""
+
+
+class Better(Enum):
+    """Which direction of a figure is better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEAR_ZERO = "near zero"
+    DESCRIPTIVE = "descriptive"
+
+    def badness(self, value: float) -> float:
+        """A number that grows as the figure becomes worse (or, if descriptive, grows)."""
+        if self is Better.HIGHER:
+            return -value
+        return abs(value) if self is Better.NEAR_ZERO else value
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One entry of the catalogue.
+
+    Attributes
+    ----------
+    path : through ``score.json``; words in capitals stand for names.
+    unit : ``fraction``, ``count``, ``ns``, ``s``, ``h``, or empty.
+    better : the direction that is better.
+    absolute, relative : how far the value may move; the larger of the two holds.
+    absent_is_zero : an entry of a table of counts, which is left out where nothing was counted.
+    """
+
+    path: str
+    about: str
+    unit: str = COUNT
+    better: Better = Better.DESCRIPTIVE
+    absolute: float = 0.0
+    relative: float = 0.0
+    absent_is_zero: bool = False
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a direction is better."""
+        return self.better is not Better.DESCRIPTIVE
+
+    @property
+    def has_upper_bound(self) -> bool:
+        """Whether more is worse."""
+        return self.better in (Better.LOWER, Better.NEAR_ZERO)
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the value has a sign, and its amount is what counts."""
+        return self.better is Better.NEAR_ZERO
+
+    @property
+    def tolerance(self) -> tuple[float, float]:
+        """Absolute and relative tolerance."""
+        if self.better is Better.DESCRIPTIVE:
+            return self.absolute, max(self.relative, ROUNDING)
+        return self.absolute, self.relative
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        seen: set[str] = set()
+        parts = []
+        for part in self.path.split("."):
+            if not part.isupper():
+                parts.append(re.escape(part))
+            else:
+                parts.append(f"(?P={part})" if part in seen else f"(?P<{part}>.+)")
+                seen.add(part)
+        return re.compile(r"\.".join(parts))
+
+    def fits(self, name: str) -> bool:
+        """Whether ``name`` is a figure of this entry.
+
+        >>> Figure("jobs.JOB.exact", "").fits("jobs.alpha.exact")
+        True
+        """
+        return self._pattern.fullmatch(name) is not None
+
+    def as_data(self) -> dict[str, Any]:
+        """The entry for a JSON document."""
+        absolute, relative = self.tolerance
+        return {
+            "figure": self.path,
+            "unit": self.unit,
+            "better": self.better.value,
+            "tolerance_absolute": absolute,
+            "tolerance_relative": relative,
+            "about": self.about,
+        }
+
+
+@dataclass(frozen=True)
+class Words:
+    """A field that is no figure: a name, or a list."""
+
+    about: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A dictionary whose keys are not fixed; the paths of ``figures`` are relative to it."""
+
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """Dataclasses by name: a dictionary, or a list whose items have their name in a field."""
+
+    placeholder: str
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A dataclass whose keys follow the field's own name and an underscore.
+
+    Its figures are about ``subject`` and get the unit and the tolerances given here.
+    """
+
+    subject: str
+    unit: str = ""
+    absolute: float = 0.0
+    relative: float = 0.0
+
+
+Declaration = Figure | Words | Table | Named | Joined
+"""What a field of a part of the score says about itself, in ``Annotated[type, declaration]``."""
+
+
+def higher(about: str, unit: str = COUNT, absolute: float = 0.0, relative: float = 0.0) -> Figure:
+    """A figure whose larger values are better."""
+    return Figure("", about, unit, Better.HIGHER, absolute, relative)
+
+
+def lower(about: str, unit: str = COUNT, absolute: float = 0.0, relative: float = 0.0) -> Figure:
+    """A figure whose smaller values are better."""
+    return Figure("", about, unit, Better.LOWER, absolute, relative)
+
+
+def near_zero(
+    about: str, unit: str = COUNT, absolute: float = 0.0, relative: float = 0.0
+) -> Figure:
+    """A figure with a sign, whose values near zero are better."""
+    return Figure("", about, unit, Better.NEAR_ZERO, absolute, relative)
+
+
+def descriptive(about: str, unit: str = COUNT) -> Figure:
+    """A figure that describes the world or the answer: no direction is better."""
+    return Figure("", about, unit)
+
+
+def right(about: str) -> Figure:
+    """A fraction of right answers; 0.002 is the least that a reader would care about."""
+    return higher(about, FRACTION, absolute=2e-3)
+
+
+def declarations(part: type) -> Iterator[tuple[str, Any, Declaration | None]]:
+    """Name, type and declaration of each field of the dataclass ``part``, in order."""
+    hints = get_type_hints(part, include_extras=True)
+    for one in dataclasses.fields(part):
+        hint = hints[one.name]
+        if get_origin(hint) is Annotated:
+            kind, declaration = get_args(hint)[:2]
+            yield one.name, kind, declaration
+        else:
+            yield one.name, hint, None
+
+
+def declared(part: type, above: str = "") -> Iterator[Figure]:
+    """Every figure that the dataclass ``part`` declares, with paths below ``above``."""
+    for name, kind, declaration in declarations(part):
+        path = f"{above}{name}"
+        match declaration:
+            case Figure():
+                yield replace(declaration, path=path)
+            case Table(figures):
+                yield from (replace(entry, path=f"{path}.{entry.path}") for entry in figures)
+            case Named(placeholder):
+                yield from declared(get_args(kind)[-1], f"{path}.{placeholder}.")
+            case Joined():
+                yield from _joined(kind, path, declaration)
+            case None:
+                yield from declared(kind, f"{path}.")
+
+
+def _joined(part: type, path: str, of: Joined) -> Iterator[Figure]:
+    for figure in declared(part, f"{path}_"):
+        yield replace(
+            figure,
+            about=f"{of.subject}: {figure.about}",
+            unit=of.unit,
+            absolute=of.absolute,
+            relative=of.relative,
+        )

@@ -78,7 +78,7 @@ class Done(NamedTuple):
     result: Result
 
 
-class Picture(NamedTuple):
+class PageFigure(NamedTuple):
     """A redrawn figure: ``name`` for its file, ``caption`` for its reader."""
 
     name: str
@@ -106,7 +106,7 @@ class Experiment:
     measure: Callable[[Trial], Result]
     section: Callable[[Sequence[Done]], str]
     gaps: Callable[[Sequence[Done]], list[str]]
-    pictures: Callable[[Sequence[Done]], list[Picture]]
+    pictures: Callable[[Sequence[Done]], list[PageFigure]]
 
     def key(self, trial: Trial) -> str:
         """Hash of all that the result of ``trial`` rests on."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from prism_sim.render import paint
 from prism_sim.render.markdown import table
-from reproduction.base import Done, Picture
+from reproduction import pages
+from reproduction.base import Done, PageFigure
 from reproduction.e1_jobs.measure import KINDS
 from reproduction.words import with_range
 
@@ -19,24 +20,7 @@ if TYPE_CHECKING:
 
     Cells = NDArray[np.float64]
 
-_HEAD = """\
-Setting: {gpus:,} GPUs, {jobs} jobs, {window:g} seconds of flows. Sizes, models, layouts, steps and
-places of the jobs are drawn anew with each seed from the ranges in
-`scenarios/paper/e1.yaml`, where the reasons stand; the drawn scenario is in each
-result's file. Each job has whole servers to itself.
-
-"""
 _LABELS = {"large": "jobs of two servers or more", "small": "single-server jobs among them"}
-_TAIL = """
-With {missed} of {true} jobs inside one server, which send nothing over the network, {found} are
-left to be found in the second row. Servers that no two jobs share make merging by equal server sets
-safe, so a good result says more about the placement than about the method: two jobs on the same
-servers, and an endpoint that several jobs talk to, are among the traps.
-"""
-_JOBS = """
-The jobs of one draw (seed {seed}, {kind}):
-
-"""
 _COLUMNS, _BAND = 120, 9  # servers in a row; eight NICs and a gap
 _GPUS = 8  # of a server
 
@@ -45,28 +29,34 @@ def section(done: Sequence[Done]) -> str:
     """Published beside ours, and the jobs of the first draw."""
     first = done[0]
     scenario = first.trial.scenario
-    setting = _HEAD.format(
-        gpus=scenario.cluster.gpus, jobs=len(scenario.jobs), window=scenario.duration_s
-    )
     rows = [["published", "19", "19 of 19", "not given", "-", "-", "-"]]
     rows += [_row(kind, of) for kind in KINDS if (of := _of(done, kind))]
     head = ["", "jobs found", "exact", "draws with all exact", "clusters before merging",
             "GPUs idle", "records"]  # fmt: skip
-    tail = _told(done) + _JOBS.format(seed=scenario.seed, kind=_kind(first))
-    return setting + table(head, rows) + tail + _jobs(first)
+    return pages.text(
+        "e1",
+        gpus=f"{scenario.cluster.gpus:,}",
+        jobs=len(scenario.jobs),
+        window=f"{scenario.duration_s:g}",
+        found_table=table(head, rows),
+        small=_small(done),
+        seed=scenario.seed,
+        kind=_kind(first),
+        jobs_table=_jobs(first),
+    )
 
 
-def _told(done: Sequence[Done]) -> str:
-    """Where the second row comes from, if there is one."""
+def _small(done: Sequence[Done]) -> dict[str, Any] | None:
+    """Figures behind the second row, if there is one."""
     small = [one.result for one in _of(done, "small")]
     if not small:
-        return ""
+        return None
     single = [sum(job["gpus"] <= _GPUS for job in result["jobs"]) for result in small]
-    return _TAIL.format(
-        missed=with_range(single),
-        true=small[0]["true"],
-        found=with_range([result["found"] for result in small]),
-    )
+    return {
+        "missed": with_range(single),
+        "true": small[0]["true"],
+        "found": with_range([result["found"] for result in small]),
+    }
 
 
 def _kind(one: Done) -> str:
@@ -108,25 +98,14 @@ def gaps(done: Sequence[Done]) -> list[str]:
     """What of E1 stays open."""
     large = [one.result for one in _of(done, "large")]
     exact = sum(result["exact"] == result["true"] for result in large)
-    return [
-        "E1: the 19 jobs themselves: nothing but their number is published. Ours are drawn; of "
-        f"the draws with jobs of several servers each, {exact} of {len(large)} give the published "
-        "result. With single-server jobs, which the publication does not mention, none can."
-    ]
+    return pages.paragraphs("e1-gaps", exact=exact, draws=len(large))
 
 
-def pictures(done: Sequence[Done]) -> list[Picture]:
+def pictures(done: Sequence[Done]) -> list[PageFigure]:
     """Recognition before and after merging, of the first draw of each kind."""
     firsts = [of[0] for kind in KINDS if (of := _of(done, kind))]
-    caption = (
-        "Recognition before and after merging by server sets: a column is a server, its cells "
-        "are its NICs. After merging, a colour is a found job: that of the true job where it is "
-        "exactly that one, a dark grey where it is not. Light grey NICs have no traffic; crosses "
-        "mark NICs of true jobs that were not found exactly."
-    )
-    if len(firsts) > 1:
-        caption += " The last panel is another draw, whose jobs are not those of the legend."
-    return [Picture("recognition", caption, _draw(firsts))]
+    caption = pages.sentence("e1-recognition", panels=len(firsts))
+    return [PageFigure("recognition", caption, _draw(firsts))]
 
 
 @paint.styled

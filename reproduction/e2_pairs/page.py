@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from prism_sim.render import paint
 from prism_sim.render.markdown import table
-from reproduction.base import Done, Picture
+from reproduction import pages
+from reproduction.base import Done, PageFigure
 from reproduction.e2_pairs.levels import (
     BIT_ERRORS,
     CACHE,
@@ -39,29 +40,7 @@ _NAMES = {
     MESSAGES: "lossy, messages seen",
     CACHE: "lossy, flow cache",
 }
-"""What the page calls the platforms; what each does stands above the tables."""
-
-_WORDS = """\
-Setting: {jobs} jobs (LLaMA 7B to 70B, ZeRO 1 to 3, DeepSpeed's defaults, A100) of {gpus} GPUs, each
-simulated once a seed; windows are cut from its records. Accuracy is over all directed pairs that
-sent in the window, of all these jobs together. Nothing was fitted to the published figures: every
-level of noise has a source or is stated (`reproduction/e2_pairs/levels.py`).
-
-- *{undisturbed}*: every record as the switch wrote it, ended by its message or by 1 ms of silence;
-- *{messages}*: the same, but each packet is lost with probability {bits:g}, and {window} packets
-  are sent again for each that is; headers count; and one record in 1,000 is lost;
-- *{cache}*: these losses too, and no message is known: a record ends after {idle:g} ms of silence
-  or at an age of {age:g} s.
-"""
-
-
-_WHY = """\
-Where do errors come from when nothing is disturbed? From record cutting. In these jobs many DP
-messages have one size (trap 5): buckets hold whole transformer blocks, which are alike, and
-gradients and parameters travel in the same type. What tells them from PP is that a rank that comes
-early sends its first chunks before the others are there, and that 1 ms of silence makes a record of
-its own of them. Rings whose ranks keep together in most steps of the window are misread.
-"""
+"""Names of the platforms on the page."""
 
 
 def section(done: Sequence[Done]) -> str:
@@ -69,16 +48,19 @@ def section(done: Sequence[Done]) -> str:
     done = _whole(done)
     if not done:
         return "No seed finished with all its jobs.\n"
-    parts = [_told(done)]
-    for what in (_RAW, _REFINED):
-        parts.append(f"Pair types right, {_LOOK[what][1]}\n")
-        parts.append(_by_window(done, what))
-    parts.append("The shortest window by job, undisturbed\n")
-    parts.append(_by_job(done))
-    parts.append(_WHY)
-    parts.append(_directions(done))
-    parts.append(_crossings(done))
-    return "\n".join(parts)
+    windows = [e for one in done for e in one.result["windows"] if e["platform"] == UNDISTURBED]
+    return pages.text(
+        "e2",
+        **_setting(done),
+        by_window=[
+            {"label": label, "table": _by_window(done, what)} for what, (_, label) in _LOOK.items()
+        ],
+        by_job=_by_job(done),
+        clean=_misread(windows),
+        noisy=_misread([entry for one in done for entry in one.result["curves"]]),
+        shortest=_span(_windows(done)[0]),
+        crossings=_crossings(done),
+    )
 
 
 def _whole(done: Sequence[Done]) -> list[Done]:
@@ -89,21 +71,21 @@ def _whole(done: Sequence[Done]) -> list[Done]:
     return [one for one in done if of_seed[one.trial.scenario.seed] == wanted]
 
 
-def _told(done: Sequence[Done]) -> str:
-    """The setting, and what each platform does."""
+def _setting(done: Sequence[Done]) -> dict[str, Any]:
+    """The jobs, and what each platform does."""
     sizes = sorted({job.ranks for one in done for _, job in one.trial.scenario.modelled})
     cache = PLATFORMS[CACHE]
-    return _WORDS.format(
-        jobs=len({one.result["job"] for one in done}),
-        gpus=" or ".join(f"{size:,}" for size in sizes),
-        undisturbed=_NAMES[UNDISTURBED],
-        messages=_NAMES[MESSAGES],
-        cache=_NAMES[CACHE],
-        bits=BIT_ERRORS,
-        window=WINDOW,
-        idle=cache["idle_gap_us"] / 1000,
-        age=cache["active_timeout_s"],
-    )
+    return {
+        "jobs": len({one.result["job"] for one in done}),
+        "gpus": " or ".join(f"{size:,}" for size in sizes),
+        "undisturbed": _NAMES[UNDISTURBED],
+        "messages": _NAMES[MESSAGES],
+        "cache": _NAMES[CACHE],
+        "bits": f"{BIT_ERRORS:g}",
+        "window": WINDOW,
+        "idle": f"{cache['idle_gap_us'] / 1000:g}",
+        "age": f"{cache['active_timeout_s']:g}",
+    }
 
 
 def _by_window(done: Sequence[Done], what: str) -> str:
@@ -136,19 +118,12 @@ def _layout(one: Done) -> str:
     return f"DP {job.dp}, PP {job.pp}, TP {job.tp}, ZeRO {job.zero_stage}"
 
 
-def _directions(done: Sequence[Done]) -> str:
-    entries = [e for one in done for e in one.result["windows"] if e["platform"] == UNDISTURBED]
-    wrong = sum(entry["dp_as_pp_unrefined"] for entry in entries)
-    reverse = sum(entry["pp_as_dp_unrefined"] for entry in entries)
-    noisy = [entry for one in done for entry in one.result["curves"]]
-    return (
-        "Published: raw errors were DP read as PP, never the reverse. Ours, undisturbed, over all "
-        f"windows, jobs and seeds: {wrong:,} DP pairs read as PP, {reverse:,} PP pairs as DP. "
-        f"Over the noise below: {sum(e['dp_as_pp_unrefined'] for e in noisy):,} and "
-        f"{sum(e['pp_as_dp_unrefined'] for e in noisy):,}; the reverse comes from retransmissions, "
-        "which give messages of one size many sizes, and from records in which messages run "
-        "together. Refinement then makes it worse: one PP pair read as DP joins two groups.\n"
-    )
+def _misread(entries: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """How many pairs were misread in each direction."""
+    return {
+        name: f"{sum(entry[f'{name}_unrefined'] for entry in entries):,}"
+        for name in ("dp_as_pp", "pp_as_dp")
+    }
 
 
 def _crossings(done: Sequence[Done]) -> str:
@@ -168,8 +143,7 @@ def _crossings(done: Sequence[Done]) -> str:
         told = f"{100 * worst[0]:.2f} % at {_short(worst[1])}"
         rows.append([cause.title, cause.unit, where, told])
     head = ["disturbance", "level", f"falls below {100 * wanted:.2f} %", "lowest"]
-    say = f"Where accuracy without refinement in {_span(shortest)} passes the published figure\n"
-    return f"{say}\n{table(head, rows)}"
+    return table(head, rows)
 
 
 def _levels(done: Sequence[Done], cause: str) -> list[float]:
@@ -182,66 +156,41 @@ def gaps(done: Sequence[Done]) -> list[str]:
     done = _whole(done)
     if not done or not all(window_s in PUBLISHED for window_s in _windows(done)):
         return []  # the reduced form has nothing to be compared with
-    return [*_unmended(done), *_worsened(done), _UNKNOWN]
+    longest = _span(_windows(done)[-1])
+    return pages.paragraphs("e2-gaps", short=_short_of(done), worse=_worse(done), longest=longest)
 
 
-def _unmended(done: Sequence[Done]) -> list[str]:
+def _short_of(done: Sequence[Done]) -> list[dict[str, str]]:
     """Windows in which refinement does not mend everything, though nothing is disturbed."""
     refined = {w: _by_seed(done, _at(w, UNDISTURBED), _REFINED) for w in _windows(done)}
-    short = {w: values for w, values in refined.items() if min(values) < 1}
-    told = ", ".join(f"{percent_range(values)} in {_span(w)}" for w, values in short.items())
-    why = (
-        "The pairs of one ring have the same messages and are cut alike, so they are misread all "
-        "together; refinement needs one that was read as DP, and finds none."
-    )
-    return [f"E2 with refinement, undisturbed: published 100 %, ours {told}. {why}"] if told else []
+    return [
+        {"accuracy": percent_range(values), "window": _span(window_s)}
+        for window_s, values in refined.items()
+        if min(values) < 1
+    ]
 
 
-def _worsened(done: Sequence[Done]) -> list[str]:
+def _worse(done: Sequence[Done]) -> list[dict[str, str]]:
     """Platforms on which refinement makes it worse in the longest window."""
     longest = _windows(done)[-1]
-    told = []
+    found = []
     for platform in PLATFORMS:
         raw, refined = (_by_seed(done, _at(longest, platform), what) for what in (_RAW, _REFINED))
         if _mean(refined) < _mean(raw):
-            told.append(f"{percent_range(raw)} to {percent_range(refined)} ({_NAMES[platform]})")
-    why = (
-        "Packets sent again are counted at the source's leaf, so now and then a PP message has "
-        "another size. Where a pair's records show no step gaps, one such message in the window is "
-        "enough to read it as DP, the more likely the longer the window is, and each such pair "
-        "joins two groups (trap 4). That published errors go the other way only, and fall with the "
-        "window, suggests that the sizes there held no packets sent again."
-    )
-    head = f"E2, {_span(longest)}: refinement makes it worse, from"
-    return [f"{head} {'; from '.join(told)}. {why}"] if told else []
+            shares = {"raw": percent_range(raw), "refined": percent_range(refined)}
+            found.append({**shares, "platform": _NAMES[platform]})
+    return found
 
 
-_UNKNOWN = (
-    "E2: models beyond their family, layouts, step lengths, buckets and what delimits a flow are "
-    "not published, so figures without refinement can only be of the size of the published ones."
-)
-
-
-def pictures(done: Sequence[Done]) -> list[Picture]:
+def pictures(done: Sequence[Done]) -> list[PageFigure]:
     """Accuracy over the window, and over the noise."""
     done = _whole(done)
     if not done:
         return []
+    noise = pages.sentence("e2-noise", shortest=_span(_windows(done)[0]))
     return [
-        Picture(
-            "e2-windows",
-            "Pair types right over the length of the window: Table I (diamonds) and ours, the "
-            "share over the pairs of all jobs together: its mean over the seeds, with their range.",
-            _draw_windows(done),
-        ),
-        Picture(
-            "e2-noise",
-            f"Pair types right in {_span(_windows(done)[0])} over the level of one disturbance at "
-            "a time: means over the seeds, with their range; the rows differ in scale. Dotted: the "
-            "published figures of 1 min, 96.00 % without refinement and 100 % with it. Circles at "
-            "the left edge: undisturbed. A pair of which no record is left counts as wrong.",
-            _draw_noise(done),
-        ),
+        PageFigure("e2-windows", pages.sentence("e2-windows"), _draw_windows(done)),
+        PageFigure("e2-noise", noise, _draw_noise(done)),
     ]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.render import paint
 from prism_sim.render.markdown import table
-from reproduction.base import Done, Picture
+from reproduction import pages
+from reproduction.base import Done, PageFigure
 from reproduction.e4_switches.measure import SLICE_S
 from reproduction.words import with_range
 
@@ -18,41 +19,30 @@ if TYPE_CHECKING:
 HEALTHY, FALLEN = (100, 180), (30, 60)
 """Published ranges of switches as they should be, and of those that fell [Gbit/s]."""
 
-_WORDS = """\
-One job of {gpus:,} GPUs on {leaves} leaves, for {minutes:g} minutes. From minute {begin:g} to
-{end:g} one leaf has lost {failed} of its {uplinks} uplinks, and the hash sends all that crosses it
-over what is left. No bandwidth is written anywhere: healthy rates follow from NICs of {nic:g}
-Gbit/s, SimAI's measured efficiency and collisions of hashed connections, the low ones from the
-number of connections that share the uplink. Where a stage's servers lie is not in the scenario's
-file: with each seed `reproduction/e4_switches/measure.py` shuffles them within their
-two blocks, as if they had come free one by one. A leaf's rate is the mean over the DP records that
-cross it, as published. Pipeline messages share the uplink too, so DP records across it stay a
-little below the closed form.
-"""
-
 
 def section(done: Sequence[Done]) -> str:
     """Rates and alerts beside the published ones, then seed by seed with the closed form."""
     hours = _hours(done)
     if not hours:
         return "Nothing finished.\n"
-    return "\n".join([_setting(hours[0]), _overall(hours), "Seed by seed\n", _by_seed(hours)])
+    overall, by_seed = _overall(hours), _by_seed(hours)
+    return pages.text("e4", **_setting(hours[0]), overall=overall, by_seed=by_seed)
 
 
-def _setting(one: Done) -> str:
+def _setting(one: Done) -> dict[str, Any]:
     scenario = one.trial.scenario
     cluster = scenario.cluster
     begin_s, end_s = one.result["fault_s"]
-    return _WORDS.format(
-        gpus=sum(job.ranks for _, job in scenario.modelled),
-        leaves=cluster.leaves,
-        minutes=float(scenario.duration_s or 0) / 60,
-        begin=begin_s / 60,
-        end=end_s / 60,
-        failed=cluster.uplinks - one.result["closed_form"]["uplinks_left"],
-        uplinks=cluster.uplinks,
-        nic=cluster.nic_gbps,
-    )
+    return {
+        "gpus": f"{sum(job.ranks for _, job in scenario.modelled):,}",
+        "leaves": cluster.leaves,
+        "minutes": f"{float(scenario.duration_s or 0) / 60:g}",
+        "begin": f"{begin_s / 60:g}",
+        "end": f"{end_s / 60:g}",
+        "failed": cluster.uplinks - one.result["closed_form"]["uplinks_left"],
+        "uplinks": cluster.uplinks,
+        "nic": f"{cluster.nic_gbps:g}",
+    }
 
 
 def _overall(done: Sequence[Done]) -> str:
@@ -141,24 +131,19 @@ def _delay_s(result: dict[str, Any]) -> float | None:
 def gaps(done: Sequence[Done]) -> list[str]:
     """What leaves the published ranges, when no alert was raised, and what is not published."""
     hours = _hours(done)
-    told = [*_beyond(hours), *_quiet(hours)]
-    told.append(
-        "E4: which switches fell, for how long and why is not published, nor what delimits a flow."
+    cut_short = [
+        {"seed": one.trial.scenario.seed, **_low_and_high([one.result["struck_gbps"]])}
+        for one in done
+        if one not in hours
+    ]
+    return pages.paragraphs(
+        "e4-gaps", beyond=_beyond(hours), quiet=_quiet(hours), cut_short=cut_short
     )
-    for one in done:
-        if one not in hours:
-            low, _, high, _ = one.result["struck_gbps"]
-            told.append(
-                f"E4 hangs on how records are cut: with an idle gap of 1 ms instead of 15 ms (seed "
-                f"{one.trial.scenario.seed}), a slowed ring shows single bursts at full rate, and "
-                f"the struck leaves' mean is {low:.0f} to {high:.0f} Gbit/s while the fault lasts."
-            )
-    return told
 
 
-def _beyond(hours: Sequence[Done]) -> list[str]:
-    """A sentence for every range that ours leave."""
-    told = []
+def _beyond(hours: Sequence[Done]) -> list[dict[str, Any]]:
+    """Facts of every published range that ours leave."""
+    found = []
     for name, published, whose in (
         ("healthy_gbps", HEALTHY, "leaves before the fault"),
         ("struck_gbps", FALLEN, "struck leaves"),
@@ -166,37 +151,26 @@ def _beyond(hours: Sequence[Done]) -> list[str]:
         ranges = {one.trial.scenario.seed: one.result[name] for one in hours}
         out = [s for s, r in ranges.items() if r[0] < published[0] or r[2] > published[1]]
         if out:
-            low, high = min(r[0] for r in ranges.values()), max(r[2] for r in ranges.values())
-            told.append(
-                f"E4: {whose}: published {published[0]} to {published[1]} Gbit/s, ours {low:.0f} "
-                f"to {high:.0f} Gbit/s over all seeds; beyond the published range with seed "
-                f"{', '.join(map(str, out))}. {_CAUSES[name]}"
-            )
-    return told
+            ours = _low_and_high(ranges.values())
+            facts = {"figure": name, "whose": whose, "published": published, "seeds": out}
+            found.append({**facts, **ours})
+    return found
 
 
-_CAUSES = {
-    "healthy_gbps": "How connections are hashed onto uplinks decides how far leaves differ, and "
-    "neither fabric nor hash is published.",
-    "struck_gbps": "The fewer connections share the uplink that is left, the more has each; the "
-    "placement decides how many do.",
-}
-"""Where rates beyond the published ones come from, by figure."""
+def _low_and_high(ranges: Iterable[Sequence[float]]) -> dict[str, str]:
+    """Lowest and highest of some rates [Gbit/s], each given as lowest, mean, highest, spread."""
+    listed = list(ranges)
+    low, high = min(one[0] for one in listed), max(one[2] for one in listed)
+    return {"low": f"{low:.0f}", "high": f"{high:.0f}"}
 
 
-def _quiet(hours: Sequence[Done]) -> list[str]:
+def _quiet(hours: Sequence[Done]) -> dict[str, Any] | None:
     """Seeds without an alert, and how far the lowest leaf was from one."""
     quiet = [one for one in hours if not _right(one.result)]
     if not quiet:
-        return []
-    seeds = ", ".join(str(one.trial.scenario.seed) for one in quiet)
+        return None
     sigma = with_range((one.result["sigmas"]["seen"] for one in quiet), "{:.2f}")
-    return [
-        f"E4: no alert for seed {seeds}. The rule wants more than 3 sigma; over the whole fault "
-        f"the lowest leaf lies {sigma} sigma below the mean, since healthy leaves differ among "
-        "themselves and the low ones are in the sample that they are held against. The "
-        "publication shows one incident, and no rate of alerts."
-    ]
+    return {"seeds": [one.trial.scenario.seed for one in quiet], "sigma": sigma}
 
 
 def _hours(done: Sequence[Done]) -> list[Done]:
@@ -204,23 +178,15 @@ def _hours(done: Sequence[Done]) -> list[Done]:
     return [one for one in done if not one.trial.settings["cut_short"]]
 
 
-def pictures(done: Sequence[Done]) -> list[Picture]:
+def pictures(done: Sequence[Done]) -> list[PageFigure]:
     """The hour of the first seed, whatever became of it."""
     hours = _hours(done)
     if not hours:
         return []
     shown = hours[0]
-    caption = (
-        f"Mean rate of DP records by leaf, in slices of {SLICE_S:.0f} s (seed "
-        f"{shown.trial.scenario.seed}, the first). Yellow: the uplinks are gone. Blue: the "
-        "published ranges, of healthy switches and of those that fell. "
-        f"{_alerts_told(shown.result)}"
-    )
-    return [Picture("e4-hour", caption, _draw(shown))]
-
-
-def _alerts_told(result: dict[str, Any]) -> str:
-    return "Triangles: alerts." if result["alerts"] else "No alert was raised."
+    seed, alerts = shown.trial.scenario.seed, shown.result["alerts"]
+    caption = pages.sentence("e4-hour", slice=f"{SLICE_S:.0f}", seed=seed, alerts=alerts)
+    return [PageFigure("e4-hour", caption, _draw(shown))]
 
 
 @paint.styled

@@ -1,8 +1,8 @@
 """What a trap is: a world, a prediction made before looking, and what to look at.
 
-A new trap is a function in :mod:`.statistics`, :mod:`.pairs` or :mod:`.worlds` and a line in
-:data:`..measure.TRAPS`. The prediction is a formula or a count of what is in the truth; whether it
-came true is decided from it, never from an earlier run.
+A new trap is a function in :mod:`.statistics`, :mod:`.pairs` or :mod:`.worlds`, a line in
+:data:`..measure.TRAPS`, and its words in ``traps.yaml``. The prediction is a formula or a count of
+what is in the truth. Whether it came true is decided from it, never from an earlier run.
 """
 
 from __future__ import annotations
@@ -25,15 +25,10 @@ class Trap:
     Attributes
     ----------
     number : as in the list of traps.
-    title, prediction : what goes wrong, and what must then be seen.
     scenario : name below ``scenarios/paper``.
     look : finds the figures in a diagnosed run and its score.
-    shown : what the table says of each figure, by its name.
     """
 
     number: int
-    title: str
-    prediction: str
     scenario: str
     look: Callable[[Run, Result], Figures]
-    shown: dict[str, str]

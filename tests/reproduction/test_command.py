@@ -14,7 +14,7 @@ from prism_sim.render import paint
 from prism_sim.scenario.cluster import Cluster
 from processes import PRISM_SIM, completed, started, wait_until
 from reproduction import EXPERIMENTS
-from reproduction.base import Done, Experiment, Picture, Trial
+from reproduction.base import Done, Experiment, PageFigure, Trial
 
 Call = Callable[..., Result]
 ARGUMENTS = ["reproduce", "paper", "--reduced", "--seeds", "1", "--out", "out", "--processes", "2"]
@@ -54,7 +54,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
         "toy", "Toy", _trials, _fails_with_seed_2,
         section=lambda done: f"{len(done)} finished\n",
         gaps=lambda _: [],
-        pictures=lambda done: [Picture("toy", "Worlds", _draw(done))],
+        pictures=lambda done: [PageFigure("toy", "Worlds", _draw(done))],
     )  # fmt: skip
     for name in list(EXPERIMENTS):
         monkeypatch.delitem(EXPERIMENTS, name)

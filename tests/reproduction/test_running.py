@@ -17,7 +17,7 @@ from prism_sim.loading.scenario import Scenario
 from prism_sim.render import paint
 from prism_sim.studies.fingerprints import fingerprint
 from reproduction import EXPERIMENTS, base, running, words, writing
-from reproduction.base import Done, Experiment, Picture, Result, Trial
+from reproduction.base import Done, Experiment, PageFigure, Result, Trial
 
 MEASURED: list[str] = []
 
@@ -48,7 +48,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Experiment:
         "toy", "Toy: twice", trials, measure,
         section=lambda done: f"ours: {words.with_range([d.result['twice'] for d in done])}\n",
         gaps=lambda done: [f"only {len(done)} worlds"],
-        pictures=lambda done: [Picture("toy", "Some worlds", _draw(done))],
+        pictures=lambda done: [PageFigure("toy", "Some worlds", _draw(done))],
     )  # fmt: skip
     monkeypatch.setitem(EXPERIMENTS, "toy", one)
     MEASURED.clear()

@@ -13,9 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from llmprism.errors import Problem, UserError
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.templates import Templates
@@ -106,10 +103,6 @@ class Router:
     def template(self, route: int) -> int:
         """The template of a flow that runs on ``route`` alone and leaves a record."""
         return self._template[route]
-
-    def latency_ns(self, routes: NDArray[np.int64] | list[int]) -> int:
-        """The longest time a packet takes over any of ``routes`` [ns]."""
-        return max(self.routes.latency_ns[r] for r in routes)
 
     def failed(self) -> Failed:
         """The uplinks that are out of use now."""

@@ -10,7 +10,8 @@ then cores. A cable joins a node of one tier (its lower end) to a node of the ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -32,22 +33,37 @@ class Tier:
     ----------
     name : ``nic``, ``leaf``, ``spine`` or ``core``.
     first : number of its first node.
-    names : what its nodes are called, in the order of their numbers.
+    count : how many nodes it has.
+    name_of : what a node is called, counted from 0 within the tier.
+    index_in : the count that a name would stand for; any number if it stands for none.
     """
 
     name: str
     first: int
-    names: list[str]
+    count: int
+    name_of: Callable[[int], str]
+    index_in: Callable[[str], int]
 
     def __len__(self) -> int:
-        return len(self.names)
+        return self.count
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What its nodes are called, in the order of their numbers."""
+        return [self.name_of(index) for index in range(self.count)]
+
+    def node(self, name: str) -> int | None:
+        """Number of the node called ``name``; None if there is none."""
+        index = self.index_in(name)
+        known = 0 <= index < self.count and self.name_of(index) == name
+        return self.first + index if known else None
 
     @property
     def extent(self) -> str:
         """Which names there are, for messages."""
-        if len(self) == 1:
-            return self.names[0]
-        return f"{self.names[0]} to {self.names[-1]}"
+        if self.count == 1:
+            return self.name_of(0)
+        return f"{self.name_of(0)} to {self.name_of(self.count - 1)}"
 
 
 @dataclass(frozen=True)
@@ -80,20 +96,18 @@ class ClusterTopology:
         self.cluster = cluster
         self.spines_per_pod = cluster.fabric.spines
         pods, per_server = cluster.pods, cluster.nics_per_server
-        nics = cluster.servers * per_server
         self.core_uplinks = cluster.core_uplinks if pods > 1 else 0
-        used_cores = min(cluster.fabric.cores, self.core_uplinks)
-        names = {
-            "nic": [nic_address(*divmod(nic, per_server)) for nic in range(nics)],
-            "leaf": [leaf_name(leaf) for leaf in range(cluster.leaves)],
-            "spine": [spine_name(spine) for spine in range(pods * self.spines_per_pod)],
-            "core": [core_name(core) for core in range(used_cores)],
-        }
-        first = np.cumsum([0, *map(len, names.values())]).tolist()
-        self.nics, self.leaves, self.spines, self.cores = (
-            Tier(tier, number, called)
-            for (tier, called), number in zip(names.items(), first, strict=False)
+        self.nics = Tier(
+            "nic",
+            0,
+            cluster.servers * per_server,
+            lambda nic: nic_address(*divmod(nic, per_server)),
+            lambda name: _nic_number(name, per_server),
         )
+        self.leaves = _above(self.nics, "leaf", cluster.leaves, leaf_name)
+        self.spines = _above(self.leaves, "spine", pods * self.spines_per_pod, spine_name)
+        used_cores = min(cluster.fabric.cores, self.core_uplinks)
+        self.cores = _above(self.spines, "core", used_cores, core_name)
 
     @property
     def switch_tiers(self) -> tuple[Tier, ...]:
@@ -110,20 +124,16 @@ class ClusterTopology:
         """Names of all nodes, by number: addresses of NICs, then switches."""
         return self.nics.names + self.switches
 
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.names)}
-
     def node(self, name: str) -> int | None:
         """Number of the NIC or switch called ``name``; None if there is none."""
-        return self._numbers.get(name)
+        found = (tier.node(name) for tier in (self.nics, *self.switch_tiers))
+        return next((number for number in found if number is not None), None)
 
     @cached_property
     def leaf_of_nic(self) -> Numbers:
         """Which leaf (counted from 0) each NIC is plugged into."""
-        cluster, per_server = self.cluster, self.cluster.nics_per_server
-        leaves = [cluster.leaf_of(*divmod(nic, per_server)) for nic in range(len(self.nics))]
-        return np.array(leaves, np.int64)
+        server, nic = np.divmod(np.arange(len(self.nics)), self.cluster.nics_per_server)
+        return np.asarray(self.cluster.leaf_of(server, nic))
 
     def pod_of(self, leaf: Any) -> Any:
         """The pod that a leaf (number or array) belongs to."""
@@ -249,3 +259,23 @@ def topology_of(cluster: Cluster) -> ClusterTopology:
 def _each(nodes: int, uplinks: int) -> tuple[Numbers, Numbers]:
     """Node and uplink of every cable from ``nodes`` nodes with ``uplinks`` each."""
     return np.repeat(np.arange(nodes), uplinks), np.tile(np.arange(uplinks), nodes)
+
+
+def _above(below: Tier, name: str, count: int, name_of: Callable[[int], str]) -> Tier:
+    """The tier of switches whose nodes come after those of ``below``."""
+    return Tier(name, below.first + below.count, count, name_of, _trailing_number)
+
+
+def _trailing_number(name: str) -> int:
+    """The number that ``name`` ends with, or -1."""
+    digits = re.search(r"\d{1,9}$", name, re.ASCII)
+    return int(digits[0]) if digits else -1
+
+
+def _nic_number(address: str, per_server: int) -> int:
+    """Number of the NIC that ``address`` would belong to (see names.nic_address), or -1."""
+    parts = re.fullmatch(r"10\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})", address, re.ASCII)
+    if parts is None:
+        return -1
+    high, low, nic = (int(part) for part in parts.groups())
+    return ((high << 8) + low) * per_server + nic - 1

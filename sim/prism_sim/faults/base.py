@@ -165,9 +165,13 @@ def every_name(setting: Setting) -> tuple[tuple[str | int, ...], ...]:
     return tuple(("jobs", index, "name") for index in range(len(setting.jobs)))
 
 
+CANDIDATES = 1024
+"""Names of a tier that are looked through for the one that was probably meant."""
+
+
 def what_exists(name: str, tiers: Sequence[Tier]) -> str:
     """A hint for an unknown ``name``: the nearest one, and which there are in each of ``tiers``."""
-    known = [known for tier in tiers for known in tier.names]
+    known = [tier.name_of(i) for tier in tiers for i in range(min(len(tier), CANDIDATES))]
     near = nearest(name, known)
     extents = ", ".join(tier.extent for tier in tiers if len(tier))
     return f"{f'did you mean {near}? ' if near else ''}there are {extents}"

@@ -59,7 +59,7 @@ class FailedUplinks(FaultBase):
     def remarks(self, setting: Setting) -> Remarks:
         yield from super().remarks(setting)
         leaves, uplinks = topology_of(setting.cluster).leaves, setting.cluster.uplinks
-        if self.leaf not in leaves.names:
+        if leaves.node(self.leaf) is None:
             what = f"there is no leaf {self.leaf!r} in the cluster"
             yield Remark(("leaf",), what, what_exists(self.leaf, [leaves]), SHAPE)
         if self.failed >= uplinks:

@@ -33,7 +33,7 @@ class SlowSwitch(LinkFault):
     def remarks(self, setting: Setting) -> Remarks:
         yield from super().remarks(setting)
         topology = topology_of(setting.cluster)
-        if self.switch not in topology.switches:
+        if all(tier.node(self.switch) is None for tier in topology.switch_tiers):
             what = f"there is no switch {self.switch!r} in the cluster"
             how = what_exists(self.switch, topology.switch_tiers)
             yield Remark(("switch",), what, how, SHAPE)

@@ -231,8 +231,8 @@ class Cluster(Closed):
         blocks = -(-self.servers // self.servers_per_leaf)
         return blocks * (self.nics_per_server if self.fabric.kind == "rail" else 1)
 
-    def leaf_of(self, server: int, nic: int) -> int:
-        """Index of the leaf switch that NIC ``nic`` of server ``server`` is plugged into."""
+    def leaf_of(self, server: Any, nic: Any) -> Any:
+        """Index of the leaf that NIC ``nic`` of server ``server`` is plugged into (or arrays)."""
         block = server // self.servers_per_leaf
         return block * self.nics_per_server + nic if self.fabric.kind == "rail" else block
 

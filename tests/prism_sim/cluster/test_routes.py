@@ -36,6 +36,18 @@ def _state(router: Router) -> tuple[Any, ...]:
     return (*copy.deepcopy(kept), router.templates.via["link"][:used].tolist())
 
 
+def _refuse_to_open(cluster: Cluster) -> None:
+    """A connection beyond a leaf without uplinks is refused, and leaves no trace."""
+    router = Router(Layout(cluster), Templates(), Draws(3))
+    router.fail(0, range(cluster.uplinks))
+    far = [nic for nic, of in enumerate(router.layout.leaf_of_nic) if of]
+    before = _state(router)
+    if far:
+        with pytest.raises(UserError, match="no uplink is left"):
+            router.route(0, far[0], "a", "dp")
+    assert _state(router) == before
+
+
 @given(clusters(), st.data())
 @settings(deadline=None)
 def test_a_refused_change_leaves_everything_as_it_was(
@@ -43,6 +55,7 @@ def test_a_refused_change_leaves_everything_as_it_was(
 ) -> None:
     router = _router(cluster)
     uplinks = range(cluster.uplinks)
+    _refuse_to_open(cluster)
     partly = data.draw(st.integers(0, cluster.uplinks - 1))
     router.fail(0, uplinks[:partly])
     before = _state(router)

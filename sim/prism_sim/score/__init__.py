@@ -56,6 +56,10 @@ class Score:
     faults: FaultsScore
     meta: Meta
 
+    def __getitem__(self, part: str) -> Any:
+        """A part as plain values: ``score["jobs"]["accuracy"]``, with the keys of ``score.json``."""
+        return self.to_json()[part]
+
     def to_json(self) -> dict[str, Any]:
         """The content of ``score.json``."""
         content: dict[str, Any] = to_json(self)

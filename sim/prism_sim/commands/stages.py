@@ -75,6 +75,7 @@ def report(session: Session, run: Run) -> None:
 
 def existing(folder: Path) -> Run:
     """The run in ``folder``; a UserError if there is no such folder."""
+    from prism_sim.run_folder import Run
 
     if not folder.is_dir():
         what = "there is no such run folder"
@@ -87,6 +88,7 @@ def _stage(
     session: Session, folder: Path, name: str, **facts: Any
 ) -> Iterator[tuple[Run, Progress | None]]:
     """Yield the run as the stage sees it, and where to report progress."""
+    from prism_sim.run_folder import Run
 
     with stage_files(folder, name) as aside:
         began = time.perf_counter()

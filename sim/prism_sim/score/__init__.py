@@ -57,7 +57,7 @@ class Score:
     meta: Meta
 
     def __getitem__(self, part: str) -> Any:
-        """A part as plain values: ``score["jobs"]["accuracy"]``, with the keys of ``score.json``."""
+        """A part as plain values, with the keys of ``score.json``."""
         return self.to_json()[part]
 
     def to_json(self) -> dict[str, Any]:

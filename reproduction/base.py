@@ -34,14 +34,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prism_sim.loading.scenario import Scenario
-from prism_sim.studies.fingerprints import fingerprint
-from prism_sim.studies.scratch import working_folder
+from prism_sim.toolkit import Scenario, fingerprint, working_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from prism_sim.run_folder import Run
+    from llmprism.methods.paper import StagedMethod
+    from prism_sim.toolkit import Run
 
 METHOD = "paper"
 """The method whose evaluation is reproduced."""
@@ -130,8 +129,7 @@ def _sources(folder: Path) -> str:
 @contextmanager
 def simulated(scenario: Scenario) -> Iterator[Run]:
     """The simulated run of ``scenario``, in a folder that is taken away again."""
-    from prism_sim.run_folder import Run
-    from prism_sim.simulate import simulate
+    from prism_sim.toolkit import Run, simulate
 
     with working_folder() as folder:
         run = Run(folder)
@@ -143,8 +141,18 @@ def simulated(scenario: Scenario) -> Iterator[Run]:
 def diagnosed(scenario: Scenario) -> Iterator[tuple[Run, Result]]:
     """The run of ``scenario``, diagnosed by the published method, and its score."""
     from llmprism.pipeline import diagnose_files
-    from prism_sim.score import score_run
+    from prism_sim.toolkit import score_run
 
     with simulated(scenario) as run:
         diagnose_files(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
         yield run, score_run(run).to_json()
+
+
+def published_method() -> StagedMethod:
+    """The published method, whose stages can be run one by one."""
+    from llmprism import methods
+    from llmprism.methods.paper import StagedMethod
+
+    method = methods.get(METHOD)
+    assert isinstance(method, StagedMethod)
+    return method

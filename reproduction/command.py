@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prism_sim.commands.options import Debug, Json, Processes, Quiet
-from prism_sim.commands.session import WRONG, counted, open_session
+from prism_sim.toolkit import WRONG, counted, open_session, options
 
 if TYPE_CHECKING:
     from reproduction.running import Results
@@ -38,10 +37,10 @@ def paper(
         bool,
         typer.Option("--update", help=f"Rewrite {REFERENCE}/paper.md and {IMAGES}/paper-*.png."),
     ] = False,
-    processes: Processes = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    processes: options.Processes = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
 ) -> None:
     """LLMPrism (arXiv 2505.00342); resumes where it stopped.
 
@@ -50,7 +49,7 @@ def paper(
     if update and (reduced or only):
         raise typer.BadParameter("the reference is made from all, not from --only or --reduced")
     with open_session(as_json, quiet, debug) as session:
-        from prism_sim.studies.pool import default_processes
+        from prism_sim.toolkit import default_processes
         from reproduction import running, writing
 
         numbers = range(1, (seeds or writing.SEEDS) + 1)

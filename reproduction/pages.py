@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from prism_sim.render.pages import render_page
+from prism_sim.toolkit import render_page
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llmprism.errors import Problem, UserError
-from prism_sim.scenario.words import did_you_mean
-from prism_sim.studies.kept import Content, Piece, content, do_missing
+from prism_sim.toolkit import Content, Piece, did_you_mean, do_missing, kept_content
 from reproduction import EXPERIMENTS
 from reproduction.base import Done, Experiment, Trial
 
@@ -101,7 +100,7 @@ def results_of(trials: dict[str, list[Trial]], folder: Path) -> list[Results]:
 
 
 def _results(experiment: Experiment, trials: list[Trial], folder: Path) -> Results:
-    kept = [(trial, content(folder / CASES, experiment.key(trial))) for trial in trials]
+    kept = [(trial, kept_content(folder / CASES, experiment.key(trial))) for trial in trials]
     return Results(
         experiment,
         [Done(trial, said["result"]) for trial, said in kept if "error" not in said],

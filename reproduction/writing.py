@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from llmprism.io.writing import replacing
-from prism_sim.render.paint import write_png
+from prism_sim.toolkit import paint
 from reproduction import pages
 from reproduction.base import PageFigure
 from reproduction.running import Results
@@ -27,7 +27,7 @@ def write_page(
     images.mkdir(parents=True, exist_ok=True)
     files = {f.name: images / f"paper-{f.name}.png" for many in figures.values() for f in many}
     for figure in (figure for many in figures.values() for figure in many):
-        write_png(figure.figure, files[figure.name])
+        paint.write_png(figure.figure, files[figure.name])
     to_images = Path(os.path.relpath(images.resolve(), page.parent.resolve()))
     text = pages.text(
         "page",

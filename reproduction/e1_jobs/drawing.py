@@ -18,16 +18,19 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from llmprism.errors import Problem, UserError
-from prism_sim.draws import Draws
-from prism_sim.loading.bundled import folder
-from prism_sim.loading.scenario import Scenario
-from prism_sim.scenario.base import Closed
-from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import Job, OnServers
-from prism_sim.scenario.names import server_name
-from prism_sim.scenario.presets import preset
-from prism_sim.studies.reading import read_closed
-from prism_sim.training.costs import stage_costs
+from prism_sim.toolkit import (
+    Closed,
+    Cluster,
+    Draws,
+    Job,
+    OnServers,
+    Scenario,
+    preset,
+    read_closed,
+    scenarios_folder,
+    server_name,
+    stage_costs,
+)
 
 RANGES = Path("paper") / "e1.yaml"
 ENDLESS = 1000
@@ -84,7 +87,7 @@ class Platform(Closed):
 
 def read_platform(small: bool = False, reduced: bool = False) -> Platform:
     """The bundled ranges; a UserError with every problem, each at its line."""
-    platform, source = read_closed(folder() / RANGES, Platform)
+    platform, source = read_closed(scenarios_folder() / RANGES, Platform)
     source.override_all((platform.reduced if reduced else {}) | (platform.small if small else {}))
     return Platform.model_validate(source.values)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from reproduction.base import METHOD, Result, Trial, simulated
+from reproduction.base import Result, Trial, published_method, simulated
 from reproduction.e1_jobs.drawing import draw_scenario, read_platform
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from prism_sim.run_folder import Run
-    from prism_sim.scenario.job import Job
+    from prism_sim.toolkit import Job, Run
 
 KINDS = ("large", "small")
 """Jobs of two servers and more, as the publication's must have been; and any."""
@@ -73,20 +72,13 @@ def _recognised(run: Run) -> tuple[pd.Series, pd.Series]:
     import numpy as np
     import pandas as pd
 
-    from llmprism import methods
-    from llmprism.io.flows import place
-    from llmprism.io.loading import load
+    from llmprism.io.flows import read_flows
     from llmprism.io.topology import read_topology
-    from llmprism.methods.paper import StagedMethod
-    from llmprism.numerics.graph import components
 
-    method = methods.get(METHOD)
-    assert isinstance(method, StagedMethod)
     topology = read_topology(run.topology)
-    flows, _ = place(load(run.flows), topology)
-    found = method.jobs(flows, topology).of_address
-    src, dst, _ = flows.pairs
-    cluster = components(src, dst, len(flows.addresses))
+    flows, _ = read_flows(run.flows, topology)
+    found = published_method().jobs(flows, topology).of_address
+    cluster = _connected(*flows.pairs[:2], len(flows.addresses))
     index = pd.Index(flows.addresses)
     return (
         pd.Series(np.where(found >= 0, cluster, -1), index),
@@ -94,16 +86,26 @@ def _recognised(run: Run) -> tuple[pd.Series, pd.Series]:
     )
 
 
-def _scored(ranks: pd.DataFrame, said: pd.DataFrame) -> dict[str, Any]:
-    from prism_sim.score.jobs import score_jobs
-    from prism_sim.score.load import Case
+def _connected(src: NDArray[Any], dst: NDArray[Any], addresses: int) -> NDArray[np.int64]:
+    """Number of the connected component that each address is in."""
+    import numpy as np
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    return dict(vars(score_jobs(Case({"ranks": ranks}, {"jobs": said}, {}, {}))))
+    edges = coo_array((np.ones(len(src), np.int8), (src, dst)), shape=(addresses, addresses))
+    _, labels = connected_components(edges, directed=False)
+    return np.asarray(labels, np.int64)
+
+
+def _scored(ranks: pd.DataFrame, said: pd.DataFrame) -> dict[str, Any]:
+    from prism_sim.toolkit import ScoreTables, score_jobs
+
+    return dict(vars(score_jobs(ScoreTables({"ranks": ranks}, {"jobs": said}, {}, {}))))
 
 
 def _exact(ranks: pd.DataFrame, said: pd.DataFrame) -> set[str]:
     """Names of the true jobs whose addresses are exactly those of a found one."""
-    from prism_sim.score.jobs import members
+    from prism_sim.toolkit import members
 
     found = set(members(said).values())
     return {job for job, addresses in members(ranks).items() if addresses in found}

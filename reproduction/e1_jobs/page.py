@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from prism_sim.render import paint
-from prism_sim.render.markdown import table
+from prism_sim.toolkit import paint, table
 from reproduction import pages
 from reproduction.base import Done, PageFigure
 from reproduction.e1_jobs.measure import KINDS

@@ -15,17 +15,17 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable, read_flows
 from llmprism.io.topology import Topology, read_topology
-from llmprism.methods.paper.jobs import recognise_jobs
-from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.model import KINDS
-from prism_sim.cluster.topology import topology_of
-from prism_sim.loading.bundled import find
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
-from prism_sim.replay import Stream
-from prism_sim.score.load import Case
-from prism_sim.score.pairs import score_pairs
-from reproduction.base import Result, Trial, simulated
+from prism_sim.toolkit import (
+    Scenario,
+    ScoreTables,
+    Stream,
+    find_scenario,
+    load_scenario,
+    score_pairs,
+    topology_of,
+)
+from reproduction.base import Result, Trial, published_method, simulated
 from reproduction.e2_pairs.levels import CAUSES, PLATFORMS
 
 NAME = "e2"
@@ -56,7 +56,7 @@ def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
 
 def _scenario(job: int, seed: int, reduced: bool) -> Scenario:
     overrides = {"seed": seed, **(_REDUCED[job] if reduced else {})}
-    return load(find(f"paper/e2-job{job}"), overrides)
+    return load_scenario(find_scenario(f"paper/e2-job{job}"), overrides)
 
 
 def measure(trial: Trial) -> Result:
@@ -109,7 +109,7 @@ class _Judge:
 
     def score(self, seen: FlowTable, sent: FlowTable) -> dict[str, Any]:
         """Scores of what is made of the records ``seen``, on the pairs that really ``sent``."""
-        case = Case({"pairs": self._truth(sent)}, {"pairs": self._said(seen)}, {}, {})
+        case = ScoreTables({"pairs": self._truth(sent)}, {"pairs": self._said(seen)}, {}, {})
         score = score_pairs(case)
         refined, raw = score.confusion, score.confusion_unrefined
         return {
@@ -129,7 +129,8 @@ class _Judge:
         return self._true.merge(there, on=["src", "dst"])
 
     def _said(self, seen: FlowTable) -> pd.DataFrame:
-        pairs = classify_pairs(seen, recognise_jobs(seen, self._topology))
+        method = published_method()
+        pairs = method.pairs(seen, method.jobs(seen, self._topology))
         kinds = np.array(KINDS)
         return pd.DataFrame(
             {

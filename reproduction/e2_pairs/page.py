@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from prism_sim.render import paint
-from prism_sim.render.markdown import table
+from prism_sim.toolkit import paint, table
 from reproduction import pages
 from reproduction.base import Done, PageFigure
 from reproduction.e2_pairs.levels import (

@@ -28,9 +28,7 @@ from reproduction.base import METHOD, Done, Result, Trial, simulated
 if TYPE_CHECKING:
     import pandas as pd
 
-    from prism_sim.run_folder import Run
-    from prism_sim.score.load import Case
-    from prism_sim.score.matching import Match
+    from prism_sim.toolkit import Match, Run, ScoreTables
 
 SCENARIO = "paper/e3"
 MEASURED, CLEAN, EXPORTED = "measured", "clean", "exported"
@@ -64,8 +62,7 @@ _PERCENTS = range(101)
 
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
     """Every variant with every seed; the first of the job as measured keeps three ranks' spans."""
-    from prism_sim.loading.bundled import find
-    from prism_sim.loading.loader import load
+    from prism_sim.toolkit import find_scenario, load_scenario
 
     listed = []
     for variant, changes in VARIANTS.items():
@@ -73,7 +70,7 @@ def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
             wishes = changes | (_REDUCED if reduced else {}) | {"seed": seed}
             shown = variant == MEASURED and seed == seeds[0]
             settings = {"variant": variant, "shown": shown}
-            scenario = load(find(SCENARIO), wishes)
+            scenario = load_scenario(find_scenario(SCENARIO), wishes)
             listed.append(Trial("e3", f"{variant}, seed {seed}", scenario, settings))
     return listed
 
@@ -87,13 +84,11 @@ def host_work_ms(done: Done) -> float:
 def measure(trial: Trial) -> Result:
     """Figures and quantiles of each reading, and facts of the world."""
     from llmprism.pipeline import diagnose_files
-    from prism_sim.score.load import load
-    from prism_sim.score.matching import match_steps
-    from prism_sim.score.timeline import figures_of, samples_of
+    from prism_sim.toolkit import figures_of, load_tables, match_steps, samples_of
 
     with simulated(trial.scenario) as run:
         diagnose_files(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
-        case = load(run)
+        case = load_tables(run)
         match = match_steps(case)
         samples = samples_of(case, match)
         figures = figures_of(samples)
@@ -107,7 +102,7 @@ def measure(trial: Trial) -> Result:
         }
 
 
-def _readings(case: Case, match: Match, samples: pd.DataFrame) -> dict[str, Any]:
+def _readings(case: ScoreTables, match: Match, samples: pd.DataFrame) -> dict[str, Any]:
     pairs = {
         "step": (samples["step_true"], samples["step_inferred"]),
         "first_forward": (_from_first_forward(case, match), samples["step_inferred"]),
@@ -120,8 +115,7 @@ def _told(true: pd.Series, said: pd.Series) -> dict[str, Any]:
     """Figures as in ``score.json``, and percentiles 0 to 100 of the size, unmatched as 1."""
     import numpy as np
 
-    from prism_sim.score.encoding import to_json
-    from prism_sim.score.stats import RelativeErrors
+    from prism_sim.toolkit import RelativeErrors, to_json
 
     inferred = said.to_numpy(float)
     actual = true.to_numpy(float)
@@ -135,11 +129,11 @@ def _told(true: pd.Series, said: pd.Series) -> dict[str, Any]:
     return {**figures, "within_published": within, "percentiles": percentiles}
 
 
-def _from_first_forward(case: Case, match: Match) -> pd.Series:
+def _from_first_forward(case: ScoreTables, match: Match) -> pd.Series:
     """Time from the first forward's computing to the end of each true step [ns]."""
     import pandas as pd
 
-    from prism_sim.score.load import rank_rows
+    from prism_sim.toolkit import rank_rows
 
     forwards = case.truth["spans"]
     forwards = forwards[forwards["kind"] == "fwd"]
@@ -150,7 +144,7 @@ def _from_first_forward(case: Case, match: Match) -> pd.Series:
     return pd.Series(match.true["end_ns"].to_numpy() - began)
 
 
-def _spans(run: Run, case: Case) -> dict[str, Any]:
+def _spans(run: Run, case: ScoreTables) -> dict[str, Any]:
     """What three ranks did in a few steps, and what was rebuilt of it [s from the first]."""
     ranks, steps = case.truth["ranks"], case.truth["steps"]
     last = ranks["dp"].max()
@@ -176,8 +170,8 @@ def _spans(run: Run, case: Case) -> dict[str, Any]:
     }
 
 
-def _true_line(case: Case, rank: pd.Series, window: tuple[int, int]) -> dict[str, Any]:
-    from prism_sim.score.busy import true_work
+def _true_line(case: ScoreTables, rank: pd.Series, window: tuple[int, int]) -> dict[str, Any]:
+    from prism_sim.toolkit import true_work
 
     row = rank.name
     spans = case.truth["spans"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import Any
 
-from prism_sim.render.markdown import table
+from prism_sim.toolkit import table
 from reproduction import pages
 from reproduction.base import Done, PageFigure
 from reproduction.e3_timeline import page_figures

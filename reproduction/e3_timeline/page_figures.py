@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from prism_sim.render import paint
+from prism_sim.toolkit import paint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

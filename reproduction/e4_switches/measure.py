@@ -13,11 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from prism_sim.loading.bundled import find
-from prism_sim.loading.loader import load
-from prism_sim.loading.scenario import Scenario
-from prism_sim.run_folder import Run
-from prism_sim.scenario.names import server_name
+from prism_sim.toolkit import Run, Scenario, find_scenario, load_scenario, server_name
 from reproduction.base import Result, Trial, diagnosed
 
 NAME = "e4"
@@ -61,7 +57,9 @@ def _scenario(seed: int, reduced: bool, more: Mapping[str, Any] | None = None) -
     )  # fmt: skip
     names = [server_name(server) for server in shuffled.ravel().tolist()]
     overrides = {"seed": seed, "jobs.0.placement": {"servers": names}}
-    return load(find("paper/e4"), overrides | (_REDUCED if reduced else {}) | dict(more or {}))
+    return load_scenario(
+        find_scenario("paper/e4"), overrides | (_REDUCED if reduced else {}) | dict(more or {})
+    )
 
 
 def measure(trial: Trial) -> Result:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 from reproduction.base import Result
 
 Figures = dict[str, Any]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prism_sim.loading.bundled import find
-from prism_sim.loading.loader import load
+from prism_sim.toolkit import find_scenario, load_scenario
 from reproduction.base import Result, Trial, diagnosed
 from reproduction.traps import pairs, statistics, worlds
 from reproduction.traps.base import Trap
@@ -35,7 +34,7 @@ def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
         Trial(
             NAME,
             f"trap {trap.number} seed {seed}",
-            load(find(f"paper/{trap.scenario}"), {"seed": seed}),
+            load_scenario(find_scenario(f"paper/{trap.scenario}"), {"seed": seed}),
             {"trap": trap.number},
         )
         for trap in TRAPS.values()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import yaml
 
-from prism_sim.render.markdown import table
+from prism_sim.toolkit import table
 from reproduction import pages
 from reproduction.base import Done, PageFigure
 from reproduction.traps.measure import TRAPS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 from reproduction.base import Result
 from reproduction.traps.base import Figures
 

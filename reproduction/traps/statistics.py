@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from llmprism.methods.paper.sigma import k_sigma
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 from reproduction.base import Result
 from reproduction.traps.base import Figures
 from reproduction.traps.literal import (

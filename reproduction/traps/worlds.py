@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prism_sim.run_folder import Run
+from prism_sim.toolkit import Run
 from reproduction.base import Result
 from reproduction.traps.base import Figures
 

@@ -1,0 +1,54 @@
+"""The reproduction uses the public parts of both packages, and no others."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import prism_sim.toolkit as toolkit
+
+ROOT = Path(__file__).resolve().parents[2]
+PUBLIC = {
+    "prism_sim.toolkit",
+    "llmprism.errors",
+    "llmprism.io.flows",
+    "llmprism.io.topology",
+    "llmprism.io.writing",
+    "llmprism.methods",
+    "llmprism.methods.paper",
+    "llmprism.methods.paper.sigma",
+    "llmprism.model",
+    "llmprism.pipeline",
+}
+"""Modules that ARCHITECTURE.md lists as public."""
+
+
+def imported(path: Path) -> set[str]:
+    """Modules of either package that a file imports, functions included."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            whole = node.module in ("llmprism", "prism_sim")
+            found |= {f"{node.module}.{a.name}" for a in node.names} if whole else {node.module}
+    return {name for name in found if name.split(".")[0] in ("llmprism", "prism_sim")}
+
+
+def test_only_public_modules_are_imported() -> None:
+    files = list((ROOT / "reproduction").rglob("*.py"))
+    assert files
+    private = {path.name: imported(path) - PUBLIC for path in files}
+    assert {name: found for name, found in private.items() if found} == {}
+
+
+def test_public_modules_are_documented() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    section = text.split("## Public modules\n")[1].split("\n## ")[0]
+    assert {name for name in PUBLIC if f"`{name}`" not in section} == set()
+
+
+def test_every_part_of_the_toolkit_is_there() -> None:
+    assert set(toolkit.__all__) == set(toolkit._HOME)
+    for name in toolkit.__all__:
+        assert getattr(toolkit, name) is not None

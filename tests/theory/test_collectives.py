@@ -28,8 +28,7 @@ class Watch:
 
     def observe(self, trains):
         for train in trains[trains["route"] != HIDDEN]:
-            bursts = int(train["bursts"] + train["early_bursts"])
-            self.add(train["route"], bursts * int(train["burst_bytes"]))
+            self.add(train["route"], int(train["bursts"]) * int(train["burst_bytes"]))
 
     def add(self, route, size):
         self.bytes[int(route)] = self.bytes.get(int(route), 0) + int(size)

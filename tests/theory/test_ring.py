@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from chunk_ring import end_of_ring
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.history import Spare
 from prism_sim.cluster.network import Hop
+from prism_sim.cluster.state import NOTES
 from prism_sim.cluster.templates import HIDDEN, Templates
 from prism_sim.training.collectives.ring import Ring, early_chunks
 
@@ -100,11 +102,18 @@ def test_hops_behind_a_late_rank_begin_last():
     late_ns = [0, 0, 1_000_000, 0, 0]
     end, (seen,) = run_ring([B] * 5, [0.0] * 5, 1_000_000, late_ns=late_ns)
     # Hop 3 has its first chunk to send; hop 4 also passes on what came from 3, and so on.
-    assert seen["early_bursts"].tolist() == [3, 0, 0, 1, 2]
-    assert seen["early_start_ns"].tolist() == [0, 1_000_000, 1_000_000, 0, 0]
-    assert seen["early_end_ns"].tolist() == [60_000, 1_000_000, 1_000_000, 20_000, 40_000]
-    assert seen["start_ns"].tolist() == [1_060_000, 1_000_000, 1_000_000, 1_020_000, 1_040_000]
-    assert ((seen["bursts"] + seen["early_bursts"]) == 8).all()
+    hop = {route: seen[seen["route"] == route] for route in range(5)}
+    assert [len(trains) for trains in hop.values()] == [2, 1, 1, 2, 2]
+    sent_early = {route: trains[0] for route, trains in hop.items() if len(trains) == 2}
+    assert {route: train["bursts"] for route, train in sent_early.items()} == {0: 3, 3: 1, 4: 2}
+    assert all(t["start_ns"] == 0 and t["burst_ns"] == 20_000 for t in sent_early.values())
+    assert [int(trains[-1]["start_ns"]) for trains in hop.values()] == [
+        1_060_000, 1_000_000, 1_000_000, 1_020_000, 1_040_000,
+    ]  # fmt: skip
+    assert all(trains["bursts"].sum() == 8 for trains in hop.values())
+    assert all(
+        trains["follows"].tolist() == [False, True][: len(trains)] for trains in hop.values()
+    )
     assert end == 1_000_000 + 8 * 20_000
 
 
@@ -116,9 +125,15 @@ def test_early_chunks_are_those_of_the_recursion(data):
     ready = data.draw(st.lists(st.integers(0, 300), min_size=n, max_size=n))
     own = data.draw(st.lists(st.integers(1, 60), min_size=n, max_size=n))
     steps = 2 * (n - 1)
-    chunks, begin, end = early_chunks(
-        np.array(ready), np.array(own, float), np.zeros(n), max(ready), steps
+    idle = np.zeros((n, NOTES + 1)), np.zeros((n, NOTES + 1))  # all links with room
+    for time_ns, spared in zip(*idle, strict=True):
+        time_ns[NOTES], spared[NOTES] = max(ready), 1e6 * max(ready)
+    spare = Spare(np.arange(n + 1), *idle)
+    rate = 1_000 / np.array(own, float)
+    chunks, begin, end, left = early_chunks(
+        np.array(ready), rate, spare, 1_000, np.zeros(n), max(ready), steps
     )
+    end = end + left / rate
     sent = {}
     for k in range(steps):
         for i in range(n):
@@ -129,4 +144,4 @@ def test_early_chunks_are_those_of_the_recursion(data):
         assert chunks[i] == len(early)
         if early:
             assert begin[i] == sent[i, 0] - own[i]
-            assert end[i] == sent[i, early[-1]]
+            assert end[i] == pytest.approx(sent[i, early[-1]])

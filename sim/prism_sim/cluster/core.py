@@ -12,21 +12,26 @@ from numpy.typing import NDArray
 from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.heap import pop, push, sift
 from prism_sim.cluster.maxmin import seed, seed_links_of, solve, uses_of
+from prism_sim.cluster.pace import log_changes
 from prism_sim.cluster.state import (
+    ACTIVE_LOG,
     FREE_BLOCK,
     FREE_ENTITY,
     HEAP_SIZE,
     N_SEEDS,
     NEVER,
+    NO_LOG,
+    ROW_HEAD,
     USED_USES,
     Array,
     Int32s,
     Int64s,
     Net,
+    size_class,
 )
 
 START = np.dtype([("bytes", "i8"), ("cap", "f8"), ("bundle", "i4"), ("batch", "i4")])
-BATCH = np.dtype([("start_ns", "i8"), ("end_ns", "i8"), ("open", "i4")])
+BATCH = np.dtype([("start_ns", "i8"), ("end_ns", "i8"), ("open", "i4"), ("log", "i8")])
 RECORD = np.dtype([("start_ns", "i8"), ("end_ns", "i8"), ("bytes", "i8"), ("route", "i4")])
 
 
@@ -82,12 +87,14 @@ def advance(
             b = entity["owner"]
             batch[b]["open"] -= 1
             batch[b]["end_ns"] = entity["end_ns"]
+            batch[b]["log"] = entity["log"]
             if batch[b]["open"] == 0:
                 done[n_done] = b
                 n_done += 1
         if net.counters[N_SEEDS] == 0:
             break
         solve(net, now)
+    log_changes(net, now)
     n_active, n_uses = net.counters[HEAP_SIZE], net.counters[USED_USES]
     return next_end(net), n_record, n_done, n_active, n_uses
 
@@ -123,6 +130,12 @@ def enter(net: Net, e: int, now: int) -> None:
     begin = net.ptr[template]
     block = _take_block(net, net.ptr[template + 1] - begin)
     net.entity[e]["block"] = block
+    hops = net.hop_ptr[template + 1] - net.hop_ptr[template]
+    net.entity[e]["hops"] = hops
+    net.entity[e]["log"] = NO_LOG
+    net.entity[e]["touched"] = 0
+    if hops > 0:
+        net.counters[ACTIVE_LOG] += 1 << size_class(ROW_HEAD + hops)
     net.entity[e]["start_ns"] = now
     net.entity[e]["since_ns"] = now
     net.entity[e]["end_ns"] = NEVER if net.entity[e]["size_bytes"] > 0 else now
@@ -155,23 +168,18 @@ def leave(net: Net) -> int:
         if after >= 0:
             net.use[after]["prev"] = before
     _free_block(net, e)
+    if net.entity[e]["hops"] > 0:
+        net.counters[ACTIVE_LOG] -= 1 << size_class(ROW_HEAD + net.entity[e]["hops"])
+        net.entity[e]["hops"] = 0
     net.entity[e]["next"] = net.counters[FREE_ENTITY]
     net.counters[FREE_ENTITY] = e
     return e
 
 
 @compiled
-def _block_class(count: int) -> int:
-    size = 0
-    while (1 << size) < count:
-        size += 1
-    return size
-
-
-@compiled
 def _take_block(net: Net, count: int) -> int:
     """Room for ``count`` uses in a row: a used block of the next power of two, or a new one."""
-    size = _block_class(count)
+    size = size_class(count)
     block: int = net.counters[FREE_BLOCK + size]
     if block >= 0:
         net.counters[FREE_BLOCK + size] = net.use[block]["next"]
@@ -184,7 +192,7 @@ def _take_block(net: Net, count: int) -> int:
 @compiled
 def _free_block(net: Net, e: int) -> None:
     uses = uses_of(net, e)
-    size = _block_class(len(uses))
+    size = size_class(len(uses))
     net.use[uses.start]["next"] = net.counters[FREE_BLOCK + size]
     net.counters[FREE_BLOCK + size] = uses.start
 

@@ -20,16 +20,27 @@ from numpy.typing import NDArray
 
 from prism_sim.clock import END_OF_INSTANT, Clock
 from prism_sim.cluster import core
-from prism_sim.cluster.state import NEVER, grown, new_net, with_places
+from prism_sim.cluster.history import Spare, spare_of
+from prism_sim.cluster.state import (
+    ACTIVE_LOG,
+    NEVER,
+    USED_LOG,
+    grown,
+    new_net,
+    with_places,
+)
 from prism_sim.cluster.templates import Templates
 
 Moved = Mapping[int, Sequence[int]]
 """The new links of routes that have moved, by number of the route."""
 
 Over = Callable[[int, int], int]
-"""Told when a batch began and ended [ns]; answers by how much its event is later still [ns]."""
+"""Called with the begin and end of a batch [ns]; returns the further delay of its event [ns]."""
+CoupledOver = Callable[[int, int, int], int]
+"""The same for a coupled entity, with its log for :func:`~prism_sim.cluster.pace.take_log`."""
 
-_NOBODY: Any = (None, 0, None)
+Waiting = tuple[simpy.Event, int, Over | None, CoupledOver | None]
+_NOBODY: Any = (None, 0, None, None)
 
 
 class Fabric:
@@ -43,22 +54,22 @@ class Fabric:
 
     Attributes
     ----------
-    on_reroute : who wants to know when routes take other links.
+    on_reroute : called when routes take other links.
     """
 
     def __init__(self, env: Clock, capacity: NDArray[np.float64], templates: Templates) -> None:
         self.env = env
         self.templates = templates
         self.on_reroute: list[Callable[[Moved], None]] = []
-        self.net = new_net(capacity, templates.ptr, templates.via, places=1024, uses=1 << 14)
+        self.net = new_net(capacity, templates.tables(), places=1024, uses=1 << 14)
         self._start = np.zeros(1024, core.START)
         self._n_start = 0
-        self._coming = self._uses_coming = 0
+        self._coming = self._uses_coming = self._log_coming = 0
         self._touched = np.zeros(len(capacity), np.int32)
         self._n_touched = 0
         self._batch = np.zeros(1024, core.BATCH)
         self._done = np.zeros(1024, np.int32)
-        self._waiting: list[tuple[simpy.Event, int, Over | None]] = [_NOBODY] * 1024
+        self._waiting: list[Waiting] = [_NOBODY] * 1024
         self._free_batches = list(range(1023, -1, -1))
         self._record = np.zeros(1 << 16, core.RECORD)
         self._n_record = self._n_active = self._n_uses = 0
@@ -77,18 +88,32 @@ class Fabric:
         """Move ``size_bytes`` along each template of ``bundle`` from now on, as one batch.
 
         ``event`` fires ``latency_ns`` after the last of them has ended, plus what ``over``
-        answers. ``cap`` bounds the rate of each [bytes/ns].
+        returns. ``cap`` bounds the rate of each [bytes/ns].
         """
+        self._start_batch(bundle, size_bytes, cap, (event, latency_ns, over, None))
+
+    def move_coupled(
+        self, bundle: int, size_bytes: int, event: simpy.Event, over: CoupledOver, cap: float
+    ) -> None:
+        """Move ``size_bytes`` over every hop of the one coupled template of ``bundle``.
+
+        ``event`` fires when it has ended, later by what ``over`` returns. ``over`` must take the
+        entity's log.
+        """
+        self._start_batch(bundle, size_bytes, cap, (event, 0, None, over))
+
+    def _start_batch(self, bundle: int, size_bytes: int, cap: float, waiting: Waiting) -> None:
         if not self._free_batches:
             self._grow_batches()
         batch = self._free_batches.pop()
-        self._waiting[batch] = (event, latency_ns, over)
+        self._waiting[batch] = waiting
         if self._n_start == len(self._start):
             self._start = grown(self._start, 2 * self._n_start)
         self._start[self._n_start] = (size_bytes, cap, bundle, batch)
         self._n_start += 1
         self._coming += self.templates.bundle_size[bundle]
         self._uses_coming += self.templates.bundle_uses[bundle]
+        self._log_coming += self.templates.bundle_log[bundle]
         self._flush_soon()
 
     def capacity_of(self, link: int) -> float:
@@ -105,12 +130,17 @@ class Fabric:
         self._flush_soon()
 
     def reroute(self, moved: Moved) -> None:
-        """Tell whoever has links of his own that routes have ``moved``.
+        """Report that routes have ``moved`` to whatever keeps links of its own.
 
         What is under way stays where it is and ends there.
         """
-        for tell in self.on_reroute:
-            tell(moved)
+        for listener in self.on_reroute:
+            listener(moved)
+
+    def spare(self, template: int) -> Spare:
+        """What the links of each hop of ``template`` had to spare until now."""
+        self._take_tables()
+        return Spare(*spare_of(self.net, template, self.env.now))
 
     def drain(self) -> NDArray[np.void]:
         """Hand over the records of single flows that ended since the last drain."""
@@ -129,10 +159,10 @@ class Fabric:
         self.env.fire(flush, delay_ns, END_OF_INSTANT)
 
     def _flush(self, _: simpy.Event) -> None:
-        """Solve this instant, tell who waited, and be back when the next entity ends."""
+        """Solve this instant, fire what is complete, and be back when the next entity ends."""
         now = self.env.now
         if not self._flush_due and now != self._wake_ns:
-            return  # an appointment that an earlier end has overtaken
+            return  # an earlier end made this flush unnecessary
         self._flush_due = False
         self._make_room()
         t = self.templates
@@ -140,28 +170,31 @@ class Fabric:
             self.net, self._start, self._n_start, t.bundle_ptr, t.bundle, self._touched,
             self._n_touched, t.shown, self._batch, self._record, self._n_record, self._done, now,
         )  # fmt: skip
-        self._n_start = self._n_touched = self._coming = self._uses_coming = 0
+        self._n_start = self._n_touched = 0
+        self._coming = self._uses_coming = self._log_coming = 0
         for b in self._done[:n_done].tolist():
-            self._tell(b)
+            self._complete(b)
         if self._wake_ns <= now or next_ns < self._wake_ns:
             self._wake_ns = next_ns
             if next_ns < NEVER:
                 self._flush_in(next_ns - now)
 
-    def _tell(self, b: int) -> None:
-        event, latency_ns, over = self._waiting[b]
+    def _complete(self, b: int) -> None:
+        event, latency_ns, over, coupled_over = self._waiting[b]
         self._waiting[b] = _NOBODY
         self._free_batches.append(b)
         if over is not None:
-            start_ns, end_ns, _ = self._batch[b].item()
+            start_ns, end_ns, _, _ = self._batch[b].item()
             latency_ns += over(start_ns, end_ns)
+        if coupled_over is not None:
+            start_ns, end_ns, _, log = self._batch[b].item()
+            latency_ns += coupled_over(start_ns, end_ns, log)
         self.env.fire(event, latency_ns)
 
     def _make_room(self) -> None:
         """Grow the arrays so that the compiled step cannot run out of any."""
-        net, t = self.net, self.templates
-        if net.ptr is not t.ptr or net.via is not t.via:
-            self.net = net = net._replace(ptr=t.ptr, via=t.via)
+        self._take_tables()
+        net = self.net
         active = self._n_active + self._coming
         if active > len(net.entity):
             self.net = net = with_places(net, 2 * active)
@@ -169,7 +202,18 @@ class Fabric:
             self._record = grown(self._record, 2 * (self._n_record + active))
         uses = self._n_uses + self._uses_coming
         if uses > len(net.use):
-            self.net = net._replace(use=grown(net.use, 2 * uses))
+            self.net = net = net._replace(use=grown(net.use, 2 * uses))
+        if self._log_coming or net.counters[ACTIVE_LOG]:
+            needed = int(net.counters[USED_LOG] + net.counters[ACTIVE_LOG]) + self._log_coming
+            if needed > len(net.log):
+                self.net = net._replace(log=grown(net.log, 2 * needed))
+
+    def _take_tables(self) -> None:
+        """Take the templates' tables, if they have been replaced by larger ones."""
+        tables, net = self.templates.tables(), self.net
+        known = (net.ptr, net.via, net.hop_ptr, net.hop_link_ptr, net.hop_link)
+        if any(new is not old for new, old in zip(tables, known, strict=True)):
+            self.net = net._replace(**tables._asdict())
 
     def _grow_batches(self) -> None:
         old = len(self._waiting)

@@ -20,7 +20,8 @@ import numpy as np
 
 from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.heap import sift
-from prism_sim.cluster.state import MARK, N_SEEDS, NEVER, Net
+from prism_sim.cluster.history import note_room
+from prism_sim.cluster.state import MARK, N_SEEDS, N_TOUCHED, NEVER, Net
 
 NOTHING = 1e-9
 """A weight below this is none: weights are whole numbers, summed and taken away again."""
@@ -55,7 +56,7 @@ def seed_links_of(net: Net, e: int) -> None:
 @compiled
 def solve(net: Net, now: int) -> None:
     """Find the rates from ``now`` on of everything that the seeds can reach."""
-    n_open = _component(net)
+    n_open = _component(net, now)
     n_links = net.counters[N_SEEDS]
     while n_open > 0:
         n_links, level = _lowest_link(net, n_links)
@@ -70,12 +71,13 @@ def solve(net: Net, now: int) -> None:
 
 
 @compiled
-def _component(net: Net) -> int:
+def _component(net: Net, now: int) -> int:
     """Grow the seeds to whole components; returns how many entities are in ``found``."""
     n_found = 0
     i = 0
     while i < net.counters[N_SEEDS]:
         at = net.links[i]
+        note_room(net, at, now)
         weight = 0.0
         u = net.link[at]["first"]
         while u >= 0:
@@ -86,6 +88,10 @@ def _component(net: Net) -> int:
                 net.entity[e]["open"] = 1
                 net.found[n_found] = e
                 n_found += 1
+                if net.entity[e]["hops"] > 0 and net.entity[e]["touched"] == 0:
+                    net.entity[e]["touched"] = 1
+                    net.touched[net.counters[N_TOUCHED]] = e
+                    net.counters[N_TOUCHED] += 1
                 seed_links_of(net, e)
             u = net.use[u]["next"]
         net.link[at]["weight"] = weight

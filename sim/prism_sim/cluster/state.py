@@ -16,13 +16,20 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from llmprism.numerics.compiled import compiled
+
 Array = NDArray[np.void]
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 T = TypeVar("T", bound=np.generic)
 
 NEVER = 2**62
-"""An end that is not in sight: the entity moves no bytes."""
+"""The end of an entity that moves no bytes at present."""
+NOTES = 16
+"""How many changes of its load a link remembers."""
+NO_LOG = -1
+ROW_HEAD = 3
+"""Numbers in a row of a log before the burst rates: previous row, time, pace."""
 
 ENTITY = np.dtype(
     [
@@ -40,31 +47,44 @@ ENTITY = np.dtype(
         ("mark", "i4"),  # solve that saw it last
         ("open", "i4"),  # whether the present solve has still to fix its rate
         ("next", "i4"),  # in the list of free places
+        ("hops", "i4"),  # of a coupled entity; 0 for a single flow
+        ("touched", "i4"),  # whether it is in the list of what this instant touched
+        ("log", "i8"),  # newest row of its log, or NO_LOG
     ]
 )
 LINK = np.dtype(
     [
         ("capacity", "f8"),  # bytes per ns
-        ("left", "f8"),  # of it, during a solve
+        ("left", "f8"),  # of it beside its load
         ("weight", "f8"),  # of open entities, during a solve
         ("first", "i4"),  # use, of the list of its uses
         ("mark", "i4"),
+        ("level", "f8"),  # up to which hops may send; see prism_sim.cluster.pace
+        ("settled", "i8"),  # when `level` was worked out, by number of the settling
+        ("spared", "f8"),  # bytes it could have carried beside its load, until `noted_ns`
+        ("noted_ns", "i8"),
+        ("notes", "i8"),  # made so far; see prism_sim.cluster.history
     ]
 )
 USE = np.dtype([("weight", "f8"), ("entity", "i4"), ("link", "i4"), ("next", "i4"), ("prev", "i4")])
 VIA = np.dtype([("weight", "f8"), ("link", "i4")])
 
 HEAP_SIZE, FREE_ENTITY, USED_USES, MARK, N_SEEDS = range(5)
-FREE_BLOCK = 5  # ... and one list of free blocks for every power of two of uses
-N_COUNTERS = FREE_BLOCK + 32
+N_TOUCHED, SETTLES, USED_LOG, ACTIVE_LOG = range(5, 9)
+FREE_BLOCK = 9  # ... and one list of free blocks for every power of two of uses
+FREE_LOG = FREE_BLOCK + 32  # ... the same for the rows of logs
+N_COUNTERS = FREE_LOG + 32
 
 
 class Net(NamedTuple):
     """Everything that compiled code needs to know about the fabric.
 
     ``heap`` holds the entities in order of end, ``links`` and ``found`` are room for a
-    solve, ``counters`` the sizes and list heads named above. Template t uses the links
-    ``via[ptr[t]:ptr[t + 1]]``.
+    solve, ``touched`` for the coupled entities that an instant reached, ``log`` holds the rows
+    of their logs, ``note_ns`` and ``note_bytes`` what links spared, ``counters`` the sizes and
+    list heads named above. Template t uses the links ``via[ptr[t]:ptr[t + 1]]``. If it is coupled,
+    its hops are ``hop_ptr[t]`` to ``hop_ptr[t + 1] - 1``, and hop h takes
+    ``hop_link[hop_link_ptr[h]:hop_link_ptr[h + 1]]``.
     """
 
     entity: Array
@@ -76,12 +96,38 @@ class Net(NamedTuple):
     counters: Int64s
     ptr: Int64s
     via: Array
+    hop_ptr: Int64s
+    hop_link_ptr: Int64s
+    hop_link: Int32s
+    touched: Int32s
+    log: NDArray[np.float64]
+    note_ns: Int64s
+    note_bytes: NDArray[np.float64]
 
 
-def new_net(capacity: NDArray[np.float64], ptr: Int64s, via: Array, places: int, uses: int) -> Net:
+class Tables(NamedTuple):
+    """What :class:`~prism_sim.cluster.templates.Templates` knows, as compiled code reads it."""
+
+    ptr: Int64s
+    via: Array
+    hop_ptr: Int64s
+    hop_link_ptr: Int64s
+    hop_link: Int32s
+
+
+@compiled
+def size_class(count: int) -> int:
+    """The power of two that ``count`` numbers fit in."""
+    size = 0
+    while (1 << size) < count:
+        size += 1
+    return size
+
+
+def new_net(capacity: NDArray[np.float64], tables: Tables, places: int, uses: int) -> Net:
     """A fabric at rest, with links of ``capacity`` [bytes/ns] and room for ``places`` entities."""
     link = np.zeros(len(capacity), LINK)
-    link["capacity"] = capacity
+    link["capacity"] = link["left"] = capacity
     link["first"] = -1
     entity = np.zeros(places, ENTITY)
     entity["next"] = np.arange(1, places + 1)
@@ -89,8 +135,10 @@ def new_net(capacity: NDArray[np.float64], ptr: Int64s, via: Array, places: int,
     counters[MARK] = 1
     counters[FREE_BLOCK:] = -1
     room = np.zeros(len(capacity), np.int32)
-    heap, found = np.zeros(places, np.int32), np.zeros(places, np.int32)
-    return Net(entity, link, np.zeros(uses, USE), heap, room, found, counters, ptr, via)
+    heap, found, touched = (np.zeros(places, np.int32) for _ in range(3))
+    use, log = np.zeros(uses, USE), np.zeros(1024)
+    notes = np.zeros((len(capacity), NOTES), np.int64), np.zeros((len(capacity), NOTES))
+    return Net(entity, link, use, heap, room, found, counters, *tables, touched, log, *notes)
 
 
 def with_places(net: Net, places: int) -> Net:
@@ -101,8 +149,9 @@ def with_places(net: Net, places: int) -> Net:
     old = len(net.entity)
     entity = grown(net.entity, places)
     entity["next"][old:] = np.arange(old + 1, places + 1)
-    found = np.zeros(places, np.int32)
-    return net._replace(entity=entity, heap=grown(net.heap, places), found=found)
+    found, touched = np.zeros(places, np.int32), np.zeros(places, np.int32)
+    heap = grown(net.heap, places)
+    return net._replace(entity=entity, heap=heap, found=found, touched=touched)
 
 
 def grown(array: NDArray[T], size: int, fill: int = 0) -> NDArray[T]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prism_sim.cluster.state import VIA, grown
+from prism_sim.cluster.state import ROW_HEAD, VIA, Tables, grown
 
 HIDDEN = -1
 """The route of what no switch sees, or of what writes its records itself."""
@@ -21,8 +21,10 @@ class Templates:
     """A growing table of templates: template t uses the links ``via[ptr[t]:ptr[t + 1]]``.
 
     ``shown[t]`` is the route that records of its entities carry, or HIDDEN. Bundle b is the
-    templates ``bundle[bundle_ptr[b]:bundle_ptr[b + 1]]``; ``bundle_size[b]`` is their number
-    and ``bundle_uses[b]`` bounds the places that they take in lists of uses.
+    templates ``bundle[bundle_ptr[b]:bundle_ptr[b + 1]]``; ``bundle_size[b]`` is their number,
+    ``bundle_uses[b]`` bounds the places that they take in lists of uses, and ``bundle_log[b]``
+    the numbers that one row of each one's log takes. A template is *coupled* if it has hops:
+    see :class:`~prism_sim.cluster.state.Net`.
     """
 
     def __init__(self) -> None:
@@ -30,10 +32,18 @@ class Templates:
         self.via = np.zeros(4096, VIA)
         self.shown = np.full(1024, HIDDEN, np.int32)
         self.count = 0
+        self.hop_ptr = np.zeros(1024, np.int64)
+        self.hop_link_ptr = np.zeros(1024, np.int64)
+        self.hop_link = np.zeros(4096, np.int32)
         self.bundle = np.zeros(1024, np.int32)
         self.bundle_ptr = np.zeros(1024, np.int64)
         self.bundle_size: list[int] = []
         self.bundle_uses: list[int] = []
+        self.bundle_log: list[int] = []
+
+    def tables(self) -> Tables:
+        """The tables as compiled code reads them; they are replaced when they grow."""
+        return Tables(self.ptr, self.via, self.hop_ptr, self.hop_link_ptr, self.hop_link)
 
     def add(
         self, links: Sequence[int], weights: Sequence[float] | None = None, route: int = HIDDEN
@@ -47,7 +57,21 @@ class Templates:
         self.shown[self.count] = route
         self.count += 1
         self.ptr[self.count] = begin + len(at)
+        self.hop_ptr[self.count] = self.hop_ptr[self.count - 1]
         return self.count - 1
+
+    def add_coupled(self, hops: Sequence[Sequence[int]]) -> int:
+        """Register an entity whose ``hops`` move at one pace, each over its links."""
+        template = self.add([link for links in hops for link in links])
+        first = int(self.hop_ptr[template])
+        self._reserve_hops(first + len(hops), sum(len(links) for links in hops))
+        for hop, links in enumerate(hops, first):
+            begin = int(self.hop_link_ptr[hop])
+            end = begin + len(links)
+            self.hop_link[begin:end] = links
+            self.hop_link_ptr[hop + 1] = end
+        self.hop_ptr[template + 1] = first + len(hops)
+        return template
 
     def relink(self, template: int, links: Sequence[int]) -> None:
         """Have what starts from now on use ``links``, all different and as many as before."""
@@ -68,12 +92,22 @@ class Templates:
         self.bundle_size.append(len(templates))
         uses = sum(int(self.ptr[t + 1] - self.ptr[t]) for t in templates)
         self.bundle_uses.append(2 * uses)  # room comes in powers of two
+        rows = (int(self.hop_ptr[t + 1] - self.hop_ptr[t]) for t in templates)
+        self.bundle_log.append(sum(1 << (ROW_HEAD + h - 1).bit_length() for h in rows if h))
         return number
 
     def _reserve(self, uses: int) -> None:
         if self.count + 2 > len(self.ptr):
             self.ptr = grown(self.ptr, 2 * len(self.ptr))
+            self.hop_ptr = grown(self.hop_ptr, 2 * len(self.hop_ptr))
             self.shown = grown(self.shown, 2 * len(self.shown), HIDDEN)
         needed = int(self.ptr[self.count]) + uses
         if needed > len(self.via):
             self.via = grown(self.via, max(needed, 2 * len(self.via)))
+
+    def _reserve_hops(self, hops: int, links: int) -> None:
+        if hops + 1 > len(self.hop_link_ptr):
+            self.hop_link_ptr = grown(self.hop_link_ptr, 2 * (hops + 1))
+        needed = int(self.hop_link_ptr[int(self.hop_ptr[self.count])]) + links
+        if needed > len(self.hop_link):
+            self.hop_link = grown(self.hop_link, max(needed, 2 * len(self.hop_link)))

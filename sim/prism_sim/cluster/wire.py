@@ -2,7 +2,9 @@
 
 Everything that a switch could see is a *train*: bursts of equal size on one route, at equal
 distances. A single flow is a train of one burst, a collective is a train on each of its hops
-(one burst a chunk), and a small control message is a burst that takes no time.
+(one burst a chunk), and a small control message is a burst that takes no time. Where the length
+or the distance of its bursts changes, a message goes on in a further train, which *follows* the
+one before.
 
 Whoever puts bytes on the wire hands trains to the network's :class:`Observer`. The cluster
 does not know who that is; in a simulation it is the collector of flow records.
@@ -18,19 +20,17 @@ from numpy.typing import NDArray
 
 TRAIN = np.dtype(
     [
-        ("start_ns", "f8"),  # begin of the first regular burst
+        ("start_ns", "f8"),  # begin of the first burst
         ("burst_ns", "f8"),  # how long one burst lasts; at most the period
         ("period_ns", "f8"),  # from the begin of one burst to that of the next
-        ("bursts", "i8"),  # regular ones
+        ("bursts", "i8"),
         ("burst_bytes", "i8"),
-        ("early_bursts", "i8"),  # sent in a row before the regular ones
-        ("early_start_ns", "f8"),
-        ("early_end_ns", "f8"),
         ("route", "i4"),  # number of the route; HIDDEN if no switch sees it
         ("reverse", "?"),  # from the route's destination back to its source
+        ("follows", "?"),  # whether it goes on with the message of the train before it
     ]
 )
-"""The bursts of one message on one route."""
+"""Bursts of one message on one route, equally long and equally far apart."""
 
 Trains = NDArray[np.void]
 """Rows of dtype TRAIN."""

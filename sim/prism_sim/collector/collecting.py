@@ -151,7 +151,7 @@ class Collector(Streaming):
 
     def _observed(self) -> Rows:
         """The trains noted so far, cut where they are silent, and counted."""
-        records = np.concatenate(cut(self._trains[: self._n_trains], self._gap_ns))
+        records = cut(self._trains[: self._n_trains], self._gap_ns)
         self._n_trains = 0
         if self._is_staged:  # in an order that does not depend on who was heard of first
             records = records[np.lexsort((-records["end_ns"], records["start_ns"]))]

@@ -1,8 +1,8 @@
-"""Messages on the wire: trains of bursts, and where silence ends a record.
+"""Where silence ends a record.
 
-The trainer's library posts *messages*; on the wire a message is a train of bursts: one
-burst for a point-to-point message, one a chunk for a ring. Within a message, a record ends where
-the wire is silent for longer than the idle gap.
+On the wire a message is one train of bursts or several (:mod:`prism_sim.cluster.wire`): one burst
+for a point-to-point message, one a chunk for a ring. Within a message, a record ends where the
+wire is silent for longer than the idle gap.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.wire import Trains
 
 RECORD = np.dtype(
@@ -21,39 +22,37 @@ RECORD = np.dtype(
         ("reverse", "?"),
     ]
 )
-"""A part of a train that no silence interrupts."""
+"""A part of a message that no silence interrupts."""
 
 
-def cut(trains: Trains, gap_ns: float) -> list[NDArray[np.void]]:
+def cut(trains: Trains, gap_ns: float) -> NDArray[np.void]:
     """Records (dtype RECORD) of ``trains``, ended by silence of more than ``gap_ns``.
 
-    A train that never rests for so long is one record, any other is one record a burst. What was
-    sent early belongs to the first record, if it ended no longer than that before it.
+    A train that never rests for so long is one record, any other is one record a burst. A train
+    that follows another adds to that one's last record, if it begins soon enough after it.
     """
-    early = trains["early_bursts"] > 0
-    joined = early & (trains["start_ns"] - trains["early_end_ns"] <= gap_ns)
-    alone = trains[early & ~joined]
-    before = np.empty(len(alone), RECORD)
-    before["start_ns"] = np.rint(alone["early_start_ns"])
-    before["end_ns"] = np.rint(alone["early_end_ns"])
-    before["bytes"] = alone["early_bursts"] * alone["burst_bytes"]
-    before["route"], before["reverse"] = alone["route"], alone["reverse"]
-    return [before, _regular(trains, joined, gap_ns)]
-
-
-def _regular(trains: Trains, joined: NDArray[np.bool_], gap_ns: float) -> NDArray[np.void]:
-    """Records of the regular bursts; those of ``joined`` trains begin with what was early."""
     whole = trains["period_ns"] - trains["burst_ns"] <= gap_ns
-    count = np.where(whole, 1, trains["bursts"])
-    of = np.repeat(np.arange(len(count)), count)
-    train = trains[of]
-    number = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
-    begin = train["start_ns"] + number * train["period_ns"]
-    held = np.where(whole[of], train["bursts"], 1)
-    first = joined[of] & (number == 0)
-    rows = np.empty(len(of), RECORD)
-    rows["start_ns"] = np.rint(np.where(first, train["early_start_ns"], begin))
-    rows["end_ns"] = np.rint(begin + (held - 1) * train["period_ns"] + train["burst_ns"])
-    rows["bytes"] = (held + first * train["early_bursts"]) * train["burst_bytes"]
-    rows["route"], rows["reverse"] = train["route"], train["reverse"]
-    return rows
+    records = np.zeros(int(np.where(whole, 1, trains["bursts"]).sum()), RECORD)
+    return records[: _cut(trains, whole, gap_ns, records)]
+
+
+@compiled
+def _cut(trains: Trains, whole: NDArray[np.bool_], gap_ns: float, records: NDArray[np.void]) -> int:
+    """Fill ``records``; returns how many there are."""
+    n, silent_since_ns = 0, 0.0
+    for i in range(len(trains)):
+        train = trains[i]
+        held = train["bursts"] if whole[i] else 1
+        for first in range(0, train["bursts"], held):
+            start_ns = train["start_ns"] + first * train["period_ns"]
+            end_ns = start_ns + (held - 1) * train["period_ns"] + train["burst_ns"]
+            goes_on = train["follows"] and first == 0 and start_ns - silent_since_ns <= gap_ns
+            if not goes_on:
+                records[n]["start_ns"] = np.rint(start_ns)
+                records[n]["route"] = train["route"]
+                records[n]["reverse"] = train["reverse"]
+                n += 1
+            records[n - 1]["end_ns"] = np.rint(end_ns)
+            records[n - 1]["bytes"] += held * train["burst_bytes"]
+            silent_since_ns = end_ns
+    return n

@@ -38,8 +38,14 @@ def collect(tmp_path):
     return run
 
 
-def train(start, burst, period, bursts, early=(0, 0, 0)):
-    return np.array([(start, burst, period, bursts, 100, *early, 0, False)], TRAIN)
+def train(start, burst, period, bursts, early=None):
+    """A train; ``early`` is the number, begin and end of the bursts before it, if any."""
+    trains = [(start, burst, period, bursts, 100, 0, False, early is not None)]
+    if early is not None:
+        count, begin, end = early
+        each = (end - begin) / count
+        trains.insert(0, (begin, each, each, count, 100, 0, False, False))
+    return np.array(trains, TRAIN)
 
 
 def test_waits_within_the_gap_stay_one_record(collect):
@@ -63,6 +69,22 @@ def test_what_was_sent_early_is_a_record_of_its_own_beyond_the_gap(collect):
 def test_early_bursts_and_waits_between_regular_ones(collect):
     records = collect(1, train(5_000, 1_000, 4_000, 2, early=(1, 3_500, 4_500)))
     assert records == [(3_500, 6_000, 200), (9_000, 10_000, 100)]
+
+
+def test_a_message_whose_pace_changes_is_one_record_where_no_silence_parts_it(collect):
+    slow, fast = (
+        (0, 4_000, 4_000, 2, 100, 0, False, False),
+        (8_500, 1_000, 1_500, 3, 100, 0, False, True),
+    )
+    assert collect(1, np.array([slow, fast], TRAIN)) == [(0, 12_500, 500)]
+
+
+def test_two_messages_in_a_row_are_two_records(collect):
+    messages = [
+        (0, 4_000, 4_000, 2, 100, 0, False, False),
+        (8_000, 1_000, 1_000, 3, 100, 0, False, False),
+    ]
+    assert collect(1, np.array(messages, TRAIN)) == [(0, 8_000, 200), (8_000, 11_000, 300)]
 
 
 def test_an_interrupted_collection_is_closed_without_what_it_held(tmp_path):

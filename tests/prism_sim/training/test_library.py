@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from prism_sim.scenario.job import Job
-from prism_sim.training.collectives.segmented import course
+from prism_sim.training.collectives.segmented import follow
 from prism_sim.training.costs import pipeline_message_bytes
 from tiny import TINY_MODEL, simulate_one
 
@@ -20,7 +20,7 @@ def ran(ready, segment, segments, handling=0.0, rounds=2, latency=0.0):
     hops = len(ready)
     full = np.full((hops, segments), float(handling))
     each = np.full(hops, float(segment))
-    return course(ready, each, np.full(hops, float(latency)), full, rounds)
+    return follow(ready, each, np.full(hops, float(latency)), full, rounds)
 
 
 def test_without_handling_a_ring_never_rests():

@@ -2,12 +2,11 @@
 
 No hop of a ring (or of a pipelined tree) can run ahead of the chunks that reach it, so in
 the fluid limit all hops move at the pace of the slowest, and one entity over all their links
-is exact. What a switch sees is finer: on every hop a train of bursts, one a chunk. A burst
-lasts as long as the hop would need by itself; then the hop waits for the next chunk.
-
-The time a hop would need by itself follows from what the links offer when the collective
-ends: on each link the larger of a fair share among those that use it and what they leave. Hops
-of one collective that hashing put on one link send at once, and share it as others would.
+is exact. What a switch sees is finer: on every hop a train of bursts, one a chunk. The fluid
+gives each chunk a window of time, the same on all hops. Within its window a hop sends its
+chunk at its lowest burst rate there (:mod:`prism_sim.cluster.pace`), then waits for the next
+window. Both the windows and the burst rates follow what the links gave while the collective
+ran, so the bursts on a link never exceed its capacity, whoever else used it.
 
 Which hop is slow can be told from its records only where the waiting of the others can be
 seen. A train whose waits are shorter than the telemetry's idle gap becomes one record, and
@@ -17,16 +16,91 @@ then all hops of a collective look alike: same begin, same end, same bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.fabric import Fabric, Moved
+from prism_sim.cluster.history import Spare
 from prism_sim.cluster.network import Hop
-from prism_sim.cluster.state import Int64s, Net
+from prism_sim.cluster.pace import take_log
+from prism_sim.cluster.state import Array, Int32s, Int64s
+from prism_sim.cluster.templates import HIDDEN
 from prism_sim.cluster.wire import TRAIN
+
+Floats = NDArray[np.float64]
+SAME_NS = 1e-2
+"""Times closer than this are one: roundings of the same sum."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """How one run of coupled hops went.
+
+    Attributes
+    ----------
+    start_ns, end_ns : of the fluid run.
+    since_ns, pace : the pace [bytes/ns] from each of these times on, shape (rows,).
+    burst : burst rate of each hop meanwhile [bytes/ns], shape (rows, hops).
+    """
+
+    start_ns: int
+    end_ns: int
+    since_ns: Floats
+    pace: Floats
+    burst: Floats
+
+    def own_ns(self, chunk_bytes: int) -> Floats:
+        """How long each hop sent for a chunk, on average over the chunks, shape (hops,)."""
+        if len(self.pace) == 1:
+            only: Floats = chunk_bytes / self.burst[0]
+            return only
+        moved = self.pace * np.diff(np.append(self.since_ns, float(self.end_ns)))
+        moving = moved > 0
+        rates = self.burst[moving]
+        mean: Floats = moved[moving] @ (chunk_bytes / rates) / moved.sum()
+        return mean
+
+    def moved_to(self, alone_ns: Floats, done_ns: float) -> Floats:
+        """When the run reached what it would have reached ``alone_ns`` after its begin [ns].
+
+        ``done_ns`` is how long it would have taken at an even pace. Times before the begin stay.
+        """
+        times = np.append(self.since_ns, float(self.end_ns))
+        moved = np.append(0.0, np.cumsum(self.pace * np.diff(times)))
+        inside = np.interp(alone_ns / done_ns * moved[-1], moved, times)
+        reached: Floats = np.where(alone_ns < 0, self.start_ns + alone_ns, inside)
+        return reached
+
+    def burst_at(self, times_ns: Floats) -> Floats:
+        """The burst rate of each hop at times of its own [bytes/ns], shape (hops, times)."""
+        row = np.searchsorted(self.since_ns, times_ns, "right") - 1
+        rate: Floats = self.burst[np.maximum(row, 0), np.arange(len(times_ns))[:, None]]
+        return rate
+
+    def first_rate(self) -> Floats:
+        """The burst rate of each hop at first [bytes/ns], shape (hops,)."""
+        first: Floats = self.burst[np.argmax(self.pace > 0)]
+        return first
+
+
+class Early(NamedTuple):
+    """What each hop began to send before the fluid began.
+
+    ``bursts`` from ``start_ns`` to ``end_ns``; ``left_bytes`` of the last one are sent later.
+    """
+
+    bursts: Int64s
+    start_ns: Floats
+    end_ns: Floats
+    left_bytes: Floats
+
+
+NO_TIME = Spare(np.zeros(1, np.int64), np.zeros((0, 1)), np.zeros((0, 1)))
+"""What links have to spare in no time at all."""
 
 
 class CoupledHops:
@@ -36,78 +110,184 @@ class CoupledHops:
     ----------
     route : of each hop, shape (hops,).
     latency_ns : of each hop, shape (hops,).
-    ptr, links : hop i takes the links ``links[ptr[i]:ptr[i + 1]]``.
-    hops_on : how many of the hops take each of ``links``.
     bundle : what to hand to the fabric.
     """
 
     def __init__(self, hops: Sequence[Hop], fabric: Fabric) -> None:
         self._fabric = fabric
-        self._of_hop = [hop.links for hop in hops]
+        self._links = [hop.links for hop in hops]
         self.route = np.array([hop.route for hop in hops], np.int32)
         self.latency_ns = np.array([hop.latency_ns for hop in hops], float)
-        self._lay()
+        self._register()
         fabric.on_reroute.append(self._move)
 
-    def _lay(self) -> None:
-        links = [link for way in self._of_hop for link in way]
-        self.links = np.array(links, np.int64)
-        _, at, times = np.unique(self.links, return_inverse=True, return_counts=True)
-        self.hops_on = times[at].astype(np.int64)
-        self.ptr = np.cumsum([0] + [len(way) for way in self._of_hop])
+    def _register(self) -> None:
         templates = self._fabric.templates
-        self.bundle = templates.add_bundle([templates.add(links)])
+        self._template = templates.add_coupled(self._links)
+        self.bundle = templates.add_bundle([self._template])
 
     def _move(self, moved: Moved) -> None:
         """Take the links that the hops' routes take now."""
         if moved.keys() & set(self.route.tolist()):
-            ways = zip(self.route.tolist(), self._of_hop, strict=True)
-            self._of_hop = [tuple(moved.get(route, way)) for route, way in ways]
-            self._lay()
+            old = zip(self.route.tolist(), self._links, strict=True)
+            self._links = [tuple(moved.get(route, links)) for route, links in old]
+            self._register()
 
     def __len__(self) -> int:
         return len(self.route)
 
-    def own_ns(self, chunk_bytes: int) -> NDArray[np.float64]:
-        """How long each hop would need for a chunk by itself [ns], shape (hops,)."""
-        rate = np.empty(len(self))
-        own_rates(self._fabric.net, self.ptr, self.links, self.hops_on, rate)
-        return chunk_bytes / rate
+    def free_rates(self) -> Floats:
+        """What each hop could send at if the collective had its links to itself [bytes/ns]."""
+        links = np.concatenate(self._links).astype(np.int64)
+        _, at, hops_on = np.unique(links, return_inverse=True, return_counts=True)
+        rate = self._fabric.net.link["capacity"][links] / hops_on[at]
+        first = np.cumsum([0, *(len(own) for own in self._links)])[:-1]
+        return np.minimum.reduceat(rate, first)
+
+    def spare_since(self, since_ns: int) -> Spare:
+        """What each hop's links had to spare from ``since_ns`` until now, if that is a while."""
+        if since_ns == self._fabric.env.now:
+            return NO_TIME
+        return self._fabric.spare(self._template)
+
+    def course(self, start_ns: int, end_ns: int, log: int) -> Course:
+        """How the run from ``start_ns`` to ``end_ns`` went, from the fabric's ``log``."""
+        return Course(start_ns, end_ns, *take_log(self._fabric.net, log, len(self)))
 
     def trains(
         self,
-        start_ns: NDArray[np.floating[Any]],
-        own_ns: NDArray[np.float64],
+        course: Course,
         period_ns: float,
         bursts: int,
         burst_bytes: int,
-    ) -> NDArray[np.void]:
-        """A train of ``bursts`` on every hop, from its ``start_ns`` on; nothing early."""
-        trains = np.zeros(len(self), TRAIN)
-        trains["route"] = self.route
-        trains["start_ns"] = start_ns
-        trains["burst_ns"] = np.minimum(own_ns, period_ns)
-        trains["period_ns"] = period_ns
-        trains["bursts"] = bursts
-        trains["burst_bytes"] = burst_bytes
-        return trains
+        early: Early | None = None,
+        delay_ns: Floats | float = 0.0,
+    ) -> Array:
+        """The trains of all hops that a switch sees, in order of time on each hop.
+
+        Parameters
+        ----------
+        period_ns : time from one burst to the next on average; never less than the fluid's.
+        bursts, burst_bytes : of each hop.
+        early : those of the bursts that hops sent before the fluid began.
+        delay_ns : by how much each hop is behind the fluid, shape (hops,).
+        """
+        after_ns = course.since_ns - course.start_ns
+        starts_ns = windows(after_ns, course.pace, float(course.end_ns - course.start_ns), bursts)
+        zero_ns = course.start_ns + np.broadcast_to(delay_ns, len(self))
+        early = early or Early(np.zeros(len(self), np.int64), zero_ns, zero_ns, zero_ns)
+        needed = 2 * len(self)
+        while True:
+            trains = np.zeros(needed, TRAIN)
+            needed = write_trains(
+                after_ns, course.burst, starts_ns, period_ns, burst_bytes, early, zero_ns,
+                self.route, trains,
+            )  # fmt: skip
+            if needed <= len(trains):
+                return trains[:needed]
 
 
 @compiled
-def own_rates(
-    net: Net, ptr: Int64s, links: Int64s, hops_on: Int64s, rate: NDArray[np.float64]
+def windows(since_ns: Floats, pace: Floats, end_ns: float, bursts: int) -> Floats:
+    """When the fluid begins each of ``bursts`` chunks, and ends the last, shape (bursts + 1,).
+
+    Times count from the begin of the collective.
+    """
+    rows = len(pace)
+    total = 0.0
+    for row in range(rows):
+        until_ns = since_ns[row + 1] if row + 1 < rows else end_ns
+        total += pace[row] * (until_ns - since_ns[row])
+    starts_ns = np.empty(bursts + 1)
+    row, moved = 0, 0.0
+    for chunk in range(bursts):
+        wanted = total * chunk / bursts
+        while row + 1 < rows:
+            after = moved + pace[row] * (since_ns[row + 1] - since_ns[row])
+            if after > wanted:
+                break
+            row, moved = row + 1, after
+        rest = max(wanted - moved, 0.0)
+        starts_ns[chunk] = since_ns[row] + (rest / pace[row] if rest > 0.0 else 0.0)
+    starts_ns[bursts] = end_ns
+    return starts_ns
+
+
+@compiled
+def write_trains(
+    since_ns: Floats,
+    burst: Floats,
+    starts_ns: Floats,
+    period_ns: float,
+    burst_bytes: int,
+    early: Early,
+    zero_ns: Floats,
+    route: Int32s,
+    trains: Array,
+) -> int:
+    """Fill ``trains`` (dtype TRAIN), hop by hop; returns how many there are, room or not.
+
+    A hop's bursts are one train as long as they keep their length and distance. ``starts_ns`` are
+    the fluid's windows, stretched to ``period_ns`` each on average, from each hop's ``zero_ns``.
+    What was sent early is a train of its own.
+    """
+    bursts, n = len(starts_ns) - 1, 0
+    fluid_ns = starts_ns[bursts]
+    stretch = max(1.0, bursts * period_ns / fluid_ns) if fluid_ns > 0.0 else 1.0
+    for hop in range(len(route)):
+        if route[hop] == HIDDEN:
+            continue
+        row, count = 0, 0
+        train_ns = burst_ns = window_ns = 0.0
+        chunk = early.bursts[hop]
+        if chunk > 0:
+            n += 1
+            if n <= len(trains):
+                end_ns = early.end_ns[hop]
+                if early.left_bytes[hop] > 0.0:
+                    lowest = _lowest(since_ns, burst, 0, hop, starts_ns[chunk])
+                    rest_ns = min(early.left_bytes[hop] / lowest, starts_ns[chunk] * stretch)
+                    end_ns = zero_ns[hop] + rest_ns
+                length_ns = (end_ns - early.start_ns[hop]) / chunk
+                _fill(trains[n - 1], route[hop], early.start_ns[hop], length_ns, length_ns, chunk)
+        while chunk < bursts:
+            start = starts_ns[chunk]
+            while row + 1 < len(since_ns) and since_ns[row + 1] <= start + SAME_NS:
+                row += 1
+            own_window_ns = (starts_ns[chunk + 1] - start) * stretch
+            lowest = _lowest(since_ns, burst, row, hop, starts_ns[chunk + 1])
+            own_ns, at_ns = min(burst_bytes / lowest, own_window_ns), start * stretch
+            late_ns = abs(at_ns - (train_ns + count * window_ns))
+            if count == 0 or late_ns > SAME_NS or abs(own_ns - burst_ns) > SAME_NS:
+                train_ns, burst_ns, window_ns, count = at_ns, own_ns, own_window_ns, 0
+                n += 1
+            same = bursts - chunk if len(since_ns) == 1 else 1
+            count, chunk = count + same, chunk + same
+            if n <= len(trains):
+                _fill(
+                    trains[n - 1], route[hop], zero_ns[hop] + train_ns, burst_ns, window_ns, count
+                )
+                trains[n - 1]["follows"] = chunk > count
+    trains["burst_bytes"][:] = burst_bytes
+    return n
+
+
+@compiled
+def _fill(
+    train: Array, route: int, start_ns: float, burst_ns: float, period_ns: float, bursts: int
 ) -> None:
-    """What each hop's links would give a flow of its own [bytes/ns], into ``rate``."""
-    for hop in range(len(rate)):
-        rate[hop] = np.inf
-        for i in range(ptr[hop], ptr[hop + 1]):
-            at = links[i]
-            own, load = float(hops_on[i]), 0.0
-            weight = own
-            u = net.link[at]["first"]
-            while u >= 0:
-                weight += net.use[u]["weight"]
-                load += net.use[u]["weight"] * net.entity[net.use[u]["entity"]]["rate"]
-                u = net.use[u]["next"]
-            capacity = net.link[at]["capacity"]
-            rate[hop] = min(rate[hop], max(capacity / weight, (capacity - load) / own))
+    train["route"] = route
+    train["start_ns"] = start_ns
+    train["burst_ns"] = burst_ns
+    train["period_ns"] = period_ns
+    train["bursts"] = bursts
+
+
+@compiled
+def _lowest(since_ns: Floats, burst: Floats, row: int, hop: int, until_ns: float) -> float:
+    """The lowest burst rate of ``hop`` from ``row`` of the log until ``until_ns``."""
+    lowest = float(burst[row, hop])
+    while row + 1 < len(since_ns) and since_ns[row + 1] < until_ns - SAME_NS:
+        row += 1
+        lowest = min(lowest, burst[row, hop])
+    return lowest

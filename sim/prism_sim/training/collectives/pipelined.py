@@ -13,6 +13,7 @@ reduction and scan, 2009. The slice is NCCL's: an eighth of its 4 MiB channel bu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,7 +21,7 @@ import simpy
 
 from prism_sim.cluster.network import Hop, Network
 from prism_sim.training.collectives.base import shared
-from prism_sim.training.collectives.coupled import CoupledHops
+from prism_sim.training.collectives.coupled import CoupledHops, Course
 
 SLICE_BYTES = 512 * 1024
 
@@ -51,20 +52,20 @@ class Pipelined:
         slices = shared(share, SLICE_BYTES)
         slice_bytes = shared(share, slices)
 
-        def over(start_ns: int, end_ns: int) -> int:
-            return self._over(start_ns, end_ns, slices, slice_bytes)
+        def over(start_ns: int, end_ns: int, log: int) -> int:
+            return self._over(self._hops.course(start_ns, end_ns, log), slices, slice_bytes)
 
-        network = self._network
-        network.fabric.transfer(self._hops.bundle, slices * slice_bytes, 0, event, over)
+        fabric = self._network.fabric
+        fabric.move_coupled(self._hops.bundle, slices * slice_bytes, event, over, math.inf)
 
-    def _over(self, start_ns: int, end_ns: int, slices: int, slice_bytes: int) -> int:
+    def _over(self, course: Course, slices: int, slice_bytes: int) -> int:
         """Write the trains of all hops; returns the time that depth adds [ns]."""
         hops = self._hops
-        own_ns = hops.own_ns(slice_bytes)
-        period_ns = max((end_ns - start_ns) / slices, float(own_ns.max()))
-        step_ns = period_ns + float(hops.latency_ns.max())
-        begin_ns = start_ns + self._depth * step_ns
-        trains = hops.trains(begin_ns, own_ns, period_ns, slices, slice_bytes)
-        self._network.observer.observe(trains)
+        period_ns = (course.end_ns - course.start_ns) / slices
+        period_ns = max(period_ns, float(course.own_ns(slice_bytes).max()))
         last_ns = float(hops.latency_ns.max())
+        step_ns = period_ns + last_ns
+        delay_ns = self._depth * step_ns
+        trains = hops.trains(course, period_ns, slices, slice_bytes, delay_ns=delay_ns)
+        self._network.observer.observe(trains)
         return round(int(self._depth.max()) * step_ns + last_ns)

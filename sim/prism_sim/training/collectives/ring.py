@@ -29,17 +29,18 @@ from itertools import pairwise
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from llmprism.numerics.compiled import compiled
+from prism_sim.cluster.history import Spare, sent_by
 from prism_sim.cluster.network import Connection, Hop, Network
-from prism_sim.cluster.state import Array, Int32s, Int64s, Net
-from prism_sim.cluster.wire import TRAIN
+from prism_sim.cluster.state import Int64s
 from prism_sim.training.collectives.base import Collective, Group, shared
-from prism_sim.training.collectives.coupled import CoupledHops, own_rates
+from prism_sim.training.collectives.coupled import CoupledHops, Course, Early, Floats
 
 ROUNDS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
 """Rounds of n - 1 steps that each operation takes."""
+NEARLY_ALL = 1 - 1e-6
+"""A hop that would keep more of its chunk when the last rank joins does not begin before."""
 
 
 class Ring:
@@ -75,87 +76,62 @@ class Ring:
         chunk_bytes = shared(size_bytes, len(self._hops) * self._shares)
         ready = np.array(ready_ns, np.int64)[self._members]
 
-        def over(start_ns: int, end_ns: int) -> int:
-            return self._over(start_ns, end_ns, chunk_bytes, steps, ready)
+        spare = self._hops.spare_since(int(ready.min()))
+
+        def over(start_ns: int, end_ns: int, log: int) -> int:
+            course = self._hops.course(start_ns, end_ns, log)
+            return self._over(course, chunk_bytes, steps, ready, spare)
 
         network, servers = self._network, self._servers
         cap = network.cap(size_bytes, servers) if servers > 1 else math.inf
-        network.fabric.transfer(self._hops.bundle, chunk_bytes * steps, 0, event, over, cap)
+        network.fabric.move_coupled(self._hops.bundle, chunk_bytes * steps, event, over, cap)
 
     def _over(
-        self, start_ns: int, end_ns: int, chunk_bytes: int, steps: int, ready_ns: Int64s
+        self, course: Course, chunk_bytes: int, steps: int, ready_ns: Int64s, spare: Spare
     ) -> int:
-        """Write the trains of all hops; returns the time that latencies add [ns]."""
-        hops, network = self._hops, self._network
-        trains = np.zeros(len(hops), TRAIN)
-        period_ns = write_trains(
-            network.fabric.net, hops.ptr, hops.links, hops.hops_on, hops.route, hops.latency_ns,
-            ready_ns, chunk_bytes, steps, start_ns, end_ns, trains,
-        )  # fmt: skip
-        network.observer.observe(trains)
-        return round(steps * period_ns) - (end_ns - start_ns)
+        """Write the trains of all hops; returns the time that latencies add [ns].
 
-
-@compiled
-def write_trains(
-    net: Net,
-    ptr: Int64s,
-    links: Int64s,
-    hops_on: Int64s,
-    route: Int32s,
-    latency_ns: NDArray[np.float64],
-    ready_ns: Int64s,
-    chunk_bytes: int,
-    steps: int,
-    start_ns: int,
-    end_ns: int,
-    trains: Array,
-) -> float:
-    """Fill ``trains`` (dtype TRAIN) with what each hop sent; returns the ring's period [ns].
-
-    The fluid part of the ring ran from ``start_ns`` to ``end_ns``; ``ptr`` and ``links`` are the
-    links of each hop, ``hops_on`` how many of the ring's hops take each, and ``ready_ns`` says
-    when the hop's sender had joined.
-    """
-    hops = len(route)
-    own_ns = np.empty(hops)
-    own_rates(net, ptr, links, hops_on, own_ns)
-    travel_ns = 0.0
-    for i in range(hops):
-        own_ns[i] = chunk_bytes / own_ns[i]
-        travel_ns += own_ns[i] + latency_ns[i]
-    period_ns = max((end_ns - start_ns) / steps, travel_ns / hops)
-    chunks, begin_ns, last_ns = early_chunks(ready_ns, own_ns, latency_ns, start_ns, steps)
-    for i in range(hops):
-        trains[i]["route"] = route[i]
-        trains[i]["start_ns"] = start_ns + period_ns * chunks[i]
-        trains[i]["burst_ns"] = min(own_ns[i], period_ns)
-        trains[i]["period_ns"] = period_ns
-        trains[i]["bursts"] = steps - chunks[i]
-        trains[i]["burst_bytes"] = chunk_bytes
-        trains[i]["early_bursts"] = chunks[i]
-        trains[i]["early_start_ns"] = begin_ns[i]
-        trains[i]["early_end_ns"] = last_ns[i]
-    return period_ns
+        ``spare`` is what each hop could send before the last rank joined.
+        """
+        hops, fluid_ns = self._hops, course.end_ns - course.start_ns
+        travel_ns = float((course.own_ns(chunk_bytes) + hops.latency_ns).mean())
+        period_ns = max(fluid_ns / steps, travel_ns)
+        early = early_chunks(
+            ready_ns,
+            course.first_rate(),
+            spare,
+            chunk_bytes,
+            hops.latency_ns,
+            course.start_ns,
+            steps,
+        )
+        trains = hops.trains(course, period_ns, steps, chunk_bytes, Early(*early))
+        self._network.observer.observe(trains)
+        return round(steps * period_ns) - fluid_ns
 
 
 @compiled
 def early_chunks(
     ready_ns: Int64s,
-    own_ns: NDArray[np.float64],
-    latency_ns: NDArray[np.float64],
+    rate: Floats,
+    spare: Spare,
+    chunk_bytes: int,
+    latency_ns: Floats,
     last_ns: int,
     steps: int,
-) -> tuple[Int64s, NDArray[np.float64], NDArray[np.float64]]:
-    """What each hop sends before the last rank joins at ``last_ns``.
+) -> tuple[Int64s, Floats, Floats, Floats]:
+    """What each hop begins to send before the last rank joins at ``last_ns``.
+
+    A hop sends at its ``rate`` [bytes/ns] or at what its links had to ``spare``.
 
     Returns
     -------
-    chunks, begin_ns, end_ns : how many chunks, the begin of the first and the end of the
-        last of them, shape (hops,); a hop without early chunks has 0 and ``last_ns`` twice.
+    chunks, begin_ns, end_ns, left_bytes : how many chunks, the begin of the first, the end of
+        the last or ``last_ns``, and what was left of it then, shape (hops,); a hop without early
+        chunks has 0 and ``last_ns`` twice.
     """
     hops = len(ready_ns)
-    chunks = np.zeros(hops, np.int64)
+    chunks, left_bytes = np.zeros(hops, np.int64), np.zeros(hops)
     begin_ns, end_ns = np.full(hops, float(last_ns)), np.full(hops, float(last_ns))
     arrived = np.full(hops, -1.0)  # at the far end of each hop, in the step before
     moved = ready_ns.min() < last_ns
@@ -171,15 +147,18 @@ def early_chunks(
                 begin = max(begin, end_ns[i], arrived[i - 1])
             if begin >= last_ns:
                 continue
+            end, left = sent_by(spare, i, begin, chunk_bytes, rate[i])
+            if left > NEARLY_ALL * chunk_bytes:
+                continue
             moved = True
             if step == 0:
                 begin_ns[i] = begin
             chunks[i] = step + 1
-            end_ns[i] = begin + own_ns[i]
-            now_arrived[i] = end_ns[i] + latency_ns[i]
+            end_ns[i], left_bytes[i] = end, left
+            now_arrived[i] = end + latency_ns[i] if left == 0.0 else np.inf
         arrived = now_arrived
         step += 1
-    return chunks, begin_ns, end_ns
+    return chunks, begin_ns, end_ns, left_bytes
 
 
 def rings(group: Group, network: Network) -> list[Collective]:

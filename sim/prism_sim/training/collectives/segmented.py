@@ -12,13 +12,15 @@ its receiver are ready and the segment before it has left:
 
 Where handling takes less time than a segment, pipelining hides it, and a hop is silent only
 between the two rounds; short segments and slow hosts leave a train with holes. Bandwidth is
-shared as in the plain ring: one entity over all hops for as long as the bytes take.
+shared as in the plain ring: one entity over all hops. Its pace is at most what agreement and
+handling allow a ring that has its links to itself.
 
 Reference: the ring of ``gloo/allreduce.cc``, which also passes to the rank before, not behind.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,7 +42,7 @@ UNDER_WAY = 2
 
 
 @dataclass(frozen=True)
-class Course:
+class Run:
     """When what happened in one run of a ring [ns], each of shape (hops, segments).
 
     Attributes
@@ -56,19 +58,28 @@ class Course:
     done_ns: float
 
 
-def course(
-    ready_ns: Sequence[float], segment_ns: Times, latency_ns: Times, handling_ns: Times, rounds: int
-) -> Course:
+def follow(
+    ready_ns: Sequence[float],
+    segment_ns: Times,
+    latency_ns: Times,
+    handling_ns: Times,
+    rounds: int,
+    not_before_ns: Times | float = -math.inf,
+) -> Run:
     """Follow a ring of hops from each rank to the next.
 
     Parameters
     ----------
     ready_ns : when each hop's sender joined, shape (hops,).
-    segment_ns, latency_ns : of each hop, shape (hops,).
+    segment_ns : of each hop, shape (hops,), or of each segment on it, shape (hops, segments).
+    latency_ns : of each hop, shape (hops,).
     handling_ns : of what arrives over each hop, shape (hops, segments).
     rounds : into how many equal parts segments fall; a part waits for all before it.
+    not_before_ns : when each segment may begin, shape (hops, segments).
     """
     hops, segments = handling_ns.shape
+    own_ns = np.broadcast_to(segment_ns.T, (segments, hops)).T
+    allowed_ns = np.broadcast_to(not_before_ns, (hops, segments))
     turn, begin, end = (np.zeros((hops, segments)) for _ in range(3))
     handled = np.zeros((hops, segments))  # by the receiver of the hop
     free = busy = np.asarray(ready_ns, float)
@@ -80,10 +91,11 @@ def course(
         else:
             got = np.roll(handled[:, before], 1)  # by the sender of the hop
             turn[:, j] = np.maximum.reduce([got, end[:, before], turn[:, j - 1]])
-        begin[:, j] = np.maximum.reduce([turn[:, j], np.roll(turn[:, j], -1), free])
-        end[:, j] = free = begin[:, j] + segment_ns
+        both = np.maximum(turn[:, j], np.roll(turn[:, j], -1))
+        begin[:, j] = np.maximum.reduce([both, free, allowed_ns[:, j]])
+        end[:, j] = free = begin[:, j] + own_ns[:, j]
         handled[:, j] = busy = np.maximum(end[:, j] + latency_ns, busy) + handling_ns[:, j]
-    return Course(turn, begin, end, float(busy.max()))
+    return Run(turn, begin, end, float(busy.max()))
 
 
 class SegmentedRing:
@@ -122,14 +134,26 @@ class SegmentedRing:
         self._runs += 1
         handling_ns = self._handling_ns((ranks, segments), size)
 
-        def over(start_ns: int, end_ns: int) -> int:
-            own_ns = np.minimum(self._hops.own_ns(size), (end_ns - start_ns) / segments)
-            c = course(ready.tolist(), own_ns, self._hops.latency_ns, handling_ns, rounds)
+        hops, network = self._hops, self._network
+
+        def run(segment_ns: Times, not_before_ns: Times | float = -math.inf) -> Run:
+            return follow(
+                ready.tolist(), segment_ns, hops.latency_ns, handling_ns, rounds, not_before_ns
+            )
+
+        def over(start_ns: int, end_ns: int, log: int) -> int:
+            fluid = hops.course(start_ns, end_ns, log)
+            if len(fluid.pace) == 1:
+                c = run(np.minimum(fluid.own_ns(size), (end_ns - start_ns) / segments))
+            else:
+                times_ns = fluid.moved_to(alone.begin - start_ns, alone.done_ns - start_ns)
+                c = run(size / fluid.burst_at(times_ns), times_ns)
             self._show(c, size)
             return max(0, round(c.done_ns) - end_ns)
 
-        bundle = self._hops.bundle
-        self._network.fabric.transfer(bundle, size * segments, 0, event, over)
+        alone, now = run(size / hops.free_rates()), network.env.now
+        cap = size * segments / (alone.done_ns - now) if alone.done_ns > now else math.inf
+        network.fabric.move_coupled(hops.bundle, size * segments, event, over, cap)
 
     def _handling_ns(self, shape: tuple[int, int], size_bytes: int) -> Times:
         library = self._library
@@ -139,7 +163,7 @@ class SegmentedRing:
         times: Times = median_ns * np.exp(library.handling_sigma * normal)
         return times
 
-    def _show(self, c: Course, size_bytes: int) -> None:
+    def _show(self, c: Run, size_bytes: int) -> None:
         """Hand the observer every segment, and the control messages that go before.
 
         A sender's word that it is ready is a part of ``size_bytes``, unless it comes while the

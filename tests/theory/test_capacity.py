@@ -1,0 +1,138 @@
+"""No link carries more than it can, according to the records that were exported.
+
+A record says when its first and last bytes passed and how many there were. Whatever shares
+links by the simulator's rules, there must be a way to spread every record's bytes over its life
+that keeps each directed link within its capacity. (The sum of mean rates at an instant
+is a narrower question: a flow that ran alone and was then joined by another has a mean
+rate above its present share. It is asked where rates do not change.)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prism_sim.run import Run
+from prism_sim.scenario.loading import load
+from prism_sim.scenario.models import Scenario
+
+from link_records import lateness_ns, peak_rate, records_by_link
+from prism_sim.simulate import simulate
+from tiny import TINY_MODEL
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+WITHIN = 1.01
+GRAIN_NS = 2
+"""Begin and end of a record are whole nanoseconds."""
+SOCKETS = {"a2_ddp4", "b_dp4pp2", "c_two_jobs"}
+"""Jobs with a socket library: a segment may be sent while another collective's is under way."""
+HEAVY = {"experts", "tensor-across", "context", "fsdp", "hybrid-sharding", "hierarchical"}
+STEPS = 3
+
+
+def bundled():
+    """Every bundled scenario that says what it simulates; large ones for the full run only."""
+    for folder in ("tiny", "workloads", "telemetry", "twins", "published", "paper"):
+        for path in sorted((SCENARIOS / folder).glob("*.yaml")):
+            large = folder in ("published", "paper") or path.stem in HEAVY
+            marks = [pytest.mark.full] if large else []
+            yield pytest.param(path, marks=marks, id=f"{folder}/{path.stem}")
+
+
+def check(folder: Path, slack_ns: float = GRAIN_NS) -> None:
+    for link, capacity, records in records_by_link(folder):
+        late_ns = lateness_ns(records, capacity * WITHIN)
+        assert late_ns <= slack_ns, f"{link}: {late_ns:,.0f} ns too late"
+
+
+def simulated(scenario: Scenario, folder: Path) -> Path:
+    run = Run(folder / "run")
+    simulate(scenario, run)
+    return folder / "run"
+
+
+def shortened(job):
+    """The same job with a few steps only, if it says how many it has."""
+    return job.model_copy(update={"steps": min(job.steps, STEPS)}) if hasattr(job, "steps") else job
+
+
+@pytest.mark.parametrize("path", list(bundled()))
+def test_the_records_of_a_bundled_scenario_fit_its_links(path, tmp_path):
+    scenario = load(path, {"collector": {}})
+    jobs = tuple(shortened(job) for job in scenario.jobs)
+    folder = simulated(scenario.model_copy(update={"jobs": jobs}), tmp_path)
+    longest_ns = 0
+    if path.stem in SOCKETS:
+        flows = pd.read_parquet(folder / "flows.parquet", columns=["start_ns", "end_ns"])
+        longest_ns = int((flows["end_ns"] - flows["start_ns"]).max())
+    check(folder, GRAIN_NS + longest_ns)
+
+
+@st.composite
+def worlds(draw):
+    """One or two jobs on a small fabric, with few uplinks or many."""
+    dp, pp = draw(st.sampled_from([(2, 1), (4, 1), (2, 2), (8, 1), (4, 2), (3, 1)]))
+    spines = draw(st.sampled_from([1, 2, 4, 8]))
+    fabric = {"kind": draw(st.sampled_from(["tor", "rail"])), "leaf_ports": 8, "spines": spines,
+              "uplinks": draw(st.sampled_from([spines, 2 * spines]))}  # fmt: skip
+    job = {
+        "model": TINY_MODEL, "dp": dp, "pp": pp, "tp": draw(st.sampled_from([2, 4, 8])),
+        "micro_batches": 4, "steps": 2, "zero_stage": draw(st.sampled_from([0, 1, 3])),
+        "compute_jitter": draw(st.sampled_from([0.0, 0.05, 0.5])),
+        "overlap_gradients": draw(st.booleans()),
+    }  # fmt: skip
+    if job["zero_stage"] == 0:
+        job["all_reduce"] = draw(st.sampled_from(["ring", "tree"]))
+    if job["zero_stage"] == 3:
+        job["pp"] = 1
+    jobs = [{"name": name, **job} for name in draw(st.sampled_from(["a", "ab"]))]
+    servers = sum(-(-j["dp"] * j["pp"] * j["tp"] // 8) for j in jobs)
+    gap_us = draw(st.sampled_from([0.001, 1, 50, 1000]))
+    cluster = {"servers": max(servers, 2), "fabric": fabric}
+    values = {"name": "drawn", "seed": draw(st.integers(0, 9)), "cluster": cluster, "jobs": jobs}
+    return Scenario.model_validate({**values, "collector": {"idle_gap_us": gap_us}})
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(scenario=worlds())
+def test_the_records_of_any_scenario_fit_its_links(scenario, tmp_path_factory):
+    check(simulated(scenario, tmp_path_factory.mktemp("drawn")))
+
+
+def eight_rings(folder: Path, **job) -> tuple[Path, float]:
+    """Eight rings between two servers over two uplinks of 400 Gbit/s; the capacity of a link."""
+    fabric = {"kind": "tor", "leaf_ports": 8, "uplinks": 2, "spines": 2}
+    values = {"model": TINY_MODEL, "dp": 2, "tp": 8, "micro_batches": 4, "steps": 2, **job}
+    cluster = {"servers": 2, "fabric": fabric}
+    scenario = {"name": "test", "cluster": cluster, "jobs": [{"name": "a", **values}]}
+    return simulated(Scenario.model_validate(scenario), folder), 50.0
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_mean_rates_of_rings_that_share_uplinks_add_up_to_the_capacity(tmp_path, overlap):
+    folder, capacity = eight_rings(tmp_path, overlap_gradients=overlap)
+    shared = 0
+    for _, of_link, records in records_by_link(folder):
+        assert peak_rate(records) <= of_link * WITHIN
+        long = records[records["bytes"] > 1_000_000]
+        rate = long["bytes"] / (long["end_ns"] - long["start_ns"])
+        assert (rate <= capacity * WITHIN).all()
+        shared += int((rate < capacity / 2 * WITHIN).sum())
+    assert shared > 0
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "tree"])
+def test_the_last_record_of_a_collective_ends_with_it(tmp_path, algorithm):
+    folder, _ = eight_rings(tmp_path, zero_stage=0, overlap_gradients=False, all_reduce=algorithm)
+    spans = pd.read_parquet(folder / "truth" / "spans.parquet")
+    flows = pd.read_parquet(folder / "flows.parquet")
+    reduced = spans[spans["kind"].astype(str) == "all_reduce"]
+    ends = reduced.groupby("step")[["start_ns", "end_ns"]].max()
+    for start_ns, end_ns in ends.itertuples(index=False):
+        inside = flows[(flows["start_ns"] >= start_ns) & (flows["start_ns"] < end_ns)]
+        assert end_ns - 20_000 <= inside["end_ns"].max() <= end_ns  # one latency, one slice

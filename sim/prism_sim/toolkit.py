@@ -127,8 +127,8 @@ _HOME = {
     "match_steps": "prism_sim.score.matching:match_steps",
     "members": "prism_sim.score.jobs:members",
     "open_session": "prism_sim.commands.session:open_session",
-    "options": "prism_sim.commands:options",
-    "paint": "prism_sim.render:paint",
+    "options": "prism_sim.commands.options",
+    "paint": "prism_sim.render.paint",
     "preset": "prism_sim.scenario.presets:preset",
     "rank_rows": "prism_sim.score.load:rank_rows",
     "read_closed": "prism_sim.studies.reading:read_closed",
@@ -147,7 +147,7 @@ _HOME = {
     "true_work": "prism_sim.score.busy:true_work",
     "working_folder": "prism_sim.studies.scratch:working_folder",
 }
-"""Module and name of every part."""
+"""Module and name of every part; a part that is a module has no name."""
 
 
 def __getattr__(name: str) -> Any:
@@ -157,4 +157,5 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module, _, original = _HOME[name].partition(":")
-    return getattr(import_module(module), original)
+    home = import_module(module)
+    return getattr(home, original) if original else home

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import prism_sim.toolkit as toolkit
+from processes import completed
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = {
@@ -48,7 +50,9 @@ def test_public_modules_are_documented() -> None:
     assert {name for name in PUBLIC if f"`{name}`" not in section} == set()
 
 
-def test_every_part_of_the_toolkit_is_there() -> None:
+def test_every_part_of_the_toolkit_is_there_in_a_fresh_process(tmp_path: Path) -> None:
     assert set(toolkit.__all__) == set(toolkit._HOME)
-    for name in toolkit.__all__:
-        assert getattr(toolkit, name) is not None
+    for name in ("paint", "options", "Scenario"):  # two modules, and a class
+        done = completed([sys.executable, "-c", f"from prism_sim.toolkit import {name}"], tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert {name for name in toolkit.__all__ if getattr(toolkit, name) is None} == set()

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from prism_sim.loading.job import Job
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render.markdown import table
 from prism_sim.run_folder import Run
-from prism_sim.scenario.job import Job
 from prism_sim.simulate import simulate
 from prism_sim.training.costs import step_flops
 from published_runs import PLAIN, RUNS, PublishedRun

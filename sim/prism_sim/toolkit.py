@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prism_sim.draws import Draws
     from prism_sim.loading.bundled import find as find_scenario
     from prism_sim.loading.bundled import folder as scenarios_folder
+    from prism_sim.loading.job import Job
     from prism_sim.loading.loader import load as load_scenario
     from prism_sim.loading.scenario import Scenario
     from prism_sim.render import paint
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from prism_sim.run_folder import Run
     from prism_sim.scenario.base import Closed
     from prism_sim.scenario.cluster import Cluster
-    from prism_sim.scenario.job import Job, OnServers
+    from prism_sim.scenario.job import OnServers
     from prism_sim.scenario.names import server_name
     from prism_sim.scenario.presets import preset
     from prism_sim.scenario.words import did_you_mean
@@ -104,7 +105,7 @@ _HOME = {
     "Cluster": "prism_sim.scenario.cluster:Cluster",
     "Content": "prism_sim.studies.kept:Content",
     "Draws": "prism_sim.draws:Draws",
-    "Job": "prism_sim.scenario.job:Job",
+    "Job": "prism_sim.loading.job:Job",
     "Match": "prism_sim.score.matching:Match",
     "OnServers": "prism_sim.scenario.job:OnServers",
     "Piece": "prism_sim.studies.kept:Piece",

@@ -4,20 +4,12 @@ Workers (tensor-parallel groups in lock-step) log one row a span; on the way to 
 is repeated for each of the group's ranks. Spans stream to Parquet in pieces; steps, ranks,
 pairs and faults are small and written at the end.
 
-Span kinds: ``fwd``, ``bwd`` and ``opt`` are computation (where a schedule splits the
-backward pass, ``bwd`` is the gradient of the input and ``wgrad`` that of parameters);
-passes include what they wait for inside, such as gathers of their parameters.
-``send_act``, ``recv_act``, ``send_grad`` and ``recv_grad`` are a pipeline message's time on
-the wire, at its sender and at its receiver; ``reduce_scatter``, ``all_gather`` and
-``all_reduce`` last from the rank's joining the collective to its end, waiting for others
-included; begun with ``expert_``, they are of parameters that only ranks with the same experts hold.
-So do ``dispatch`` and ``combine`` (experts), ``kv_ring`` (ring attention), those
-that begin with ``tp_``, and ``other_all_reduce`` (tied embeddings, loss, gradient norm).
-Jobs that follow a trace of tasks also have ``compute`` and ``host`` (work that nothing more is
-known of), ``all_to_all`` and ``broadcast``, and those with a prefix for a group's kind.
-``eval_fwd`` is a forward pass of the evaluation that follows its step, ``checkpoint`` a save
-(waiting for others included, if it is synchronous), ``restore`` reading one back, and ``load``
-the time on the wire of the data of its step.
+Each kind of span is declared by what logs it (a schedule, a strategy, an exchange, a habit), in
+its file. ``fwd``, ``bwd`` and ``opt`` are computation (where a schedule splits the backward pass,
+``bwd`` is the gradient of the input and ``wgrad`` that of the parameters); passes include what they
+wait for inside, such as gathers of their parameters. A pipeline message is ``send_act`` and
+``recv_act``, or ``send_grad`` and ``recv_grad``: its time on the wire, at its sender and at its
+receiver. A collective lasts from the rank's joining it to its end, waiting for others included.
 
 Every span of communication names its *communication*: all members of one collective call have the
 same number there, and so have both ends of one message. Spans of computation have none.
@@ -30,6 +22,7 @@ for ranks that had finished it.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -37,55 +30,9 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from llmprism import kinds
 from prism_sim.run_folder import TRUTH
 from prism_sim.streaming import Streaming
 
-_OF_MODELS = (
-    "fwd",
-    "bwd",
-    "opt",
-    "send_act",
-    "recv_act",
-    "send_grad",
-    "recv_grad",
-    "reduce_scatter",
-    "all_gather",
-    "all_reduce",
-    "wgrad",
-    "dispatch",
-    "combine",
-    "kv_ring",
-    "tp_all_reduce",
-    "tp_all_gather",
-    "tp_reduce_scatter",
-    "other_all_reduce",
-    "eval_fwd",
-    "checkpoint",
-    "load",
-    "restore",
-    "expert_reduce_scatter",
-    "expert_all_gather",
-    "expert_all_reduce",
-)
-"""Kinds of spans of jobs that are described by a model."""
-SPAN_KINDS = (
-    *_OF_MODELS,
-    "compute",
-    "host",
-    "all_to_all",
-    "broadcast",
-    *(
-        f"{group}_{operation}"
-        for group in ("expert", kinds.TP, kinds.EP, kinds.CP, kinds.OTHER)
-        for operation in ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast")
-        if f"{group}_{operation}" not in _OF_MODELS
-    ),
-)
-KIND = {name: number for number, name in enumerate(SPAN_KINDS)}
-SENT = (KIND["send_act"], KIND["send_grad"])
-RECEIVED = (KIND["recv_act"], KIND["recv_grad"])
-"""Kinds of a pipeline message by the pass that it serves (forward, backward)."""
 NO_MICRO_BATCH = -1
 NO_COMMUNICATION = -1
 """Stands for the communication of a span that only computes."""
@@ -114,6 +61,7 @@ class SpanLog(Streaming):
         self._first_rank: list[int] = []
         self._tp: list[int] = []
         self._jobs: list[str] = []
+        self._kinds: dict[str, int] = {}
         self._communications = 0
         self._limit = PIECE * _FIELDS
         schema = TRUTH["spans"]
@@ -132,6 +80,11 @@ class SpanLog(Streaming):
         self._tp.append(tp)
         return len(self._tp) - 1
 
+    def declare(self, kinds: Iterable[str]) -> None:
+        """Make ``kinds`` known: only spans of known kinds can be logged."""
+        for kind in kinds:
+            self._kinds.setdefault(kind, len(self._kinds))
+
     def communication(self, worker: int, *, common: bool = False) -> int:
         """Number of a new communication of ``worker`` with others of as many ranks.
 
@@ -147,13 +100,14 @@ class SpanLog(Streaming):
         worker: int,
         step: int,
         micro_batch: int,
-        kind: int,
+        kind: str,
         start_ns: int,
         end_ns: int,
         communication: int = NO_COMMUNICATION,
     ) -> None:
         """Log one span of one worker [simulation ns]."""
-        self._rows.extend((worker, step, micro_batch, kind, communication, start_ns, end_ns))
+        number = self._kinds[kind]
+        self._rows.extend((worker, step, micro_batch, number, communication, start_ns, end_ns))
         if len(self._rows) >= self._limit:
             self._write()
 
@@ -163,16 +117,17 @@ class SpanLog(Streaming):
         receiver: int,
         step: int,
         micro_batch: int,
-        of_pass: int,
+        kinds: tuple[str, str],
         start_ns: int,
         end_ns: int,
     ) -> None:
-        """Log a pipeline message, at its sender and at its receiver [simulation ns]."""
+        """Log a message, at its sender and at its receiver, each by its kind [simulation ns]."""
         number = self.communication(sender)
+        sent, received = self._kinds[kinds[0]], self._kinds[kinds[1]]
         self._rows.extend(
             (
-                sender, step, micro_batch, SENT[of_pass], number, start_ns, end_ns,
-                receiver, step, micro_batch, RECEIVED[of_pass], number, start_ns, end_ns,
+                sender, step, micro_batch, sent, number, start_ns, end_ns,
+                receiver, step, micro_batch, received, number, start_ns, end_ns,
             )
         )  # fmt: skip
 
@@ -199,7 +154,7 @@ class SpanLog(Streaming):
                 "rank": np.array(self._first_rank)[worker] + within,
                 "step": step,
                 "micro_batch": pa.array(micro_batch, mask=micro_batch == NO_MICRO_BATCH),
-                "kind": pa.DictionaryArray.from_arrays(kind.astype(np.int32), list(SPAN_KINDS)),
+                "kind": pa.DictionaryArray.from_arrays(kind.astype(np.int32), list(self._kinds)),
                 "communication": pa.array(own, mask=communication == NO_COMMUNICATION),
                 "start_ns": start_ns + self._epoch_ns,
                 "end_ns": end_ns + self._epoch_ns,
@@ -209,15 +164,19 @@ class SpanLog(Streaming):
 
 
 def by_rank(
-    job: str, first_rank: list[int], tp: int, steps: list[tuple[int, int, int, int]], epoch_ns: int
+    job: str, ranks_each: int, steps: list[tuple[int, int, int, int]], epoch_ns: int
 ) -> pd.DataFrame:
-    """The truth table ``steps`` of one job from (worker, step, start, end) rows."""
-    rows = np.repeat(np.array(steps, np.int64).reshape(-1, 4), tp, axis=0)
-    within = np.tile(np.arange(tp), len(steps))
+    """The truth table ``steps`` of one job.
+
+    ``steps`` has (first rank, step, start, end) of each worker and step; a worker has
+    ``ranks_each`` ranks.
+    """
+    rows = np.repeat(np.array(steps, np.int64).reshape(-1, 4), ranks_each, axis=0)
+    within = np.tile(np.arange(ranks_each), len(steps))
     return pd.DataFrame(
         {
             "job": job,
-            "rank": np.array(first_rank, np.int64)[rows[:, 0]] + within,
+            "rank": rows[:, 0] + within,
             "step": rows[:, 1],
             "start_ns": rows[:, 2] + epoch_ns,
             "end_ns": rows[:, 3] + epoch_ns,

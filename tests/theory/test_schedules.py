@@ -20,7 +20,7 @@ def play(name, p, m, v=1, times=(1, 1, 1)):
 
     ``times`` are those of a forward, backward and weight-gradient pass through one chunk.
     """
-    order = [SCHEDULES[name](Place(i, p, m, v)) for i in range(p)]
+    order = [SCHEDULES[name](kind=name).work(Place(i, p, m, v)) for i in range(p)]
     end, clock, logs = {}, [0] * p, [[] for _ in range(p)]
     while any(order):
         moved = False

@@ -8,18 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from prism_sim.loading.job import Job
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import Job
 from prism_sim.scenario.presets import preset
 from prism_sim.simulate import simulate
 from prism_sim.training.costs import (
-    buckets,
     pipeline_message_bytes,
     stage_costs,
     step_flops,
 )
+from prism_sim.training.data_parallel import buckets
 from tiny import TINY_MODEL
 
 NO_NETWORK = {"nic_gbps": 1e9, "fabric": {"hop_latency_ns": 0.0}}

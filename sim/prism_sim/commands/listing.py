@@ -24,6 +24,8 @@ def everything() -> dict[str, dict[str, str]]:
     from prism_sim.importers import KINDS as TRACES
     from prism_sim.scenario.presets import PRESETS
     from prism_sim.scenario.source import read_source
+    from prism_sim.training.data_parallel import STRATEGIES
+    from prism_sim.training.habits import HABITS
     from prism_sim.training.schedules import SCHEDULES
 
     return {
@@ -34,7 +36,9 @@ def everything() -> dict[str, dict[str, str]]:
         "models": {name: _about_model(sizes) for name, sizes in PRESETS.items()},
         "faults": {name: _first_sentence(kind) for name, kind in KINDS.items()},
         "traces": {name: _first_sentence(kind) for name, kind in TRACES.items()},
-        "schedules": {name: _about_module_of(schedule) for name, schedule in SCHEDULES.items()},
+        "schedules": {name: _first_sentence(kind) for name, kind in SCHEDULES.items()},
+        "strategies": {name: _first_sentence(kind) for name, kind in STRATEGIES.items()},
+        "habits": {name: _first_sentence(kind) for name, kind in HABITS.items()},
         "methods": {name: _about_module_of(methods.get(name)) for name in methods.names()},
     }
 

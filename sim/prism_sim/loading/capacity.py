@@ -10,12 +10,12 @@ from __future__ import annotations
 from llmprism.errors import UserError
 from prism_sim.cluster.placement import Placement
 from prism_sim.draws import Draws
+from prism_sim.loading.job import AnyJob
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.job import OnServers
 from prism_sim.scenario.names import server_name
-from prism_sim.scenario.traced_job import AnyJob
 
 _SERVERS: Loc = ("cluster", "servers")
 _GPUS: Loc = ("cluster", "gpus_per_server")

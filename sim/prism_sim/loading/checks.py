@@ -13,9 +13,7 @@ from collections.abc import Callable
 from prism_sim.loading.capacity import placement_remarks
 from prism_sim.loading.job_checks import (
     batch_remarks,
-    exchange_remarks,
     restart_remarks,
-    schedule_remarks,
     sharding_remarks,
     stage_remarks,
     timing_remarks,
@@ -91,7 +89,7 @@ def _layout(scenario: Scenario) -> Remarks:
 
 def _schedules(scenario: Scenario) -> Remarks:
     for index, job in scenario.modelled:
-        yield from schedule_remarks(job, ("jobs", index))
+        yield from job.kind_remarks(("jobs", index), bool(scenario.storage))
         yield from batch_remarks(job, ("jobs", index))
         yield from timing_remarks(job, ("jobs", index))
 
@@ -99,7 +97,6 @@ def _schedules(scenario: Scenario) -> Remarks:
 def _sharding(scenario: Scenario) -> Remarks:
     for index, job in scenario.modelled:
         yield from sharding_remarks(job, ("jobs", index))
-        yield from exchange_remarks(job, ("jobs", index))
         yield from restart_remarks(job, ("jobs", index))
 
 
@@ -136,12 +133,6 @@ def _services(scenario: Scenario) -> Remarks:
         if not cluster.has_server(name):
             what = f"there is no server {name!r} in the cluster"
             yield Remark(loc, what, "", (("cluster", "servers"),))
-    for index, job in scenario.modelled:
-        for key in ("checkpoint", "loading"):
-            if getattr(job, key) is not None and not scenario.storage:
-                what = f"job {job.name} needs storage for its {key}, and there is none"
-                how = "name servers for it: storage: [s0004], beyond those that train"
-                yield Remark(("jobs", index, key), what, how, (("storage",),))
 
 
 def _end(scenario: Scenario) -> Remarks:

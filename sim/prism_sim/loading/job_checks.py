@@ -5,10 +5,8 @@ Each function yields what is wrong with one job, whose place in the scenario is 
 
 from __future__ import annotations
 
+from prism_sim.loading.job import Job
 from prism_sim.scenario.base import Loc, Remark, Remarks
-from prism_sim.scenario.job import Job
-from prism_sim.scenario.words import did_you_mean
-from prism_sim.training.schedules import SCHEDULES
 
 
 def stage_remarks(job: Job, at: Loc) -> Remarks:
@@ -32,22 +30,6 @@ def stage_remarks(job: Job, at: Loc) -> Remarks:
     if job.stage_factors is not None and len(job.stage_factors) != job.pp:
         what = f"stage_factors has {len(job.stage_factors)} factors for {job.pp} stages"
         yield Remark((*at, "stage_factors"), what, "give one a stage", ((*at, "pp"),))
-
-
-def schedule_remarks(job: Job, at: Loc) -> Remarks:
-    """Whether the schedule exists and can be made of the job's stages and micro-batches."""
-    if job.schedule not in SCHEDULES:
-        what = f"there is no schedule {job.schedule!r}"
-        yield Remark((*at, "schedule"), what, did_you_mean(job.schedule, SCHEDULES))
-    elif job.schedule == "interleaved":
-        if job.pp == 1 or job.micro_batches % job.pp:
-            what = f"{job.micro_batches} micro-batches cannot be interleaved over {job.pp} stages"
-            how = "interleaving needs several stages, and whole groups of as many micro-batches"
-            reads = ((*at, "pp"), (*at, "micro_batches"))
-            yield Remark((*at, "schedule"), what, how, reads)
-    elif job.chunks > 1:
-        what = f"schedule {job.schedule} knows no chunks of stages, {job.chunks} are asked for"
-        yield Remark((*at, "chunks"), what, "use schedule: interleaved", ((*at, "schedule"),))
 
 
 def batch_remarks(job: Job, at: Loc) -> Remarks:
@@ -89,7 +71,7 @@ def timing_remarks(job: Job, at: Loc) -> Remarks:
     if job.restarts:
         what = "steps that are repeated after a restart were not measured"
         yield Remark((*at, "restarts"), what, "leave restarts out", (file,))
-    if job.schedule == "zb-h1":
+    if job.schedule.splits_backward:
         what = "the timeline does not tell the two halves of a backward pass apart"
         yield Remark((*at, "schedule"), what, "use another schedule", (file,))
     if job.stage_factors is not None:
@@ -103,19 +85,12 @@ def sharding_remarks(job: Job, at: Loc) -> Remarks:
         if job.dp % job.hybrid_shards:
             what = f"{job.dp} replicas cannot be cut into groups of {job.hybrid_shards}"
             yield Remark((*at, "hybrid_shards"), what, "it must divide dp", ((*at, "dp"),))
-        if not job.zero_stage:
-            what = "hybrid_shards shards what zero_stage 0 does not shard"
-            how = "raise zero_stage, or use all_reduce: hierarchical"
-            yield Remark((*at, "hybrid_shards"), what, how, ((*at, "zero_stage"),))
         if job.cp > 1 or job.ep > 1:
             what = "hybrid sharding of context- or expert-parallel replicas is not modelled"
             yield Remark((*at, "hybrid_shards"), what, "", ((*at, "cp"), (*at, "ep")))
     if job.library is not None and job.all_reduce != "ring":
         what = f"the socket library knows rings, not all_reduce: {job.all_reduce}"
         yield Remark((*at, "all_reduce"), what, "leave it out", ((*at, "library"),))
-    if job.overlap_param_gather and job.zero_stage not in (1, 2):
-        what = f"overlap_param_gather has nothing to overlap with zero_stage {job.zero_stage}"
-        yield Remark((*at, "overlap_param_gather"), what, "use ZeRO 1 or 2")
 
 
 def restart_remarks(job: Job, at: Loc) -> Remarks:
@@ -136,35 +111,3 @@ def restart_remarks(job: Job, at: Loc) -> Remarks:
             how = f"steps run from 0 to {job.steps - 1}"
             yield Remark((*here, "step"), what, how, ((*at, "steps"),))
         before = restart.step
-
-
-def exchange_remarks(job: Job, at: Loc) -> Remarks:
-    """Whether sequences and experts can be shared by the ranks that are to share them."""
-    if job.cp > 1 and job.model.latent_attention is not None:
-        what = "context parallelism of latent attention is not modelled"
-        yield Remark((*at, "cp"), what, "leave cp out", ((*at, "model"),))
-    if job.tokens % job.cp:
-        what = f"{job.tokens} tokens cannot be cut into {job.cp} equal parts"
-        yield Remark((*at, "cp"), what, "cp must divide the sequence", ((*at, "sequence_length"),))
-    if job.dp % job.ep:
-        what = f"{job.ep} expert-parallel ranks cannot be taken from {job.dp} replicas"
-        yield Remark((*at, "ep"), what, "ep must divide dp", ((*at, "dp"),))
-    if job.length_spread and job.ep > 1:
-        what = "experts shared by replicas with sequences of different lengths are not modelled"
-        yield Remark((*at, "length_spread"), what, "leave it out", ((*at, "ep"),))
-    if job.mixture is None:
-        if job.ep > 1:
-            what = f"ep {job.ep} shares experts, and the model has none"
-            reads = ((*at, "moe"), (*at, "model"))
-            yield Remark((*at, "ep"), what, "add moe, or leave ep out", reads)
-        return
-    moe = (*at, "moe")
-    if job.mixture.experts % job.ep:
-        what = f"{job.mixture.experts} experts cannot be shared evenly by {job.ep} ranks"
-        yield Remark((*moe, "experts"), what, "ep must divide the experts", ((*at, "ep"),))
-    if job.mixture.top_k > job.mixture.experts:
-        what = f"a token cannot be sent to {job.mixture.top_k} of {job.mixture.experts} experts"
-        yield Remark((*moe, "top_k"), what, "lower top_k", ((*moe, "experts"),))
-    if job.zero_stage == 3:
-        what = "experts with fully sharded parameters are not modelled"
-        yield Remark((*at, "zero_stage"), what, "use zero_stage 0, 1 or 2", (moe,))

@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
 from prism_sim.collector.config import Collector
 from prism_sim.faults import Fault
-from prism_sim.importers import TIMINGS
+from prism_sim.loading.job import Job, WrittenJob
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.habits import Background
-from prism_sim.scenario.job import Job
-from prism_sim.scenario.traced_job import TracedJob
-
-
-def _job_form(value: Any) -> str:
-    """Whether a job is described by its model, or by a trace that does without."""
-    if not isinstance(value, dict):
-        return "by_trace" if isinstance(value, TracedJob) else "by_model"
-    trace = value.get("trace")
-    if "model" in value or not isinstance(trace, dict):
-        return "by_model"
-    kind = trace.get("kind")
-    return "by_model" if isinstance(kind, str) and kind in TIMINGS else "by_trace"
-
-
-_WrittenJob = Annotated[
-    Annotated[Job, Tag("by_model")] | Annotated[TracedJob, Tag("by_trace")],
-    Discriminator(_job_form),
-]
 
 
 class Scenario(Closed):
@@ -46,7 +25,7 @@ class Scenario(Closed):
         default=0, ge=0, lt=2**63, description="Seed of every random draw; same seed, same bytes."
     )
     cluster: Cluster = Field(description="The hardware.")
-    jobs: tuple[_WrittenJob, ...] = Field(
+    jobs: tuple[WrittenJob, ...] = Field(
         description="The training jobs: each with a model, or with a trace of what ranks do."
     )
     storage: tuple[str, ...] = Field(

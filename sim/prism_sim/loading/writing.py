@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
+from prism_sim.loading.job import Job
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import Job
 
 
 def resolved(scenario: Scenario) -> dict[str, Any]:

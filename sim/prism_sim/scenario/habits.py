@@ -1,50 +1,10 @@
-"""What a job does besides its steps: evaluate, save, read its data."""
+"""What disturbs jobs by plan: failures of a rank with a restart, and traffic of nobody's job."""
 
 from __future__ import annotations
-
-from typing import Literal
 
 from pydantic import Field
 
 from prism_sim.scenario.base import Closed
-
-
-class Evaluation(Closed):
-    """Forward passes over held-out data, every so many steps."""
-
-    every: int = Field(ge=1, le=1_000_000_000, description="Steps from one evaluation to the next.")
-    micro_batches: int = Field(
-        ge=1, le=1_000_000, description="Micro-batches that each replica evaluates."
-    )
-
-
-class Checkpoint(Closed):
-    """The model and its optimizer's state, written to the storage servers."""
-
-    every: int = Field(ge=1, le=1_000_000_000, description="Steps from one save to the next.")
-    mode: Literal["sync", "async"] = Field(
-        default="sync",
-        description="sync: training waits until everybody has written. async: it goes on, and "
-        "waits only if the save before is not over.",
-    )
-    bytes_per_parameter: float = Field(
-        default=14.0,
-        ge=1e-6,
-        le=1e6,
-        description="Bytes saved a parameter. Default: bf16 parameter, fp32 master copy and Adam's "
-        "two moments (ZeRO, SC'20, section 3.1, without gradients).",
-    )
-
-
-class Loading(Closed):
-    """Training data read from the storage servers, a step ahead."""
-
-    bytes_per_token: float = Field(
-        default=4.0,
-        ge=1e-6,
-        le=1e9,
-        description="Bytes read a token. Default: a 32-bit token number.",
-    )
 
 
 class Restart(Closed):

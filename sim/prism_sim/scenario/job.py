@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from prism_sim.importers import TimedTrace
 from prism_sim.scenario.architecture import Experts
 from prism_sim.scenario.base import Closed
-from prism_sim.scenario.habits import Checkpoint, Evaluation, Loading, Restart
+from prism_sim.scenario.habits import Restart
 from prism_sim.scenario.library import Library, Transport
 from prism_sim.scenario.model_sizes import ModelSizes
 from prism_sim.scenario.presets import PRESETS, preset
@@ -65,18 +64,17 @@ def with_micro_batches(job: Any) -> Any:
     return job | {"micro_batches": max(1, batch // math.prod(divisors)) if known else 1}
 
 
-class Job(Closed):
-    """One training job with data, pipeline, tensor, expert and context parallelism."""
+class JobConfig(Closed):
+    """One training job with data, pipeline, tensor, expert and context parallelism.
+
+    The kinds that a job can choose among (schedules, strategies, what it does besides its steps)
+    and traces are added above this package.
+    """
 
     name: str = Field(
         min_length=1, max_length=64, description="Name of the job; unique in the scenario."
     )
     model: Model = Field(description="Name of a model preset, or sizes written out.")
-    trace: TimedTrace | None = Field(
-        default=None,
-        description="A measured timeline whose durations take the place of those that follow from "
-        "the model. dp, pp, micro_batches and steps may then be left out. Left out: none.",
-    )
     dp: int = Field(default=1, ge=1, le=1_048_576, description="Data-parallel replicas.")
     pp: int = Field(
         default=1,
@@ -154,7 +152,6 @@ class Job(Closed):
         le=1_000_000_000,
         description="Tokens in a sequence. Left out: the model's.",
     )
-    schedule: str = Field(default="1f1b", description="Order of a pipeline stage's work.")
     recompute: Literal["none", "selective", "full"] = Field(
         default="none",
         description="Activations computed again in the backward pass: none, those of attention "
@@ -174,13 +171,6 @@ class Job(Closed):
         description="Fraction of the GPU's peak reached while it computes. Bubbles and exposed "
         "communication come on top, so the job's overall figure is lower. Default: whole-job "
         "figures of 0.35 to 0.55 are published (MegaScale, NSDI'24: 0.552).",
-    )
-    zero_stage: Literal[0, 1, 2, 3] = Field(
-        default=1,
-        description="0: gradients are all-reduced. 1: they are reduce-scattered, and parameters "
-        "gathered after the optimizer (ZeRO-1, Megatron's distributed optimizer). 2: they are "
-        "reduce-scattered for every micro-batch. 3: parameters are sharded too (FSDP), and "
-        "gathered block by block in every forward and backward pass.",
     )
     hybrid_shards: int | None = Field(
         default=None,
@@ -275,16 +265,6 @@ class Job(Closed):
         le=1e6,
         description="Factor on the compute of the first step, with warm_up_steps.",
     )
-    evaluation: Evaluation | None = Field(
-        default=None, description="Pauses for evaluation. Left out: none."
-    )
-    checkpoint: Checkpoint | None = Field(
-        default=None, description="Saves to the scenario's storage. Left out: none."
-    )
-    loading: Loading | None = Field(
-        default=None,
-        description="Training data read from the scenario's storage. Left out: they are local.",
-    )
     restarts: tuple[Restart, ...] = Field(
         default=(), description="Failures of a rank, in time, after which all begin again."
     )
@@ -326,7 +306,7 @@ class Job(Closed):
     @property
     def timings(self) -> Timings | None:
         """Measured durations of passes and updates, if there are any."""
-        return self.trace.timings if self.trace else None
+        return None
 
     @property
     def wire_transport(self) -> Transport:
@@ -381,11 +361,6 @@ class Job(Closed):
     def mixture(self) -> Experts | None:
         """The mixture of experts: the job's own choice, or the model's."""
         return self.moe or self.model.moe
-
-    @property
-    def optimizer_shards(self) -> int:
-        """Ranks that share one copy of the optimizer's state."""
-        return (self.hybrid_shards or self.members) if self.zero_stage else 1
 
     @property
     def tokens(self) -> int:

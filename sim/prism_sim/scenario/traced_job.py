@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from llmprism.errors import Problem, UserError
-from prism_sim.importers import GraphTrace
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.graph import Graph
-from prism_sim.scenario.job import Job, Placement
+from prism_sim.scenario.job import JobConfig, Placement
 from prism_sim.scenario.library import Transport
 
 
-class TracedJob(Closed):
+class TracedJobConfig(Closed):
     """A job whose ranks follow the graphs of a trace, instead of a model and a schedule."""
 
     name: str = Field(
         min_length=1, max_length=64, description="Name of the job; unique in the scenario."
     )
-    trace: GraphTrace = Field(description="The trace, and how to read it.")
     iterations: int = Field(
         default=1,
         ge=1,
@@ -45,28 +42,29 @@ class TracedJob(Closed):
         return self.transport or "roce"
 
     @property
+    def found(self) -> Graph | None:
+        """What the trace says; None as long as nobody has read the file."""
+        return None
+
+    @property
     def graph(self) -> Graph:
-        """What the trace says; a UserError where nobody has read the file yet."""
-        if self.trace.graph is None:
-            what = f"the trace of job {self.name} was not read"
-            how = "load the scenario from its file, so that the trace is found beside it"
-            raise UserError(Problem(what, self.trace.file, how))
-        return self.trace.graph
+        """What the trace says, once it was read."""
+        raise NotImplementedError
 
     @property
     def steps(self) -> int:
         """Training steps in all: those of the trace, as often as it is run through."""
-        return self.iterations * (self.trace.graph.steps if self.trace.graph else 1)
+        return self.iterations * (self.found.steps if self.found else 1)
 
     @property
     def ranks(self) -> int:
         """GPUs the job runs on."""
-        return len(self.trace.graph.ranks) if self.trace.graph else 1
+        return len(self.found.ranks) if self.found else 1
 
     @property
     def tp(self) -> int:
         """Neighbouring ranks that sit in one server together."""
-        return self.trace.graph.tp if self.trace.graph else 1
+        return self.found.tp if self.found else 1
 
     @property
     def stages(self) -> int:
@@ -84,5 +82,5 @@ class TracedJob(Closed):
         return f"the trace's {self.ranks} ranks"
 
 
-AnyJob = Job | TracedJob
+AnyJobConfig = JobConfig | TracedJobConfig
 """A job, however its work is described."""

@@ -20,7 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import Job
+from prism_sim.scenario.job import JobConfig
+from prism_sim.training.config import TrainingConfig
 from prism_sim.training.kernels import layer_memory_ns, score_memory_ns
 from prism_sim.training.layers import (
     Unit,
@@ -95,12 +96,12 @@ class StageCost:
         return tuple(size for chunk in reversed(self.chunks) for size in chunk.parameters)
 
 
-def pipeline_message_bytes(job: Job) -> int:
+def pipeline_message_bytes(job: JobConfig) -> int:
     """Bytes of a micro-batch's activation (or gradient) that a rank sends: 2 s b h / (tp cp)."""
     return job.activation_bytes * job.local_tokens * job.model.hidden // job.tp
 
 
-def step_flops(job: Job) -> float:
+def step_flops(job: JobConfig) -> float:
     """FLOPs of one training step of the whole job, recomputation included."""
     layers = sum(
         3 * layer_forward_flops(job, moe) + _recomputed_flops(job, moe)
@@ -109,33 +110,38 @@ def step_flops(job: Job) -> float:
     return job.members * job.micro_batches * (layers + 3 * head_forward_flops(job))
 
 
-def stage_costs(job: Job, cluster: Cluster) -> list[StageCost]:
+def stage_costs(job: TrainingConfig, cluster: Cluster) -> list[StageCost]:
     """The cost of each pipeline stage, first to last."""
-    return [_stage(job, cluster, stage) for stage in range(job.pp)]
+    return sharded_costs(job, cluster, job.optimizer_shards)
 
 
-def _recomputed_flops(job: Job, moe: bool) -> float:
+def sharded_costs(job: JobConfig, cluster: Cluster, optimizer_shards: int) -> list[StageCost]:
+    """The same, if ``optimizer_shards`` ranks share one copy of the optimizer's state."""
+    return [_stage(job, cluster, stage, optimizer_shards) for stage in range(job.pp)]
+
+
+def _recomputed_flops(job: JobConfig, moe: bool) -> float:
     whole = layer_forward_flops(job, moe)
     return {"none": 0.0, "selective": attention_flops(job), "full": whole}[job.recompute]
 
 
-def _recomputed_memory_ns(job: Job, moe: bool, cluster: Cluster) -> float:
+def _recomputed_memory_ns(job: JobConfig, moe: bool, cluster: Cluster) -> float:
     whole, scores = layer_memory_ns(job, moe, cluster), score_memory_ns(job, cluster)
     return {"none": 0.0, "selective": scores, "full": whole}[job.recompute]
 
 
-def _stage(job: Job, cluster: Cluster, stage: int) -> StageCost:
+def _stage(job: JobConfig, cluster: Cluster, stage: int, shards: int) -> StageCost:
     chunks = tuple(_chunk(job, cluster, stage, chunk) for chunk in range(job.chunks))
     experts = sum(sum(chunk.expert_parameters) for chunk in chunks)
     dense = sum(sum(chunk.parameters) for chunk in chunks)
-    shard = dense / job.optimizer_shards + experts / max(1, job.optimizer_shards // job.ep)
+    shard = dense / shards + experts / max(1, shards // job.ep)
     return StageCost(
         chunks=chunks,
         optimizer_ns=shard * OPTIMIZER_BYTES_PER_PARAMETER / cluster.gpu.memory_gbytes_per_s,
     )
 
 
-def _chunk(job: Job, cluster: Cluster, stage: int, chunk: int) -> ChunkCost:
+def _chunk(job: JobConfig, cluster: Cluster, stage: int, chunk: int) -> ChunkCost:
     part = chunk * job.pp + stage
     flops_per_ns = cluster.gpu.peak_tflops * 1e3 * job.mfu * job.tp
     has_head = part == job.parts - 1 and job.head_on_last_stage
@@ -163,20 +169,20 @@ def _chunk(job: Job, cluster: Cluster, stage: int, chunk: int) -> ChunkCost:
     )
 
 
-def _over_layers(job: Job, part: int, amount: Callable[[bool], float]) -> float:
+def _over_layers(job: JobConfig, part: int, amount: Callable[[bool], float]) -> float:
     """Sum of ``amount`` (of a layer with experts, or without) over the layers of a part."""
     layers = job.layers_of(part)
     experts = sum(map(job.is_moe, job.layer_numbers(part)))
     return (layers - experts) * amount(False) + (experts * amount(True) if experts else 0.0)
 
 
-def _lookup_ns(job: Job, cluster: Cluster) -> float:
+def _lookup_ns(job: JobConfig, cluster: Cluster) -> float:
     """Embedding of a micro-batch: each activation is read from memory once and written once."""
     size = 2 * job.activation_bytes * job.local_tokens * job.model.hidden
     return size / job.tp / cluster.gpu.memory_gbytes_per_s
 
 
-def _layer_exchange_ns(job: Job, cluster: Cluster) -> float:
+def _layer_exchange_ns(job: JobConfig, cluster: Cluster) -> float:
     """Two ring all-reduces of the activations among tp ranks over NVLink, a layer and pass.
 
     With sequence parallelism each is an all-gather and a reduce-scatter, of as many bytes in as
@@ -187,22 +193,3 @@ def _layer_exchange_ns(job: Job, cluster: Cluster) -> float:
     size = job.activation_bytes * job.local_tokens * job.model.hidden
     hop_ns = size / job.tp / (cluster.nvlink_gbps / 8) + cluster.nvlink_latency_ns
     return 2 * 2 * (job.tp - 1) * hop_ns
-
-
-def buckets(job: Job, parameters: tuple[int, ...]) -> list[int]:
-    """Parameters in each gradient bucket, in the order in which they fill up.
-
-    A bucket is closed by the matrix that brings it to the limit, so sizes follow layer
-    boundaries and differ; the last one holds what is left.
-    """
-    limit = job.bucket_limit_params
-    if limit is None:
-        return [sum(parameters)]
-    filled: list[int] = []
-    held = 0
-    for size in parameters:
-        held += size
-        if held >= limit:
-            filled.append(held)
-            held = 0
-    return [*filled, held] if held else filled

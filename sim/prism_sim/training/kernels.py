@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import Job
+from prism_sim.scenario.job import JobConfig
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ KERNELS: dict[str, Kernels] = {
 """Every kind by its name in a scenario."""
 
 
-def score_memory_ns(job: Job, cluster: Cluster) -> float:
+def score_memory_ns(job: JobConfig, cluster: Cluster) -> float:
     """Time of a layer's attention scores in memory, forward, a micro-batch [ns]."""
     scores = job.model.heads * job.tokens * job.local_tokens / job.tp
     return KERNELS[job.kernels].score * scores / cluster.gpu.memory_gbytes_per_s
 
 
-def layer_memory_ns(job: Job, moe: bool, cluster: Cluster) -> float:
+def layer_memory_ns(job: JobConfig, moe: bool, cluster: Cluster) -> float:
     """Time of all of a layer's work in memory, forward, a micro-batch [ns].
 
     Tensor-parallel ranks share what is inside attention and the feed-forward part; what is

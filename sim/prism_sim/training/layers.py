@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prism_sim.scenario.job import Job
+from prism_sim.scenario.job import JobConfig
 from prism_sim.training.kernels import KERNELS
 
 
@@ -53,7 +53,7 @@ class Unit:
         return sum(phase.weight for phase in self.phases)
 
 
-def layer_forward_flops(job: Job, moe: bool = False) -> float:
+def layer_forward_flops(job: JobConfig, moe: bool = False) -> float:
     """FLOPs of one layer's forward pass of one micro-batch, over all its tp ranks."""
     model = job.model
     matrices = model.matrix_parameters_per_layer
@@ -63,18 +63,18 @@ def layer_forward_flops(job: Job, moe: bool = False) -> float:
     return job.local_tokens * 2.0 * matrices + attention_flops(job)
 
 
-def attention_flops(job: Job) -> float:
+def attention_flops(job: JobConfig) -> float:
     """Scores and their use: 4 s h a token, half of it if the mask's part is left out."""
     scores = 4.0 * job.tokens * job.local_tokens * job.model.score_width
     return scores * KERNELS[job.kernels].masked
 
 
-def head_forward_flops(job: Job) -> float:
+def head_forward_flops(job: JobConfig) -> float:
     """FLOPs of the logits of one micro-batch, over all tp ranks."""
     return 2.0 * job.local_tokens * job.model.hidden * job.model.outputs
 
 
-def units_of(job: Job, part: int) -> tuple[Unit, ...]:
+def units_of(job: JobConfig, part: int) -> tuple[Unit, ...]:
     """The units of one of the parts that the model is cut into, in forward order."""
     units = [_block(job, layer) for layer in job.layer_numbers(part)]
     if part == 0:
@@ -87,7 +87,7 @@ def units_of(job: Job, part: int) -> tuple[Unit, ...]:
     return tuple(units)
 
 
-def _block(job: Job, layer: int) -> Unit:
+def _block(job: JobConfig, layer: int) -> Unit:
     moe = job.is_moe(layer)
     model, tp = job.model, job.tp
     attention = 2.0 * job.local_tokens * model.attention_parameters + attention_flops(job)
@@ -110,7 +110,7 @@ def _block(job: Job, layer: int) -> Unit:
     return Unit(phases, (*shared, router, *around), own)
 
 
-def _routed(job: Job, moe: bool) -> int:
+def _routed(job: JobConfig, moe: bool) -> int:
     """FLOPs of the experts that a micro-batch's tokens are sent to, over all tp ranks."""
     if not moe or job.mixture is None:
         return 0
@@ -118,7 +118,7 @@ def _routed(job: Job, moe: bool) -> int:
     return 2 * job.local_tokens * met
 
 
-def _feed_forward(job: Job, parameters: int) -> tuple[int, int]:
+def _feed_forward(job: JobConfig, parameters: int) -> tuple[int, int]:
     """One rank's part of a feed-forward's matrices: down, then up (and gate)."""
     down = parameters // (3 if job.model.gated_ffn else 2)
     return down // job.tp, (parameters - down) // job.tp

@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 
 from prism_sim.cluster.network import Network
 from prism_sim.scenario.names import server_name
-from prism_sim.scenario.traced_job import AnyJob
+from prism_sim.scenario.traced_job import AnyJobConfig
+from prism_sim.training.compute import ComputeSpeed
+from prism_sim.training.steps import StepRecord
 from prism_sim.truth import SpanLog, by_rank
 
 
-class Works(Protocol):
+class JobWorker(Protocol):
     """A worker of a job: one rank, or ranks that move in lock-step."""
 
     number: int
     first_rank: int
-    slowdowns: list[float]
+    slowdowns: ComputeSpeed
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:
         """Have ``call`` called when this worker begins ``step``."""
@@ -31,8 +33,8 @@ class Works(Protocol):
         """All that the worker does, as a SimPy process."""
 
 
-M = TypeVar("M", bound=AnyJob, covariant=True)
-W = TypeVar("W", bound=Works, covariant=True)
+M = TypeVar("M", bound=AnyJobConfig, covariant=True)
+W = TypeVar("W", bound=JobWorker, covariant=True)
 
 
 class PlacedJob(ABC, Generic[M, W]):
@@ -43,16 +45,19 @@ class PlacedJob(ABC, Generic[M, W]):
     model : the job as the scenario has it.
     gpus : GPU of every rank, shape (stages, members, tp).
     network, log : the cluster, and where spans go.
+    workers : how many workers it has.
 
     Attributes
     ----------
     workers : those who do the job's work, in the order of their ranks.
-    steps_done : steps that workers have finished, over all of them.
+    record : the steps that its workers have made.
     """
 
     workers: Sequence[W]
 
-    def __init__(self, model: M, gpus: NDArray[np.int64], network: Network, log: SpanLog) -> None:
+    def __init__(
+        self, model: M, gpus: NDArray[np.int64], network: Network, log: SpanLog, workers: int
+    ) -> None:
         self.model = model
         self.gpus = gpus
         self.network = network
@@ -60,17 +65,14 @@ class PlacedJob(ABC, Generic[M, W]):
         self.layout = network.layout
         self.fabric = network.fabric
         self.log = log
-        self.steps_done = 0
-        self._steps: list[tuple[int, int, int, int]] = []
-        self._began: set[int] = set()
-        self._at_step: dict[int, list[Callable[[], None]]] = {}
+        self.record = StepRecord(workers)
 
     @abstractmethod
     def places(self) -> dict[str, NDArray[np.int64]]:
         """Place of every rank along each kind of parallelism (dp, pp, tp, ep, cp)."""
 
     def start(self) -> list[simpy.Process]:
-        """Set every worker to work; returns their processes."""
+        """Start every worker; returns their processes."""
         return [self.env.process(worker.run()) for worker in self.workers]
 
     def worker_of(self, rank: int) -> W:
@@ -81,24 +83,17 @@ class PlacedJob(ABC, Generic[M, W]):
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:
         """Have ``call`` called when the first worker begins ``step``."""
-        self._at_step.setdefault(step, []).append(call)
+        self.record.at_step(step, call)
 
-    def began(self, step: int) -> None:
-        if step not in self._began:
-            self._began.add(step)
-            for call in self._at_step.pop(step, ()):
-                call()
-
-    def step_done(self, number: int, step: int, start_ns: int, end_ns: int) -> None:
-        """Note that the worker with ``number`` in the log is through with ``step``."""
-        self._steps.append((number - self.workers[0].number, step, start_ns, end_ns))
-        self.steps_done += 1
+    @property
+    def steps_done(self) -> int:
+        """Steps that workers have finished, over all of them."""
+        return len(self.record.rows)
 
     def steps(self, epoch_ns: int) -> pd.DataFrame:
         """Truth: the steps of every rank that were finished."""
-        first_rank = [worker.first_rank for worker in self.workers]
         ranks_each = self.gpus.size // len(self.workers)
-        return by_rank(self.model.name, first_rank, ranks_each, self._steps, epoch_ns)
+        return by_rank(self.model.name, ranks_each, self.record.rows, epoch_ns)
 
     def ranks(self) -> pd.DataFrame:
         """Truth: where every rank runs and what it is."""

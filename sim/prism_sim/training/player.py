@@ -12,11 +12,11 @@ import heapq
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 import simpy
 
 from prism_sim.scenario.graph import Task
-from prism_sim.truth import KIND, NO_MICRO_BATCH
+from prism_sim.training.compute import ComputeSpeed
+from prism_sim.truth import NO_MICRO_BATCH
 
 if TYPE_CHECKING:
     from prism_sim.training.replay import ReplayedJob
@@ -46,7 +46,7 @@ class Player:
         self.job = job
         self.first_rank = rank
         self.number = number
-        self.slowdowns: list[float] = []
+        self.slowdowns = ComputeSpeed()
         self._program = program
         self._after: list[list[int]] = [[] for _ in program]
         for task_number, task in enumerate(program):
@@ -91,7 +91,7 @@ class Player:
             self._step_start_ns[step] = self.job.env.now
             for call in self._at_step.pop(step, ()):
                 call()
-            self.job.began(step)
+            self.job.record.begin(step)
         self._begin_ns[number] = self.job.env.now
         _BEGINNINGS[task.kind](self, number, task)
 
@@ -102,7 +102,7 @@ class Player:
         if not self._left[task.step]:
             step = self._step(task)
             start_ns = self._step_start_ns.pop(step)
-            self.job.step_done(self.number, step, start_ns, env.now)
+            self.job.record.done(self.first_rank, step, start_ns, env.now)
         for later in self._after[number]:
             self._waits[later] -= 1
             if not self._waits[later]:
@@ -138,7 +138,7 @@ class Player:
         def over(_: simpy.Event) -> None:
             step = self._step(task)
             if env.now > start_ns:
-                self.job.log.add(self.number, step, NO_MICRO_BATCH, KIND[kind], start_ns, env.now)
+                self.job.log.add(self.number, step, NO_MICRO_BATCH, kind, start_ns, env.now)
             lane.busy = False
             self._end(number)
             self._next_on(kind)
@@ -147,8 +147,7 @@ class Player:
         timeout.callbacks.append(over)
 
     def _slowness(self, kind: str) -> float:
-        slow = self.slowdowns if kind == "compute" else ()
-        return 1.0 / float(np.prod(slow)) if slow else 1.0
+        return self.slowdowns.slowness if kind == "compute" else 1.0
 
     def _send(self, number: int, task: Task) -> None:
         turn = self._turns[number]

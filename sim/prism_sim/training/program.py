@@ -4,7 +4,7 @@ A pass of a micro-batch is a short *program*. Gathers of sharded parameters, gra
 that are sent as they fill, all-to-alls of experts and rings of keys and values are all
 the same three instructions in it: compute up to a fraction of the pass, join a collective, and
 wait for one. A collective that is joined and waited for at once blocks; one that is waited
-for later is overlapped. A fourth says that a rank has been dealt more to compute than others.
+for later is overlapped. A fourth instruction changes the load of a rank relative to the others.
 """
 
 from __future__ import annotations
@@ -17,8 +17,13 @@ from typing import Protocol
 import simpy
 
 
-class Joins(Protocol):
-    """A worker's place in the collectives of a group."""
+class Communicator(Protocol):
+    """A worker's access to the collectives of a group that it is a member of.
+
+    Attributes
+    ----------
+    last : end of the collective joined last; None before the first.
+    """
 
     last: simpy.Event | None
 
@@ -37,13 +42,13 @@ class Compute:
 
 @dataclass(frozen=True)
 class Join:
-    """Join a collective of ``seat``'s group, of ``size_bytes`` a rank, without waiting.
+    """Join a collective of the communicator's group, of ``size_bytes`` a rank, without waiting.
 
     ``slot`` names it for a later :class:`Await`. Activations belong to a micro-batch, parameters
     and gradients to the whole step. ``layer`` says whose activations they are, -1 for none's.
     """
 
-    seat: Joins
+    communicator: Communicator
     operation: str
     size_bytes: int
     slot: str = ""
@@ -59,18 +64,18 @@ class Await:
 
 
 @dataclass(frozen=True)
-class Burden:
-    """Compute ahead takes more, or less, by what a rank has more to do than the mean.
+class ExtraLoad:
+    """The compute that follows takes longer, or shorter, by the rank's share of the group's load.
 
-    ``load`` tells, when it comes to it, how much the rank has to do, 1 for the mean; ``part`` is
-    the part of the pass's compute time that grows with it.
+    ``load`` returns, when it is called, the rank's load relative to the mean; ``part`` is the part
+    of the pass's compute time that is proportional to it.
     """
 
     load: Callable[[], float]
     part: Fraction
 
 
-Instruction = Compute | Join | Await | Burden
+Instruction = Compute | Join | Await | ExtraLoad
 Program = tuple[Instruction, ...]
 Point = tuple[Fraction, Instruction]
 """An instruction, and the fraction of the pass's compute time after which it comes."""

@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from llmprism.kinds import AXES, DP, EP, PP
+from llmprism.kinds import AXES, DP, EP, PP, GroupKind
 from prism_sim.cluster.network import Connection, Network
 from prism_sim.cluster.storage import Storage
 from prism_sim.draws import Draws
-from prism_sim.scenario.graph import Task
-from prism_sim.scenario.traced_job import TracedJob
+from prism_sim.scenario.graph import OPERATIONS, Task
+from prism_sim.scenario.traced_job import TracedJobConfig
 from prism_sim.training.collectives import ALGORITHMS, Collective, Group
+from prism_sim.training.messages import MESSAGE_SPANS, MessagePath
 from prism_sim.training.placed import PlacedJob
 from prism_sim.training.player import Player
 from prism_sim.training.stream import Call, CommStream
-from prism_sim.training.worker import Way
 from prism_sim.truth import SpanLog
 
 ALGORITHM = {
@@ -37,6 +37,18 @@ ALGORITHM = {
     "broadcast": "chain",
 }
 """How a group does what a trace asks for."""
+
+_SPANS = (
+    "compute",
+    "host",
+    *(kind for ends in MESSAGE_SPANS for kind in ends),
+    *(
+        f"{label}{operation}"
+        for label in ("", "expert_", *(f"{kind}_" for kind in get_args(GroupKind) if kind != "dp"))
+        for operation in OPERATIONS
+    ),
+)
+"""Kinds of spans that a job leaves in the truth."""
 
 MessageKey = tuple[int, int, int, int, int]
 """Iteration, sender, receiver, tag, and turn among such messages."""
@@ -70,26 +82,27 @@ class Membership(NamedTuple):
     calls: int  # of one iteration
 
 
-class ReplayedJob(PlacedJob[TracedJob, Player]):
+class ReplayedJob(PlacedJob[TracedJobConfig, Player]):
     """One job that follows a trace; parameters as for any :class:`~.placed.PlacedJob`."""
 
     def __init__(
         self,
-        model: TracedJob,
+        model: TracedJobConfig,
         gpus: NDArray[np.int64],
         network: Network,
         log: SpanLog,
         draws: Draws,
         storage: Storage | None = None,
     ) -> None:
-        super().__init__(model, gpus, network, log)
+        super().__init__(model, gpus, network, log, model.ranks)
+        log.declare(_SPANS)
         self.graph = graph = model.graph
         self.workers = [
             Player(self, rank, log.worker(model.name, rank, 1), graph.program(rank))
             for rank in range(model.ranks)
         ]
         self._members = self._memberships()
-        self._ways: dict[tuple[int, int], Way] = {}
+        self._paths: dict[tuple[int, int], MessagePath] = {}
         self._arrivals: dict[MessageKey, simpy.Event] = {}
         self._stage = _stages([graph.program(rank) for rank in range(model.ranks)])
 
@@ -115,17 +128,19 @@ class ReplayedJob(PlacedJob[TracedJob, Player]):
         self, src: int, dst: int, size_bytes: int, step: int, turn: int, event: simpy.Event
     ) -> None:
         """Send a message from rank ``src`` to ``dst``; ``event`` fires when it has arrived."""
-        way = self._way(src, dst)
+        path = self._path(src, dst)
         sender, receiver, log = self.workers[src].number, self.workers[dst].number, self.log
-        of_pass = int(self._stage[dst] < self._stage[src])
+        kinds = MESSAGE_SPANS[int(self._stage[dst] < self._stage[src])]
 
         def over(start_ns: int, end_ns: int) -> int:
-            arrived_ns = end_ns + way.latency_ns
-            log.add_message(sender, receiver, step, turn, of_pass, start_ns, arrived_ns)
+            arrived_ns = end_ns + path.latency_ns
+            log.add_message(sender, receiver, step, turn, kinds, start_ns, arrived_ns)
             return 0
 
         connections = self.layout.cluster.queue_pairs
-        self.fabric.transfer(way.bundle, -(-size_bytes // connections), way.latency_ns, event, over)
+        self.fabric.transfer(
+            path.bundle, -(-size_bytes // connections), path.latency_ns, event, over
+        )
 
     def join(self, rank: int, task: Task, iteration: int, turn: int, step: int) -> simpy.Event:
         """Have ``rank`` take part in its group's collective; the event fires at its end."""
@@ -176,17 +191,16 @@ class ReplayedJob(PlacedJob[TracedJob, Player]):
         largest = max(len(g) for f in families if f.kind == DP for g in f.groups)
         return "expert_" if shared and len(group) < largest else ""
 
-    def _way(self, src: int, dst: int) -> Way:
-        if (src, dst) not in self._ways:
+    def _path(self, src: int, dst: int) -> MessagePath:
+        if (src, dst) not in self._paths:
             gpus, network = self.gpus.ravel(), self.network
             connections = network.queue_pairs(Connection(self.model.name, PP))
             hops = [
                 network.hop(int(gpus[src]), int(gpus[dst]), connection)
                 for connection in connections
             ]
-            bundle = self.fabric.templates.add_bundle([hop.template for hop in hops])
-            self._ways[src, dst] = Way(bundle, round(max(hop.latency_ns for hop in hops)))
-        return self._ways[src, dst]
+            self._paths[src, dst] = MessagePath(*network.bundle(hops))
+        return self._paths[src, dst]
 
 
 def _stages(programs: Sequence[Sequence[Task]]) -> NDArray[np.int64]:
@@ -198,10 +212,10 @@ def _stages(programs: Sequence[Sequence[Task]]) -> NDArray[np.int64]:
             before[rank] = first.peer
 
     def hops(rank: int) -> int:
-        way: list[int] = []
-        while rank in before and rank not in way:
-            way.append(rank)
+        passed: list[int] = []
+        while rank in before and rank not in passed:
+            passed.append(rank)
             rank = before[rank]
-        return 0 if rank in way else len(way)
+        return 0 if rank in passed else len(passed)
 
     return np.array([hops(rank) for rank in range(len(programs))], np.int64)

@@ -21,11 +21,11 @@ from prism_sim.clock import Clock
 from prism_sim.draws import Draws
 from prism_sim.training.collectives import Collective
 from prism_sim.training.collectives.uneven import UnevenAllToAll
-from prism_sim.truth import KIND, SpanLog
+from prism_sim.truth import SpanLog
 
 
 class Call(NamedTuple):
-    """What a member asks for: an operation on ``size_bytes`` a rank, and for whose sake."""
+    """A collective call: an operation on ``size_bytes`` a rank, and what it belongs to."""
 
     operation: str
     size_bytes: int
@@ -122,7 +122,7 @@ class CommStream:
         if collective.open_parts:
             return
         call, now = collective.call, self._env.now
-        kind = KIND[self._label + call.operation]
+        kind = self._label + call.operation
         if self._running == self._side_by_side:
             self._free_ns = now
         self._running -= 1

@@ -1,69 +1,52 @@
-"""One tensor-parallel group at work: the SimPy process that everything else serves.
+"""One tensor-parallel group at work: a SimPy process.
 
-The ranks of a tensor-parallel group move in lock-step, so one process plays them all: it
-walks through its schedule, passes activations on and gradients back, joins the collectives
-that its passes and its data-parallel strategy ask for, and updates its parameters, step after
-step. Receives are posted ahead, so a message flies as soon as its data exist and waits for
-nobody.
+The ranks of a tensor-parallel group move in lock-step, so one process stands for all of them. It
+walks through its schedule, sends activations and gradients on, joins the collectives that its
+passes and its data-parallel strategy ask for, and updates its parameters, step after step. Receives
+are posted ahead, so a message starts as soon as its data exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
 from prism_sim.cluster.fabric import Over
+from prism_sim.training.compute import ComputeSpeed
+from prism_sim.training.context import JobContext
 from prism_sim.training.costs import StageCost
 from prism_sim.training.data_parallel import DataParallel
-from prism_sim.training.program import PLAIN, Await, Burden, Compute, Join, Joins, Program
-from prism_sim.training.schedules import FORWARD, Work
-from prism_sim.truth import KIND, NO_MICRO_BATCH
+from prism_sim.training.groups import FinalCollective
+from prism_sim.training.habits import Habit
+from prism_sim.training.messages import MESSAGE_SPANS, MessagePath
+from prism_sim.training.program import PLAIN, Await, Compute, ExtraLoad, Join, Program
+from prism_sim.training.schedules import FORWARD, PASS_SPANS, Work
+from prism_sim.truth import NO_MICRO_BATCH
 
-if TYPE_CHECKING:
-    from prism_sim.training.job import TrainingJob
-
-OPT, EVAL = KIND["opt"], KIND["eval_fwd"]
-EVALUATION = 3
+UPDATE, EVALUATION = "opt", "eval_fwd"
+"""Kinds of spans of the optimizer's update, and of an evaluation's passes."""
+EVALUATION_PASS = 3
 """Stands for a kind of work in the keys of an evaluation's messages."""
-SPANS = (KIND["fwd"], KIND["bwd"], KIND["wgrad"])
-"""Span kind of each kind of work."""
 
 Process = Generator[simpy.Event, object, None]
 Key = tuple[int, int, int, int]  # step, pass, micro-batch, chunk
 
 
-@dataclass
-class Way:
-    """Where a message to another stage travels: one flow a rank of the group."""
-
-    bundle: int
-    latency_ns: int
-    routes: tuple[int, ...] = ()
-
-
 class Peer(NamedTuple):
-    """Who a pass's result goes to, on which way, and for which of its chunks."""
+    """The worker that a pass's result is sent to, by which path, and for which of its chunks."""
 
     worker: Worker
-    way: Way
+    path: MessagePath
     chunk: int
 
 
-class Closing(NamedTuple):
-    """A collective that everything waits for before the update."""
-
-    seat: Joins
-    operation: str
-    size_bytes: int
-
-
-class Item(NamedTuple):
-    """One piece of work with all that is known of it beforehand.
+class PlannedPass(NamedTuple):
+    """One pass of a step, with all that is known of it beforehand.
 
     ``row`` is its row in tables of durations; ``waits`` whether a message must come first;
     ``program`` what happens inside, None for nothing but computing.
@@ -90,12 +73,21 @@ class Measured(NamedTuple):
 class Worker:
     """The tensor-parallel group number ``member`` of a stage of a job.
 
-    ``agenda`` is a step's work, ``closing`` the collectives between the last reduction of
-    gradients and the update. ``nominal_ns`` has the healthy duration of each kind of pass
-    (fastest running: chunk), shape (kinds x chunks, 1); ``measured`` what stands in for it.
+    Attributes
+    ----------
+    context : what it shares with the other workers.
+    number, first_rank : its number in the log, and its first rank.
+    replicas : what it does by the data-parallel strategy.
+    nominal_ns : healthy duration of each kind of pass (fastest running: chunk), shape
+        (kinds x chunks, 1); ``measured`` is used in place of it.
+    flow_bytes : size of a pipeline message of nominal length, on one of its connections.
+    habits : what the job does besides its steps.
+    plan : a step's passes, in order.
+    final : the collectives between the last reduction of gradients and the update.
+    slowdowns : the speed at which it computes.
     """
 
-    job: TrainingJob
+    context: JobContext
     stage: int
     member: int
     number: int
@@ -103,95 +95,111 @@ class Worker:
     cost: StageCost
     replicas: DataParallel
     nominal_ns: NDArray[np.float64]
-    agenda: list[Item] = field(default_factory=list)
-    closing: list[Closing] = field(default_factory=list)
+    flow_bytes: int
+    habits: Sequence[Habit]
+    plan: list[PlannedPass] = field(default_factory=list)
+    final: list[FinalCollective] = field(default_factory=list)
     measured: Measured | None = None
-    slowdowns: list[float] = field(default_factory=list)
+    slowdowns: ComputeSpeed = field(default_factory=ComputeSpeed)
     inbox: dict[Key, simpy.Event] = field(default_factory=dict)
     _lengths: list[float] | None = None
     _at_step: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of one rank, but for experts."""
+        return sum(self.cost.parameters)
+
+    @property
+    def expert_parameters(self) -> int:
+        """Parameters of one rank's experts."""
+        return sum(sum(chunk.expert_parameters) for chunk in self.cost.chunks)
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:
         """Have ``call`` called when this worker begins ``step``."""
         self._at_step.setdefault(step, []).append(call)
 
-    def hooks(self) -> list[tuple[int, list[Callable[[], None]]]]:
-        """What is still to be called, by step."""
-        return sorted(self._at_step.items())
+    def take_over(self, before: Worker, step: int) -> None:
+        """Continue for ``before``, whose attempt ended; the first step is ``step``."""
+        self.slowdowns = before.slowdowns
+        for due, calls in sorted(before._at_step.items()):
+            for call in calls:
+                self.at_step(max(due, step), call)
 
     def run(self) -> Process:
-        """All steps of the job's present life, as a SimPy process."""
-        job, env, steps = self.job, self.job.env, self.job.steps_ahead
-        if not steps.start and job.model.start_s:
-            yield env.timeout(round(job.model.start_s * 1e9))
+        """All steps of the job's present attempt, as a SimPy process."""
+        context, env = self.context, self.context.env
+        config, steps = context.config, context.progress.steps
+        if not steps.start and config.start_s:
+            yield env.timeout(round(config.start_s * 1e9))
         for step in steps:
             if step != steps.start:
-                yield env.timeout(job.overhead_ns(self.first_rank, step))
-            for habit in job.habits:
+                yield env.timeout(context.compute.overhead_ns(self.first_rank, step))
+            for habit in self.habits:
                 yield from habit.before(self, step)
             self._begin(step)
             start_ns = env.now
             self.replicas.begin(step)
             yield from self._passes(step)
             yield from self._update(step)
-            job.step_done(self.number, step, start_ns, env.now)
-            for habit in job.habits:
+            context.steps.done(self.first_rank, step, start_ns, env.now)
+            for habit in self.habits:
                 yield from habit.after(self, step)
-        for habit in job.habits:
+        for habit in self.habits:
             yield from habit.finish(self)
 
     def evaluate(self, step: int, micro_batches: int) -> Process:
         """Forward passes of ``micro_batches``, chunk by chunk; nothing comes back."""
-        env, log = self.job.env, self.job.log
+        env, log = self.context.env, self.context.log
         self._lengths = None
-        forwards = {item.work.chunk: item for item in self.agenda if item.work.kind == FORWARD}
+        forwards = {item.work.chunk: item for item in self.plan if item.work.kind == FORWARD}
         for chunk, item in sorted(forwards.items()):
             nominal_ns = float(self.nominal_ns[item.row, 0])
             for mb in range(micro_batches):
                 if item.waits:
-                    yield self._receive((step, EVALUATION, mb, chunk))
+                    yield self._receive((step, EVALUATION_PASS, mb, chunk))
                 start_ns = env.now
-                wait_ns = round(nominal_ns * self._slowness())
+                wait_ns = round(nominal_ns * self.slowdowns.slowness)
                 yield from self._follow(item.program or PLAIN, wait_ns, step, mb)
-                log.add(self.number, step, mb, EVAL, start_ns, env.now)
+                log.add(self.number, step, mb, EVALUATION, start_ns, env.now)
                 if item.peer is not None:
-                    key = (step, EVALUATION, mb, item.peer.chunk)
-                    self._send(item.peer, key, self.job.flow_bytes)
+                    key = (step, EVALUATION_PASS, mb, item.peer.chunk)
+                    self._send(item.peer, key, self.flow_bytes)
 
     def _begin(self, step: int) -> None:
         for call in self._at_step.pop(step, ()):
             call()
-        self.job.began(step)
+        self.context.steps.begin(step)
 
     def _passes(self, step: int) -> Process:
         """All passes of the step's micro-batches, in the schedule's order."""
-        env, log, number = self.job.env, self.job.log, self.number
+        env, log, number = self.context.env, self.context.log, self.number
         rows = len(self.nominal_ns)
         healthy_ns = self._healthy_ns(step, rows)
-        for work, row, waits, program, peer in self.agenda:
+        for work, row, waits, program, peer in self.plan:
             kind, mb, chunk = work
             if waits:
                 yield self._receive((step, kind, mb, chunk))
             start_ns = env.now
-            wait_ns = round(healthy_ns[row][mb] * self._slowness())
+            wait_ns = round(healthy_ns[row][mb] * self.slowdowns.slowness)
             if program is None:
                 yield env.timeout(wait_ns)
             else:
                 yield from self._follow(program, wait_ns, step, mb)
-            log.add(number, step, mb, SPANS[kind], start_ns, env.now)
+            log.add(number, step, mb, PASS_SPANS[kind], start_ns, env.now)
             if peer is not None:
                 self._pass_on(peer, step, kind, mb)
 
     def _healthy_ns(self, step: int, rows: int) -> list[list[float]]:
         """Duration of every pass if nothing is slow, by row and micro-batch."""
-        job = self.job
-        nominal_ns = self.nominal_ns
+        compute, nominal_ns = self.context.compute, self.nominal_ns
         if self.measured is not None:
             nominal_ns = self.measured.passes_ns[step]
-        healthy_ns = nominal_ns * job.jitter(self.first_rank, step, rows)
-        if job.model.warm_up_steps:
-            healthy_ns = healthy_ns * job.warmth(step)
-        self._lengths = job.lengths(self.member, step)
+        healthy_ns = nominal_ns * compute.jitter(self.first_rank, step, rows)
+        if self.context.config.warm_up_steps:
+            first = self.context.progress.steps.start
+            healthy_ns = healthy_ns * compute.warm_up(step, first)
+        self._lengths = compute.lengths(self.member, step)
         if self._lengths is not None:
             tokens = np.array(self._lengths)
             chunks = self.cost.chunks
@@ -205,12 +213,9 @@ class Worker:
             return int(self.measured.optimizer_ns[step])
         return round(self.cost.optimizer_ns)
 
-    def _slowness(self) -> float:
-        return 1.0 / float(np.prod(self.slowdowns)) if self.slowdowns else 1.0
-
     def _follow(self, program: Program, duration_ns: int, step: int, micro_batch: int) -> Process:
         """A pass that computes for ``duration_ns`` and does as ``program`` says meanwhile."""
-        env, pending, passed_ns, extra_ns = self.job.env, self.replicas.pending, 0, 0
+        env, pending, passed_ns, extra_ns = self.context.env, self.replicas.pending, 0, 0
         for instruction in program:
             match instruction:
                 case Compute(until):
@@ -218,13 +223,13 @@ class Worker:
                     takes_ns = until_ns - passed_ns + extra_ns
                     yield env.timeout(max(0, takes_ns))
                     passed_ns, extra_ns = until_ns, min(0, takes_ns)
-                case Burden(load, part):
+                case ExtraLoad(load, part):
                     extra_ns += round(float(part) * duration_ns * (load() - 1))
-                case Join(seat, operation, size_bytes, slot, activations, layer):
+                case Join(communicator, operation, size_bytes, slot, activations, layer):
                     of = micro_batch if activations else NO_MICRO_BATCH
                     if activations and self._lengths is not None:
                         size_bytes = round(size_bytes * self._lengths[micro_batch])
-                    ended = seat.join(operation, size_bytes, step, of, layer)
+                    ended = communicator.join(operation, size_bytes, step, of, layer)
                     if slot:
                         pending[slot] = ended
                 case Await(slot):
@@ -232,55 +237,57 @@ class Worker:
                         yield pending.pop(slot)
 
     def _receive(self, key: Key) -> simpy.Event:
-        """Be ready for a message; the event of its arrival."""
+        """Post the receive of a message; the event of its arrival."""
         arrival = self._arrival(key)
-        if self.job.meetings is not None:
-            self.job.meetings.post((self.number, *key))
+        if self.context.rendezvous is not None:
+            self.context.rendezvous.post_receive((self.number, *key))
         return arrival
 
     def _arrival(self, key: Key) -> simpy.Event:
         """The event of a message's arrival; whoever comes first, sender or receiver, makes it."""
         event = self.inbox.pop(key, None)
         if event is None:
-            event = self.inbox[key] = self.job.env.event()
+            event = self.inbox[key] = self.context.env.event()
         return event
 
     def _pass_on(self, peer: Peer, step: int, kind: int, micro_batch: int) -> None:
         """Send an activation on, or a gradient back."""
-        to, way, chunk = peer
-        sender, receiver, log = self.number, to.number, self.job.log
+        to, path, chunk = peer
+        sender, receiver, log = self.number, to.number, self.context.log
 
         def over(start_ns: int, end_ns: int) -> int:
-            arrived_ns = end_ns + way.latency_ns
-            log.add_message(sender, receiver, step, micro_batch, kind, start_ns, arrived_ns)
+            arrived_ns = end_ns + path.latency_ns
+            kinds = MESSAGE_SPANS[kind]
+            log.add_message(sender, receiver, step, micro_batch, kinds, start_ns, arrived_ns)
             return 0
 
-        size_bytes = self.job.flow_bytes
+        size_bytes = self.flow_bytes
         if self._lengths is not None:
             size_bytes = max(1, round(size_bytes * self._lengths[micro_batch]))
         self._send(peer, (step, kind, micro_batch, chunk), size_bytes, over)
 
     def _send(self, peer: Peer, key: Key, size_bytes: int, over: Over | None = None) -> None:
-        to, way, _ = peer
-        arrival, fabric, meetings = to._arrival(key), self.job.fabric, self.job.meetings
-        if meetings is None:
-            fabric.transfer(way.bundle, size_bytes, way.latency_ns, arrival, over)
+        to, path, _ = peer
+        arrival, fabric, rendezvous = to._arrival(key), self.context.fabric, self.context.rendezvous
+        if rendezvous is None:
+            fabric.transfer(path.bundle, size_bytes, path.latency_ns, arrival, over)
             return
-        size_bytes += meetings.control_bytes  # the header
+        size_bytes += rendezvous.control_bytes  # the header
 
         def start() -> simpy.Event:
-            fabric.transfer(way.bundle, size_bytes, way.latency_ns, arrival, over)
+            fabric.transfer(path.bundle, size_bytes, path.latency_ns, arrival, over)
             return arrival
 
-        meetings.offer((to.number, *key), self.number, to.number, way.routes, start)
+        key_of_all = (to.number, *key)
+        rendezvous.request_send(key_of_all, self.number, to.number, path.routes, start)
 
     def _update(self, step: int) -> Process:
         """Reduce gradients (or wait until they are), update, gather parameters."""
-        job = self.job
+        env, log = self.context.env, self.context.log
         yield from self.replicas.settle(step)
-        for seat, operation, size_bytes in self.closing:
-            yield seat.join(operation, size_bytes, step, NO_MICRO_BATCH)
-        start_ns = job.env.now
-        yield job.env.timeout(self._optimizer_ns(step))
-        job.log.add(self.number, step, NO_MICRO_BATCH, OPT, start_ns, job.env.now)
+        for communicator, operation, size_bytes in self.final:
+            yield communicator.join(operation, size_bytes, step, NO_MICRO_BATCH)
+        start_ns = env.now
+        yield env.timeout(self._optimizer_ns(step))
+        log.add(self.number, step, NO_MICRO_BATCH, UPDATE, start_ns, env.now)
         yield from self.replicas.publish(step)

@@ -23,10 +23,9 @@ from prism_sim.cluster.wire import flows
 from prism_sim.collector import Collector
 from prism_sim.collector.job_hosts import hosts_of
 from prism_sim.draws import Draws
+from prism_sim.loading.job import Job, TracedJob
 from prism_sim.loading.scenario import Scenario
-from prism_sim.scenario.job import Job
 from prism_sim.scenario.names import server_index
-from prism_sim.scenario.traced_job import TracedJob
 from prism_sim.training.job import TrainingJob
 from prism_sim.training.placed import PlacedJob
 from prism_sim.training.replay import ReplayedJob

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from prism_sim.loading.job import Job
 from prism_sim.loading.loader import load
-from prism_sim.scenario.job import Job
 
 WORLD = """\
 cluster: {servers: 4}

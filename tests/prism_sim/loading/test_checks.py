@@ -53,7 +53,7 @@ def test_the_world_of_these_tests_is_sound(tmp_path: Path) -> None:
         ("tp: 2", "tp: 12", 7, "tp 12 of job alpha is no multiple of the 8 GPUs of a server"),
         ("tp: 2", "tp: 3", 7, "tp 3 of job alpha does not divide the 8 GPUs of a server"),
         ("steps: 10}\n  - {name: b", "steps: 10, schedule: 1f2b}\n  - {name: b", 7,
-         "there is no schedule '1f2b' (did you mean 1f1b?)"),
+         "schedule has the unknown kind '1f2b' (did you mean 1f1b?)"),
         ("name: beta", "name: alpha", 8, "two jobs are called 'alpha'"),
         ("name: beta", "name: a/b", 8, "the name 'a/b' is not safe for a file"),
         ("name: beta", "name: ..", 8, "the name '..' is not safe for a file"),
@@ -159,7 +159,7 @@ def test_a_fault_may_strike_anything_that_is_there(tmp_path: Path, fault: str) -
     ("wish", "complaint"),
     [
         ("schedule: interleaved, chunks: 2", "4 micro-batches cannot be interleaved over 1 stages"),
-        ("chunks: 2", "schedule 1f1b knows no chunks of stages, 2 are asked for"),
+        ("chunks: 2", "schedule 1f1b has one chunk a stage, and chunks is 2"),
         ("stage_layers: [31]", "stage_layers has 1 parts with 31 layers in all"),
         (
             "schedule: interleaved, pp: 2, dp: 1, chunks: 2, stage_layers: [0, 16, 0, 16]",

@@ -2,8 +2,8 @@
 
 import pytest
 
+from prism_sim.loading.job import Job
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import Job
 from prism_sim.scenario.model_sizes import ModelSizes
 from prism_sim.scenario.presets import PRESETS, preset
 from prism_sim.training.costs import stage_costs

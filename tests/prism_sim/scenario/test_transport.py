@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prism_sim.scenario.job import Job
-from prism_sim.scenario.traced_job import TracedJob
+from prism_sim.loading.job import Job, TracedJob
 
 
 def job(**fields: object) -> Job:

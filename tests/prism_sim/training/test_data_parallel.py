@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from prism_sim.loading.job import Job
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import Job
 from prism_sim.training import program
 from prism_sim.training.costs import stage_costs
 from prism_sim.training.data_parallel import base

@@ -2,8 +2,8 @@
 
 import pytest
 
+from prism_sim.loading.job import Job
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import Job
 from prism_sim.training.costs import stage_costs, step_flops
 from prism_sim.training.kernels import layer_memory_ns
 from prism_sim.training.layers import attention_flops

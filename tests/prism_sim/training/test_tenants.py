@@ -10,11 +10,11 @@ import pytest
 
 from prism_sim.cluster.placement import Placement
 from prism_sim.draws import Draws
+from prism_sim.loading.job import Job
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import Job
 from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 

@@ -1,24 +1,33 @@
-"""How replicas keep their parameters in step, one file a strategy.
+"""How replicas keep their parameters equal, one file a strategy.
 
-A new strategy is a new file and one line in :data:`STRATEGIES`.
+A new strategy is a new file with a class that derives from
+:class:`~prism_sim.training.data_parallel.base.StrategyBase` and has a literal ``kind``, and one
+entry in :data:`STRATEGIES`; or an entry point ``prism_sim.strategies`` of another package.
 """
 
 from __future__ import annotations
 
-from prism_sim.training.data_parallel.base import DataParallel, Family, Pass
-from prism_sim.training.data_parallel.fully_sharded import FullySharded
-from prism_sim.training.data_parallel.replicated import (
-    Replicated,
-    ShardedGradients,
-    ShardedOptimizer,
+from prism_sim.registry import Registry, by_literal
+from prism_sim.training.data_parallel.base import (
+    DataParallel,
+    ParameterSet,
+    Pass,
+    StrategyBase,
+    buckets,
 )
+from prism_sim.training.data_parallel.fully_sharded import Zero3
+from prism_sim.training.data_parallel.replicated import Plain, Zero1, Zero2
 
-STRATEGIES: dict[int, type[DataParallel]] = {
-    0: Replicated,
-    1: ShardedOptimizer,
-    2: ShardedGradients,
-    3: FullySharded,
-}
-"""Every strategy by its ZeRO stage."""
+STRATEGIES: Registry[StrategyBase] = Registry(
+    "prism_sim.strategies", Plain, Zero1, Zero2, Zero3, name_of=by_literal
+)
+"""Every strategy by its name in a scenario."""
 
-__all__ = ["STRATEGIES", "DataParallel", "Family", "Pass"]
+__all__ = [
+    "STRATEGIES",
+    "DataParallel",
+    "ParameterSet",
+    "Pass",
+    "StrategyBase",
+    "buckets",
+]

@@ -1,12 +1,14 @@
-"""What every way of data parallelism has in common.
+"""What every data-parallel strategy has in common.
 
-A strategy says which collectives of gradients and parameters come where: inside the passes,
-as points of their programs, and around the optimizer. It works on *families* of parameters:
-those that all replicas hold, and those of experts, which fewer do.
+A strategy has two sides: what a scenario says of it (:class:`StrategyBase`), and what each
+worker does by it (:class:`DataParallel`). It says which collectives of gradients and parameters
+come where: inside the passes, as points of their programs, and around the optimizer. It works on
+*sets* of parameters: those that all replicas hold, and those of experts, which fewer hold.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,10 +17,10 @@ from typing import ClassVar
 
 import simpy
 
-from prism_sim.scenario.job import Job
-from prism_sim.training.costs import buckets
+from prism_sim.scenario.base import Closed, Loc, Remark, Remarks
+from prism_sim.scenario.job import JobConfig
 from prism_sim.training.layers import Unit
-from prism_sim.training.program import Joins, Point
+from prism_sim.training.program import Communicator, Point
 from prism_sim.truth import NO_MICRO_BATCH
 
 Process = Generator[simpy.Event, object, None]
@@ -46,28 +48,28 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Family:
-    """Parameters that are kept in step by one group of ranks.
+class ParameterSet:
+    """Parameters that one group of ranks keeps equal.
 
     Attributes
     ----------
-    seat : the worker's place in that group.
+    communicator : the worker's communicator of that group.
     chunks : parameters of one rank by chunk of layers, in the order of the backward pass.
     units : the same by chunk and unit (transformer block or the like), in forward order.
     """
 
-    seat: Joins
+    communicator: Communicator
     chunks: tuple[tuple[int, ...], ...]
     units: tuple[tuple[int, ...], ...]
 
 
 class DataParallel:
-    """The contract, and a strategy that never communicates.
+    """What one worker does; by itself, it never communicates.
 
     Parameters
     ----------
     job : the job as the scenario has it.
-    families : what there is to keep in step.
+    sets : the parameters, by the groups that keep them equal.
     units : by chunk, the units that the pass goes through in forward order.
 
     Attributes
@@ -76,17 +78,15 @@ class DataParallel:
     """
 
     reduction: ClassVar[str] = "all_reduce"
-    sharded: ClassVar[bool] = False
-    """Whether each rank keeps only a part of the optimizer's state."""
 
     def __init__(
-        self, job: Job, families: Sequence[Family], units: Sequence[Sequence[Unit]]
+        self, job: JobConfig, sets: Sequence[ParameterSet], units: Sequence[Sequence[Unit]]
     ) -> None:
         self.job = job
-        self.families = families
+        self.sets = sets
         self.units = units
         self.pending: dict[str, simpy.Event] = {}
-        self._buckets = [[buckets(job, chunk) for chunk in f.chunks] for f in families]
+        self._buckets = [[buckets(job, chunk) for chunk in f.chunks] for f in sets]
 
     def points(self, of: Pass) -> list[Point]:
         """What the strategy does inside the pass ``of``."""
@@ -105,16 +105,93 @@ class DataParallel:
 
     def wait(self) -> Process:
         """Wait for all that has been joined."""
-        for family in self.families:
-            if family.seat.last is not None:
-                yield family.seat.last
+        for each in self.sets:
+            if each.communicator.last is not None:
+                yield each.communicator.last
 
     def join_all(self, operation: str, bytes_each: int, step: int, backwards: bool = True) -> None:
         """Join ``operation`` for every bucket, in the order of the backward pass or reversed."""
-        for family, by_chunk in zip(self.families, self._buckets, strict=True):
+        for each, by_chunk in zip(self.sets, self._buckets, strict=True):
             order = [size for sizes in reversed(by_chunk) for size in sizes]
             for size in order if backwards else reversed(order):
-                family.seat.join(operation, size * bytes_each, step, NO_MICRO_BATCH)
+                each.communicator.join(operation, size * bytes_each, step, NO_MICRO_BATCH)
+
+
+class StrategyBase(Closed, ABC):
+    """What a scenario says of a strategy; each kind adds its options as fields.
+
+    Attributes
+    ----------
+    zero_stage : the stage of ZeRO that it is, if it is one.
+    sharded : whether each rank keeps only a part of the optimizer's state.
+    gathers_after_step : whether updated parameters are gathered once a step.
+    spans : kinds of spans that its collectives leave in the truth.
+    """
+
+    zero_stage: ClassVar[int | None] = None
+    sharded: ClassVar[bool] = False
+    gathers_after_step: ClassVar[bool] = False
+    spans: ClassVar[tuple[str, ...]] = ("all_reduce",)
+
+    kind: str
+
+    @abstractmethod
+    def attach(
+        self, job: JobConfig, sets: Sequence[ParameterSet], units: Sequence[Sequence[Unit]]
+    ) -> DataParallel:
+        """What one worker of ``job`` does by this strategy."""
+
+    def algorithm(self, job: JobConfig) -> str:
+        """Name of the collective algorithm that its groups use."""
+        return "ring"
+
+    def all_spans(self, job: JobConfig) -> tuple[str, ...]:
+        """Kinds of spans that its collectives leave in the truth of ``job``.
+
+        Hybrid sharding adds all-reduces; collectives of experts' parameters have own kinds.
+        """
+        own = (*self.spans, *(("all_reduce",) if job.hybrid_shards else ()))
+        return (*own, *(f"expert_{name}" for name in own if job.mixture))
+
+    def optimizer_shards(self, job: JobConfig) -> int:
+        """Ranks that share one copy of the optimizer's state."""
+        return (job.hybrid_shards or job.members) if self.sharded else 1
+
+    def remarks(self, job: JobConfig, at: Loc) -> Remarks:
+        """What keeps ``job`` (at ``at`` in the scenario) from using this strategy."""
+        key = (*at, "data_parallel" if self.zero_stage is None else "zero_stage")
+        if job.hybrid_shards is not None and not self.sharded:
+            what = f"hybrid_shards shards what {self.label} does not shard"
+            how = "raise zero_stage, or use all_reduce: hierarchical"
+            yield Remark((*at, "hybrid_shards"), what, how, (key,))
+        if job.overlap_param_gather and not self.gathers_after_step:
+            what = f"overlap_param_gather has nothing to overlap with {self.label}"
+            yield Remark((*at, "overlap_param_gather"), what, "use ZeRO 1 or 2", (key,))
+
+    @property
+    def label(self) -> str:
+        """The strategy as a scenario names it."""
+        stage = self.zero_stage
+        return f"data_parallel {self.kind}" if stage is None else f"zero_stage {stage}"
+
+
+def buckets(job: JobConfig, parameters: tuple[int, ...]) -> list[int]:
+    """Parameters in each gradient bucket, in the order in which they fill up.
+
+    A bucket is closed by the matrix that brings it to the limit, so sizes follow layer
+    boundaries and differ; the last one holds what is left.
+    """
+    limit = job.bucket_limit_params
+    if limit is None:
+        return [sum(parameters)]
+    filled: list[int] = []
+    held = 0
+    for size in parameters:
+        held += size
+        if held >= limit:
+            filled.append(held)
+            held = 0
+    return [*filled, held] if held else filled
 
 
 def shares(sizes: Sequence[int]) -> list[Fraction]:

@@ -12,10 +12,20 @@ section 3.3 (prefetching, and one unit in flight at a time).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from prism_sim.training.data_parallel.base import DataParallel, Family, Pass, shares
+from prism_sim.scenario.base import Loc, Remark, Remarks
+from prism_sim.scenario.job import JobConfig
+from prism_sim.training.data_parallel.base import (
+    DataParallel,
+    ParameterSet,
+    Pass,
+    StrategyBase,
+    shares,
+)
+from prism_sim.training.layers import Unit
 from prism_sim.training.program import Await, Join, Point
 
 
@@ -23,14 +33,13 @@ class FullySharded(DataParallel):
     """Parameters, gradients and optimizer state are all sharded."""
 
     reduction: ClassVar[str] = "reduce_scatter"
-    sharded: ClassVar[bool] = True
 
     def points(self, of: Pass) -> list[Point]:
-        return [point for family in self.families for point in self._of_family(family, of)]
+        return [point for each in self.sets for point in self._of_set(each, of)]
 
-    def _of_family(self, family: Family, of: Pass) -> list[Point]:
+    def _of_set(self, parameters: ParameterSet, of: Pass) -> list[Point]:
         """Gather the unit after this, wait for this; gradients go when a unit is done."""
-        sizes = family.units[of.chunk]
+        sizes = parameters.units[of.chunk]
         order = list(range(len(sizes)))
         if not of.forward:
             order.reverse()
@@ -39,16 +48,37 @@ class FullySharded(DataParallel):
         for i, (unit, begin) in enumerate(zip(order, [Fraction(0), *ends], strict=False)):
             if of.parameters:
                 coming = order[i + (i > 0) : i + 2]
-                points += [(begin, self._gather(family, of.chunk, ahead)) for ahead in coming]
+                points += [(begin, self._gather(parameters, of.chunk, ahead)) for ahead in coming]
                 points.append((begin, Await(_slot(of.chunk, unit))))
             if of.gradients:
                 size = sizes[unit] * self.job.gradient_bytes
-                points.append((ends[i], Join(family.seat, self.reduction, size)))
+                points.append((ends[i], Join(parameters.communicator, self.reduction, size)))
         return points
 
-    def _gather(self, family: Family, chunk: int, unit: int) -> Join:
-        size = family.units[chunk][unit] * self.job.parameter_bytes
-        return Join(family.seat, "all_gather", size, _slot(chunk, unit))
+    def _gather(self, parameters: ParameterSet, chunk: int, unit: int) -> Join:
+        size = parameters.units[chunk][unit] * self.job.parameter_bytes
+        return Join(parameters.communicator, "all_gather", size, _slot(chunk, unit))
+
+
+class Zero3(StrategyBase):
+    """Parameters, gradients and optimizer state are sharded (ZeRO stage 3, FSDP)."""
+
+    zero_stage: ClassVar[int | None] = 3
+    sharded: ClassVar[bool] = True
+    spans: ClassVar[tuple[str, ...]] = ("reduce_scatter", "all_gather")
+
+    kind: Literal["zero3"] = "zero3"
+
+    def attach(
+        self, job: JobConfig, sets: Sequence[ParameterSet], units: Sequence[Sequence[Unit]]
+    ) -> DataParallel:
+        return FullySharded(job, sets, units)
+
+    def remarks(self, job: JobConfig, at: Loc) -> Remarks:
+        yield from super().remarks(job, at)
+        if job.mixture is not None:
+            what = "experts with fully sharded parameters are not modelled"
+            yield Remark((*at, "zero_stage"), what, "use zero_stage 0, 1 or 2", ((*at, "moe"),))
 
 
 def _slot(chunk: int, unit: int) -> str:

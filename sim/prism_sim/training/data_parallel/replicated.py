@@ -11,10 +11,20 @@ SC'20; Megatron-Core's distributed optimizer (``overlap_param_gather``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from prism_sim.training.data_parallel.base import DataParallel, Pass, Process, shares
+from prism_sim.scenario.job import JobConfig
+from prism_sim.training.data_parallel.base import (
+    DataParallel,
+    ParameterSet,
+    Pass,
+    Process,
+    StrategyBase,
+    shares,
+)
+from prism_sim.training.layers import Unit
 from prism_sim.training.program import Await, Join, Point
 from prism_sim.truth import NO_MICRO_BATCH
 
@@ -37,8 +47,8 @@ class Replicated(DataParallel):
         """A reduction wherever a bucket is full."""
         width = self.job.gradient_bytes
         return [
-            (at, Join(family.seat, self.reduction, size * width))
-            for family, by_chunk in zip(self.families, self._buckets, strict=True)
+            (at, Join(each.communicator, self.reduction, size * width))
+            for each, by_chunk in zip(self.sets, self._buckets, strict=True)
             for at, size in zip(shares(by_chunk[of.chunk]), by_chunk[of.chunk], strict=True)
         ]
 
@@ -47,7 +57,6 @@ class ShardedOptimizer(Replicated):
     """ZeRO-1: gradients are reduce-scattered, updated parameters gathered."""
 
     reduction: ClassVar[str] = "reduce_scatter"
-    sharded: ClassVar[bool] = True
 
     def points(self, of: Pass) -> list[Point]:
         if of.forward and of.first and self.job.overlap_param_gather:
@@ -58,10 +67,12 @@ class ShardedOptimizer(Replicated):
         if not step or not self.job.overlap_param_gather:
             return
         width = self.job.parameter_bytes
-        for f, family in enumerate(self.families):
+        for f, each in enumerate(self.sets):
             for chunk, sizes in enumerate(self._buckets[f]):
                 for b in reversed(range(len(sizes))):
-                    ended = family.seat.join("all_gather", sizes[b] * width, step, NO_MICRO_BATCH)
+                    ended = each.communicator.join(
+                        "all_gather", sizes[b] * width, step, NO_MICRO_BATCH
+                    )
                     self.pending[_slot(f, chunk, b)] = ended
 
     def publish(self, step: int) -> Process:
@@ -72,7 +83,7 @@ class ShardedOptimizer(Replicated):
     def _waits(self, of: Pass) -> list[Point]:
         """A wait wherever the forward pass comes to the first parameters of a bucket."""
         points: list[Point] = []
-        for f in range(len(self.families)):
+        for f in range(len(self.sets)):
             sizes = self._buckets[f][of.chunk]
             begins = [Fraction(0), *shares(sizes[::-1])]
             for at, b in zip(begins, reversed(range(len(sizes))), strict=False):
@@ -90,5 +101,53 @@ class ShardedGradients(ShardedOptimizer):
         yield from self.wait()
 
 
-def _slot(family: int, chunk: int, bucket: int) -> str:
-    return f"parameters {family} {chunk} {bucket}"
+class Plain(StrategyBase):
+    """Replicas with whole gradients, all-reduced once a step (DDP, ZeRO stage 0)."""
+
+    zero_stage: ClassVar[int | None] = 0
+
+    kind: Literal["ddp"] = "ddp"
+
+    def attach(
+        self, job: JobConfig, sets: Sequence[ParameterSet], units: Sequence[Sequence[Unit]]
+    ) -> DataParallel:
+        return Replicated(job, sets, units)
+
+    def algorithm(self, job: JobConfig) -> str:
+        return job.all_reduce
+
+
+class Zero1(StrategyBase):
+    """The optimizer's state is sharded (ZeRO stage 1)."""
+
+    zero_stage: ClassVar[int | None] = 1
+    sharded: ClassVar[bool] = True
+    gathers_after_step: ClassVar[bool] = True
+    spans: ClassVar[tuple[str, ...]] = ("reduce_scatter", "all_gather")
+
+    kind: Literal["zero1"] = "zero1"
+
+    def attach(
+        self, job: JobConfig, sets: Sequence[ParameterSet], units: Sequence[Sequence[Unit]]
+    ) -> DataParallel:
+        return ShardedOptimizer(job, sets, units)
+
+
+class Zero2(StrategyBase):
+    """Gradients are sharded too (ZeRO stage 2)."""
+
+    zero_stage: ClassVar[int | None] = 2
+    sharded: ClassVar[bool] = True
+    gathers_after_step: ClassVar[bool] = True
+    spans: ClassVar[tuple[str, ...]] = ("reduce_scatter", "all_gather")
+
+    kind: Literal["zero2"] = "zero2"
+
+    def attach(
+        self, job: JobConfig, sets: Sequence[ParameterSet], units: Sequence[Sequence[Unit]]
+    ) -> DataParallel:
+        return ShardedGradients(job, sets, units)
+
+
+def _slot(number: int, chunk: int, bucket: int) -> str:
+    return f"parameters {number} {chunk} {bucket}"

@@ -1,10 +1,25 @@
-"""What parallel ranks exchange inside a pass, one file a kind of parallelism."""
+"""What parallel ranks exchange inside a pass, one file a kind of parallelism.
+
+A new kind is a new file with a class that derives from
+:class:`~prism_sim.training.exchanges.base.ExchangeBase`, and one entry in :data:`EXCHANGES`; or
+an entry point ``prism_sim.exchanges`` of another package.
+"""
 
 from __future__ import annotations
 
-from prism_sim.training.exchanges.base import Exchange, pass_program
-from prism_sim.training.exchanges.context import Ringed
-from prism_sim.training.exchanges.expert import Dispatched
-from prism_sim.training.exchanges.tensor import Scattered, Summed
+from prism_sim.registry import Registry
+from prism_sim.training.exchanges.base import Exchange, ExchangeBase, pass_program
+from prism_sim.training.exchanges.context import ContextParallelism
+from prism_sim.training.exchanges.expert import ExpertParallelism
+from prism_sim.training.exchanges.tensor import TensorParallelism
 
-__all__ = ["Dispatched", "Exchange", "Ringed", "Scattered", "Summed", "pass_program"]
+EXCHANGES: Registry[ExchangeBase] = Registry(
+    "prism_sim.exchanges",
+    TensorParallelism,
+    ContextParallelism,
+    ExpertParallelism,
+    name_of=lambda exchange: exchange.name,
+)
+"""Every kind of exchange by its name, in the order in which they surround a phase."""
+
+__all__ = ["EXCHANGES", "Exchange", "ExchangeBase", "pass_program"]

@@ -7,19 +7,23 @@ phase by phase, that makes the program of a pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import ClassVar, Protocol, Self
 
+from prism_sim.scenario.base import Closed, Loc, Remarks
+from prism_sim.scenario.job import JobConfig
+from prism_sim.training.groups import Groups
 from prism_sim.training.layers import Phase, Unit
 from prism_sim.training.program import (
     Await,
-    Burden,
+    Communicator,
     Compute,
+    ExtraLoad,
     Instruction,
     Join,
-    Joins,
     Point,
     Program,
 )
@@ -31,7 +35,8 @@ class Around:
 
     Attributes
     ----------
-    before, after : instructions on its two sides; a burden's part is told in the phase's weight.
+    before, after : instructions on its two sides; the part of an extra load is in units of
+        the phase's weight.
     during : instructions by the fraction of the phase after which they come.
     """
 
@@ -47,12 +52,47 @@ class Exchange(Protocol):
         """What to add to ``phase`` of a forward or backward pass."""
 
 
+class ExchangeBase(Closed, ABC):
+    """One kind of parallelism: which jobs have it, and what their workers exchange.
+
+    Attributes
+    ----------
+    name : what to call the kind.
+    key : the key of a job that asks for it, with its options as fields; empty if the job's layout
+        (tp, cp, ep) decides.
+    about : what that key means, for the schema.
+    spans : kinds of spans that the exchange leaves in the truth.
+    """
+
+    name: ClassVar[str]
+    key: ClassVar[str] = ""
+    about: ClassVar[str] = ""
+    spans: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, job: JobConfig) -> Self | None:
+        """The exchange as ``job`` has it; None if it has none."""
+        found: Self | None = getattr(job, cls.key)
+        return found
+
+    @classmethod
+    def checks(cls, job: JobConfig, at: Loc) -> Remarks:  # noqa: ARG003  # kinds use them
+        """What keeps ``job`` (at ``at`` in the scenario) from this exchange."""
+        yield from ()
+
+    @abstractmethod
+    def open(self, groups: Groups, stage: int) -> Mapping[int, Exchange]:
+        """The exchange of each member of ``stage``; members without one are left out."""
+
+
 def blocking(
-    seat: Joins, operation: str, size_bytes: int, layer: int
+    communicator: Communicator, operation: str, size_bytes: int, layer: int
 ) -> tuple[Instruction, Instruction]:
     """Join a collective of activations, and wait for it at once."""
     slot = f"{operation} {layer}"
-    return Join(seat, operation, size_bytes, slot, activations=True, layer=layer), Await(slot)
+    return Join(communicator, operation, size_bytes, slot, activations=True, layer=layer), Await(
+        slot
+    )
 
 
 def pass_program(
@@ -72,13 +112,13 @@ def pass_program(
         program += _computed(begin, length, [p for part in parts for p in part.during])
         program += [i for part in reversed(parts) for i in part.after]
         done += phase.weight
-    talks = any(not isinstance(instruction, Compute) for instruction in program)
-    return tuple(program) if talks else None
+    communicates = any(not isinstance(instruction, Compute) for instruction in program)
+    return tuple(program) if communicates else None
 
 
 def _as_part(instruction: Instruction, total: int) -> Instruction:
-    """``instruction``, a burden as part of a pass that weighs ``total``."""
-    if isinstance(instruction, Burden):
+    """``instruction``; an extra load as part of a pass that weighs ``total``."""
+    if isinstance(instruction, ExtraLoad):
         return replace(instruction, part=instruction.part / total)
     return instruction
 

@@ -14,32 +14,109 @@ ICML'22, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from typing import ClassVar, Self
 
-from prism_sim.training.exchanges.base import Around, blocking
+from llmprism.kinds import EP
+from prism_sim.cluster.network import Connection
+from prism_sim.scenario.base import Loc, Remark, Remarks
+from prism_sim.scenario.job import JobConfig
+from prism_sim.training.collectives import Group
+from prism_sim.training.collectives.uneven import UnevenAllToAll
+from prism_sim.training.communicators import GroupCommunicator
+from prism_sim.training.exchanges.base import Around, Exchange, ExchangeBase, blocking
+from prism_sim.training.groups import Groups
 from prism_sim.training.layers import Phase
-from prism_sim.training.program import Burden, Joins
+from prism_sim.training.program import Communicator, ExtraLoad
+from prism_sim.training.stream import ExpertStream
 
 
 @dataclass(frozen=True)
 class Dispatched:
     """Tokens of a rank, ``size_bytes`` of them with every expert they are sent to.
 
-    ``load`` tells what has come to the rank, 1 for the mean; None where all get the same.
+    ``load`` returns what the rank has received, relative to the mean; None where all get the same.
     """
 
-    seat: Joins
+    communicator: Communicator
     size_bytes: int
     load: Callable[[], float] | None = None
 
     def around(self, phase: Phase, forward: bool) -> Around:
         if phase.name != "experts":
             return Around()
-        there = blocking(self.seat, "dispatch", self.size_bytes, phase.layer)
-        back = blocking(self.seat, "combine", self.size_bytes, phase.layer)
+        there = blocking(self.communicator, "dispatch", self.size_bytes, phase.layer)
+        back = blocking(self.communicator, "combine", self.size_bytes, phase.layer)
         if self.load is None:
             return Around(before=there, after=back)
-        burden = Burden(self.load, Fraction(phase.routed))
-        return Around(before=(*there, burden), after=back)
+        extra = ExtraLoad(self.load, Fraction(phase.routed))
+        return Around(before=(*there, extra), after=back)
+
+
+class ExpertParallelism(ExchangeBase):
+    """Ranks that share the experts of a layer exchange tokens."""
+
+    name: ClassVar[str] = "expert"
+    spans: ClassVar[tuple[str, ...]] = ("dispatch", "combine")
+
+    @classmethod
+    def of(cls, job: JobConfig) -> Self | None:
+        return cls() if job.mixture is not None and job.ep > 1 else None
+
+    @classmethod
+    def checks(cls, job: JobConfig, at: Loc) -> Remarks:
+        if job.dp % job.ep:
+            what = f"{job.ep} expert-parallel ranks cannot be taken from {job.dp} replicas"
+            yield Remark((*at, "ep"), what, "ep must divide dp", ((*at, "dp"),))
+        if job.length_spread and job.ep > 1:
+            what = "experts shared by replicas with sequences of different lengths are not modelled"
+            yield Remark((*at, "length_spread"), what, "leave it out", ((*at, "ep"),))
+        moe = (*at, "moe")
+        if job.mixture is None:
+            if job.ep > 1:
+                what = f"ep {job.ep} shares experts, and the model has none"
+                reads = (moe, (*at, "model"))
+                yield Remark((*at, "ep"), what, "add moe, or leave ep out", reads)
+            return
+        if job.mixture.experts % job.ep:
+            what = f"{job.mixture.experts} experts cannot be shared evenly by {job.ep} ranks"
+            yield Remark((*moe, "experts"), what, "ep must divide the experts", ((*at, "ep"),))
+        if job.mixture.top_k > job.mixture.experts:
+            what = f"a token cannot be sent to {job.mixture.top_k} of {job.mixture.experts} experts"
+            yield Remark((*moe, "top_k"), what, "lower top_k", ((*moe, "experts"),))
+
+    def open(self, groups: Groups, stage: int) -> Mapping[int, Exchange]:
+        job = groups.context.config
+        assert job.mixture is not None  # otherwise the job does not have this exchange
+        tokens = job.local_tokens * job.mixture.top_k
+        size = job.activation_bytes * tokens * job.model.hidden // job.tp
+        made: dict[int, Exchange] = {}
+        for first in range(0, job.members, job.ep * job.cp):
+            for context in range(job.cp):
+                members = [first + context + rank * job.cp for rank in range(job.ep)]
+                stream = _stream(groups, stage, members, (job.name, first, context))
+                for place, member in enumerate(members):
+                    load = partial(stream.load, place) if job.mixture.imbalance else None
+                    made[member] = Dispatched(GroupCommunicator(stream, place), size, load)
+        return made
+
+
+def _stream(
+    groups: Groups, stage: int, members: list[int], key: tuple[str | int, ...]
+) -> ExpertStream:
+    """The all-to-alls of ``members`` of ``stage``; draws are keyed by ``key``."""
+    context, job = groups.context, groups.context.config
+    assert job.mixture is not None  # as above
+    parts = [
+        UnevenAllToAll(
+            Group(context.gpus[stage, members, t].tolist(), Connection(job.name, EP, t)),
+            context.network,
+        )
+        for t in range(job.tp)
+    ]
+    numbers = [groups.numbers[stage][member] for member in members]
+    imbalance = job.mixture.imbalance
+    return ExpertStream(context.env, parts, numbers, context.log, context.draws, key, imbalance)

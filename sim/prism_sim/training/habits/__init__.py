@@ -1,22 +1,21 @@
 """What a job does besides its steps, one file a habit.
 
-A new habit is a new file and one entry in :data:`HABITS`.
+A new habit is a new file with a class that derives from
+:class:`~prism_sim.training.habits.base.HabitBase` and has a ``key``, and one entry in
+:data:`HABITS`; or an entry point ``prism_sim.habits`` of another package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from prism_sim.registry import Registry
+from prism_sim.training.habits.base import Habit, HabitBase
+from prism_sim.training.habits.evaluation import Evaluation
+from prism_sim.training.habits.loading import Loading
+from prism_sim.training.habits.saving import Checkpoint
 
-from prism_sim.training.habits.base import Habit
-from prism_sim.training.habits.evaluation import evaluation
-from prism_sim.training.habits.loading import loading
-from prism_sim.training.habits.saving import saving
+HABITS: Registry[HabitBase] = Registry(
+    "prism_sim.habits", Loading, Evaluation, Checkpoint, name_of=lambda habit: habit.key
+)
+"""Every habit by its key in a job, in the order in which they take place."""
 
-if TYPE_CHECKING:
-    from prism_sim.training.job import TrainingJob
-
-HABITS: tuple[Callable[[TrainingJob], Sequence[Habit]], ...] = (loading, evaluation, saving)
-"""What makes the habits of a job, in the order in which they take place."""
-
-__all__ = ["HABITS", "Habit"]
+__all__ = ["HABITS", "Habit", "HabitBase"]

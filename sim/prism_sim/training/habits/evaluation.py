@@ -1,35 +1,42 @@
 """Evaluation: every so many steps, forward passes through the whole pipeline, and no update.
 
-Activations travel as in training, gradients do not; data-parallel traffic is silent, but for
-fully sharded parameters, which are gathered as ever.
+Activations travel as in training, gradients do not. There is no data-parallel traffic, except for
+fully sharded parameters, which are gathered as in every forward pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
-from prism_sim.training.habits.base import Habit, Process
+from pydantic import Field
 
-if TYPE_CHECKING:
-    from prism_sim.training.job import TrainingJob
-    from prism_sim.training.worker import Worker
+from prism_sim.training.context import JobContext, Process, StepWorker
+from prism_sim.training.habits.base import Habit, HabitBase
 
 
-class Evaluates(Habit):
-    """Evaluates ``micro_batches`` after every ``every`` steps, but not after the last."""
+class Evaluation(HabitBase):
+    """Forward passes over held-out data, every so many steps."""
 
-    def __init__(self, job: TrainingJob, every: int, micro_batches: int) -> None:
-        self._job = job
-        self._every = every
-        self._micro_batches = micro_batches
+    key: ClassVar[str] = "evaluation"
+    about: ClassVar[str] = "Pauses for evaluation. Left out: none."
+    spans: ClassVar[tuple[str, ...]] = ("eval_fwd",)
 
-    def after(self, worker: Worker, step: int) -> Process:
-        if (step + 1) % self._every == 0 and step != self._job.steps_ahead[-1]:
-            yield from worker.evaluate(step, self._micro_batches)
+    every: int = Field(ge=1, le=1_000_000_000, description="Steps from one evaluation to the next.")
+    micro_batches: int = Field(
+        ge=1, le=1_000_000, description="Micro-batches that each replica evaluates."
+    )
+
+    def start(self, context: JobContext) -> Habit:
+        return _Evaluates(context, self)
 
 
-def evaluation(job: TrainingJob) -> Sequence[Habit]:
-    """The job's habit of evaluating, if it has one."""
-    wish = job.model.evaluation
-    return [Evaluates(job, wish.every, wish.micro_batches)] if wish else []
+class _Evaluates(Habit):
+    """Evaluates after every so many steps, but not after the last."""
+
+    def __init__(self, context: JobContext, options: Evaluation) -> None:
+        self._progress = context.progress
+        self._options = options
+
+    def after(self, worker: StepWorker, step: int) -> Process:
+        if (step + 1) % self._options.every == 0 and step != self._progress.steps[-1]:
+            yield from worker.evaluate(step, self._options.micro_batches)

@@ -1,122 +1,139 @@
 """Checkpoints: every so many steps each rank writes its part of the state to storage.
 
-With a sharded optimizer every rank has a part of its own; without, the first replica writes
-for all. A synchronous save holds everybody up until the last one has written; an asynchronous
-one runs beside the following steps, and only a second save, or the job's end, has to wait for it.
-What everybody has written is what a job that fails begins again with: each rank reads its part.
-Where several groups of ranks share a copy each (hybrid sharding), all of them write a part of one.
+With a sharded optimizer every rank writes a part of its own; without, the first replica writes
+for all. A synchronous save makes everybody wait until the last one has written. An asynchronous
+one runs beside the following steps; only a second save, or the job's end, has to wait for it.
+A restart begins with what everybody has written: each rank reads its part.
+Where several groups of ranks hold a copy each (hybrid sharding), all of them write a part of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import ClassVar, Literal
 
 import simpy
+from pydantic import Field
 
+from prism_sim.cluster.network import Bundle
 from prism_sim.cluster.storage import Storage
-from prism_sim.scenario.habits import Checkpoint
-from prism_sim.training.habits.base import Habit, Process
-from prism_sim.truth import KIND, NO_MICRO_BATCH
+from prism_sim.training.context import JobContext, Process, StepWorker
+from prism_sim.training.habits.base import Habit, HabitBase
+from prism_sim.truth import NO_MICRO_BATCH
 
-if TYPE_CHECKING:
-    from prism_sim.training.job import TrainingJob
-    from prism_sim.training.worker import Worker
-
-SAVE, RESTORE = KIND["checkpoint"], KIND["restore"]
+SAVE, RESTORE = "checkpoint", "restore"
 
 
-class Saves(Habit):
+class Checkpoint(HabitBase):
+    """The model and its optimizer's state, written to the storage servers."""
+
+    key: ClassVar[str] = "checkpoint"
+    about: ClassVar[str] = "Saves to the scenario's storage. Left out: none."
+    spans: ClassVar[tuple[str, ...]] = (SAVE, RESTORE)
+    needs_storage: ClassVar[bool] = True
+    saves_progress: ClassVar[bool] = True
+
+    every: int = Field(ge=1, le=1_000_000_000, description="Steps from one save to the next.")
+    mode: Literal["sync", "async"] = Field(
+        default="sync",
+        description="sync: training waits until everybody has written. async: it goes on, and "
+        "waits only if the save before is not over.",
+    )
+    bytes_per_parameter: float = Field(
+        default=14.0,
+        ge=1e-6,
+        le=1e6,
+        description="Bytes saved a parameter. Default: bf16 parameter, fp32 master copy and Adam's "
+        "two moments (ZeRO, SC'20, section 3.1, without gradients).",
+    )
+
+    def start(self, context: JobContext) -> Habit:
+        return Habit() if context.storage is None else _Saves(context, self, context.storage)
+
+
+class _Saves(Habit):
     """Writes of all workers of one job."""
 
-    def __init__(self, job: TrainingJob, wish: Checkpoint, storage: Storage) -> None:
-        self._job = job
-        self._wish = wish
+    def __init__(self, context: JobContext, options: Checkpoint, storage: Storage) -> None:
+        self._context = context
+        self._options = options
         self._storage = storage
-        self._ways: dict[tuple[int, bool], tuple[int, int]] = {}
+        self._workers = context.config.stages * context.config.members
+        self._bundles: dict[tuple[int, bool], Bundle] = {}
         self._writing: dict[int, simpy.Event] = {}
         self._everybody: dict[int, simpy.Event] = {}
-        self._there: dict[int, int] = {}
+        self._written: dict[int, int] = {}
 
-    def before(self, worker: Worker, step: int) -> Process:
-        if step == self._job.steps_ahead.start and self._job.saved:
-            start_ns = self._job.env.now
-            yield self._carry(worker, self._held_by(worker), writing=False)
+    def before(self, worker: StepWorker, step: int) -> Process:
+        progress = self._context.progress
+        if step == progress.steps.start and progress.saved:
+            start_ns = self._context.env.now
+            yield self._transfer(worker, self._held_by(worker), writing=False)
             self._log(worker, step, RESTORE, start_ns)
 
-    def after(self, worker: Worker, step: int) -> Process:
-        if (step + 1) % self._wish.every:
+    def after(self, worker: StepWorker, step: int) -> Process:
+        if (step + 1) % self._options.every:
             return
-        start_ns = self._job.env.now
+        start_ns = self._context.env.now
         yield from self.finish(worker)
-        written = self._carry(worker, self._written_by(worker), writing=True)
-        everybody = self._everybody.setdefault(step, self._job.env.event())
+        written = self._transfer(worker, self._written_by(worker), writing=True)
+        everybody = self._everybody.setdefault(step, self._context.env.event())
         assert written.callbacks is not None
-        iterations = step + 1 - self._job.lost
+        iterations = step + 1 - self._context.progress.lost
         written.callbacks.append(lambda _: self._note(step, iterations))
-        if self._wish.mode == "sync":
+        if self._options.mode == "sync":
             yield everybody
             self._log(worker, step, SAVE, start_ns)
         else:
             written.callbacks.append(lambda _: self._log(worker, step, SAVE, start_ns))
             self._writing[worker.number] = written
 
-    def finish(self, worker: Worker) -> Process:
+    def finish(self, worker: StepWorker) -> Process:
         """Wait until what ``worker`` is writing has arrived."""
         before = self._writing.pop(worker.number, None)
         if before is not None:
             yield before
 
-    def _carry(self, worker: Worker, size: int, *, writing: bool) -> simpy.Event:
+    def _transfer(self, worker: StepWorker, size: int, *, writing: bool) -> simpy.Event:
         """Start a flow of ``size`` bytes a rank; the event fires when all have arrived."""
-        job = self._job
-        arrived = job.env.event()
+        context = self._context
+        arrived = context.env.event()
         if not size:
             return arrived.succeed()
         key = (worker.number, writing)
-        if key not in self._ways:
-            gpus = job.gpus[worker.stage, worker.member].tolist()
-            self._ways[key] = self._storage.bundle(job.model.name, gpus, writing=writing)
-        bundle, latency_ns = self._ways[key]
-        job.fabric.transfer(bundle, size, latency_ns, arrived)
+        if key not in self._bundles:
+            gpus = context.gpus[worker.stage, worker.member].tolist()
+            self._bundles[key] = self._storage.bundle(context.config.name, gpus, writing=writing)
+        number, latency_ns = self._bundles[key]
+        context.fabric.transfer(number, size, latency_ns, arrived)
         return arrived
 
     def _note(self, step: int, iterations: int) -> None:
         """One more has written; when all have, a checkpoint holds ``iterations``."""
-        job = self._job
-        self._there[step] = self._there.get(step, 0) + 1
-        if self._there[step] == len(job.workers):
-            del self._there[step]
+        self._written[step] = self._written.get(step, 0) + 1
+        if self._written[step] == self._workers:
+            del self._written[step]
             self._everybody.pop(step).succeed()
-            job.saved = iterations
+            self._context.progress.saved = iterations
 
-    def _log(self, worker: Worker, step: int, kind: int, start_ns: int) -> None:
-        times_ns, log = (start_ns, self._job.env.now), self._job.log
+    def _log(self, worker: StepWorker, step: int, kind: str, start_ns: int) -> None:
+        times_ns, log = (start_ns, self._context.env.now), self._context.log
         message = log.communication(worker.number)
         log.add(worker.number, step, NO_MICRO_BATCH, kind, *times_ns, message)
 
-    def _held_by(self, worker: Worker) -> int:
+    def _held_by(self, worker: StepWorker) -> int:
         """What each rank of ``worker`` needs of a checkpoint [bytes]."""
-        model, cost = self._job.model, worker.cost
-        shards = model.optimizer_shards
-        experts = sum(sum(chunk.expert_parameters) for chunk in cost.chunks)
-        parameters = sum(cost.parameters) // shards + experts // max(1, shards // model.ep)
-        return round(parameters * self._wish.bytes_per_parameter)
+        config = self._context.config
+        shards = self._context.strategy.optimizer_shards(config)
+        experts = worker.expert_parameters // max(1, shards // config.ep)
+        return round((worker.parameters // shards + experts) * self._options.bytes_per_parameter)
 
-    def _written_by(self, worker: Worker) -> int:
+    def _written_by(self, worker: StepWorker) -> int:
         """What each rank of ``worker`` writes of a checkpoint [bytes]."""
-        model, cost = self._job.model, worker.cost
-        dense = sum(cost.parameters)
-        if model.zero_stage:
-            dense //= model.members
+        config = self._context.config
+        dense = worker.parameters
+        if self._context.strategy.sharded:
+            dense //= config.members
         elif worker.member:
             dense = 0
-        holders = model.members // model.ep
-        experts = sum(sum(chunk.expert_parameters) for chunk in cost.chunks) // holders
-        return round((dense + experts) * self._wish.bytes_per_parameter)
-
-
-def saving(job: TrainingJob) -> Sequence[Habit]:
-    """The job's habit of saving, if it has one and there is storage."""
-    wish = job.model.checkpoint
-    return [Saves(job, wish, job.storage)] if wish and job.storage else []
+        experts = worker.expert_parameters // (config.members // config.ep)
+        return round((dense + experts) * self._options.bytes_per_parameter)

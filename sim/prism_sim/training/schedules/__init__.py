@@ -1,39 +1,42 @@
 """The order in which a pipeline stage does its work, one file a schedule.
 
-A new schedule is a new file and one line in :data:`SCHEDULES`.
+A new schedule is a new file with a class that derives from
+:class:`~prism_sim.training.schedules.base.ScheduleBase` and has a literal ``kind``, and one
+entry in :data:`SCHEDULES`; or an entry point ``prism_sim.schedules`` of another package.
 """
 
 from __future__ import annotations
 
-from prism_sim.training.schedules.gpipe import gpipe
-from prism_sim.training.schedules.interleaved import interleaved
-from prism_sim.training.schedules.one_f_one_b import one_f_one_b
+from prism_sim.registry import Registry, by_literal
+from prism_sim.training.schedules.base import ScheduleBase
+from prism_sim.training.schedules.gpipe import GPipe
+from prism_sim.training.schedules.interleaved import Interleaved
+from prism_sim.training.schedules.one_f_one_b import OneFOneB
 from prism_sim.training.schedules.work import (
     BACKWARD,
     FORWARD,
+    PASS_SPANS,
     WEIGHTS,
     Place,
-    Schedule,
     Work,
     gradient_kind,
 )
-from prism_sim.training.schedules.zero_bubble import zb_h1
+from prism_sim.training.schedules.zero_bubble import ZeroBubble
 
-SCHEDULES: dict[str, Schedule] = {
-    "1f1b": one_f_one_b,
-    "gpipe": gpipe,
-    "interleaved": interleaved,
-    "zb-h1": zb_h1,
-}
+SCHEDULES: Registry[ScheduleBase] = Registry(
+    "prism_sim.schedules", OneFOneB, GPipe, Interleaved, ZeroBubble, name_of=by_literal
+)
 """Every schedule by its name in a scenario."""
 
 __all__ = [
     "BACKWARD",
     "FORWARD",
+    "PASS_SPANS",
     "SCHEDULES",
     "WEIGHTS",
+    "OneFOneB",
     "Place",
-    "Schedule",
+    "ScheduleBase",
     "Work",
     "gradient_kind",
 ]

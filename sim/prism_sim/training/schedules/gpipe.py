@@ -9,7 +9,19 @@ Reference: Huang et al., GPipe, NeurIPS'19, figure 2c.
 
 from __future__ import annotations
 
+from typing import Literal
+
+from prism_sim.training.schedules.base import ScheduleBase
 from prism_sim.training.schedules.work import BACKWARD, FORWARD, Place, Work
+
+
+class GPipe(ScheduleBase):
+    """All forwards, then all backwards."""
+
+    kind: Literal["gpipe"] = "gpipe"
+
+    def work(self, place: Place) -> list[Work]:
+        return gpipe(place)
 
 
 def gpipe(place: Place) -> list[Work]:

@@ -10,7 +10,31 @@ Reference: Narayanan et al., Megatron-LM, SC'21, section 2.2.2 and figure 4.
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
+from prism_sim.scenario.base import Loc, Remark, Remarks
+from prism_sim.scenario.job import JobConfig
+from prism_sim.training.schedules.base import ScheduleBase
 from prism_sim.training.schedules.work import BACKWARD, FORWARD, Place, Work
+
+
+class Interleaved(ScheduleBase):
+    """Interleaved 1F1B: each stage holds several chunks of layers."""
+
+    chunked: ClassVar[bool] = True
+
+    kind: Literal["interleaved"] = "interleaved"
+
+    def work(self, place: Place) -> list[Work]:
+        return interleaved(place)
+
+    def remarks(self, job: JobConfig, at: Loc) -> Remarks:
+        yield from super().remarks(job, at)
+        if job.pp == 1 or job.micro_batches % job.pp:
+            what = f"{job.micro_batches} micro-batches cannot be interleaved over {job.pp} stages"
+            how = "use several stages, and a number of micro-batches that pp divides"
+            reads = ((*at, "pp"), (*at, "micro_batches"))
+            yield Remark((*at, "schedule"), what, how, reads)
 
 
 def interleaved(place: Place) -> list[Work]:

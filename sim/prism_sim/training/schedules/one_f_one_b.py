@@ -9,7 +9,19 @@ Reference: Narayanan et al., PipeDream, SOSP'19; Megatron-LM, SC'21 (non-interle
 
 from __future__ import annotations
 
+from typing import Literal
+
+from prism_sim.training.schedules.base import ScheduleBase
 from prism_sim.training.schedules.work import BACKWARD, FORWARD, Place, Work
+
+
+class OneFOneB(ScheduleBase):
+    """1F1B: after a warm-up, every forward is followed by a backward."""
+
+    kind: Literal["1f1b"] = "1f1b"
+
+    def work(self, place: Place) -> list[Work]:
+        return one_f_one_b(place)
 
 
 def one_f_one_b(place: Place) -> list[Work]:

@@ -12,10 +12,11 @@ for, and WEIGHTS, at any time later, those of the parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 FORWARD, BACKWARD, WEIGHTS = 0, 1, 2
+PASS_SPANS = ("fwd", "bwd", "wgrad")
+"""Kind of the span that each kind of pass leaves in the truth."""
 
 
 class Work(NamedTuple):
@@ -40,10 +41,6 @@ class Place(NamedTuple):
     stages: int
     micro_batches: int
     chunks: int = 1
-
-
-Schedule = Callable[[Place], list[Work]]
-"""The work of a place in one step, in order."""
 
 
 def gradient_kind(work: list[Work]) -> int:

@@ -12,8 +12,22 @@ table 1.
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
+from prism_sim.training.schedules.base import ScheduleBase
 from prism_sim.training.schedules.one_f_one_b import one_f_one_b
 from prism_sim.training.schedules.work import BACKWARD, WEIGHTS, Place, Work
+
+
+class ZeroBubble(ScheduleBase):
+    """Zero bubble, ZB-H1: gradients of the weights fill the waits."""
+
+    splits_backward: ClassVar[bool] = True
+
+    kind: Literal["zb-h1"] = "zb-h1"
+
+    def work(self, place: Place) -> list[Work]:
+        return zb_h1(place)
 
 
 def zb_h1(place: Place) -> list[Work]:

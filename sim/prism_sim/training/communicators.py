@@ -1,7 +1,7 @@
-"""A worker's place in the collectives of a group, one call after another.
+"""Communicators: a member's access to the collectives of its group, one call after another.
 
 Every member of a group calls its collectives in the same order, as communication libraries
-demand; a seat counts the calls of one member.
+demand; a communicator counts the calls of one member.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from prism_sim.clock import Clock
 from prism_sim.training.stream import Call, CommStream
 
 
-class Seat:
+class GroupCommunicator:
     """Member number ``member`` of the group that communicates over ``stream``.
 
     Attributes
@@ -36,16 +36,18 @@ class Seat:
         return self.last
 
 
-class HybridSeat:
-    """A seat for hybrid sharding: shards inside a small group, replicas of them outside.
+class HybridCommunicator:
+    """Hybrid sharding: shards inside a small group, replicas of them outside.
 
-    A reduce-scatter runs inside, and what each member is left with is all-reduced with its
-    counterparts of the other groups right after; an all-gather stays inside.
+    A reduce-scatter runs inside the group. Right after it, each member all-reduces its shard with
+    its counterparts in the other groups. An all-gather stays inside.
 
     Reference: Zhao et al., PyTorch FSDP, VLDB'23, section 3.2.2 (hybrid sharding).
     """
 
-    def __init__(self, env: Clock, inside: Seat, outside: Seat, shards: int) -> None:
+    def __init__(
+        self, env: Clock, inside: GroupCommunicator, outside: GroupCommunicator, shards: int
+    ) -> None:
         self._env = env
         self._inside = inside
         self._outside = outside

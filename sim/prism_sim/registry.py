@@ -1,0 +1,106 @@
+"""Kinds of one thing by name: those of this package, and those that installed packages bring.
+
+A kind is a class in a file of its own. Here it is registered: in the list of its package, or,
+from outside, as an entry point of an installed package::
+
+    [project.entry-points."prism_sim.schedules"]
+    mine = "my_package.schedule:Mine"
+
+From there on it can be named in scenarios and is offered to editors, like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import entry_points
+from typing import Annotated, Any, TypeVar, Union
+
+from pydantic import BeforeValidator, Discriminator, Field, WrapSerializer
+from pydantic_core.core_schema import SerializerFunctionWrapHandler
+
+from llmprism.errors import Problem, UserError
+
+K = TypeVar("K")
+
+
+class Registry(Mapping[str, type[K]]):
+    """The kinds of one thing, in the order in which they are registered.
+
+    Parameters
+    ----------
+    group : group of entry points in which other packages register theirs.
+    own : the kinds of this package.
+    name_of : the name of a kind in a scenario.
+    """
+
+    def __init__(self, group: str, *own: type[K], name_of: Callable[[type[K]], str]) -> None:
+        self._group = group
+        self._own = own
+        self._name_of = name_of
+
+    @cached_property
+    def _kinds(self) -> dict[str, type[K]]:
+        """All kinds by name.
+
+        They are collected when they are first asked for: the modules of other packages import
+        this package's base classes.
+        """
+        found: dict[str, type[K]] = {}
+        for kind in (*self._own, *_installed(self._group)):
+            name = self._name_of(kind)
+            if name in found:
+                what = f"two kinds of {self._group} are called {name!r}"
+                raise UserError(Problem(what, kind.__module__, "rename or uninstall one"))
+            found[name] = kind
+        return found
+
+    def __getitem__(self, name: str) -> type[K]:
+        return self._kinds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+
+def by_literal(kind: type[Any]) -> str:
+    """The name of a kind that has a field ``kind`` with its name as the default."""
+    return str(kind.model_fields["kind"].default)
+
+
+def named(kinds: Mapping[str, type[Any]]) -> Any:
+    """Type of a field that holds one of ``kinds``.
+
+    It is written as a name, or as a mapping of ``kind`` and the kind's options.
+    """
+    union = Annotated[Union[tuple(kinds.values())], Discriminator("kind")]  # type: ignore[valid-type]  # noqa: UP007  # the members are known at run time only
+    names = Annotated[str, Field(json_schema_extra={"enum": [*kinds]})]
+    return Annotated[
+        union,
+        BeforeValidator(_with_kind, json_schema_input_type=names | union),
+        WrapSerializer(_short),
+    ]
+
+
+def _with_kind(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+def _short(value: Any, serialize: SerializerFunctionWrapHandler) -> Any:
+    """The name alone for a kind without options."""
+    written = serialize(value)
+    return written["kind"] if set(written) == {"kind"} else written
+
+
+def _installed(group: str) -> list[Any]:
+    """The kinds that installed packages register in ``group``, by name."""
+    found = []
+    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+        try:
+            found.append(entry.load())
+        except Exception as error:  # whatever a foreign module raises when it is imported
+            what = f"{entry.name} of {group} cannot be loaded: {error}"
+            raise UserError(Problem(what, entry.value, "mend or uninstall its package")) from error
+    return found

@@ -1,0 +1,86 @@
+"""How long computation takes beside its nominal time: jitter, warm-up, lengths, slow GPUs.
+
+A worker asks here, and nowhere else, by what factor it computes longer. What is common to a
+job (its draws, its warm-up) is in :class:`ComputeTimes`; what is a property of one worker (the
+faults that slow it down) in :class:`ComputeSpeed`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism_sim.draws import Draws
+from prism_sim.scenario.job import JobConfig
+
+LONGEST = 4.0
+"""Longest micro-batch, in nominal ones: packing puts a bound to the tail of a lognormal."""
+
+
+class ComputeSpeed(list[float]):
+    """Factors on the speed of one worker, one for each active fault.
+
+    >>> speed = ComputeSpeed([0.5, 0.5])
+    >>> speed.slowness
+    4.0
+    """
+
+    @property
+    def slowness(self) -> float:
+        """Factor on the duration of everything that the worker computes now."""
+        return 1.0 / float(np.prod(self)) if self else 1.0
+
+
+class ComputeTimes:
+    """Factors on the durations of one job's computation; every draw has a key of its own.
+
+    Parameters
+    ----------
+    config : the job.
+    draws : where randomness comes from.
+    """
+
+    def __init__(self, config: JobConfig, draws: Draws) -> None:
+        self._config = config
+        self._draws = draws
+
+    def jitter(self, rank: int, step: int, rows: int) -> NDArray[np.float64]:
+        """Factor on every pass, shape (rows, micro-batches); a row for each kind and chunk."""
+        config = self._config
+        shape = (rows, config.micro_batches)
+        if config.compute_jitter == 0:
+            return np.ones(shape)
+        stream = self._draws.stream("compute", config.name, rank, step)
+        normal = stream.standard_normal(shape[::-1]).T  # more micro-batches change no other draw
+        return np.exp(config.compute_jitter * normal)
+
+    def lengths(self, member: int, step: int) -> list[float] | None:
+        """Tokens of each micro-batch relative to the nominal number; None if all are nominal.
+
+        All stages of a replica, and the ranks that share its sequences, have the same lengths.
+        """
+        config = self._config
+        if not config.length_spread:
+            return None
+        stream = self._draws.stream("lengths", config.name, member // config.cp, step)
+        normal = stream.standard_normal(config.micro_batches)
+        factor = np.minimum(np.exp(config.length_spread * normal), LONGEST)
+        return [float(f) for f in factor]
+
+    def warm_up(self, step: int, first_step: int) -> float:
+        """Factor on the compute of ``step``: above 1 while the job warms up."""
+        config = self._config
+        if not config.warm_up_steps:
+            return 1.0
+        cold = max(0.0, 1 - (step - first_step) / config.warm_up_steps)
+        return 1 + (config.warm_up_factor - 1) * cold
+
+    def overhead_ns(self, rank: int, step: int) -> int:
+        """Host time before ``step`` that no switch sees [ns]."""
+        config = self._config
+        sigma = config.step_overhead_jitter
+        factor = 1.0
+        if sigma:
+            stream = self._draws.stream("overhead", config.name, rank, step)
+            factor = float(np.exp(sigma * stream.standard_normal()))
+        return round(config.step_overhead_ms * 1e6 * factor)

@@ -1,0 +1,116 @@
+"""What the parts of one job share while it runs: all that a worker, a group or a habit needs.
+
+A job is put together out of parts that do not know it: they know this context. It is made anew
+for every attempt, that is, when the job starts and after each restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from prism_sim.clock import Clock
+from prism_sim.cluster.fabric import Fabric
+from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.network import Network
+from prism_sim.cluster.storage import Storage
+from prism_sim.draws import Draws
+from prism_sim.scenario.job import JobConfig
+from prism_sim.training.compute import ComputeTimes
+from prism_sim.training.data_parallel import StrategyBase
+from prism_sim.training.rendezvous import Rendezvous
+from prism_sim.training.schedules import ScheduleBase
+from prism_sim.training.steps import StepRecord
+from prism_sim.truth import SpanLog
+
+Process = Generator[simpy.Event, object, None]
+
+
+@dataclass
+class Progress:
+    """Which steps a job makes now, and how many of its iterations a checkpoint holds.
+
+    Steps count as they are made: an iteration that is repeated after a restart is a new step.
+
+    Attributes
+    ----------
+    steps : numbers of the steps of the present attempt.
+    saved : iterations that a checkpoint holds.
+    lost : steps, made or only begun, that earlier attempts made in vain.
+    """
+
+    steps: range
+    saved: int = 0
+    lost: int = 0
+
+
+@dataclass(eq=False)
+class JobContext:
+    """What the parts of one attempt of a job share.
+
+    Attributes
+    ----------
+    config : the job's layout, sizes and options.
+    schedule, strategy : the kinds that it chose.
+    gpus : GPU of every rank, shape (pp, members, tp).
+    network, storage : the cluster; no storage if the scenario has none.
+    log : where spans go.
+    draws, compute : where randomness comes from, and how long computation takes.
+    steps, progress : records of the steps, and which of them this attempt makes.
+    rendezvous : where senders and receivers agree; None if messages start at once.
+    """
+
+    config: JobConfig
+    schedule: ScheduleBase
+    strategy: StrategyBase
+    gpus: NDArray[np.int64]
+    network: Network
+    log: SpanLog
+    draws: Draws
+    storage: Storage | None
+    compute: ComputeTimes
+    steps: StepRecord
+    progress: Progress
+    rendezvous: Rendezvous | None
+
+    @property
+    def env(self) -> Clock:
+        return self.network.env
+
+    @property
+    def fabric(self) -> Fabric:
+        return self.network.fabric
+
+    @property
+    def layout(self) -> Layout:
+        return self.network.layout
+
+
+class StepWorker(Protocol):
+    """A worker, as what it does around its steps sees it.
+
+    Attributes
+    ----------
+    number : its number in the log.
+    stage, member : its place in the job.
+    """
+
+    number: int
+    stage: int
+    member: int
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of one rank, but for experts."""
+
+    @property
+    def expert_parameters(self) -> int:
+        """Parameters of one rank's experts."""
+
+    def evaluate(self, step: int, micro_batches: int) -> Process:
+        """Forward passes of ``micro_batches``; nothing comes back."""

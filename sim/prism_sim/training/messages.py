@@ -1,0 +1,24 @@
+"""Messages between pipeline stages: their path, and the spans that they leave in the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MESSAGE_SPANS = (("send_act", "recv_act"), ("send_grad", "recv_grad"))
+"""Kinds of the spans of a message at its sender and its receiver, forward and backward."""
+
+
+@dataclass(frozen=True)
+class MessagePath:
+    """Where a message to another stage travels: one flow a rank.
+
+    Attributes
+    ----------
+    bundle : number of the bundle of flows in the fabric.
+    latency_ns : latency of the longest path.
+    routes : numbers of the flows' routes.
+    """
+
+    bundle: int
+    latency_ns: int
+    routes: tuple[int, ...] = ()

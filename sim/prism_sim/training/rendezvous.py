@@ -1,0 +1,103 @@
+"""Rendezvous of sender and receiver: a message starts when both are ready.
+
+With RDMA and receives posted ahead, a message starts as soon as its data exist. A socket
+library without room to put the data waits: the sender sends a request to send, the receiver a
+notification that its receive is posted, and the later of the two starts the transfer. Both are
+small control messages on the one connection that the two ranks have. There, the receiver's
+notification queues behind what the receiver itself has begun to send before. So of two messages
+in opposite directions, the second one starts when the first one has arrived.
+
+Reference: ``gloo/transport/tcp/pair.cc`` (notifications that a send, or a receive, is ready).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import simpy
+
+from prism_sim.cluster.network import Network
+from prism_sim.cluster.wire import messages
+
+Key = tuple[int, ...]
+
+
+class Request(NamedTuple):
+    """A request to send: a message whose sender is ready.
+
+    Attributes
+    ----------
+    sender, receiver : numbers of the workers.
+    routes : where the message will travel.
+    start : sends it; returns the event of its arrival.
+    since_ns : when its sender was ready.
+    """
+
+    sender: int
+    receiver: int
+    routes: tuple[int, ...]
+    start: Callable[[], simpy.Event]
+    since_ns: int
+
+
+class Rendezvous:
+    """Matches the requests to send and the posted receives of a job.
+
+    Parameters
+    ----------
+    network : whose observer sees the control messages.
+    control_bytes : size of a control message.
+    """
+
+    def __init__(self, network: Network, control_bytes: int) -> None:
+        self._env = network.env
+        self._observer = network.observer
+        self.control_bytes = control_bytes
+        self._posted: dict[Key, int] = {}
+        self._requests: dict[Key, Request] = {}
+        self._in_flight: dict[tuple[int, int], tuple[int, simpy.Event]] = {}
+
+    def post_receive(self, key: Key) -> None:
+        """The receiver of message ``key`` is ready from now on."""
+        if key in self._requests:
+            self._match(self._requests.pop(key), self._env.now)
+        else:
+            self._posted[key] = self._env.now
+
+    def request_send(
+        self,
+        key: Key,
+        sender: int,
+        receiver: int,
+        routes: tuple[int, ...],
+        start: Callable[[], simpy.Event],
+    ) -> None:
+        """The sender of message ``key`` is ready from now on."""
+        request = Request(sender, receiver, routes, start, self._env.now)
+        if key in self._posted:
+            self._match(request, self._posted.pop(key))
+        else:
+            self._requests[key] = request
+
+    def _match(self, request: Request, posted_ns: int) -> None:
+        """Start the message, now or when the receiver's notification has come through."""
+        self._notify(request.routes, request.since_ns)
+        begun_ns, ahead = self._in_flight.get((request.receiver, request.sender), (0, None))
+        if ahead is None or ahead.callbacks is None or begun_ns > posted_ns:
+            self._notify(request.routes, posted_ns, back=True)
+            self._start(request)
+            return
+
+        def arrived(_: simpy.Event) -> None:
+            self._notify(request.routes, self._env.now, back=True)
+            self._start(request)
+
+        ahead.callbacks.append(arrived)
+
+    def _start(self, request: Request) -> None:
+        self._in_flight[request.sender, request.receiver] = (self._env.now, request.start())
+
+    def _notify(self, routes: tuple[int, ...], at_ns: int, back: bool = False) -> None:
+        for route in routes:
+            self._observer.observe(messages(route, [at_ns], self.control_bytes, back))

@@ -1,0 +1,48 @@
+"""The steps of one job: what is to be called when they begin, and when they began and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class StepRecord:
+    """Steps of the workers of one job.
+
+    Parameters
+    ----------
+    workers : how many workers make each step.
+
+    Attributes
+    ----------
+    rows : (first rank of a worker, step, start, end) of every step that the worker has finished
+        [ns].
+    began : steps that at least one worker has begun.
+    finished : the number of the first step that some worker has not finished.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self.rows: list[tuple[int, int, int, int]] = []
+        self.began: set[int] = set()
+        self.finished = 0
+        self._done_by: dict[int, int] = {}
+        self._at_step: dict[int, list[Callable[[], None]]] = {}
+
+    def at_step(self, step: int, call: Callable[[], None]) -> None:
+        """Have ``call`` called when the first worker begins ``step``."""
+        self._at_step.setdefault(step, []).append(call)
+
+    def begin(self, step: int) -> None:
+        """Note that a worker begins ``step``."""
+        if step not in self.began:
+            self.began.add(step)
+            for call in self._at_step.pop(step, ()):
+                call()
+
+    def done(self, first_rank: int, step: int, start_ns: int, end_ns: int) -> None:
+        """Note that the worker of ``first_rank`` has finished ``step``."""
+        self.rows.append((first_rank, step, start_ns, end_ns))
+        self._done_by[step] = self._done_by.get(step, 0) + 1
+        if self._done_by[step] == self._workers:
+            del self._done_by[step]
+            self.finished = step + 1

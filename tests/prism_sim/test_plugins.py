@@ -1,0 +1,208 @@
+"""Kinds that another package brings: one of each, registered by entry points, in one run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+PLUGIN = '''
+"""A schedule, a strategy, a habit and an exchange, written against the public base classes."""
+from typing import ClassVar, Literal
+from pydantic import Field
+from prism_sim.scenario.base import Remark
+from prism_sim.training.collectives import ALGORITHMS
+from prism_sim.training.data_parallel.base import DataParallel, StrategyBase
+from prism_sim.training.exchanges.base import Around, ExchangeBase, blocking
+from prism_sim.training.habits.base import Habit, HabitBase
+from prism_sim.training.schedules.base import ScheduleBase
+from prism_sim.training.schedules.work import BACKWARD, FORWARD, Work
+from prism_sim.truth import NO_MICRO_BATCH
+
+
+class OneByOne(ScheduleBase):
+    """Each micro-batch forward and backward before the next."""
+    kind: Literal["one-by-one"] = "one-by-one"
+    last_first: bool = Field(default=False, description="Begin with the last micro-batch.")
+
+    def work(self, place):
+        order = range(place.micro_batches)
+        order = reversed(order) if self.last_first else order
+        return [Work(kind, mb) for mb in order for kind in (FORWARD, BACKWARD)]
+
+
+class Twice(StrategyBase):
+    """Gradients are all-reduced after the backward pass, as often as asked."""
+    spans: ClassVar[tuple[str, ...]] = ("all_reduce",)
+    kind: Literal["again"] = "again"
+    times: int = Field(default=2, ge=1, le=9, description="How often.")
+
+    def attach(self, job, sets, units):
+        return Reduces(job, sets, units, self.times)
+
+
+class Reduces(DataParallel):
+    def __init__(self, job, sets, units, times):
+        super().__init__(job, sets, units)
+        self.times = times
+
+    def settle(self, step):
+        for _ in range(self.times):
+            self.join_all("all_reduce", self.job.gradient_bytes, step)
+        yield from self.wait()
+
+
+class Collects(HabitBase):
+    """Garbage collection before every so many steps."""
+    key: ClassVar[str] = "garbage_collection"
+    about: ClassVar[str] = "Pauses for garbage collection."
+    spans: ClassVar[tuple[str, ...]] = ("collect_garbage",)
+    every: int = Field(ge=1, le=1000, description="Steps between two collections.")
+
+    def start(self, context):
+        return Pause(context, self.every)
+
+    def remarks(self, job, at, has_storage):
+        if self.every > job.steps:
+            yield Remark((*at, self.key, "every"), f"{self.every} is more than the job's steps")
+
+
+class Pause(Habit):
+    def __init__(self, context, every):
+        self.context, self.every = context, every
+
+    def before(self, worker, step):
+        if step % self.every == 0:
+            start_ns = self.context.env.now
+            yield self.context.env.timeout(1_000_000)
+            self.context.log.add(
+                worker.number, step, NO_MICRO_BATCH, "collect_garbage", start_ns,
+                self.context.env.now,
+            )
+
+
+class Statistics(ExchangeBase):
+    """Replicas exchange statistics behind every layer's attention."""
+    name: ClassVar[str] = "statistics"
+    key: ClassVar[str] = "statistics"
+    about: ClassVar[str] = "Statistics that replicas exchange in every layer."
+    spans: ClassVar[tuple[str, ...]] = ("statistics_all_reduce",)
+    bytes: int = Field(ge=1, le=1_000_000, description="Bytes of a rank.")
+
+    def open(self, groups, stage):
+        ranks = [(stage, m) for m in range(groups.context.config.members)]
+        own = groups.communicators(ranks, ALGORITHMS["ring"], "other", "statistics_", 7)
+        return {m: Shared(c, self.bytes) for (_, m), c in zip(ranks, own)}
+
+
+class Shared:
+    def __init__(self, communicator, size_bytes):
+        self.communicator, self.size_bytes = communicator, size_bytes
+
+    def around(self, phase, forward):
+        if phase.name != "attention" or not forward:
+            return Around()
+        return Around(
+            after=blocking(self.communicator, "all_reduce", self.size_bytes, phase.layer)
+        )
+'''
+ENTRY_POINTS = """\
+[prism_sim.schedules]
+one-by-one = foreign_kinds:OneByOne
+[prism_sim.strategies]
+again = foreign_kinds:Twice
+[prism_sim.habits]
+garbage_collection = foreign_kinds:Collects
+[prism_sim.exchanges]
+statistics = foreign_kinds:Statistics
+"""
+SCENARIO = """\
+cluster: {servers: 4}
+jobs:
+  - name: a
+    model: {layers: 2, hidden: 512, heads: 8, vocab: 4000, sequence_length: 512}
+    dp: 2
+    placement: spread
+    micro_batches: 2
+    steps: 4
+    schedule: {kind: one-by-one, last_first: true}
+    data_parallel: {kind: again, times: 3}
+    garbage_collection: {every: 2}
+    statistics: {bytes: 4096}
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A folder in which a package with one kind of each is installed."""
+    folder = tmp_path / "site"
+    info = folder / "foreign_kinds-1.0.dist-info"
+    info.mkdir(parents=True)
+    (folder / "foreign_kinds.py").write_text(PLUGIN)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: foreign-kinds\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    return folder
+
+
+def prism_sim(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    paths = [str(site), os.environ.get("PYTHONPATH", "")]
+    return subprocess.run(
+        [sys.executable, "-m", "prism_sim", *arguments],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_kinds_of_another_package_run_from_a_scenario_to_the_truth(installed, tmp_path):
+    scenario, out = tmp_path / "world.yaml", tmp_path / "out"
+    scenario.write_text(SCENARIO)
+    done = prism_sim(installed, "simulate", str(scenario), "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    spans = pd.read_parquet(out / "truth" / "spans.parquet")
+    rank = spans[spans["rank"] == 0]
+    counted = rank.groupby(["step", "kind"]).size().unstack(fill_value=0)
+    assert (counted["all_reduce"] == 3).all(), "the strategy's option"
+    assert list(counted["collect_garbage"]) == [1, 0, 1, 0], "the habit"
+    assert (counted["statistics_all_reduce"] == 2 * 2).all(), "the exchange: layers x micro-batches"
+    passes = rank[(rank["step"] == 0) & rank["kind"].isin(["fwd", "bwd"])].sort_values("start_ns")
+    order = [f"{row.kind}{row.micro_batch:.0f}" for row in passes.itertuples()]
+    assert order == ["fwd1", "bwd1", "fwd0", "bwd0"], "the schedule and its option"
+    kept = json.loads((out / "manifest.json").read_text())["scenario"]["jobs"][0]
+    assert kept["data_parallel"] == {"kind": "again", "times": 3}
+    assert kept["zero_stage"] is None
+
+
+def test_checks_of_another_package_complain_at_the_line(installed, tmp_path):
+    scenario = tmp_path / "world.yaml"
+    scenario.write_text(SCENARIO.replace("every: 2", "every: 9"))
+    done = prism_sim(installed, "validate", str(scenario))
+    assert done.returncode == 1
+    assert "world.yaml:11" in done.stderr
+    assert "9 is more than the job's steps" in done.stderr
+
+
+def test_the_schema_offers_kinds_of_another_package(installed):
+    schema = prism_sim(installed, "schema").stdout
+    for name in ("one-by-one", "again", "garbage_collection", "statistics"):
+        assert name in schema
+    for name in ("1f1b", "zero3", "checkpoint"):
+        assert name in schema, "and those of this one"
+
+
+def test_a_package_that_cannot_be_loaded_is_one_line(installed, tmp_path):
+    (installed / "foreign_kinds.py").write_text("import nowhere_to_be_found\n")
+    scenario = tmp_path / "world.yaml"
+    scenario.write_text(SCENARIO)
+    done = prism_sim(installed, "validate", str(scenario))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "nowhere_to_be_found" in done.stderr
+    assert "foreign_kinds" in done.stderr

@@ -19,6 +19,7 @@ from prism_sim.loading.job_checks import (
     timing_remarks,
 )
 from prism_sim.loading.scenario import Scenario
+from prism_sim.loading.size import size_errors, size_warnings
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.names import server_name
 
@@ -26,7 +27,14 @@ _UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f]|^[-.~ ]|[. ]$')
 
 
 def errors(scenario: Scenario) -> Remarks:
-    """Everything that makes ``scenario`` impossible."""
+    """Everything that makes ``scenario`` impossible.
+
+    A cluster too large for the machine is not looked at further: other checks would hang.
+    """
+    too_large = list(size_errors(scenario))
+    yield from too_large
+    if any(remark.loc == ("cluster",) for remark in too_large):
+        return
     for check in _ERRORS:
         yield from check(scenario)
 
@@ -201,4 +209,5 @@ _WARNINGS: tuple[Callable[[Scenario], Remarks], ...] = (
     _silent_jobs,
     _late_jobs,
     _pointless_faults,
+    size_warnings,
 )

@@ -27,7 +27,7 @@ class Experts(Closed):
         description="Width of an expert [elements]. Left out: the model's.",
     )
     dense_layers: int = Field(
-        default=0, ge=0, le=100_000, description="First layers that have no experts."
+        default=0, ge=0, le=10_000, description="First layers that have no experts."
     )
     imbalance: float = Field(
         default=0.0,

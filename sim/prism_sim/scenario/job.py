@@ -89,7 +89,7 @@ class JobConfig(Closed):
         le=10_000,
         description="Chunks of layers a stage holds (virtual stages), for schedule interleaved.",
     )
-    stage_layers: tuple[Annotated[int, Field(ge=0, le=100_000)], ...] | None = Field(
+    stage_layers: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] | None = Field(
         default=None,
         description="Layers of each of the pp x chunks parts of the model, first to last; part i "
         "belongs to stage i modulo pp. The first and the last may have none: they hold the "

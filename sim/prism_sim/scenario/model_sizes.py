@@ -22,7 +22,7 @@ class ModelSizes(Closed):
     """
 
     name: str = Field(default="custom", description="What to call the model in reports.")
-    layers: int = Field(ge=1, le=100_000, description="Transformer layers.")
+    layers: int = Field(ge=1, le=10_000, description="Transformer layers.")
     hidden: int = Field(ge=1, le=10_000_000, description="Width of the residual stream [elements].")
     heads: int = Field(ge=1, le=1_000_000, description="Attention heads; must divide hidden.")
     kv_heads: int | None = Field(

@@ -1,0 +1,132 @@
+"""The size of a simulation: estimated, held to measured runs, refused where it is beyond reach."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from llmprism.errors import UserError
+from prism_sim.loading.bundled import find
+from prism_sim.loading.loader import load, load_with_warnings
+from prism_sim.loading.size import estimate
+from prism_sim.run_folder import Run
+from prism_sim.simulate import simulate
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("tiny/pair", {}),
+        ("tiny/pair", {"jobs.0.steps": 60}),
+        ("workloads/interleaved", {}),
+        ("workloads/fsdp", {"jobs.0.steps": 2}),
+    ],
+)
+def test_the_estimate_of_rows_is_good_to_a_factor_of_three(
+    name: str, changes: dict[str, int], tmp_path: Path
+) -> None:
+    scenario = load(find(name), changes)
+    simulate(scenario, Run(tmp_path))
+    files = (tmp_path / "flows.parquet", tmp_path / "truth/spans.parquet")
+    measured = sum(pq.read_metadata(file).num_rows for file in files)
+    assert measured / 3 < estimate(scenario).rows < measured * 3
+
+
+HUGE = [2**63 - 1, 9 * 10**18, 1e300, 1e19]
+TINY = [1e-300, 5e-324]
+NEVER_ZERO = {
+    "cluster.nic_gbps", "cluster.nvlink_gbps", "cluster.gpu.peak_tflops", "jobs.0.mfu",
+    "duration_s", "faults.0.factor", "background.0.flows_per_s", "background.0.median_bytes",
+}  # fmt: skip
+PLACES = [
+    "cluster.fabric.spines", "cluster.fabric.leaf_ports", "cluster.fabric.uplinks",
+    "cluster.servers", "cluster.nic_gbps", "cluster.nvlink_gbps", "cluster.gpu.peak_tflops",
+    "cluster.fabric.hop_latency_ns", "jobs.0.model.hidden", "jobs.0.model.layers", "jobs.0.steps",
+    "jobs.0.micro_batches", "jobs.0.start_s", "jobs.0.mfu", "jobs.0.dp", "jobs.0.tp", "epoch_ns",
+    "jobs.0.step_overhead_ms", "duration_s", "faults.0.factor", "faults.0.from_s",
+    "background.0.flows_per_s", "background.0.median_bytes", "jobs.0.sequence_length",
+]  # fmt: skip
+WORLD = """\
+cluster: {servers: 4}
+jobs:
+  - name: a
+    model: {layers: 4, hidden: 64, heads: 4, vocab: 100, sequence_length: 32}
+    dp: 2
+    micro_batches: 2
+    steps: 2
+    placement: spread
+faults: [{kind: slow_nic, server: s0000, nic: 0, factor: 0.5, from_s: 0}]
+background: [{name: b, flows_per_s: 1, median_bytes: 100}]
+duration_s: 1
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    path = tmp_path / "world.yaml"
+    path.write_text(WORLD)
+    load(path)
+    return path
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_absurd_numbers_are_refused_at_once(place: str, world: Path) -> None:
+    began = time.monotonic()
+    for value in HUGE + (TINY if place in NEVER_ZERO else []):
+        with pytest.raises(UserError, match=r"--set " + place):
+            load(world, {place: value})
+    assert time.monotonic() - began < 5
+
+
+_LIMITS: dict[str, float] = {
+    "cluster.fabric.spines": 10_000,
+    "cluster.servers": 65_536,
+    "jobs.0.model.hidden": 10_000_000,
+    "jobs.0.model.layers": 10_000,
+    "jobs.0.steps": 1_000_000_000,
+    "jobs.0.micro_batches": 1_000_000,
+    "jobs.0.start_s": 1e8,
+    "jobs.0.sequence_length": 1_000_000_000,
+    "background.0.flows_per_s": 1e9,
+    "background.0.median_bytes": 1e15,
+    "epoch_ns": 8 * 10**18,
+    "cluster.nic_gbps": 1e-6,
+    "jobs.0.mfu": 1e-6,
+    "faults.0.factor": 1e-9,
+}
+
+
+@pytest.mark.parametrize("place", _LIMITS)
+def test_the_largest_allowed_number_is_judged_at_once(place: str, world: Path) -> None:
+    began = time.monotonic()
+    with contextlib.suppress(UserError):
+        load_with_warnings(world, {place: _LIMITS[place]})
+    assert time.monotonic() - began < 5
+
+
+def test_what_no_machine_can_hold_is_refused_in_words(world: Path) -> None:
+    changes = {"cluster.servers": 65_536, "cluster.nics_per_server": 128,
+               "cluster.gpus_per_server": 128, "cluster.fabric.leaf_ports": 1,
+               "cluster.fabric.spines": 10_000}  # fmt: skip
+    with pytest.raises(UserError, match="GiB of memory, and this machine has"):
+        load(world, changes)
+    endless = {"jobs.0.steps": 10**9, "jobs.0.micro_batches": 10**6, "duration_s": None}
+    with pytest.raises(UserError, match="rows"):
+        load(world, endless)
+
+
+def test_times_beyond_64_bits_are_refused(world: Path) -> None:
+    changes = {"duration_s": None, "background": None, "jobs.0.mfu": 1e-6,
+               "cluster.gpu.peak_tflops": 1e-6, "jobs.0.steps": 10**6}  # fmt: skip
+    with pytest.raises(UserError, match="would end after"):
+        load(world, changes)
+
+
+def test_a_long_run_is_warned_of(world: Path) -> None:
+    changes = {"duration_s": None, "background": None, "jobs.0.steps": 10**8}
+    (warning,) = [one for one in load_with_warnings(world, changes).warnings if "hours" in one.what]
+    assert "rows" in warning.what

@@ -9,19 +9,46 @@ wait for the other members. When all tasks are over the rank begins the next ite
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import Protocol
 
+import numpy as np
 import simpy
 
-from prism_sim.scenario.graph import Task
+from prism_sim.clock import Clock
+from prism_sim.scenario.graph import Graph, Task
+from prism_sim.scenario.traced_job import TracedJobConfig
 from prism_sim.training.compute import ComputeSpeed
-from prism_sim.truth import NO_MICRO_BATCH
-
-if TYPE_CHECKING:
-    from prism_sim.training.replay import ReplayedJob
+from prism_sim.training.steps import StepRecord
+from prism_sim.truth import NO_MICRO_BATCH, SpanLog
 
 Process = Generator[simpy.Event, object, None]
+
+MessageKey = tuple[int, int, int, int, int]
+"""Iteration, sender, receiver, tag, and turn among such messages."""
+
+
+class PlayedJob(Protocol):
+    """What a rank needs of its job: the clock, the records, and the other ranks."""
+
+    env: Clock
+    model: TracedJobConfig
+    graph: Graph
+    log: SpanLog
+    record: StepRecord
+
+    def arrival(self, key: MessageKey) -> simpy.Event:
+        """The event of a message's arrival."""
+
+    def send(
+        self, src: int, dst: int, size_bytes: int, step: int, turn: int, event: simpy.Event
+    ) -> None:
+        """Send a message from rank ``src`` to ``dst``; ``event`` fires when it has arrived."""
+
+    def join(self, rank: int, task: Task, iteration: int, turn: int, step: int) -> simpy.Event:
+        """Have ``rank`` take part in its group's collective; the event fires at its end."""
 
 
 class _Lane:
@@ -42,7 +69,7 @@ class Player:
     program : what the rank does in one iteration.
     """
 
-    def __init__(self, job: ReplayedJob, rank: int, number: int, program: Sequence[Task]) -> None:
+    def __init__(self, job: PlayedJob, rank: int, number: int, program: Sequence[Task]) -> None:
         self.job = job
         self.first_rank = rank
         self.number = number
@@ -52,7 +79,7 @@ class Player:
         for task_number, task in enumerate(program):
             for before in task.after:
                 self._after[before].append(task_number)
-        self._turns = job.turns(program)
+        self._turns = _turns(program)
         self._lanes = {kind: _Lane() for kind in ("compute", "host")}
         self._waits: list[int] = []
         self._left: list[int] = []
@@ -74,7 +101,7 @@ class Player:
         for self._iteration in range(job.model.iterations):
             self._over = env.event()
             self._waits = [len(task.after) for task in self._program]
-            self._left = job.tasks_by_step(self._program)
+            self._left = _tasks_by_step(self._program, job.graph.steps)
             for number, waits in enumerate(self._waits):
                 if not waits:
                     self._begin(number)
@@ -166,6 +193,18 @@ class Player:
             self.first_rank, task, self._iteration, self._turns[number], self._step(task)
         )
         self._end_with(event, number)
+
+
+def _turns(program: Sequence[Task]) -> list[int]:
+    """For each task, how many like it come before: messages to one peer, group's calls."""
+    seen: dict[object, count[int]] = defaultdict(count)
+    return [next(seen[task.kind, task.family, task.peer, task.tag]) for task in program]
+
+
+def _tasks_by_step(program: Sequence[Task], steps: int) -> list[int]:
+    """How many tasks of ``program`` belong to each of the ``steps`` of the trace."""
+    counted: list[int] = np.bincount([task.step for task in program], minlength=steps).tolist()
+    return counted
 
 
 _BEGINNINGS: dict[str, Callable[[Player, int, Task], None]] = {

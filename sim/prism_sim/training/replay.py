@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import count
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -25,7 +24,7 @@ from prism_sim.scenario.traced_job import TracedJobConfig
 from prism_sim.training.collectives import ALGORITHMS, Collective, Group
 from prism_sim.training.messages import MESSAGE_SPANS, MessagePath
 from prism_sim.training.placed import PlacedJob
-from prism_sim.training.player import Player
+from prism_sim.training.player import MessageKey, Player
 from prism_sim.training.stream import Call, CommStream
 from prism_sim.truth import SpanLog
 
@@ -49,9 +48,6 @@ _SPANS = (
     ),
 )
 """Kinds of spans that a job leaves in the truth."""
-
-MessageKey = tuple[int, int, int, int, int]
-"""Iteration, sender, receiver, tag, and turn among such messages."""
 
 
 class GroupStream(CommStream):
@@ -105,17 +101,6 @@ class ReplayedJob(PlacedJob[TracedJobConfig, Player]):
         self._paths: dict[tuple[int, int], MessagePath] = {}
         self._arrivals: dict[MessageKey, simpy.Event] = {}
         self._stage = _stages([graph.program(rank) for rank in range(model.ranks)])
-
-    def turns(self, program: Sequence[Task]) -> list[int]:
-        """For each task, how many like it come before: messages to one peer, group's calls."""
-        seen: dict[object, count[int]] = defaultdict(count)
-        return [next(seen[task.kind, task.family, task.peer, task.tag]) for task in program]
-
-    def tasks_by_step(self, program: Sequence[Task]) -> list[int]:
-        """How many tasks of ``program`` belong to each step of the trace."""
-        steps = np.array([task.step for task in program])
-        counted: list[int] = np.bincount(steps, minlength=self.graph.steps).tolist()
-        return counted
 
     def arrival(self, key: MessageKey) -> simpy.Event:
         """The event of a message's arrival; whoever comes first, sender or receiver, makes it."""

@@ -14,7 +14,7 @@ from flowset import read_answer, read_flow_set, write_answer, write_flow_set
 from page import Section, percent
 from prism_sim.cluster.program import Program
 from prism_sim.render.markdown import table
-from workloads import FIGURES, SPREAD, random_flows, strided_rings
+from workloads import FIGURES, SPREAD, contended_rings, random_flows, strided_rings
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures" / "foreign"
 SEEDS = range(20)
@@ -93,10 +93,14 @@ seed with two on the busiest.
 
 
 def write_fixtures() -> None:
-    """Have SimGrid answer the two small sets that the tests hold us to."""
+    """Have SimGrid answer the small sets that the tests hold us to."""
     FIXTURES.mkdir(parents=True, exist_ok=True)
     remark = "Regenerate: python benchmarks/crosscheck.py --fixtures"
-    small = {"random": random_flows(300, 20, 7), "rings": strided_rings(64, SPREAD, 1, ports=16)}
+    small = {
+        "random": random_flows(300, 20, 7),
+        "rings": strided_rings(64, SPREAD, 1, ports=16),
+        "contended": contended_rings(rings=3, hops=9, late_ns=1_000_000),
+    }
     for name, program in small.items():
         path = FIXTURES / f"{name}.flows.txt"
         write_flow_set(program, path, remark)

@@ -81,6 +81,32 @@ def strided_rings(
     )
 
 
+def contended_rings(rings: int, hops: int, late_ns: int, chunk_bytes: int = 10_000_000) -> Program:
+    """All-reduces in rings that each send one hop over link 0 and have a link of their own for every other hop.
+
+    Ring r begins ``r * late_ns`` after the first. Links carry 50 bytes/ns. Flows are numbered by
+    ring, step and hop; a chunk waits as in :func:`strided_rings`.
+    """
+    steps = 2 * (hops - 1)
+    templates, size = Templates(), rings * steps * hops
+    for ring in range(rings):
+        for hop in range(hops):
+            templates.add([0 if hop == 0 else ring * hops + hop])
+    number = np.arange(size).reshape(rings, steps, hops)
+    template = np.broadcast_to(np.arange(rings * hops).reshape(rings, 1, hops), number.shape)
+    latency_ns = np.zeros(number.shape, np.int64)
+    latency_ns[:, 0] = late_ns * np.arange(rings)[:, None]
+    before: list[list[int]] = [[] for _ in range(size)]
+    for ring, step, hop in np.ndindex(*number.shape):
+        if step:
+            earlier = number[ring, step - 1]
+            before[number[ring, step, hop]] = [int(earlier[hop]), int(earlier[hop - 1])]
+    return chained(
+        np.full(rings * hops, 50.0), templates, template.ravel().astype(np.int32),
+        np.full(size, chunk_bytes), latency_ns.ravel(), before,
+    )  # fmt: skip
+
+
 def random_flows(flows: int, links: int, seed: int = 0) -> Program:
     """Flows over one to five random links that wait for up to three random earlier ones.
 

@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from prism_sim.run import Run
-from prism_sim.scenario.loading import load
-from prism_sim.scenario.models import Scenario
 
 from link_records import lateness_ns, peak_rate, records_by_link
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 

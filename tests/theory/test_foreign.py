@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures" / "foreign"
-NAMES = ["random", "rings"]
+NAMES = ["random", "rings", "contended"]
 WITHIN = 1e-3
 
 

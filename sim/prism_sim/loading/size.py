@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from prism_sim.loading.job import Job, TracedJob
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.cluster import Cluster
-from prism_sim.scenario.job import Job
-from prism_sim.scenario.traced_job import TracedJob
 from prism_sim.training.costs import pipeline_message_bytes, step_flops
 
 ROWS_PER_S = 1e5

@@ -32,12 +32,25 @@ def truth(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:
 
 def diagnosis(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:
     """Diagnosis table ``name``, or its rows ``where`` ...; empty if the run has none."""
-    return _read(run.diagnosis_folder / f"{name}.parquet", DIAGNOSIS[name], where)
+    return _read(diagnosis_folder(run) / f"{name}.parquet", DIAGNOSIS[name], where)
 
 
-def rows(run: Run, folder: str, name: str) -> int:
+def diagnosis_folder(run: Run) -> Path:
+    """Where the tables of the diagnosis are: in ``diagnosis``, or in the folder itself."""
+    alone = (run.folder / "intake.json").exists() and not run.diagnosis_folder.exists()
+    return run.folder if alone else run.diagnosis_folder
+
+
+def intake(run: Run) -> dict[str, Any]:
+    """Method, and counts of records read and set aside, as the diagnoser noted them."""
+    path = diagnosis_folder(run) / "intake.json"
+    return run.read_json(path) if path.exists() else {}
+
+
+def rows(run: Run, side: str, name: str) -> int:
     """Length of a table of ``truth`` or ``diagnosis``, without reading it."""
-    path = run.folder / folder / f"{name}.parquet"
+    folder = run.folder / "truth" if side == "truth" else diagnosis_folder(run)
+    path = folder / f"{name}.parquet"
     return int(pq.read_metadata(path).num_rows) if path.exists() else 0
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_EMPTY = "empty: "
+
 INK, MUTED, GRID, PAPER = "#1f2328", "#656d76", "#d8dee4", "#ffffff"
 SWAPPED = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--paper)"}
 """Colours that a page replaces by its theme's."""
@@ -143,9 +145,16 @@ def figure(width: float, height: float) -> Figure:
 def sentence(words: str) -> Figure:
     """A figure that says why there is nothing to see."""
     made = figure(9, 1.6)
-    told = textwrap.fill(words, 80)
-    made.text(0.5, 0.5, told, ha="center", va="center", fontsize=11, color=MUTED)
+    made.text(0.5, 0.5, textwrap.fill(words, 80), ha="center", va="center", fontsize=11,
+              color=MUTED)  # fmt: skip
+    made.set_gid(_EMPTY + words)
     return made
+
+
+def why_empty(made: Figure) -> str | None:
+    """Why there is nothing to see in the figure; None if there is something."""
+    gid = made.get_gid() or ""
+    return gid.removeprefix(_EMPTY) if gid.startswith(_EMPTY) else None
 
 
 def title(made: Figure, finding: str) -> None:

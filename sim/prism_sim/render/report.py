@@ -18,9 +18,9 @@ from llmprism.io.writing import replacing
 from llmprism.quantities import duration, percent
 from prism_sim.render import look, paint
 from prism_sim.render.figures import FIGURES
+from prism_sim.render.found import found_jobs, utc
 from prism_sim.run_folder import Run
 from prism_sim.score import Score, read_score
-from prism_sim.score.load import intake
 from prism_sim.score.summary import ERROR_COLUMNS, error_rows, overview
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-_FINDINGS = 40  # rows of the table; a method that cries wolf has thousands
+_FINDINGS = 40  # rows of the table; a method with many false alarms has thousands
 _LONG_EVIDENCE = 2000  # characters
 _LONG_SCENARIO = 60_000
 _DENSE = 600_000  # characters of SVG
@@ -57,31 +57,54 @@ def render_report(run: Run, drawn: Mapping[str, Figure] | None = None) -> None:
 
 
 def _content(run: Run, drawn: Mapping[str, Figure]) -> dict[str, Any]:
-    """Everything the template tells, as plain values."""
+    """Everything that the template shows, as plain values."""
     score, manifest = read_score(run), look.json_of(run, "manifest")
-    scenario = manifest.get("scenario") or {}
+    scenario, intake = manifest.get("scenario") or {}, look.intake(run)
+    figures, empty = _figures(run, drawn)
     return {
         "name": look.name_of(run),
         "description": scenario.get("description") or manifest.get("text") or "",
-        "method": intake(run).get("method") or manifest.get("method"),
+        "method": intake.get("method") or manifest.get("method"),
         "manifest": manifest,
+        "observed": _observed(run),
         "scenario": scenario,
-        "scenario_text": _text(scenario or manifest)[:_LONG_SCENARIO],
+        "scenario_text": _cut(_text(scenario or manifest), _LONG_SCENARIO, "manifest.json"),
         "score": score,
-        "tiles": _tiles(score),
+        "tiles": _tiles(score) if score else _diagnosis_tiles(run),
         "overview": overview(score) if score else [],
         "error_columns": ERROR_COLUMNS,
         "errors": error_rows(score.timeline) if score else [],
         "faults": _faults(run, score),
+        "jobs": found_jobs(run),
         "findings": _findings(run, score),
         "findings_total": look.rows(run, "diagnosis", "findings"),
-        "intake": intake(run),
-        "figures": [
-            {"name": name, "title": picture.title, "caption": picture.caption}
-            | {"markup": _markup(drawn.get(name) or picture.draw(run), picture.title)}
-            for name, picture in FIGURES.items()
-        ],
+        "intake": intake,
+        "figures": figures,
+        "not_drawn": empty,
     }
+
+
+def _figures(run: Run, drawn: Mapping[str, Figure]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Every figure that shows something, and why the others do not."""
+    shown, empty = [], []
+    for name, entry in FIGURES.items():
+        made = drawn.get(name) or entry.draw(run)
+        reason = paint.why_empty(made)
+        if reason is not None:
+            empty.append(reason)
+            continue
+        facts = {"name": name, "title": entry.title, "caption": entry.caption}
+        shown.append(facts | {"markup": _markup(made, entry.title)})
+    return shown, empty
+
+
+def _observed(run: Run) -> dict[str, str] | None:
+    """First and last instant of the flow records, in UTC, and how long that is."""
+    flows = look.flows(run, ["start_ns", "end_ns"])
+    if not len(flows):
+        return None
+    first, last = int(flows["start_ns"].min()), int(flows["end_ns"].max())
+    return {"from": utc(first), "to": utc(last), "lasting": duration(last - first)}
 
 
 def _tiles(score: Score | None) -> list[dict[str, str]]:
@@ -99,6 +122,21 @@ def _tiles(score: Score | None) -> list[dict[str, str]]:
         (f"{faults.false_alarms:,}", "false alarms"),
     ]
     return [{"figure": figure, "label": label} for figure, label in tiles]
+
+
+def _diagnosis_tiles(run: Run) -> list[dict[str, str]]:
+    """The headline figures of a diagnosis that has no score."""
+    jobs, steps = look.diagnosis(run, "jobs"), look.diagnosis(run, "steps")
+    if not len(jobs):
+        return []
+    counts = [
+        (jobs["job"].nunique(), "jobs found"),
+        (jobs["address"].nunique(), "addresses in jobs"),
+        (look.rows(run, "diagnosis", "pairs"), "communicating pairs"),
+        (int(steps.groupby("job")["step"].nunique().sum()), "steps"),
+        (look.rows(run, "diagnosis", "findings"), "findings"),
+    ]
+    return [{"figure": f"{count:,}", "label": label} for count, label in counts]
 
 
 def _faults(run: Run, score: Score | None) -> list[dict[str, Any]]:
@@ -123,8 +161,9 @@ def _findings(run: Run, score: Score | None) -> list[dict[str, Any]]:
         {str(key): None if pd.isna(value) else value for key, value in row.items()}
         | {
             "window": _window(row["start_ns"], row["end_ns"], origin),
+            "start": None if pd.isna(row["start_ns"]) else utc(int(row["start_ns"])),
             "evidence": _pretty(row["evidence"]),
-            "verdict": None if known is None else row["finding"] in known,
+            "is_true": None if known is None else row["finding"] in known,
         }
         for row in table.head(_FINDINGS).to_dict("records")
     ]
@@ -143,7 +182,14 @@ def _pretty(evidence: Any) -> str:
         text = _text(json.loads(str(evidence)))
     except ValueError:
         text = "" if pd.isna(evidence) else str(evidence)
-    return text if len(text) <= _LONG_EVIDENCE else f"{text[:_LONG_EVIDENCE]} ..."
+    return _cut(text, _LONG_EVIDENCE, "diagnosis/findings.parquet")
+
+
+def _cut(text: str, length: int, file: str) -> str:
+    """``text``, or its beginning and where the rest is."""
+    if len(text) <= length:
+        return text
+    return f"{text[:length]}\n... the first {length:,} of {len(text):,} characters; all: {file}"
 
 
 def _text(content: Any) -> str:

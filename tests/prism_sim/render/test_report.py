@@ -4,6 +4,7 @@ import json
 import re
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 
 from prism_sim.render import render_run
@@ -132,7 +133,7 @@ def test_a_scenario_is_summed_up(run):
 def test_a_page_of_what_there_is(make_run, lacking):
     run = make_run(**lacking)
     render_run(run)
-    assert "This run has no score" in page_of(run).words()
+    assert "There is no score" in page_of(run).words()
 
 
 def test_the_page_is_small_and_the_same_each_time(run):
@@ -160,3 +161,68 @@ def test_render_run_writes_everything_and_says_how_far_it_is(run):
     fractions = [fraction for fraction, _ in told]
     assert fractions == sorted(fractions)
     assert (fractions[0], fractions[-1]) == (0.0, 1.0)
+
+
+def own_flows(make_run):
+    """Flows, topology and diagnosis of anyone: no truth, no score, no manifest."""
+    run = make_run("own", truth=False)
+    run.manifest.unlink()
+    return run
+
+
+def test_a_diagnosis_of_ones_own_flows_makes_a_page(make_run):
+    run = own_flows(make_run)
+    write_note(run)
+    page = rendered(run)
+    for words in ("Jobs found", "job0", "dp 4, pp 4", "1.00 s", "long_step", "10.0.0.2",
+                  "Records set aside", "no address", "UTC", "Cluster map"):  # fmt: skip
+        assert words in page, words
+    for absent in ("Injected faults", "matched step", "Not drawn", "<h2>Scenario</h2>"):
+        assert absent not in page, absent
+
+
+def test_what_cannot_be_drawn_is_one_line_and_no_empty_figure(make_run):
+    run = make_run("bare", truth=False, flows=False, topology=False)
+    page = rendered(run)
+    assert "Not drawn. No cluster map" in page
+    assert page.count("<figure") == 3
+
+
+def test_an_address_is_text_and_never_markup(make_run):
+    run = own_flows(make_run)
+    bad = "<script>alert(1)</script>"
+    jobs = run.diagnosis("jobs")
+    run.write_diagnosis("jobs", jobs.assign(job=jobs["job"].replace("job0", bad)))
+    run.write_diagnosis("findings", run.diagnosis("findings").assign(culprit=bad, symptom=bad))
+    page = rendered(run)
+    assert bad not in page
+    assert page.count("&lt;script&gt;") >= 4
+
+
+def test_tables_in_the_folder_itself_are_a_diagnosis(make_run):
+    run = own_flows(make_run)
+    write_note(run)
+    for path in list(run.diagnosis_folder.iterdir()):
+        path.rename(run.folder / path.name)
+    run.diagnosis_folder.rmdir()
+    assert "Jobs found" in rendered(run)
+
+
+def test_what_is_cut_says_where_the_rest_is(make_run):
+    run = own_flows(make_run)
+    row = run.diagnosis("findings").iloc[[0]]
+    many = pd.concat([row.assign(finding=n) for n in range(57)], ignore_index=True)
+    run.write_diagnosis("findings", many.assign(evidence=json.dumps({"a": "x" * 3000})))
+    page = rendered(run)
+    assert "The 40 most confident of 57; all are in <code>diagnosis/findings.parquet</code>" in page
+    assert "characters; all: diagnosis/findings.parquet" in page
+
+
+def write_note(run):
+    note = {"method": "paper", "rows": 1200, "kept": 1190, "set_aside": {"no address": 10}}
+    run.write_json(run.diagnosis_folder / "intake.json", note)
+
+
+def rendered(run):
+    render_report(run)
+    return run.report.read_text(encoding="utf-8")

@@ -1,0 +1,88 @@
+"""What a diagnosis found, job by job, for a page: layout, pairs, steps, findings.
+
+Nothing here needs a truth, so a diagnosis of anyone's own flows is shown as fully as that of a
+simulated run.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+
+from llmprism.kinds import AXES
+from llmprism.quantities import duration
+from prism_sim.render import look
+from prism_sim.run_folder import Run
+
+
+def found_jobs(run: Run) -> list[dict[str, Any]]:
+    """One row for each found job, in the order of their names; what is not known is "?"."""
+    tables = {
+        name: look.diagnosis(run, name)
+        for name in ("jobs", "layouts", "groups", "pairs", "steps", "findings")
+    }
+    names = sorted(tables["jobs"]["job"].unique(), key=lambda name: (len(name), name))
+    return [
+        _job(str(name), {key: table[table["job"] == name] for key, table in tables.items()})
+        for name in names
+    ]
+
+
+def _job(name: str, own: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    steps = own["steps"]
+    lengths_ns = steps["end_ns"] - steps["start_ns"]
+    layouts = own["layouts"].head(1).to_dict("records")
+    layout = {str(key): value for row in layouts for key, value in row.items()}
+    return {
+        "job": name,
+        "addresses": own["jobs"]["address"].nunique(),
+        **_sizes(layout, own["groups"]),
+        "micro_batches": _known(layout.get("micro_batches")),
+        "schedule": _known(layout.get("schedule")),
+        "sharding": _known(layout.get("sharding")),
+        "pairs": _counts(own["pairs"]["kind"]),
+        "groups": _counts(own["groups"].drop_duplicates(["kind", "group"])["kind"]),
+        "steps": steps["step"].nunique(),
+        "step_median": duration(float(lengths_ns.median())) if len(steps) else "?",
+        "step_p95": duration(float(lengths_ns.quantile(0.95))) if len(steps) else "?",
+        "findings": len(own["findings"]),
+    }
+
+
+def _sizes(layout: dict[str, Any], groups: pd.DataFrame) -> dict[str, str]:
+    """Size of each axis, from the layout, or else the commonest size of its groups."""
+    sizes = groups.groupby(["kind", "group"])["address"].nunique()
+    of_groups = {str(kind): int(part.mode().max()) for kind, part in sizes.groupby(level="kind")}
+    return {
+        axis: known if (known := _known(layout.get(axis))) != "?" else str(of_groups.get(axis, "?"))
+        for axis in AXES
+    }
+
+
+def _known(value: Any) -> str:
+    """``value`` as text; "?" for what a diagnosis cannot tell."""
+    if value is None or pd.isna(value) or value in (-1, "unknown"):
+        return "?"
+    return f"{value:.0f}" if isinstance(value, float) else str(value)
+
+
+def _counts(kinds: pd.Series) -> str:
+    """``dp 12, pp 4``, the most frequent first."""
+    counts = kinds.fillna("unknown").value_counts()
+    return ", ".join(f"{kind} {count:,}" for kind, count in counts.items()) or "none"
+
+
+def utc(time_ns: int) -> str:
+    """An instant in UTC, to the millisecond.
+
+    >>> utc(1_767_225_600_123_000_000)
+    '2026-01-01 00:00:00.123 UTC'
+    """
+    seconds, rest_ns = divmod(time_ns, 1_000_000_000)
+    try:
+        instant = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ns} ns"
+    return f"{instant:%Y-%m-%d %H:%M:%S}.{rest_ns // 1_000_000:03d} UTC"

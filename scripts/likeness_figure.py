@@ -65,15 +65,18 @@ def draw(cases: Sequence[TwinComparison]) -> Figure:
 
 def _counts(axes: Axes, case: TwinComparison) -> None:
     """How the number of records falls as the idle gap grows."""
+    import seaborn as sns
+
     for lines, colour, label in (
         ([case.real], REAL, "real"), (case.twins, TWIN, "twin: mean and range")
     ):  # fmt: skip
-        found = np.array(
-            [[len(likeness.coarser(s.flows, gap * 1e6)) for gap in GAPS_MS] for s in lines]
-        )
-        axes.fill_between(GAPS_MS, found.min(axis=0), found.max(axis=0), color=colour, alpha=0.2)
-        style: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.4}
-        axes.plot(GAPS_MS, found.mean(axis=0), color=colour, label=label, **style)
+        found = [
+            (gap, len(likeness.coarser(one.flows, gap * 1e6))) for one in lines for gap in GAPS_MS
+        ]
+        gaps, records = zip(*found, strict=True)
+        style: dict[str, Any] = {"marker": "o", "markersize": 5, "linewidth": 1.4, "color": colour}
+        style |= {"errorbar": ("pi", 100), "label": label, "legend": False}
+        sns.lineplot(x=gaps, y=records, ax=axes, **style)
     axes.set_xscale("log")
     axes.set_xticks(GAPS_MS, [str(gap) for gap in GAPS_MS])
     axes.set_xticks([], minor=True)
@@ -88,12 +91,12 @@ def _spread(
     axes: Axes, worlds: Sequence[pd.DataFrame], of: Any, ticks: dict[float, str], label: str
 ) -> None:
     """Cumulative distributions on a logarithmic axis: each twin, and the real one on top."""
+    import seaborn as sns
+
     for number, flows in reversed(list(enumerate(worlds))):
-        values = np.sort(of(flows))
-        share = np.arange(1, len(values) + 1) / len(values)
         how: dict[str, Any] = {"color": REAL if number == 0 else TWIN}
-        how |= {"linewidth": 1.4 if number == 0 else 0.8}
-        axes.step(values, 100 * share, where="post", **how)
+        how |= {"linewidth": 1.4 if number == 0 else 0.8, "stat": "percent"}
+        sns.ecdfplot(x=of(flows), ax=axes, **how)
     axes.set_xscale("log")
     axes.set_xticks(list(ticks), list(ticks.values()))
     axes.set_xticks([], minor=True)
@@ -116,6 +119,8 @@ def _lasting_ms(flows: pd.DataFrame) -> Any:
 
 def _pairs(axes: Axes, case: TwinComparison, worlds: Sequence[pd.DataFrame]) -> None:
     """Each pair: how many records the twins have in the mean, against the real capture."""
+    import seaborn as sns
+
     real = likeness.by_pair(case.real, worlds[0])["records"]
     twins = [
         likeness.by_pair(twin, flows)["records"]
@@ -126,8 +131,9 @@ def _pairs(axes: Axes, case: TwinComparison, worlds: Sequence[pd.DataFrame]) -> 
     axes.plot([0, limit], [0, limit], color=paint.MUTED, linewidth=0.7)
     for role, (label, colour, marker) in ROLES.items():
         if role in real.index.get_level_values("role"):
-            how: dict[str, Any] = {"marker": marker, "s": 24, "alpha": 0.8, "linewidths": 0}
-            axes.scatter(real[role], mean[role], color=colour, label=label, **how)
+            how: dict[str, Any] = {"marker": marker, "s": 24, "alpha": 0.8, "linewidth": 0}
+            how |= {"color": colour, "label": label, "legend": False}
+            sns.scatterplot(x=real[role].to_numpy(), y=mean[role].to_numpy(), ax=axes, **how)
     axes.set_xlim(0, limit)
     axes.set_ylim(0, limit)
     axes.set_xticks(axes.get_yticks()[axes.get_yticks() <= limit])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prism_sim.toolkit import paint, table
 from reproduction import pages
 from reproduction.base import Done, PageFigure
+from reproduction.drawing import mean_and_range
 from reproduction.e2_pairs.levels import (
     BIT_ERRORS,
     CACHE,
@@ -201,7 +202,8 @@ def _draw_windows(done: Sequence[Done]) -> Figure:
     for axes, platform in zip(panels, PLATFORMS, strict=True):
         for what, (colour, label) in _LOOK.items():
             values = [_by_seed(done, _at(window_s, platform), what) for window_s in windows]
-            _band(axes, range(len(windows)), values, colour, f"ours, {label}")
+            dashed = what == _REFINED
+            _band(axes, range(len(windows)), values, colour, f"ours, {label}", dashed)
         known = [n for n, window_s in enumerate(windows) if window_s in PUBLISHED]
         for what, (colour, label) in _LOOK.items():
             told = [100 * PUBLISHED[windows[n]] if what == _RAW else 100.0 for n in known]
@@ -213,7 +215,7 @@ def _draw_windows(done: Sequence[Done]) -> Figure:
     panels[0].set_ylabel("pair types right [%]")
     handles, labels = panels[0].get_legend_handles_labels()
     made.legend(handles, labels, loc="outside lower left", ncols=4)
-    paint.title(made, "Pair types told right, by the length of the window")
+    paint.title(made, "Pair types right, by the length of the window")
     return made
 
 
@@ -234,7 +236,7 @@ def _draw_noise(done: Sequence[Done]) -> Figure:
     handles, labels = rows[0, 0].get_legend_handles_labels()
     made.legend(handles, labels, loc="outside lower left", ncols=4)
     shortest = _span(_windows(done)[0])
-    paint.title(made, f"Pair types told right in {shortest}, one disturbance at a time")
+    paint.title(made, f"Pair types right in {shortest}, one disturbance at a time")
     return made
 
 
@@ -269,13 +271,10 @@ def _band(
     dashed: bool = False,
 ) -> None:
     """Mean and range over the seeds; ``dashed``, so that a line below it is seen."""
-    x = list(places)
     scaled = [[100 * value for value in many] for many in values]
-    low, high = [min(many) for many in scaled], [max(many) for many in scaled]
-    axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
-    middle = [_mean(many) for many in scaled]
-    axes.plot(x, middle, color=colour, marker="o", markersize=2.5 if dashed else 3.5,
-              linewidth=1.4, linestyle=(0, (3, 2)) if dashed else "-", label=label)  # fmt: skip
+    how: dict[str, Any] = {"marker": "o", "markersize": 3.5 if dashed else 4.5, "linewidth": 1.4}
+    how |= {"linestyle": (0, (3, 2)) if dashed else "-", "color": colour, "label": label}
+    mean_and_range(axes, list(places), scaled, **how)
 
 
 def _windows(done: Sequence[Done]) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.toolkit import paint
+from reproduction.drawing import mean_and_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,12 +96,15 @@ def draw_errors(told: Errors) -> Figure:
 
 
 def _spread(axes: Axes, named: Mapping[str, Sequence[Sequence[float]]], published: float) -> None:
+    import seaborn as sns
+
     colours = (paint.REBUILT, paint.KINDS["pp"], paint.KINDS["cp"], paint.WRONG)
     for (name, seeds), colour in zip(named.items(), colours, strict=False):
         for number, percentiles in enumerate(seeds):
             x = [100 * max(value, _LEAST) for value in percentiles]
-            label = name if number == 0 else None
-            axes.plot(x, range(101), color=colour, linewidth=1.1, alpha=0.8, label=label)
+            how: dict[str, Any] = {"linewidth": 1.1, "alpha": 0.8, "legend": False}
+            how |= {"label": name if number == 0 else None, "color": colour}
+            sns.lineplot(x=x, y=range(101), estimator=None, sort=False, ax=axes, **how)
     axes.set_xscale("log")
     axes.set_xlim(100 * _LEAST, 100)
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
@@ -117,10 +121,8 @@ def _rise(
 ) -> None:
     for place, label, colour in ((0, "mean", paint.REBUILT), (1, "worst", paint.WRONG)):
         y = [[100 * one[place] for one in seeds] for seeds in work.values()]
-        middle = [sum(seeds) / len(seeds) for seeds in y]
-        axes.plot(list(work), middle, color=colour, marker="o", markersize=4, label=label)
-        low, high = [min(seeds) for seeds in y], [max(seeds) for seeds in y]
-        axes.fill_between(list(work), low, high, color=colour, alpha=0.2, linewidth=0)
+        how: dict[str, Any] = {"marker": "o", "markersize": 5, "label": label, "color": colour}
+        mean_and_range(axes, list(work), y, **how)
     axes.axhline(100 * published, color=paint.INK, linewidth=1, linestyle="--")
     axes.text(max(work), 100 * published * 1.05, "published", fontsize=8, ha="right", va="bottom")
     axes.set_title("Error of the step against host work between steps")

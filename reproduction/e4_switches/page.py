@@ -227,14 +227,18 @@ def _bands(axes: Axes) -> None:
 
 
 def _lines(axes: Axes, result: dict[str, Any]) -> None:
+    import seaborn as sns
+
     colours = iter(("#aa3377", "#0072b2", "#d55e00", "#332288"))
     first = True
     for leaf, rates in result["series"].items():
         x = [(n + 0.5) * SLICE_S / 60 for n, rate in enumerate(rates) if rate is not None]
         y = [rate for rate in rates if rate is not None]
         if leaf in result["struck"]:
-            axes.plot(x, y, color=next(colours, paint.INK), linewidth=1.6, label=leaf, zorder=3)
+            how: dict[str, Any] = {"color": next(colours, paint.INK), "linewidth": 1.6}
+            how |= {"label": leaf, "zorder": 3}
         else:
-            axes.plot(x, y, color=paint.MUTED, alpha=0.35, linewidth=0.7,
-                      label="other leaves" if first else None)  # fmt: skip
+            how = {"color": paint.MUTED, "alpha": 0.35, "linewidth": 0.7}
+            how |= {"label": "other leaves" if first else None}
             first = False
+        sns.lineplot(x=x, y=y, estimator=None, legend=False, ax=axes, **how)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ACROSS = 2  # panels in a row
+WHOLE_RANGE = ("pi", 100)  # seaborn's band from the lowest to the highest value
 
 
 @paint.styled
@@ -47,6 +48,8 @@ def draw(run: Run) -> Figure:
 def _draw_figure(
     axes: Axes, study: dict[str, Any], done: pd.DataFrame, what: tuple[str, list[str], str]
 ) -> None:
+    import seaborn as sns
+
     x, others, name = what
     places = _places(done[x])
     lines = dict(list(done.groupby(others))) if others else {(): done}
@@ -54,19 +57,18 @@ def _draw_figure(
         lines.items(), paint.job_colours(map(str, lines)).values(), strict=True
     ):
         part = part.assign(place=part[x].map(places))
-        by_place = part.groupby("place")[name]
-        mean = by_place.mean()
         label = ", ".join(
             f"{_label(study, key)} {value}" for key, value in zip(others, values, strict=True)
         )
-        axes.fill_between(mean.index, by_place.min(), by_place.max(), color=colour, alpha=0.18)
-        axes.plot(mean.index, mean, color=colour, linewidth=1.4, label=label)
-        axes.scatter(part["place"], part[name], s=11, color=colour, linewidths=0, alpha=0.7)
+        shared: dict[str, Any] = {"x": "place", "y": name, "color": colour, "ax": axes}
+        sns.lineplot(part, errorbar=WHOLE_RANGE, linewidth=1.4, label=label, legend=False, **shared)
+        sns.scatterplot(part, s=11, linewidth=0, alpha=0.7, legend=False, **shared)
     _scale(axes, study, places)
     low, high = done[name].min(), done[name].max()
     if high > 0:  # and not NaN
         axes.set_ylim(min(0.0, 1.08 * low), 1.08 * high)
     axes.set_xlabel(_label(study, x))
+    axes.set_ylabel("")
     axes.set_title(_label(study, name))
     axes.tick_params(labelbottom=True)
     axes.grid(axis="y")

@@ -45,27 +45,38 @@ def _most_hit(costs: list[dict[str, Any]]) -> list[str]:
 
 
 def _draw_costs(axes: Axes, costs: list[dict[str, Any]]) -> None:
+    import seaborn as sns
+
     values = [cost["gpu_hours"] for cost in costs]
-    colours = [paint.WRONG if value > 0 else paint.REBUILT for value in values]
-    bars = axes.barh(range(len(costs)), values, height=0.6, color=colours)
-    axes.bar_label(bars, [f"{value:.3g}" for value in values], padding=4, fontsize=8)
-    axes.axvline(0, color=paint.MUTED, linewidth=0.7)
     names = [textwrap.fill(cost["name"], 34) for cost in costs]
-    axes.set_yticks(range(len(costs)), names)
+    sign = ["costs" if value > 0 else "saves" for value in values]
+    palette = {"costs": paint.WRONG, "saves": paint.REBUILT}
+    rows = list(range(len(costs)))  # by number: two changes may have the same name
+    bars = {"x": values, "y": rows, "hue": sign, "palette": palette, "orient": "h", "width": 0.6}
+    sns.barplot(ax=axes, dodge=False, legend=False, saturation=1, **bars)
+    for row, value in zip(rows, values, strict=True):
+        side = "left" if value >= 0 else "right"
+        axes.annotate(f"{value:.3g}", (value, row), (4 if value >= 0 else -4, 0),
+                      textcoords="offset points", va="center", ha=side, fontsize=8)  # fmt: skip
+    axes.axvline(0, color=paint.MUTED, linewidth=0.7)
+    axes.set_yticks(rows, names)
     axes.set_ylim(len(costs) - 0.5, -0.5)
     axes.margins(x=0.12)
     axes.set_xlabel("cost [GPU-hours]")
+    axes.set_ylabel("")
     axes.tick_params(axis="y", length=0)
 
 
 def _draw_job(axes: Axes, job: str, worlds: dict[str, list[float]]) -> None:
+    import seaborn as sns
+
     for (name, ends), colour, width in zip(
         worlds.items(), (paint.REBUILT, paint.WRONG), (2.2, 1.1), strict=True
     ):
         times = np.diff(np.array(ends), prepend=0.0)
+        how: dict[str, Any] = {"drawstyle": "steps-mid", "linewidth": width, "color": colour}
         label = name.replace("-", " ")
-        how: dict[str, Any] = {"drawstyle": "steps-mid", "linewidth": width, "label": label}
-        axes.plot(range(len(times)), times, color=colour, **how)
+        sns.lineplot(x=range(len(times)), y=times, label=label, legend=False, ax=axes, **how)
     axes.set_ylim(0, 1.35 * max(float(np.diff(e, prepend=0.0).max()) for e in worlds.values()))
     axes.set_ylabel("step time [s]")
     axes.set_title(f"Job {job}")

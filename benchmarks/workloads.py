@@ -82,7 +82,7 @@ def strided_rings(
 
 
 def contended_rings(rings: int, hops: int, late_ns: int, chunk_bytes: int = 10_000_000) -> Program:
-    """All-reduces in rings that each send one hop over link 0 and have a link of their own for every other hop.
+    """All-reduces in rings: each sends one hop over link 0, and every other over a link of its own.
 
     Ring r begins ``r * late_ns`` after the first. Links carry 50 bytes/ns. Flows are numbered by
     ring, step and hop; a chunk waits as in :func:`strided_rings`.

@@ -1,7 +1,8 @@
 """Rings that share a link, burst by burst, against the chunks of SimGrid.
 
 Three rings of nine hops each send one hop over the same link and begin 1 ms apart. SimGrid 3.32
-moved every chunk of every hop as a flow of its own that waits for two others (the fixture *contended*).
+moved every chunk of every hop as a flow of its own that waits for two others (the fixture
+*contended*).
 The simulator moves each ring as one entity; what a switch would see of its bursts is compared here,
 one burst a chunk.
 """

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from llmprism.errors import Problem
+from prism_sim.loading import foreign
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc
 from prism_sim.scenario.source import Source
@@ -116,7 +117,9 @@ def problem_of(error: ErrorDetails, source: Source) -> Problem:
 def _unknown_key(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
     model = model_at(error["loc"][:-1])
     known = list(model.model_fields) if model else []
-    return f"unknown key {loc[-1]!r} in {dotted(loc[:-1])}", did_you_mean(str(loc[-1]), known)
+    key = str(loc[-1])
+    how = foreign.hint(key) or did_you_mean(key, known)
+    return f"unknown key {key!r} in {dotted(loc[:-1])}", how
 
 
 def _missing(error: ErrorDetails, loc: Loc) -> tuple[str, str]:

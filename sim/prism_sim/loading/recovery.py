@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from prism_sim.loading.complaints import field_at, model_at, plain_loc
+from prism_sim.loading.foreign import own_name
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc, Remark
 from prism_sim.scenario.words import nearest
@@ -100,7 +101,9 @@ def _mend(mended: dict[str, Any], values: dict[str, Any], error: ErrorDetails) -
         loc = plain_loc(error["loc"], values)
         _holder(mended, loc).pop(loc[-1], None)
         model = model_at(error["loc"][:-1])
-        return (*loc[:-1], nearest(str(loc[-1]), model.model_fields if model else ()) or loc[-1])
+        own = own_name(str(loc[-1]))
+        meant = own[0] if own else nearest(str(loc[-1]), model.model_fields if model else ())
+        return (*loc[:-1], meant or loc[-1])
     for length in range(len(error["loc"]), 0, -1):
         loc = plain_loc(error["loc"][:length], values)
         field = field_at(error["loc"][:length])

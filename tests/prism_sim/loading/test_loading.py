@@ -143,7 +143,7 @@ faults:
     assert "finite number" in told[7]
     assert "did you mean llama-7b?" in told[10]
     assert "did you mean packed?" in told[13]
-    assert "known here: 0, 1" in told[14]
+    assert "zero_stage is 4" in told[14]
     assert "did you mean slow_gpu?" in told[19]
     assert "faults.1 needs the key 'kind'" in told[20]
 

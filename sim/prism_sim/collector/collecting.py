@@ -5,7 +5,8 @@ burst for a point-to-point message, one a chunk for a ring. A record never holds
 one message, and ends where the wire is silent for longer than the idle gap. Times are those
 at the source's leaf switch (ingress), on the collector's clock. Bytes are the message's.
 
-Records stream to Parquet in pieces, so memory does not grow with simulated time.
+Records stream to Parquet in pieces, and effects that need rows in order of their begin hold them
+for a bounded time (:mod:`prism_sim.collector.delay`). So memory does not grow with simulated time.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from prism_sim.cluster.templates import HIDDEN
 from prism_sim.cluster.wire import TRAIN, Trains
 from prism_sim.collector.config import Collector as CollectorModel
 from prism_sim.collector.cutting import Cutter
-from prism_sim.collector.effects.base import Scene
+from prism_sim.collector.delay import HORIZON_NS, DelayLine
 from prism_sim.collector.job_hosts import JobHosts
 from prism_sim.collector.rows import COUNTED, FLOWS, NO_PATH, SEEN, Rows
+from prism_sim.collector.scene import Scene
 from prism_sim.collector.trains import cut
 from prism_sim.collector.tuples import Tuples
 from prism_sim.draws import Draws
@@ -35,6 +37,9 @@ from prism_sim.streaming import Streaming
 
 PIECE = 1 << 18
 """Records gathered before they are written: a few tens of megabytes."""
+
+STRIDE_NS = 5_000_000_000
+"""How much of the simulation goes through the stages at a time, where rows need an order: 5 s."""
 
 PORTS = ("src_port", "dst_port", "protocol")
 """Columns that a record has from its 5-tuple."""
@@ -76,8 +81,13 @@ class Collector(Streaming):
         effects = model.in_order()
         self._before = [effect.stage(scene) for effect in effects if not effect.after_cutting]
         self._after = [effect.stage(scene) for effect in effects if effect.after_cutting]
-        self._hindsight = any(effect.hindsight for effect in effects)
-        self._kept: list[Rows] = []
+        lookbacks = [effect.lookback_ns for effect in effects]
+        needs_order = any(ns is not None for ns in lookbacks)
+        self._delay_ns, self._stride_ns = (HORIZON_NS, STRIDE_NS) if needs_order else (0, 0)
+        self._settled_after_ns = HORIZON_NS + sum(ns or 0 for ns in lookbacks)
+        self._reported, self._ordered = DelayLine(), DelayLine()
+        scene.holders += [self._reported, self._ordered]
+        scene.is_over = False
         self._cutter = Cutter(model, scene) if model.recuts else None
         self._is_staged = bool(effects) or model.recuts
         self._scene = scene
@@ -86,6 +96,7 @@ class Collector(Streaming):
         self._n_held = 0
         self._trains = np.empty(1024, TRAIN)
         self._n_trains = 0
+        self._now_ns = 0
         self.records = 0
         counted = COUNTED if any(effect.counts for effect in effects) else []
         fields = [*FLOWS, *(pa.field(name, kind) for name, kind in counted)]
@@ -106,8 +117,13 @@ class Collector(Streaming):
 
     def advance(self, now_ns: int) -> None:
         """Take what has been observed on its way; the simulation has come to ``now_ns``."""
-        self._scene.now_ns = now_ns
+        self._now_ns = now_ns
         self._pass()
+
+    @property
+    def held_rows(self) -> int:
+        """Rows held in memory at present, by whatever stage."""
+        return self._n_held + sum(len(holder) for holder in self._scene.holders)
 
     def remember_ways(self, now_ns: int) -> None:
         """Have what began before ``now_ns`` keep its path, whatever :meth:`move` tells later."""
@@ -129,16 +145,24 @@ class Collector(Streaming):
 
     def _pass(self, last: bool = False) -> None:
         """Take what has been observed through the chain of stages."""
-        rows = self._observed()
-        if self._hindsight:
-            self._kept.append(rows)
-            if not last:
-                return
-            rows = np.concatenate(self._kept)
+        scene = self._scene
+        self._reported.add(self._observed())
+        until_ns = self._now_ns - (0 if last else self._delay_ns)
+        if not last and until_ns < scene.now_ns + self._stride_ns:
+            return
+        scene.now_ns, scene.is_over = until_ns, last
+        rows = self._reported.release(until_ns if self._delay_ns and not last else None)
         for stage in self._before:
             rows = stage(rows)
         if self._before:
             rows = rows[rows["exporter"] >= 0]  # switches beyond the topology export nothing here
+        if self._delay_ns:
+            self._ordered.add(rows)
+            rows = self._ordered.release(None if last else until_ns - self._settled_after_ns)
+        self._export(rows, last)
+
+    def _export(self, rows: Rows, last: bool) -> None:
+        """Cut ``rows`` into records, and hold or write what comes of them."""
         if self._cutter is not None:
             rows = self._cutter.cut(rows, last)
         for stage in self._after:

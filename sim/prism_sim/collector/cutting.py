@@ -7,11 +7,13 @@ is full. A transfer cut by age is shared in proportion to time; one cut for want
 goes to the record that it began in.
 
 What is open is carried from batch to batch, one record a 5-tuple and place of observation.
-Trains are handed over when their collective has ended, so a record that has fallen silent
-stays open for a while longer, in case something older is still to come.
+Trains are reported when their collective has ended, so a silent record stays open for
+:data:`HORIZON_NS` longer, in case something older is still to come.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +21,11 @@ from numpy.typing import NDArray
 from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.state import grown
 from prism_sim.collector.config import Collector as CollectorModel
-from prism_sim.collector.effects.base import Scene
+from prism_sim.collector.delay import HORIZON_NS
+from prism_sim.collector.eviction import ENTRY, Heap, drop, push
 from prism_sim.collector.rows import SEEN, Rows
+from prism_sim.collector.scene import Scene
 
-HORIZON_NS = 10_000_000_000
-"""How long a silent record waits for transfers that are reported late: 10 s."""
 NO_LIMIT = 2**62
 
 
@@ -38,6 +40,7 @@ class Cutter:
 
     def __init__(self, model: CollectorModel, scene: Scene) -> None:
         self._scene = scene
+        scene.holders.append(self)
         self._merge = not model.message_boundary
         self._gap_ns = round(model.idle_gap_us * 1e3)
         timeout_s = model.active_timeout_s
@@ -48,6 +51,9 @@ class Cutter:
         self._load = np.zeros(len(scene.tuples.router.layout.leaves) + 1, np.int64)
         self._newest_ns = 0
 
+    def __len__(self) -> int:
+        return int(self._open.sum())
+
     def cut(self, rows: Rows, last: bool) -> Rows:
         """Records that are finished now that ``rows`` have come; all of them if ``last``."""
         rows = rows[np.lexsort((rows["end_ns"], rows["tuple"], rows["start_ns"]))]
@@ -56,16 +62,33 @@ class Cutter:
             self._state = grown(self._state, 2 * len(self._state))
             self._open = grown(self._open, len(self._state))
         room = 3 * len(rows) + int(((rows["end_ns"] - rows["start_ns"]) // self._timeout_ns).sum())
+        parts: list[Any] = [slice(None)]
+        if self._limit < NO_LIMIT:  # each switch has a table of its own
+            parts = [np.flatnonzero(rows["exporter"] == at) for at in np.unique(rows["exporter"])]
         out = np.empty(room, SEEN)
-        n = cut_rows(
-            rows, key, self._state, self._open, self._load, self._gap_ns, self._timeout_ns,
-            self._limit, self._merge, out,
-        )  # fmt: skip
+        n = 0
+        for part in parts:
+            n = cut_rows(
+                rows[part], key[part], self._state, self._open, self._load, self._gap_ns,
+                self._timeout_ns, self._limit, self._merge, out, n, *self._by_age(rows[part], room),
+            )  # fmt: skip
         self._newest_ns = max(self._newest_ns, int(rows["end_ns"].max()) if len(rows) else 0)
         done = np.concatenate([out[:n], self._silent(last)])
         done["arrival_ns"] = done["end_ns"]
         done["id"] = self._scene.identity(done)
         return done
+
+    def _by_age(self, rows: Rows, room: int) -> tuple[Heap, int]:
+        """A heap of the open records of the switch that exports ``rows``, if its table can fill."""
+        if self._limit == NO_LIMIT or not len(rows):
+            return np.empty(0, ENTRY), 0
+        is_own = self._open & (self._state["exporter"] == rows["exporter"][0])
+        keys = np.flatnonzero(is_own)
+        heap = np.empty(len(keys) + len(rows) + room, ENTRY)
+        order = np.argsort(self._state["start_ns"][keys], kind="stable")
+        heap["start_ns"][: len(keys)] = self._state["start_ns"][keys][order]
+        heap["key"][: len(keys)] = keys[order]
+        return heap, len(keys)
 
     def _silent(self, last: bool) -> Rows:
         """Take out what has been silent for so long that nothing can be added to it."""
@@ -89,9 +112,14 @@ def cut_rows(
     limit: int,
     merge: bool,
     out: Rows,
+    n: int,
+    heap: Heap,
+    n_heap: int,
 ) -> int:
-    """Add ``rows``, in order of start, to the open records; returns how many are in ``out``."""
-    n = 0
+    """Add ``rows``, in order of start, to the open records; returns how many are in ``out``.
+
+    With a ``limit``, all ``rows`` are of one switch, and ``heap`` has its open records by age.
+    """
     for i in range(len(rows)):
         k, row = key[i], rows[i]
         start, end = row["start_ns"], row["end_ns"]
@@ -103,10 +131,11 @@ def cut_rows(
         while True:
             if not is_open[k]:
                 if load[row["exporter"]] >= limit:
-                    n = _export(
-                        _oldest(row["exporter"], state, is_open), state, is_open, load, out, n
-                    )
+                    n_heap = _to_oldest(state, is_open, heap, n_heap)
+                    n = _export(heap[0]["key"], state, is_open, load, out, n)
                 _begin(k, row, start, state, is_open, load)
+                if limit < NO_LIMIT:
+                    n_heap = push(heap, n_heap, start, k)
             due = state[k]["start_ns"] + timeout_ns
             if end <= due or start >= due:
                 break
@@ -118,7 +147,10 @@ def cut_rows(
             left, payload, packets = left - some, payload - some_payload, packets - some_packets
             start = due
             n = _export(k, state, is_open, load, out, n)
-        state[k]["start_ns"] = min(state[k]["start_ns"], start)
+        if start < state[k]["start_ns"]:
+            state[k]["start_ns"] = start
+            if limit < NO_LIMIT:
+                n_heap = push(heap, n_heap, start, k)
         _add(k, end, left, payload, packets, state)
         if not merge:
             n = _export(k, state, is_open, load, out, n)
@@ -159,12 +191,8 @@ def _export(
 
 
 @compiled
-def _oldest(exporter: int, state: Rows, is_open: NDArray[np.bool_]) -> int:
-    """The open record of ``exporter`` that began first."""
-    best = -1
-    for k in range(len(state)):
-        if not is_open[k] or state[k]["exporter"] != exporter:
-            continue
-        if best < 0 or state[k]["start_ns"] < state[best]["start_ns"]:
-            best = k
-    return best
+def _to_oldest(state: Rows, is_open: NDArray[np.bool_], heap: Heap, n_heap: int) -> int:
+    """Drop entries that do not hold any more; the first is then the oldest open record."""
+    while not is_open[heap[0]["key"]] or state[heap[0]["key"]]["start_ns"] != heap[0]["start_ns"]:
+        n_heap = drop(heap, n_heap)
+    return n_heap

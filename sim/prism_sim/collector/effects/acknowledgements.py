@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
-from prism_sim.collector.effects.delayed import delayed
+from prism_sim.collector.effects.delayed import Delayed
 from prism_sim.collector.rows import Rows
 
 TCP_BYTES, ROCE_BYTES = 52, 48
@@ -49,20 +49,27 @@ class Acknowledgements(EffectBase):
         description="A packet that comes alone is acknowledged so late [ms], unless a second one "
         "comes or something is sent back before, which then carries the acknowledgement. "
         "Default: at once, as RoCE NICs and stacks in quick-acknowledgement mode do. Delayed: 40 "
-        "(Linux), 200 (other stacks), which needs the whole run in memory.",
+        "(Linux), 200 (other stacks). Rows are then held for some 20 s of the simulation; what a "
+        "transfer of more than 10 s would answer is not known.",
     )
 
     @property
-    def hindsight(self) -> bool:
-        """Whether an acknowledgement depends on what is sent later."""
-        return self.delay_ms > 0
+    def lookback_ns(self) -> int | None:
+        """A delayed one depends on what is sent later."""
+        return self._delay_ns or None
+
+    @property
+    def _delay_ns(self) -> int:
+        return round(self.delay_ms * 1e6)
 
     def stage(self, scene: Scene) -> Stage:
+        delayed = Delayed(scene, self._delay_ns) if self._delay_ns else None
+
         def answer(rows: Rows) -> Rows:
             counted = rows[rows["packets"] > 0]
             late = rows[:0]
-            if self.delay_ms:
-                late = self._turned(scene, delayed(counted, scene.tuples, self.delay_ms * 1e6))
+            if delayed is not None:
+                late = self._turned(scene, delayed.settled(counted))
                 counted = counted[counted["packets"] > 1]
             back = self._sized(scene, np.concatenate([self._back(scene, counted), late]))
             scene.totals.count_added(back)

@@ -29,11 +29,12 @@ class Connections(EffectBase):
 
     Where training itself runs over TCP, the handshake is on the connection's own 5-tuple, once
     for both directions. For RoCE it is on a TCP connection beside it, once for each queue pair
-    and direction, as NCCL exchanges the numbers of queue pairs. A job that begins anew connects
-    when the old processes are gone.
+    and direction, as NCCL exchanges the numbers of queue pairs. A restarted job connects when
+    the old processes are gone.
 
-    Transfers are told of when they end, so which one used a connection first is known only at the
-    end: the whole run is held in memory, 80 bytes a transfer.
+    Transfers are reported when they end, so rows are held for some 20 s of the simulation, 80 bytes
+    each, until it is certain which one used a connection first. A first use that lasts longer than
+    10 s counts from when it is reported.
     """
 
     needs_packets = True
@@ -67,15 +68,16 @@ class Connections(EffectBase):
     )
 
     @property
-    def hindsight(self) -> bool:
-        """A transfer that began before others may end after all of them."""
-        return True
+    def lookback_ns(self) -> int | None:
+        """A connection is set up before its first use."""
+        return self._lead_ns
 
     def stage(self, scene: Scene) -> Stage:
         mesh = when_due(scene, partial(self._mesh, scene))
+        known: set[int] = set()
 
         def connect(rows: Rows) -> Rows:
-            opened = self._opened(scene, *_first_uses(scene, rows))
+            opened = self._opened(scene, *_first_uses(scene, rows, known))
             scene.totals.count_added(opened)
             rows = np.concatenate([rows, opened])
             return mesh(rows) if self.mesh else rows
@@ -123,8 +125,10 @@ class Connections(EffectBase):
         return round(self.lead_ms * 1e6)
 
 
-def _first_uses(scene: Scene, rows: Rows) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """First use of each connection in ``rows``: its 5-tuple, and when.
+def _first_uses(
+    scene: Scene, rows: Rows, known: set[int]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """First use of each connection in ``rows`` that is not ``known``: its 5-tuple, and when.
 
     Over TCP, the two directions are one connection, with the lesser of their numbers.
     """
@@ -135,7 +139,9 @@ def _first_uses(scene: Scene, rows: Rows) -> tuple[NDArray[np.int32], NDArray[np
     over_tcp = scene.tuples.over_tcp(tuples)
     back = scene.tuples.reverse(tuples[over_tcp])
     connection[over_tcp] = np.minimum(tuples[over_tcp], back)
-    _, first = np.unique(connection, return_index=True)
+    found, first = np.unique(connection, return_index=True)
+    first = first[[number not in known for number in found.tolist()]]
+    known.update(found.tolist())
     return tuples[first], rows["start_ns"][first]
 
 

@@ -15,56 +15,94 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_sim.collector.rows import Rows
-from prism_sim.collector.tuples import Tuples
+from prism_sim.collector.scene import Scene
+
+Times = NDArray[np.int64]
+_NONE: Times = np.zeros(0, np.int64)
 
 
-def delayed(rows: Rows, tuples: Tuples, delay_ns: float) -> Rows:
-    """Packets of ``rows`` that come alone and get an acknowledgement of their own.
+class Delayed:
+    """Finds, batch after batch, packets that get an acknowledgement of their own.
 
-    Their times are moved to where the acknowledgement is due, at the receiver.
+    It keeps at most one packet a 5-tuple, and of the opposite direction what came after that.
+
+    Parameters
+    ----------
+    scene : knows how far rows have come, which must be in order of their begin.
+    delay_ns : how long a receiver waits.
     """
-    order = np.lexsort((rows["start_ns"], rows["tuple"]))
-    rows = rows[order]
-    found, first = np.unique(rows["tuple"], return_index=True)
-    pieces = dict(zip(found.tolist(), np.split(rows, first[1:]), strict=True))
-    reverse = dict(zip(found.tolist(), tuples.reverse(found).tolist(), strict=True))
-    answered = []
-    for number, own in pieces.items():
-        opposite = pieces.get(reverse[number])
-        sent_back = opposite["start_ns"].tolist() if opposite is not None else []
-        alone = own["packets"] == 1
-        which, due = _due(own["start_ns"], alone, sent_back, round(delay_ns))
-        late = own[which]
-        late["start_ns"] = late["end_ns"] = late["arrival_ns"] = due
-        answered.append(late)
-    return np.concatenate(answered) if answered else rows[:0]
 
+    def __init__(self, scene: Scene, delay_ns: int) -> None:
+        self._scene = scene
+        self._delay_ns = delay_ns
+        self._waiting: dict[int, Rows] = {}
+        self._answers: dict[int, Times] = {}
+        scene.holders.append(self)
 
-def _due(
-    times_ns: NDArray[np.int64], alone: NDArray[np.bool_], sent_back: list[int], delay_ns: int
-) -> tuple[list[int], list[int]]:
-    """Which packets of one 5-tuple are acknowledged by themselves, and when.
+    def __len__(self) -> int:
+        return len(self._waiting) + sum(len(times) for times in self._answers.values())
 
-    ``sent_back`` are the sorted times at which something goes the other way.
-    """
-    which: list[int] = []
-    due: list[int] = []
-    waiting = -1
+    def settled(self, rows: Rows) -> Rows:
+        """Packets that came alone, of ``rows`` or before, of which that is certain by now.
 
-    def settle(number: int, at_ns: int) -> None:
-        since = int(times_ns[number])
-        following = bisect_left(sent_back, since)
-        if following == len(sent_back) or sent_back[following] >= at_ns:
-            which.append(number)
-            due.append(at_ns)
+        Their times are moved to where the acknowledgement is due, at the receiver.
+        """
+        pieces = self._by_tuple(rows)
+        numbers = sorted({*pieces, *self._waiting})
+        back = self._scene.tuples.reverse(np.array(numbers, np.int32)).tolist()
+        known, waiting = {}, {}
+        settled = [rows[:0]]
+        for number, opposite in zip(numbers, back, strict=True):
+            before, after = self._waiting.get(number, rows[:0]), pieces.get(number, rows[:0])
+            own = np.concatenate([before, after])
+            later = pieces[opposite]["start_ns"] if opposite in pieces else _NONE
+            known[number] = np.concatenate([self._answers.get(number, _NONE), later])
+            which, due, open_ = self._due(own, known[number].tolist())
+            if open_ >= 0:
+                waiting[number] = own[open_ : open_ + 1]
+            late = own[which]
+            late["start_ns"] = late["end_ns"] = late["arrival_ns"] = due
+            settled.append(late)
+        self._waiting = waiting
+        self._answers = {
+            number: known[number][known[number] >= packet["start_ns"][0]]
+            for number, packet in waiting.items()
+        }
+        return np.concatenate(settled)
 
-    for number, (at_ns, lone) in enumerate(zip(times_ns.tolist(), alone.tolist(), strict=True)):
-        if waiting >= 0 and at_ns > times_ns[waiting] + delay_ns:
-            settle(waiting, int(times_ns[waiting]) + delay_ns)
+    @staticmethod
+    def _by_tuple(rows: Rows) -> dict[int, Rows]:
+        if not len(rows):
+            return {}
+        rows = rows[np.lexsort((rows["start_ns"], rows["tuple"]))]
+        found, first = np.unique(rows["tuple"], return_index=True)
+        return dict(zip(found.tolist(), np.split(rows, first[1:]), strict=True))
+
+    def _due(self, own: Rows, answers: list[int]) -> tuple[list[int], list[int], int]:
+        """Which packets of one 5-tuple are acknowledged by themselves, when, and which may be yet.
+
+        ``answers`` are the sorted times at which something goes the other way.
+        """
+        times_ns, alone = own["start_ns"].tolist(), (own["packets"] == 1).tolist()
+        which: list[int] = []
+        due: list[int] = []
+        waiting = -1
+
+        def settle(number: int, at_ns: int) -> None:
+            following = bisect_left(answers, times_ns[number])
+            if following == len(answers) or answers[following] >= at_ns:
+                which.append(number)
+                due.append(at_ns)
+
+        for number, (at_ns, lone) in enumerate(zip(times_ns, alone, strict=True)):
+            if waiting >= 0 and at_ns > times_ns[waiting] + self._delay_ns:
+                settle(waiting, times_ns[waiting] + self._delay_ns)
+                waiting = -1
+            if waiting >= 0 and lone:
+                settle(waiting, at_ns)
+            waiting = number if lone and waiting < 0 else -1
+        until_ns = times_ns[waiting] + self._delay_ns if waiting >= 0 else 0
+        if waiting >= 0 and (self._scene.is_over or until_ns < self._scene.now_ns):
+            settle(waiting, until_ns)
             waiting = -1
-        if waiting >= 0 and lone:
-            settle(waiting, at_ns)
-        waiting = number if lone and waiting < 0 else -1
-    if waiting >= 0:
-        settle(waiting, int(times_ns[waiting]) + delay_ns)
-    return which, due
+        return which, due, waiting

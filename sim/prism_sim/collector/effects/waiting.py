@@ -1,16 +1,17 @@
 """What small packets wait for before they leave a host.
 
-Acknowledgements and control messages stand in line behind the data that their host has
-already handed to its NIC, so they leave in clumps, a clump a message; and a host that is busy
-computing attends to its network only when its scheduler comes round to it. Either way a stream
-of small packets gets pauses that the data do not have, and records of it are cut there.
+Acknowledgements and control messages queue behind the data that their host has already handed
+to its NIC, so they leave in groups, one a message. A host that is busy computing serves its
+network only when its scheduler gets to it. Either way a stream of small packets gets pauses
+that the data do not have, and records of it are cut there.
 
-Reference for the line: the first-in-first-out queue below TCP, in which small queues (Linux's
+Reference for the queue: the first-in-first-out queue below TCP, in which small queues (Linux's
 ``tcp_limit_output_bytes``) let a connection have a bounded number of bytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
-from prism_sim.collector.rows import Rows
+from prism_sim.collector.rows import Rows, nothing
 
 BLOCK_NS = 10_000_000_000
 """Stalls are drawn for 10 s of a host at a time, a stream each."""
@@ -28,7 +29,7 @@ Times = NDArray[np.int64]
 
 
 class Waiting(EffectBase):
-    """Packets without a transfer of their own wait for their host's data, and for its attention."""
+    """Small packets wait for the data of their host, and for its scheduler."""
 
     needs_packets = True
 
@@ -37,7 +38,7 @@ class Waiting(EffectBase):
         default=262_144,
         ge=0,
         le=10**15,
-        description="A message of at most so many bytes stands in the NIC's queue as a whole, and "
+        description="A message of at most so many bytes is in the NIC's queue as a whole, and "
         "small packets behind it [bytes]. Default: 256 KiB, tcp_limit_output_bytes of older "
         "Linux; newer ones have 1 MiB, then 4 MiB (ip-sysctl).",
     )
@@ -63,38 +64,23 @@ class Waiting(EffectBase):
     )
 
     @property
-    def hindsight(self) -> bool:
-        """Data and what waits for them must be seen together."""
-        return True
+    def lookback_ns(self) -> int | None:
+        """Data, and what waits for them, must be seen together."""
+        return 0
 
     def stage(self, scene: Scene) -> Stage:
         @lru_cache(maxsize=4096)
         def stalls(host: int, block: int) -> tuple[Times, Times]:
             return self._stalls(scene.draws.stream("stalls", host, block), block)
 
-        def attended(rows: Rows) -> Rows:
-            """``rows`` of small packets when their host is awake."""
-            where = np.stack([rows["src"], rows["end_ns"] // BLOCK_NS], axis=1).astype(np.int64)
-            found, at = np.unique(where, axis=0, return_inverse=True)
-            for number, (host, block) in enumerate(found.tolist()):
-                these = np.flatnonzero(at.ravel() == number)
-                _move(rows, these, *stalls(host, block))
-            return rows
+        queue = Queue(scene)
 
         def wait(rows: Rows) -> Rows:
-            layout = scene.tuples.router.layout
             small = (rows["packets"] == 1) | (rows["payload"] == 0)
             data = rows[~small & (rows["payload"] <= self.line_bytes)]
-            waiting = rows[small]
-            for host in np.unique(data["src"]).tolist():
-                own = data[data["src"] == host]
-                own = own[np.argsort(own["start_ns"], kind="stable")]
-                leave_ns = own["payload"] / layout.capacity[layout.nic_out(host)]
-                clear = np.minimum(own["end_ns"], own["start_ns"] + leave_ns.astype(np.int64))
-                these = np.flatnonzero(waiting["src"] == host)
-                _move(waiting, these, own["start_ns"], clear)
+            waiting = queue.waited(rows[small], data)
             if self.stall_every_ms is not None:
-                waiting = attended(waiting)
+                waiting = _attended(waiting, stalls)
             return np.concatenate([rows[~small], waiting])
 
         return wait
@@ -108,6 +94,56 @@ class Waiting(EffectBase):
         begin = block * BLOCK_NS + np.cumsum(stream.exponential(every_ns, count))
         begin[1:] += np.cumsum(length)[:-1]
         return np.rint(begin).astype(np.int64), np.rint(begin + length).astype(np.int64)
+
+
+class Queue:
+    """The queues of all hosts, batch after batch.
+
+    It keeps the last data of each host, and small packets that end later than rows have come.
+
+    Parameters
+    ----------
+    scene : knows how far rows have come, which must be in order of their begin.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._layout = scene.tuples.router.layout
+        self._data = nothing()
+        self._small = nothing()
+        scene.holders.append(self)
+
+    def __len__(self) -> int:
+        return len(self._data) + len(self._small)
+
+    def waited(self, small: Rows, data: Rows) -> Rows:
+        """Small packets, of this batch or before, when the ``data`` before them have left."""
+        small = np.concatenate([self._small, small])
+        data = np.concatenate([self._data, data])
+        later = small["end_ns"] >= self._scene.now_ns
+        later &= not self._scene.is_over
+        small, self._small = small[~later], small[later]
+        last = []
+        for host in np.unique(data["src"]).tolist():
+            own = data[data["src"] == host]
+            own = own[np.argsort(own["start_ns"], kind="stable")]
+            last.append(own[-1:])
+            leave_ns = own["payload"] / self._layout.capacity[self._layout.nic_out(host)]
+            clear = np.minimum(own["end_ns"], own["start_ns"] + leave_ns.astype(np.int64))
+            these = np.flatnonzero(small["src"] == host)
+            _move(small, these, own["start_ns"], clear)
+        self._data = np.concatenate([nothing(), *last])
+        return small
+
+
+def _attended(rows: Rows, stalls: Callable[[int, int], tuple[Times, Times]]) -> Rows:
+    """``rows`` of small packets, those in a stall of their host at its end."""
+    where = np.stack([rows["src"], rows["end_ns"] // BLOCK_NS], axis=1).astype(np.int64)
+    found, at = np.unique(where, axis=0, return_inverse=True)
+    for number, (host, block) in enumerate(found.tolist()):
+        these = np.flatnonzero(at.ravel() == number)
+        _move(rows, these, *stalls(host, block))
+    return rows
 
 
 def _move(rows: Rows, these: Times, begin_ns: Times, end_ns: Times) -> None:

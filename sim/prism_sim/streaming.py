@@ -55,12 +55,23 @@ class TableStream:
 
 
 class Streaming(ABC):
-    """Something that gathers rows and streams them, within a ``with`` block, to one file."""
+    """Something that gathers rows and streams them, within a ``with`` block, to one file.
+
+    The file is opened and closed with the block, however the block ends. Where it ends with an
+    error, what is still held is not written.
+
+    Parameters
+    ----------
+    path : the file to write.
+    schema : of the file.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._stream = TableStream(path, schema)
+        self._path = path
+        self._schema = schema
 
     def __enter__(self) -> Self:
+        self._stream = TableStream(self._path, self._schema)
         return self
 
     def __exit__(
@@ -69,10 +80,12 @@ class Streaming(ABC):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self._finish()
-        self._stream.close()
+        try:
+            if kind is None:
+                self._write_rest()
+        finally:
+            self._stream.close()
 
     @abstractmethod
-    def _finish(self) -> None:
+    def _write_rest(self) -> None:
         """Write what is still held; called when the block ends well."""

@@ -68,7 +68,6 @@ class SpanLog(Streaming):
         for name in ("job", "kind"):
             place = schema.get_field_index(name)
             schema = schema.set(place, pa.field(name, pa.dictionary(pa.int32(), pa.string())))
-        self._schema = schema
         super().__init__(path, schema)
 
     def worker(self, job: str, first_rank: int, tp: int) -> int:
@@ -131,7 +130,7 @@ class SpanLog(Streaming):
             )
         )  # fmt: skip
 
-    def _finish(self) -> None:
+    def _write_rest(self) -> None:
         self._write()
 
     def _write(self) -> None:

@@ -100,10 +100,9 @@ class Collector(Streaming):
         self.records = 0
         counted = COUNTED if any(effect.counts for effect in effects) else []
         fields = [*FLOWS, *(pa.field(name, kind) for name, kind in counted)]
-        self._schema = pa.schema(fields, metadata=model.metadata())
-        super().__init__(path, self._schema)
+        super().__init__(path, pa.schema(fields, metadata=model.metadata()))
 
-    def _finish(self) -> None:
+    def _write_rest(self) -> None:
         self._pass(last=True)
 
     def observe(self, trains: Trains) -> None:

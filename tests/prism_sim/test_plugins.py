@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 PLUGIN = '''
-"""A schedule, a strategy, a habit and an exchange, written against the public base classes."""
+"""A schedule, a strategy, a habit, an exchange and a fault, on the public base classes."""
 from typing import ClassVar, Literal
 from pydantic import Field
+from prism_sim.faults.base import Culprit, FaultBase
 from prism_sim.scenario.base import Remark
 from prism_sim.training.collectives import ALGORITHMS
 from prism_sim.training.data_parallel.base import DataParallel, StrategyBase
@@ -110,6 +111,33 @@ class Shared:
         return Around(
             after=blocking(self.communicator, "all_reduce", self.size_bytes, phase.layer)
         )
+
+
+class Heats(FaultBase):
+    """A GPU that throttles further with every interval: half, a quarter, ... of its speed."""
+    kind: Literal["heats"] = "heats"
+    job: str
+    rank: int = Field(ge=0, le=1_000_000, description="The rank that heats up.")
+    every_s: float = Field(ge=1e-9, le=1e8, description="Time to the next halving [s].")
+
+    def magnitude(self, target):
+        return 0.5
+
+    def culprit(self, target):
+        address = target.compute.address_of(self.job, self.rank)
+        return Culprit("address", address, self.job, self.rank)
+
+    def jobs_affected(self, target):
+        return [self.job]
+
+    def begin(self, target):
+        undo, clock = [], target.clock
+        def halve():
+            if len(undo) < 3:
+                undo.append(target.compute.slow(self.job, self.rank, 0.5))
+                clock.call_at(clock.now + round(self.every_s * 1e9), halve)
+        halve()
+        return lambda: [one() for one in undo]
 '''
 ENTRY_POINTS = """\
 [prism_sim.schedules]
@@ -120,6 +148,8 @@ again = foreign_kinds:Twice
 garbage_collection = foreign_kinds:Collects
 [prism_sim.exchanges]
 statistics = foreign_kinds:Statistics
+[prism_sim.faults]
+heats = foreign_kinds:Heats
 """
 SCENARIO = """\
 cluster: {servers: 4}
@@ -134,6 +164,8 @@ jobs:
     data_parallel: {kind: again, times: 3}
     garbage_collection: {every: 2}
     statistics: {bytes: 4096}
+faults:
+  - {kind: heats, job: a, rank: 1, every_s: 1.0e-9, from_step: 3}
 """
 
 
@@ -175,6 +207,11 @@ def test_kinds_of_another_package_run_from_a_scenario_to_the_truth(installed, tm
     passes = rank[(rank["step"] == 0) & rank["kind"].isin(["fwd", "bwd"])].sort_values("start_ns")
     order = [f"{row.kind}{row.micro_batch:.0f}" for row in passes.itertuples()]
     assert order == ["fwd1", "bwd1", "fwd0", "bwd0"], "the schedule and its option"
+    (fault,) = pd.read_parquet(out / "truth" / "faults.parquet").to_dict("records")
+    assert (fault["kind"], fault["rank"], fault["magnitude"]) == ("heats", 1, 0.5), "the fault"
+    passes = spans[spans["kind"] == "fwd"]
+    took = (passes["end_ns"] - passes["start_ns"]).groupby([passes["rank"], passes["step"]]).min()
+    assert took[1, 3] > 1.5 * took[1, 2], "its effect"
     kept = json.loads((out / "manifest.json").read_text())["scenario"]["jobs"][0]
     assert kept["data_parallel"] == {"kind": "again", "times": 3}
     assert kept["zero_stage"] is None
@@ -191,9 +228,9 @@ def test_checks_of_another_package_complain_at_the_line(installed, tmp_path):
 
 def test_the_schema_offers_kinds_of_another_package(installed):
     schema = prism_sim(installed, "schema").stdout
-    for name in ("one-by-one", "again", "garbage_collection", "statistics"):
+    for name in ("one-by-one", "again", "garbage_collection", "statistics", "heats"):
         assert name in schema
-    for name in ("1f1b", "zero3", "checkpoint"):
+    for name in ("1f1b", "zero3", "checkpoint", "slow_gpu"):
         assert name in schema, "and those of this one"
 
 

@@ -45,6 +45,7 @@ class FaultBase(Closed, ABC):
     Most are a :class:`LinkFault`, which only names the links that are slow.
     """
 
+    kind: str
     job: str | None = Field(default=None, description="The job whose steps the window counts.")
     from_step: int | None = Field(
         default=None,

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING, Annotated, TypeAlias, Union
+
+from pydantic import Discriminator, Field
 
 from prism_sim.collector.config import Collector
-from prism_sim.faults import Fault
+from prism_sim.faults import KINDS, FaultBase
 from prism_sim.loading.job import Job, WrittenJob
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.scenario.habits import Background
+
+if TYPE_CHECKING:
+    Fault: TypeAlias = FaultBase
+else:
+    Fault = Annotated[Union[tuple(KINDS.values())], Discriminator("kind")]  # noqa: UP007
+    """Any fault; ``kind`` says which."""
 
 
 class Scenario(Closed):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from prism_sim.cluster.topology import topology_of
 from prism_sim.loading.job import Job, TracedJob
 from prism_sim.loading.scenario import Scenario
 from prism_sim.scenario.base import Loc, Remark, Remarks
@@ -68,11 +69,10 @@ def estimate(scenario: Scenario) -> Estimate:
 
 def directed_links(cluster: Cluster) -> float:
     """Directed links of the fabric, parallel ones counted once."""
-    fabric = cluster.fabric
-    nics = cluster.servers * cluster.nics_per_server
-    up = cluster.leaves * fabric.spines
-    across = 0 if fabric.pod_leaves is None else cluster.pods * fabric.spines * fabric.cores
-    return 2.0 * (nics + up + across)
+    topology = topology_of(cluster)
+    up = len(topology.leaves) * topology.spines_per_pod
+    across = len(topology.spines) * len(topology.cores)
+    return 2.0 * (len(topology.nics) + up + across)
 
 
 def _rows(job: Job) -> float:
@@ -168,7 +168,7 @@ def _bytes_of_a_rank(job: Job) -> float:
 def _end_s(scenario: Scenario, job: Job) -> float:
     """When the job ends [s], from above: nothing overlaps, and faults last for ever."""
     cluster = scenario.cluster
-    slowest = min([1.0, *(fault.factor for fault in scenario.faults)])
+    slowest = min([1.0, *(fault.speed or 1.0 for fault in scenario.faults)])
     rate = min(cluster.nic_gbps, cluster.uplink_gbps, cluster.nvlink_gbps) * 1e9 / 8 * slowest
     speed = cluster.gpu.peak_tflops * 1e12 * job.mfu * slowest
     uneven = max(job.stage_factors or (1.0,))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from llmprism.errors import Problem
-from prism_sim.faults import Fault
+from prism_sim.faults import FaultBase
 from prism_sim.faults.target import Target, Undo
 
 
@@ -19,7 +19,7 @@ from prism_sim.faults.target import Target, Undo
 class ActiveFault:
     """A fault, and when it really began and ended [simulation ns]; None: not (yet)."""
 
-    fault: Fault
+    fault: FaultBase
     start_ns: int | None = None
     end_ns: int | None = None
     undo: Undo | None = None
@@ -38,7 +38,7 @@ class FaultSchedule:
     all : every fault with what became of it.
     """
 
-    def __init__(self, faults: Sequence[Fault], target: Target) -> None:
+    def __init__(self, faults: Sequence[FaultBase], target: Target) -> None:
         self.target = target
         self.all = [ActiveFault(fault) for fault in faults]
         for active in self.all:
@@ -87,7 +87,7 @@ class FaultSchedule:
         active.end_ns = self.target.clock.now
 
 
-def _begin_of(fault: Fault) -> str:
+def _begin_of(fault: FaultBase) -> str:
     if fault.in_seconds:
         return f"{fault.from_s or 0:g} s"
     return f"step {fault.from_step or 0} of job {fault.job}"

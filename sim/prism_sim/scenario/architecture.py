@@ -1,4 +1,4 @@
-"""What some transformers have in place of plain attention and of a plain feed-forward part."""
+"""Parts of some transformers: a mixture of experts, and latent attention."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Experts(Closed):
         default=0.0,
         ge=0,
         le=2,
-        description="Sigma of the lognormal popularity of ranks with tokens, drawn anew for every "
-        "layer and micro-batch. 0: all alike.",
+        description="Sigma of the lognormal share of tokens that a rank receives, drawn for each "
+        "layer and micro-batch. 0: all ranks receive the same.",
     )
 
 

@@ -1,9 +1,8 @@
-"""A job as a graph of tasks a rank: what is left of an imported trace once it is understood.
+"""A job as a graph of tasks for each rank: the form into which an imported trace is translated.
 
-A rank's *program* is a list of tasks. A task begins when all that it waits for is over, and is
-one of a few things: computing on the GPU or on its host, waiting, sending to or receiving
-from another rank, or taking part in a collective of a group. Importers translate into this
-vocabulary, and nothing else knows what a file looked like.
+A rank's *program* is a list of tasks. A task begins when all tasks that it depends on are over. It
+is one of a few kinds: computing on the GPU or on its host, waiting, sending to or receiving from
+another rank, or taking part in a collective of a group. Only importers know file formats.
 
 A task is written as one line, so that a manifest with a whole graph stays readable:
 ``collective all_reduce 4096 dp after 3,4 step 0 # gradients``.

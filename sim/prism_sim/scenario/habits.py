@@ -1,4 +1,4 @@
-"""What disturbs jobs by plan: failures of a rank with a restart, and traffic of nobody's job."""
+"""Failures of a rank with a restart, and background traffic."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from prism_sim.scenario.base import Closed
 
 
 class Restart(Closed):
-    """A rank fails, the others wait for it, and all begin again.
+    """A rank fails, the others wait for it, and the job restarts.
 
-    They begin with what the last checkpoint holds; without checkpoints, with the step in which
-    the rank failed, as where the state is also kept in other servers' memory.
+    It restarts from the last checkpoint; without checkpoints, with the step in which the rank
+    failed, as if the state were also kept in the memory of other servers.
     """
 
     step: int = Field(
         ge=0,
         le=1_000_000_000,
-        description="Step in which it fails. Steps count in time, repeated ones too.",
+        description="Step in which it fails. Steps are counted in time, repeated ones included.",
     )
     rank: int = Field(default=0, ge=0, le=1_000_000_000, description="The rank that fails.")
     into_step_s: float = Field(
@@ -30,20 +30,23 @@ class Restart(Closed):
         default=600.0,
         ge=1e-9,
         le=1e8,
-        description="Time from the failure to the end of all others [s]. Default: the time-out of "
-        "PyTorch's NCCL process groups, 10 min; inspection takes 10-30 s (ByteRobust, SOSP'25).",
+        description="Time from the failure until the other ranks are stopped [s]. Default: the "
+        "time-out of PyTorch's NCCL process groups, 10 min; inspection takes 10-30 s "
+        "(ByteRobust, SOSP'25).",
     )
-    down_s: float = Field(ge=1e-9, le=1e8, description="Time from there until all work again [s].")
+    down_s: float = Field(
+        ge=1e-9, le=1e8, description="Time from there until all ranks work again [s]."
+    )
 
 
 class Background(Closed):
-    """Flows of nobody's training: they come at random times, with random sizes."""
+    """Flows that belong to no job, at random times and with random sizes."""
 
-    name: str = Field(min_length=1, max_length=64, description="Name, unlike any job's.")
+    name: str = Field(min_length=1, max_length=64, description="Name; no job has the same.")
     flows_per_s: float = Field(ge=1e-9, le=1e9, description="Mean rate of a Poisson process [1/s].")
     median_bytes: float = Field(ge=1e-3, le=1e15, description="Median size of a flow [bytes].")
     sigma: float = Field(
-        default=1.0, ge=0, le=4, description="Sigma of the lognormal size; 0: all alike."
+        default=1.0, ge=0, le=4, description="Sigma of the lognormal size; 0: all sizes are equal."
     )
     servers: tuple[str, ...] | None = Field(
         default=None, min_length=1, description="Servers that send. Left out: all."

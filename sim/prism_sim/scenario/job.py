@@ -17,7 +17,7 @@ from prism_sim.scenario.timings import Timings
 
 
 class OnServers(Closed):
-    """A placement written out: the job's servers, filled in this order."""
+    """A placement by names: the job's servers, filled in this order."""
 
     servers: tuple[str, ...] = Field(
         min_length=1, description="Names of the servers, in the order they are filled."
@@ -80,46 +80,46 @@ class JobConfig(Closed):
         default=1,
         ge=1,
         le=1_048_576,
-        description="Pipeline stages. Times chunks, it must divide the layers, unless "
-        "stage_layers says how they are dealt out.",
+        description="Pipeline stages. pp x chunks must divide the number of layers, unless "
+        "stage_layers gives the layers of each stage.",
     )
     chunks: int = Field(
         default=1,
         ge=1,
         le=10_000,
-        description="Chunks of layers a stage holds (virtual stages), for schedule interleaved.",
+        description="Chunks of layers in each stage (virtual stages), for schedule interleaved.",
     )
     stage_layers: tuple[Annotated[int, Field(ge=0, le=10_000)], ...] | None = Field(
         default=None,
         description="Layers of each of the pp x chunks parts of the model, first to last; part i "
-        "belongs to stage i modulo pp. The first and the last may have none: they hold the "
-        "embedding and the head. Left out: all alike.",
+        "belongs to stage i modulo pp. The first and the last part may have none: they hold the "
+        "embedding and the head. Left out: the same number in every part.",
     )
     stage_factors: tuple[Annotated[float, Field(ge=1e-6, le=1e6)], ...] | None = Field(
         default=None,
-        description="Factor on the compute time of each stage, for stages that were measured to "
-        "take longer than their layers tell. Left out: 1.",
+        description="Factor on the compute time of each stage, for stages that take longer than "
+        "their number of layers explains. Left out: 1.",
     )
     tp: int = Field(
         default=1,
         ge=1,
         le=1_048_576,
-        description="Tensor-parallel ranks; it must divide the GPUs of a server, or be a multiple "
-        "of them. Between servers their traffic is seen.",
+        description="Tensor-parallel ranks; tp must divide the GPUs of a server, or be a multiple "
+        "of them. If a group spans servers, its traffic is visible in the network.",
     )
     cp: int = Field(
         default=1,
         ge=1,
         le=1_048_576,
-        description="Context-parallel ranks, which share each sequence and pass keys and values "
-        "round a ring in every layer. On top of dp.",
+        description="Context-parallel ranks: they share each sequence, and pass keys and values "
+        "round a ring in every layer. The job has dp x cp x pp x tp ranks.",
     )
     ep: int = Field(
         default=1,
         ge=1,
         le=1_048_576,
-        description="Expert-parallel ranks, which share the experts of a layer; taken from the "
-        "replicas, so it must divide dp.",
+        description="Expert-parallel ranks: they share the experts of a layer. They are taken "
+        "from the replicas, so ep must divide dp.",
     )
     moe: Experts | None = Field(
         default=None,
@@ -141,7 +141,7 @@ class JobConfig(Closed):
         ge=1,
         le=1_000_000_000,
         description="Sequences of one step over all replicas: dp x micro_batch_size x "
-        "micro_batches. Left out: as many as these three make.",
+        "micro_batches. Left out: the product of these three.",
     )
     micro_batch_size: int = Field(
         default=1, ge=1, le=1_000_000, description="Sequences in a micro-batch."
@@ -154,36 +154,39 @@ class JobConfig(Closed):
     )
     recompute: Literal["none", "selective", "full"] = Field(
         default="none",
-        description="Activations computed again in the backward pass: none, those of attention "
+        description="Activations that the backward pass computes again: none, those of attention "
         "(selective), or all of a layer (full).",
     )
     kernels: Literal["ideal", "unfused", "fused"] = Field(
         default="ideal",
-        description="What takes time besides matrix products. ideal: nothing, all of it is in "
-        "mfu. unfused: norms, residuals, dropout, activation functions and attention scores pass "
-        "through memory, as in Megatron-LM in 2022. fused: scores stay on the chip, and what the "
-        "causal mask hides is not computed (FlashAttention). mfu is then that of products alone.",
+        description="Operations that take time besides matrix products. ideal: none; mfu includes "
+        "them. unfused: norms, residuals, dropout, activation functions and attention scores pass "
+        "through memory, as in Megatron-LM in 2022. fused: scores stay on the chip, and entries "
+        "that the causal mask hides are not computed (FlashAttention). With unfused and fused, mfu "
+        "is that of the matrix products alone.",
     )
     mfu: float = Field(
         default=0.5,
         ge=1e-6,
         le=1,
-        description="Fraction of the GPU's peak reached while it computes. Bubbles and exposed "
-        "communication come on top, so the job's overall figure is lower. Default: whole-job "
-        "figures of 0.35 to 0.55 are published (MegaScale, NSDI'24: 0.552).",
+        description="Fraction of the GPU's peak that is reached during computation. Pipeline "
+        "bubbles and exposed communication take further time, so the MFU of the whole job is "
+        "lower. Default: whole-job figures of 0.35 to 0.55 are published (MegaScale, NSDI'24: "
+        "0.552).",
     )
     hybrid_shards: int | None = Field(
         default=None,
         ge=2,
         le=1_048_576,
-        description="Hybrid sharding: neighbouring replicas that share one copy of what the ZeRO "
-        "stage shards (such as those of one server); outside it is replicated, and gradients "
-        "are all-reduced. Must divide dp. Left out: all replicas share one.",
+        description="Hybrid sharding: number of neighbouring replicas (such as those of one "
+        "server) that share one copy of the sharded state. Each such group has a copy, and "
+        "gradients are all-reduced between groups. Must divide dp. Left out: all replicas share "
+        "one copy.",
     )
     overlap_param_gather: bool = Field(
         default=False,
         description="ZeRO 1 and 2: gather updated parameters during the next step's first forward "
-        "rather than right after the optimizer.",
+        "instead of right after the optimizer.",
     )
     all_reduce: Literal["ring", "tree", "hierarchical"] = Field(
         default="ring",
@@ -194,13 +197,13 @@ class JobConfig(Closed):
         default=None,
         ge=1,
         le=10**15,
-        description="Parameters a gradient bucket holds before it is sent. Left out: "
-        "max(40e6, 1e6 x dp) as in Megatron-Core, and one bucket without overlap.",
+        description="Parameters in a gradient bucket; a full bucket is sent. Left out: "
+        "max(40e6, 1e6 x dp) as in Megatron-Core, and a single bucket without overlap.",
     )
     overlap_gradients: bool = Field(
         default=True,
         description="Send a gradient bucket as soon as the last micro-batch's backward pass has "
-        "filled it, rather than all of them after it.",
+        "filled it. False: all buckets are sent after the backward pass.",
     )
     sync_embeddings: bool = Field(
         default=False,
@@ -210,7 +213,7 @@ class JobConfig(Closed):
     gradient_norm: bool = Field(
         default=False,
         description="All-reduce the gradient's norm over the ranks of a replica before every "
-        "update, as clipping needs it. A few bytes.",
+        "update, as gradient clipping does. A few bytes.",
     )
     loss_reduce: bool = Field(
         default=False,
@@ -228,18 +231,19 @@ class JobConfig(Closed):
     )
     head_on_last_stage: bool = Field(
         default=True,
-        description="The last stage computes the head and the loss, so it takes longer than the "
-        "others. False: its compute is left out and all stages are alike.",
+        description="The last stage also computes the head and the loss, so it takes longer than "
+        "the others. False: this computation is left out, and all stages take the same time.",
     )
     embedding_on_first_stage: bool = Field(
         default=False,
-        description="The first stage also takes the time of looking embeddings up, and of adding "
-        "to their gradients.",
+        description="The first stage also takes the time to look embeddings up and to add to "
+        "their gradients.",
     )
     library: Library | None = Field(
         default=None,
-        description="Messages move by agreement, and rings by segments, as a socket library does "
-        "it. Left out: receives are posted ahead and messages fly at once, as with RDMA.",
+        description="A communication library over sockets, such as gloo: a message starts when "
+        "sender and receiver are ready (rendezvous), and rings send segments. Left out: receives "
+        "are posted ahead and messages start at once, as with RDMA.",
     )
     transport: Transport | None = Field(
         default=None,
@@ -251,13 +255,15 @@ class JobConfig(Closed):
         ge=0,
         le=1,
         description="Sigma of the lognormal factor (median 1, at most 4) on the tokens of every "
-        "micro-batch: compute and messages vary with it, alike in all stages of a replica.",
+        "micro-batch: compute times and message sizes vary with it, in the same way in all stages "
+        "of a replica.",
     )
     warm_up_steps: int = Field(
         default=0,
         ge=0,
         le=1_000_000_000,
-        description="First steps that are slower, each less than the one before.",
+        description="Number of first steps that are slower; the slowdown decreases from step to "
+        "step.",
     )
     warm_up_factor: float = Field(
         default=1.5,
@@ -266,13 +272,14 @@ class JobConfig(Closed):
         description="Factor on the compute of the first step, with warm_up_steps.",
     )
     restarts: tuple[Restart, ...] = Field(
-        default=(), description="Failures of a rank, in time, after which all begin again."
+        default=(),
+        description="Failures of a rank in order of time; after each, the whole job restarts.",
     )
     placement: Placement = Field(
         default="packed",
-        description="packed: fill server after server. spread: one TP group a server, round "
-        "robin. random: TP groups on random free slots. fragmented: runs of a few slots here and "
-        "there. Or {servers: [s0000, ...]}.",
+        description="packed: fill server after server. spread: one tensor-parallel group a "
+        "server, round robin. random: groups on random free slots. fragmented: runs of a few "
+        "neighbouring slots, at random places. Or {servers: [s0000, ...]}.",
     )
     steps: int = Field(
         ge=1, le=1_000_000_000, description="Training steps; the job ends after them."
@@ -289,7 +296,7 @@ class JobConfig(Closed):
         ge=0,
         le=1e9,
         description="Host work between the optimizer and the next step's first forward [ms]; "
-        "it leaves no trace on the wire.",
+        "it causes no traffic.",
     )
     step_overhead_jitter: float = Field(
         default=0.0,

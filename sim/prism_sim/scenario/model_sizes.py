@@ -1,7 +1,7 @@
 """The sizes of a transformer, and the parameters they make.
 
-Nothing else about a model matters to the network: compute follows from the sizes, and so
-do the bytes that a pipeline stage hands on and the gradients that replicas exchange.
+The network depends on nothing else of a model: compute times follow from the sizes, and so do
+the bytes that a pipeline stage sends on and the gradients that replicas exchange.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ModelSizes(Closed):
     (12 l h^2 (1 + 13/12h + (V + s)/12lh)); Touvron et al., arXiv 2307.09288, for LLaMA's.
     """
 
-    name: str = Field(default="custom", description="What to call the model in reports.")
+    name: str = Field(default="custom", description="Name of the model in reports.")
     layers: int = Field(ge=1, le=10_000, description="Transformer layers.")
     hidden: int = Field(ge=1, le=10_000_000, description="Width of the residual stream [elements].")
     heads: int = Field(ge=1, le=1_000_000, description="Attention heads; must divide hidden.")

@@ -1,6 +1,6 @@
-"""How long every pass of a job took, as somebody measured it.
+"""Measured durations of every pass of a job.
 
-Measured times stand in for those that follow from a model's sizes: a number for each step,
+Measured times are used in place of those that follow from a model's sizes: a number for each step,
 stage, replica, pass and micro-batch.
 """
 

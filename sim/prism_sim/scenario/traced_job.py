@@ -20,8 +20,8 @@ class TracedJobConfig(Closed):
         default=1,
         ge=1,
         le=1_000_000_000,
-        description="How often the whole trace is run through. A rank begins anew when all it had "
-        "to do is over.",
+        description="How often the whole trace is repeated. A rank begins the next iteration when "
+        "all its tasks are over.",
     )
     placement: Placement = Field(
         default="packed",
@@ -53,7 +53,7 @@ class TracedJobConfig(Closed):
 
     @property
     def steps(self) -> int:
-        """Training steps in all: those of the trace, as often as it is run through."""
+        """Training steps of all iterations."""
         return self.iterations * (self.found.steps if self.found else 1)
 
     @property
@@ -63,12 +63,12 @@ class TracedJobConfig(Closed):
 
     @property
     def tp(self) -> int:
-        """Neighbouring ranks that sit in one server together."""
+        """Neighbouring ranks that must be in one server."""
         return self.found.tp if self.found else 1
 
     @property
     def stages(self) -> int:
-        """Rows of the grid that ranks are laid out on: one, whatever the trace makes of them."""
+        """Rows of the grid that ranks are laid out on: always one."""
         return 1
 
     @property

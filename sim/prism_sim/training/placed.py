@@ -1,4 +1,4 @@
-"""What every job in the cluster has, whatever its workers do: GPUs, steps, and records of them."""
+"""Base of every job in the cluster: its GPUs, its workers, and the record of its steps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PlacedJob(ABC, Generic[M, W]):
 
     Attributes
     ----------
-    workers : those who do the job's work, in the order of their ranks.
+    workers : the job's workers, in the order of their ranks.
     record : the steps that its workers have made.
     """
 

@@ -1,9 +1,9 @@
-"""One rank that follows a program of tasks: whatever may begin, begins.
+"""One rank that follows a program of tasks: every task begins as soon as it can.
 
-The GPU computes one task at a time, and so does its host; among those that are ready the one
-that comes first in the program goes first. Everything else overlaps: messages leave as soon
-as the sender comes to them, whether or not somebody waits for them yet, and collectives
-wait for the other members. When all tasks are over the rank begins the next iteration.
+The GPU computes one task at a time, and so does its host; of those that are ready, the first in
+the program begins. All other tasks overlap: a message is sent as soon as its task begins, whether
+or not its receive is posted, and a collective waits for the other members. When all tasks are
+over, the rank begins the next iteration.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PlayedJob(Protocol):
 
 
 class _Lane:
-    """What does one task at a time: a GPU, or a host's CPU."""
+    """A unit that executes one task at a time: a GPU, or a host's CPU."""
 
     def __init__(self) -> None:
         self.ready: list[int] = []
@@ -60,13 +60,13 @@ class _Lane:
 
 
 class Player:
-    """Plays the part of ``rank`` in a job.
+    """Executes the tasks of ``rank`` of a job.
 
     Parameters
     ----------
-    job : whose part.
-    rank, number : of the job, and in the log.
-    program : what the rank does in one iteration.
+    job : the job.
+    rank, number : number of the rank in the job, and of its worker in the log.
+    program : the tasks of the rank in one iteration.
     """
 
     def __init__(self, job: PlayedJob, rank: int, number: int, program: Sequence[Task]) -> None:
@@ -123,7 +123,7 @@ class Player:
         _BEGINNINGS[task.kind](self, number, task)
 
     def _end(self, number: int) -> None:
-        """Note that a task is over, and begin what waited for it alone."""
+        """Note that a task is over, and begin those that waited for nothing else."""
         task, env = self._program[number], self.job.env
         self._left[task.step] -= 1
         if not self._left[task.step]:
@@ -139,7 +139,7 @@ class Player:
             env.fire(self._over)
 
     def _end_with(self, event: simpy.Event, number: int) -> None:
-        """Have the task be over when ``event`` happens, which may be past."""
+        """End the task when ``event`` happens, or now if it has happened."""
         if event.callbacks is None:
             event = self.job.env.timeout(0)
             assert event.callbacks is not None

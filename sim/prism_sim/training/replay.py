@@ -1,8 +1,8 @@
 """A job that follows an imported trace: its ranks, and how they reach each other.
 
 Messages between two ranks are matched by tag and turn, collectives of a group by turn: the
-trace was checked to fit together before. A rank's place along each kind of parallelism is
-read off the groups that it is in, and its pipeline stage off who hands messages on to it.
+trace was checked for consistency before. A rank's place along each kind of parallelism follows from
+the groups that it is in, its pipeline stage from the ranks that send it messages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ALGORITHM = {
     "all_to_all": "all_to_all",
     "broadcast": "chain",
 }
-"""How a group does what a trace asks for."""
+"""Algorithm of each operation of a trace."""
 
 _SPANS = (
     "compute",

@@ -1,10 +1,10 @@
 """The communication stream of one group: collectives, one after another.
 
-Members join a collective when they come to it, in the same order everywhere, as a
-communication library demands. It runs when the last member has joined and the one before
-it is over (or fewer are under way than the library runs side by side); everybody's event
-fires when it ends. A collective's parts (one a tensor-parallel
-rank and NIC) run side by side; the collective ends with the last of them.
+Members join a collective when they call it, all in the same order, as a communication library
+demands. It starts when the last member has joined and the previous one is over (or fewer are in
+flight than the library runs at the same time). The event of every member fires when it ends. A
+collective's parts (one for each tensor-parallel rank and NIC) run at the same time; the collective
+ends with the last of them.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class CommStream:
     parts : what runs side by side in every collective, for all tensor-parallel ranks.
     workers : number of each member in the log.
     log : where spans go.
-    label : what the truth puts before the operation's name, to tell groups apart.
-    ranks_each : ranks of a worker that are members of ``parts`` and come as one.
+    label : prefix of the operation's name in the truth, which tells kinds of groups apart.
+    ranks_each : ranks of a worker that are members of the same group, and join together.
     side_by_side : collectives that may run at a time.
     """
 
@@ -141,7 +141,7 @@ class ExpertStream(CommStream):
     Parameters
     ----------
     exchanges : the group's members once for every tensor-parallel rank.
-    draws, key : where popularity comes from, and what it is for.
+    draws, key : source of the popularity, and the key of its draws.
     imbalance : sigma of the lognormal popularity.
     """
 
@@ -172,16 +172,16 @@ class ExpertStream(CommStream):
             exchange.exchange(call.size_bytes, share, self._part_event(collective))
 
     def load(self, member: int) -> float:
-        """What came to ``member`` in the exchange begun last, in what comes to the mean one.
+        """Load of ``member`` from the exchange begun last, relative to the mean.
 
-        Nobody begins the next before all have computed what came with this one.
+        No member begins the next exchange before all have computed the tokens of this one.
         """
         return float(self._load[member])
 
     def _shares(self, call: Call) -> NDArray[np.float64]:
-        """How each member's tokens fall to the others: a row a sender, each adding up to 1.
+        """Share of each sender's tokens that each member receives: a row a sender, with sum 1.
 
-        Popularity is common to all senders; each deviates from it half as much again.
+        Popularity is common to all senders; each sender deviates from it with half its sigma.
         """
         members = len(self._workers)
         key = (*self._key, call.layer, call.step, call.micro_batch)

@@ -1,8 +1,8 @@
-"""What every importer has in common: a file, what was found in it, and all that is wrong.
+"""Base of all importers: a trace file, its content, and the list of its problems.
 
 An importer is the part of a scenario that names a trace (``trace: {kind: ..., file: ...}``)
-and reads it. What it reads becomes the project's own vocabulary and is kept beside the
-file's name, so a resolved scenario needs the file no more.
+and reads it. The content is translated into the project's own form and stored beside the file's
+name, so a resolved scenario does not need the file any more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from prism_sim.scenario.base import Closed
 LARGEST_BYTES = 1 << 50
 """No message or buffer is larger than a pebibyte."""
 AT_MOST = 20
-"""Problems of one trace that are told; a file of the wrong kind has one on every line."""
+"""Most problems of one trace that are reported; a file of the wrong kind has one on every line."""
 
 
 class TraceFile(Closed, ABC):
@@ -32,19 +32,21 @@ class TraceFile(Closed, ABC):
 
     content: ClassVar[str]
 
-    file: str = Field(min_length=1, description="The trace, as seen from the scenario's folder.")
+    file: str = Field(
+        min_length=1, description="Path of the trace, relative to the scenario's folder."
+    )
 
     @abstractmethod
     def read(self, path: Path) -> Closed:
-        """What the file at ``path`` says.
+        """The content of the file at ``path``.
 
         Raises
         ------
-        UserError : with everything that it says wrongly, or that cannot be expressed.
+        UserError : with every error in the file, and everything that cannot be modelled.
         """
 
     def verify(self, content: Any) -> None:
-        """Look at ``content`` that came with the scenario rather than from the file.
+        """Check ``content`` that came with the scenario instead of from the file.
 
         Raises
         ------
@@ -52,12 +54,12 @@ class TraceFile(Closed, ABC):
         """
 
     def fills(self, content: Any) -> dict[str, Any]:
-        """What ``content`` says about keys of the job that may be left out."""
+        """Values that ``content`` has for keys of the job that may be left out."""
         return {}
 
 
-class Findings:
-    """Collects what is wrong with a trace, so that all of it is told at once."""
+class TraceProblems:
+    """Collects the problems of a trace, so that all are reported at once."""
 
     def __init__(self) -> None:
         self._problems: dict[Problem, None] = {}
@@ -82,11 +84,11 @@ class Findings:
         """Raise a UserError with everything found, if there is anything."""
         if not self._problems:
             return
-        told = list(self._problems)[:AT_MOST]
-        more = len(self._problems) - len(told)
+        reported = list(self._problems)[:AT_MOST]
+        more = len(self._problems) - len(reported)
         if more:
-            told.append(Problem(f"and {more} more problems like these", told[-1].where))
-        raise UserError(told)
+            reported.append(Problem(f"and {more} more problems like these", reported[-1].where))
+        raise UserError(reported)
 
 
 def contents(path: Path) -> bytes:
@@ -94,7 +96,7 @@ def contents(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        how = "give its way from the scenario's folder"
+        how = "give its path relative to the scenario's folder"
         raise UserError(Problem("there is no such trace", str(path), how)) from error
     except (OSError, ValueError) as error:  # a name may hold what no name can
         raise UserError(Problem(f"cannot be read: {error}", repr(str(path)))) from error

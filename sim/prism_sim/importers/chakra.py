@@ -1,8 +1,8 @@
 """A Chakra execution trace: what every rank computes, sends and reduces, and what waits for what.
 
 Compute nodes take as long as they were recorded to take, or as their operations take at a given
-rate; the time of communication is left to the simulation. A process group is what its
-metadata say, or what the scenario says; a collective without one is everybody's.
+rate; communication is simulated. The members of a process group come from the trace's metadata or
+from the scenario; a collective without a group is one of all ranks.
 
 The size of a collective is that of the buffer a rank puts in, as ASTRA-sim and the PyTorch
 converter have it: an all-gather of S bytes among n ranks leaves n S at each.
@@ -29,11 +29,11 @@ from pydantic import Field
 from llmprism.errors import UserError
 from llmprism.kinds import GroupKind
 from prism_sim.importers import consistency
-from prism_sim.importers.base import LARGEST_BYTES, Findings
+from prism_sim.importers.base import LARGEST_BYTES, TraceProblems
 from prism_sim.importers.chakra_files import Node, nodes_of, rank_files
-from prism_sim.importers.chakra_groups import EVERYBODY, ProcessGroups, one_word
+from prism_sim.importers.chakra_groups import ALL_RANKS, ProcessGroups, one_word
 from prism_sim.importers.graph_file import GraphFile
-from prism_sim.scenario.graph import Family, Graph, RankNumber, Task
+from prism_sim.scenario.graph import Graph, GroupSet, RankNumber, Task
 from prism_sim.scenario.timings import LONGEST_NS
 
 COLLECTIVES = (
@@ -62,7 +62,7 @@ class Chakra(GraphFile):
     groups: dict[str, tuple[RankNumber, ...]] = Field(
         default={},
         description="Ranks of each process group by its pg_name, as in ASTRA-sim's communicator "
-        "group file. Left out: what the trace's metadata say.",
+        "group file. Left out: what the trace's metadata have.",
     )
     kinds: dict[str, GroupKind] = Field(
         default={},
@@ -79,7 +79,7 @@ class Chakra(GraphFile):
 
     def read(self, path: Path) -> Graph:
         files = rank_files(path)
-        found = Findings()
+        found = TraceProblems()
         nodes: list[list[Node]] = []
         for file in files:
             try:
@@ -104,7 +104,7 @@ class _Rank:
     """Translates the nodes of one rank."""
 
     def __init__(
-        self, rank: int, file: str, trace: Chakra, groups: ProcessGroups, found: Findings
+        self, rank: int, file: str, trace: Chakra, groups: ProcessGroups, found: TraceProblems
     ) -> None:
         self._rank = rank
         self._file = file
@@ -176,7 +176,7 @@ class _Rank:
         if not duration_ns and operations:
             if self._trace.tflops is None:
                 what = f"it has {operations} operations and no duration"
-                self._found.add(what, where, "say how fast they are: tflops in the trace")
+                self._found.add(what, where, "give their rate: tflops in the trace")
                 return Task("wait")
             needed_ns = round(operations / (self._trace.tflops * 1e3))
             duration_ns = self._duration_ns(needed_ns, where)
@@ -213,11 +213,11 @@ class _Rank:
             self._found.add(f"collective {name} is not modelled", where, f"known here: {known}")
             return Task("wait")
         self._refuse_dimensions(node, where)
-        family = one_word(str(node.attrs.get("pg_name") or EVERYBODY))
+        family = one_word(str(node.attrs.get("pg_name") or ALL_RANKS))
         group = self._groups.of(family, self._rank)
         if group is None or self._rank not in group:
             lacks = "has unknown members" if group is None else f"lacks rank {self._rank}"
-            how = "say in the trace's groups who belongs to it: groups: {NAME: [0, 1, ...]}"
+            how = "list its members in the trace's groups: groups: {NAME: [0, 1, ...]}"
             self._found.add(f"process group {family!r} {lacks}", where, how)
             return Task("wait")
         size = self._size(node, where)
@@ -264,7 +264,7 @@ _TRANSLATIONS = {
 """How each type of node becomes a task; others are refused."""
 
 
-def _graph(programs: Sequence[Sequence[Task]], families: dict[str, Family]) -> Graph:
+def _graph(programs: Sequence[Sequence[Task]], families: dict[str, GroupSet]) -> Graph:
     seen = sorted({task.step for program in programs for task in program} - {-1})
     numbers = {step: number for number, step in enumerate(seen)} | {-1: 0}
     return Graph(
@@ -279,7 +279,7 @@ def _graph(programs: Sequence[Sequence[Task]], families: dict[str, Family]) -> G
     )
 
 
-def _neighbours(families: Mapping[str, Family]) -> int:
+def _neighbours(families: Mapping[str, GroupSet]) -> int:
     """Size of the tensor-parallel groups, where they are blocks of neighbouring ranks."""
     groups = [group for family in families.values() if family.kind == "tp"
               for group in family.groups]  # fmt: skip

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from llmprism.errors import Problem, UserError
-from prism_sim.importers.base import Findings, contents
+from prism_sim.importers.base import TraceProblems, contents
 from prism_sim.importers.chakra_schema import node_messages
 
 NODE_TYPES = (
@@ -87,7 +87,7 @@ def nodes_of(path: Path) -> list[Node]:
     """All nodes of one rank's file; a UserError if it is none."""
     raw = _unpacked(contents(path), str(path))
     read = _from_json if raw.lstrip()[:1] == b"{" else _from_messages
-    found = Findings()
+    found = TraceProblems()
     nodes = list(read(raw, str(path), found))
     found.refuse()
     if not nodes:
@@ -110,7 +110,7 @@ def _unpacked(raw: bytes, where: str) -> bytes:
     return raw
 
 
-def _from_messages(raw: bytes, where: str, found: Findings) -> Iterator[Node]:
+def _from_messages(raw: bytes, where: str, found: TraceProblems) -> Iterator[Node]:
     """Nodes of a file of delimited protobuf messages; the first one is metadata."""
     node_class, decode_error = node_messages()
     for number, (offset, message) in enumerate(_delimited(raw, where, found)):
@@ -135,7 +135,7 @@ def _value(attr: Any) -> Any:
     return list(value.values) if which == "bool_list" and value is not None else value
 
 
-def _delimited(raw: bytes, where: str, found: Findings) -> Iterator[tuple[int, bytes]]:
+def _delimited(raw: bytes, where: str, found: TraceProblems) -> Iterator[tuple[int, bytes]]:
     """Messages and their offsets; complains of what is cut off."""
     at = 0
     while at < len(raw):
@@ -154,7 +154,7 @@ def _delimited(raw: bytes, where: str, found: Findings) -> Iterator[tuple[int, b
         at += size
 
 
-def _from_json(raw: bytes, where: str, found: Findings) -> Iterator[Node]:
+def _from_json(raw: bytes, where: str, found: TraceProblems) -> Iterator[Node]:
     """Nodes of a file of JSON objects, as ``chakra_jsonizer`` writes them."""
     try:
         text = raw.decode("utf-8")

@@ -1,8 +1,8 @@
-"""Who belongs to the process groups of a Chakra trace, and what kind of traffic theirs is.
+"""The members of the process groups of a Chakra trace, and the kind of their traffic.
 
-What the scenario says goes first; else the metadata that PyTorch's observer leaves in each
-rank's trace, where ranks may mean different groups by one name. A collective that names no
-group is everybody's.
+Groups of the scenario come first; otherwise the metadata that PyTorch's observer leaves in each
+rank's trace, where ranks may use one name for different groups. A collective that names no group is
+one of all ranks.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from llmprism.kinds import GroupKind
-from prism_sim.importers.base import Findings
+from prism_sim.importers.base import TraceProblems
 from prism_sim.importers.chakra_files import Node
-from prism_sim.scenario.graph import Family, Task
+from prism_sim.scenario.graph import GroupSet, Task
 from prism_sim.scenario.words import did_you_mean
 
-EVERYBODY = "all"
+ALL_RANKS = "all"
 """Name of the group of a collective that names none."""
 
 
@@ -28,7 +28,7 @@ def one_word(name: str) -> str:
     >>> one_word("pipeline stage #1")
     'pipeline_stage_1'
     """
-    return "_".join(re.split(r"[\s#]+", name.strip())) or EVERYBODY
+    return "_".join(re.split(r"[\s#]+", name.strip())) or ALL_RANKS
 
 
 class ProcessGroups:
@@ -41,7 +41,9 @@ class ProcessGroups:
     found : where to complain.
     """
 
-    def __init__(self, given: Mapping[str, Sequence[int]], ranks: int, found: Findings) -> None:
+    def __init__(
+        self, given: Mapping[str, Sequence[int]], ranks: int, found: TraceProblems
+    ) -> None:
         self._given = {one_word(name): tuple(group) for name, group in given.items()}
         self._ranks = ranks
         self._found = found
@@ -50,7 +52,7 @@ class ProcessGroups:
             self._check(name, group, "groups")
 
     def learn(self, nodes: Sequence[Node], where: str, rank: int) -> None:
-        """Take over what the metadata of one rank's PyTorch trace say about its groups."""
+        """Take the groups from the metadata of one rank's PyTorch trace."""
         for node in nodes:
             if node.type == "METADATA_NODE" and "pg_name" in node.values:
                 for described, group in _described(node.values):
@@ -59,14 +61,14 @@ class ProcessGroups:
                     self._known[name, rank] = group or tuple(range(self._ranks))
 
     def of(self, name: str, rank: int) -> tuple[int, ...] | None:
-        """Ranks of the group that ``rank`` calls ``name``; None if nobody knows them."""
-        if name == EVERYBODY and name not in self._given:
+        """Ranks of the group that ``rank`` calls ``name``; None if they are unknown."""
+        if name == ALL_RANKS and name not in self._given:
             return tuple(range(self._ranks))
         return self._given.get(name) or self._known.get((name, rank))
 
     def families(
         self, programs: Sequence[Sequence[Task]], kinds: Mapping[str, GroupKind], where: str
-    ) -> dict[str, Family]:
+    ) -> dict[str, GroupSet]:
         """All groups that are used, by name."""
         used: dict[str, dict[tuple[int, ...], None]] = defaultdict(dict)
         exchanging: set[str] = set()
@@ -79,14 +81,14 @@ class ProcessGroups:
         for name in kinds.keys() - used.keys():
             what = f"kinds names the process group {name!r}, in which nothing happens"
             self._found.add(what, where, did_you_mean(name, used))
-        made: dict[str, Family] = {}
+        made: dict[str, GroupSet] = {}
         for name, groups in used.items():
             members = [rank for group in groups for rank in group]
             if len(set(members)) != len(members):
                 what = f"ranks do not agree on who is in process group {name!r}"
-                self._found.add(what, where, "say it in groups")
+                self._found.add(what, where, "give it in groups")
             kind = kinds.get(name, "ep" if name in exchanging else "dp")
-            made[name] = Family(kind=kind, groups=tuple(groups))
+            made[name] = GroupSet(kind=kind, groups=tuple(groups))
         return made
 
     def _check(self, name: str, group: Sequence[int], where: str) -> None:

@@ -11,8 +11,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from prism_sim.importers.base import Findings
-from prism_sim.scenario.graph import Family, Task
+from prism_sim.importers.base import TraceProblems
+from prism_sim.scenario.graph import GroupSet, Task
 
 Place = Callable[[int, int], str]
 """Where a task, by rank and number, stands in the trace."""
@@ -25,9 +25,9 @@ _BOTH = ("send", "recv")
 
 def check(
     programs: Sequence[Sequence[Task]],
-    families: Mapping[str, Family],
+    families: Mapping[str, GroupSet],
     place: Place,
-    found: Findings,
+    found: TraceProblems,
 ) -> None:
     """Add to ``found`` whatever does not fit between the ranks' programs."""
     messages = _messages(programs, place, found)
@@ -37,7 +37,7 @@ def check(
 
 
 def _messages(
-    programs: Sequence[Sequence[Task]], place: Place, found: Findings
+    programs: Sequence[Sequence[Task]], place: Place, found: TraceProblems
 ) -> list[tuple[Node, Node]]:
     """Every send with its receive."""
     sides: dict[str, dict[tuple[int, int, int], list[Node]]] = {k: defaultdict(list) for k in _BOTH}
@@ -65,9 +65,9 @@ def _messages(
 
 def _collectives(
     programs: Sequence[Sequence[Task]],
-    families: Mapping[str, Family],
+    families: Mapping[str, GroupSet],
     place: Place,
-    found: Findings,
+    found: TraceProblems,
 ) -> list[list[Node]]:
     """The tasks of every collective, one a member."""
     turns = [_turns(program) for program in programs]
@@ -98,7 +98,11 @@ def _turns(program: Sequence[Task]) -> dict[str, list[int]]:
 
 
 def _check_alike(
-    programs: Sequence[Sequence[Task]], nodes: list[Node], name: str, place: Place, found: Findings
+    programs: Sequence[Sequence[Task]],
+    nodes: list[Node],
+    name: str,
+    place: Place,
+    found: TraceProblems,
 ) -> None:
     first = programs[nodes[0][0]][nodes[0][1]]
     for rank, number in nodes[1:]:
@@ -114,7 +118,7 @@ def _check_order(
     messages: list[tuple[Node, Node]],
     collectives: list[list[Node]],
     place: Place,
-    found: Findings,
+    found: TraceProblems,
 ) -> None:
     """Run through all programs without time; what never begins waits for itself."""
     after: dict[Node, list[Node]] = defaultdict(list)

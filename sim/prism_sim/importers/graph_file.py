@@ -1,4 +1,4 @@
-"""A trace that says what every rank does: what its importers have in common."""
+"""Base of importers of traces that have the tasks of every rank."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from prism_sim.importers import consistency
-from prism_sim.importers.base import Findings, TraceFile
+from prism_sim.importers.base import TraceFile, TraceProblems
 from prism_sim.scenario.graph import Graph
 
 
@@ -21,7 +21,7 @@ class GraphFile(TraceFile):
     )
 
     def verify(self, content: Any) -> None:
-        found = Findings()
+        found = TraceProblems()
         programs = [content.program(rank) for rank in range(len(content.ranks))]
 
         def place(rank: int, number: int) -> str:

@@ -12,14 +12,14 @@ from prism_sim.scenario.base import Loc
 from prism_sim.scenario.source import Source
 
 _NEEDED = ("micro_batches", "steps")
-"""What a job must say, and a measured timeline says for it."""
+"""Keys that a job needs, and that a measured timeline fills in."""
 
 
 def read_traces(source: Source) -> list[Problem]:
-    """Put what the traces of ``source`` say beside their names; returns what is wrong with them.
+    """Put the content of the traces of ``source`` beside their names; returns their problems.
 
-    A trace whose content is already there is left alone, as is one that does not speak the
-    language: that is told when the whole scenario is validated.
+    A trace whose content is already there is not read again. An ill-formed one is not read either:
+    it is reported when the whole scenario is validated.
     """
     jobs = source.values.get("jobs")
     problems: list[Problem] = []

@@ -29,11 +29,11 @@ from llmprism.errors import Problem, UserError
 from llmprism.kinds import GroupKind
 from prism_sim.importers.base import (
     LARGEST_BYTES,
-    Findings,
+    TraceProblems,
     contents,
 )
 from prism_sim.importers.graph_file import GraphFile
-from prism_sim.scenario.graph import Family, Graph, Task
+from prism_sim.scenario.graph import Graph, GroupSet, Task
 from prism_sim.scenario.timings import LONGEST_NS
 from prism_sim.scenario.words import did_you_mean
 
@@ -63,7 +63,7 @@ class SimAI(GraphFile):
 
     def read(self, path: Path) -> Graph:
         lines = _lines(path)
-        found = Findings()
+        found = TraceProblems()
         header = _header(lines[0], f"{path}:1", self.ranks, found)
         layers = _layers(lines, str(path), found)
         found.refuse()
@@ -121,7 +121,7 @@ def _lines(path: Path) -> list[str]:
     return lines
 
 
-def _header(line: str, where: str, ranks: int | None, found: Findings) -> Header:
+def _header(line: str, where: str, ranks: int | None, found: TraceProblems) -> Header:
     policy, *words = line.split()
     if policy not in POLICIES:
         how = f"{did_you_mean(policy, POLICIES)} (others are not modelled)"
@@ -140,9 +140,11 @@ def _header(line: str, where: str, ranks: int | None, found: Findings) -> Header
     return Header(ranks or numbers["all_gpus"], max(1, tp), max(1, ep))
 
 
-def _refuse_header(numbers: dict[str, int], ranks: int | None, where: str, found: Findings) -> None:
+def _refuse_header(
+    numbers: dict[str, int], ranks: int | None, where: str, found: TraceProblems
+) -> None:
     if numbers["pp"] > 1:
-        what = f"{numbers['pp']} pipeline stages, and nothing says which layers are whose"
+        what = f"{numbers['pp']} pipeline stages, and nothing says which stage has which layer"
         how = "generate the workload with one stage, or describe the job with model and pp"
         found.add(what, where, how)
     if numbers["checkpoints"] or numbers["checkpoint_initiates"]:
@@ -161,7 +163,7 @@ def _refuse_header(numbers: dict[str, int], ranks: int | None, where: str, found
         found.add(what, where)
 
 
-def _number(word: str, name: str, where: str, found: Findings) -> int:
+def _number(word: str, name: str, where: str, found: TraceProblems) -> int:
     """A number as SimAI writes it: whole, at times with a decimal point."""
     try:
         value = float(word)
@@ -173,7 +175,7 @@ def _number(word: str, name: str, where: str, found: Findings) -> int:
     return 0
 
 
-def _layers(lines: Sequence[str], file: str, found: Findings) -> list[Layer]:
+def _layers(lines: Sequence[str], file: str, found: TraceProblems) -> list[Layer]:
     if len(lines) < 2 or not lines[1].split():
         found.add("the number of layers is missing", f"{file}:2", "the file ends too early")
         return []
@@ -191,7 +193,7 @@ def _layers(lines: Sequence[str], file: str, found: Findings) -> list[Layer]:
     ]
 
 
-def _is_whole(words: list[str], where: str, found: Findings) -> bool:
+def _is_whole(words: list[str], where: str, found: TraceProblems) -> bool:
     if len(words) != _WORDS:
         what = f"a layer of {len(words)} words, where {_WORDS} are expected"
         how = "name, -1, then compute, collective and size three times, then the delay"
@@ -199,7 +201,7 @@ def _is_whole(words: list[str], where: str, found: Findings) -> bool:
     return len(words) == _WORDS
 
 
-def _layer(words: list[str], where: str, found: Findings) -> Layer:
+def _layer(words: list[str], where: str, found: TraceProblems) -> Layer:
     name, _, *parts, delay = words
     forward, inputs, weights = (
         _part(parts[3 * i : 3 * i + 3], "dp" if i == 2 else "tp", where, found) for i in range(3)
@@ -209,7 +211,7 @@ def _layer(words: list[str], where: str, found: Findings) -> Layer:
     return Layer(name, forward, inputs, weights, delay_ns)
 
 
-def _part(words: list[str], family: str, where: str, found: Findings) -> Part:
+def _part(words: list[str], family: str, where: str, found: TraceProblems) -> Part:
     compute, operation, size = words
     compute_ns = _number(compute, "a compute time", where, found)
     compute_ns = found.bounded(compute_ns, LONGEST_NS, "a compute time [ns]", where)
@@ -228,7 +230,7 @@ def _part(words: list[str], family: str, where: str, found: Findings) -> Part:
     return Part(compute_ns, OPERATIONS.get(bare, ""), family, size_bytes)
 
 
-def _families(header: Header) -> dict[str, Family]:
+def _families(header: Header) -> dict[str, GroupSet]:
     """The groups of every kind, as SimAI numbers ranks."""
     tp, ep, ranks = header.tp, header.ep, range(header.ranks)
     block = tp * ep  # neighbours that hold one copy of all experts
@@ -240,7 +242,7 @@ def _families(header: Header) -> dict[str, Family]:
         "dp_ep": ("dp", [ranks[offset::block] for offset in range(block)]),
     }  # fmt: skip
     return {
-        name: Family(kind=kind, groups=tuple(tuple(group) for group in groups))
+        name: GroupSet(kind=kind, groups=tuple(tuple(group) for group in groups))
         for name, (kind, groups) in made.items()
         if len(groups[0]) > 1
     }
@@ -249,7 +251,7 @@ def _families(header: Header) -> dict[str, Family]:
 class _Program:
     """Writes down what a rank does, task after task."""
 
-    def __init__(self, families: dict[str, Family]) -> None:
+    def __init__(self, families: dict[str, GroupSet]) -> None:
         self._families = families
         self.tasks: list[Task] = []
         self._last: tuple[int, ...] = ()

@@ -3,11 +3,11 @@
 The columns are those of ByteDance's StragglerAnalysis traces: one row an operation, with the
 rank's place (``dp_rank``, ``stage``), ``step``, ``optype``, ``duration`` [s], model chunk ``mc``
 and micro-batch ``mb_id``. Forwards, backwards and updates are taken over as they were
-measured; communication is not, since it is what a simulation is there to find out. There are
-no sizes in such a file, so messages follow from the job's model as ever.
+measured; communication is simulated. There are no sizes in such a file, so message sizes follow
+from the job's model.
 
 Gradient clipping waits for the norm of all ranks, so only the shortest clipping of a step is
-work, and everybody's update takes that much longer.
+work, and the update of every rank takes that much longer.
 
 Reference: Lin et al., Understanding stragglers in large model training using what-if analysis,
 OSDI'25; https://github.com/ByteDance-Seed/StragglerAnalysis.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 from pydantic import Field
 
 from llmprism.errors import Problem, UserError
-from prism_sim.importers.base import Findings, TraceFile, contents
+from prism_sim.importers.base import TraceFile, TraceProblems, contents
 from prism_sim.scenario.timings import LONGEST_NS, Timings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _COLUMNS = ("dp_rank", "stage", "step", "optype", "duration", "mc", "mb_id")
 _PLACE = ["step", "stage", "dp_rank"]
 
 
-class Timeline(TraceFile):
+class MeasuredTimeline(TraceFile):
     """Compute times from a measured timeline of operations (Parquet or CSV)."""
 
     content: ClassVar[str] = "timings"
@@ -45,7 +45,7 @@ class Timeline(TraceFile):
 
     def read(self, path: Path) -> Timings:
         frame = _table(path)
-        found = Findings()
+        found = TraceProblems()
         _check_columns(frame, str(path), found)
         found.refuse()
         _check_values(frame, str(path), found)
@@ -82,7 +82,7 @@ def _table(path: Path) -> pd.DataFrame:
     return frame
 
 
-def _check_columns(frame: pd.DataFrame, where: str, found: Findings) -> None:
+def _check_columns(frame: pd.DataFrame, where: str, found: TraceProblems) -> None:
     from pandas.api.types import is_numeric_dtype
 
     for name in _COLUMNS:
@@ -93,7 +93,7 @@ def _check_columns(frame: pd.DataFrame, where: str, found: Findings) -> None:
             found.add(f"column {name!r} holds no numbers", where)
 
 
-def _check_values(frame: pd.DataFrame, where: str, found: Findings) -> None:
+def _check_values(frame: pd.DataFrame, where: str, found: TraceProblems) -> None:
     import numpy as np
 
     used = frame[frame["optype"].isin([*PASSES, _UPDATE, _CLIP])]
@@ -124,7 +124,7 @@ def _sizes(frame: pd.DataFrame) -> dict[str, int]:
 
 
 def _check_complete(
-    frame: pd.DataFrame, sizes: dict[str, int], where: str, found: Findings
+    frame: pd.DataFrame, sizes: dict[str, int], where: str, found: TraceProblems
 ) -> None:
     """Every pass of every micro-batch must be there exactly once."""
     steps = frame.loc[frame["optype"].isin(PASSES), "step"].unique()

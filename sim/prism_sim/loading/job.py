@@ -40,7 +40,7 @@ class TracedJob(TracedJobConfig):
 
     @property
     def graph(self) -> Graph:
-        """What the trace says; a UserError where nobody has read the file yet."""
+        """The content of the trace; a UserError if the file has not been read."""
         if self.trace.graph is None:
             what = f"the trace of job {self.name} was not read"
             how = "load the scenario from its file, so that the trace is found beside it"

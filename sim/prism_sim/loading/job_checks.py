@@ -1,6 +1,6 @@
-"""What a job may not say: how its model is cut, scheduled and sharded.
+"""Checks of one job: how its model is cut, timed and sharded, and its restarts.
 
-Each function yields what is wrong with one job, whose place in the scenario is ``at``.
+Each function yields the problems of one job; ``at`` is the job's place in the scenario.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def timing_remarks(job: Job, at: Loc) -> Remarks:
     file = (*at, "trace")
     steps, stages, replicas, rows, micro_batches = job.timings.shape
     passes = 2 * job.chunks
-    for key, said, measured in (
+    for key, given, measured in (
         ("dp", job.dp, replicas), ("pp", job.pp, stages),
         ("micro_batches", job.micro_batches, micro_batches), ("chunks", passes, rows),
     ):  # fmt: skip
-        if said != measured:
-            told = (said, measured) if key != "chunks" else (job.chunks, rows // 2)
-            what = f"{key} is {told[0]}, and the timeline was measured with {told[1]}"
-            yield Remark((*at, key), what, f"leave {key} out, or write {told[1]}", (file,))
+        if given != measured:
+            shown = (given, measured) if key != "chunks" else (job.chunks, rows // 2)
+            what = f"{key} is {shown[0]}, and the timeline was measured with {shown[1]}"
+            yield Remark((*at, key), what, f"leave {key} out, or write {shown[1]}", (file,))
     if job.steps > steps:
         what = f"{job.steps} steps are asked for, and the timeline has {steps}"
         yield Remark((*at, "steps"), what, "leave steps out for all of them", (file,))
@@ -72,7 +72,7 @@ def timing_remarks(job: Job, at: Loc) -> Remarks:
         what = "steps that are repeated after a restart were not measured"
         yield Remark((*at, "restarts"), what, "leave restarts out", (file,))
     if job.schedule.splits_backward:
-        what = "the timeline does not tell the two halves of a backward pass apart"
+        what = "the timeline does not separate the two halves of a backward pass"
         yield Remark((*at, "schedule"), what, "use another schedule", (file,))
     if job.stage_factors is not None:
         what = "stage_factors would change durations that were measured"
@@ -80,7 +80,7 @@ def timing_remarks(job: Job, at: Loc) -> Remarks:
 
 
 def sharding_remarks(job: Job, at: Loc) -> Remarks:
-    """Whether what replicas share can be shared in that way."""
+    """Whether the replicas can be sharded and reduced in the way that is asked for."""
     if job.hybrid_shards is not None:
         if job.dp % job.hybrid_shards:
             what = f"{job.dp} replicas cannot be cut into groups of {job.hybrid_shards}"

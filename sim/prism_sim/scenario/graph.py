@@ -36,7 +36,7 @@ class Task(NamedTuple):
     after : numbers in the program of the tasks that must be over first; all come before it.
     amount : duration [ns], or bytes of a message or of a collective's buffer at one rank.
     operation, family : of a collective: what is done, and in which family of groups.
-    peer, tag : of a message: the other rank, and what tells messages of one pair apart.
+    peer, tag : of a message: the other rank, and a number that distinguishes messages of one pair.
     step : the training step it belongs to, counted from the begin of the program.
     name : what the trace called it.
     """
@@ -101,8 +101,8 @@ RankNumber = Annotated[int, Field(ge=0, le=1_048_576)]
 """Number of a rank, or of its program."""
 
 
-class Family(Closed):
-    """Groups of ranks that do the same: all data-parallel groups, say."""
+class GroupSet(Closed):
+    """Groups of ranks of the same kind: for example, all data-parallel groups."""
 
     kind: GroupKind = Field(description="Kind of their traffic, as the truth calls it.")
     groups: tuple[tuple[RankNumber, ...], ...] = Field(
@@ -126,7 +126,7 @@ def _families_of(program: tuple[Task, ...], number: int) -> set[str]:
 class Graph(Closed):
     """What every rank of a job does, once through the trace."""
 
-    families: dict[Annotated[str, Field(pattern=r"^[^\s#]+$")], Family] = Field(
+    families: dict[Annotated[str, Field(pattern=r"^[^\s#]+$")], GroupSet] = Field(
         description="Groups that collectives run in, by name; a name is one word."
     )
     programs: tuple[tuple[TaskLine, ...], ...] = Field(

@@ -1,4 +1,4 @@
-"""A job that does what an imported trace says, rank by rank."""
+"""A job whose ranks follow an imported trace."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class TracedJobConfig(Closed):
 
     @property
     def found(self) -> Graph | None:
-        """What the trace says; None as long as nobody has read the file."""
+        """The content of the trace; None if the file has not been read."""
         return None
 
     @property
     def graph(self) -> Graph:
-        """What the trace says, once it was read."""
+        """The content of the trace, after it was read."""
         raise NotImplementedError
 
     @property

@@ -1,7 +1,7 @@
 """What the parts of one job share while it runs: all that a worker, a group or a habit needs.
 
-A job is put together out of parts that do not know it: they know this context. It is made anew
-for every attempt, that is, when the job starts and after each restart.
+The parts of a job do not know the job; they know this context. A new one is made for every attempt,
+that is, when the job starts and after each restart.
 """
 
 from __future__ import annotations

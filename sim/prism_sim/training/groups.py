@@ -40,7 +40,7 @@ class FinalCollective(NamedTuple):
     size_bytes: int
 
 
-class Groups:
+class JobGroups:
     """Opens the groups of a job.
 
     Parameters

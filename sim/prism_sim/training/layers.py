@@ -1,4 +1,4 @@
-"""What a model is made of, seen from one rank: blocks, their FLOPs and their parameters.
+"""The parts of a model on one rank: blocks, their FLOPs and their parameters.
 
 A layer is attention and a feed-forward part. In a mixture of experts the feed-forward part
 is many experts, of which a router sends each token to a few; a rank holds 1/ep of them. Context

@@ -45,7 +45,7 @@ class Join:
     """Join a collective of the communicator's group, of ``size_bytes`` a rank, without waiting.
 
     ``slot`` names it for a later :class:`Await`. Activations belong to a micro-batch, parameters
-    and gradients to the whole step. ``layer`` says whose activations they are, -1 for none's.
+    and gradients to the whole step. ``layer`` is the layer of the activations, -1 for none.
     """
 
     communicator: Communicator

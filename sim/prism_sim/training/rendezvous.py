@@ -24,7 +24,7 @@ Key = tuple[int, ...]
 
 
 class Request(NamedTuple):
-    """A request to send: a message whose sender is ready.
+    """A request to send a message; its sender is ready.
 
     Attributes
     ----------

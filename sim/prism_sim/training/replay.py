@@ -103,7 +103,7 @@ class ReplayedJob(PlacedJob[TracedJobConfig, Player]):
         self._stage = _stages([graph.program(rank) for rank in range(model.ranks)])
 
     def arrival(self, key: MessageKey) -> simpy.Event:
-        """The event of a message's arrival; whoever comes first, sender or receiver, makes it."""
+        """The event of a message's arrival; the first of sender and receiver makes it."""
         event = self._arrivals.pop(key, None)
         if event is None:
             event = self._arrivals[key] = self.env.event()
@@ -189,7 +189,7 @@ class ReplayedJob(PlacedJob[TracedJobConfig, Player]):
 
 
 def _stages(programs: Sequence[Sequence[Task]]) -> NDArray[np.int64]:
-    """Pipeline stage of every rank: hops from one whose first message is sent, not received."""
+    """Pipeline stage of every rank: hops from a rank that sends before it receives."""
     before: dict[int, int] = {}
     for rank, program in enumerate(programs):
         first = next((task for task in program if task.kind in ("send", "recv")), None)

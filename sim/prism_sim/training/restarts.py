@@ -25,7 +25,7 @@ class Restartable(Protocol):
 
     Attributes
     ----------
-    network : the cluster, whose observer is told.
+    network : the cluster; its observer is notified.
     workers : those of the present attempt.
     """
 

@@ -214,7 +214,7 @@ class Worker:
         return round(self.cost.optimizer_ns)
 
     def _follow(self, program: Program, duration_ns: int, step: int, micro_batch: int) -> Process:
-        """A pass that computes for ``duration_ns`` and does as ``program`` says meanwhile."""
+        """A pass that computes for ``duration_ns`` and follows ``program``."""
         env, pending, passed_ns, extra_ns = self.context.env, self.replicas.pending, 0, 0
         for instruction in program:
             match instruction:
@@ -244,7 +244,7 @@ class Worker:
         return arrival
 
     def _arrival(self, key: Key) -> simpy.Event:
-        """The event of a message's arrival; whoever comes first, sender or receiver, makes it."""
+        """The event of a message's arrival; the first of sender and receiver makes it."""
         event = self.inbox.pop(key, None)
         if event is None:
             event = self.inbox[key] = self.context.env.event()

@@ -17,7 +17,7 @@ from prism_sim.training.context import JobContext
 from prism_sim.training.costs import StageCost, pipeline_message_bytes, sharded_costs
 from prism_sim.training.data_parallel import DataParallel, ParameterSet, Pass
 from prism_sim.training.exchanges import Exchange, ExchangeBase, pass_program
-from prism_sim.training.groups import Groups
+from prism_sim.training.groups import JobGroups
 from prism_sim.training.habits import Habit
 from prism_sim.training.messages import MessagePath
 from prism_sim.training.program import PLAIN, Program, woven
@@ -55,7 +55,7 @@ class Assembly:
         shards = context.strategy.optimizer_shards(config)
         costs = sharded_costs(config, context.layout.cluster, shards)
         numbers = self._numbers()
-        groups = Groups(context, numbers)
+        groups = JobGroups(context, numbers)
         made: list[Worker] = []
         exchanges: list[list[Exchange]] = []
         for stage, cost in enumerate(costs):
@@ -80,7 +80,7 @@ class Assembly:
         ]
 
     def _of_stage(
-        self, stage: int, cost: StageCost, groups: Groups, gradients: int
+        self, stage: int, cost: StageCost, groups: JobGroups, gradients: int
     ) -> list[Worker]:
         """The workers of one stage; gradients are complete after passes of kind ``gradients``."""
         config = self._config
@@ -103,7 +103,7 @@ class Assembly:
             )  # fmt: skip
         return made
 
-    def _exchanges(self, groups: Groups, stage: int) -> list[list[Exchange]]:
+    def _exchanges(self, groups: JobGroups, stage: int) -> list[list[Exchange]]:
         """What each member of ``stage`` exchanges inside its passes."""
         made: list[list[Exchange]] = [[] for _ in range(self._config.members)]
         for kind in self._kinds:
@@ -121,7 +121,7 @@ class Assembly:
         updates = [step[stage][replica] for step in timings.optimizer_ns]
         return Measured(np.array(passes), np.array(updates))
 
-    def _strategies(self, groups: Groups, stage: int, cost: StageCost) -> list[DataParallel]:
+    def _strategies(self, groups: JobGroups, stage: int, cost: StageCost) -> list[DataParallel]:
         """How each member of ``stage`` keeps its parameters equal to those of the others."""
         config, strategy = self._config, self._context.strategy
         units = [chunk.units for chunk in cost.chunks]

@@ -123,7 +123,7 @@ GOOD = "x 5 NONE 0 0 NONE 0 0 NONE 0 0"
 @pytest.mark.parametrize(
     ("layers", "sizes", "said"),
     [
-        ([GOOD], {"pp": 4}, "work.txt:1: 4 pipeline stages, and nothing says which layers"),
+        ([GOOD], {"pp": 4}, "work.txt:1: 4 pipeline stages, and nothing says which stage"),
         ([GOOD], {"again": 2}, "work.txt:1: layers that are computed again"),
         ([GOOD], {"ranks": 0}, "work.txt:1: the number of ranks is missing"),
         ([GOOD], {"ranks": 7, "tp": 2}, "7 ranks cannot be cut into groups of"),

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from prism_sim.importers.timeline import Timeline
+from prism_sim.importers.timeline import MeasuredTimeline
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
@@ -99,7 +99,7 @@ def test_what_the_job_leaves_out_is_the_timelines(timeline, tmp_path):
         ({"pp": 4}, "pp is 4, and the timeline was measured with 2"),
         ({"micro_batches": 8}, "micro_batches is 8, and the timeline was measured with 3"),
         ({"steps": 3}, "3 steps are asked for, and the timeline has 2"),
-        ({"schedule": "zb-h1"}, "does not tell the two halves of a backward pass apart"),
+        ({"schedule": "zb-h1"}, "does not separate the two halves of a backward pass"),
         ({"stage_factors": [1, 2]}, "stage_factors would change durations that were measured"),
     ],
 )
@@ -199,7 +199,7 @@ def test_the_published_pipeline_takes_as_long_as_it_was_measured(published):
 @needs_public
 def test_the_published_long_stage_slows_the_job_as_much_as_was_published(published, tmp_path):
     """The slowdown is the time over that of a job in which every pass takes the mean."""
-    timings = Timeline(file=str(MEASURED)).read(MEASURED)
+    timings = MeasuredTimeline(file=str(MEASURED)).read(MEASURED)
     passes = np.array(timings.passes_ns)
     mean = np.broadcast_to(np.rint(passes.mean((0, 1, 2, 4), keepdims=True)), passes.shape)
     _, run = published

@@ -1,7 +1,7 @@
 """What every data-parallel strategy has in common.
 
-A strategy has two sides: what a scenario says of it (:class:`StrategyBase`), and what each
-worker does by it (:class:`DataParallel`). It says which collectives of gradients and parameters
+A strategy has two parts: its options in a scenario (:class:`StrategyBase`), and the actions of each
+worker (:class:`DataParallel`). It determines which collectives of gradients and parameters
 come where: inside the passes, as points of their programs, and around the optimizer. It works on
 *sets* of parameters: those that all replicas hold, and those of experts, which fewer hold.
 """
@@ -118,7 +118,7 @@ class DataParallel:
 
 
 class StrategyBase(Closed, ABC):
-    """What a scenario says of a strategy; each kind adds its options as fields.
+    """A strategy in a scenario; each kind adds its options as fields.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ def buckets(job: JobConfig, parameters: tuple[int, ...]) -> list[int]:
 
 
 def shares(sizes: Sequence[int]) -> list[Fraction]:
-    """The fraction of the whole that is done after each of ``sizes``; alike if all are nothing.
+    """The fraction of the whole that is done after each of ``sizes``; equal parts if all are 0.
 
     >>> [str(share) for share in shares([1, 1, 2])]
     ['1/4', '1/2', '1']

@@ -1,8 +1,8 @@
 """What every exchange inside a pass has in common.
 
 Parallel ranks that share a layer exchange activations while they compute it: before a phase
-of a layer, behind it, or during it. An exchange says what it adds to a phase; put together,
-phase by phase, that makes the program of a pass.
+of a layer, after it, or during it. An exchange adds instructions to a phase; the phases together
+make the program of a pass.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol, Self
 
 from prism_sim.scenario.base import Closed, Loc, Remarks
 from prism_sim.scenario.job import JobConfig
-from prism_sim.training.groups import Groups
+from prism_sim.training.groups import JobGroups
 from prism_sim.training.layers import Phase, Unit
 from prism_sim.training.program import (
     Await,
@@ -81,7 +81,7 @@ class ExchangeBase(Closed, ABC):
         yield from ()
 
     @abstractmethod
-    def open(self, groups: Groups, stage: int) -> Mapping[int, Exchange]:
+    def open(self, groups: JobGroups, stage: int) -> Mapping[int, Exchange]:
         """The exchange of each member of ``stage``; members without one are left out."""
 
 

@@ -20,7 +20,7 @@ from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.job import JobConfig
 from prism_sim.training.collectives import ALGORITHMS
 from prism_sim.training.exchanges.base import Around, Exchange, ExchangeBase
-from prism_sim.training.groups import Groups
+from prism_sim.training.groups import JobGroups
 from prism_sim.training.layers import Phase
 from prism_sim.training.program import Await, Communicator, Join, Point
 
@@ -68,7 +68,7 @@ class ContextParallelism(ExchangeBase):
             sequence = (*at, "sequence_length")
             yield Remark((*at, "cp"), what, "cp must divide the sequence", (sequence,))
 
-    def open(self, groups: Groups, stage: int) -> Mapping[int, Exchange]:
+    def open(self, groups: JobGroups, stage: int) -> Mapping[int, Exchange]:
         job = groups.context.config
         size = 2 * job.activation_bytes * job.local_tokens * job.model.kv_hidden // job.tp
         made: dict[int, Exchange] = {}

@@ -1,11 +1,11 @@
 """Expert parallelism: tokens travel to their experts and back, twice a layer and pass.
 
 Every rank sends each token to the ranks that hold its experts (dispatch) and gets the results
-back (combine); backward, gradients go the same ways in reverse. Nobody computes until all of
-the group's tokens are there. Experts are not equally popular, so neither are their ranks:
+back (combine); backward, gradients take the same paths in reverse. No rank computes until all of
+the group's tokens have arrived. Experts are not equally popular, so neither are their ranks:
 what goes from one rank to another differs from layer to layer and micro-batch to micro-batch,
 and comes back as large as it went. A rank that more tokens come to computes longer, and with it
-everybody who waits for what it sends back. (Where a schedule puts gradients of parameters off, it
+all ranks that wait for its results. (Where a schedule puts gradients of parameters off, it
 does so for those without.)
 
 References: Lepikhin et al., GShard, ICLR'21, section 3.1; Rajbhandari et al., DeepSpeed-MoE,
@@ -28,7 +28,7 @@ from prism_sim.training.collectives import Group
 from prism_sim.training.collectives.uneven import UnevenAllToAll
 from prism_sim.training.communicators import GroupCommunicator
 from prism_sim.training.exchanges.base import Around, Exchange, ExchangeBase, blocking
-from prism_sim.training.groups import Groups
+from prism_sim.training.groups import JobGroups
 from prism_sim.training.layers import Phase
 from prism_sim.training.program import Communicator, ExtraLoad
 from prism_sim.training.stream import ExpertStream
@@ -88,7 +88,7 @@ class ExpertParallelism(ExchangeBase):
             what = f"a token cannot be sent to {job.mixture.top_k} of {job.mixture.experts} experts"
             yield Remark((*moe, "top_k"), what, "lower top_k", ((*moe, "experts"),))
 
-    def open(self, groups: Groups, stage: int) -> Mapping[int, Exchange]:
+    def open(self, groups: JobGroups, stage: int) -> Mapping[int, Exchange]:
         job = groups.context.config
         assert job.mixture is not None  # otherwise the job does not have this exchange
         tokens = job.local_tokens * job.mixture.top_k
@@ -105,7 +105,7 @@ class ExpertParallelism(ExchangeBase):
 
 
 def _stream(
-    groups: Groups, stage: int, members: list[int], key: tuple[str | int, ...]
+    groups: JobGroups, stage: int, members: list[int], key: tuple[str | int, ...]
 ) -> ExpertStream:
     """The all-to-alls of ``members`` of ``stage``; draws are keyed by ``key``."""
     context, job = groups.context, groups.context.config

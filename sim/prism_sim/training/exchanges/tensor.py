@@ -22,7 +22,7 @@ from prism_sim.scenario.job import JobConfig
 from prism_sim.training.collectives import ALGORITHMS, Group
 from prism_sim.training.communicators import GroupCommunicator
 from prism_sim.training.exchanges.base import Around, Exchange, ExchangeBase, blocking
-from prism_sim.training.groups import Groups
+from prism_sim.training.groups import JobGroups
 from prism_sim.training.layers import Phase
 from prism_sim.training.program import Await, Communicator, Join
 from prism_sim.training.stream import CommStream
@@ -71,7 +71,7 @@ class TensorParallelism(ExchangeBase):
     def of(cls, job: JobConfig) -> Self | None:
         return cls() if job.tp > 1 else None
 
-    def open(self, groups: Groups, stage: int) -> Mapping[int, Exchange]:
+    def open(self, groups: JobGroups, stage: int) -> Mapping[int, Exchange]:
         context, job = groups.context, groups.context.config
         if job.tp <= context.layout.cluster.gpus_per_server:
             return {}

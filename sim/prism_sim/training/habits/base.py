@@ -1,7 +1,7 @@
 """What every habit has in common: something that a job does besides its steps.
 
-A habit has two sides: what a scenario says of it (:class:`HabitBase`, a key of the job with
-options), and what the workers of a running job do by it (:class:`Habit`).
+A habit has two parts: its options in a scenario (:class:`HabitBase`, a key of the job), and the
+actions of the workers of a running job (:class:`Habit`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Habit:
 
 
 class HabitBase(Closed, ABC):
-    """What a scenario says of a habit; each kind adds its options as fields.
+    """A habit in a scenario; each kind adds its options as fields.
 
     Attributes
     ----------

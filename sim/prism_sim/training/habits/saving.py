@@ -1,9 +1,9 @@
 """Checkpoints: every so many steps each rank writes its part of the state to storage.
 
 With a sharded optimizer every rank writes a part of its own; without, the first replica writes
-for all. A synchronous save makes everybody wait until the last one has written. An asynchronous
+for all. A synchronous save makes all ranks wait until the last one has written. An asynchronous
 one runs beside the following steps; only a second save, or the job's end, has to wait for it.
-A restart begins with what everybody has written: each rank reads its part.
+A restart begins with the last save that all ranks have finished: each rank reads its part.
 Where several groups of ranks hold a copy each (hybrid sharding), all of them write a part of one.
 """
 
@@ -35,7 +35,7 @@ class Checkpoint(HabitBase):
     every: int = Field(ge=1, le=1_000_000_000, description="Steps from one save to the next.")
     mode: Literal["sync", "async"] = Field(
         default="sync",
-        description="sync: training waits until everybody has written. async: it goes on, and "
+        description="sync: training waits until all ranks have written. async: it goes on, and "
         "waits only if the save before is not over.",
     )
     bytes_per_parameter: float = Field(
@@ -60,7 +60,7 @@ class _Saves(Habit):
         self._workers = context.config.stages * context.config.members
         self._bundles: dict[tuple[int, bool], Bundle] = {}
         self._writing: dict[int, simpy.Event] = {}
-        self._everybody: dict[int, simpy.Event] = {}
+        self._all_written: dict[int, simpy.Event] = {}
         self._written: dict[int, int] = {}
 
     def before(self, worker: StepWorker, step: int) -> Process:
@@ -76,12 +76,12 @@ class _Saves(Habit):
         start_ns = self._context.env.now
         yield from self.finish(worker)
         written = self._transfer(worker, self._written_by(worker), writing=True)
-        everybody = self._everybody.setdefault(step, self._context.env.event())
+        all_written = self._all_written.setdefault(step, self._context.env.event())
         assert written.callbacks is not None
         iterations = step + 1 - self._context.progress.lost
         written.callbacks.append(lambda _: self._note(step, iterations))
         if self._options.mode == "sync":
-            yield everybody
+            yield all_written
             self._log(worker, step, SAVE, start_ns)
         else:
             written.callbacks.append(lambda _: self._log(worker, step, SAVE, start_ns))
@@ -112,7 +112,7 @@ class _Saves(Habit):
         self._written[step] = self._written.get(step, 0) + 1
         if self._written[step] == self._workers:
             del self._written[step]
-            self._everybody.pop(step).succeed()
+            self._all_written.pop(step).succeed()
             self._context.progress.saved = iterations
 
     def _log(self, worker: StepWorker, step: int, kind: str, start_ns: int) -> None:

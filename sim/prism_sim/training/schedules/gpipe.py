@@ -25,7 +25,7 @@ class GPipe(ScheduleBase):
 
 
 def gpipe(place: Place) -> list[Work]:
-    """The work of a stage in one step, alike for all stages.
+    """The work of a stage in one step; the same for all stages.
 
     >>> ["FB"[work.kind] + str(work.micro_batch) for work in gpipe(Place(0, 2, 3))]
     ['F0', 'F1', 'F2', 'B2', 'B1', 'B0']

@@ -20,7 +20,7 @@ from llmprism.io.flows import FlowTable, canonical_order
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import ROCE_PORT, UDP, Router
 from prism_sim.cluster.templates import Templates
-from prism_sim.collector.config import Collector
+from prism_sim.collector.config import CollectorConfig
 from prism_sim.collector.cutting import Cutter
 from prism_sim.collector.effects.base import Scene
 from prism_sim.collector.rows import SEEN, Rows
@@ -51,7 +51,7 @@ class Stream:
         """What ``collector`` (fields of a scenario's) would have made of a window's records."""
         if not collector:
             return self.window(self._flows, first_s, last_s)
-        model = Collector.model_validate(collector)
+        model = CollectorConfig.model_validate(collector)
         rows = self._rows(self._span(self._flows, first_s, last_s))
         effects = model.in_order()
         for effect in effects:

@@ -15,7 +15,7 @@ from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
 from prism_sim.cluster.wire import flows
 from prism_sim.collector import Collector
-from prism_sim.collector.config import Collector as Model
+from prism_sim.collector.config import CollectorConfig as Model
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
 

@@ -1,4 +1,4 @@
-"""What travels on the wire, and who is told about it.
+"""What travels on the wire, and who observes it.
 
 Everything that a switch could see is a *train*: bursts of equal size on one route, at equal
 distances. A single flow is a train of one burst, a collective is a train on each of its hops

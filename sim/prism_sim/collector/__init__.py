@@ -1,11 +1,10 @@
 """What the switches export: transfers on the wire, turned into flow records.
 
-A transfer passes a chain of small stages on its way to the file: what else is on the wire,
-who sees it, how packets become records, and what happens to a record afterwards. Each stage is
-an *effect* (:mod:`prism_sim.collector.effects`), off unless the scenario lists it.
+A transfer passes a chain of small stages before it is written: what else is on the wire,
+which switches see it, how packets become records, and what happens to a record afterwards.
+Each stage is an *effect* (:mod:`prism_sim.collector.effects`), off unless the scenario lists it.
 
-Scenario models name the effects, and the collector itself needs the scenario's models: so what
-is heavy is imported when it is first asked for.
+Reading a scenario needs the effects but not the collector, so that is imported at first use.
 """
 
 from __future__ import annotations

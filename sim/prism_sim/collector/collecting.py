@@ -24,7 +24,7 @@ from prism_sim.cluster.routes import Router
 from prism_sim.cluster.state import grown
 from prism_sim.cluster.templates import HIDDEN
 from prism_sim.cluster.wire import TRAIN, Trains
-from prism_sim.collector.config import Collector as CollectorModel
+from prism_sim.collector.config import CollectorConfig
 from prism_sim.collector.cutting import Cutter
 from prism_sim.collector.delay import HORIZON_NS, DelayLine
 from prism_sim.collector.job_hosts import JobHosts
@@ -64,7 +64,7 @@ class Collector(Streaming):
 
     def __init__(
         self,
-        model: CollectorModel,
+        model: CollectorConfig,
         router: Router,
         epoch_ns: int,
         path: Path,
@@ -115,7 +115,7 @@ class Collector(Streaming):
         self._n_trains = end
 
     def advance(self, now_ns: int) -> None:
-        """Take what has been observed on its way; the simulation has come to ``now_ns``."""
+        """Process what has been observed; the simulation has come to ``now_ns``."""
         self._now_ns = now_ns
         self._pass()
 
@@ -124,13 +124,13 @@ class Collector(Streaming):
         """Rows held in memory at present, by whatever stage."""
         return self._n_held + sum(len(holder) for holder in self._scene.holders)
 
-    def remember_ways(self, now_ns: int) -> None:
-        """Have what began before ``now_ns`` keep its path, whatever :meth:`move` tells later."""
-        self._tuples.remember(now_ns)
+    def keep_paths(self, now_ns: int) -> None:
+        """Have what began before ``now_ns`` keep its path, whatever is rerouted later."""
+        self._tuples.keep_paths(now_ns)
 
-    def move(self, routes: Iterable[int]) -> None:
-        """Records that begin from now on name the new paths of these routes, and of small talk."""
-        self._tuples.move(routes)
+    def reroute(self, routes: Iterable[int]) -> None:
+        """Give what begins from now on the new paths: of these routes, and of control traffic."""
+        self._tuples.reroute(routes)
 
     def job_restarts(self, job: str, start_ns: int, processes_since_ns: int) -> None:
         """Note that ``job`` has new processes, which begin to train at ``start_ns``."""
@@ -176,7 +176,7 @@ class Collector(Streaming):
         """The trains noted so far, cut where they are silent, and counted."""
         records = cut(self._trains[: self._n_trains], self._gap_ns)
         self._n_trains = 0
-        if self._is_staged:  # in an order that does not depend on who was heard of first
+        if self._is_staged:  # in an order that does not depend on when each was observed
             records = records[np.lexsort((-records["end_ns"], records["start_ns"]))]
         tuples = self._tuples
         of = tuples.of_routes(records["route"])

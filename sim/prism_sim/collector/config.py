@@ -11,10 +11,10 @@ from prism_sim.scenario.base import Closed
 from prism_sim.scenario.library import Transport
 
 
-class Collector(Closed):
+class CollectorConfig(Closed):
     """How transfers on the wire become flow records.
 
-    Left to itself: one record a message, whole and exact, seen at the source's leaf.
+    By default: one record a message, whole and exact, seen at the source's leaf.
     """
 
     idle_gap_us: float = Field(
@@ -50,11 +50,11 @@ class Collector(Closed):
     effects: tuple[Effect, ...] = Field(
         default=(),
         description="What else happens to records, each kind at most once. Effects act in the "
-        "order of a record's way, whatever the order here.",
+        "order in which a record meets them, whatever the order here.",
     )
 
     @model_validator(mode="after")
-    def _one_of_each(self) -> Collector:
+    def _one_of_each(self) -> CollectorConfig:
         kinds = [effect.kind for effect in self.effects]
         twice = sorted({kind for kind in kinds if kinds.count(kind) > 1})
         if twice:

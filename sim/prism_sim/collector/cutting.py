@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.state import grown
-from prism_sim.collector.config import Collector as CollectorModel
+from prism_sim.collector.config import CollectorConfig
 from prism_sim.collector.delay import HORIZON_NS
 from prism_sim.collector.eviction import ENTRY, Heap, drop, push
 from prism_sim.collector.rows import SEEN, Rows
@@ -38,7 +38,7 @@ class Cutter:
     scene : knows the identity of records.
     """
 
-    def __init__(self, model: CollectorModel, scene: Scene) -> None:
+    def __init__(self, model: CollectorConfig, scene: Scene) -> None:
         self._scene = scene
         scene.holders.append(self)
         self._merge = not model.message_boundary

@@ -1,4 +1,4 @@
-"""A record on its way through the collector, and the table that it ends in."""
+"""The form of a record inside the collector, and the table that it is written to."""
 
 from __future__ import annotations
 

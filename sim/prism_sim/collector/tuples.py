@@ -4,8 +4,8 @@ Every route of the training traffic has a 5-tuple of its own, and so has each qu
 Acknowledgements, set-up and other traffic add 5-tuples that no route stands for, with
 addresses that the topology may not know.
 
-Where an uplink fails, the switches hash all of them anew. What is under way then ends on its old
-way, so a record names the path that its 5-tuple had when the record began.
+Where an uplink fails, the switches hash all of them again. What is under way then ends on its old
+path, so a record names the path that its 5-tuple had when the record began.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNKNOWN_HOP = "?"
 
 
 Owner = tuple[str, str]
-"""Whose traffic a 5-tuple carries, and of what kind, as the truth calls it."""
+"""Name of the job (or service) whose traffic a 5-tuple carries, and kind of that traffic."""
 
 
 class FiveTuple(NamedTuple):
@@ -54,7 +54,7 @@ class Columns:
 
 
 class Past(NamedTuple):
-    """Where 5-tuples went until the switches hashed anew."""
+    """The paths of 5-tuples until the switches hashed again."""
 
     until_ns: int
     failed: Failed
@@ -66,7 +66,7 @@ class Tuples:
 
     Parameters
     ----------
-    router : knows the routes, and the way that any other 5-tuple takes.
+    router : knows the routes, and the path that any other 5-tuple takes.
     draws : for the ports of what no route stands for.
     transports : transport protocol of each job's traffic.
     transport : that of traffic that belongs to none of these jobs.
@@ -74,7 +74,7 @@ class Tuples:
     Attributes
     ----------
     names : addresses; those of the cluster's NICs first, by number of the NIC.
-    owners : whose each 5-tuple is, where anybody's.
+    owners : of each 5-tuple; None for unowned ones.
     """
 
     def __init__(
@@ -112,19 +112,19 @@ class Tuples:
             self._routed.add(at)
         return np.array(self._of_route, np.int32)[routes]
 
-    def remember(self, now_ns: int) -> None:
-        """Keep for what began before ``now_ns`` the ways of now, which are about to change."""
+    def keep_paths(self, now_ns: int) -> None:
+        """Keep the present paths for what began before ``now_ns``; they are about to change."""
         self.of_routes(np.zeros(0, np.int32))  # those too that have no record yet
         self._past.append(Past(now_ns, self.router.failed(), self._columns.path.copy()))
 
-    def move(self, routes: Iterable[int]) -> None:
-        """Note that these routes, and what no route stands for, take other paths from now on."""
+    def reroute(self, routes: Iterable[int]) -> None:
+        """Read the new paths of these routes, and find those of all other 5-tuples again."""
         path = self._columns.path
         for route in routes:
             path[self._of_route[route]] = self.router.routes.path[route]
         for number, original in enumerate(self._original):
             if number == original and number not in self._routed:
-                path[number], _ = self._way(self.tuple_of(number))
+                path[number], _ = self._path_of(self.tuple_of(number))
         self._arrays.pop("path", None)
 
     def path_at(self, tuples: NDArray[np.int32], start_ns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -138,13 +138,13 @@ class Tuples:
     def add(self, tup: FiveTuple, owner: Owner | None = None) -> int:
         """The number of any other 5-tuple; its path is what the switches' hashes give it."""
         if tup not in self._number:
-            number = self._append(tup, *self._way(tup), owner)
+            number = self._append(tup, *self._path_of(tup), owner)
             for past in self._past:
-                past.path[number], _ = self._way(tup, past.failed)
+                past.path[number], _ = self._path_of(tup, past.failed)
         return self._number[tup]
 
     def alias(self, number: int, tup: FiveTuple) -> int:
-        """The number of ``tup``, as which some see 5-tuple ``number``: same way, same draws."""
+        """The number of ``tup``, another name of 5-tuple ``number``: same path, same draws."""
         if (number, tup) not in self._aliases:
             c = self._columns
             as_seen = self._append(tup, c.path[number], c.latency_ns[number], self.owners[number])
@@ -237,8 +237,8 @@ class Tuples:
     def _opened(self, route: int) -> int:
         """The 5-tuple of a route that had none so far.
 
-        Over TCP an answer may have come first on it, by a way of its own; from now on it takes
-        the route's, which is where the bytes travel.
+        Over TCP an answer may have come first on it, by a path of its own; from now on it takes
+        the route's, where the bytes travel.
         """
         r, tup = self.router.routes, self._five_tuple(route)
         path, latency_ns, owner = r.path[route], r.latency_ns[route], (r.job[route], r.kind[route])
@@ -278,7 +278,7 @@ class Tuples:
             )  # fmt: skip
         return self._reverse[number]
 
-    def _way(self, tup: FiveTuple, failed: Failed | None = None) -> tuple[int, int]:
+    def _path_of(self, tup: FiveTuple, failed: Failed | None = None) -> tuple[int, int]:
         """Path and latency, now or while the uplinks ``failed`` were out of use.
 
         Beyond the first leaf nothing is known of a foreign address.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, Union
 
 from pydantic import Discriminator, Field
 
-from prism_sim.collector.config import Collector
+from prism_sim.collector.config import CollectorConfig
 from prism_sim.faults import KINDS, FaultBase
 from prism_sim.loading.job import Job, WrittenJob
 from prism_sim.scenario.base import Closed
@@ -45,8 +45,8 @@ class Scenario(Closed):
         default=(), description="Traffic that belongs to no job."
     )
     faults: tuple[Fault, ...] = Field(default=(), description="What goes wrong, and when.")
-    collector: Collector = Field(
-        default=Collector(), description="How transfers become flow records."
+    collector: CollectorConfig = Field(
+        default=CollectorConfig(), description="How transfers become flow records."
     )
     duration_s: float | None = Field(
         default=None,

@@ -76,9 +76,9 @@ class ClusterLinks:
         return partial(self._change_paths, partial(self._router.repair, number, uplinks))
 
     def _change_paths(self, change: Callable[[], dict[int, list[int]]]) -> None:
-        self._collector.remember_ways(self._clock.now)  # for what was sent before
+        self._collector.keep_paths(self._clock.now)  # for what was sent before
         moved = change()
-        self._collector.move(moved)
+        self._collector.reroute(moved)
         self._fabric.reroute(moved)
 
     def jobs_across(self, links: LinkNumbers) -> list[str]:

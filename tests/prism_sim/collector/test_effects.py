@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from prism_sim.cluster import core
-from prism_sim.collector.config import Collector as Model
+from prism_sim.collector.config import CollectorConfig as Model
 from prism_sim.draws import Draws
 from prism_sim.loading.loader import load
 from records import MS, collected, many, rows

@@ -11,7 +11,7 @@ from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
 from prism_sim.cluster.wire import TRAIN
 from prism_sim.collector import Collector
-from prism_sim.collector.config import Collector as CollectorModel
+from prism_sim.collector.config import CollectorConfig
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
 
@@ -27,7 +27,7 @@ def collect(tmp_path):
         router = Router(layout, Templates(), Draws(0))
         router.route(0, 8, "a", "dp")
         path = tmp_path / "flows.parquet"
-        with Collector(CollectorModel(idle_gap_us=gap_us), router, EPOCH, path) as collector:
+        with Collector(CollectorConfig(idle_gap_us=gap_us), router, EPOCH, path) as collector:
             for train in trains:
                 collector.observe(train)
         frame = pd.read_parquet(path)
@@ -92,7 +92,7 @@ def test_an_interrupted_collection_is_closed_without_what_it_held(tmp_path):
     path = tmp_path / "flows.parquet"
 
     def interrupted():
-        with Collector(CollectorModel(), router, 0, path):
+        with Collector(CollectorConfig(), router, 0, path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -76,8 +76,8 @@ def test_what_begins_after_an_uplink_fails_goes_another_way_and_nothing_else(kno
     was = Tuples(healthy, Draws(3))
     if known_before:
         everything(tuples, routes)
-    tuples.remember(10)
-    tuples.move(sick.fail(0, [0, 1, 2]))
+    tuples.keep_paths(10)
+    tuples.reroute(sick.fail(0, [0, 1, 2]))
     every = everything(tuples, routes)
     same = everything(was, opened(healthy, 0, 1))
     expected = was.column("path")[same]
@@ -87,8 +87,8 @@ def test_what_begins_after_an_uplink_fails_goes_another_way_and_nothing_else(kno
     assert len(set(named)) == 2 * 4
     after = tuples.path_at(every, np.full(len(every), 10))
     assert {sick.paths[number] for number in after} == LAST_WAY
-    tuples.remember(20)
-    tuples.move(sick.repair(0, [0, 1, 2]))
+    tuples.keep_paths(20)
+    tuples.reroute(sick.repair(0, [0, 1, 2]))
     times = np.array([9, 19, 20])
     for number, told in zip(every, before, strict=True):
         one, failed, repaired = tuples.path_at(np.repeat(number, 3), times)

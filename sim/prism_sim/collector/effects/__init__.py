@@ -55,7 +55,7 @@ Effect: TypeAlias = Annotated[
     | Paths,
     Field(discriminator="kind"),
 ]
-"""Any effect; ``kind`` says which."""
+"""Any effect; ``kind`` selects it."""
 
 ORDER: tuple[type[EffectBase], ...] = get_args(get_args(Effect)[0])
 """Every effect, in the order in which they act."""

@@ -81,7 +81,7 @@ class Delayed:
     def _due(self, own: Rows, answers: list[int]) -> tuple[list[int], list[int], int]:
         """Which packets of one 5-tuple are acknowledged by themselves, when, and which may be yet.
 
-        ``answers`` are the sorted times at which something goes the other way.
+        ``answers`` are the sorted times at which something is sent in the opposite direction.
         """
         times_ns, alone = own["start_ns"].tolist(), (own["packets"] == 1).tolist()
         which: list[int] = []

@@ -1,4 +1,4 @@
-"""Monitoring: one host that asks every server for its metrics, again and again."""
+"""Monitoring: one host that fetches the metrics of every server, period by period."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class Monitoring(ServiceBase):
             number = np.arange(len(of)) - np.repeat(np.cumsum(count) - count - rounds, count)
             rounds[:] = due
             when_ns = np.rint((number + phase[of]) * period_ns).astype(np.int64)
-            said = exchange(scene, tuples[of], when_ns, *self._turns())
-            scene.totals.count_added(said)
-            return np.concatenate([rows, said])
+            sent = exchange(scene, tuples[of], when_ns, *self._turns())
+            scene.totals.count_added(sent)
+            return np.concatenate([rows, sent])
 
         return scrape
 

@@ -16,7 +16,7 @@ class Observation(EffectBase):
 
     With both, every transfer leaves two records, also where one leaf serves both ends: one as it
     enters, one as it leaves. The later differs by the path's latency only, until clocks, losses
-    or sampling make the two differ. Nothing in a record says at which end it was made.
+    or sampling make the two differ. A record does not contain at which end it was made.
     """
 
     kind: Literal["observation"] = "observation"

@@ -1,4 +1,4 @@
-"""Paths of which a record says less than the whole."""
+"""Paths that are known in part only."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class Paths(EffectBase):
         @cache
         def reported(path: int, kept: int, *unknown: int) -> int:
             hops = router.paths[path].split("|")[:kept]
-            mute = [bad or hop in hidden for hop, bad in zip(hops, unknown, strict=False)]
-            known = [UNKNOWN_HOP if bad else hop for hop, bad in zip(hops, mute, strict=True)]
+            silent = [bad or hop in hidden for hop, bad in zip(hops, unknown, strict=False)]
+            known = [UNKNOWN_HOP if bad else hop for hop, bad in zip(hops, silent, strict=True)]
             return router.note_path("|".join(known))
 
         return reported

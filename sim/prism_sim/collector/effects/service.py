@@ -1,4 +1,4 @@
-"""What services have in common: one place that many servers talk to."""
+"""What services have in common: one address that many servers exchange messages with."""
 
 from __future__ import annotations
 

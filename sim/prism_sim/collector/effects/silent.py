@@ -23,12 +23,12 @@ class SilentSwitches(EffectBase):
 
     def stage(self, scene: Scene) -> Stage:
         leaves = scene.tuples.router.layout.leaves
-        mute = [leaves.index(name) for name in self.switches]
+        silent = [leaves.index(name) for name in self.switches]
 
-        def hear(rows: Rows) -> Rows:
-            return rows[~np.isin(rows["exporter"], mute)]
+        def visible(rows: Rows) -> Rows:
+            return rows[~np.isin(rows["exporter"], silent)]
 
-        return hear
+        return visible
 
     def remarks(self, setting: Setting) -> Remarks:
         leaves = topology_of(setting.cluster).leaves.names

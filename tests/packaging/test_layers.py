@@ -43,3 +43,9 @@ def test_the_linter_finds_every_file(package: str) -> None:
     """It passes over folders that are no regular packages, and all that they import."""
     folders = {path.parent for path in SOURCES[package].rglob("*.py")}
     assert [folder for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+def test_no_package_may_have_a_circle_of_imports() -> None:
+    circles = [c for c in _linter()["contracts"] if c["type"] == "acyclic_siblings"]
+    assert {name for contract in circles for name in contract["ancestors"]} == set(SOURCES)
+    assert not any(contract.keys() & {"depth", "skip_descendants"} for contract in circles)

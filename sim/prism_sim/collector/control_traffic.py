@@ -8,16 +8,14 @@ Sizes are IP lengths over Ethernet with TCP timestamps, as Linux sends them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prism_sim.collector.job_hosts import JobHosts
 from prism_sim.collector.rows import INGRESS, SEEN, Rows, nothing
-
-if TYPE_CHECKING:
-    from prism_sim.collector.effects.base import Scene, Stage
-    from prism_sim.collector.job_hosts import JobHosts
+from prism_sim.collector.scene import Scene, Stage
 
 TCP_BYTES = 52
 """A packet without payload: 20 IP, 20 TCP, 12 timestamps (RFC 7323)."""

@@ -7,8 +7,8 @@ An experiment is a folder of this package and one line in :data:`..paper.EXPERIM
 - ``page.py`` (and ``page_*.py``) turns the results of all trials into text, tables and pictures.
 
 A :class:`Trial` is one world to be made, and is measured in a worker process: ``measure`` gets
-it, makes what it needs (:func:`diagnosed` simulates, diagnoses and scores in a folder that is
-taken away again), and returns what JSON can hold. That is kept in a file under the trial's
+it, makes what it needs (:func:`diagnosed` simulates, diagnoses and scores in a temporary
+folder), and returns what JSON can hold. That is kept in a file under the trial's
 key; large arrays go in as quantiles or histograms. The key covers the world, ``settings``,
 the simulator, the diagnoser and the experiment's own modules but those whose name
 begins with ``page``, so a changed sentence or picture repeats no run.
@@ -45,7 +45,16 @@ if TYPE_CHECKING:
 METHOD = "paper"
 """The method whose evaluation is reproduced."""
 
-_NO_MATTER = ("cli.py", "commands", "render", "studies", "scenarios")
+_NO_MATTER = (
+    "__main__.py",
+    "api.py",
+    "cli.py",
+    "commands",
+    "render",
+    "studies",
+    "scenarios",
+    "toolkit.py",
+)
 """Parts of the project that no measured figure rests on."""
 
 Result = dict[str, Any]
@@ -128,7 +137,7 @@ def _sources(folder: Path) -> str:
 
 @contextmanager
 def simulated(scenario: Scenario) -> Iterator[Run]:
-    """The simulated run of ``scenario``, in a folder that is taken away again."""
+    """The simulated run of ``scenario``, in a temporary folder."""
     from prism_sim.toolkit import Run, simulate
 
     with working_folder() as folder:

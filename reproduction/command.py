@@ -57,9 +57,9 @@ def paper(
         trials = running.trials_of(running.chosen(names), numbers, reduced)
         count = sum(map(len, trials.values()))
         with session.stage(counted(count, "case")) as progress:
-            told = progress or (lambda _, doing: session.note(doing))
+            report = progress or (lambda _, doing: session.note(doing))
             at_once = processes or default_processes()
-            ran, there = running.run_trials(trials, out, at_once, told, retry)
+            ran, there = running.run_trials(trials, out, at_once, report, retry)
         session.note(f"{ran} made now, {there} from before")
         results = running.results_of(trials, out)
         places = [(out / writing.PAGE, out)]
@@ -69,7 +69,7 @@ def paper(
             written = [writing.write_page(results, numbers, reduced, *at) for at in places]
         facts = {"page": str(written[-1][0]), "cases": count, "made": ran, "from_before": there}
         facts["cpu_minutes"] = round(sum(one.cpu_seconds for one in results) / 60, 1)
-        experiments = [_told(one) for one in results]
+        experiments = [_summary(one) for one in results]
         lines = [f"{key}: {value}" for key, value in facts.items()]
         session.result({**facts, "experiments": experiments}, *lines)
         failed = [f"{one.experiment.name} {name}: {e}" for one in results for name, e in one.failed]
@@ -82,7 +82,7 @@ def paper(
             raise SystemExit(WRONG)
 
 
-def _told(results: Results) -> dict[str, Any]:
+def _summary(results: Results) -> dict[str, Any]:
     return {
         "name": results.experiment.name,
         "title": results.experiment.title,

@@ -19,7 +19,7 @@ CASES = "cases"
 
 @dataclass(frozen=True)
 class Results:
-    """What became of the trials of one experiment.
+    """Outcome of the trials of one experiment.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ def run_trials(
     trials: dict[str, list[Trial]],
     folder: Path,
     processes: int,
-    told: Callable[[float, str], None] | None = None,
+    progress: Callable[[float, str], None] | None = None,
     retry: bool = False,
 ) -> tuple[int, int]:
     """Run what is not yet in ``folder``; returns how many were run, and how many were there."""
@@ -72,7 +72,7 @@ def run_trials(
         pieces,
         folder / CASES,
         processes,
-        told,
+        progress,
         retry,
         total=len(pieces),
         result="result",

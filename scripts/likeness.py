@@ -31,7 +31,7 @@ LITTLE = 0.1
 """A pair that carries less than this share of what its job's busiest pair of the kind does was
 only set up (or given the first parameters): it is no part of the ring."""
 
-DATA, WORDS, BARE = "with data", "with words", "bare"
+DATA, CONTROL, BARE = "with data", "control", "bare"
 ROLES = ("pp", "dp, with data", "dp, against data", "other")
 """What a directed pair of ranks is to its job."""
 
@@ -103,17 +103,17 @@ def coarser(flows: pd.DataFrame, gap_ns: float) -> pd.DataFrame:
 
 
 def content(flows: pd.DataFrame) -> pd.Series:
-    """Of each record, whether it holds tensor data, words only, or no payload at all."""
+    """Of each record, whether it holds tensor data, control messages only, or no payload at all."""
     payload = flows["payload"]
-    kinds = np.select([payload >= SMALL_BYTES, payload > 0], [DATA, WORDS], BARE)
+    kinds = np.select([payload >= SMALL_BYTES, payload > 0], [DATA, CONTROL], BARE)
     return pd.Series(kinds, flows.index)
 
 
 def counts(flows: pd.DataFrame) -> dict[str, float]:
     """Records in all and of each content, and the share of small ones."""
     of = content(flows).value_counts()
-    found = {name: float(of.get(name, 0)) for name in (DATA, WORDS, BARE)}
-    small = (found[WORDS] + found[BARE]) / len(flows)
+    found = {name: float(of.get(name, 0)) for name in (DATA, CONTROL, BARE)}
+    small = (found[CONTROL] + found[BARE]) / len(flows)
     return {"records": float(len(flows)), **found, "share small": small}
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import likeness
 import likeness_figure
-from likeness import BARE, DATA, GAPS_MS, WORDS
+from likeness import BARE, CONTROL, DATA, GAPS_MS
 from llmprism.pipeline import diagnose_files
 from prism_sim.loading.loader import load
 from prism_sim.render.markdown import table
@@ -105,7 +105,7 @@ def counts_table(cases: Sequence[Measured]) -> str:
         for gap in GAPS_MS:
             real, twin = m.real(likeness.counts, gap), m.twin(likeness.counts, gap)
             each = [len(likeness.coarser(t.flows, gap * 1e6)) for t in m.case.twins]
-            parts = (f"{real[p]:,.0f} / {twin[p]:,.0f}" for p in (DATA, WORDS, BARE))
+            parts = (f"{real[p]:,.0f} / {twin[p]:,.0f}" for p in (DATA, CONTROL, BARE))
             error = likeness.relative_error(twin["records"], real["records"])
             small = f"{real['share small']:.3f} / {twin['share small']:.3f}"
             rows.append([
@@ -113,7 +113,7 @@ def counts_table(cases: Sequence[Measured]) -> str:
                 f"{twin['records']:,.0f} ({min(each):,} to {max(each):,})", f"{100 * error:+.1f} %",
                 *parts, small,
             ])  # fmt: skip
-    head = ("capture", "idle gap", "real", "twin (range)", "error", DATA, WORDS, BARE,
+    head = ("capture", "idle gap", "real", "twin (range)", "error", DATA, CONTROL, BARE,
             "share of small")  # fmt: skip
     return table(head, rows)
 

@@ -1,4 +1,4 @@
-"""E1: are the jobs of a platform told apart from one minute of flows?"""
+"""E1: can the jobs of a platform be separated by one minute of flows?"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Only the first stage of the published method is asked; that is all that recognition needs.
 Before and after its merging by server sets, every NIC gets a label: the *cross-machine
-cluster* it is in, and the job it is said to be of.
+cluster* it is in, and the job it is diagnosed to be of.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ def measure(trial: Trial) -> Result:
         ranks, steps = run.truth("ranks"), run.truth("steps")
         records = run.read_json(run.manifest)["records"]
         addresses = [end["address"] for end in run.read_json(run.topology)["endpoints"]]
-    said = found[found >= 0].astype(str).rename_axis("address").reset_index(name="job")
+    diagnosed = found[found >= 0].astype(str).rename_axis("address").reset_index(name="job")
     true = ranks.drop_duplicates("address").set_index("address")["job"]
-    exact = _exact(ranks, said)
+    exact = _exact(ranks, diagnosed)
     seen = steps.groupby("job")["step"].nunique()
     jobs = [
         {**_facts(job), "steps": int(seen.get(job.name, 0)), "exact": job.name in exact}
         for _, job in trial.scenario.modelled
     ]
     return {
-        **_scored(ranks, said),
+        **_scored(ranks, diagnosed),
         "clusters": int(cluster[cluster >= 0].nunique()),
         "idle_gpus": trial.scenario.cluster.gpus - len(ranks),
         "records": records,
         "jobs": jobs,
         "labels": {
-            "true": _told(true.map({job["job"]: n for n, job in enumerate(jobs)}), addresses),
-            "cluster": _told(cluster, addresses),
-            "found": _told(found, addresses),
+            "true": _as_text(true.map({job["job"]: n for n, job in enumerate(jobs)}), addresses),
+            "cluster": _as_text(cluster, addresses),
+            "found": _as_text(found, addresses),
         },
     }
 
@@ -97,17 +97,17 @@ def _connected(src: NDArray[Any], dst: NDArray[Any], addresses: int) -> NDArray[
     return np.asarray(labels, np.int64)
 
 
-def _scored(ranks: pd.DataFrame, said: pd.DataFrame) -> dict[str, Any]:
+def _scored(ranks: pd.DataFrame, diagnosed: pd.DataFrame) -> dict[str, Any]:
     from prism_sim.toolkit import ScoreTables, score_jobs
 
-    return dict(vars(score_jobs(ScoreTables({"ranks": ranks}, {"jobs": said}, {}, {}))))
+    return dict(vars(score_jobs(ScoreTables({"ranks": ranks}, {"jobs": diagnosed}, {}, {}))))
 
 
-def _exact(ranks: pd.DataFrame, said: pd.DataFrame) -> set[str]:
+def _exact(ranks: pd.DataFrame, diagnosed: pd.DataFrame) -> set[str]:
     """Names of the true jobs whose addresses are exactly those of a found one."""
     from prism_sim.toolkit import members
 
-    found = set(members(said).values())
+    found = set(members(diagnosed).values())
     return {job for job, addresses in members(ranks).items() if addresses in found}
 
 
@@ -122,7 +122,7 @@ def _facts(job: Job) -> dict[str, Any]:
     }
 
 
-def _told(labels: pd.Series, addresses: list[str]) -> str:
+def _as_text(labels: pd.Series, addresses: list[str]) -> str:
     """Labels of the addresses in their order, as one text; -1 where there is none."""
     values: NDArray[np.int64] = labels.reindex(addresses).fillna(-1).to_numpy("int64")
     return " ".join(map(str, values.tolist()))

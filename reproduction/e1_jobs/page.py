@@ -136,15 +136,15 @@ def _draw(firsts: Sequence[Done]) -> Figure:
     return made
 
 
-def _top(told: str) -> int:
-    return max(map(int, told.split())) + 1
+def _top(text: str) -> int:
+    return max(map(int, text.split())) + 1
 
 
-def _grid(told: str) -> Cells:
+def _grid(text: str) -> Cells:
     """Labels in cells: servers from left to right in rows of bands, NICs from top to bottom."""
     import numpy as np
 
-    labels = np.array(told.split(), float).reshape(-1, _BAND - 1)
+    labels = np.array(text.split(), float).reshape(-1, _BAND - 1)
     labels[labels < 0] = np.nan
     bands = -(-len(labels) // _COLUMNS)
     cells = np.full((bands * _COLUMNS, _BAND), np.inf)  # infinite: no NIC

@@ -1,4 +1,4 @@
-"""E2: is each pair of ranks told to be data or pipeline parallel, and how soon?"""
+"""E2: is each pair of ranks recognised as data or pipeline parallel, and how soon?"""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class _Judge:
 
     def score(self, seen: FlowTable, sent: FlowTable) -> dict[str, Any]:
         """Scores of what is made of the records ``seen``, on the pairs that really ``sent``."""
-        case = ScoreTables({"pairs": self._truth(sent)}, {"pairs": self._said(seen)}, {}, {})
+        case = ScoreTables({"pairs": self._truth(sent)}, {"pairs": self._diagnosed(seen)}, {}, {})
         score = score_pairs(case)
         refined, raw = score.confusion, score.confusion_unrefined
         return {
@@ -128,7 +128,7 @@ class _Judge:
         there = pd.DataFrame({"src": self._names[src], "dst": self._names[dst]})
         return self._true.merge(there, on=["src", "dst"])
 
-    def _said(self, seen: FlowTable) -> pd.DataFrame:
+    def _diagnosed(self, seen: FlowTable) -> pd.DataFrame:
         method = published_method()
         pairs = method.pairs(seen, method.jobs(seen, self._topology))
         kinds = np.array(KINDS)

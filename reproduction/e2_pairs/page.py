@@ -91,13 +91,13 @@ def _setting(done: Sequence[Done]) -> dict[str, Any]:
 def _by_window(done: Sequence[Done], what: str) -> str:
     rows = []
     for window_s in _windows(done):
-        told = "-"
+        published = "-"
         if window_s in PUBLISHED:
-            told = f"{100 * PUBLISHED[window_s]:.2f} %" if what == _RAW else "100 %"
+            published = f"{100 * PUBLISHED[window_s]:.2f} %" if what == _RAW else "100 %"
         ours = [
             percent_range(_by_seed(done, _at(window_s, platform), what)) for platform in PLATFORMS
         ]
-        rows.append([_span(window_s), told, *ours])
+        rows.append([_span(window_s), published, *ours])
     return table(["window", "published", *(f"ours: {_NAMES[name]}" for name in PLATFORMS)], rows)
 
 
@@ -140,8 +140,8 @@ def _crossings(done: Sequence[Done]) -> str:
         if below:
             where = f"between {_short(levels[below - 1])} and {_short(levels[below])}"
         worst = min(zip(means, levels, strict=True))
-        told = f"{100 * worst[0]:.2f} % at {_short(worst[1])}"
-        rows.append([cause.title, cause.unit, where, told])
+        lowest = f"{100 * worst[0]:.2f} % at {_short(worst[1])}"
+        rows.append([cause.title, cause.unit, where, lowest])
     head = ["disturbance", "level", f"falls below {100 * wanted:.2f} %", "lowest"]
     return table(head, rows)
 
@@ -206,8 +206,8 @@ def _draw_windows(done: Sequence[Done]) -> Figure:
             _band(axes, range(len(windows)), values, colour, f"ours, {label}", dashed)
         known = [n for n, window_s in enumerate(windows) if window_s in PUBLISHED]
         for what, (colour, label) in _LOOK.items():
-            told = [100 * PUBLISHED[windows[n]] if what == _RAW else 100.0 for n in known]
-            axes.scatter(known, told, marker="D", s=26, facecolor="none", edgecolor=colour,
+            published = [100 * PUBLISHED[windows[n]] if what == _RAW else 100.0 for n in known]
+            axes.scatter(known, published, marker="D", s=26, facecolor="none", edgecolor=colour,
                          label=f"published, {label}", zorder=3)  # fmt: skip
         axes.set_xticks(range(len(windows)), [_span(window_s) for window_s in windows])
         axes.set_title(_NAMES[platform].capitalize(), fontsize=8.5)

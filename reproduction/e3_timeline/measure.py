@@ -1,11 +1,11 @@
 """One 1,024-GPU job: the error of every step of every rank, under three readings of it.
 
-"Within 0.3 %" comes without a formula. Three are told apart, all of them
+"Within 0.3 %" comes without a formula. Three readings of it are used, all of them
 |inferred - true| / true for every (rank, step), with what was not matched as error 1:
 
 ``step``
-    of a step's duration, from when the rank turns to its first forward to the end of its
-    optimizer (what a profiler's step range shows);
+    of a step's duration, from the start of the rank's first forward pass, its waiting
+    included, to the end of its optimizer (what a profiler's step range shows);
 ``first_forward``
     the same, but the true step begins when the first forward pass computes, so that a later
     stage's wait for its first activation does not belong to it;
@@ -108,16 +108,16 @@ def _readings(case: ScoreTables, match: Match, samples: pd.DataFrame) -> dict[st
         "first_forward": (_from_first_forward(case, match), samples["step_inferred"]),
         "dp_end": (samples["period_true"], samples["period_inferred"]),
     }
-    return {name: _told(*pairs[name]) for name in READINGS}
+    return {name: _errors(*pairs[name]) for name in READINGS}
 
 
-def _told(true: pd.Series, said: pd.Series) -> dict[str, Any]:
+def _errors(true: pd.Series, inferred_ns: pd.Series) -> dict[str, Any]:
     """Figures as in ``score.json``, and percentiles 0 to 100 of the size, unmatched as 1."""
     import numpy as np
 
     from prism_sim.toolkit import RelativeErrors, to_json
 
-    inferred = said.to_numpy(float)
+    inferred = inferred_ns.to_numpy(float)
     actual = true.to_numpy(float)
     defined = actual > 0
     errors = np.abs(inferred[defined] / actual[defined] - 1)

@@ -73,11 +73,11 @@ def _error_rows(variant: str, done: Sequence[Done]) -> list[list[str]]:
     """A row a reading; unmatched steps count as 1, but in the coverage they show by themselves."""
     rows = []
     for reading in READINGS:
-        told = [one.result["readings"][reading] for one in done]
+        readings = [one.result["readings"][reading] for one in done]
         names = ("error_all_mean", "error_all_p50", "error_all_p99", "error_all_max")
-        figures = [percent_range([t[name] for t in told], 3) for name in names]
-        bias = percent_range([t["error_all_bias"] for t in told], 3)
-        within = percent_range([t["within_published"] for t in told], 1)
+        figures = [percent_range([t[name] for t in readings], 3) for name in names]
+        bias = percent_range([t["error_all_bias"] for t in readings], 3)
+        within = percent_range([t["within_published"] for t in readings], 1)
         coverage = percent_range([one.result["coverage"] for one in done], 2)
         name = [_VARIANTS[variant], _steps(done), _READINGS[reading]]
         rows.append([*name, *figures, bias, within, coverage])
@@ -93,9 +93,9 @@ def _steps(done: Sequence[Done]) -> str:
 def _work_rows(done: Sequence[Done]) -> list[list[str]]:
     return [
         [f"{ms:g}", _steps(by_work(done)[ms]),
-         percent_range([t["error_all_mean"] for t in told], 3),
-         percent_range([t["error_all_max"] for t in told], 3)]
-        for ms, told in errors_by_work(done).items()
+         percent_range([t["error_all_mean"] for t in readings], 3),
+         percent_range([t["error_all_max"] for t in readings], 3)]
+        for ms, readings in errors_by_work(done).items()
     ]  # fmt: skip
 
 
@@ -117,11 +117,11 @@ def by_work(done: Sequence[Done]) -> dict[float, list[Done]]:
 
 def gaps(done: Sequence[Done]) -> list[str]:
     """What of E3 stays open."""
-    told = [one.result["readings"] for one in of(done, MEASURED)]
-    if not told:
+    readings = [one.result["readings"] for one in of(done, MEASURED)]
+    if not readings:
         return []
     step, forward = (
-        percent_range([t[name]["error_all_mean"] for t in told])
+        percent_range([t[name]["error_all_mean"] for t in readings])
         for name in ("step", "first_forward")
     )
     return pages.paragraphs("e3-gaps", step=step, first_forward=forward)
@@ -142,7 +142,7 @@ def pictures(done: Sequence[Done]) -> list[PageFigure]:
         if (some := of(done, name))
     }
     caption = pages.sentence("e3-errors")
-    work = {ms: [(t["error_all_mean"], t["error_all_max"]) for t in told]
-            for ms, told in errors_by_work(done).items()}  # fmt: skip
+    work = {ms: [(t["error_all_mean"], t["error_all_max"]) for t in readings]
+            for ms, readings in errors_by_work(done).items()}  # fmt: skip
     made.append(PageFigure("errors", caption, page_figures.draw_errors((named, work, PUBLISHED))))
     return made

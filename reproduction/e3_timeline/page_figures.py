@@ -81,9 +81,9 @@ def _line(axes: Axes, line: dict[str, Any], y: float, mark: str) -> None:
 
 
 @paint.styled
-def draw_errors(told: Errors) -> Figure:
+def draw_errors(errors: Errors) -> Figure:
     """Distributions of the errors, and the error of the step against host work."""
-    named, work, published = told
+    named, work, published = errors
     made = paint.figure(12, 5)
     spread, rise = made.subplots(1, 2)
     _spread(spread, named, published)

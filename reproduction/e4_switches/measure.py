@@ -2,7 +2,7 @@
 
 What should have come out follows from counting: f DP connections leave the sick leaf at once,
 one uplink of rate C is left, so each has C / f; the rings that they belong to run at that
-pace, and their other leaves see it as well. Those are the *struck* leaves.
+pace, and their other leaves see it as well. Those are the *affected* leaves.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def measure(trial: Trial) -> Result:
         dp = _dp_records(run)
         fault = run.truth("faults").iloc[0]
         findings = run.diagnosis("findings")
-        struck = _struck(dp, str(fault["culprit"]))
+        affected = _affected(dp, str(fault["culprit"]))
         steps = run.truth("steps")
         closed_form = _closed_form(dp, trial.scenario, str(fault["culprit"]))
     epoch_ns = trial.scenario.epoch_ns
@@ -76,9 +76,9 @@ def measure(trial: Trial) -> Result:
     return {
         "step_s": float((steps["end_ns"] - steps["start_ns"]).mean() / 1e9),
         "fault_s": window_s,
-        "struck": struck,
+        "affected": affected,
         "closed_form": closed_form,
-        **_rates(dp, fault, struck),
+        **_rates(dp, fault, affected),
         "series": _series(dp, trial.scenario),
         "alerts": _alerts(findings, epoch_ns),
         "other_findings": int((findings["symptom"] != SYMPTOM).sum()),
@@ -107,7 +107,7 @@ def _dp_records(run: Run) -> pd.DataFrame:
     return flows.drop(columns="path").assign(rate=rate, **leaves)
 
 
-def _struck(dp: pd.DataFrame, leaf: str) -> list[str]:
+def _affected(dp: pd.DataFrame, leaf: str) -> list[str]:
     """Leaves that share a ring with a connection over the sick leaf's uplinks."""
     across = dp[(dp["first"] != dp["last"])][["first", "last"]].drop_duplicates()
     own = across[(across["first"] == leaf) | (across["last"] == leaf)]
@@ -135,12 +135,12 @@ def _by_leaf(records: pd.DataFrame) -> pd.Series:
     return both.groupby("leaf")["rate"].mean() / 1e9
 
 
-def _rates(dp: pd.DataFrame, fault: pd.Series, struck: list[str]) -> dict[str, Any]:
+def _rates(dp: pd.DataFrame, fault: pd.Series, affected: list[str]) -> dict[str, Any]:
     """Range of the leaves' mean rates, before the fault and while it lasts [Gbit/s]."""
     before = _by_leaf(dp[dp["end_ns"] <= fault["start_ns"]])
     since = dp[(dp["start_ns"] >= fault["start_ns"]) & (dp["end_ns"] <= fault["end_ns"])]
     during = _by_leaf(since)
-    sick, well = during[during.index.isin(struck)], during[~during.index.isin(struck)]
+    sick, well = during[during.index.isin(affected)], during[~during.index.isin(affected)]
     crossing = since[(since["first"] != since["last"])
                      & since[["first", "last"]].eq(str(fault["culprit"])).any(axis=1)]  # fmt: skip
     busy_s = (crossing["end_ns"] - crossing["start_ns"]).sum() / 1e9
@@ -148,10 +148,10 @@ def _rates(dp: pd.DataFrame, fault: pd.Series, struck: list[str]) -> dict[str, A
         "leaves": len(before),
         "healthy_gbps": _spread(before),
         "others_gbps": _spread(well),
-        "struck_gbps": _spread(sick),
-        "struck_before_gbps": _spread(before[before.index.isin(struck)]),
+        "affected_gbps": _spread(sick),
+        "affected_before_gbps": _spread(before[before.index.isin(affected)]),
         "crossing_gbps": float(8e-9 * crossing["bytes"].sum() / busy_s),
-        "sigmas": _sigmas(during, struck),
+        "sigmas": _sigmas(during, affected),
     }
 
 
@@ -159,12 +159,12 @@ def _spread(rates: pd.Series) -> list[float]:
     return [float(value) for value in (rates.min(), rates.mean(), rates.max(), rates.std(ddof=0))]
 
 
-def _sigmas(rates: pd.Series, struck: list[str]) -> dict[str, float]:
-    """How far the lowest struck leaf lies below the mean; and how far it could at the most.
+def _sigmas(rates: pd.Series, affected: list[str]) -> dict[str, float]:
+    """How far the lowest affected leaf lies below the mean; and how far it could at the most.
 
     Were all others alike, k of n equally low values would lie sqrt((n - k) / k) sigma out.
     """
-    sick = rates[rates.index.isin(struck)]
+    sick = rates[rates.index.isin(affected)]
     n, k = len(rates), max(len(sick), 1)
     return {
         "seen": float((rates.mean() - sick.min()) / rates.std(ddof=0)),

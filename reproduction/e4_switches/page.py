@@ -1,4 +1,4 @@
-"""E4 on the page: what fell, why, and whether somebody was told."""
+"""E4 on the page: which bandwidth fell, why, and whether there was an alert."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def _overall(done: Sequence[Done]) -> str:
     of = f"{raised} of {len(results)} seeds"
     rows = [
         *_rate_rows(results, "leaves before the fault", HEALTHY, "healthy_gbps"),
-        *_rate_rows(results, "struck leaves while it lasts", FALLEN, "struck_gbps"),
+        *_rate_rows(results, "affected leaves while it lasts", FALLEN, "affected_gbps"),
         ["alert raised", "yes", of],
         ["first alert after the failure", "-", f"{delay} ({of})" if raised else "-"],
-        ["alerts about struck leaves / false ones, all seeds", "-", f"{right} / {wrong}"],
+        ["alerts about affected leaves / false ones, all seeds", "-", f"{right} / {wrong}"],
         ["further findings (slow steps, groups, contention)", "-", further],
     ]
     return table(["", "published", "ours"], rows)
@@ -67,10 +67,10 @@ def _rate_rows(
     results: list[dict[str, Any]], what: str, published: tuple[int, int], name: str
 ) -> list[list[str]]:
     """Lowest, mean and highest leaf, each with its mean and range over the seeds."""
-    told = (f"from {published[0]} Gbit/s", "-", f"to {published[1]} Gbit/s")
+    limits = (f"from {published[0]} Gbit/s", "-", f"to {published[1]} Gbit/s")
     return [
         [f"{what}, {which}", of, with_range((r[name][at] for r in results), "{:.0f}", " Gbit/s")]
-        for at, (which, of) in enumerate(zip(("lowest", "mean", "highest"), told, strict=True))
+        for at, (which, of) in enumerate(zip(("lowest", "mean", "highest"), limits, strict=True))
     ]
 
 
@@ -80,7 +80,7 @@ def _by_seed(done: Sequence[Done]) -> str:
         "connections out / in",
         "closed form: uplink / connections",
         "records across it",
-        "struck leaves",
+        "affected leaves",
         "lowest lies",
         "if others were alike",
         "alert",
@@ -88,22 +88,23 @@ def _by_seed(done: Sequence[Done]) -> str:
     rows = []
     for one in done:
         r, form = one.result, one.result["closed_form"]
+        low, _, high, _ = r["affected_gbps"]
         rows.append(
             [
                 str(one.trial.scenario.seed),
                 f"{form['connections_out']} / {form['connections_in']}",
                 f"{form['gbps']:.1f} Gbit/s",
                 f"{r['crossing_gbps']:.1f} Gbit/s",
-                f"{', '.join(r['struck'])}: {r['struck_gbps'][0]:.0f} to {r['struck_gbps'][2]:.0f}",
+                f"{', '.join(r['affected'])}: {low:.0f} to {high:.0f}",
                 f"{r['sigmas']['seen']:.2f} sigma out",
                 f"{r['sigmas']['at_most']:.2f}",
-                _told(r),
+                _alert_text(r),
             ]
         )
     return table(head, rows)
 
 
-def _told(result: dict[str, Any]) -> str:
+def _alert_text(result: dict[str, Any]) -> str:
     right = _right(result)
     if not right:
         return "none"
@@ -111,12 +112,14 @@ def _told(result: dict[str, Any]) -> str:
 
 
 def _right(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Alerts about a struck leaf while the fault lasts."""
+    """Alerts about a affected leaf while the fault lasts."""
     start, end = result["fault_s"]
     return [
         alert
         for alert in result["alerts"]
-        if alert["switch"] in result["struck"] and alert["end_s"] > start and alert["start_s"] < end
+        if alert["switch"] in result["affected"]
+        and alert["end_s"] > start
+        and alert["start_s"] < end
     ]
 
 
@@ -131,7 +134,7 @@ def gaps(done: Sequence[Done]) -> list[str]:
     """What leaves the published ranges, when no alert was raised, and what is not published."""
     hours = _hours(done)
     cut_short = [
-        {"seed": one.trial.scenario.seed, **_low_and_high([one.result["struck_gbps"]])}
+        {"seed": one.trial.scenario.seed, **_low_and_high([one.result["affected_gbps"]])}
         for one in done
         if one not in hours
     ]
@@ -145,7 +148,7 @@ def _beyond(hours: Sequence[Done]) -> list[dict[str, Any]]:
     found = []
     for name, published, whose in (
         ("healthy_gbps", HEALTHY, "leaves before the fault"),
-        ("struck_gbps", FALLEN, "struck leaves"),
+        ("affected_gbps", FALLEN, "affected leaves"),
     ):
         ranges = {one.trial.scenario.seed: one.result[name] for one in hours}
         out = [s for s, r in ranges.items() if r[0] < published[0] or r[2] > published[1]]
@@ -234,7 +237,7 @@ def _lines(axes: Axes, result: dict[str, Any]) -> None:
     for leaf, rates in result["series"].items():
         x = [(n + 0.5) * SLICE_S / 60 for n, rate in enumerate(rates) if rate is not None]
         y = [rate for rate in rates if rate is not None]
-        if leaf in result["struck"]:
+        if leaf in result["affected"]:
             how: dict[str, Any] = {"color": next(colours, paint.INK), "linewidth": 1.6}
             how |= {"label": leaf, "zorder": 3}
         else:

@@ -45,7 +45,7 @@ def change_probabilities(values: Floats, hazard: float) -> Floats:
     begin = np.array([values[0], 1.0, 1.0, spread])  # mean, kappa, alpha, beta
     belief = begin[None, :]
     mass = np.ones(1)
-    told = np.empty(values.size)
+    probabilities = np.empty(values.size)
     for at, x in enumerate(values):
         mean, kappa, alpha, beta = belief.T
         wide = 2 * beta * (kappa + 1) / kappa  # Student's t of 2 alpha degrees, its scale squared
@@ -54,7 +54,7 @@ def change_probabilities(values: Floats, hazard: float) -> Floats:
         joint = mass * np.exp(density)
         mass = np.concatenate(([hazard * joint.sum()], (1 - hazard) * joint))
         mass /= mass.sum()
-        told[at] = mass[0]
+        probabilities[at] = mass[0]
         more = np.stack(
             [
                 (kappa * mean + x) / (kappa + 1),
@@ -65,4 +65,4 @@ def change_probabilities(values: Floats, hazard: float) -> Floats:
             axis=1,
         )
         belief = np.concatenate([begin[None, :], more])
-    return told
+    return probabilities

@@ -36,7 +36,7 @@ def section(done: Sequence[Done]) -> str:
     """The failure map."""
     finished = [number for number in TRAPS if _of(number, done)]
     words = descriptions()
-    head = ["", "trap", "prediction", "seen", "as predicted"]
+    head = ["", "trap", "prediction", "observed", "as predicted"]
     return pages.text(
         "traps",
         map=table(head, [_row(number, _of(number, done)) for number in finished]),

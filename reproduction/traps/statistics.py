@@ -41,7 +41,7 @@ def sigma(run: Run, _: Result) -> Figures:
 
 
 def _tails(run: Run) -> tuple[int, int]:
-    """How often the struck leaf stands out upward and downward, in the steps of the fault."""
+    """How often the affected leaf stands out upward and downward, in the steps of the fault."""
     fault = run.truth("faults").iloc[0]
     flows = pd.read_parquet(run.flows)
     pairs = run.truth("pairs").query("kind == 'dp'")[["src", "dst"]]
@@ -56,15 +56,15 @@ def _tails(run: Run) -> tuple[int, int]:
 
 
 def sample(run: Run, _: Result) -> Figures:
-    """Faults told by a cross-step finding while they last, one of each job."""
+    """Faults that a cross-step finding reports while they last, one of each job."""
     faults, findings = run.truth("faults"), run.diagnosis("findings")
     owner = _found_jobs(run)
-    told = {}
+    found = {}
     for fault in faults.to_dict("records"):
         own = findings[(findings["level"] == "step") & (findings["job"].map(owner) == fault["job"])]
         within = (own["start_ns"] < fault["end_ns"]) & (own["end_ns"] > fault["start_ns"])
-        told[str(fault["job"])] = int(within.any())
-    return {**told, "fails": told == {"few": 0, "wide": 0, "narrow": 1}}
+        found[str(fault["job"])] = int(within.any())
+    return {**found, "fails": found == {"few": 0, "wide": 0, "narrow": 1}}
 
 
 def _found_jobs(run: Run) -> dict[str, str]:
@@ -83,9 +83,9 @@ def hazard(run: Run, score: Result) -> Figures:
     off, points, fired = 0.0, 0, 0
     for _, sent in flows.sort_values("start_ns").groupby("src"):
         between = np.diff(sent["start_ns"].to_numpy()).astype(float)
-        told = change_probabilities(np.log(np.maximum(between, 1.0)), HAZARD)
-        off = max(off, float(np.abs(told - HAZARD).max()))
-        points, fired = points + len(told), fired + int((told > THRESHOLD).sum())
+        probabilities = change_probabilities(np.log(np.maximum(between, 1.0)), HAZARD)
+        off = max(off, float(np.abs(probabilities - HAZARD).max()))
+        points, fired = points + len(probabilities), fired + int((probabilities > THRESHOLD).sum())
     return {
         "points": points,
         "off": off,

@@ -1,4 +1,4 @@
-"""One simulated stream of records, seen through any number of collectors.
+"""One simulated stream of records, as any number of collectors would export it.
 
 A simulation is made once, with a collector that disturbs nothing. What another collector
 would have exported follows from its records: the effects of the scenario language act on them
@@ -30,7 +30,7 @@ from prism_sim.loading.scenario import Scenario
 
 
 class Stream:
-    """Undisturbed records of a run, ready to be seen otherwise.
+    """Undisturbed records of a run, ready to be exported otherwise.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ def test_the_page_has_every_window_job_and_platform(done: list[Done]) -> None:
         assert said in text
     assert set(page._NAMES) == set(PLATFORMS)
     assert "2 jobs" in text
-    assert "3.3e-09, and 100 packets\n  are sent again" in text
+    assert "3.3e-09, and 100 packets are retransmitted" in text
     assert "15 ms of silence\n  or at an age of 60 s" in text
     names = [picture.name for picture in page.pictures(done)]
     assert names == ["e2-windows", "e2-noise"]

@@ -1,4 +1,4 @@
-"""E4: the struck leaves fall to what the closed form says, and nothing else does."""
+"""E4: the affected leaves fall to what the closed form says, and nothing else does."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def test_what_crosses_the_last_uplink_shares_it(done: list[Done]) -> None:
         assert 0.8 * form["gbps"] < result["crossing_gbps"] <= form["gbps"]
 
 
-def test_only_leaves_of_the_same_rail_are_struck(done: list[Done]) -> None:
+def test_only_leaves_of_the_same_rail_are_affected(done: list[Done]) -> None:
     """Rings stay on their rail; that of leaf 2 has one leaf in each of two blocks."""
     for result in hours(done):
-        assert result["struck"] == ["leaf002", "leaf010"]
-        assert result["struck_gbps"][2] < result["others_gbps"][0]
-        assert result["struck_before_gbps"][0] > 100
+        assert result["affected"] == ["leaf002", "leaf010"]
+        assert result["affected_gbps"][2] < result["others_gbps"][0]
+        assert result["affected_before_gbps"][0] > 100
         np.testing.assert_allclose(result["others_gbps"][1], result["healthy_gbps"][1], rtol=0.1)
 
 
@@ -45,13 +45,13 @@ def test_a_fault_of_an_eighth_of_the_leaves_cannot_be_flagged(done: list[Done]) 
     """2 of 16 lie sqrt(14 / 2) sigma out at the most: the reduced form is trap 2."""
     for result in hours(done):
         assert result["sigmas"]["at_most"] == pytest.approx(np.sqrt(7))
-        assert not any(alert["switch"] in result["struck"] for alert in result["alerts"])
+        assert not any(alert["switch"] in result["affected"] for alert in result["alerts"])
 
 
 def test_records_cut_short_hide_the_fault(done: list[Done]) -> None:
     """Between two chunks at 400 / f Gbit/s a ring pauses for ms; each burst is fast."""
     (short,) = [one.result for one in done if one.trial.settings["cut_short"]]
-    assert short["struck_gbps"][0] > 2 * hours(done)[0]["struck_gbps"][2]
+    assert short["affected_gbps"][0] > 2 * hours(done)[0]["affected_gbps"][2]
 
 
 def test_results_are_json_and_the_page_tells_them(done: list[Done]) -> None:
@@ -74,10 +74,10 @@ def changed(done: list[Done], seed: int, **figures: Any) -> Done:
 
 
 def test_a_range_beyond_the_published_one_is_told_with_its_seeds(done: list[Done]) -> None:
-    inside = {"healthy_gbps": [100, 140, 180, 1], "struck_gbps": [30, 40, 60, 1]}
+    inside = {"healthy_gbps": [100, 140, 180, 1], "affected_gbps": [30, 40, 60, 1]}
     three = [
         changed(done, 1, **inside),
-        changed(done, 2, **inside | {"struck_gbps": [40, 50, 61, 1]}),
+        changed(done, 2, **inside | {"affected_gbps": [40, 50, 61, 1]}),
         changed(done, 3, **inside | {"healthy_gbps": [99, 150, 170, 1]}),
     ]
     said = [gap for gap in page.gaps(three) if "beyond" in gap]
@@ -87,7 +87,7 @@ def test_a_range_beyond_the_published_one_is_told_with_its_seeds(done: list[Done
     assert not any("beyond" in gap for gap in page.gaps(three[:1]))
     text = page.section(three)
     assert "lowest | from 100 Gbit/s | 100 (99 to 100) Gbit/s |" in text
-    assert "struck leaves while it lasts, mean | - | 43 (40 to 50) Gbit/s |" in text
+    assert "affected leaves while it lasts, mean | - | 43 (40 to 50) Gbit/s |" in text
 
 
 def test_a_delay_says_of_how_many_seeds_it_is(done: list[Done]) -> None:
@@ -104,12 +104,12 @@ def test_the_page_does_without_hours(done: list[Done]) -> None:
     assert any("idle gap of 1 ms" in gap for gap in page.gaps([short]))
 
 
-def test_an_alert_counts_from_the_failure_on_and_on_struck_leaves_only() -> None:
+def test_an_alert_counts_from_the_failure_on_and_on_affected_leaves_only() -> None:
     def alert(switch: str, start_s: float, end_s: float) -> dict[str, Any]:
         return {"switch": switch, "start_s": start_s, "end_s": end_s, "steps": 1, "magnitude": 0.3}
 
     alerts = [alert("x", 10, 20), alert("y", 110, 120), alert("x", 130, 140)]
-    result = {"fault_s": [100.0, 200.0], "struck": ["x"], "alerts": alerts}
+    result = {"fault_s": [100.0, 200.0], "affected": ["x"], "alerts": alerts}
     assert page._right(result) == [result["alerts"][2]]
     assert page._delay_s(result) == 30.0
     assert page._delay_s({**result, "alerts": []}) is None

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-import prism_sim
 from llmprism.errors import UserError
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render import paint
+from prism_sim.studies import fingerprints
 from prism_sim.studies.fingerprints import fingerprint
 from reproduction import EXPERIMENTS, base, running, words, writing
 from reproduction.base import Done, Experiment, PageFigure, Result, Trial
@@ -91,7 +91,7 @@ def test_a_key_covers_the_sources_but_those_that_do_not_matter(
     toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (trial,) = toy.trials([1], False)
-    monkeypatch.setattr(prism_sim, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(fingerprints, "PACKAGE", tmp_path)
     (tmp_path / "render").mkdir()
 
     def key(file: str, text: str) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import likeness
-from likeness import BARE, DATA, GAPS_MS, WORDS
+from likeness import BARE, CONTROL, DATA, GAPS_MS
 from prism_sim.loading.loader import load
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
@@ -74,7 +74,7 @@ def test_contents_and_quantiles() -> None:
         (0, 1, 0, "x"), (9, 9, 48, "x"), (20, 23, 10_000, "x"), (40, 45, 30_000, "x")
     )
     found = likeness.counts(table)
-    assert found == {"records": 4, DATA: 2, WORDS: 1, BARE: 1, "share small": 0.5}
+    assert found == {"records": 4, DATA: 2, CONTROL: 1, BARE: 1, "share small": 0.5}
     assert likeness.sizes(table)["50%"] == 20_000
     assert likeness.durations(table) == pytest.approx({"10%": 3.2, "50%": 4.0, "90%": 4.8})
 

@@ -44,7 +44,7 @@ def do_missing(
     pieces: Iterable[Piece[T]],
     folder: Path,
     processes: int,
-    told: Callable[[float, str], None] | None = None,
+    progress: Callable[[float, str], None] | None = None,
     retry: bool = False,
     *,
     total: int,
@@ -57,7 +57,7 @@ def do_missing(
     work : a function at the top level of a module; returns the content of the piece's file.
     pieces : taken one by one as they are needed, so they may be many.
     folder : the files are ``<folder>/<key>.json``.
-    told : called with the fraction done and a sentence.
+    progress : called with the fraction done and a sentence.
     retry : do again what failed.
     total : number of ``pieces``.
     result : name in the content that a finished piece has.
@@ -75,9 +75,9 @@ def do_missing(
         done += 1
         if outcome.error is not None:
             _write(folder, piece, {"error": outcome.error})
-        if told:
+        if progress:
             finished = len(there) + done
-            told(finished / total, f"{finished} of {total}: {piece.name}")
+            progress(finished / total, f"{finished} of {total}: {piece.name}")
     return done, len(there)
 
 

@@ -63,7 +63,7 @@ def run_points(
     points: Iterable[Point],
     folder: Path,
     processes: int,
-    told: Callable[[float, str], None] | None = None,
+    progress: Callable[[float, str], None] | None = None,
     retry: bool = False,
     *,
     total: int,
@@ -74,7 +74,7 @@ def run_points(
     ----------
     points : taken one by one, so they may be many; ``total`` is their number.
     folder : of the sweep; points go below it, a file each.
-    told : called with the fraction done and a sentence.
+    progress : called with the fraction done and a sentence.
     retry : run again what failed.
     """
     rows: list[Row] = []
@@ -83,7 +83,7 @@ def run_points(
         _pieces(points, rows),
         folder / POINTS,
         processes,
-        told,
+        progress,
         retry,
         total=total,
         result="figures",

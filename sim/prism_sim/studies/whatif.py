@@ -3,7 +3,7 @@
 The scenario is simulated as it is written, without all of its faults, and without each of
 them in turn; or, asked about a change, as written and as changed. Every random draw belongs
 to a place (job, rank, step, micro-batch), so two of these worlds share all their jitter and
-differ by nothing but the change: a difference needs no statistics.
+differ by nothing but the change: the difference needs no statistics.
 
 All figures come from the truth. For each job, over the steps that both worlds completed:
 
@@ -12,8 +12,8 @@ All figures come from the truth. For each job, over the steps that both worlds c
 - *extra time* [s]: that span in the one world, less that in the other;
 - *GPU-hours*: the span on all GPUs of the job, in the one world less the other.
 
-The cost of a fault is the world as written against the one without it: what mending this
-one fault alone would give back. Where faults hide behind each other the sum of the costs is
+The cost of a fault is the world as written against the one without it: what a repair of this
+fault alone would give back. Where faults hide behind each other the sum of the costs is
 not that of all of them together, which is why that is simulated too.
 """
 
@@ -37,7 +37,7 @@ RESULT, PICTURE = "whatif.json", "whatif.png"
 
 
 @dataclass(frozen=True)
-class World:
+class Variant:
     """One simulation of the comparison, in the subfolder ``folder``."""
 
     folder: str
@@ -60,7 +60,7 @@ class Contrast:
 class Plan:
     """All worlds to simulate, and which of them to compare."""
 
-    worlds: tuple[World, ...]
+    worlds: tuple[Variant, ...]
     contrasts: tuple[Contrast, ...]
 
 
@@ -69,23 +69,23 @@ def plan_faults(scenario: Scenario) -> Plan:
     if not scenario.faults:
         how = "add faults, or ask about a change with --set PATH=VALUE"
         raise UserError(Problem("the scenario has no faults to do without", scenario.name, how))
-    written = World("as-written", scenario)
+    written = Variant("as-written", scenario)
     worlds = [written]
     contrasts = []
     for index, fault in enumerate(scenario.faults):
         rest = tuple(other for place, other in enumerate(scenario.faults) if place != index)
-        world = World(f"without-{index}-{fault.kind}", _with_faults(scenario, rest))
+        world = Variant(f"without-{index}-{fault.kind}", _with_faults(scenario, rest))
         worlds.append(world)
-        contrasts.append(Contrast(f"{index}: {_told(fault)}", written.folder, world.folder))
+        contrasts.append(Contrast(f"{index}: {_described(fault)}", written.folder, world.folder))
     if len(scenario.faults) > 1:
-        worlds.append(World("without-faults", _with_faults(scenario, ())))
+        worlds.append(Variant("without-faults", _with_faults(scenario, ())))
         contrasts.append(Contrast(TOGETHER, written.folder, worlds[-1].folder))
     return Plan(tuple(worlds), tuple(contrasts))
 
 
 def plan_change(written: Scenario, changed: Scenario, settings: Iterable[str]) -> Plan:
     """The scenario as it is written against what ``settings`` made of it."""
-    worlds = (World("as-written", written), World("changed", changed))
+    worlds = (Variant("as-written", written), Variant("changed", changed))
     return Plan(worlds, (Contrast(", ".join(settings), "changed", "as-written"),))
 
 
@@ -93,11 +93,11 @@ def _with_faults(scenario: Scenario, faults: tuple[Any, ...]) -> Scenario:
     return scenario.model_copy(update={"faults": faults})
 
 
-def _told(fault: Any) -> str:
-    """A fault in a few words: its kind, where it strikes, how hard, and when.
+def _described(fault: Any) -> str:
+    """A fault in a few words: its kind, its target, its size, and when.
 
     >>> from prism_sim.faults.slow_gpu import SlowGpu
-    >>> _told(SlowGpu(job="a", rank=3, factor=0.5, from_step=4, to_step=7))
+    >>> _described(SlowGpu(job="a", rank=3, factor=0.5, from_step=4, to_step=7))
     'slow_gpu, job a, rank 3, at 0.5, steps 4 to 6'
     """
     values = fault.model_dump(exclude_none=True)
@@ -108,7 +108,7 @@ def _told(fault: Any) -> str:
 
 
 def _when(fault: Any) -> str:
-    """The window of a fault; its last step, not the first one no longer hit."""
+    """The window of a fault; its last step is the last one affected."""
     if fault.in_seconds:
         end = "on" if fault.to_s is None else f"to {fault.to_s:g} s"
         return f"from {fault.from_s or 0:g} s {end}"
@@ -119,7 +119,7 @@ def _when(fault: Any) -> str:
 
 
 def run_plan(
-    plan: Plan, out: Path, processes: int, told: Callable[[float, str], None] | None = None
+    plan: Plan, out: Path, processes: int, progress: Callable[[float, str], None] | None = None
 ) -> None:
     """Simulate every world of ``plan`` into its folder below ``out``.
 
@@ -132,8 +132,8 @@ def run_plan(
     for done, (task, outcome) in enumerate(outcomes(_simulate, tasks, processes), 1):
         if outcome.error is not None:
             problems.append(Problem(outcome.error, task[1]))
-        if told:
-            told(done / len(tasks), f"{done} of {len(tasks)} worlds")
+        if progress:
+            progress(done / len(tasks), f"{done} of {len(tasks)} worlds")
     if problems:
         raise UserError(problems)
 

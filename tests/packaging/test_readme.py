@@ -64,11 +64,13 @@ def run_folder(tmp_path_factory):
     return folder
 
 
-def test_its_diagnosis_in_python_runs(run_folder, monkeypatch):
-    (code,) = blocks("python")
+@pytest.mark.parametrize("code", blocks("python"))
+def test_its_python_runs(code, run_folder, monkeypatch):
     monkeypatch.chdir(run_folder)
     (run_folder / "readme.py").write_text(code)
-    assert len(runpy.run_path(str(run_folder / "readme.py"))["diagnosis"].jobs) > 0
+    made = runpy.run_path(str(run_folder / "readme.py"))
+    diagnosis = made["run"].diagnosis if "run" in made else made["diagnosis"]
+    assert len(diagnosis.jobs) > 0
 
 
 def test_its_commands_run(run_folder, monkeypatch):

@@ -83,9 +83,9 @@ def _kept(run: Run, ranks: pd.DataFrame, max_events: int) -> list[int]:
     grid = ranks.fillna({"dp": 0, "pp": 0, "tp": 0, "ep": 0, "cp": 0})
     faults = look.truth(run, "faults")
     named = [culprit_of(fault, ranks) for _, fault in faults.iterrows()]
-    struck = grid[grid["address"].isin([culprit[1] for culprit in named if culprit])]
+    affected = grid[grid["address"].isin([culprit[1] for culprit in named if culprit])]
     line = ["job", "dp", "tp", "ep", "cp"]
-    ill = pd.MultiIndex.from_frame(grid[line]).isin(pd.MultiIndex.from_frame(struck[line]))
+    ill = pd.MultiIndex.from_frame(grid[line]).isin(pd.MultiIndex.from_frame(affected[line]))
     order = grid.assign(well=~ill).sort_values(["well", "tp", "ep", "cp", "dp", "job", "pp"]).index
     tables = [(side, name) for side in ("truth", "diagnosis") for name in ("steps", "spans")]
     mean = sum(look.rows(run, *table) for table in tables) / max(len(ranks), 1)

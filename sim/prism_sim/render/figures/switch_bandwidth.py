@@ -145,7 +145,7 @@ def _named(run: Run) -> list[str]:
     """Names that a fault or a finding gives, and the leaves of the NICs that faults strike."""
     faults, findings = look.truth(run, "faults"), look.diagnosis(run, "findings")
     ranks = look.truth(run, "ranks")
-    struck = [
+    affected = [
         name
         for fault in (culprit_of(row, ranks) for _, row in faults.iterrows())
         if fault
@@ -156,7 +156,7 @@ def _named(run: Run) -> list[str]:
         for end in look.json_of(run, "topology").get("endpoints", [])
     }
     told = findings.loc[findings["culprit_kind"] == "switch"].sort_values("magnitude")
-    names = [*struck, *(leaf_of.get(name) for name in struck), *told["culprit"].iloc[::-1]]
+    names = [*affected, *(leaf_of.get(name) for name in affected), *told["culprit"].iloc[::-1]]
     return list(dict.fromkeys(str(name) for name in names if name))
 
 

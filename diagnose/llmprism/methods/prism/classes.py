@@ -1,0 +1,147 @@
+"""Classes: the connections of one part of the network that behave alike.
+
+The data-carrying connections form a directed graph. Training traffic circulates: a ring
+returns to where it began, a pipeline answers every activation with a gradient, an exchange
+goes both ways. So training happens inside the *strongly connected components* of that graph,
+and what only flows one way (a checkpoint to storage, logs to a collector) lies between them.
+
+Within a component, connections of similar volume, record size and symmetry form a class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.cycles import Traffic
+from llmprism.numerics.arrays import Bools, Codes, Ints
+
+VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
+RECORD_STEP = 0.3
+TWO_WAY = 0.8  # the lesser direction carries at least this share of the greater
+
+
+@dataclass(frozen=True)
+class TrafficClass:
+    """Connections that behave alike.
+
+    Attributes
+    ----------
+    connections : their numbers.
+    two_way : whether each direction of a pair of addresses carries about as much as the other.
+    traffic : their data-carrying records on one line.
+    """
+
+    connections: Ints
+    two_way: bool
+    traffic: Traffic
+
+    @property
+    def bytes(self) -> float:
+        """Volume of all records [bytes]."""
+        return float(self.traffic.size.sum())
+
+
+@dataclass(frozen=True)
+class Component:
+    """A part of the network in which traffic circulates.
+
+    Attributes
+    ----------
+    endpoints : endpoint codes, sorted.
+    classes : its traffic, in order of volume.
+    """
+
+    endpoints: Codes
+    classes: tuple[TrafficClass, ...]
+
+
+def components(nodes: int, src: Codes, dst: Codes) -> Codes:
+    """Strongly connected component of each node, shape (nodes,)."""
+    graph = coo_matrix((np.ones(src.size, np.int8), (src, dst)), shape=(nodes, nodes))
+    _, label = connected_components(graph, directed=True, connection="strong")
+    codes: Codes = label.astype(np.int32)
+    return codes
+
+
+def find_components(flows: FlowTable, connections: Connections, use: Bools) -> list[Component]:
+    """Components of the connections in ``use``, each with its classes; ordered by first record."""
+    nodes = len(flows.addresses)
+    chosen = np.flatnonzero(use)
+    label = components(nodes, connections.src[chosen], connections.dst[chosen])
+    inside = label[connections.src[chosen]] == label[connections.dst[chosen]]
+    chosen = chosen[inside]
+    home = label[connections.src[chosen]]
+    found = []
+    for one in dict.fromkeys(home.tolist()):
+        for own in _epochs(connections, chosen[home == one]):
+            ends = np.unique(np.concatenate((connections.src[own], connections.dst[own])))
+            found.append(Component(ends.astype(np.int32), _classes(flows, connections, own)))
+    return found
+
+
+def _epochs(connections: Connections, own: Ints) -> list[Ints]:
+    """Part connections where all of the earlier ones have ended before any later one begins.
+
+    A job that is restarted opens all its connections again.
+    """
+    order = own[np.argsort(connections.first_ns[own], kind="stable")]
+    ended = np.maximum.accumulate(connections.last_ns[order])
+    cuts = np.flatnonzero(connections.first_ns[order][1:] > ended[:-1]) + 1
+    return [np.sort(part) for part in np.split(order, cuts)]
+
+
+def _classes(
+    flows: FlowTable, connections: Connections, own: Ints
+) -> tuple[TrafficClass, ...]:
+    two_way = _two_way(connections, own)
+    classes = []
+    for by_way in (own[two_way], own[~two_way]):
+        for by_volume in _split(by_way, connections.total_bytes, VOLUME_STEP):
+            for alike in _split(by_volume, connections.typical_bytes, RECORD_STEP):
+                both = bool(two_way[np.searchsorted(own, alike[0])])
+                traffic = traffic_of(flows, connections, alike)
+                classes.append(TrafficClass(alike, both, traffic))
+    return tuple(sorted(classes, key=lambda c: -c.bytes))
+
+
+def _split(numbers: Ints, values: Ints, step: float) -> list[Ints]:
+    """Sort by value and part where the next value is more than ``step`` away in logarithm."""
+    if numbers.size == 0:
+        return []
+    logs = np.log(np.maximum(values[numbers], 1).astype(np.float64))
+    order = np.argsort(logs, kind="stable")
+    cuts = np.flatnonzero(np.diff(logs[order]) > step) + 1
+    return [np.sort(part) for part in np.split(numbers[order], cuts)]
+
+
+def _two_way(connections: Connections, own: Ints) -> Bools:
+    """Whether the way back of each connection carries a similar volume in similar records."""
+    volume: dict[tuple[int, int], float] = {}
+    for c in own.tolist():
+        key = (int(connections.src[c]), int(connections.dst[c]))
+        volume[key] = volume.get(key, 0.0) + float(connections.total_bytes[c])
+    flags = np.zeros(own.size, np.bool_)
+    for i, c in enumerate(own.tolist()):
+        forth = volume[int(connections.src[c]), int(connections.dst[c])]
+        back = volume.get((int(connections.dst[c]), int(connections.src[c])), 0.0)
+        flags[i] = min(forth, back) >= TWO_WAY * max(forth, back)
+    return flags
+
+
+def traffic_of(flows: FlowTable, connections: Connections, own: Ints) -> Traffic:
+    """The data-carrying records of some connections, on one line."""
+    rows = np.concatenate([connections.by.rows(c) for c in own.tolist()])
+    rows = np.sort(rows[~connections.small[rows]])
+    src, dst = flows.src[rows].astype(np.int64), flows.dst[rows].astype(np.int64)
+    pair = np.minimum(src, dst) * len(flows.addresses) + np.maximum(src, dst)
+    couple = np.unique(pair, return_inverse=True)[1].astype(np.int64)
+    return Traffic(
+        rows, flows.start_ns[rows], flows.end_ns[rows], connections.size[rows], couple, src < dst
+    )
+

@@ -1,0 +1,147 @@
+"""Connections: the unit of which everything else is made, and which of them carry data.
+
+A *connection* is one direction of one 5-tuple (of one pair of addresses, where the exporter
+gives no ports). A communication library uses a connection for one purpose, so its records are
+alike, while a pair of addresses may carry several kinds of traffic.
+
+Not every record is training traffic. Acknowledgements, handshakes, control messages and
+services are told apart by volume and size, never by address:
+
+- a record is *small* if it holds less than 1/64 of what a typical record of its connection
+  holds (the record in which the connection's median byte travels);
+- a connection is an *answer* if its typical record is 1/32 or less of that of the traffic the
+  other way between the same two addresses and it carries less than 5 % as much: an
+  acknowledgement of 52 bytes for every second packet of 1,448 bytes is 1.8 %;
+- a connection is *light* if it carries less than 1/10,000 of what the busiest connection of
+  either of its ends carries, or its typical record is shorter than a page (4,096 bytes).
+
+What is set aside here is counted and reported; it is never diagnosed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from llmprism.io.flows import FlowTable
+from llmprism.numerics.arrays import Bools, Codes, Grouped, Ints, grouped
+from llmprism.numerics.compiled import compiled
+
+SMALL = 64
+ANSWER_SIZE, ANSWER_SHARE = 32, 0.05
+LIGHT_SHARE, LIGHT_BYTES = 1e-4, 4096
+
+
+@dataclass(frozen=True)
+class Connections:
+    """Every directed connection, in order of its first record.
+
+    Attributes
+    ----------
+    src, dst : endpoint codes, shape (connections,).
+    total_bytes, typical_bytes, records : traffic, its byte-weighted median record, their number.
+    first_ns, last_ns : first start and last end [ns].
+    answer : whether it only answers the traffic the other way.
+    light : whether it carries too little to be training traffic.
+    by : rows of each connection, in order of time.
+    of_row : connection of each record, shape (rows,).
+    size : bytes of each record above the transport header where known, shape (rows,).
+    small : whether a record is small for its connection, shape (rows,).
+    """
+
+    src: Codes
+    dst: Codes
+    total_bytes: Ints
+    typical_bytes: Ints
+    records: Ints
+    first_ns: Ints
+    last_ns: Ints
+    answer: Bools
+    light: Bools
+    by: Grouped
+    of_row: Codes
+    size: Ints
+    small: Bools
+
+    def __len__(self) -> int:
+        return int(self.src.size)
+
+    @property
+    def carries(self) -> Bools:
+        """Whether each connection may carry training data, shape (connections,)."""
+        return ~(self.answer | self.light)
+
+
+def find_connections(flows: FlowTable) -> Connections:
+    """Group the records of ``flows`` into connections."""
+    of_row = _codes(flows)
+    count = int(of_row.max(initial=-1)) + 1
+    by = grouped(of_row, count)
+    size = _payload(flows)
+    opening = by.order[by.offsets[:-1]]
+    src, dst = flows.src[opening], flows.dst[opening]
+    total, typical, last = _volumes(size, flows.end_ns, by.order, by.offsets)
+    answer = _answers(src, dst, total, typical)
+    light = _light(src, dst, total, typical, len(flows.addresses))
+    return Connections(
+        src, dst, total, typical, by.sizes, flows.start_ns[opening], last, answer, light,
+        by, of_row, size, size * SMALL < typical[of_row],
+    )  # fmt: skip
+
+
+def _codes(flows: FlowTable) -> Codes:
+    """Number the connection of each record, in order of first appearance."""
+    ports = [flows.optional[name] for name in ("src_port", "dst_port") if name in flows.optional]
+    pair = flows.src.astype(np.int64) * len(flows.addresses) + flows.dst
+    if len(ports) == 2:
+        pair = (pair << 32) | ((ports[0].astype(np.int64) & 0xFFFF) << 16) | (ports[1] & 0xFFFF)
+    codes: Codes = pd.factorize(pair)[0].astype(np.int32)
+    return codes
+
+
+def _payload(flows: FlowTable) -> Ints:
+    """Bytes above the transport header where the exporter gives them for every record."""
+    payload = flows.optional.get("payload")
+    return flows.bytes if payload is None or (payload < 0).any() else payload
+
+
+@compiled
+def _volumes(size: Ints, end_ns: Ints, order: Ints, offsets: Ints) -> tuple[Ints, Ints, Ints]:
+    """Bytes, byte-weighted median record and last end of each connection."""
+    count = offsets.size - 1
+    total = np.zeros(count, np.int64)
+    typical = np.zeros(count, np.int64)
+    last = np.zeros(count, np.int64)
+    for c in range(count):
+        rows = order[offsets[c] : offsets[c + 1]]
+        own = np.sort(size[rows])
+        total[c] = own.sum()
+        last[c] = end_ns[rows].max()
+        half, so_far = total[c] / 2, 0
+        for one in own:
+            so_far += one
+            typical[c] = one
+            if so_far >= half:
+                break
+    return total, typical, last
+
+
+def _answers(src: Codes, dst: Codes, total: Ints, typical: Ints) -> Bools:
+    table = pd.DataFrame({"a": src, "b": dst, "total": total, "typical": typical})
+    heaviest = table.sort_values("total").groupby(["a", "b"], sort=False).last()
+    back = heaviest.reindex(pd.MultiIndex.from_arrays([dst, src])).fillna(0).to_numpy()
+    less = total < ANSWER_SHARE * back[:, 0]
+    smaller = typical * ANSWER_SIZE < back[:, 1]
+    answers: Bools = less & smaller
+    return answers
+
+
+def _light(src: Codes, dst: Codes, total: Ints, typical: Ints, nodes: int) -> Bools:
+    busiest = np.zeros(nodes, np.int64)
+    np.maximum.at(busiest, src, total)
+    np.maximum.at(busiest, dst, total)
+    share = total < LIGHT_SHARE * np.minimum(busiest[src], busiest[dst])
+    light: Bools = share | (typical < LIGHT_BYTES)
+    return light

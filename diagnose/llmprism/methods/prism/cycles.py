@@ -1,0 +1,245 @@
+"""The step as a cycle: where traffic of one class must be cut so that all parts are alike.
+
+In every training step a connection moves the same bytes. So the boundaries between steps are
+those silences that cut the traffic of a class of connections into parts of equal volume.
+Neither the length of a step nor a threshold on gaps has to be known: every threshold is
+tried, and the parts it makes are judged by how equal they are.
+
+A *class* is a set of connections that carry the same volume in records of the same size (all
+hops of the data-parallel rings of a stage, say). Traffic of the members is laid on one line;
+a *gap* is a time in which none of them moves anything. For connections that come in pairs of
+opposite direction with equal volume, a gap counts only if both have moved equally much by
+then: between the stages of a pipeline this holds at the end of a step only, since every
+activation is answered by a gradient.
+
+A *division* is one way to cut: its parts, how regular they are (the share of parts, and of
+bytes, within a tolerance of the median part), and how clear (the shortest gap that cuts over
+the longest that does not).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.compiled import compiled
+
+TOLERANCES = (0.01, 0.03, 0.1, 0.25)
+THRESHOLDS = 160
+MOST_GAPS = 40_000
+_BALANCED = 0.5  # of a message: less than one is on the way
+_REPAIR = 0.03  # how far from the median joined parts may be
+_EVEN = 0.01  # difference of two directions' volumes that counts as none
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Records of one class on one line, sorted by start; equal length arrays.
+
+    Attributes
+    ----------
+    row : row in the flow table.
+    start_ns, end_ns : [ns].
+    size : bytes.
+    couple : number of the unordered pair of addresses, from 0.
+    forth : whether the record goes from the pair's lower address to the higher.
+    """
+
+    row: Ints
+    start_ns: Ints
+    end_ns: Ints
+    size: Ints
+    couple: Ints
+    forth: Bools
+
+    def __len__(self) -> int:
+        return int(self.row.size)
+
+
+@dataclass(frozen=True)
+class Division:
+    """One way to cut the traffic of a class into parts.
+
+    Attributes
+    ----------
+    cuts : index of the first record of each part but the first.
+    volumes : bytes of each part.
+    tolerance : the smallest of TOLERANCES at which it is regular; inf if at none.
+    regular_parts, regular_bytes : shares within that tolerance of the median.
+    clarity : shortest gap that cuts over longest that does not.
+    """
+
+    cuts: Ints
+    volumes: Floats
+    tolerance: float
+    regular_parts: float
+    regular_bytes: float
+    clarity: float
+
+    def __len__(self) -> int:
+        return int(self.cuts.size) + 1
+
+    @property
+    def weight(self) -> float:
+        """How much the division counts in a vote: quality, and less if its cuts are unclear."""
+        return self.quality**2 * (1.0 - 0.5 / max(self.clarity, 1.0))
+
+    @property
+    def quality(self) -> float:
+        """How well equal parts explain the traffic, in [0, 1]."""
+        if not np.isfinite(self.tolerance):
+            return 0.0
+        return self.regular_parts * self.regular_bytes * (1.0 - self.tolerance)
+
+
+def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
+    """Every distinct division of ``traffic`` by a threshold on gaps, coarse to fine."""
+    at, gap = _gaps(traffic)
+    if at.size == 0:
+        return []
+    balanced = _balanced(traffic, at)
+    found = _by_thresholds(traffic, at, gap, fewest)
+    if balanced is not None and balanced.sum() >= fewest - 1 and not balanced.all():
+        whole = _where_balanced(traffic, at[balanced])
+        if whole.quality > 0.8:
+            return [whole]
+    return found
+
+
+def _where_balanced(traffic: Traffic, cuts: Ints) -> Division:
+    """The division at all balanced gaps, regular in bytes or, where lengths vary, in records."""
+    bytes_before = np.concatenate(([0.0], np.cumsum(traffic.size, dtype=np.float64)))
+    found = []
+    for before in (bytes_before, np.arange(len(traffic) + 1, dtype=np.float64)):
+        division = _repaired(_division(cuts, before, np.inf), before)
+        found.append(replace(division, clarity=np.inf))
+    return max(found, key=lambda division: division.quality)
+
+
+def _gaps(traffic: Traffic) -> tuple[Ints, Ints]:
+    """Index of the record after each gap, and the gap's length [ns]; the longest ones only."""
+    so_far = np.maximum.accumulate(traffic.end_ns)
+    silence = traffic.start_ns[1:] - so_far[:-1]
+    at = np.flatnonzero(silence > 0) + 1
+    gap = silence[at - 1]
+    if at.size > MOST_GAPS:
+        keep = np.sort(np.argpartition(gap, -MOST_GAPS)[-MOST_GAPS:])
+        at, gap = at[keep], gap[keep]
+    return at, gap
+
+
+def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[Division]:
+    before = np.concatenate(([0.0], np.cumsum(traffic.size, dtype=np.float64)))
+    descending = np.sort(gap)[::-1]
+    found: list[Division] = []
+    tried: set[int] = set()
+    levels = np.geomspace(descending[0], max(descending[-1], descending[0] * 1e-6), THRESHOLDS)
+    for level in levels:
+        count = int(np.searchsorted(-descending, -level, side="right"))
+        if count + 1 < fewest or count in tried:
+            continue
+        tried.add(count)
+        longest_inside = descending[count] if count < descending.size else 0
+        cuts = at[gap >= descending[count - 1]]
+        division = _division(cuts, before, descending[count - 1] / max(longest_inside, 1))
+        found.append(division)
+        repaired = _repaired(division, before)
+        if len(repaired) < len(division) and repaired.quality > division.quality:
+            found.append(repaired)
+    return found
+
+
+def _division(cuts: Ints, before: Floats, clarity: float) -> Division:
+    edges = np.concatenate(([0], cuts, [before.size - 1]))
+    volumes = np.diff(before[edges])
+    return Division(cuts, volumes, *regularity(volumes), clarity)
+
+
+def _repaired(division: Division, before: Floats) -> Division:
+    """The division without the cuts that split a part: neighbours that add up to the median.
+
+    A slow rank makes a silence inside a step longer than those between healthy steps.
+    """
+    median = float(np.median(division.volumes))
+    keep = _whole_parts(division.volumes, median, _REPAIR)
+    cuts = division.cuts[keep[:-1]]
+    return _division(cuts, before, 1.0) if cuts.size else division
+
+
+@compiled
+def _whole_parts(volumes: Floats, median: float, tolerance: float) -> Bools:
+    """Whether to cut after each part; small ones are joined while the sum fits the median."""
+    cut = np.ones(volumes.size, np.bool_)
+    low, high = (1 - tolerance) * median, (1 + tolerance) * median
+    begin = 0
+    while begin < volumes.size:
+        total, end = volumes[begin], begin
+        while total < low and end + 1 < volumes.size and total + volumes[end + 1] <= high:
+            end += 1
+            total += volumes[end]
+        if end > begin and total >= low:
+            cut[begin:end] = False
+            begin = end + 1
+        else:
+            begin += 1
+    return cut
+
+
+def regularity(volumes: Floats) -> tuple[float, float, float]:
+    """Tolerance, share of parts and share of bytes that are regular.
+
+    The first and the last part may be cut off by the window; from five parts on they are
+    left out of the judgement if they are smaller than the median.
+    """
+    median = float(np.median(volumes))
+    judged = np.ones(volumes.size, np.bool_)
+    if volumes.size >= 5:
+        judged[[0, -1]] = volumes[[0, -1]] >= median * (1 - TOLERANCES[0])
+    own = volumes[judged]
+    for tolerance in TOLERANCES:
+        close = np.abs(own - median) <= tolerance * median
+        parts, share = float(close.mean()), float(own[close].sum() / own.sum())
+        if parts >= 0.75 and share >= 0.9:
+            return tolerance, parts, share
+    return np.inf, parts, share
+
+
+def _balanced(traffic: Traffic, at: Ints) -> Bools | None:
+    """Whether both directions of every couple have moved equally much at each gap.
+
+    None if some couple is not two-way with equal volumes.
+    """
+    couples = int(traffic.couple.max(initial=-1)) + 1
+    volume = np.zeros((couples, 2))
+    np.add.at(volume, (traffic.couple, traffic.forth.astype(np.int64)), traffic.size)
+    low, high = volume.min(axis=1), volume.max(axis=1)
+    if (low < (1 - _EVEN) * high).any():
+        return None
+    typical = float(np.median(traffic.size))
+    gain = (volume.mean(axis=1)[:, None] / volume).astype(np.float64)
+    off = _imbalance(traffic.couple, traffic.forth, traffic.size, gain, at)
+    balanced: Bools = off < _BALANCED * typical
+    return balanced
+
+
+@compiled
+def _imbalance(couple: Ints, forth: Bools, size: Ints, gain: Floats, at: Ints) -> Floats:
+    """Bytes that one direction is ahead of the other, summed over couples, before each gap."""
+    ahead = np.zeros(gain.shape[0])
+    total = 0.0
+    out = np.zeros(at.size)
+    row = 0
+    for i in range(at.size):
+        while row < at[i]:
+            c = couple[row]
+            total -= abs(ahead[c])
+            if forth[row]:
+                ahead[c] += size[row] * gain[c, 1]
+            else:
+                ahead[c] -= size[row] * gain[c, 0]
+            total += abs(ahead[c])
+            row += 1
+        out[i] = total
+    return out

@@ -1,0 +1,237 @@
+"""Jobs: the components that take their steps together.
+
+One job may appear as several components, because what joins them (tensor parallelism, and
+hops of a ring inside a server) runs over NVLink and is never seen. Such components have
+servers in common, and their steps end together: the time between the ends of their steps is
+the same in every step. Components of different jobs drift against each other, even on the
+same servers.
+
+Before that, traffic that does not repeat is taken out: a connection that is idle in most steps
+of its component, or moves another volume in each, is no training traffic (storage, logs, bulk
+copies). Without it the component may fall into the jobs that it had joined.
+
+A restarted job opens new connections. Components that follow one another on the same
+endpoints, with the same volume in a step, are one job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.io.flows import FlowTable
+from llmprism.io.topology import Topology
+from llmprism.methods.prism.classes import Component, components, find_components
+from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.stepping import Stepping, find_steps
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+
+UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median
+TOGETHER = 0.015  # ends of steps of one job keep their distance within this share of a step
+DRIFT = 0.003  # ... and do not drift by more than this share of a step in each step
+BOUND = 0.35  # ... or within this share of how much steps differ in length
+SAME_VOLUME = 0.05
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component and its steps."""
+
+    component: Component
+    stepping: Stepping
+
+
+@dataclass(frozen=True)
+class Job:
+    """Parts that belong together, in order of time.
+
+    Attributes
+    ----------
+    endpoints : endpoint codes, sorted.
+    epochs : parts of each life of the job; more than one if it was restarted.
+    """
+
+    endpoints: Codes
+    epochs: tuple[tuple[Part, ...], ...]
+
+
+def find_jobs(
+    flows: FlowTable, topology: Topology, connections: Connections
+) -> tuple[list[Job], Bools]:
+    """The jobs in order of their first record, and which connections are training traffic."""
+    parts, used = _parts(flows, connections)
+    parts = [part for part in parts if part.stepping.count]
+    label = _merged(parts, topology.servers)
+    jobs = []
+    for one in dict.fromkeys(label.tolist()):
+        own = [part for part, mark in zip(parts, label, strict=True) if mark == one]
+        ends = np.unique(np.concatenate([part.component.endpoints for part in own]))
+        jobs.append(Job(ends, (tuple(own),)))
+    return _with_silent(_restarted(jobs), topology, connections), used
+
+
+def _with_silent(jobs: list[Job], topology: Topology, connections: Connections) -> list[Job]:
+    """Add NICs that are never seen, where the rest of the cluster says whose they are.
+
+    Two cases, both on servers that one job has to itself. *A leaf without any record*, while
+    every other leaf has some: it does not export, and its NICs belong with their servers.
+    *Ranks behind others*: hops inside a server are not seen. If the job shares another of its
+    servers with a second job, servers were filled one after the other, so none has idle GPUs;
+    believed only if the job is seen through the same NICs of all servers it has to itself.
+    """
+    servers = topology.servers
+    seen = np.zeros(servers.size, np.bool_)
+    seen[connections.src] = seen[connections.dst] = True
+    mute = _mute_leaf(topology, seen)
+    users: dict[int, set[int]] = {}
+    for i, job in enumerate(jobs):
+        for server in np.unique(servers[job.endpoints]).tolist():
+            users.setdefault(server, set()).add(i)
+    grown = []
+    for job in jobs:
+        homes = np.unique(servers[job.endpoints]).tolist()
+        alone = [server for server in homes if len(users[server]) == 1]
+        unseen = np.isin(servers, alone) & ~seen
+        if len(alone) == len(homes) or not _alike(topology, job.endpoints, alone):
+            unseen &= mute
+        ends = np.union1d(job.endpoints, np.flatnonzero(unseen)).astype(np.int32)
+        grown.append(Job(ends, job.epochs))
+    return grown
+
+
+def _mute_leaf(topology: Topology, seen: Bools) -> Bools:
+    """Endpoints at the only leaf of which no endpoint was ever seen."""
+    leaves = np.array([end.switch or "" for end in topology.endpoints])
+    silent = [leaf for leaf in np.unique(leaves) if not seen[leaves == leaf].any()]
+    chosen: Bools = np.isin(leaves, silent) & (len(silent) == 1)
+    return chosen
+
+
+def _alike(topology: Topology, ends: Codes, alone: list[int]) -> bool:
+    """Whether ``ends`` has the same NICs in each of the servers ``alone``."""
+    nics: dict[int, set[int | None]] = {server: set() for server in alone}
+    for end in ends.tolist():
+        server = int(topology.servers[end])
+        if server in nics:
+            nics[server].add(topology.endpoints[end].nic)
+    return bool(alone) and all(own == nics[alone[0]] for own in nics.values())
+
+
+def _parts(flows: FlowTable, connections: Connections) -> tuple[list[Part], Bools]:
+    """Components with their steps, without traffic that does not repeat."""
+    used = connections.carries.copy()
+    settled: list[Part] = []
+    pending = find_components(flows, connections, used)
+    while pending:
+        again = np.zeros(len(connections), np.bool_)
+        for component in pending:
+            stepping = find_steps(component)
+            odd = _irregular(connections, component, stepping)
+            if stepping.count == 0 or odd.size == 0:
+                settled.append(Part(component, stepping))
+                continue
+            for one in component.classes:
+                again[one.connections] = True
+            again[odd] = False
+            used[odd] = False
+        pending = find_components(flows, connections, again) if again.any() else []
+    inside = np.zeros(len(connections), np.bool_)
+    for part in settled:
+        for one in part.component.classes:
+            inside[one.connections] = part.stepping.count > 0
+    return settled, used & inside
+
+
+def _irregular(connections: Connections, component: Component, stepping: Stepping) -> Ints:
+    """Connections that are idle in most steps, or move a different volume in each."""
+    odd = []
+    for one, step in zip(component.classes, stepping.step_of, strict=True):
+        if stepping.count == 0:
+            continue
+        place = np.searchsorted(one.connections, connections.of_row[one.traffic.row])
+        cell = place * stepping.count + step
+        shape = (one.connections.size, stepping.count)
+        volume = np.bincount(cell, one.traffic.size, shape[0] * shape[1]).reshape(shape)
+        median = np.median(volume, axis=1)
+        away = np.median(np.abs(volume - median[:, None]), axis=1)
+        unlike = (away > UNLIKE * median) & (stepping.quality > 0)
+        odd.append(one.connections[(median == 0) | unlike])
+    return np.concatenate(odd) if odd else np.empty(0, np.int64)
+
+
+def _merged(parts: Sequence[Part], servers: Codes) -> Codes:
+    """Label parts that share a server and take their steps together."""
+    src, dst = [], []
+    homes = [set(servers[part.component.endpoints].tolist()) for part in parts]
+    for i in range(len(parts)):
+        for j in range(i):
+            if homes[i] & homes[j] and _in_step(parts[i].stepping, parts[j].stepping):
+                src += [i, j]
+                dst += [j, i]
+    return components(len(parts), np.array(src, np.int32), np.array(dst, np.int32))
+
+
+def _in_step(one: Stepping, other: Stepping) -> bool:
+    """Whether the begins of steps, or their ends, keep their distance.
+
+    Replicas whose sequences differ in length begin a step together and end it apart.
+    """
+    if one.count != other.count:
+        return False
+    lengths = np.diff(one.end_ns)
+    return any(
+        _keep_distance((ours - theirs).astype(np.float64), lengths)
+        for ours, theirs in ((one.end_ns, other.end_ns), (one.start_ns, other.start_ns))
+    )
+
+
+def _keep_distance(between: Floats, lengths: Ints) -> bool:
+    """Whether ``between`` [ns], one a step, stays the same; ``lengths`` are those of steps."""
+    period, varies = float(np.median(lengths)), float(np.std(lengths))
+    allowed = max(TOGETHER * period, BOUND * min(varies, period / 10))
+    away = float(np.median(np.abs(between - np.median(between))))
+    count = between.size
+    drift = np.polyfit(np.arange(count), between, 1)[0] if count > 3 else 0.0
+    near = float(np.median(np.abs(between))) < period
+    return near and away < allowed and abs(drift) < max(DRIFT * period, allowed / count)
+
+
+def _restarted(jobs: list[Job]) -> list[Job]:
+    """Join jobs that follow one another on the same endpoints and move the same volumes."""
+    joined: list[Job] = []
+    for job in sorted(jobs, key=_begin):
+        before = next((i for i, old in enumerate(joined) if _continues(old, job)), None)
+        if before is None:
+            joined.append(job)
+        else:
+            joined[before] = Job(job.endpoints, joined[before].epochs + job.epochs)
+    return joined
+
+
+def _continues(old: Job, new: Job) -> bool:
+    if not np.array_equal(old.endpoints, new.endpoints) or _end(old) > _begin(new):
+        return False
+    volumes = [_volumes(job.epochs[-1]) for job in (old, new)]
+    if volumes[0].size != volumes[1].size:
+        return False
+    return bool(np.all(np.abs(np.log(volumes[0] / volumes[1])) < SAME_VOLUME))
+
+
+def _volumes(parts: Sequence[Part]) -> Ints:
+    """Median bytes a step of each class, sorted."""
+    volumes = [
+        np.median(np.bincount(step[step >= 0], one.traffic.size[step >= 0]))
+        for part in parts
+        for one, step in zip(part.component.classes, part.stepping.step_of, strict=True)
+    ]
+    return np.sort(np.array(volumes))
+
+
+def _begin(job: Job) -> int:
+    return min(int(c.traffic.start_ns[0]) for p in job.epochs[0] for c in p.component.classes)
+
+
+def _end(job: Job) -> int:
+    return max(int(c.traffic.end_ns.max()) for p in job.epochs[-1] for c in p.component.classes)

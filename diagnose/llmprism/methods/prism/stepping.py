@@ -1,0 +1,194 @@
+"""The steps of one component: how many, and which records belong to which.
+
+Each class of a component proposes divisions (:mod:`~llmprism.methods.prism.cycles`). Training
+steps are common to all of them, so the number of parts that most classes agree on is the
+number of steps.
+
+Equal parts may still be too fine: buckets of one size, or micro-batches whose gradients are
+reduced one by one, divide a step into parts that are alike. Such parts show themselves by the
+gaps between them: every k-th gap is longer than all others. That this happens by chance for
+all of the N / k longest gaps has probability 1 / C(N - 1, N / k - 1). Pauses (evaluation,
+checkpoints) also make every k-th gap longer; a coarser division is believed only where the
+finer one's parts are single collectives, or where the longer gaps are longer by less than half
+(an optimizer's update between micro-batches; a pause is longer).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+from llmprism.methods.prism.classes import Component, TrafficClass
+from llmprism.methods.prism.cycles import Division, Traffic, divisions, regularity
+from llmprism.numerics.arrays import Floats, Ints
+
+FEWEST = 3
+CHANCE = 0.05
+LASTING = 0.4  # share of the time of the longest class
+_GOOD = 0.5  # quality of a division that is believed
+_CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
+_NEAR = 0.03  # difference in votes that decides nothing
+_UPDATE = 1.5  # gaps longer by this much are more than an optimizer's update
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """The steps of a component.
+
+    Attributes
+    ----------
+    count : number of steps, 0 if none can be told.
+    agreement : share of classes (by number) that divide into as many parts, in [0, 1].
+    quality : of the reference's division, in [0, 1].
+    reference : index of the class whose division is the reference.
+    step_of : for each class the step of each of its records, -1 where unknown.
+    start_ns, end_ns : of the reference's traffic in each step [ns], shape (count,).
+    divided : for each class whether it has a division of its own.
+    """
+
+    count: int
+    agreement: float
+    quality: float
+    reference: int
+    step_of: tuple[Ints, ...]
+    start_ns: Ints
+    end_ns: Ints
+    divided: tuple[bool, ...]
+
+
+NONE = np.empty(0, np.int64)
+
+
+def find_steps(component: Component) -> Stepping:
+    """Find the steps of ``component``; a count of 0 where nothing repeats."""
+    lasting = _lasting(component)
+    proposed = [
+        divisions(one.traffic, FEWEST) if lasts else []
+        for one, lasts in zip(component.classes, lasting, strict=True)
+    ]
+    count = _agreed(component.classes, proposed)
+    if count == 0:
+        unknown = tuple(np.full(len(one.traffic), -1) for one in component.classes)
+        flags = (False,) * len(unknown)
+        return Stepping(0, 0.0, 0.0, -1, unknown, NONE, NONE, flags)
+    own = [_of_count(divisions_, count) for divisions_ in proposed]
+    reference = max(range(len(own)), key=lambda i: _standing(own[i]))
+    best = own[reference]
+    assert best is not None
+    lead = component.classes[reference].traffic
+    step_of = [
+        _parts(one.traffic, division)
+        if division is not None
+        else _by_windows(one.traffic, lead, best)
+        for one, division in zip(component.classes, own, strict=True)
+    ]
+    start, end = _extent(lead, best)
+    agreement = float(np.mean([d is not None for d in own]))
+    divided = tuple(d is not None for d in own)
+    return Stepping(
+        count, agreement, best.quality, reference, tuple(step_of), start, end, divided
+    )
+
+
+def _lasting(component: Component) -> list[bool]:
+    """Which classes are active for a good part of the component's time, and not only once."""
+    spans = []
+    for one in component.classes:
+        moved = np.cumsum(one.traffic.size, dtype=np.float64)
+        middle = np.searchsorted(moved, moved[-1] * np.array([0.05, 0.95]))
+        spans.append(float(np.diff(one.traffic.start_ns[middle])[0]))
+    return [span >= LASTING * max(spans) for span in spans]
+
+
+def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> int:
+    """The number of parts that most classes agree on; 0 if there is none."""
+    votes: dict[int, float] = {}
+    for own in proposed:
+        for count in {len(d) for d in own}:
+            best = max((d for d in own if len(d) == count), key=lambda d: d.weight)
+            if best.quality >= _GOOD:
+                votes[count] = votes.get(count, 0.0) + best.weight
+    if not votes:
+        return _agreed_in_time(classes, proposed)
+    top = max(votes.values())
+    chosen = max(votes, key=lambda count: (votes[count], count))
+    counts = sorted(c for c, vote in votes.items() if vote >= _CLOSE * top)
+    chosen = max(c for c in counts if c % chosen == 0 and votes[c] >= (1 - _NEAR) * top)
+    for coarser in reversed([c for c in counts if c < chosen]):
+        if chosen % coarser == 0 and _is_step(classes, proposed, chosen, coarser):
+            chosen = coarser
+    return chosen
+
+
+def _is_step(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
+) -> bool:
+    """Whether parts of the fine division are only pieces of a step."""
+    if 1 / comb(fine - 1, coarse - 1) > CHANCE:
+        return False
+    clarity, atomic = np.inf, True
+    for one, own in zip(classes, proposed, strict=True):
+        coarser = _of_count(own, coarse)
+        if coarser is None:
+            return False
+        clarity = min(clarity, coarser.clarity)
+        atomic &= len(one.traffic) <= fine * one.connections.size * 1.2
+    return atomic or 1.0 < clarity < _UPDATE
+
+
+def _agreed_in_time(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> int:
+    """Where volumes do not repeat (records are lost): clear cuts at regular times."""
+    votes: dict[int, float] = {}
+    for one, own in zip(classes, proposed, strict=True):
+        for division in own:
+            if division.clarity >= 3.0 and len(division) >= FEWEST + 1:
+                starts = one.traffic.start_ns[np.concatenate(([0], division.cuts))]
+                tolerance, parts, _ = regularity(np.diff(starts).astype(np.float64))
+                if np.isfinite(tolerance):
+                    weight = parts * (1.0 - 1.0 / division.clarity)
+                    votes[len(division)] = votes.get(len(division), 0.0) + weight
+    return max(votes, key=lambda count: votes[count]) if votes else 0
+
+
+def _of_count(own: list[Division], count: int) -> Division | None:
+    alike = [d for d in own if len(d) == count]
+    return max(alike, key=lambda d: (d.weight, d.clarity)) if alike else None
+
+
+def _standing(division: Division | None) -> tuple[float, float]:
+    return (-1.0, 0.0) if division is None else (round(division.quality, 1), division.clarity)
+
+
+def _parts(traffic: Traffic, division: Division) -> Ints:
+    """Part of each record."""
+    marks = np.zeros(len(traffic), np.int64)
+    marks[division.cuts] = 1
+    return np.cumsum(marks)
+
+
+def _extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
+    """First start and last end of each part [ns]."""
+    edges = np.concatenate(([0], division.cuts))
+    return traffic.start_ns[edges], np.maximum.reduceat(traffic.end_ns, edges)
+
+
+def _by_windows(traffic: Traffic, lead: Traffic, division: Division) -> Ints:
+    """Step of each record by the reference's cuts: right after a part, or at the next one's begin.
+
+    Of the two, the one that makes volumes more equal.
+    """
+    start, end = _extent(lead, division)
+    choices: list[tuple[tuple[float, float, float], Ints]] = []
+    for borders in (end[:-1], start[1:]):
+        step = np.searchsorted(borders, traffic.start_ns, side="right")
+        volumes = np.bincount(step, traffic.size, len(division)).astype(np.float64)
+        choices.append((_spread(volumes), step))
+    return min(choices, key=lambda choice: choice[0])[1]
+
+
+def _spread(volumes: Floats) -> tuple[float, float, float]:
+    median = float(np.median(volumes))
+    away = np.abs(volumes - median)
+    return float(np.median(away)) / max(median, 1.0), float(away.mean()), 0.0

@@ -21,7 +21,7 @@ from llmprism.errors import Problem, UserError
 from llmprism.methods.base import Method
 
 M = TypeVar("M", bound=Method)
-_OWN = ("paper",)  # modules of this package that register themselves when imported
+_OWN = ("paper", "prism")  # modules of this package that register themselves when imported
 _methods: dict[str, Method] = {}
 
 

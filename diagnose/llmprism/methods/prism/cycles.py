@@ -29,6 +29,7 @@ from llmprism.numerics.compiled import compiled
 TOLERANCES = (0.01, 0.03, 0.1, 0.25)
 THRESHOLDS = 160
 MOST_GAPS = 40_000
+_TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
 _BALANCED = 0.5  # of a message: less than one is on the way
 _REPAIR = 0.03  # how far from the median joined parts may be
 _EVEN = 0.01  # difference of two directions' volumes that counts as none
@@ -101,9 +102,10 @@ def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
         return []
     balanced = _balanced(traffic, at)
     found = _by_thresholds(traffic, at, gap, fewest)
-    if balanced is not None and balanced.sum() >= fewest - 1 and not balanced.all():
+    if balanced is not None and balanced.sum() >= fewest - 1:
+        uneven = float(gap[~balanced].sum() / gap.sum())
         whole = _where_balanced(traffic, at[balanced])
-        if whole.quality > 0.8:
+        if uneven > _TELLING and whole.quality > 0.8:
             return [whole]
     return found
 

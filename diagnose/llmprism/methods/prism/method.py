@@ -1,0 +1,153 @@
+"""``method="prism"``: what repeats is a step, what circulates is a job.
+
+The stages, each in its own module: connections and which of them carry data; classes of
+connections that behave alike; cycles, which divide the traffic of a class into equal parts;
+stepping, which part of a cycle is a training step; jobs, whose components take their steps
+together; kinds of traffic; phases, pipelines and the timeline of every rank.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from llmprism.io.flows import FlowTable
+from llmprism.io.topology import Topology
+from llmprism.methods import register
+from llmprism.methods.prism.connections import Connections, find_connections
+from llmprism.methods.prism.jobs import Job, find_jobs
+from llmprism.methods.prism.phases import Phases, find_phases
+from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
+from llmprism.methods.prism.timeline import Ranks, find_timeline
+from llmprism.model import Progress
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that is known of one job."""
+
+    name: str
+    job: Job
+    phases: Phases
+    pipelines: Pipelines
+    ranks: Ranks
+
+
+@register("prism")
+def prism(
+    flows: FlowTable, topology: Topology, progress: Progress
+) -> Mapping[str, pd.DataFrame]:
+    """Diagnose ``flows``; see :class:`~llmprism.methods.base.Method`."""
+    progress(0.0, "finding connections")
+    connections = find_connections(flows)
+    progress(0.2, "finding jobs and their steps")
+    jobs, _ = find_jobs(flows, topology, connections)
+    found = []
+    for i, job in enumerate(jobs):
+        progress(0.5 + 0.4 * i / len(jobs), "reconstructing timelines")
+        phases = find_phases(flows, connections, job)
+        pipelines = find_pipelines(flows, connections, phases)
+        found.append(Found(f"job-{i}", job, phases, pipelines, find_timeline(phases, pipelines)))
+    progress(0.95, "filling tables")
+    names = np.array(flows.addresses, dtype=object)
+    return {
+        "jobs": _stack([_jobs(one, names) for one in found]),
+        "pairs": _pairs(found, connections, names),
+        "groups": _stack([_groups(one, names) for one in found]),
+        "steps": _stack([_steps(one, names) for one in found]),
+        "layouts": _stack([_layout(one) for one in found]),
+    }
+
+
+def _stack(frames: list[pd.DataFrame]) -> pd.DataFrame | None:
+    return pd.concat(frames, ignore_index=True) if frames else None
+
+
+def _jobs(one: Found, names: Any) -> pd.DataFrame:
+    frame = pd.DataFrame({"job": one.name, "address": names[one.job.endpoints]})
+    return frame.assign(micro_batches=one.pipelines.micro_batches)
+
+
+def _pairs(found: list[Found], connections: Connections, names: Any) -> pd.DataFrame:
+    job_of = np.full(len(names), -1)
+    kind = np.array(["other"] * len(connections), dtype=object)
+    sure = np.full(len(connections), 0.6)
+    for i, one in enumerate(found):
+        job_of[one.job.endpoints] = i
+        for part in one.phases.classes:
+            kind[part.one.connections] = part.kind
+            sure[part.one.connections] = part.confidence
+    table = pd.DataFrame(
+        {"src": connections.src, "dst": connections.dst, "kind": kind, "confidence": sure}
+    )
+    carried = table[table["kind"] != "other"]
+    back = carried.rename(columns={"src": "dst", "dst": "src"})
+    answers = table[connections.answer & (table["kind"] == "other")][["src", "dst"]]
+    answers = answers.merge(back, on=["src", "dst"]).drop_duplicates(["src", "dst", "kind"])
+    rest = table[~(connections.answer & (table["kind"] == "other"))]
+    every = pd.concat([rest, answers]).sort_values("confidence", ascending=False)
+    every = every.drop_duplicates(["src", "dst", "kind"])
+    own, other = job_of[every["src"].to_numpy()], job_of[every["dst"].to_numpy()]
+    labels = np.array([one.name for one in found] + [""], dtype=object)
+    return pd.DataFrame(
+        {
+            "job": labels[np.where(own == other, own, -1)],
+            "src": names[every["src"].to_numpy()],
+            "dst": names[every["dst"].to_numpy()],
+            "kind": every["kind"].to_numpy(),
+            "kind_unrefined": every["kind"].to_numpy(),
+            "confidence": every["confidence"].to_numpy(),
+        }
+    )
+
+
+def _groups(one: Found, names: Any) -> pd.DataFrame:
+    ends = names[one.phases.endpoints]
+    frames = []
+    for kind, number, position in (
+        ("dp", one.phases.dp_group, np.full(ends.size, -1)),
+        ("pp", one.pipelines.number, one.pipelines.stage),
+    ):
+        frame = pd.DataFrame({"group": number, "address": ends, "position": position})
+        frame = frame[frame["group"] >= 0].assign(job=one.name, kind=kind)
+        frames.append(frame.sort_values(["group", "position", "address"]))
+    both = pd.concat(frames, ignore_index=True)
+    position = both["position"].astype("Int64")
+    return both.assign(position=position.mask(position < 0))
+
+
+def _steps(one: Found, names: Any) -> pd.DataFrame:
+    ranks = one.ranks
+    ends, count = ranks.end.shape
+    whole = {
+        name: np.rint(np.nan_to_num(values)).astype(np.int64).ravel() + ranks.origin_ns
+        for name, values in (("start_ns", ranks.start), ("end_ns", ranks.end))
+    }
+    dp_end = pd.array(np.rint(np.nan_to_num(ranks.dp_end)).ravel().astype(np.int64), "Int64")
+    dp_end = pd.Series(dp_end + ranks.origin_ns).mask(np.isnan(ranks.dp_end).ravel())
+    return pd.DataFrame(
+        {
+            "job": one.name,
+            "address": np.repeat(names[one.phases.endpoints], count),
+            "step": np.tile(np.arange(count), ends),
+            **whole,
+            "dp_end_ns": dp_end,
+            "confidence": one.phases.quality,
+        }
+    )
+
+
+def _layout(one: Found) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "job": [one.name], "dp": [-1], "pp": [one.pipelines.length], "tp": [-1], "ep": [-1],
+            "cp": [-1], "micro_batches": [one.pipelines.micro_batches], "schedule": ["unknown"],
+            "sharding": ["unknown"], "period_ns": [0], "confidence": [0.5],
+            "evidence": [json.dumps({})],
+        }
+    )  # fmt: skip

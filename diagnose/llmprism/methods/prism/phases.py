@@ -1,0 +1,221 @@
+"""When each rank moved what in each step: first and last moments by kind of traffic.
+
+A rank is known by the address of its NIC. In every step it takes part in the collectives of
+its data-parallel group, so the members of a group end a step together, each with a lag of its
+own that hardly changes. That repairs what telemetry breaks: where a rank's last record of a
+step is missing, its end is the group's median end plus the rank's usual lag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.classes import TrafficClass
+from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.jobs import Job, Part
+from llmprism.methods.prism.kinds import kinds_of
+from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.graph import components
+
+MISSING = np.iinfo(np.int64).min
+EARLY = 8.0  # deviations from a rank's usual lag beyond which its last record is taken as lost
+LEAST_EARLY = 0.005  # ... and at least this share of a step
+
+
+@dataclass(frozen=True)
+class Moments:
+    """First start and last end of one kind of traffic, by endpoint of the job and step [ns].
+
+    Attributes
+    ----------
+    start_ns, end_ns : MISSING where nothing moved, shape (endpoints, steps).
+    sent_ns : first start of what the endpoint itself sent.
+    """
+
+    start_ns: Ints
+    end_ns: Ints
+    sent_ns: Ints
+
+
+@dataclass(frozen=True)
+class KindOf:
+    """Kind and confidence of a class of connections, and the step of each of its records."""
+
+    one: TrafficClass
+    kind: str
+    confidence: float
+    step: Ints
+
+
+@dataclass(frozen=True)
+class Phases:
+    """A job with its steps on one count, over all its epochs.
+
+    Attributes
+    ----------
+    endpoints : endpoint codes of the job, sorted.
+    count : number of steps.
+    first_of_epoch : number of the first step of each epoch.
+    classes : all classes with their kinds; steps counted over all epochs.
+    quality : of the division into steps, in [0, 1].
+    moments : by kind (dp, pp); other kinds have none.
+    dp_group : number of the data-parallel group of each endpoint, -1 if it has none.
+    """
+
+    endpoints: Codes
+    count: int
+    first_of_epoch: Ints
+    classes: tuple[KindOf, ...]
+    quality: float
+    moments: dict[str, Moments]
+    dp_group: Ints
+
+
+def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
+    """Put all parts of ``job`` on one count of steps, with the kind of each class."""
+    classes: list[KindOf] = []
+    firsts, before = [], 0
+    for epoch in job.epochs:
+        firsts.append(before)
+        for part in epoch:
+            classes += _kinds(flows, connections, part, before)
+        before += max(part.stepping.count for part in epoch)
+    count = before
+    kept = _whole(classes, count)
+    shift = np.cumsum(kept) - 1
+    classes = [_renumbered(one, kept, shift) for one in classes]
+    count = int(kept.sum())
+    firsts = [int(max(0, shift[min(f, shift.size - 1)])) for f in firsts]
+    moments = {kind: _moments(flows, classes, kind, job.endpoints, count) for kind in ("dp", "pp")}
+    group = _dp_groups(connections, classes, job.endpoints, len(flows.addresses))
+    period = _period(moments)
+    moments["dp"] = _repaired(moments["dp"], group, period)
+    quality = float(np.mean([part.stepping.quality for epoch in job.epochs for part in epoch]))
+    return Phases(
+        job.endpoints, count, np.array(firsts), tuple(classes), quality, moments, group
+    )
+
+
+def _kinds(
+    flows: FlowTable, connections: Connections, part: Part, before: int
+) -> list[KindOf]:
+    found = kinds_of(connections, part, len(flows.addresses))
+    return [
+        KindOf(one, kind, sure, np.where(step >= 0, step + before, -1))
+        for one, step, (kind, sure) in zip(
+            part.component.classes, part.stepping.step_of, found, strict=True
+        )
+    ]
+
+
+def _whole(classes: Sequence[KindOf], count: int) -> np.ndarray:
+    """Which steps are whole: the first and the last may be cut off by the window."""
+    kept = np.ones(count, np.bool_)
+    if count < 4:
+        return kept
+    lacking = np.zeros(count)
+    for one in classes:
+        volume = np.bincount(one.step[one.step >= 0], one.one.traffic.size[one.step >= 0], count)
+        lacking += volume < 0.5 * np.median(volume)
+    most = lacking > 0.5 * len(classes)
+    kept[[0, -1]] = ~most[[0, -1]]
+    return kept
+
+
+def _renumbered(one: KindOf, kept: np.ndarray, shift: Ints) -> KindOf:
+    known = (one.step >= 0) & kept[np.maximum(one.step, 0)]
+    step = np.where(known, shift[np.maximum(one.step, 0)], -1)
+    return KindOf(one.one, one.kind, one.confidence, step)
+
+
+def _moments(
+    flows: FlowTable, classes: Sequence[KindOf], kind: str, endpoints: Codes, count: int
+) -> Moments:
+    shape = (endpoints.size, count)
+    start = np.full(shape, np.iinfo(np.int64).max)
+    sent = np.full(shape, np.iinfo(np.int64).max)
+    end = np.full(shape, MISSING)
+    for one in classes:
+        if one.kind != kind:
+            continue
+        known = one.step >= 0
+        rows, step = one.one.traffic.row[known], one.step[known]
+        src = np.searchsorted(endpoints, flows.src[rows])
+        dst = np.searchsorted(endpoints, flows.dst[rows])
+        np.minimum.at(sent, (src, step), flows.start_ns[rows])
+        for side in (src, dst):
+            np.minimum.at(start, (side, step), flows.start_ns[rows])
+            np.maximum.at(end, (side, step), flows.end_ns[rows])
+    start[start == np.iinfo(np.int64).max] = MISSING
+    sent[sent == np.iinfo(np.int64).max] = MISSING
+    return Moments(start, end, sent)
+
+
+def _dp_groups(
+    connections: Connections, classes: Sequence[KindOf], endpoints: Codes, nodes: int
+) -> Ints:
+    """Number the data-parallel groups: what data-parallel connections join."""
+    own = [one.one.connections for one in classes if one.kind == "dp"]
+    group = np.full(endpoints.size, -1)
+    if not own:
+        return group
+    chosen = np.concatenate(own)
+    pairs = np.unique(np.column_stack((connections.src[chosen], connections.dst[chosen])), axis=0)
+    label = components(pairs[:, 0], pairs[:, 1], nodes)
+    used = np.isin(endpoints, np.unique(pairs))
+    group[used] = pd.factorize(label[endpoints[used]])[0]
+    return group
+
+
+def _period(moments: dict[str, Moments]) -> float:
+    """Median length of a step [ns]."""
+    for kind in ("dp", "pp"):
+        end = moments[kind].end_ns
+        if end.size and (end != MISSING).any() and end.shape[1] > 1:
+            latest = end.max(axis=0)
+            known = latest[latest != MISSING]
+            if known.size > 1:
+                return float(np.median(np.diff(known)))
+    return 0.0
+
+
+def _repaired(moments: Moments, group: Ints, period: float) -> Moments:
+    """Fill in ends that are missing or far too early, from the rest of the group."""
+    end = moments.end_ns.copy()
+    for one in np.unique(group[group >= 0]).tolist():
+        rows = np.flatnonzero(group == one)
+        end[rows] = _group_ends(end[rows], period)
+    return Moments(moments.start_ns, end, moments.sent_ns)
+
+
+def _group_ends(end: Ints, period: float) -> Ints:
+    """Ends of a group, shape (members, steps), with each member's usual lag where it fails."""
+    origin = int(end[end != MISSING].min(initial=np.iinfo(np.int64).max))
+    known = end != MISSING
+    if not known.any():
+        return end
+    offset: Floats = np.where(known, (end - origin).astype(np.float64), np.nan)
+    with np.errstate(all="ignore"):
+        middle = _nanmedian(offset, axis=0)
+        lag = _nanmedian(offset - middle, axis=1)
+        middle = _nanmedian(offset - lag[:, None], axis=0)
+        away = offset - middle - lag[:, None]
+        spread = 1.4826 * _nanmedian(np.abs(away), axis=1)
+    bar = np.maximum(EARLY * spread, LEAST_EARLY * period)
+    wrong = ~known | (away < -bar[:, None])
+    guess = middle[None, :] + lag[:, None]
+    wrong &= np.isfinite(guess)
+    fixed = np.where(wrong, np.rint(np.nan_to_num(guess)).astype(np.int64) + origin, end)
+    return fixed
+
+
+def _nanmedian(values: Floats, axis: int) -> Floats:
+    """Median without NaN; NaN where there is nothing, silently."""
+    empty = np.isnan(values).all(axis=axis)
+    filled = np.where(np.expand_dims(empty, axis), 0.0, values)
+    return np.where(empty, np.nan, np.nanmedian(filled, axis=axis))

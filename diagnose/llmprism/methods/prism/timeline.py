@@ -1,0 +1,114 @@
+"""The timeline: begin and end of every step of every rank.
+
+The end of a step is the end of its data-parallel traffic. The begin is the end of the step
+before, plus the host's work between steps, which leaves no traffic: in a job with a pipeline
+it is what remains between that end and the first activation, less one forward pass. The first
+stage shows it; the other stages are taken to do as much. In a job without a pipeline host work
+cannot be told from computation.
+
+The first step has no predecessor. It begins, for all ranks of the job alike, one forward pass
+before the first activation, or as long before the first data-parallel traffic as it usually
+begins after the end of a step.
+
+Ranks without data-parallel traffic (a job with one replica) end a step when they have sent
+the last gradient; those of the first stage one backward pass after they got it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.phases import MISSING, Moments, Phases
+from llmprism.methods.prism.pipelines import Pipelines
+from llmprism.numerics.arrays import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Steps of the ranks of one job; times are relative to ``origin_ns``.
+
+    Attributes
+    ----------
+    start, end, dp_end : [ns], NaN where unknown, shape (endpoints, steps).
+    host : host work before each step [ns], NaN where it cannot be told, shape (steps,).
+    origin_ns : what times are relative to.
+    """
+
+    start: Floats
+    end: Floats
+    dp_end: Floats
+    host: Floats
+    origin_ns: int
+
+
+def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
+    """Lay out the steps of every endpoint of a job."""
+    dp, pp = phases.moments["dp"], phases.moments["pp"]
+    known = np.concatenate([m.start_ns[m.start_ns != MISSING] for m in (dp, pp)])
+    origin = int(known.min()) if known.size else 0
+    dp_end = _relative(dp.end_ns, origin)
+    first_sent = pipelines.first_sent_ns + (pipelines.origin_ns - origin)
+    end = dp_end.copy()
+    without = np.isnan(end).all(axis=1)
+    if without.any():
+        end[without] = _ends_without_dp(phases, pipelines, origin)[without]
+    end = _filled(end)
+    shown = first_sent - pipelines.forward_ns if pipelines.length > 1 else np.full_like(end, np.nan)
+    host = _host(shown, end, phases.first_of_epoch)
+    start = np.full_like(end, np.nan)
+    start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
+    begin = _begins(shown, _relative(dp.start_ns, origin), end, phases.first_of_epoch)
+    start[:, phases.first_of_epoch] = begin[None, :]
+    start = np.minimum(start, end)
+    return Ranks(start, end, dp_end, host, origin)
+
+
+def _relative(times: Ints, origin: int) -> Floats:
+    return np.where(times == MISSING, np.nan, (times - origin).astype(np.float64))
+
+
+def _filled(end: Floats) -> Floats:
+    """Ends of ranks that show none: the median of those that do."""
+    middle = np.nanmedian(end, axis=0) if np.isfinite(end).any() else np.zeros(end.shape[1])
+    return np.where(np.isnan(end), middle[None, :], end)
+
+
+def _host(shown: Floats, end: Floats, firsts: Ints) -> Floats:
+    """Host work before each step: mean over first-stage ranks, never negative."""
+    host = np.full(end.shape[1], np.nan)
+    if np.isfinite(shown).any():
+        between = shown[:, 1:] - end[:, :-1]
+        for step in range(1, end.shape[1]):
+            own = between[:, step - 1]
+            own = own[np.isfinite(own)]
+            if own.size and step not in firsts:
+                host[step] = max(0.0, float(np.median(own)))
+    return host
+
+
+def _begins(shown: Floats, dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
+    """Begin of the first step of each epoch, common to all ranks."""
+    begins = np.zeros(firsts.size)
+    later = np.setdiff1d(np.arange(1, end.shape[1]), firsts)
+    for i, step in enumerate(firsts.tolist()):
+        if np.isfinite(shown[:, step]).any():
+            begins[i] = float(np.nanmin(shown[:, step]))
+        elif later.size and np.isfinite(dp_start).any():
+            lead = np.nanmedian(dp_start[:, later] - end[:, later - 1])
+            begins[i] = float(np.nanmin(dp_start[:, step]) - max(lead, 0.0))
+        elif np.isfinite(dp_start[:, step]).any():
+            begins[i] = float(np.nanmin(dp_start[:, step]))
+        else:
+            begins[i] = float(np.nanmin(end[:, step]))
+    return begins
+
+
+def _ends_without_dp(phases: Phases, pipelines: Pipelines, origin: int) -> Floats:
+    """Ends where there is one replica: when the last gradient was sent, or worked through."""
+    last = _relative(phases.moments["pp"].end_ns, origin)
+    return last
+
+
+__all__ = ["Moments", "Ranks", "find_timeline"]

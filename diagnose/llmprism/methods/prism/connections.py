@@ -31,6 +31,8 @@ from llmprism.numerics.compiled import compiled
 
 SMALL = 64
 ANSWER_SIZE, ANSWER_SHARE = 32, 0.05
+OFTEN = 0.3  # share of records that repeat another from which two exporters are believed
+TWICE = 0.1  # of a record's length: two views of one transfer differ by less
 LIGHT_SHARE, LIGHT_BYTES = 1e-4, 4096
 
 
@@ -77,9 +79,10 @@ class Connections:
 def find_connections(flows: FlowTable) -> Connections:
     """Group the records of ``flows`` into connections."""
     of_row = _codes(flows)
+    size = _payload(flows)
+    twice = _seen_twice(flows, of_row, size)
     count = int(of_row.max(initial=-1)) + 1
     by = grouped(of_row, count)
-    size = _payload(flows)
     opening = by.order[by.offsets[:-1]]
     src, dst = flows.src[opening], flows.dst[opening]
     total, typical, last = _volumes(size, flows.end_ns, by.order, by.offsets)
@@ -87,7 +90,7 @@ def find_connections(flows: FlowTable) -> Connections:
     light = _light(src, dst, total, typical, len(flows.addresses))
     return Connections(
         src, dst, total, typical, by.sizes, flows.start_ns[opening], last, answer, light,
-        by, of_row, size, size * SMALL < typical[of_row],
+        by, of_row, size, twice | (size * SMALL < typical[of_row]),
     )  # fmt: skip
 
 
@@ -99,6 +102,37 @@ def _codes(flows: FlowTable) -> Codes:
         pair = (pair << 32) | ((ports[0].astype(np.int64) & 0xFFFF) << 16) | (ports[1] & 0xFFFF)
     codes: Codes = pd.factorize(pair)[0].astype(np.int32)
     return codes
+
+
+def _seen_twice(flows: FlowTable, of_row: Codes, size: Ints) -> Bools:
+    """Records that repeat the one before: the same bytes at the same time, seen elsewhere.
+
+    Exporters on both sides of a transfer each make a record of it. Believed only if a good part
+    of all records has such a repetition; then every second one is marked.
+    """
+    by = grouped(of_row, int(of_row.max(initial=-1)) + 1)
+    marks = _repetitions(flows.start_ns, flows.end_ns, size, by.order, by.offsets)
+    believed: Bools = marks & (marks.mean() > OFTEN if marks.size else False)
+    return believed
+
+
+@compiled
+def _repetitions(start_ns: Ints, end_ns: Ints, size: Ints, order: Ints, offsets: Ints) -> Bools:
+    """Whether a record overlaps one before it on the connection nearly whole, with equal size."""
+    marks = np.zeros(order.size, np.bool_)
+    for c in range(offsets.size - 1):
+        last = -1
+        for at in range(offsets[c], offsets[c + 1]):
+            row = order[at]
+            if last >= 0 and size[row] == size[last]:
+                length = max(end_ns[row] - start_ns[row], end_ns[last] - start_ns[last], 1)
+                apart = abs(start_ns[row] - start_ns[last]) + abs(end_ns[row] - end_ns[last])
+                if apart < TWICE * length or apart < 20_000:
+                    marks[row] = True
+                    last = -1
+                    continue
+            last = row
+    return marks
 
 
 def _payload(flows: FlowTable) -> Ints:

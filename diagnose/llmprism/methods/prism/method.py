@@ -21,7 +21,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.prism.connections import Connections, find_connections
 from llmprism.methods.prism.jobs import Job, find_jobs
-from llmprism.methods.prism.phases import Phases, find_phases
+from llmprism.methods.prism.phases import Phases, find_phases, with_late_gathers
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
 from llmprism.methods.prism.timeline import Ranks, find_timeline
 from llmprism.model import Progress
@@ -52,6 +52,7 @@ def prism(
         progress(0.5 + 0.4 * i / len(jobs), "reconstructing timelines")
         phases = find_phases(flows, connections, job)
         pipelines = find_pipelines(flows, connections, phases)
+        phases = with_late_gathers(flows, phases, pipelines.begin_ns)
         found.append(Found(f"job-{i}", job, phases, pipelines, find_timeline(phases, pipelines)))
     progress(0.95, "filling tables")
     names = np.array(flows.addresses, dtype=object)
@@ -75,13 +76,19 @@ def _jobs(one: Found, names: Any) -> pd.DataFrame:
 
 def _pairs(found: list[Found], connections: Connections, names: Any) -> pd.DataFrame:
     job_of = np.full(len(names), -1)
+    group_of = np.full(len(names), -1)
     kind = np.array(["other"] * len(connections), dtype=object)
     sure = np.full(len(connections), 0.6)
     for i, one in enumerate(found):
         job_of[one.job.endpoints] = i
+        group = one.phases.dp_group
+        group_of[one.job.endpoints] = np.where(group >= 0, group + i * len(names), -1)
         for part in one.phases.classes:
             kind[part.one.connections] = part.kind
             sure[part.one.connections] = part.confidence
+    home, goal = group_of[connections.src], group_of[connections.dst]
+    once = connections.carries & (kind == "other") & (home >= 0) & (home == goal)
+    kind[once] = "dp"  # what the members of a group exchange once, such as initial parameters
     table = pd.DataFrame(
         {"src": connections.src, "dst": connections.dst, "kind": kind, "confidence": sure}
     )

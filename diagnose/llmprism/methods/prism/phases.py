@@ -9,7 +9,7 @@ step is missing, its end is the group's median end plus the rank's usual lag.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ from llmprism.numerics.graph import components
 
 MISSING = np.iinfo(np.int64).min
 EARLY = 8.0  # deviations from a rank's usual lag beyond which its last record is taken as lost
+LATE_SHARE = 0.1  # of data-parallel bytes; less is a straggler, not a gather
 LEAST_EARLY = 0.005  # ... and at least this share of a step
 
 
@@ -99,6 +100,32 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
     return Phases(
         job.endpoints, count, np.array(firsts), tuple(classes), quality, moments, group
     )
+
+
+def with_late_gathers(flows: FlowTable, phases: Phases, begin_ns: Floats) -> Phases:
+    """Count data-parallel traffic that begins after the next step has begun into that step.
+
+    Parameters may be gathered during the next step's first forward pass. ``begin_ns`` has when
+    each step begins, NaN where unknown, shape (steps,).
+    """
+    moved, total, classes = 0.0, 0.0, []
+    after = np.append(begin_ns[1:], np.inf)
+    after = np.where(np.isnan(after), np.inf, after)
+    for one in phases.classes:
+        step = one.step
+        if one.kind == "dp":
+            start = flows.start_ns[one.one.traffic.row].astype(np.float64)
+            late = (step >= 0) & (start >= after[np.maximum(step, 0)])
+            step = step + late
+            moved += float(one.one.traffic.size[late].sum())
+            total += one.one.bytes
+        classes.append(KindOf(one.one, one.kind, one.confidence, step))
+    if moved < LATE_SHARE * total:
+        return phases
+    moments = dict(phases.moments)
+    moments["dp"] = _moments(flows, classes, "dp", phases.endpoints, phases.count)
+    moments["dp"] = _repaired(moments["dp"], phases.dp_group, _period(moments))
+    return replace(phases, classes=tuple(classes), moments=moments)
 
 
 def _kinds(
@@ -201,11 +228,11 @@ def _group_ends(end: Ints, period: float) -> Ints:
         return end
     offset: Floats = np.where(known, (end - origin).astype(np.float64), np.nan)
     with np.errstate(all="ignore"):
-        middle = _nanmedian(offset, axis=0)
-        lag = _nanmedian(offset - middle, axis=1)
-        middle = _nanmedian(offset - lag[:, None], axis=0)
+        middle = nanmedian(offset, axis=0)
+        lag = nanmedian(offset - middle, axis=1)
+        middle = nanmedian(offset - lag[:, None], axis=0)
         away = offset - middle - lag[:, None]
-        spread = 1.4826 * _nanmedian(np.abs(away), axis=1)
+        spread = 1.4826 * nanmedian(np.abs(away), axis=1)
     bar = np.maximum(EARLY * spread, LEAST_EARLY * period)
     wrong = ~known | (away < -bar[:, None])
     guess = middle[None, :] + lag[:, None]
@@ -214,7 +241,7 @@ def _group_ends(end: Ints, period: float) -> Ints:
     return fixed
 
 
-def _nanmedian(values: Floats, axis: int) -> Floats:
+def nanmedian(values: Floats, axis: int) -> Floats:
     """Median without NaN; NaN where there is nothing, silently."""
     empty = np.isnan(values).all(axis=axis)
     filled = np.where(np.expand_dims(empty, axis), 0.0, values)

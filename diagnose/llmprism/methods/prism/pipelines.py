@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
@@ -32,7 +33,7 @@ BIN = 0.02  # width of the bins (in logarithm) in which sizes count as equal
 
 @dataclass(frozen=True)
 class Pipelines:
-    """The pipelines of a job.
+    """The pipelines of a job. Times are relative to ``origin_ns``, NaN where unknown.
 
     Attributes
     ----------
@@ -41,10 +42,11 @@ class Pipelines:
     length : stages of a pipeline, 1 if there is none.
     micro_batches : of a step, -1 where they cannot be counted.
     chunks : parts of the model a stage holds (interleaved schedule).
-    forward_ns : median time of a forward pass of the first stage, NaN if unknown.
-    first_sent_ns : when each first-stage endpoint sent its first activation, by step; NaN where
-        unknown, relative to ``origin_ns``, shape (endpoints, steps).
-    deepest : most messages that were outstanding between the first two stages, 0 if unknown.
+    forward_ns, backward_ns : median time of a pass of the first stage, and back of a later one.
+    first_sent : when a first-stage endpoint sent the step's first activation, by step.
+    last_sent : when a later stage began to send the step's last gradient.
+    last_got : when a stage had received the step's last gradient.
+    deepest : most messages outstanding between the first two stages, median over steps.
     """
 
     stage: Ints
@@ -53,29 +55,53 @@ class Pipelines:
     micro_batches: int
     chunks: int
     forward_ns: float
-    first_sent_ns: Floats
-    origin_ns: int
+    backward_ns: float
+    first_sent: Floats
+    last_sent: Floats
+    last_got: Floats
     deepest: int
+    origin_ns: int
+
+
+    @property
+    def begin_ns(self) -> Floats:
+        """When each step begins [ns]: a forward pass before the first activation; NaN if unknown."""
+        shown = self.first_sent - self.forward_ns + self.origin_ns
+        empty = np.isnan(shown).all(axis=0)
+        filled = np.where(empty[None, :], 0.0, shown)
+        return np.where(empty, np.nan, np.nanmin(filled, axis=0))
 
 
 def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -> Pipelines:
     """Put the stages of ``phases`` in order, and read what the first stage shows."""
     own = [one for one in phases.classes if one.kind == "pp"]
-    shape = (phases.endpoints.size, phases.count)
     nowhere = np.full(phases.endpoints.size, -1)
     if not own:
-        blank = np.full(shape, np.nan)
-        return Pipelines(nowhere, nowhere, 1, -1, 1, np.nan, blank, 0, 0)
+        blank = np.full((phases.endpoints.size, phases.count), np.nan)
+        return Pipelines(
+            nowhere, nowhere, 1, -1, 1, np.nan, np.nan, blank, blank, blank, 0, 0
+        )  # fmt: skip
     sent = phases.moments["pp"].sent_ns
     origin = int(sent[sent != MISSING].min())
     offset = np.where(sent == MISSING, np.nan, (sent - origin).astype(np.float64))
     number = _numbers(connections, own, phases.endpoints, len(flows.addresses))
     stage = _stages(number, offset)
-    length = int(stage.max()) + 1
-    first = np.where((stage == 0)[:, None], offset, np.nan)
-    micro_batches, chunks, size = _messages(connections, own, phases.count)
-    forward = _forward(flows, phases, own, np.flatnonzero(stage == 0), size)
-    return Pipelines(stage, number, length, micro_batches, chunks, forward, first, origin, 0)
+    micro_batches, chunks = _messages(connections, own, phases.count)
+    passes = _passes(flows, connections, phases, own, stage, micro_batches * chunks, origin)
+    forward = _middle(passes["second"] - passes["first"])
+    backward = _middle(passes["last_sent"] - passes["last_got"])
+    if not backward > 0:
+        backward = _middle(passes["turn"]) - forward
+    return Pipelines(
+        stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
+        passes["first"], passes["last_sent"], passes["last_got"],
+        int(_middle(passes["deepest"]) if np.isfinite(passes["deepest"]).any() else 0), origin,
+    )  # fmt: skip
+
+
+def _middle(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if known.size else np.nan
 
 
 def _numbers(
@@ -101,55 +127,129 @@ def _stages(number: Ints, sent: Floats) -> Ints:
     return stage
 
 
-def _messages(
-    connections: Connections, own: Sequence[KindOf], count: int
-) -> tuple[int, int, float]:
-    """Micro-batches, chunks, and bytes of a message (of one connection)."""
-    per_class = []
+def _messages(connections: Connections, own: Sequence[KindOf], count: int) -> tuple[int, int]:
+    """Micro-batches and chunks: what a connection carries in a step, median over steps."""
+    numbers = []
     for one in own:
-        traffic = one.one.traffic
-        size = _usual_size(traffic.size)
-        volume = traffic.size.sum() / one.one.connections.size / count
-        number = volume / size
+        traffic, known = one.one.traffic, one.step >= 0
+        place = np.searchsorted(one.one.connections, connections.of_row[traffic.row[known]])
+        cell = place * count + one.step[known]
+        cells = one.one.connections.size * count
+        volume = np.bincount(cell, traffic.size[known], cells)
+        records = np.bincount(cell, minlength=cells)
+        number = float(np.median(volume[records > 0])) / _usual_size(traffic.size)
         if abs(number - round(number)) > WHOLE * max(1.0, number / 20) or number < 0.5:
-            number = len(traffic) / one.one.connections.size / count
-        per_class.append((number, size, one.one.connections.size))
-    most = max(round(number) for number, _, _ in per_class)
-    least = min(round(number) for number, _, _ in per_class)
-    size = float(np.median([size for _, size, _ in per_class]))
-    if least < most and most % max(most - least, 1) == 0:
+            number = float(np.median(records[records > 0]))
+        numbers.append(max(1, round(number)))
+    most, least = max(numbers), min(numbers)
+    if least < most and most % (most - least) == 0:
         chunks = most // (most - least)  # between last and first stage one chunk fewer
-        return most // chunks, chunks, size
-    return most, 1, size
+        return most // chunks, chunks
+    return most, 1
 
 
 def _usual_size(size: Ints) -> float:
     """The size in which most bytes travel."""
-    bins = np.rint(np.log(size) / BIN).astype(np.int64)
+    bins = np.rint(np.log(np.maximum(size, 1)) / BIN).astype(np.int64)
     weight = np.bincount(bins, size)
     best = int(np.argmax(weight))
     return float(np.median(size[np.abs(bins - best) <= 1]))
 
 
-def _forward(
-    flows: FlowTable, phases: Phases, own: Sequence[KindOf], first: Ints, size: float
-) -> float:
-    """Median time from the first activation to the second, over first stages and steps [ns]."""
-    lead = set(phases.endpoints[first].tolist())
-    waits: list[float] = []
+def _passes(
+    flows: FlowTable,
+    connections: Connections,
+    phases: Phases,
+    own: Sequence[KindOf],
+    stage: Ints,
+    messages: int,
+    origin: int,
+) -> dict[str, Floats]:
+    """Moments of each endpoint and step that show when passes began and ended.
+
+    What the first stage sends is counted from the end of the step: forward passes of an
+    evaluation, which bring no gradients, come before the step's own.
+    """
+    place = np.full(len(flows.addresses), -1)
+    place[phases.endpoints] = np.arange(phases.endpoints.size)
+    shape = (phases.endpoints.size, phases.count)
+    found = {name: np.full(shape, np.nan) for name in _NAMES}
     for one in own:
-        traffic = one.one.traffic
-        src = flows.src[traffic.row]
-        chosen = np.flatnonzero(np.isin(src, list(lead)) & (one.step >= 0))
-        order = chosen[np.lexsort((traffic.start_ns[chosen], one.step[chosen], src[chosen]))]
-        cell = src[order].astype(np.int64) * phases.count + one.step[order]
-        opens = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0)))
-        for begin, end in zip(opens, np.append(opens[1:], order.size), strict=True):
-            rows = order[begin:end]
-            if rows.size < 2:
-                continue
-            moved = np.cumsum(traffic.size[rows])
-            after = int(np.searchsorted(moved, 0.9 * size)) + 1
-            if after < rows.size:
-                waits.append(float(traffic.start_ns[rows[after]] - traffic.start_ns[rows[0]]))
-    return float(np.median(waits)) if waits else np.nan
+        known = one.step >= 0
+        rows, step = one.one.traffic.row[known], one.step[known]
+        size = one.one.traffic.size[known]
+        src, dst = place[flows.src[rows]], place[flows.dst[rows]]
+        start = (flows.start_ns[rows] - origin).astype(np.float64)
+        end = (flows.end_ns[rows] - origin).astype(np.float64)
+        back = stage[dst] == stage[src] - 1
+        _latest(found["last_sent"], src[back], step[back], start[back])
+        _latest(found["last_got"], dst[back], step[back], end[back])
+        out = (stage[src] == 0) & (stage[dst] == 1)
+        if out.any():
+            got = back & (stage[dst] == 0)
+            _turns(found["turn"], (src[out], step[out], start[out]), (dst[got], step[got], end[got]))
+            who = (connections.of_row[rows[out]], src[out])
+            _first_two(found, who, step[out], start[out], size[out], messages)
+    return found
+
+
+_NAMES = ("first", "second", "last_sent", "last_got", "turn", "deepest")
+
+
+def _turns(
+    into: Floats, sent: tuple[Ints, Ints, Floats], got: tuple[Ints, Ints, Floats]
+) -> None:
+    """Median time from a gradient's arrival in the first stage to the next activation it sends.
+
+    With one backward and one forward pass in turn, that is how long both take.
+    """
+    steps = into.shape[1]
+    far = 1.0 + max(float(sent[2].max()), float(got[2].max(initial=0.0)))
+    lane_sent = (sent[0] * steps + sent[1]) * far
+    order = np.argsort(lane_sent + sent[2], kind="stable")
+    times = (lane_sent + sent[2])[order]
+    lane_got = (got[0] * steps + got[1]) * far
+    at = np.searchsorted(times, lane_got + got[2], side="left")
+    inside = at < times.size
+    waits = times[np.minimum(at, times.size - 1)] - (lane_got + got[2])
+    inside &= waits < far / 2
+    cell = (got[0] * steps + got[1])[inside]
+    if cell.size:
+        middle = pd.Series(waits[inside]).groupby(cell).median()
+        into.ravel()[middle.index.to_numpy()] = middle.to_numpy()
+
+
+def _latest(into: Floats, who: Ints, step: Ints, when: Floats) -> None:
+    np.fmax.at(into, (who, step), when)
+
+
+def _first_two(
+    found: dict[str, Floats],
+    who: tuple[Codes, Ints],
+    step: Ints,
+    start: Floats,
+    size: Ints,
+    messages: int,
+) -> None:
+    """When the step's first and second activation left; ``who``: connection and endpoint."""
+    steps = found["first"].shape[1]
+    order = np.lexsort((start, step, who[0]))
+    cell = who[0][order].astype(np.int64) * steps + step[order]
+    opens = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0)))
+    for begin, end in zip(opens, np.append(opens[1:], order.size), strict=True):
+        rows = order[begin:end]
+        left = np.cumsum(size[rows][::-1])[::-1].astype(np.float64)
+        usual = _step_volume(left[0], size[rows], messages)
+        own = np.flatnonzero(left <= usual * (messages + 0.5) / messages)
+        after = np.flatnonzero(left <= usual * (messages - 0.5) / messages)
+        at = int(who[1][rows[0]]), int(step[rows[0]])
+        if own.size:
+            found["first"][at] = np.fmin(found["first"][at], start[rows[own[0]]])
+        if after.size and messages > 1:
+            found["second"][at] = np.fmin(found["second"][at], start[rows[after[0]]])
+
+
+def _step_volume(total: float, size: Ints, messages: int) -> float:
+    """Bytes of the step's own activations: ``messages`` of the usual size, or all there is."""
+    usual = _usual_size(size) * messages
+    return usual if usual <= total * 1.02 else total

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.phases import MISSING, Moments, Phases
+from llmprism.methods.prism.phases import MISSING, Phases, nanmedian
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Floats, Ints
 
@@ -49,7 +49,7 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     known = np.concatenate([m.start_ns[m.start_ns != MISSING] for m in (dp, pp)])
     origin = int(known.min()) if known.size else 0
     dp_end = _relative(dp.end_ns, origin)
-    first_sent = pipelines.first_sent_ns + (pipelines.origin_ns - origin)
+    first_sent = pipelines.first_sent + (pipelines.origin_ns - origin)
     end = dp_end.copy()
     without = np.isnan(end).all(axis=1)
     if without.any():
@@ -71,7 +71,7 @@ def _relative(times: Ints, origin: int) -> Floats:
 
 def _filled(end: Floats) -> Floats:
     """Ends of ranks that show none: the median of those that do."""
-    middle = np.nanmedian(end, axis=0) if np.isfinite(end).any() else np.zeros(end.shape[1])
+    middle = nanmedian(end, axis=0)
     return np.where(np.isnan(end), middle[None, :], end)
 
 
@@ -107,8 +107,7 @@ def _begins(shown: Floats, dp_start: Floats, end: Floats, firsts: Ints) -> Float
 
 def _ends_without_dp(phases: Phases, pipelines: Pipelines, origin: int) -> Floats:
     """Ends where there is one replica: when the last gradient was sent, or worked through."""
-    last = _relative(phases.moments["pp"].end_ns, origin)
-    return last
-
-
-__all__ = ["Moments", "Ranks", "find_timeline"]
+    shift = pipelines.origin_ns - origin
+    got = pipelines.last_got + np.nan_to_num(pipelines.backward_ns)
+    ends = np.where((pipelines.stage == 0)[:, None], got, pipelines.last_sent) + shift
+    return np.where(np.isnan(ends), _relative(phases.moments["pp"].end_ns, origin), ends)

@@ -21,6 +21,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.prism.connections import Connections, find_connections
 from llmprism.methods.prism.jobs import Job, find_jobs
+from llmprism.methods.prism.layout import Layout, find_layout
 from llmprism.methods.prism.phases import Phases, find_phases, with_late_gathers
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
 from llmprism.methods.prism.timeline import Ranks, find_timeline
@@ -36,6 +37,7 @@ class Found:
     phases: Phases
     pipelines: Pipelines
     ranks: Ranks
+    layout: Layout
 
 
 @register("prism")
@@ -53,7 +55,9 @@ def prism(
         phases = find_phases(flows, connections, job)
         pipelines = find_pipelines(flows, connections, phases)
         phases = with_late_gathers(flows, phases, pipelines.begin_ns)
-        found.append(Found(f"job-{i}", job, phases, pipelines, find_timeline(phases, pipelines)))
+        ranks = find_timeline(phases, pipelines)
+        layout = find_layout(topology, connections, phases, pipelines)
+        found.append(Found(f"job-{i}", job, phases, pipelines, ranks, layout))
     progress(0.95, "filling tables")
     names = np.array(flows.addresses, dtype=object)
     return {
@@ -150,11 +154,14 @@ def _steps(one: Found, names: Any) -> pd.DataFrame:
 
 
 def _layout(one: Found) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "job": [one.name], "dp": [-1], "pp": [one.pipelines.length], "tp": [-1], "ep": [-1],
-            "cp": [-1], "micro_batches": [one.pipelines.micro_batches], "schedule": ["unknown"],
-            "sharding": ["unknown"], "period_ns": [0], "confidence": [0.5],
-            "evidence": [json.dumps({})],
-        }
-    )  # fmt: skip
+    layout = one.layout
+    row = {
+        **{name: getattr(layout, name) for name in ("dp", "pp", "tp", "ep", "cp")},
+        "micro_batches": layout.micro_batches,
+        "schedule": layout.schedule,
+        "sharding": "unknown",
+        "period_ns": layout.period_ns,
+        "confidence": layout.confidence,
+        "evidence": json.dumps(layout.evidence, sort_keys=True),
+    }
+    return pd.DataFrame([{"job": one.name, **row}])

@@ -188,12 +188,35 @@ def _passes(
         if out.any():
             got = back & (stage[dst] == 0)
             _turns(found["turn"], (src[out], step[out], start[out]), (dst[got], step[got], end[got]))
+            sent, taken = np.flatnonzero(out), np.flatnonzero(got)
+            _depths(found["deepest"], (src[sent], step[sent], start[sent], size[sent]),
+                    (dst[taken], step[taken], end[taken], size[taken]), messages)
             who = (connections.of_row[rows[out]], src[out])
             _first_two(found, who, step[out], start[out], size[out], messages)
     return found
 
 
 _NAMES = ("first", "second", "last_sent", "last_got", "turn", "deepest")
+
+
+def _depths(
+    into: Floats,
+    sent: tuple[Ints, Ints, Floats, Ints],
+    got: tuple[Ints, Ints, Floats, Ints],
+    messages: int,
+) -> None:
+    """Most activations that wait for their gradients, in each step of a first-stage endpoint."""
+    who, step, when = (np.concatenate((a, b)) for a, b in zip(sent[:3], got[:3], strict=True))
+    size = np.concatenate((sent[3], -got[3])).astype(np.float64)
+    cell = who * into.shape[1] + step
+    order = np.lexsort((when, cell))
+    cell, moved = cell[order], np.cumsum(size[order])
+    opens = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0)))
+    before = np.repeat(moved[opens] - size[order][opens], np.diff(np.append(opens, cell.size)))
+    deepest = np.maximum.reduceat(moved - before, opens)
+    volume = np.bincount(sent[0] * into.shape[1] + sent[1], sent[3], into.size)[cell[opens]]
+    with np.errstate(all="ignore"):
+        into.ravel()[cell[opens]] = np.rint(deepest / volume * messages)
 
 
 def _turns(

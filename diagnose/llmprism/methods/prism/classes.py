@@ -96,9 +96,7 @@ def _epochs(connections: Connections, own: Ints) -> list[Ints]:
     return [np.sort(part) for part in np.split(order, cuts)]
 
 
-def _classes(
-    flows: FlowTable, connections: Connections, own: Ints
-) -> tuple[TrafficClass, ...]:
+def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[TrafficClass, ...]:
     two_way = _two_way(connections, own)
     classes = []
     for by_way in (own[two_way], own[~two_way]):
@@ -144,4 +142,3 @@ def traffic_of(flows: FlowTable, connections: Connections, own: Ints) -> Traffic
     return Traffic(
         rows, flows.start_ns[rows], flows.end_ns[rows], connections.size[rows], couple, src < dst
     )
-

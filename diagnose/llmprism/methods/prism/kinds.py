@@ -29,7 +29,7 @@ from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import Traffic
 from llmprism.methods.prism.jobs import Part
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.graph import components
 
@@ -216,8 +216,10 @@ def _outstanding(traffic: Traffic, step: Ints) -> tuple[float, float]:
     couples = int(traffic.couple.max()) + 1
     typical = float(np.median(traffic.size))
     order = np.lexsort((traffic.start_ns, traffic.couple))
-    columns = (traffic.couple, traffic.start_ns, traffic.end_ns, traffic.size, traffic.forth, step)
-    sums = _silences(*(column[order] for column in columns), couples, typical / 2)
+    sums = _silences(
+        traffic.couple[order], traffic.start_ns[order], traffic.end_ns[order], traffic.size[order],
+        traffic.forth[order], step[order], couples, typical / 2,
+    )  # fmt: skip
     ahead_ns, byte_ns, silent_ns = (float(one.sum()) for one in sums)
     steps = max(1, np.unique(step).size)
     volume = float(traffic.size.sum()) / couples / steps
@@ -230,7 +232,7 @@ def _silences(
     start_ns: Ints,
     end_ns: Ints,
     size: Ints,
-    forth: Codes,
+    forth: Bools,
     step: Ints,
     couples: int,
     least: float,
@@ -270,7 +272,7 @@ def _together(traffic: Traffic) -> float:
 
 @compiled
 def _overlap(
-    couple: Ints, start_ns: Ints, end_ns: Ints, forth: Codes
+    couple: Ints, start_ns: Ints, end_ns: Ints, forth: Bools
 ) -> tuple[float, float, float]:
     """Time in which both directions move, the one, and the other [ns]; summed over couples."""
     both, one, other = 0.0, 0.0, 0.0
@@ -305,5 +307,7 @@ def _leads(traffic: Traffic, step: Ints, count: int) -> float:
     span = (last - first.min(axis=1))[whole]
     clear = np.where(np.abs(lead) > 0.05 * span, np.sign(lead), 0.0)
     owner = np.repeat(np.arange(couples), count)[whole]
-    votes = np.bincount(owner, clear, couples) / np.maximum(np.bincount(owner, minlength=couples), 1)
+    votes = np.bincount(owner, clear, couples) / np.maximum(
+        np.bincount(owner, minlength=couples), 1
+    )
     return float(np.abs(votes).mean())

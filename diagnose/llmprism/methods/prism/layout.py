@@ -152,4 +152,3 @@ def _period_ns(phases: Phases) -> int:
         if whole.size and whole.shape[1] > 1:
             return int(np.median(np.diff(whole, axis=1)))
     return 0
-

@@ -41,9 +41,7 @@ class Found:
 
 
 @register("prism")
-def prism(
-    flows: FlowTable, topology: Topology, progress: Progress
-) -> Mapping[str, pd.DataFrame]:
+def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[str, pd.DataFrame]:
     """Diagnose ``flows``; see :class:`~llmprism.methods.base.Method`."""
     progress(0.0, "finding connections")
     connections = find_connections(flows)
@@ -60,17 +58,15 @@ def prism(
         found.append(Found(f"job-{i}", job, phases, pipelines, ranks, layout))
     progress(0.95, "filling tables")
     names = np.array(flows.addresses, dtype=object)
+    if not found:
+        return {"pairs": _pairs(found, connections, names)}
     return {
-        "jobs": _stack([_jobs(one, names) for one in found]),
+        "jobs": pd.concat([_jobs(one, names) for one in found], ignore_index=True),
         "pairs": _pairs(found, connections, names),
-        "groups": _stack([_groups(one, names) for one in found]),
-        "steps": _stack([_steps(one, names) for one in found]),
-        "layouts": _stack([_layout(one) for one in found]),
+        "groups": pd.concat([_groups(one, names) for one in found], ignore_index=True),
+        "steps": pd.concat([_steps(one, names) for one in found], ignore_index=True),
+        "layouts": pd.concat([_layout(one) for one in found], ignore_index=True),
     }
-
-
-def _stack(frames: list[pd.DataFrame]) -> pd.DataFrame | None:
-    return pd.concat(frames, ignore_index=True) if frames else None
 
 
 def _jobs(one: Found, names: Any) -> pd.DataFrame:
@@ -128,8 +124,7 @@ def _groups(one: Found, names: Any) -> pd.DataFrame:
         frame = frame[frame["group"] >= 0].assign(job=one.name, kind=kind)
         frames.append(frame.sort_values(["group", "position", "address"]))
     both = pd.concat(frames, ignore_index=True)
-    position = both["position"].astype("Int64")
-    return both.assign(position=position.mask(position < 0))
+    return both.assign(position=both["position"].astype("Int64").mask(both["position"] < 0))
 
 
 def _steps(one: Found, names: Any) -> pd.DataFrame:
@@ -139,15 +134,15 @@ def _steps(one: Found, names: Any) -> pd.DataFrame:
         name: np.rint(np.nan_to_num(values)).astype(np.int64).ravel() + ranks.origin_ns
         for name, values in (("start_ns", ranks.start), ("end_ns", ranks.end))
     }
-    dp_end = pd.array(np.rint(np.nan_to_num(ranks.dp_end)).ravel().astype(np.int64), "Int64")
-    dp_end = pd.Series(dp_end + ranks.origin_ns).mask(np.isnan(ranks.dp_end).ravel())
+    dp_end = np.rint(np.nan_to_num(ranks.dp_end)).ravel().astype(np.int64) + ranks.origin_ns
+    known = ~np.isnan(ranks.dp_end).ravel()
     return pd.DataFrame(
         {
             "job": one.name,
             "address": np.repeat(names[one.phases.endpoints], count),
             "step": np.tile(np.arange(count), ends),
             **whole,
-            "dp_end_ns": dp_end,
+            "dp_end_ns": pd.Series(dp_end).astype("Int64").where(known),
             "confidence": one.phases.quality,
         }
     )

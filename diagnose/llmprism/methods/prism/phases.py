@@ -19,7 +19,7 @@ from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.jobs import Job, Part
 from llmprism.methods.prism.kinds import kinds_of
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
 
 MISSING = np.iinfo(np.int64).min
@@ -97,9 +97,7 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
     period = _period(moments)
     moments["dp"] = _repaired(moments["dp"], group, period)
     quality = float(np.mean([part.stepping.quality for epoch in job.epochs for part in epoch]))
-    return Phases(
-        job.endpoints, count, np.array(firsts), tuple(classes), quality, moments, group
-    )
+    return Phases(job.endpoints, count, np.array(firsts), tuple(classes), quality, moments, group)
 
 
 def with_late_gathers(flows: FlowTable, phases: Phases, begin_ns: Floats) -> Phases:
@@ -128,9 +126,7 @@ def with_late_gathers(flows: FlowTable, phases: Phases, begin_ns: Floats) -> Pha
     return replace(phases, classes=tuple(classes), moments=moments)
 
 
-def _kinds(
-    flows: FlowTable, connections: Connections, part: Part, before: int
-) -> list[KindOf]:
+def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) -> list[KindOf]:
     found = kinds_of(connections, part, len(flows.addresses))
     return [
         KindOf(one, kind, sure, np.where(step >= 0, step + before, -1))
@@ -140,7 +136,7 @@ def _kinds(
     ]
 
 
-def _whole(classes: Sequence[KindOf], count: int) -> np.ndarray:
+def _whole(classes: Sequence[KindOf], count: int) -> Bools:
     """Which steps are whole: the first and the last may be cut off by the window."""
     kept = np.ones(count, np.bool_)
     if count < 4:
@@ -154,7 +150,7 @@ def _whole(classes: Sequence[KindOf], count: int) -> np.ndarray:
     return kept
 
 
-def _renumbered(one: KindOf, kept: np.ndarray, shift: Ints) -> KindOf:
+def _renumbered(one: KindOf, kept: Bools, shift: Ints) -> KindOf:
     known = (one.step >= 0) & kept[np.maximum(one.step, 0)]
     step = np.where(known, shift[np.maximum(one.step, 0)], -1)
     return KindOf(one.one, one.kind, one.confidence, step)
@@ -237,8 +233,7 @@ def _group_ends(end: Ints, period: float) -> Ints:
     wrong = ~known | (away < -bar[:, None])
     guess = middle[None, :] + lag[:, None]
     wrong &= np.isfinite(guess)
-    fixed = np.where(wrong, np.rint(np.nan_to_num(guess)).astype(np.int64) + origin, end)
-    return fixed
+    return np.where(wrong, np.rint(np.nan_to_num(guess)).astype(np.int64) + origin, end)
 
 
 def nanmedian(values: Floats, axis: int) -> Floats:

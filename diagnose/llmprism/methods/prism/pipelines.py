@@ -62,14 +62,12 @@ class Pipelines:
     deepest: int
     origin_ns: int
 
-
     @property
     def begin_ns(self) -> Floats:
-        """When each step begins [ns]: a forward pass before the first activation; NaN if unknown."""
+        """When each step begins [ns], one forward pass before it sends; NaN if unknown."""
         shown = self.first_sent - self.forward_ns + self.origin_ns
-        empty = np.isnan(shown).all(axis=0)
-        filled = np.where(empty[None, :], 0.0, shown)
-        return np.where(empty, np.nan, np.nanmin(filled, axis=0))
+        known = np.where(np.isnan(shown), np.inf, shown).min(axis=0)
+        return np.where(np.isinf(known), np.nan, known)
 
 
 def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -> Pipelines:
@@ -104,9 +102,7 @@ def _middle(values: Floats) -> float:
     return float(np.median(known)) if known.size else np.nan
 
 
-def _numbers(
-    connections: Connections, own: Sequence[KindOf], endpoints: Codes, nodes: int
-) -> Ints:
+def _numbers(connections: Connections, own: Sequence[KindOf], endpoints: Codes, nodes: int) -> Ints:
     chosen = np.concatenate([one.one.connections for one in own])
     pairs = np.unique(np.column_stack((connections.src[chosen], connections.dst[chosen])), axis=0)
     label = components(pairs[:, 0], pairs[:, 1], nodes)
@@ -187,10 +183,16 @@ def _passes(
         out = (stage[src] == 0) & (stage[dst] == 1)
         if out.any():
             got = back & (stage[dst] == 0)
-            _turns(found["turn"], (src[out], step[out], start[out]), (dst[got], step[got], end[got]))
+            _turns(
+                found["turn"], (src[out], step[out], start[out]), (dst[got], step[got], end[got])
+            )
             sent, taken = np.flatnonzero(out), np.flatnonzero(got)
-            _depths(found["deepest"], (src[sent], step[sent], start[sent], size[sent]),
-                    (dst[taken], step[taken], end[taken], size[taken]), messages)
+            _depths(
+                found["deepest"],
+                (src[sent], step[sent], start[sent], size[sent]),
+                (dst[taken], step[taken], end[taken], size[taken]),
+                messages,
+            )
             who = (connections.of_row[rows[out]], src[out])
             _first_two(found, who, step[out], start[out], size[out], messages)
     return found
@@ -219,9 +221,7 @@ def _depths(
         into.ravel()[cell[opens]] = np.rint(deepest / volume * messages)
 
 
-def _turns(
-    into: Floats, sent: tuple[Ints, Ints, Floats], got: tuple[Ints, Ints, Floats]
-) -> None:
+def _turns(into: Floats, sent: tuple[Ints, Ints, Floats], got: tuple[Ints, Ints, Floats]) -> None:
     """Median time from a gradient's arrival in the first stage to the next activation it sends.
 
     With one backward and one forward pass in turn, that is how long both take.

@@ -87,9 +87,7 @@ def find_steps(component: Component) -> Stepping:
     start, end = _extent(lead, best)
     agreement = float(np.mean([d is not None for d in own]))
     divided = tuple(d is not None for d in own)
-    return Stepping(
-        count, agreement, best.quality, reference, tuple(step_of), start, end, divided
-    )
+    return Stepping(count, agreement, best.quality, reference, tuple(step_of), start, end, divided)
 
 
 def _lasting(component: Component) -> list[bool]:

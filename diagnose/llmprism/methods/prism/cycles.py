@@ -85,7 +85,7 @@ class Division:
     @property
     def weight(self) -> float:
         """How much the division counts in a vote: quality, and less if its cuts are unclear."""
-        return self.quality**2 * (1.0 - 0.5 / max(self.clarity, 1.0))
+        return self.quality**3 * (1.0 - 0.5 / max(self.clarity, 1.0))
 
     @property
     def quality(self) -> float:

@@ -1,0 +1,72 @@
+"""Dividing traffic into equal parts: what repeats, whatever its length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.cycles import Traffic, divisions, regularity
+
+
+def traffic(records: list[tuple[int, int, int]]) -> Traffic:
+    """Records (start, end, bytes) of one connection."""
+    start, end, size = (np.array(column, np.int64) for column in zip(*records, strict=True))
+    rows = np.arange(len(records))
+    couple = np.zeros(len(records), np.int64)
+    return Traffic(rows, start, end, size, couple, np.ones(len(records), np.bool_))
+
+
+def steps(lengths: list[int], sizes: list[int]) -> list[tuple[int, int, int]]:
+    """Steps of different length, each with the same records ten apart at its end."""
+    records, begin = [], 0
+    for length in lengths:
+        at = begin + length - 12 * len(sizes)
+        for size in sizes:
+            records.append((at, at + 2, size))
+            at += 12
+        begin += length
+    return records
+
+
+def best(found):
+    return max(found, key=lambda division: division.weight)
+
+
+def test_steps_of_unequal_length_are_parts_of_equal_volume():
+    division = best(divisions(traffic(steps([500, 900, 400, 2000, 600, 450], [7, 30, 11]))))
+    assert len(division) == 6
+    assert division.volumes.tolist() == [48.0] * 6
+    assert division.quality > 0.98
+
+
+def test_a_long_silence_inside_a_step_does_not_split_it():
+    records = steps([500] * 8, [7, 30, 11])
+    slow = [(s - 400, e - 400, b) if i == 9 else (s, e, b) for i, (s, e, b) in enumerate(records)]
+    division = best(divisions(traffic(sorted(slow))))
+    assert len(division) == 8
+    assert set(division.volumes.tolist()) == {48.0}
+
+
+def test_traffic_without_repetition_has_no_regular_division():
+    rng = np.random.default_rng(3)
+    start = np.sort(rng.integers(0, 100_000, 60))
+    size = rng.lognormal(8, 2, 60).astype(int) + 1
+    found = divisions(
+        traffic([(int(s), int(s) + 1, int(b)) for s, b in zip(start, size, strict=True)])
+    )
+    assert max(division.quality for division in found) < 0.5
+
+
+@pytest.mark.parametrize("lost", [0.02, 0.05])
+def test_lost_records_widen_the_tolerance_and_keep_the_parts(lost):
+    rng = np.random.default_rng(5)
+    records = steps([500] * 30, [10] * 40)
+    kept = [record for record in records if rng.random() > lost]
+    division = best(divisions(traffic(kept)))
+    assert len(division) == 30
+    assert 0.01 <= division.tolerance <= 0.25
+
+
+def test_parts_cut_off_by_the_window_are_not_held_against_the_rest():
+    tolerance, parts, share = regularity(np.array([10.0, 48, 48, 48, 48, 20]))
+    assert (tolerance, parts, share) == (0.01, 1.0, 1.0)

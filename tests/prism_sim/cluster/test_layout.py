@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import get_args
 
 import numpy as np
 import pytest
 
-from prism_sim.cluster.efficiency import MIB, measured
+from prism_sim.cluster.efficiency import EFFICIENCIES, MIB, measured
 from prism_sim.cluster.layout import Layout
+from prism_sim.cluster.placement import STRATEGIES
 from prism_sim.cluster.routes import Router, mix
 from prism_sim.cluster.templates import Templates
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
+from prism_sim.scenario.job import Strategy
 
 FABRICS = {
     "rail": {"kind": "rail", "leaf_ports": 4, "spines": 2},
@@ -127,3 +130,8 @@ def test_gpus_share_nics_where_there_are_fewer():
 )  # fmt: skip
 def test_measured_efficiency_is_that_of_the_published_table(size, servers, published):
     assert measured(size * MIB, servers) == pytest.approx(published, rel=0.04)
+
+
+def test_a_scenario_may_name_every_strategy_and_efficiency_and_no_other():
+    assert set(get_args(Strategy)) == set(STRATEGIES)
+    assert set(get_args(Cluster.model_fields["efficiency"].annotation)) == set(EFFICIENCIES)

@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 
 PLUGIN = '''
-"""A schedule, a strategy, a habit, an exchange and a fault, on the public base classes."""
+"""A schedule, a strategy, a habit, an exchange, a fault, an effect, on public base classes."""
 from typing import ClassVar, Literal
 from pydantic import Field
+from prism_sim.collector.effects.base import EffectBase
 from prism_sim.faults.base import Culprit, FaultBase
 from prism_sim.scenario.base import Remark
 from prism_sim.training.collectives import ALGORITHMS
@@ -138,6 +139,24 @@ class Heats(FaultBase):
                 clock.call_at(clock.now + round(self.every_s * 1e9), halve)
         halve()
         return lambda: [one() for one in undo]
+
+
+class Padded(EffectBase):
+    """Records count so many bytes at least."""
+    after_cutting: ClassVar[bool] = True
+    kind: Literal["padded"] = "padded"
+    least_bytes: int = Field(ge=1, le=1_000_000_000, description="Bytes of a record at least.")
+
+    def stage(self, scene):
+        def pad(rows):
+            rows["bytes"] = rows["bytes"].clip(min=self.least_bytes)
+            return rows
+
+        return pad
+
+    def remarks(self, setting):
+        if len(setting.jobs) > 9:
+            yield Remark(("least_bytes",), "too many jobs")
 '''
 ENTRY_POINTS = """\
 [prism_sim.schedules]
@@ -150,6 +169,8 @@ garbage_collection = foreign_kinds:Collects
 statistics = foreign_kinds:Statistics
 [prism_sim.faults]
 heats = foreign_kinds:Heats
+[prism_sim.effects]
+padded = foreign_kinds:Padded
 """
 SCENARIO = """\
 cluster: {servers: 4}
@@ -166,6 +187,7 @@ jobs:
     statistics: {bytes: 4096}
 faults:
   - {kind: heats, job: a, rank: 1, every_s: 1.0e-9, from_step: 3}
+collector: {effects: [{kind: padded, least_bytes: 123456789}]}
 """
 
 
@@ -212,6 +234,7 @@ def test_kinds_of_another_package_run_from_a_scenario_to_the_truth(installed, tm
     passes = spans[spans["kind"] == "fwd"]
     took = (passes["end_ns"] - passes["start_ns"]).groupby([passes["rank"], passes["step"]]).min()
     assert took[1, 3] > 1.5 * took[1, 2], "its effect"
+    assert pd.read_parquet(out / "flows.parquet")["bytes"].min() == 123456789, "the effect"
     kept = json.loads((out / "manifest.json").read_text())["scenario"]["jobs"][0]
     assert kept["data_parallel"] == {"kind": "again", "times": 3}
     assert kept["zero_stage"] is None

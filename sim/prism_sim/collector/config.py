@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from pydantic import Field, model_validator
+from typing import TYPE_CHECKING, Annotated, TypeAlias, Union
 
-from prism_sim.collector.effects import ORDER, Effect
+from pydantic import Discriminator, Field, model_validator
+
+from prism_sim.collector.effects import KINDS
 from prism_sim.collector.effects.base import EffectBase
 from prism_sim.collector.effects.headers import Headers
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.library import Transport
+
+ORDER: tuple[type[EffectBase], ...] = tuple(KINDS.values())
+"""Every effect, in the order in which they act."""
+
+if TYPE_CHECKING:
+    Effect: TypeAlias = EffectBase
+else:
+    Effect = Annotated[Union[ORDER], Discriminator("kind")]  # noqa: UP007
+    """Any effect; ``kind`` selects it."""
 
 
 class CollectorConfig(Closed):

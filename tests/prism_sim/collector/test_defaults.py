@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from pydantic import TypeAdapter
 
-from prism_sim.collector.effects import ORDER, Effect
+from prism_sim.collector.config import ORDER, Effect
 from records import collected, effects, many
 from tiny import simulate_one
 

@@ -17,9 +17,9 @@ from prism_sim.cluster.routes import Router
 from prism_sim.cluster.templates import Templates
 from prism_sim.cluster.wire import flows
 from prism_sim.collector import Collector, collecting
+from prism_sim.collector.config import ORDER
 from prism_sim.collector.config import CollectorConfig as Model
 from prism_sim.collector.cutting import NO_LIMIT, cut_rows
-from prism_sim.collector.effects import ORDER
 from prism_sim.collector.eviction import ENTRY
 from prism_sim.collector.rows import SEEN
 from prism_sim.draws import Draws

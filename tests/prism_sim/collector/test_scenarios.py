@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from llmprism.pipeline import diagnose_files
-from prism_sim.collector.effects import ORDER
+from prism_sim.collector.config import ORDER
 from prism_sim.loading.loader import load_with_warnings
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate

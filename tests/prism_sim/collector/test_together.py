@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llmprism.pipeline import diagnose_files
-from prism_sim.collector.effects import ORDER
+from prism_sim.collector.config import ORDER
 from records import collected, effects, many
 from tiny import simulate_one
 

@@ -10,7 +10,7 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 
-from prism_sim.collector.effects import ORDER as EFFECTS
+from prism_sim.collector.config import ORDER as EFFECTS
 from prism_sim.faults import KINDS as FAULTS
 from prism_sim.loading.scenario import Scenario
 

@@ -1,16 +1,13 @@
 """What can happen to flow records, one file an effect.
 
 A new effect is a new file with a class that derives from
-:class:`~prism_sim.collector.effects.base.EffectBase`, and one place in :data:`Effect`: the
-order there is the order in which effects act. Those with ``after_cutting`` act on finished
-records, the others on what is on the wire before records are cut.
+:class:`~prism_sim.collector.effects.base.EffectBase` and has a literal ``kind``, and one place in
+:data:`KINDS` below, or an entry point ``prism_sim.effects`` of another package. The order of
+:data:`KINDS` is the order in which effects act; those of other packages come last. Effects with
+``after_cutting`` act on finished records, the others on what is on the wire before that.
 """
 
 from __future__ import annotations
-
-from typing import Annotated, TypeAlias, get_args
-
-from pydantic import Field
 
 from prism_sim.collector.effects.acknowledgements import Acknowledgements
 from prism_sim.collector.effects.base import EffectBase
@@ -32,32 +29,31 @@ from prism_sim.collector.effects.retransmissions import Retransmissions
 from prism_sim.collector.effects.sampling import Sampling
 from prism_sim.collector.effects.silent import SilentSwitches
 from prism_sim.collector.effects.waiting import Waiting
+from prism_sim.registry import Registry, by_literal
 
-Effect: TypeAlias = Annotated[
-    Headers
-    | Acknowledgements
-    | Waiting
-    | Connections
-    | Rendezvous
-    | Dns
-    | Monitoring
-    | Observation
-    | Retransmissions
-    | SilentSwitches
-    | Nat
-    | MovedAddresses
-    | Sampling
-    | Lateness
-    | Loss
-    | Outages
-    | Clocks
-    | Granularity
-    | Paths,
-    Field(discriminator="kind"),
-]
-"""Any effect; ``kind`` selects it."""
+KINDS: Registry[EffectBase] = Registry(
+    "prism_sim.effects",
+    Headers,
+    Acknowledgements,
+    Waiting,
+    Connections,
+    Rendezvous,
+    Dns,
+    Monitoring,
+    Observation,
+    Retransmissions,
+    SilentSwitches,
+    Nat,
+    MovedAddresses,
+    Sampling,
+    Lateness,
+    Loss,
+    Outages,
+    Clocks,
+    Granularity,
+    Paths,
+    name_of=by_literal,
+)
+"""The class of each kind of effect, by its name in a scenario."""
 
-ORDER: tuple[type[EffectBase], ...] = get_args(get_args(Effect)[0])
-"""Every effect, in the order in which they act."""
-
-__all__ = ["ORDER", "Effect", "EffectBase"]
+__all__ = ["KINDS", "EffectBase"]

@@ -50,7 +50,7 @@ reference: $(VENV)/.installed-dev ## Rewrite the reference tables, README's amon
 paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; under 30 minutes, resumes.
 	@$(BIN)/python -m reproduction --update
 
-pictures: $(VENV)/.installed-dev ## Draw the README's pictures anew.
+pictures: $(VENV)/.installed-dev ## Draw the pictures of the README again.
 	@$(BIN)/python scripts/pictures.py
 
 benchmark: $(VENV)/.installed-dev ## Speed and memory, each against a peer, as one table.

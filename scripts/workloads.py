@@ -29,7 +29,7 @@ PUBLISHED = Path(__file__).resolve().parent.parent / "scenarios" / "published"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulatedRun:
     """One run as simulated.
 
     Attributes
@@ -87,7 +87,7 @@ def counted_flops(job: Job) -> float:
     return model_flops(job.model_copy(update={"kernels": "ideal"} if job.mixture else {}))
 
 
-def outcome(run: PublishedRun) -> Outcome:
+def outcome(run: PublishedRun) -> SimulatedRun:
     """Simulate ``run``."""
     scenario = scenario_of(run)
     job, cluster = job_of(scenario), scenario.cluster
@@ -103,7 +103,7 @@ def outcome(run: PublishedRun) -> Outcome:
     nics = cluster.servers * cluster.nics_per_server
     sent = pairs.groupby("kind")["bytes"].sum() / nics / job.steps
     implied = {kind: size / nics for kind, size in implied_bytes(scenario).items() if size}
-    return Outcome(
+    return SimulatedRun(
         run, run.gpus or job.ranks, step_s, published_s, flops_a_gpu / step_s,
         flops_a_gpu / published_s, job.mfu, cluster.gpu.peak_tflops,
         {str(kind): float(size) for kind, size in sent.items()}, implied,
@@ -167,7 +167,7 @@ def _crossing(scenario: Scenario, members: int) -> float:
     return 1 / near if members > near else 0.0
 
 
-def outcomes(runs: Iterable[PublishedRun] = RUNS) -> list[Outcome]:
+def outcomes(runs: Iterable[PublishedRun] = RUNS) -> list[SimulatedRun]:
     """Simulate ``runs``, two at a time, the largest first; in the order they are given in."""
     runs = list(runs)
     largest_first = sorted(runs, key=lambda run: -job_of(scenario_of(run)).ranks)
@@ -189,7 +189,7 @@ def values() -> dict[str, Any]:
     }
 
 
-def _errors(found: Sequence[Outcome]) -> list[dict[str, str]]:
+def _errors(found: Sequence[SimulatedRun]) -> list[dict[str, str]]:
     """Size of the error by kind of GPU, over runs that no number was taken from [%]."""
     rows = []
     for peak, name in ((312, "A100"), (989, "H100 and H800")):
@@ -215,7 +215,7 @@ STEP_COLUMNS = (
 BYTE_COLUMNS = ("run", "traffic", "GB a step and NIC", "in closed form", "error")
 
 
-def _step_row(one: Outcome) -> list[str]:
+def _step_row(one: SimulatedRun) -> list[str]:
     from_here = " (calibrates)" if one.run.calibrates else ""
     derived = "" if one.run.step_s else "*"
     return [
@@ -232,7 +232,7 @@ def _step_row(one: Outcome) -> list[str]:
     ]
 
 
-def _byte_rows(one: Outcome) -> Iterator[list[str]]:
+def _byte_rows(one: SimulatedRun) -> Iterator[list[str]]:
     for kind in sorted(one.sent.keys() | one.implied.keys()):
         sent, implied = one.sent.get(kind, 0.0), one.implied.get(kind, 0.0)
         error = f"{100 * (sent / implied - 1):+.2f} %" if implied else "-"

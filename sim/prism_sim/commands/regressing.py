@@ -13,7 +13,7 @@ from prism_sim.commands.session import BELOW, Session, counted, open_session
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from prism_sim.studies.regression import Verdict
+    from prism_sim.studies.regression import CaseResult
 
 REFERENCE = Path("results/reference/regression.json")
 _SHOWN = 40  # moved figures in the table of one call; --json has all
@@ -68,7 +68,7 @@ def _write(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
-def _tell(session: Session, verdicts: list[Verdict]) -> None:
+def _tell(session: Session, verdicts: list[CaseResult]) -> None:
     moves = [move for verdict in verdicts for move in verdict.moves]
     worse = sum(verdict.failed for verdict in verdicts)
     figures = sum(verdict.figures for verdict in verdicts)

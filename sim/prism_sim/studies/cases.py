@@ -25,7 +25,7 @@ SIMULATED_ONLY = "none"
 
 
 @dataclass(frozen=True)
-class Case:
+class RunCase:
     """One run to be made.
 
     Attributes
@@ -48,7 +48,7 @@ class Case:
         return hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
 
 
-def figures_of(case: Case) -> dict[str, float | None]:
+def figures_of(case: RunCase) -> dict[str, float | None]:
     """Run ``case`` in a temporary folder, and return every figure, by its name.
 
     ``truth.*`` are figures of the world itself (:func:`truth_figures`); the rest is

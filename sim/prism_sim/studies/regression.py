@@ -20,7 +20,7 @@ from pydantic import Field
 from llmprism.errors import Problem, UserError
 from prism_sim.scenario.base import Closed
 from prism_sim.studies import rules
-from prism_sim.studies.cases import SIMULATED_ONLY, Case, figures_of
+from prism_sim.studies.cases import SIMULATED_ONLY, RunCase, figures_of
 from prism_sim.studies.pool import Outcome, outcomes
 from prism_sim.studies.reading import known_methods, read_closed, scenario_at
 
@@ -69,7 +69,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CaseResult:
     """What a case has come to.
 
     Attributes
@@ -97,7 +97,7 @@ class Verdict:
         return {**asdict(self), "failed": self.failed}
 
 
-def read_suite(path: Path) -> list[Case]:
+def read_suite(path: Path) -> list[RunCase]:
     """The cases of the suite at ``path``.
 
     Raises
@@ -106,7 +106,7 @@ def read_suite(path: Path) -> list[Case]:
     """
     suite, source = read_closed(path, Suite)
     known_methods((m for entry in suite.cases for m in entry.methods), [SIMULATED_ONLY])
-    cases: list[Case] = []
+    cases: list[RunCase] = []
     for index, entry in enumerate(suite.cases):
         for seed in entry.seeds:
             overrides = {**entry.set, "seed": seed}
@@ -114,12 +114,12 @@ def read_suite(path: Path) -> list[Case]:
             scenario = scenario_at(entry.scenario, path.parent, overrides, source, at)
             label = f" ({entry.label})" if entry.label else ""
             name = f"{entry.scenario}{label} seed {seed}"
-            cases += [Case(f"{name} {method}", scenario, method) for method in entry.methods]
+            cases += [RunCase(f"{name} {method}", scenario, method) for method in entry.methods]
     _refuse_twins(cases, source.file)
     return cases
 
 
-def _refuse_twins(cases: list[Case], file: str) -> None:
+def _refuse_twins(cases: list[RunCase], file: str) -> None:
     names = [case.name for case in cases]
     twins = sorted({name for name in names if names.count(name) > 1})
     problems = [Problem(f"the case {name!r} is there twice", file, "add label") for name in twins]
@@ -128,7 +128,7 @@ def _refuse_twins(cases: list[Case], file: str) -> None:
 
 
 def run_suite(
-    cases: list[Case], processes: int, told: Callable[[float, str], None] | None = None
+    cases: list[RunCase], processes: int, told: Callable[[float, str], None] | None = None
 ) -> dict[str, Outcome[Figures]]:
     """Run all cases; figures or error by case name, in the order of the suite."""
     found: dict[str, Outcome[Figures]] = {}
@@ -139,7 +139,7 @@ def run_suite(
     return {case.name: found[case.name] for case in cases}
 
 
-def _figures(case: Case) -> Figures:
+def _figures(case: RunCase) -> Figures:
     found = figures_of(case)
     return {name: _rounded(value) for name, value in found.items() if name != _LEFT_OUT}
 
@@ -148,22 +148,22 @@ def _rounded(value: float | None) -> float | None:
     return value if value is None or isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
 
 
-def compare(found: dict[str, Outcome[Figures]], reference: Reference) -> list[Verdict]:
+def compare(found: dict[str, Outcome[Figures]], reference: Reference) -> list[CaseResult]:
     """A verdict on every case that either side has."""
     verdicts = [_verdict(name, outcome, reference.get(name)) for name, outcome in found.items()]
     gone = "the reference has this case, and the suite does not"
-    return verdicts + [Verdict(name, error=gone) for name in reference if name not in found]
+    return verdicts + [CaseResult(name, error=gone) for name in reference if name not in found]
 
 
-def _verdict(name: str, outcome: Outcome[Figures], was: Figures | None) -> Verdict:
+def _verdict(name: str, outcome: Outcome[Figures], was: Figures | None) -> CaseResult:
     if outcome.result is None:
-        return Verdict(name, error=outcome.error)
+        return CaseResult(name, error=outcome.error)
     if was is None:
-        return Verdict(name, error="the reference does not have this case")
+        return CaseResult(name, error="the reference does not have this case")
     now = outcome.result
     names = dict.fromkeys([*was, *now])
     moves = [_move(name, figure, was.get(figure), now.get(figure)) for figure in names]
-    return Verdict(name, len(names), [move for move in moves if move])
+    return CaseResult(name, len(names), [move for move in moves if move])
 
 
 def _move(case: str, figure: str, was: float | None, now: float | None) -> Move | None:
@@ -200,7 +200,7 @@ def write_reference(path: Path, found: dict[str, Outcome[Figures]]) -> None:
     Run(path.parent).write_json(path, {"about": about, "cases": cases})
 
 
-def junit(verdicts: Iterable[Verdict], suite: str) -> str:
+def junit(verdicts: Iterable[CaseResult], suite: str) -> str:
     """JUnit XML with a test case for each case; what was lost is its failure."""
     from xml.etree import ElementTree as Xml
 
@@ -223,7 +223,7 @@ def junit(verdicts: Iterable[Verdict], suite: str) -> str:
     return Xml.tostring(top, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _failures(verdict: Verdict) -> str:
+def _failures(verdict: CaseResult) -> str:
     """How many figures are lost and moved, in words."""
     kinds = [move.verdict for move in verdict.lost]
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in FAILING if kind in kinds)

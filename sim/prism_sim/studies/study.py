@@ -14,7 +14,7 @@ from pydantic import Field
 from llmprism.errors import Problem, UserError
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.source import Source
-from prism_sim.studies.cases import SIMULATED_ONLY, Case
+from prism_sim.studies.cases import SIMULATED_ONLY, RunCase
 from prism_sim.studies.reading import known_methods, read_closed, scenario_at
 
 Values = Annotated[tuple[Any, ...], Field(min_length=1)]
@@ -70,7 +70,7 @@ class Point:
     at: dict[str, Any]
     seed: int
     method: str
-    case: Case | None = None
+    case: RunCase | None = None
     refused: str | None = None
 
 
@@ -113,8 +113,8 @@ def points_of(study: Study, source: Source) -> Iterator[Point]:
         raise UserError(problems)
 
 
-def _case(study: Study, source: Source, at: dict[str, Any], seed: int, method: str) -> Case:
+def _case(study: Study, source: Source, at: dict[str, Any], seed: int, method: str) -> RunCase:
     overrides = {**study.set, **at, "seed": seed}
     scenario = scenario_at(study.scenario, Path(source.file).parent, overrides, source, ())
     where = ", ".join(f"{path}={value}" for path, value in at.items())
-    return Case(f"{where}, seed {seed}, {method}", scenario, method)
+    return RunCase(f"{where}, seed {seed}, {method}", scenario, method)

@@ -1,7 +1,7 @@
 """How do figures depend on values of a scenario? A grid of runs, one table, one picture.
 
 Every finished point is a small file of its own, under a key of everything that its result
-depends on (:attr:`prism_sim.studies.cases.Case.key`), the code of the method included. A sweep
+depends on (:attr:`prism_sim.studies.cases.RunCase.key`), the code of the method included. A sweep
 that was killed finds these files again and repeats nothing. A sweep whose grid has grown runs
 only the new points. One that asks for other figures runs nothing, because a point holds every
 figure of its run. A run that fails is recorded with its error, and the rest goes on.
@@ -20,7 +20,7 @@ from llmprism.io.writing import replacing
 from prism_sim.run_folder import Run
 from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean
-from prism_sim.studies.cases import Case, figures_of
+from prism_sim.studies.cases import RunCase, figures_of
 from prism_sim.studies.kept import Piece, content, do_missing
 from prism_sim.studies.study import Point, Study
 
@@ -91,7 +91,7 @@ def run_points(
     return Swept(rows, *counts)
 
 
-def _pieces(points: Iterable[Point], rows: list[Row]) -> Iterator[Piece[Case]]:
+def _pieces(points: Iterable[Point], rows: list[Row]) -> Iterator[Piece[RunCase]]:
     """What is to be run; every point is added to ``rows`` as it passes."""
     for point in points:
         key = point.case.key if point.case else None
@@ -100,7 +100,7 @@ def _pieces(points: Iterable[Point], rows: list[Row]) -> Iterator[Piece[Case]]:
             yield Piece(point.case.key, point.case.name, point.case)
 
 
-def _figures(case: Case) -> Result:
+def _figures(case: RunCase) -> Result:
     return {"figures": figures_of(case)}
 
 

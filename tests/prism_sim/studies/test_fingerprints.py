@@ -15,7 +15,7 @@ import pytest
 from llmprism import methods
 from prism_sim.loading.scenario import Scenario
 from prism_sim.studies import fingerprints
-from prism_sim.studies.cases import Case
+from prism_sim.studies.cases import RunCase
 
 FUNCTION = "def diagnose(flows, topology, progress):\n    return {}\n"
 
@@ -51,7 +51,7 @@ def _forget() -> None:
 def key_of(method: Any) -> str:
     methods.register("outside")(method)
     scenario = Scenario.model_validate({"cluster": {"servers": 1}, "jobs": []})
-    return Case("x", scenario, "outside").key
+    return RunCase("x", scenario, "outside").key
 
 
 def test_a_changed_function_changes_the_key(written: Callable[..., Any]) -> None:

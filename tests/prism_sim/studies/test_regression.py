@@ -19,9 +19,9 @@ from llmprism.methods.paper.cutting import Cuts, cut_steps
 from llmprism.methods.paper.groups import form_groups
 from llmprism.methods.paper.parallelism import classify_pairs
 from prism_sim.studies import regression
-from prism_sim.studies.cases import Case
+from prism_sim.studies.cases import RunCase
 from prism_sim.studies.pool import Outcome
-from prism_sim.studies.regression import Move, Reference, Verdict, compare, junit, read_suite
+from prism_sim.studies.regression import CaseResult, Move, Reference, compare, junit, read_suite
 
 SUITE = """\
 cases:
@@ -34,14 +34,14 @@ cases:
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[RunCase]:
     path = tmp_path_factory.mktemp("suite") / "suite.yaml"
     path.write_text(SUITE)
     return read_suite(path)
 
 
 @pytest.fixture(scope="module")
-def reference(cases: list[Case]) -> Reference:
+def reference(cases: list[RunCase]) -> Reference:
     found = regression.run_suite(cases, processes=1)
     return {name: outcome.result for name, outcome in found.items() if outcome.result}
 
@@ -100,7 +100,9 @@ DEFECTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
 """Each defect, and a figure that must tell of it."""
 
 
-def test_nothing_moves_where_nothing_was_changed(cases: list[Case], reference: Reference) -> None:
+def test_nothing_moves_where_nothing_was_changed(
+    cases: list[RunCase], reference: Reference
+) -> None:
     verdicts = compare(regression.run_suite(cases, processes=1), reference)
     assert [verdict.moves for verdict in verdicts] == [[], []]
     assert all(verdict.figures > 100 and not verdict.failed for verdict in verdicts)
@@ -109,7 +111,7 @@ def test_nothing_moves_where_nothing_was_changed(cases: list[Case], reference: R
 @pytest.mark.parametrize("plant", DEFECTS, ids=lambda plant: plant.__name__)
 def test_a_planted_defect_turns_it_red(
     plant: Callable[[pytest.MonkeyPatch], None],
-    cases: list[Case],
+    cases: list[RunCase],
     reference: Reference,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,12 +214,12 @@ def test_a_failed_case_does_not_become_a_reference(tmp_path: Path) -> None:
 
 
 def test_junit_has_a_test_case_for_each_case() -> None:
-    worse = Verdict("b", 3, [Move("b", "jobs.true", 2, 1, "moved"), Move("b", "y", 1, 2, "lost"),
+    worse = CaseResult("b", 3, [Move("b", "jobs.true", 2, 1, "moved"), Move("b", "y", 1, 2, "lost"),
                             Move("b", "x", 1, 2, "gained")])  # fmt: skip
     top = ElementTree.fromstring(
-        junit([Verdict("a", 3), worse, Verdict("c", error="no <memory>")], "suite").partition("\n")[
-            2
-        ]
+        junit([CaseResult("a", 3), worse, CaseResult("c", error="no <memory>")], "suite").partition(
+            "\n"
+        )[2]
     )
     group = top[0]
     assert {key: group.attrib[key] for key in ("tests", "failures", "errors")} == {

@@ -11,7 +11,7 @@ from llmprism.errors import UserError
 from prism_sim.run_folder import Run
 from prism_sim.score.encoding import flatten
 from prism_sim.studies import sweep, sweep_figure
-from prism_sim.studies.cases import Case
+from prism_sim.studies.cases import RunCase
 from prism_sim.studies.study import Study, points_of, read_study, runs_of
 
 BASE = """\
@@ -84,9 +84,9 @@ def test_a_key_covers_what_a_result_rests_on_and_no_more(study: Path) -> None:
     assert case is not None
     renamed = case.scenario.model_copy(update={"name": "x", "description": "y"})
     seeded = case.scenario.model_copy(update={"seed": 9})
-    assert Case("other", renamed, "none").key == case.key
-    assert Case(case.name, seeded, "none").key != case.key
-    assert Case(case.name, case.scenario, "paper").key != case.key
+    assert RunCase("other", renamed, "none").key == case.key
+    assert RunCase(case.name, seeded, "none").key != case.key
+    assert RunCase(case.name, case.scenario, "paper").key != case.key
 
 
 def test_a_result_of_another_version_does_not_count(
@@ -104,7 +104,7 @@ def test_a_failed_run_is_recorded_and_the_rest_goes_on(
 ) -> None:
     healthy = sweep.figures_of
 
-    def fragile(case: Case) -> dict[str, float | None]:
+    def fragile(case: RunCase) -> dict[str, float | None]:
         if case.scenario.seed == 2:
             raise MemoryError("too large")
         return healthy(case)

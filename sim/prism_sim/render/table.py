@@ -33,7 +33,7 @@ def _table(*columns: str) -> Table:
     from rich import box
     from rich.table import Table
 
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for place, column in enumerate(columns):
         made.add_column(column, justify="left" if place == 0 else "right", overflow="fold")
     return made
@@ -44,7 +44,7 @@ def _overview(score: Score) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     made.add_column("score", no_wrap=True)
     made.add_column("figure", no_wrap=True)
     made.add_column("details", overflow="fold")

@@ -145,6 +145,8 @@ def _tables(run: Run, said: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def _table(axes: Axes, counts: pd.DataFrame, name: str) -> None:
     """Write the counts into cells shaded by their share of the row."""
+    import seaborn as sns
+
     paint.quiet(axes)
     kinds = list(paint.KINDS)
     judged = list(counts.index) != ["pairs"]
@@ -159,16 +161,16 @@ def _table(axes: Axes, counts: pd.DataFrame, name: str) -> None:
         axes.set(xticks=[], yticks=[])
         return
     total = np.maximum(counts.to_numpy(float).sum(1, keepdims=True), 1)
-    share = np.ma.masked_array(counts.to_numpy(float) / total)
+    share = counts.to_numpy(float) / total
     right = np.equal.outer(counts.index.to_numpy(object), counts.columns.to_numpy(object))
     for part, colour in ((right | (not judged), paint.REBUILT), (~right & judged, paint.WRONG)):
-        shaded = np.ma.masked_array(share, ~part)
-        axes.imshow(shaded, cmap=_fading(colour), vmin=0, vmax=1, aspect="auto")
+        how: dict[str, Any] = {"cmap": _fading(colour), "vmin": 0, "vmax": 1, "cbar": False}
+        sns.heatmap(share, mask=~part, ax=axes, **how)
     for (row, column), value in np.ndenumerate(counts.to_numpy(int)):
         ink = "white" if share[row, column] > 0.55 else paint.INK
-        axes.text(column, row, f"{value:,}", ha="center", va="center", color=ink)
-    axes.set_xticks(range(counts.shape[1]), counts.columns)
-    axes.set_yticks(range(counts.shape[0]), counts.index)
+        axes.text(column + 0.5, row + 0.5, f"{value:,}", ha="center", va="center", color=ink)
+    axes.set_xticks(np.arange(counts.shape[1]) + 0.5, counts.columns, rotation=0)
+    axes.set_yticks(np.arange(counts.shape[0]) + 0.5, counts.index, rotation=0)
     axes.set_xlabel("inferred")
     if judged:
         axes.set_ylabel("true")

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 TITLE = "Step durations, faults and findings"
 CAPTION = (
-    "Each panel is a job, each step drawn at its end by how long it took: the line is the true "
-    "median over the ranks, the green dots are the rebuilt steps of each NIC (of some, where there "
-    "are thousands). Yellow bands are the windows of injected faults. Below, each finding in the "
-    "row of what it names: filled if it is a true alarm, hollow if it is false, where the truth is "
-    "known."
+    "Each panel is a job, each step drawn at its end by how long it took. The line is the true "
+    "median over the ranks, the grey band holds the middle 90 % of them, the green dots are the "
+    "rebuilt steps of each NIC (of some, where there are thousands). Yellow bands are the windows "
+    "of injected faults. Below, each finding is in the row of its culprit: filled if it is a true "
+    "alarm, hollow if it is false, where the truth is known."
 )
 
 _JOBS = 4
@@ -76,8 +76,7 @@ def _lines(run: Run) -> dict[str, dict[str, pd.DataFrame]]:
     true, said = look.truth(run, "steps"), look.diagnosis(run, "steps")
     ranks, jobs = look.truth(run, "ranks"), look.diagnosis(run, "jobs")
     lines: dict[str, dict[str, pd.DataFrame]] = {
-        str(job): {"true": _durations(part).groupby("step").median()}
-        for job, part in true.groupby("job")
+        str(job): {"true": _true_durations(part)} for job, part in true.groupby("job")
     }
     best = overlaps(members(ranks), members(jobs)).drop_duplicates("true")
     stands_for = dict(zip(best["found"], best["true"], strict=True))
@@ -89,6 +88,12 @@ def _lines(run: Run) -> dict[str, dict[str, pd.DataFrame]]:
     hit = {name for _, row in look.truth(run, "faults").iterrows() for name in affected_jobs(row)}
     order = sorted(lines, key=lambda job: (job not in hit, -int(size.get(job, 0)), job))
     return {job: lines[job] for job in order}
+
+
+def _true_durations(steps: pd.DataFrame) -> pd.DataFrame:
+    """Durations of every rank, each step at the median of its ends."""
+    frame = _durations(steps)
+    return frame.assign(end_ns=frame.groupby("step")["end_ns"].transform("median"))
 
 
 def _durations(steps: pd.DataFrame) -> pd.DataFrame:
@@ -104,20 +109,25 @@ def _thinned(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw_job(axes: Axes, name: str, kinds: dict[str, pd.DataFrame], origin: int) -> float:
-    """Dots and line of one job; returns the highest duration to be seen [ms]."""
+    """Dots, line and band of one job; returns the highest duration to be seen [ms]."""
+    import seaborn as sns
+
     tops = []
     if "rebuilt" in kinds:
         dots = kinds["rebuilt"]
         x = (dots["end_ns"] - origin) / 1e9
         image = len(dots) > _VECTOR_DOTS
         how: dict[str, Any] = {"color": paint.REBUILT, "alpha": 0.55, "linewidths": 0}
-        axes.scatter(x, dots["length_ms"], s=13, rasterized=image, **how)
+        sns.scatterplot(x=x, y=dots["length_ms"], s=13, rasterized=image, ax=axes, **how)
         tops.append(float(dots["length_ms"].quantile(0.99)))
     if "true" in kinds:
         line = kinds["true"]
-        axes.plot((line["end_ns"] - origin) / 1e9, line["length_ms"], color=paint.INK, linewidth=1)
-        tops.append(float(line["length_ms"].max()))
-    axes.set_ylabel("step [ms]")
+        sns.lineplot(
+            x=(line["end_ns"] - origin) / 1e9, y=line["length_ms"], color=paint.INK, linewidth=1,
+            estimator="median", errorbar=("pi", 90), err_kws={"linewidth": 0}, ax=axes,
+        )  # fmt: skip
+        tops.append(float(line["length_ms"].groupby(line["step"]).quantile(0.95).max()))
+    axes.set(xlabel="", ylabel="step [ms]")
     axes.set_title(f"Job {name}" + ("" if "rebuilt" in kinds else ": no found job stands for it"))
     axes.grid(axis="y")
     return max(tops) * 1.05
@@ -164,11 +174,13 @@ def _entries(run: Run) -> list[Any]:
     from matplotlib.lines import Line2D
 
     known = len(look.truth(run, "steps")) > 0
-    entries: list[Any] = [Line2D([], [], color=paint.INK, label="true median")] if known else []
+    entries: list[Any] = []
+    if known:
+        entries.append(Line2D([], [], color=paint.INK, label="true median, 90 % of ranks"))
     dot: dict[str, Any] = {"color": paint.REBUILT, "marker": "o", "markersize": 4, "linestyle": ""}
     entries.append(Line2D([], [], label="rebuilt", **dot))
     if len(look.truth(run, "faults")):
-        entries.append(paint.swatch(paint.FAULT, "fault at work", alpha=0.3))
+        entries.append(paint.swatch(paint.FAULT, "active fault", alpha=0.3))
     if len(look.diagnosis(run, "findings")):
         entries.append(paint.swatch(paint.FINDING, "true alarm" if known else "finding"))
         if known:

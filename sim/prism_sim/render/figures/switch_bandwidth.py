@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 TITLE = "Bandwidth through switches"
 CAPTION = (
     "Mean rate of the DP flow records that cross a switch (bytes of all records over the sum of "
-    "their durations), in slices of time about a step long. In colour the switches that a fault "
-    "strikes, or whose NIC it strikes, and those that findings name; all others in grey. Yellow "
+    "their durations), in slices of time about a step long. In colour: switches that a fault "
+    "affects, itself or through a NIC, and culprits of findings; all others are grey. Yellow "
     "bands are the windows of injected faults."
 )
 
@@ -29,7 +29,6 @@ _LOUD = 5
 _HUSH = 0.1  # of a switch's usual bytes in a slice; with less there is no rate to speak of
 _LOWER = 0.9  # of the usual rate is worth a headline
 _UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"))
-_STEPPED: dict[str, Any] = {"drawstyle": "steps-mid", "linewidth": 0.9}
 _COLOURS = ("#aa3377", "#0072b2", "#d55e00", "#332288", "#44aa99")
 
 
@@ -163,18 +162,22 @@ def _named(run: Run) -> list[str]:
 def _draw_lines(
     axes: Axes, x: Floats, rates: Floats, switches: list[str], named: list[str]
 ) -> None:
-    quiet = [n for n, name in enumerate(switches) if name not in named]
-    label: str | None = f"{'other ' if named else ''}switches ({len(quiet)})"
-    for row in quiet:
-        seen = np.isfinite(rates[row])
-        axes.plot(x[seen], rates[row][seen], color=paint.MUTED, alpha=0.45, label=label, **_STEPPED)
-        label = None
-    for name, colour in zip(named, _COLOURS, strict=False):
-        row = switches.index(name)
-        seen = np.isfinite(rates[row])
-        axes.plot(
-            x[seen], rates[row][seen], color=colour, label=name, **_STEPPED | {"linewidth": 1.8}
-        )
+    import seaborn as sns
+
+    table = pd.DataFrame(rates.T, columns=switches).assign(time=x)
+    table = table.melt("time", var_name="switch", value_name="rate").dropna()
+    others = table[~table["switch"].isin(named)]
+    style: dict[str, Any] = {"estimator": None, "drawstyle": "steps-mid", "ax": axes}
+    if len(others):
+        dim: dict[str, Any] = {"color": paint.MUTED, "alpha": 0.45, "linewidth": 0.9}
+        sns.lineplot(others, x="time", y="rate", units="switch", **dim, **style)
+        count = others["switch"].nunique()
+        axes.lines[0].set_label(f"{'other ' if named else ''}switches ({count})")
+    palette = dict(zip(named, _COLOURS, strict=False))
+    shown = table[table["switch"].isin(palette)]
+    if len(shown):
+        hues: dict[str, Any] = {"hue": "switch", "hue_order": named, "palette": palette}
+        sns.lineplot(shown, x="time", y="rate", linewidth=1.8, **hues, **style)
 
 
 def _ill(run: Run, middle: Floats) -> Flags:

@@ -2,8 +2,9 @@
 
 Every folder has a record, ``.prism-sim.json``, of the files that prism-sim wrote there and of
 the stage that wrote each. Nothing else is ever replaced or removed. A stage writes to the side;
-when it is complete, its files take their places together, and what older stages had made of the
-replaced files is removed. So a folder never shows a score of one diagnosis beside another.
+when it is complete, its files take their places together, and what later stages had made of the
+replaced files is removed. So a folder never shows a score of one diagnosis beside another. A new
+score leaves the report in place; the command says that the report shows an older score.
 """
 
 from __future__ import annotations
@@ -170,6 +171,14 @@ def _from(stage: str) -> list[str]:
     return names[names.index(stage) :] if stage in names else [stage]
 
 
+def _outdated(stage: str) -> list[str]:
+    """Stages whose older products a new run of ``stage`` removes.
+
+    A score replaces only the score: a report beside it says which score it shows.
+    """
+    return [stage] if stage == "score" else _from(stage)
+
+
 def _refuse_to_replace(folder: Path, products: Iterable[str]) -> None:
     own = own_products(folder)
     foreign = [path for path in products if path not in own and os.path.lexists(folder / path)]
@@ -197,7 +206,7 @@ def _files_below(view: Path) -> Iterator[str]:
 def _put_in_place(folder: Path, view: Path, stage: str, made: list[str]) -> None:
     """Record, then remove what is out of date, then move what was made; the manifest last."""
     own = own_products(folder)
-    old = {path for path, by in own.items() if by in _from(stage) and path not in made}
+    old = {path for path, by in own.items() if by in _outdated(stage) and path not in made}
     kept = {path: by for path, by in own.items() if path not in old}
     kept |= {path: own.get(path, stage) for path in made}
     _write_record(folder, kept | {path: own[path] for path in old})

@@ -224,10 +224,16 @@ def test_a_rerun_replaces_the_run_before_and_nothing_else(call: Call, pair: Path
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_a_new_score_takes_the_old_report_away(call: Call, pair: Path) -> None:
-    call("run", str(pair), "--out", "here")
-    call("score", "here")
-    assert not Path("here/report.html").exists()
+def test_a_new_score_replaces_the_score_only_and_says_that_the_report_is_older(
+    call: Call, pair: Path
+) -> None:
+    ran = call("run", str(pair), "--out", "here")
+    assert ran.exit_code == 0, ran.exception
+    report = Path("here/report.html").read_text()
+    result = call("score", "here")
+    assert "report.html shows an older score" in result.stderr
+    assert "prism-sim report here" in result.stderr
+    assert Path("here/report.html").read_text() == report
     assert Path("here/diagnosis/jobs.parquet").exists()
     timings = json.loads(Path("here/manifest.json").read_text())["timings_s"]
     assert list(timings) == ["simulate", "diagnose", "score"]

@@ -62,7 +62,13 @@ def score(session: Session, run: Run) -> Score:
     with _stage(session, run.folder, "score") as (aside, _):
         from prism_sim.score import score_run
 
-        return score_run(aside)
+        result = score_run(aside)
+    from prism_sim.render.report import shows_another_score
+
+    if shows_another_score(run):
+        how = f"update it with: prism-sim report {run.folder}"
+        session.warn([Problem("report.html shows an older score", str(run.report), how)])
+    return result
 
 
 def report(session: Session, run: Run) -> None:

@@ -9,6 +9,7 @@ same bytes.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ _FINDINGS = 40  # rows of the table; a method with many false alarms has thousan
 _LONG_EVIDENCE = 2000  # characters
 _LONG_SCENARIO = 60_000
 _DENSE = 600_000  # characters of SVG
+_HEAD = 1000  # characters of a page that hold its mark
 
 
 def render_report(run: Run, drawn: Mapping[str, Figure] | None = None) -> None:
@@ -56,6 +58,21 @@ def render_report(run: Run, drawn: Mapping[str, Figure] | None = None) -> None:
         partial.write_text(page, encoding="utf-8")
 
 
+def shows_another_score(run: Run) -> bool:
+    """Whether there is a report of ``run`` that was made of another score than the saved one."""
+    if not run.report.exists():
+        return False
+    with run.report.open(encoding="utf-8", errors="replace") as page:
+        return f'name="score" content="{_score_mark(run)}"' not in page.read(_HEAD)
+
+
+def _score_mark(run: Run) -> str:
+    """A digest of ``score.json``, by which a report tells its score from another one."""
+    if not run.score.exists():
+        return "none"
+    return hashlib.blake2b(run.score.read_bytes(), digest_size=12).hexdigest()
+
+
 def _content(run: Run, drawn: Mapping[str, Figure]) -> dict[str, Any]:
     """Everything that the template shows, as plain values."""
     score, manifest = read_score(run), look.json_of(run, "manifest")
@@ -70,6 +87,7 @@ def _content(run: Run, drawn: Mapping[str, Figure]) -> dict[str, Any]:
         "scenario": scenario,
         "scenario_text": _cut(_text(scenario or manifest), _LONG_SCENARIO, "manifest.json"),
         "score": score,
+        "score_mark": _score_mark(run),
         "tiles": _tiles(score) if score else _diagnosis_tiles(run),
         "overview": overview(score) if score else [],
         "error_columns": ERROR_COLUMNS,

@@ -9,7 +9,7 @@ import pytest
 
 from prism_sim.render import render_run
 from prism_sim.render.figures import FIGURES
-from prism_sim.render.report import render_report
+from prism_sim.render.report import render_report, shows_another_score
 
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 HOSTILE = '<img src=x onerror="alert(1)">&amp;'
@@ -226,3 +226,13 @@ def write_note(run):
 def rendered(run):
     render_report(run)
     return run.report.read_text(encoding="utf-8")
+
+
+def test_a_report_knows_whether_it_shows_the_saved_score(run):
+    assert not shows_another_score(run)
+    render_report(run)
+    assert not shows_another_score(run)
+    run.score.write_text(run.score.read_text() + " ")
+    assert shows_another_score(run)
+    render_report(run)
+    assert not shows_another_score(run)

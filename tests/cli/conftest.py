@@ -76,7 +76,7 @@ class StandInScore:
 
 
 class _Diagnosis:
-    def write(self, folder: Path) -> None:
+    def write_files(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "jobs.parquet").write_bytes(b"")
 

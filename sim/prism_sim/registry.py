@@ -1,7 +1,7 @@
 """Kinds of one thing by name: those of this package, and those that installed packages bring.
 
-A kind is a class in a file of its own. Here it is registered: in the list of its package, or,
-from outside, as an entry point of an installed package::
+A kind is a class (or a function) in a file of its own. It is registered in the list of its package,
+or, from outside, as an entry point of an installed package::
 
     [project.entry-points."prism_sim.schedules"]
     mine = "my_package.schedule:Mine"
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, TypeVar, Union
 
 from pydantic import BeforeValidator, Discriminator, Field, WrapSerializer
@@ -24,38 +24,45 @@ from llmprism.errors import Problem, UserError
 K = TypeVar("K")
 
 
-class Registry(Mapping[str, type[K]]):
+class Registry(Mapping[str, K]):
     """The kinds of one thing, in the order in which they are registered.
 
     Parameters
     ----------
     group : group of entry points in which other packages register theirs.
     own : the kinds of this package.
-    name_of : the name of a kind in a scenario.
+    name_of : the name of a kind in a scenario. Left out: own kinds are given by their names, and
+        others have the name of their entry point.
     """
 
-    def __init__(self, group: str, *own: type[K], name_of: Callable[[type[K]], str]) -> None:
+    def __init__(
+        self,
+        group: str,
+        *own: K,
+        name_of: Callable[[K], str] | None = None,
+        by_name: Mapping[str, K] | None = None,
+    ) -> None:
         self._group = group
-        self._own = own
+        self._own = {name_of(kind): kind for kind in own} if name_of else dict(by_name or {})
         self._name_of = name_of
 
     @cached_property
-    def _kinds(self) -> dict[str, type[K]]:
+    def _kinds(self) -> dict[str, K]:
         """All kinds by name.
 
         They are collected when they are first asked for: the modules of other packages import
         this package's base classes.
         """
-        found: dict[str, type[K]] = {}
-        for kind in (*self._own, *_installed(self._group)):
-            name = self._name_of(kind)
+        found = dict(self._own)
+        for entry, kind in _installed(self._group):
+            name = self._name_of(kind) if self._name_of else entry.name
             if name in found:
                 what = f"two kinds of {self._group} are called {name!r}"
-                raise UserError(Problem(what, kind.__module__, "rename or uninstall one"))
+                raise UserError(Problem(what, entry.value, "rename or uninstall one"))
             found[name] = kind
         return found
 
-    def __getitem__(self, name: str) -> type[K]:
+    def __getitem__(self, name: str) -> K:
         return self._kinds[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -94,12 +101,12 @@ def _short(value: Any, serialize: SerializerFunctionWrapHandler) -> Any:
     return written["kind"] if set(written) == {"kind"} else written
 
 
-def _installed(group: str) -> list[Any]:
+def _installed(group: str) -> list[tuple[EntryPoint, Any]]:
     """The kinds that installed packages register in ``group``, by name."""
     found = []
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
         try:
-            found.append(entry.load())
+            found.append((entry, entry.load()))
         except Exception as error:  # whatever a foreign module raises when it is imported
             what = f"{entry.name} of {group} cannot be loaded: {error}"
             raise UserError(Problem(what, entry.value, "mend or uninstall its package")) from error

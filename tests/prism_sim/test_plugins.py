@@ -27,6 +27,11 @@ from prism_sim.training.schedules.work import BACKWARD, FORWARD, Work
 from prism_sim.truth import NO_MICRO_BATCH
 
 
+def double_tree(group, network):
+    """The package's trees by another name."""
+    return ALGORITHMS["tree"](group, network)
+
+
 class OneByOne(ScheduleBase):
     """Each micro-batch forward and backward before the next."""
     kind: Literal["one-by-one"] = "one-by-one"
@@ -165,6 +170,8 @@ one-by-one = foreign_kinds:OneByOne
 again = foreign_kinds:Twice
 [prism_sim.habits]
 garbage_collection = foreign_kinds:Collects
+[prism_sim.collectives]
+double-tree = foreign_kinds:double_tree
 [prism_sim.exchanges]
 statistics = foreign_kinds:Statistics
 [prism_sim.faults]
@@ -240,6 +247,15 @@ def test_kinds_of_another_package_run_from_a_scenario_to_the_truth(installed, tm
     assert kept["zero_stage"] is None
 
 
+def test_an_all_reduce_of_another_package_runs(installed, tmp_path):
+    scenario, out = tmp_path / "world.yaml", tmp_path / "out"
+    asked = "all_reduce: double-tree, zero_stage: 0".replace(", ", "\n    ")
+    scenario.write_text(SCENARIO.replace("data_parallel: {kind: again, times: 3}", asked))
+    done = prism_sim(installed, "simulate", str(scenario), "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert "all_reduce" in set(pd.read_parquet(out / "truth" / "spans.parquet")["kind"])
+
+
 def test_checks_of_another_package_complain_at_the_line(installed, tmp_path):
     scenario = tmp_path / "world.yaml"
     scenario.write_text(SCENARIO.replace("every: 2", "every: 9"))
@@ -251,7 +267,9 @@ def test_checks_of_another_package_complain_at_the_line(installed, tmp_path):
 
 def test_the_schema_offers_kinds_of_another_package(installed):
     schema = prism_sim(installed, "schema").stdout
-    for name in ("one-by-one", "again", "garbage_collection", "statistics", "heats"):
+    for name in (
+        "one-by-one", "again", "double-tree", "garbage_collection", "statistics", "heats",
+    ):  # fmt: skip
         assert name in schema
     for name in ("1f1b", "zero3", "checkpoint", "slow_gpu"):
         assert name in schema, "and those of this one"

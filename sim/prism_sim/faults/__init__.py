@@ -17,7 +17,7 @@ from prism_sim.faults.slow_nic import SlowNic
 from prism_sim.faults.slow_switch import SlowSwitch
 from prism_sim.registry import Registry, by_literal
 
-KINDS: Registry[FaultBase] = Registry(
+KINDS: Registry[type[FaultBase]] = Registry(
     "prism_sim.faults", SlowGpu, SlowNic, SlowLink, SlowSwitch, FailedUplinks, name_of=by_literal
 )
 """The class of each kind of fault, by its name in a scenario."""

@@ -188,7 +188,7 @@ class JobConfig(Closed):
         description="ZeRO 1 and 2: gather updated parameters during the next step's first forward "
         "instead of right after the optimizer.",
     )
-    all_reduce: Literal["ring", "tree", "hierarchical"] = Field(
+    all_reduce: str = Field(
         default="ring",
         description="Algorithm of gradient all-reduces (ZeRO stage 0). Reduce-scatters and "
         "all-gathers are rings.",

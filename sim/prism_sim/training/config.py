@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import BaseModel, Field, create_model, model_validator
+from pydantic import AfterValidator, BaseModel, Field, create_model, model_validator
 
 from prism_sim.registry import named
 from prism_sim.scenario.base import Loc, Remarks
 from prism_sim.scenario.job import JobConfig
+from prism_sim.scenario.words import did_you_mean
+from prism_sim.training.collectives import ALL_REDUCES
 from prism_sim.training.data_parallel import STRATEGIES, StrategyBase
 from prism_sim.training.exchanges import EXCHANGES, ExchangeBase
 from prism_sim.training.habits import HABITS, HabitBase
@@ -24,6 +26,19 @@ ZERO_STAGES: dict[int, type[StrategyBase]] = {
     kind.zero_stage: kind for kind in STRATEGIES.values() if kind.zero_stage is not None
 }
 """The strategies that are stages of ZeRO."""
+
+
+def _known_all_reduce(name: str) -> str:
+    if name not in ALL_REDUCES:
+        raise ValueError(f"there is no algorithm {name!r}; {did_you_mean(name, ALL_REDUCES)}")
+    return name
+
+
+AllReduce = Annotated[
+    str,
+    AfterValidator(_known_all_reduce),
+    Field(json_schema_extra={"enum": [*ALL_REDUCES]}),
+]
 
 if TYPE_CHECKING:
     Schedule: TypeAlias = ScheduleBase
@@ -76,6 +91,10 @@ class TrainingConfig(JobConfig):
         default=None,
         description="The data-parallel strategy by its name, or its kind and options. Left out: "
         "the one of zero_stage.",
+    )
+
+    all_reduce: AllReduce = Field(
+        default="ring", description=JobConfig.model_fields["all_reduce"].description
     )
 
     @model_validator(mode="before")

@@ -18,7 +18,7 @@ from prism_sim.training.data_parallel.base import (
 from prism_sim.training.data_parallel.fully_sharded import Zero3
 from prism_sim.training.data_parallel.replicated import Plain, Zero1, Zero2
 
-STRATEGIES: Registry[StrategyBase] = Registry(
+STRATEGIES: Registry[type[StrategyBase]] = Registry(
     "prism_sim.strategies", Plain, Zero1, Zero2, Zero3, name_of=by_literal
 )
 """Every strategy by its name in a scenario."""

@@ -13,7 +13,7 @@ from prism_sim.training.exchanges.context import ContextParallelism
 from prism_sim.training.exchanges.expert import ExpertParallelism
 from prism_sim.training.exchanges.tensor import TensorParallelism
 
-EXCHANGES: Registry[ExchangeBase] = Registry(
+EXCHANGES: Registry[type[ExchangeBase]] = Registry(
     "prism_sim.exchanges",
     TensorParallelism,
     ContextParallelism,

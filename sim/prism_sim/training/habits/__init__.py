@@ -13,7 +13,7 @@ from prism_sim.training.habits.evaluation import Evaluation
 from prism_sim.training.habits.loading import Loading
 from prism_sim.training.habits.saving import Checkpoint
 
-HABITS: Registry[HabitBase] = Registry(
+HABITS: Registry[type[HabitBase]] = Registry(
     "prism_sim.habits", Loading, Evaluation, Checkpoint, name_of=lambda habit: habit.key
 )
 """Every habit by its key in a job, in the order in which they take place."""

@@ -23,7 +23,7 @@ from prism_sim.training.schedules.work import (
 )
 from prism_sim.training.schedules.zero_bubble import ZeroBubble
 
-SCHEDULES: Registry[ScheduleBase] = Registry(
+SCHEDULES: Registry[type[ScheduleBase]] = Registry(
     "prism_sim.schedules", OneFOneB, GPipe, Interleaved, ZeroBubble, name_of=by_literal
 )
 """Every schedule by its name in a scenario."""

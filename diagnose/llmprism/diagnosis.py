@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from llmprism.io.flows import Intake
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import replacing, replacing_folder, write_table
 from llmprism.model import UNKNOWN
+from llmprism.verdict import RecordsVerdict
 from llmprism.version import __version__
 
 _MARK = "intake.json"  # shows that a folder is a diagnosis of ours
@@ -33,6 +34,7 @@ class Diagnosis:
     jobs, layouts, pairs, groups, steps, spans, findings : the tables, with at least the
         contracted columns.
     intake : how many records were read, and how many set aside for which reason.
+    verdict : whether these records can answer, and why not.
     """
 
     method: str
@@ -44,6 +46,7 @@ class Diagnosis:
     spans: pd.DataFrame
     findings: pd.DataFrame
     intake: Intake
+    verdict: RecordsVerdict = field(default_factory=RecordsVerdict)
 
     def write(self, folder: Path | str) -> None:
         """Write every table as ``<folder>/<table>.parquet``, and ``<folder>/intake.json``.
@@ -67,6 +70,7 @@ class Diagnosis:
             table = getattr(self, name)
             write_table(table, folder / f"{name}.parquet", _with_extra_columns(table, schema))
         note = {"method": self.method, "version": __version__, **self.intake.as_dict()}
+        note["verdict"] = self.verdict.as_dict()
         with replacing(folder / _MARK) as partial:
             partial.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
 
@@ -75,6 +79,7 @@ class Diagnosis:
         return {
             "method": self.method,
             "intake": self.intake.as_dict(),
+            "verdict": self.verdict.as_dict(),
             "jobs": [self._job(job) for job in sorted(self.jobs["job"].unique(), key=_natural)],
             "findings": [
                 {**row, "evidence": json.loads(row["evidence"])}
@@ -88,6 +93,7 @@ class Diagnosis:
         return (
             f"<p>Diagnosis by method {html.escape(self.method)} of "
             f"{self.intake.kept:,} of {self.intake.rows:,} flow records</p>"
+            f"{''.join(f'<p>{html.escape(line)}</p>' for line in self.verdict.lines())}"
             f"{pd.DataFrame(self.summary()['jobs']).to_html(index=False)}"
             f"{self.findings[columns].to_html(index=False)}"
         )

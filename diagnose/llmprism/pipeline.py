@@ -21,6 +21,7 @@ from llmprism.io.flows import FlowTable, Intake, place
 from llmprism.io.loading import adopt, load
 from llmprism.io.topology import Topology, parse_topology, read_topology
 from llmprism.model import Progress
+from llmprism.verdict import judge
 
 METHOD = "paper"
 _READING = 0.2  # share of the time that reading the file takes
@@ -54,8 +55,9 @@ def diagnose(
         report(_READING + (1.0 - _READING) * fraction, doing)
 
     tables = conform(method, run(records, network, rest))
+    verdict, tables["findings"] = judge(records, intake, tables)
     report(1.0, "done")
-    return Diagnosis(method=method, intake=intake, **tables)
+    return Diagnosis(method=method, intake=intake, verdict=verdict, **tables)
 
 
 def diagnose_files(

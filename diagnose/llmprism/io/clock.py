@@ -7,7 +7,7 @@ import numpy as np
 from llmprism.numerics.arrays import Ints
 
 _SAMPLE = 100_000  # times looked at; more would not change the answer
-_FEWEST = 20  # distinct times below which agreement may be chance
+_FEWEST = 8  # distinct times; that fewer agree may be chance
 _AGREEING = 0.99  # of the times; a few may come from another exporter
 
 

@@ -1,0 +1,160 @@
+"""Records that cannot tell: the reason is said, with figures, and no finding is sure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from llmprism.diagnosis import Diagnosis
+from llmprism.io.flows import Intake, place
+from llmprism.io.loading import adopt
+from llmprism.io.topology import parse_topology
+from llmprism.pipeline import diagnose
+from llmprism.verdict import GUESS, in_units, judge
+
+
+def codes(diagnosis: Diagnosis) -> set[str]:
+    return {one.reason for one in diagnosis.verdict.reasons}
+
+
+def text(diagnosis: Diagnosis) -> str:
+    return "\n".join(diagnosis.verdict.lines())
+
+
+@pytest.fixture
+def world(make_world: Callable[..., Any]) -> Any:
+    return make_world(steps=16, slow={(1, 9): 2.5})
+
+
+def seen(world: Any, flows: pd.DataFrame) -> Diagnosis:
+    return diagnose(flows, world.topology)
+
+
+def merged(flows: pd.DataFrame, idle_ns: int) -> pd.DataFrame:
+    """What an exporter makes of it that ends a record after a silence of ``idle_ns``."""
+    flows = flows.sort_values(["src", "dst", "start_ns"])
+    pair = flows["src"] + ">" + flows["dst"]
+    silence = flows["start_ns"] - flows.groupby(pair)["end_ns"].cummax().groupby(pair).shift()
+    number = (silence.isna() | (silence > idle_ns)).cumsum()
+    return flows.groupby(number, as_index=False).agg(
+        {"start_ns": "min", "end_ns": "max", "src": "first", "dst": "first", "bytes": "sum"}
+    )
+
+
+def test_good_records_can_tell(world: Any) -> None:
+    found = seen(world, world.flows)
+    assert (found.verdict.can_tell, found.verdict.exit_code) == (True, 0)
+    assert (codes(found), found.verdict.lines()) == (set(), [])
+    assert found.findings["confidence"].max() > 0.9
+
+
+def test_an_empty_file_cannot_tell(world: Any) -> None:
+    found = seen(world, world.flows.iloc[:0])
+    assert (codes(found), found.verdict.exit_code) == ({"no_records"}, 4)
+
+
+def test_refused_records_cannot_tell(world: Any) -> None:
+    found = seen(world, world.flows.assign(src="10.9.9.9"))
+    assert (codes(found), found.verdict.exit_code) == ({"all_records_set_aside"}, 4)
+    assert f"{len(world.flows):,}: address unknown to the topology" in text(found)
+
+
+def test_records_over_many_steps_cannot_tell(world: Any) -> None:
+    found = seen(world, merged(world.flows, idle_ns=10**12))
+    assert "long_records" in codes(found)
+    assert found.verdict.exit_code == 4
+    assert len(found.jobs) == 8  # what can be filled is filled
+
+
+def test_records_cut_by_an_active_timeout_cannot_tell(world: Any) -> None:
+    """Records follow each other without a silence; none is as long as the steps found."""
+    whole = merged(world.flows, idle_ns=10**12)
+    parts, timeout = [], 2 * 10**9
+    for row in whole.to_dict("records"):
+        starts = np.arange(row["start_ns"], row["end_ns"], timeout)
+        ends = np.minimum(starts + timeout - 1, row["end_ns"])
+        parts.append(pd.DataFrame({**row, "start_ns": starts, "end_ns": ends}))
+    found = seen(world, pd.concat(parts))
+    assert "long_records" in codes(found)
+    assert "cover 100% of the time" in text(found)
+
+
+def test_a_clock_of_whole_seconds_cannot_tell_steps_of_less(world: Any) -> None:
+    second = 10**9
+    times = {name: world.flows[name] // second * second for name in ("start_ns", "end_ns")}
+    found = seen(world, world.flows.assign(**times))
+    assert found.verdict.exit_code == 4
+    assert found.verdict.figures["clock_tick_ns"] == second
+
+
+@pytest.mark.parametrize("factor", [1_000, 1_000_000])
+def test_times_in_another_unit_are_noticed(make_world: Callable[..., Any], factor: int) -> None:
+    world = make_world(start_ns=0)
+    times = {name: world.flows[name] // factor for name in ("start_ns", "end_ns")}
+    found = seen(world, world.flows.assign(**times))
+    assert found.verdict.exit_code == 4
+    assert "are the times in ns" in text(found)
+
+
+def test_ranks_that_disagree_cannot_tell(world: Any) -> None:
+    """Half of the ranks lose every second burst."""
+    found = seen(world, world.flows)
+    steps = found.steps
+    half = steps["address"].isin(sorted(steps["address"].unique())[::2])
+    tables = {"jobs": found.jobs, "findings": found.findings}
+    tables["steps"] = steps[~half | (steps["step"] % 2 == 0)]
+    topology = parse_topology(world.topology)
+    flows, intake = place(adopt(world.flows), topology)
+    verdict, findings = judge(flows, intake, tables)
+    assert [one.reason for one in verdict.reasons] == ["ranks_disagree"]
+    assert "4 of 8 ranks disagree on the number of steps (8 to 16" in verdict.reasons[0].text
+    assert findings["confidence"].max() == GUESS
+    assert json.loads(findings["evidence"].iloc[0])["doubts"] == ["ranks_disagree"]
+
+
+def test_one_step_cannot_tell(make_world: Callable[..., Any]) -> None:
+    world = make_world(steps=1)
+    assert codes(seen(world, world.flows)) == {"too_few_steps"}
+
+
+def test_a_job_that_can_be_diagnosed_is_enough(
+    make_world: Callable[..., Any], join_worlds: Callable[..., Any]
+) -> None:
+    both = join_worlds(make_world(name="a"), make_world(name="b", steps=1))
+    found = seen(both, both.flows)
+    assert found.verdict.can_tell
+    assert [one.job for one in found.verdict.reasons] == ["job-1"]
+    assert "in some jobs" in text(found)
+
+
+def test_the_verdict_is_saved_and_in_the_summary(world: Any, tmp_path: Path) -> None:
+    found = seen(world, merged(world.flows, idle_ns=10**12))
+    found.write(tmp_path / "out")
+    saved = json.loads((tmp_path / "out" / "intake.json").read_text())["verdict"]
+    assert saved == json.loads(json.dumps(found.summary()["verdict"]))
+    assert saved["can_tell"] is False
+    job = saved["figures"]["jobs"][0]
+    assert {"record_ns", "step_ns", "covered", "ranks_disagreeing"} <= job.keys()
+
+
+def test_a_method_that_finds_nothing_is_judged_as_well(world: Any) -> None:
+    topology = parse_topology(world.topology)
+    flows, intake = place(adopt(world.flows), topology)
+    found = seen(world, world.flows)
+    empty = {name: getattr(found, name).iloc[:0] for name in ("jobs", "steps", "findings")}
+    verdict, _ = judge(flows, intake, empty)
+    assert [one.reason for one in verdict.reasons] == ["no_jobs"]
+    assert replace(verdict, can_tell=True).exit_code == 0
+    assert judge(flows, Intake(0, 0, {}, {}), empty)[0].exit_code == 4
+
+
+def test_durations_are_in_units_a_reader_would_choose() -> None:
+    shown = [in_units(ns) for ns in (0.0, 999, 1_000, 2_500_000, 60e9)]
+    assert shown == ["0 ns", "999 ns", "1 us", "2.5 ms", "60 s"]

@@ -2,6 +2,9 @@
 
 Results go to stdout, everything else to stderr. Only the standard library and typer are
 imported here, so that ``--help`` answers at once; the rest is imported when there is work.
+
+Exit codes: 0 fine; 1 the data is wrong, or a file cannot be read or written; 2 wrong usage;
+4 these records cannot tell what was slow.
 """
 
 from __future__ import annotations
@@ -15,57 +18,109 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from llmprism.version import __version__
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from llmprism.diagnosis import Diagnosis
     from llmprism.model import Progress
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-_PLAIN_WIDTH = 110  # columns where the output is no terminal
+HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
+
+Results go to stdout, messages to stderr. Exit codes: 0 fine; 1 the data is wrong; 2 wrong
+usage; 4 these records cannot tell what was slow, and the message says why.
+"""
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_PLAIN_WIDTH = 80  # columns where the output is no terminal
 _SHOWN = 20  # findings shown in the table; all are in --json and --out
 
 
-@app.command()
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"llmprism {__version__}")
+        raise typer.Exit
+
+
+@app.command(help=HELP)
 def run(
-    flows: Annotated[Path, typer.Argument(help="Flow records, Parquet.", show_default=False)],
-    topology: Annotated[Path, typer.Option(help="The physical network, JSON.", show_default=False)],
-    method: Annotated[str, typer.Option(help="How to diagnose.")] = "paper",
+    flows: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FLOWS", help="Flow records, Parquet or Arrow; - for stdin.", show_default=False
+        ),
+    ],
+    topology: Annotated[
+        Path, typer.Option(metavar="FILE", help="The physical network, JSON.", show_default=False)
+    ],
+    method: Annotated[str, typer.Option(metavar="NAME", help="How to diagnose.")] = "paper",
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write the tables to, as Parquet.")
+        str | None,
+        typer.Option(metavar="FOLDER", help="Where to write the tables, as Parquet."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
 ) -> None:
-    """Tell jobs, parallelism, steps and slow parts from flow records and the topology."""
-    from llmprism import methods, pipeline
+    """Diagnose flow records."""
+    from llmprism import methods
     from llmprism.errors import UserError
 
     if method not in methods.names():
         known = ", ".join(methods.names())
         raise typer.BadParameter(f"there is no {method!r}; known: {known}", param_hint="--method")
     try:
-        with _reporting(quiet) as progress:
-            diagnosis = pipeline.diagnose_files(flows, topology, method, progress)
-        if out is not None:
-            diagnosis.write(out)
+        diagnosis = _diagnosed(flows, topology, method, out, quiet)
+        if not quiet:
+            _report_intake(diagnosis, out)
+        _print_result(diagnosis, as_json)
     except UserError as error:
         if debug:
             raise
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
-    if not quiet:
-        _tell_intake(diagnosis, out)
-    if as_json:
-        typer.echo(json.dumps(diagnosis.summary(), indent=1, allow_nan=False))
-    else:
-        _show(diagnosis)
+    lines = diagnosis.verdict.lines()
+    if lines and not (quiet and diagnosis.verdict.can_tell):
+        typer.echo("\n".join(lines), err=True)
+    raise typer.Exit(diagnosis.verdict.exit_code)
+
+
+def _diagnosed(flows: Path, topology: Path, method: str, out: str | None, quiet: bool) -> Diagnosis:
+    """Diagnose, and write the tables if a folder was named."""
+    from llmprism import pipeline
+    from llmprism.diagnosis import check_target
+    from llmprism.errors import Problem, UserError
+
+    if out is not None:
+        check_target(out)  # before the work
+    try:
+        with _reporting(quiet) as progress:
+            diagnosis = pipeline.diagnose_files(flows, topology, method, progress)
+        if out is not None:
+            diagnosis.write(out)
+    except OSError as error:
+        where = str(error.filename or "")
+        raise UserError(Problem(error.strerror or str(error), where)) from error
+    except MemoryError as error:
+        raise UserError(Problem("not enough memory", str(flows), "diagnose less time")) from error
+    return diagnosis
 
 
 @contextmanager
 def _reporting(quiet: bool) -> Iterator[Progress]:
-    """Yield where progress is to be reported: a bar if someone is there to see it."""
+    """Yield where to report progress: a bar on a terminal, nothing elsewhere."""
     from rich.console import Console
     from rich.progress import Progress as Bar
 
@@ -79,22 +134,42 @@ def _reporting(quiet: bool) -> Iterator[Progress]:
         yield report
 
 
-def _tell_intake(diagnosis: Diagnosis, out: Path | None) -> None:
+def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
     intake = diagnosis.intake
     for reason, count in intake.set_aside.items():
         typer.echo(f"set aside {count} of {intake.rows} records: {reason}", err=True)
     if intake.unknown_addresses:
         named = ", ".join(f"{name} ({count})" for name, count in intake.unknown_addresses.items())
-        typer.echo(f"addresses unknown to the topology: {named}", err=True)
+        more = intake.unknown_address_count - len(intake.unknown_addresses)
+        others = f", and {more} more" if more > 0 else ""
+        typer.echo(f"addresses unknown to the topology: {named}{others}", err=True)
+    if intake.repeated:
+        typer.echo(f"{intake.repeated} records repeat another in every column", err=True)
     if out is not None:
         typer.echo(f"tables written to {out}", err=True)
 
 
-def _show(diagnosis: Diagnosis) -> None:
+def _print_result(diagnosis: Diagnosis, as_json: bool) -> None:
+    summary = diagnosis.summary()
+    if as_json:
+        typer.echo(json.dumps(summary, indent=1, allow_nan=False))
+        return
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
-    summary = diagnosis.summary()
+    console = Console(
+        width=None if sys.stdout.isatty() else _PLAIN_WIDTH, markup=False, highlight=False
+    )
+    console.print(_jobs_table(diagnosis.method, summary["jobs"]))
+    found = summary["findings"]
+    if found:
+        console.print(_findings_table(found))
+    elif diagnosis.verdict.can_tell:
+        console.print("Nothing stands out.")
+
+
+def _jobs_table(method: str, jobs: list[dict[str, Any]]) -> Table:
+    from llmprism.quantities import duration
+
     rows = [
         [
             job["job"],
@@ -103,29 +178,32 @@ def _show(diagnosis: Diagnosis) -> None:
             str(job["groups"].get("dp", 0)),
             str(job["groups"].get("pp", 0)),
             str(job["steps"]),
-            "" if job["step_median_s"] is None else f"{job['step_median_s']:.4g} s",
+            duration(None if job["step_median_s"] is None else job["step_median_s"] * 1e9),
         ]
-        for job in summary["jobs"]
+        for job in jobs
     ]
     heads = ["job", "addresses", "pairs", "DP groups", "pipelines", "steps", "median step"]
-    console.print(_table(f"Jobs (method {diagnosis.method})", heads, rows))
-    found = summary["findings"]
+    return _table(f"Jobs (method {method})", heads, rows)
+
+
+def _findings_table(found: list[dict[str, Any]]) -> Table:
+    from llmprism.quantities import duration
+
     rows = [
         [
-            one["level"],
-            one["symptom"],
+            one["symptom"] if one["cause"] == "unknown" else f"{one['symptom']}: {one['cause']}",
             one["job"],
             _culprit(one),
             f"{one['first_step']}-{one['last_step']}",
             f"{one['magnitude']:.3g}x",
-            f"{one['cost'] / 1e9:.3g} s",
+            duration(one["cost"]),
             f"{one['confidence']:.2f}",
         ]
         for one in found[:_SHOWN]
     ]
-    heads = ["level", "symptom", "job", "culprit", "steps", "to normal", "cost", "confidence"]
+    heads = ["symptom", "job", "culprit", "steps", "to normal", "cost", "confidence"]
     more = f", first {_SHOWN} of {len(found)}" if len(found) > _SHOWN else ""
-    console.print(_table(f"Findings{more}", heads, rows) if rows else "Nothing stands out.")
+    return _table(f"Findings{more}", heads, rows)
 
 
 def _culprit(finding: dict[str, Any]) -> str:
@@ -137,16 +215,23 @@ def _culprit(finding: dict[str, Any]) -> str:
 
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> Table:
+    """Return a table of plain text: brackets in a name are no markup."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(*heads, title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
+    for head in heads:
+        table.add_column(head, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     return table
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; what the terminal cannot show is printed as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     app()
 
 

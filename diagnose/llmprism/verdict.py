@@ -37,6 +37,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable, Intake
 from llmprism.io.screening import TOO_FAST
 from llmprism.numerics.arrays import Floats, Ints
+from llmprism.quantities import duration
 
 CANNOT_TELL_EXIT = 4
 GUESS = 0.5  # the confidence of a finding that the records do not support, at most
@@ -126,9 +127,9 @@ def _about_all(intake: Intake, jobs: list[dict[str, Any]], flows: FlowTable) -> 
 
 def _about_job(job: dict[str, Any], tick: int) -> Iterator[Reason]:
     name, step = job["job"], job["step_ns"]
-    long = f"half of the bytes are in records of {in_units(job['record_ns'])} or longer"
+    long = f"half of the bytes are in records of {duration(job['record_ns'])} or longer"
     if step > 0 and job["record_ns"] >= step:
-        text = f"{long}, and a step takes {in_units(step)}; {_SHORTER_TIMEOUTS}"
+        text = f"{long}, and a step takes {duration(step)}; {_SHORTER_TIMEOUTS}"
         yield Reason("long_records", name, text)
     elif job["covered"] > _COVERED and job["record_ns"] > _NOT_MUCH_SHORTER * step:
         silence = f"and records cover {job['covered']:.0%} of the time"
@@ -139,7 +140,7 @@ def _about_job(job: dict[str, Any], tick: int) -> Iterator[Reason]:
         yield Reason("too_few_steps", name, text)
         return
     if tick * _TICKS > step:
-        text = f"the clock has ticks of {in_units(tick)}, and a step takes {in_units(step)}"
+        text = f"the clock has ticks of {duration(tick)}, and a step takes {duration(step)}"
         yield Reason("coarse_clock", name, text)
     if 2 * job["ranks_disagreeing"] >= job["ranks"]:
         text = (
@@ -148,7 +149,7 @@ def _about_job(job: dict[str, Any], tick: int) -> Iterator[Reason]:
         )
         yield Reason("ranks_disagree", name, text)
     if step < _SHORTEST_STEP_NS:
-        text = f"a step of {in_units(step)} is shorter than any training step{_UNITS}"
+        text = f"a step of {duration(step)} is shorter than any training step{_UNITS}"
         yield Reason("implausible_step", name, text)
 
 
@@ -245,15 +246,3 @@ def _tempered(findings: pd.DataFrame, verdict: RecordsVerdict) -> pd.DataFrame:
     ]
     confidence = np.minimum(findings["confidence"].to_numpy(np.float64), limit)
     return findings.assign(confidence=confidence, evidence=evidence)
-
-
-def in_units(ns: float) -> str:
-    """Return a duration in the unit that a reader would choose.
-
-    >>> in_units(1_500_000), in_units(23.6e9), in_units(250)
-    ('1.5 ms', '23.6 s', '250 ns')
-    """
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(ns) >= size:
-            return f"{ns / size:.4g} {unit}"
-    return f"{ns:.0f} ns"

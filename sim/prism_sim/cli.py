@@ -36,10 +36,11 @@ from prism_sim.commands.options import (
 )
 from prism_sim.commands.regressing import regress
 from prism_sim.commands.reproducing import reproduce
-from prism_sim.commands.session import BELOW, WRONG, Session, open_session
+from prism_sim.commands.session import BELOW, CANNOT_TELL, WRONG, Session, open_session
 from prism_sim.commands.sweeping import sweep
 
 if TYPE_CHECKING:
+    from llmprism.diagnosis import Diagnosis
     from prism_sim.loading.scenario import Scenario
     from prism_sim.run_folder import Run
     from prism_sim.score import Score
@@ -112,12 +113,14 @@ def run(
         files = {"run": str(made.folder)}
         with exclusive(made.folder):
             stages.simulate(session, loaded, made, _invocation())
-            stages.diagnose(session, made.flows, made.topology, method, made.diagnosis_folder)
+            found = stages.diagnose(
+                session, made.flows, made.topology, method, made.diagnosis_folder
+            )
             score = stages.score(session, made)
             if not no_report:
                 stages.report(session, made)
                 files["report"] = str(made.report)
-        _show_score(session, score, files, bounds)
+        _show_score(session, score, files, bounds, found)
 
 
 @_register("simulate tiny/pair --out capture")
@@ -169,6 +172,7 @@ def diagnose(
         found = stages.diagnose(session, flows, topology, method, folder)
         summary = {"diagnosis": str(folder), **found.summary()}
         session.result(summary, *summary_lines(summary))
+        _end_with_verdict(session, found)
 
 
 @_register("score results/pair/0 --fail-under jobs.accuracy=1")
@@ -314,14 +318,33 @@ def _run_of(scenario: Scenario, out: Path | None) -> Run:
     return Run.default(scenario.name, scenario.seed, out)
 
 
-def _show_score(session: Session, score: Score, files: dict[str, str], bounds: list[Bound]) -> None:
-    """Print the score and the files; exit 3 if a bound is missed."""
+def _show_score(
+    session: Session,
+    score: Score,
+    files: dict[str, str],
+    bounds: list[Bound],
+    found: Diagnosis | None = None,
+) -> None:
+    """Print the score and the files; exit 3 if a bound is missed, 4 if records cannot tell."""
     from prism_sim.render.table import score_table
 
     lines = [f"{key}: {path}" for key, path in files.items()]
-    session.result({**files, "score": score.to_json()}, score_table(score), *lines)
+    verdict = {"verdict": found.verdict.as_dict()} if found else {}
+    session.result({**files, **verdict, "score": score.to_json()}, score_table(score), *lines)
     missed = [reason for bound in bounds if (reason := bound.missed_by(score))]
     for reason in missed:
         print(f"below what was asked: {reason}", file=sys.stderr)
     if missed:
         raise SystemExit(BELOW)
+    if found:
+        _end_with_verdict(session, found)
+
+
+def _end_with_verdict(session: Session, found: Diagnosis) -> None:
+    """Say what the records cannot tell; exit 4 if that is true of every job."""
+    lines = found.verdict.lines()
+    if found.verdict.can_tell:
+        session.note("\n".join(lines)) if lines else None
+        return
+    session.complain(lines)
+    raise SystemExit(CANNOT_TELL)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,9 +13,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from llmprism.cli import app
+import llmprism
+from llmprism.cli import _findings_table, app
 from llmprism.errors import UserError
 
 Call = Callable[..., Result]
@@ -121,6 +125,95 @@ def test_help_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "--topology" in done.stdout
     assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_speaks_to_people(option: str, call: Call) -> None:
+    result = call(option)
+    assert result.exit_code == 0
+    assert "FLOWS" in result.stdout
+    assert "<class" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_the_version_is_printed(call: Call) -> None:
+    assert call("--version").stdout == f"llmprism {llmprism.__version__}\n"
+
+
+def test_tables_fit_80_columns(files: tuple[str, ...], call: Call) -> None:
+    assert max(map(len, call(*files).stdout.splitlines())) <= 80
+
+
+def test_a_finding_about_a_job_says_how_many_are_affected(
+    files: tuple[str, ...], call: Call
+) -> None:
+    shown = " ".join(call(*files).stdout.replace("│", " ").split())
+    assert "8 of 8" in shown
+    assert "localised" in shown
+
+
+def test_names_with_brackets_are_shown_as_they_are(
+    tmp_path: Path, make_world: Callable[..., Any], call: Call
+) -> None:
+    """Rich would take [red] for a colour and fail on [/x]."""
+    world = make_world(steps=16)
+    world.flows["dst"] = world.flows["dst"].replace({"a.0.1.0": "[red]x[/x]"})
+    flows, topology = world.save(tmp_path / "in")
+    result = call(str(flows), "--topology", str(topology))
+    assert "[red]x[/x]" in result.stderr
+    names = {"culprit_kind": "address", "culprit": "[red]n[/x]", "evidence": {}}
+    usual = {"symptom": "slow", "cause": "unknown", "job": "[b]j", "first_step": 1, "last_step": 2}
+    figures = {"magnitude": 2.0, "cost": 1e9, "confidence": 0.9}
+    console = Console(file=io.StringIO(), width=80, markup=False)
+    console.print(_findings_table([names | usual | figures]))
+    assert "[red]n[/x]" in console.file.getvalue()
+    assert "[b]j" in console.file.getvalue()
+
+
+def test_records_that_cannot_tell_exit_4_and_say_why(
+    tmp_path: Path, make_world: Callable[..., Any], call: Call
+) -> None:
+    flows, topology = make_world(steps=1).save(tmp_path / "in")
+    out = tmp_path / "out"
+    result = call(str(flows), "--topology", str(topology), "--out", str(out), "--quiet")
+    assert result.exit_code == 4
+    assert "Nothing stands out" not in result.stdout
+    assert "These records cannot tell what was slow" in result.stderr
+    assert pq.read_table(out / "jobs.parquet").num_rows == 8
+    summary = json.loads(call(str(flows), "--topology", str(topology), "--json").stdout)
+    assert summary["verdict"]["reasons"][0]["reason"] == "too_few_steps"
+
+
+@pytest.mark.parametrize("out", ["file", "", "file/below"])
+def test_a_wrong_folder_is_one_line(
+    out: str, files: tuple[str, ...], call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    result = call(*files, "--out", out)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+    assert "Traceback" not in result.stderr
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_flows_come_from_standard_input(files: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "llmprism.cli", "-", *files[1:], "--json"]
+    content = Path(files[0]).read_bytes()
+    done = subprocess.run(command, input=content, capture_output=True, check=True)
+    assert json.loads(done.stdout)["jobs"][0]["addresses"] == 8
+
+
+def test_a_locale_without_unicode_is_enough(tmp_path: Path, make_world: Callable[..., Any]) -> None:
+    world = make_world(steps=1)
+    world.flows["dst"] = world.flows["dst"].replace({"a.0.1.0": "münchen-東京"})
+    flows, topology = world.save(tmp_path / "in")
+    command = [sys.executable, "-m", "llmprism.cli", str(flows), "--topology", str(topology)]
+    env = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 4
+    assert "Traceback" not in done.stderr
+    assert "東京" in done.stderr or "\\u6771" in done.stderr
 
 
 def test_the_installed_command_runs(files: tuple[str, ...]) -> None:

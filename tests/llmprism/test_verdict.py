@@ -17,7 +17,7 @@ from llmprism.io.flows import Intake, place
 from llmprism.io.loading import adopt
 from llmprism.io.topology import parse_topology
 from llmprism.pipeline import diagnose
-from llmprism.verdict import GUESS, in_units, judge
+from llmprism.verdict import GUESS, judge
 
 
 def codes(diagnosis: Diagnosis) -> set[str]:
@@ -153,8 +153,3 @@ def test_a_method_that_finds_nothing_is_judged_as_well(world: Any) -> None:
     assert [one.reason for one in verdict.reasons] == ["no_jobs"]
     assert replace(verdict, can_tell=True).exit_code == 0
     assert judge(flows, Intake(0, 0, {}, {}), empty)[0].exit_code == 4
-
-
-def test_durations_are_in_units_a_reader_would_choose() -> None:
-    shown = [in_units(ns) for ns in (0.0, 999, 1_000, 2_500_000, 60e9)]
-    assert shown == ["0 ns", "999 ns", "1 us", "2.5 ms", "60 s"]

@@ -22,8 +22,9 @@ from typing import Any, NoReturn
 
 from llmprism.errors import Problem, UserError
 
-FINE, WRONG, USAGE, BELOW, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes: done; scenario or data is wrong; wrong usage; score worse than asked; Ctrl-C."""
+FINE, WRONG, USAGE, BELOW, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 4, 130
+"""Exit codes: done; scenario or data is wrong; wrong usage; score worse than asked; the records
+cannot tell; Ctrl-C."""
 
 Progress = Callable[[float, str], None]
 """Told the fraction done in [0, 1] and what is going on."""

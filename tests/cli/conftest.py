@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from llmprism.verdict import RecordsVerdict
 from prism_sim.cli import app
 
 Call = Callable[..., Result]
@@ -76,6 +77,8 @@ class StandInScore:
 
 
 class _Diagnosis:
+    verdict = RecordsVerdict()
+
     def write_files(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "jobs.parquet").write_bytes(b"")

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from llmprism import pipeline
 from llmprism.errors import Problem, UserError
+from llmprism.verdict import Reason, RecordsVerdict
 from prism_sim import __version__
 from prism_sim.faults import KINDS
 from prism_sim.loading.bundled import bundled
@@ -494,3 +496,19 @@ def test_a_fault_that_never_begins_is_warned_about_on_stderr(call: Call, pair: P
     result = call("simulate", str(pair))
     assert result.exit_code == 0
     assert "warning: faults.0: the fault slow_switch never began" in result.stderr
+
+
+@pytest.mark.usefixtures("pair", "stand_ins")
+@pytest.mark.parametrize("command", [("run", "pair.yaml"), ("diagnose", "f", "--topology", "t")])
+def test_records_that_cannot_tell_exit_4(
+    call: Call,
+    command: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reason = Reason("long_records", "job-0", "records last 60 s, a step 2 s")
+    verdict = RecordsVerdict(False, (reason,), {})
+    stand_in = type(pipeline.diagnose_files(Path("f"), Path("t")))
+    monkeypatch.setattr(stand_in, "verdict", verdict)
+    result = call(*command, "--out", "here", "--quiet")
+    assert result.exit_code == 4
+    assert "job-0: records last 60 s, a step 2 s" in result.stderr

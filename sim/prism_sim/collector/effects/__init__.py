@@ -31,7 +31,7 @@ from prism_sim.collector.effects.silent import SilentSwitches
 from prism_sim.collector.effects.waiting import Waiting
 from prism_sim.registry import Registry, by_literal
 
-KINDS: Registry[EffectBase] = Registry(
+KINDS: Registry[type[EffectBase]] = Registry(
     "prism_sim.effects",
     Headers,
     Acknowledgements,

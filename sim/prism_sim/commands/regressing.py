@@ -76,10 +76,10 @@ def _tell(session: Session, verdicts: list[CaseResult]) -> None:
     counts = {
         kind: sum(m.verdict == kind for m in moves) for kind in ("lost", "moved", "gained", "new")
     }
-    told = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
+    summary = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
     lines.append(
         f"{counted(len(verdicts), 'case')}, {counted(figures, 'figure')}: "
-        f"{told or 'none moved'}; {counted(worse, 'case')} failed"
+        f"{summary or 'none moved'}; {counted(worse, 'case')} failed"
     )
     data = {"cases": [verdict.as_data() for verdict in verdicts], "worse": worse, **counts}
     shown: list[Any] = [_table(moves[:_SHOWN])] if moves else []

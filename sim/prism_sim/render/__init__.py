@@ -1,4 +1,4 @@
-"""Pictures, report and trace of a run: pure functions of what was saved.
+"""Figures, report and trace of a run: pure functions of what was saved.
 
 :mod:`~prism_sim.render.figures` draws, :mod:`~prism_sim.render.report` makes the page,
 :mod:`~prism_sim.render.trace` the Perfetto trace, :mod:`~prism_sim.render.table` the terminal's
@@ -18,7 +18,7 @@ Progress = Callable[[float, str], None]
 def render_run(run: Run, progress: Progress | None = None) -> None:
     """Write ``trace.json``, ``report.html`` and ``figures/*.png`` of ``run``.
 
-    Whatever the run does not have (truth, diagnosis, score) is said to be missing.
+    Whatever the run does not have (truth, diagnosis, score) is reported as missing.
     """
     from prism_sim.render.figures import FIGURES
     from prism_sim.render.paint import write_png

@@ -1,8 +1,8 @@
-"""What a picture may look at: the tables of a saved run, wherever it stopped.
+"""What a figure may read: the tables of a saved run, wherever it stopped.
 
 A run of real flows has no truth, a simulation not yet diagnosed has no diagnosis. Here a
 table that was not written is an empty one with the columns it would have had, so that every
-picture can be drawn of every run and says in words what is missing.
+figure can be drawn of every run and says in words what is missing.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def json_of(run: Run, name: str) -> dict[str, Any]:
 
 
 def origin_ns(run: Run) -> int:
-    """Time zero of all pictures [ns]: the first step known, or the first flow, or 0."""
+    """Time zero of all figures [ns]: the first step known, or the first flow, or 0."""
     for steps in (truth(run, "steps"), diagnosis(run, "steps"), flows(run, ["start_ns"])):
         if len(steps):
             return int(steps["start_ns"].min())

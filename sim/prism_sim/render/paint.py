@@ -1,6 +1,6 @@
 """How pictures look: one palette, one set of rules, and how a figure becomes a file.
 
-Colours are told apart by readers with any colour vision (after Okabe and Ito, and Tol's
+Colours can be distinguished by readers with any colour vision (after Okabe and Ito, and Tol's
 muted scheme for jobs). Computation is grey, communication has colour; what is rebuilt is
 green; a fault's window is a yellow band; a finding is purple. Ink, grid and paper are colours
 of their own, so that a page can swap them for its reader's light or dark theme.
@@ -191,7 +191,7 @@ def quiet(axes: Axes) -> None:
 def fault_windows(
     axes: Axes, faults: pd.DataFrame, origin: int, ranks: pd.DataFrame | None = None
 ) -> float:
-    """Shade when each fault was at work; name them too, given the ``ranks`` they may strike.
+    """Shade the window of each fault; name the faults too, given the ``ranks`` they may affect.
 
     The x axis is in seconds since ``origin`` [ns] and has its final limits. Returns the
     fraction of the height that the names leave free.

@@ -8,7 +8,7 @@ windows of injected faults and of findings as asynchronous slices, and an instan
 finding begins.
 
 Times are microseconds since the first event. A large run is cut down to whole ranks: first
-those in the pipelines that faults strike, then replica after replica, all stages of each,
+those in the pipelines that faults affect, then replica after replica, all stages of each,
 of the first tensor rank before the others, as long as ``max_events`` are not exceeded; one
 rank at least is kept. ``otherData`` says what was left out.
 """
@@ -85,8 +85,14 @@ def _kept(run: Run, ranks: pd.DataFrame, max_events: int) -> list[int]:
     named = [culprit_of(fault, ranks) for _, fault in faults.iterrows()]
     affected = grid[grid["address"].isin([culprit[1] for culprit in named if culprit])]
     line = ["job", "dp", "tp", "ep", "cp"]
-    ill = pd.MultiIndex.from_frame(grid[line]).isin(pd.MultiIndex.from_frame(affected[line]))
-    order = grid.assign(well=~ill).sort_values(["well", "tp", "ep", "cp", "dp", "job", "pp"]).index
+    is_affected = pd.MultiIndex.from_frame(grid[line]).isin(
+        pd.MultiIndex.from_frame(affected[line])
+    )
+    order = (
+        grid.assign(healthy=~is_affected)
+        .sort_values(["healthy", "tp", "ep", "cp", "dp", "job", "pp"])
+        .index
+    )
     tables = [(side, name) for side in ("truth", "diagnosis") for name in ("steps", "spans")]
     mean = sum(look.rows(run, *table) for table in tables) / max(len(ranks), 1)
     return sorted(int(row) for row in order[: max(1, int(max_events / max(mean, 1)))])
@@ -98,15 +104,15 @@ def _processes(
     """Truth and reconstruction of one job after the other."""
     steps, spans = (_true_rows(run, ranks, kept, name) for name in ("steps", "spans"))
     at: look.Where = [("address", "in", kept["address"].tolist())]
-    said_steps, said_spans = (look.diagnosis(run, name, at) for name in ("steps", "spans"))
+    inferred_steps, inferred_spans = (look.diagnosis(run, name, at) for name in ("steps", "spans"))
     stands_for = _stands_for(run) if known else {job: job for job in ranks["job"].unique()}
     for job, mine in kept.groupby("job"):
         if known:
             yield _true_process(str(job), mine, steps, spans)
         for found in sorted(name for name, true in stands_for.items() if true == job):
-            parts = [table[table["job"] == found] for table in (said_steps, said_spans)]
+            parts = [table[table["job"] == found] for table in (inferred_steps, inferred_spans)]
             name = f"job {job}: rebuilt from flows" + (f" ({found})" if known else "")
-            yield _said_process(name, mine, *parts)
+            yield _inferred_process(name, mine, *parts)
 
 
 def _true_rows(run: Run, ranks: pd.DataFrame, kept: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -136,7 +142,7 @@ def _true_process(
     return _Process(f"job {job}: truth", names, slices)
 
 
-def _said_process(
+def _inferred_process(
     name: str, ranks: pd.DataFrame, steps: pd.DataFrame, spans: pd.DataFrame
 ) -> _Process:
     at = ranks.drop_duplicates("address")
@@ -162,9 +168,9 @@ def _marks(run: Run) -> Iterator[dict[str, Any]]:
         yield _mark("finding", finding["finding"], name, finding, ["job", "level", "confidence"])
 
 
-def _mark(kind: str, number: Any, name: str, row: pd.Series, told: list[str]) -> dict[str, Any]:
+def _mark(kind: str, number: Any, name: str, row: pd.Series, keys: list[str]) -> dict[str, Any]:
     end = row["start_ns"] if pd.isna(row["end_ns"]) else row["end_ns"]
-    args = {key: row[key] if isinstance(row[key], str) else str(row[key]) for key in told}
+    args = {key: row[key] if isinstance(row[key], str) else str(row[key]) for key in keys}
     times = {"start_ns": int(row["start_ns"]), "end_ns": int(end)}
     return {"kind": kind, "id": f"{kind}-{number}", "name": name, "args": args} | times
 

@@ -115,10 +115,10 @@ def _trim(spans: pd.DataFrame, key: Ints, *, shared_end: bool) -> pd.DataFrame:
         moving_end[order] = np.repeat(np.minimum.reduceat(end[order], heads), sizes)
         if not shared_end:
             moving_end = end
-    meet = moving_start < moving_end
+    overlapping = moving_start < moving_end
     return spans[["rank_row", "step"]].assign(
-        start_ns=np.where(meet, moving_start, start),
-        end_ns=np.where(meet, moving_end, end),
+        start_ns=np.where(overlapping, moving_start, start),
+        end_ns=np.where(overlapping, moving_end, end),
         own_end_ns=end,
     )
 

@@ -1,6 +1,6 @@
 """What may a finding call the thing that is at fault?
 
-A fault strikes an address (a GPU or its NIC), a link or a switch. Where the truth does not
+A fault affects an address (a GPU or its NIC), a link or a switch. Where the truth does not
 name its culprit (captures made elsewhere), it is the address of the fault's rank, or its
 switch. Flow records cannot tell a NIC from the cable it hangs on, so the two are one and
 the same culprit: an address, and the link between it (or its server) and its leaf. A link

@@ -5,7 +5,7 @@ numbers of ``score.json`` are compared, with figures of the simulated world besi
 timings are no part of it. What may move how far, and which way is better, is stated in
 :mod:`prism_sim.studies.rules`. A figure that had a value and has none any more is a loss, and
 so is a case that fails, or that only one side knows; a figure that only now has a value is
-told as new. What moves and is neither better nor worse is told as moved, and fails too.
+reported as new. What moves and is neither better nor worse is reported as moved, and fails too.
 """
 
 from __future__ import annotations
@@ -128,14 +128,14 @@ def _refuse_twins(cases: list[RunCase], file: str) -> None:
 
 
 def run_suite(
-    cases: list[RunCase], processes: int, told: Callable[[float, str], None] | None = None
+    cases: list[RunCase], processes: int, progress: Callable[[float, str], None] | None = None
 ) -> dict[str, Outcome[Figures]]:
     """Run all cases; figures or error by case name, in the order of the suite."""
     found: dict[str, Outcome[Figures]] = {}
     for case, outcome in outcomes(_figures, cases, processes):
         found[case.name] = outcome
-        if told:
-            told(len(found) / len(cases), f"{len(found)} of {len(cases)}: {case.name}")
+        if progress:
+            progress(len(found) / len(cases), f"{len(found)} of {len(cases)}: {case.name}")
     return {case.name: found[case.name] for case in cases}
 
 
@@ -204,21 +204,21 @@ def junit(verdicts: Iterable[CaseResult], suite: str) -> str:
     """JUnit XML with a test case for each case; what was lost is its failure."""
     from xml.etree import ElementTree as Xml
 
-    told = list(verdicts)
-    errors = sum(verdict.error is not None for verdict in told)
-    counts = {"tests": len(told), "errors": errors,
-              "failures": sum(verdict.failed for verdict in told) - errors}  # fmt: skip
+    results = list(verdicts)
+    errors = sum(verdict.error is not None for verdict in results)
+    counts = {"tests": len(results), "errors": errors,
+              "failures": sum(verdict.failed for verdict in results) - errors}  # fmt: skip
     head = {"name": suite, **{key: str(count) for key, count in counts.items()}}
     top = Xml.Element("testsuites")
     group = Xml.SubElement(top, "testsuite", head)
-    for verdict in told:
+    for verdict in results:
         case = Xml.SubElement(group, "testcase", {"classname": suite, "name": verdict.case})
         lines = [f"{m.figure}: {m.was} -> {m.now} ({m.verdict})" for m in verdict.lost]
         if verdict.error is not None:
             Xml.SubElement(case, "error", {"message": verdict.error})
         elif lines:
-            said = {"message": f"{_failures(verdict)} against the reference"}
-            Xml.SubElement(case, "failure", said).text = "\n".join(lines)
+            attributes = {"message": f"{_failures(verdict)} against the reference"}
+            Xml.SubElement(case, "failure", attributes).text = "\n".join(lines)
     Xml.indent(top)
     return Xml.tostring(top, encoding="unicode", xml_declaration=True) + "\n"
 

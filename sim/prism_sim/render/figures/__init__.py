@@ -1,6 +1,6 @@
-"""The pictures of a run: each a file here, each a pure function of what was saved.
+"""The figures of a run: each a file here, each a pure function of what was saved.
 
-A further picture is one file with a ``draw(run)`` and one line in :data:`FIGURES`.
+A further figure is one file with a ``draw(run)`` and one line in :data:`FIGURES`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Picture:
+class ReportFigure:
     """One figure of the registry.
 
     Attributes
@@ -39,10 +39,10 @@ class Picture:
     draw: Callable[[Run], Figure]
 
 
-FIGURES: dict[str, Picture] = {
-    module.__name__.rpartition(".")[2]: Picture(module.TITLE, module.CAPTION, module.draw)
+FIGURES: dict[str, ReportFigure] = {
+    module.__name__.rpartition(".")[2]: ReportFigure(module.TITLE, module.CAPTION, module.draw)
     for module in (cluster_map, pair_types, timeline, step_durations, switch_bandwidth)
 }
 """Every figure by name, in the order of the report."""
 
-__all__ = ["FIGURES", "Picture"]
+__all__ = ["FIGURES", "ReportFigure"]

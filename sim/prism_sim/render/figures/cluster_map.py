@@ -145,11 +145,11 @@ def _draw_jobs(axes: Axes, key: Axes, cells: _Cells, run: Run) -> str:
     if len(jobs) > _NAMED:
         entries.append(paint.swatch("none", f"and {len(jobs) - _NAMED} more"))
     entries.append(paint.swatch(paint.GRID, "no job"))
-    told = _mark_errors(axes, cells, run, found, entries)
+    summary = _mark_errors(axes, cells, run, found, entries)
     key.legend(handles=entries, loc="upper left", ncols=2, borderaxespad=0)
     axes.set_title(f"After: {len(jobs)} {'job' if len(jobs) == 1 else 'jobs'} recognised")
     cells.frame(axes)
-    return told
+    return summary
 
 
 def _mark_errors(
@@ -160,10 +160,10 @@ def _mark_errors(
     ranks = look.truth(run, "ranks")
     if not len(ranks):
         return f"Recognition found {count} {'job' if count == 1 else 'jobs'} in the flows"
-    true, said = members(ranks), members(found)
-    best = overlaps(true, said).drop_duplicates("found")
+    true, inferred = members(ranks), members(found)
+    best = overlaps(true, inferred).drop_duplicates("found")
     stands_for = dict(zip(best["found"], best["true"], strict=True))
-    claimed = {(address, stands_for.get(job)) for job, part in said.items() for address in part}
+    claimed = {(address, stands_for.get(job)) for job, part in inferred.items() for address in part}
     real = {(address, job) for job, part in true.items() for address in part}
     wrong = {address for address, _ in claimed ^ real}
     hit = np.array([address in wrong for address in cells.addresses])
@@ -173,7 +173,7 @@ def _mark_errors(
         )
         marks.set_label(f"wrong: {int(hit.sum())} NICs")
         entries.append(marks)
-    exact = sum((Counter(true.values()) & Counter(said.values())).values())
+    exact = sum((Counter(true.values()) & Counter(inferred.values())).values())
     return f"{exact} of {len(true)} jobs recognised exactly, {count} found"
 
 

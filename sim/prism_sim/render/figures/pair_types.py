@@ -31,20 +31,22 @@ _SHOWN = 64  # addresses along an axis; more would be smaller than a dot
 @paint.styled
 def draw(run: Run) -> Figure:
     """Adjacency of NICs by kind of pair, and the confusion of true and inferred kinds."""
-    true, said = look.truth(run, "pairs"), look.diagnosis(run, "pairs")
-    if not len(true) and not len(said):
+    true, inferred = look.truth(run, "pairs"), look.diagnosis(run, "pairs")
+    if not len(true) and not len(inferred):
         return paint.sentence("No pair types: neither truth nor diagnosis has pairs.")
     panels = [("True", true, "kind")] if len(true) else []
-    panels.append(("Inferred", said, "kind"))
-    tables = _tables(run, said)
+    panels.append(("Inferred", inferred, "kind"))
+    tables = _tables(run, inferred)
     made = paint.figure(3.9 * len(panels) + 3.2, 4.3)
     grid = made.add_gridspec(len(tables), len(panels) + 1, width_ratios=[3.7] * len(panels) + [3])
-    order = _order(run, true, said)
+    order = _order(run, true, inferred)
     for place, (name, pairs, column) in enumerate(panels):
         _adjacency(made.add_subplot(grid[:, place]), pairs, column, order, f"{name} pairs")
     for row, (name, counts) in enumerate(tables.items()):
         _table(made.add_subplot(grid[row, -1]), counts, name)
-    kinds = sorted({*true["kind"].dropna(), *said["kind"].dropna()}, key=list(paint.KINDS).index)
+    kinds = sorted(
+        {*true["kind"].dropna(), *inferred["kind"].dropna()}, key=list(paint.KINDS).index
+    )
     made.legend(
         handles=[paint.swatch(paint.KINDS[kind], kind) for kind in kinds],
         loc="outside lower left",
@@ -52,15 +54,15 @@ def draw(run: Run) -> Figure:
         title=_extent(run, order),
         alignment="left",
     )
-    paint.title(made, _finding(run, said))
+    paint.title(made, _finding(run, inferred))
     return made
 
 
-def _order(run: Run, true: pd.DataFrame, said: pd.DataFrame) -> pd.Series:
+def _order(run: Run, true: pd.DataFrame, inferred: pd.DataFrame) -> pd.Series:
     """Job by address, in the order in which the addresses stand along the axes."""
     ranks = look.truth(run, "ranks")
     if not len(ranks):
-        pairs = said if len(said) else true
+        pairs = inferred if len(inferred) else true
         ends = [pairs[["job", end]].set_axis(["job", "address"], axis=1) for end in ("src", "dst")]
         ranks = pd.concat(ends).sort_values(["job", "address"]).assign(dp=0, pp=0, tp=0)
     part = ranks.fillna({"dp": 0, "pp": 0, "tp": 0}).drop_duplicates(["job", "address"])
@@ -129,7 +131,7 @@ def _mark_jobs(axes: Axes, order: pd.Series) -> None:
     axes.tick_params(length=0)
 
 
-def _tables(run: Run, said: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def _tables(run: Run, inferred: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Counts true x inferred of each stage of the method; inferred only, if nothing is known."""
     score = read_score(run)
     if score is not None and score.pairs.total:
@@ -139,7 +141,7 @@ def _tables(run: Run, said: pd.DataFrame) -> dict[str, pd.DataFrame]:
         }
         return {name: pd.DataFrame(counts).T.fillna(0) for name, counts in tables.items()}
     columns = {"After refinement": "kind", "Before refinement": "kind_unrefined"}
-    counts = {name: said[column].value_counts() for name, column in columns.items()}
+    counts = {name: inferred[column].value_counts() for name, column in columns.items()}
     return {name: part.to_frame("pairs").T for name, part in counts.items()}
 
 
@@ -188,10 +190,10 @@ def _fading(colour: str) -> Any:
     return LinearSegmentedColormap.from_list("fading", [(*strong[:3], 0.0), strong])
 
 
-def _finding(run: Run, said: pd.DataFrame) -> str:
+def _finding(run: Run, inferred: pd.DataFrame) -> str:
     score = read_score(run)
     if score is None or not score.pairs.total:
-        return f"{len(said)} communicating pairs, kinds inferred from flows alone"
+        return f"{len(inferred)} communicating pairs, kinds inferred from flows alone"
     pairs = score.pairs
     refined, raw = percent(pairs.accuracy), percent(pairs.accuracy_unrefined)
     extra = f"; {pairs.spurious:,} more are not in the truth" if pairs.spurious else ""

@@ -73,14 +73,14 @@ def _extent(
 
 def _lines(run: Run) -> dict[str, dict[str, pd.DataFrame]]:
     """By job, those that faults hit and the largest first: true and rebuilt durations."""
-    true, said = look.truth(run, "steps"), look.diagnosis(run, "steps")
+    true, inferred = look.truth(run, "steps"), look.diagnosis(run, "steps")
     ranks, jobs = look.truth(run, "ranks"), look.diagnosis(run, "jobs")
     lines: dict[str, dict[str, pd.DataFrame]] = {
         str(job): {"true": _true_durations(part)} for job, part in true.groupby("job")
     }
     best = overlaps(members(ranks), members(jobs)).drop_duplicates("true")
     stands_for = dict(zip(best["found"], best["true"], strict=True))
-    for job, part in said.groupby("job"):
+    for job, part in inferred.groupby("job"):
         if job in stands_for or not len(true):
             dots = _durations(_thinned(part))
             lines.setdefault(stands_for.get(job, str(job)), {})["rebuilt"] = dots

@@ -60,8 +60,8 @@ def draw(run: Run) -> Figure:
     axes.set_ylabel(f"mean rate of {which} [{unit}]")
     axes.grid(axis="y")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
-    ill = _ill(run, (edges[1:] + edges[:-1]) / 2)
-    paint.title(made, _finding(rates, switches, named, ill))
+    in_fault = _in_fault(run, (edges[1:] + edges[:-1]) / 2)
+    paint.title(made, _finding(rates, switches, named, in_fault))
     return made
 
 
@@ -141,7 +141,7 @@ def _crossing(paths: list[str], switches: list[str]) -> Floats:
 
 
 def _named(run: Run) -> list[str]:
-    """Names that a fault or a finding gives, and the leaves of the NICs that faults strike."""
+    """Names that a fault or a finding gives, and the leaves of the NICs that faults affect."""
     faults, findings = look.truth(run, "faults"), look.diagnosis(run, "findings")
     ranks = look.truth(run, "ranks")
     affected = [
@@ -154,8 +154,8 @@ def _named(run: Run) -> list[str]:
         end.get("address"): end.get("switch")
         for end in look.json_of(run, "topology").get("endpoints", [])
     }
-    told = findings.loc[findings["culprit_kind"] == "switch"].sort_values("magnitude")
-    names = [*affected, *(leaf_of.get(name) for name in affected), *told["culprit"].iloc[::-1]]
+    blamed = findings.loc[findings["culprit_kind"] == "switch"].sort_values("magnitude")
+    names = [*affected, *(leaf_of.get(name) for name in affected), *blamed["culprit"].iloc[::-1]]
     return list(dict.fromkeys(str(name) for name in names if name))
 
 
@@ -180,26 +180,28 @@ def _draw_lines(
         sns.lineplot(shown, x="time", y="rate", linewidth=1.8, **hues, **style)
 
 
-def _ill(run: Run, middle: Floats) -> Flags:
+def _in_fault(run: Run, middle: Floats) -> Flags:
     """Slices whose middle lies in the window of a fault."""
-    ill = np.zeros(len(middle), bool)
+    in_fault = np.zeros(len(middle), bool)
     for _, fault in look.truth(run, "faults").dropna(subset=["start_ns"]).iterrows():
         end = np.inf if pd.isna(fault["end_ns"]) else fault["end_ns"]
-        ill |= (middle >= fault["start_ns"]) & (middle < end)
-    return ill
+        in_fault |= (middle >= fault["start_ns"]) & (middle < end)
+    return in_fault
 
 
-def _finding(rates: Floats, switches: list[str], named: list[str], ill: Flags) -> str:
-    told = f"DP traffic moves at {_bandwidth(float(np.nanmedian(rates)))} through the median switch"
+def _finding(rates: Floats, switches: list[str], named: list[str], in_fault: Flags) -> str:
+    headline = (
+        f"DP traffic moves at {_bandwidth(float(np.nanmedian(rates)))} through the median switch"
+    )
     for name in named:
         row = rates[switches.index(name)]
         seen = np.isfinite(row)
-        if (seen & ill).any() and (seen & ~ill).any():
-            then, usual = np.median(row[seen & ill]), np.median(row[seen & ~ill])
+        if (seen & in_fault).any() and (seen & ~in_fault).any():
+            then, usual = np.median(row[seen & in_fault]), np.median(row[seen & ~in_fault])
             if then < _LOWER * usual:
                 slow = f"at {_bandwidth(then)} while a fault lasts"
                 return f"DP traffic through {name} moves {slow}, {_bandwidth(usual)} otherwise"
-    return told
+    return headline
 
 
 def _bandwidth(rate_bps: float) -> str:

@@ -45,10 +45,10 @@ class _View:
 def draw(run: Run) -> Figure:
     """True and rebuilt lines of up to four ranks over two steps, time in ms from their start."""
     steps = look.truth(run, "steps")
-    said = look.diagnosis(run, "steps")
-    if not len(steps) and not len(said):
+    inferred = look.diagnosis(run, "steps")
+    if not len(steps) and not len(inferred):
         return paint.sentence("No timeline: neither truth nor diagnosis has steps.")
-    view = _choose(run, steps) if len(steps) else _choose_said(said)
+    view = _choose(run, steps) if len(steps) else _choose_inferred(inferred)
     known = len(steps) > 0
     lines = 2 if known else 1
     made = paint.figure(11, 1.5 + 0.42 * lines * len(view.ranks))
@@ -70,8 +70,8 @@ def _choose(run: Run, steps: pd.DataFrame) -> _View:
     by_size = ranks.groupby("job").agg(stages=("pp", "max"), size=("rank", "size"))
     job = hit["job"].iloc[0] if len(hit) else by_size.sort_values(["stages", "size"]).index[-1]
     mine = ranks[ranks["job"] == job].sort_values(["tp", "ep", "cp", "dp", "pp"])
-    ill = mine[mine["rank"] == hit["rank"].iloc[0]] if len(hit) else mine.iloc[:0]
-    lead = (ill if len(ill) else mine).iloc[0]
+    affected = mine[mine["rank"] == hit["rank"].iloc[0]] if len(hit) else mine.iloc[:0]
+    lead = (affected if len(affected) else mine).iloc[0]
     axis = "pp" if mine["pp"].max() > 0 else "dp"
     others = [name for name in AXES if name != axis]
     line = mine[(mine[others] == lead[others]).all(axis=1)].sort_values(axis)
@@ -100,10 +100,10 @@ def _window(steps: pd.DataFrame, hit: pd.DataFrame) -> tuple[int, int]:
     return int(borders["start"].iloc[place]), int(borders["end"].iloc[last])
 
 
-def _choose_said(said: pd.DataFrame) -> _View:
+def _choose_inferred(inferred: pd.DataFrame) -> _View:
     """Without truth: the first addresses of the largest job, and two steps in the middle."""
-    job = said.groupby("job")["address"].nunique().idxmax()
-    mine = said[said["job"] == job]
+    job = inferred.groupby("job")["address"].nunique().idxmax()
+    mine = inferred[inferred["job"] == job]
     addresses = sorted(mine["address"].unique())[:_RANKS]
     one = mine[mine["address"] == addresses[0]].sort_values("start_ns")
     middle = max(0, len(one) // 2 - 1)

@@ -143,6 +143,7 @@ def test_a_score_is_never_beside_the_diagnosis_of_another(tmp_path: Path) -> Non
     write("score", "score.json")
     assert {*_contents(tmp_path)} == {
         RECORD, "flows.parquet", "manifest.json", "diagnosis/jobs.parquet", "score.json",
+        "figures/a.png", "report.html",
     }  # fmt: skip
     write("diagnose", "diagnosis/pairs.parquet")
     assert {*_contents(tmp_path)} == {

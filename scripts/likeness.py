@@ -20,8 +20,8 @@ from prism_sim.run_folder import Run
 GAPS_MS = (1, 2, 5, 10)
 """Idle gaps at which the real captures were cut [ms]."""
 SMALL_BYTES = 10_000
-"""A record with less payload holds no part of a tensor: words, questions, or nothing at all. The
-least message of a tensor in the captures has 66,304 bytes."""
+"""A record with less payload holds no part of a tensor: control messages, requests, or nothing at
+all. The smallest message of a tensor in the captures has 66,304 bytes."""
 QUANTILES = (0.1, 0.5, 0.9)
 
 TUPLE = ["src", "dst", "src_port", "dst_port", "protocol"]
@@ -38,7 +38,7 @@ ROLES = ("pp", "dp, with data", "dp, against data", "other")
 
 @dataclass(frozen=True)
 class Observation:
-    """What was seen of a world, and as much of the truth as a comparison needs.
+    """Records of a world, and as much of the truth as a comparison needs.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Observation:
 
 
 def read(run: Run, flows: Path | None = None) -> Observation:
-    """What was seen of ``run``, with ends named by job and rank; ``flows``: another flow table."""
+    """Records of ``run``, with ends named by job and rank; ``flows``: another flow table."""
     frame = pd.read_parquet(flows or run.flows).astype({"src": str, "dst": str})
     ranks = run.truth("ranks")
     names = dict(zip(ranks["address"], ranks["job"] + ranks["rank"].astype(str), strict=True))

@@ -29,7 +29,7 @@ ROLES = {
 
 
 class TwinComparison(NamedTuple):
-    """A capture, its twins of several seeds, and a few words about them."""
+    """A capture, its twins of several seeds, and a short description."""
 
     name: str
     about: str
@@ -112,7 +112,7 @@ def _payload(flows: pd.DataFrame) -> Any:
 
 
 def _lasting_ms(flows: pd.DataFrame) -> Any:
-    """What is shorter than 1 ms stands there: merged questions of the store, a handful."""
+    """A length below 1 ms is drawn at 1 ms: a handful of merged requests to the store."""
     data = flows[flows["payload"] >= likeness.SMALL_BYTES]
     return np.maximum((data["end_ns"] - data["start_ns"]).to_numpy() * 1e-6, 1.0)
 

@@ -59,7 +59,7 @@ class Measured(NamedTuple):
 
 
 def measured(name: str, room: Path) -> Measured:
-    """A capture and its twins, seen, diagnosed and scored."""
+    """A capture and its twins, recorded, diagnosed and scored."""
     capture = Run(shutil.copytree(CAPTURES / name, room / name / "real"))
     real = likeness.read(capture, capture.folder / "flows_gap1ms.parquet")
     runs, twins, scores = [capture], [], []

@@ -107,9 +107,9 @@ def test_retransmissions_never_have_dp_read_as_pp_more_often(done: list[Done]) -
 
 def test_the_page_has_every_window_job_and_platform(done: list[Done]) -> None:
     text = page.section(done)
-    for said in ("20 s", "50 s", "llama-33b", "llama-65b", *page._NAMES.values()):
+    for said in ("20 s", "50 s", "llama-33b", "llama-65b", *page.NAMES.values()):
         assert said in text
-    assert set(page._NAMES) == set(PLATFORMS)
+    assert set(page.NAMES) == set(PLATFORMS)
     assert "2 jobs" in text
     assert "3.3e-09, and 100 packets are retransmitted" in text
     assert "15 ms of silence\n  or at an age of 60 s" in text

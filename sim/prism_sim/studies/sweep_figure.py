@@ -75,7 +75,7 @@ def _draw_figure(
 
 
 def _places(column: pd.Series) -> dict[Any, float]:
-    """Where each value stands on the x axis: numbers where they are, words in a row."""
+    """Place of each value on the x axis: numbers at their value, texts one after the other."""
     values = list(dict.fromkeys(column))
     if pd.api.types.is_numeric_dtype(column):
         return {value: float(value) for value in values}
@@ -88,7 +88,7 @@ def _scale(axes: Axes, study: dict[str, Any], places: dict[Any, float]) -> None:
     if study["x_scale"] == "log" and positive and not any(isinstance(v, str) for v in places):
         if len(positive) == len(places):
             axes.set_xscale("log")
-        else:  # zero stands beside the smallest value
+        else:  # zero is drawn beside the smallest value
             axes.set_xscale("symlog", linthresh=min(positive), linscale=0.5)
     shown = [value if isinstance(value, str) else f"{value:g}" for value in places]
     axes.set_xticks(list(places.values()), shown)

@@ -1,0 +1,118 @@
+"""The pictures of E2: accuracy over the length of the window, and over the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from prism_sim.toolkit import paint
+from reproduction.base import Done
+from reproduction.drawing import mean_and_range
+from reproduction.e2_pairs.levels import (
+    CAUSES,
+    PLATFORMS,
+    UNDISTURBED,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+from reproduction.e2_pairs.page_shares import (
+    LOOK,
+    NAMES,
+    PUBLISHED,
+    RAW,
+    REFINED,
+    at,
+    at_level,
+    by_seed,
+    levels_of,
+    mean_of,
+    short,
+    span,
+    windows_of,
+)
+
+
+@paint.styled
+def draw_windows(done: Sequence[Done]) -> Figure:
+    made = paint.figure(11, 3.6)
+    panels = made.subplots(1, len(PLATFORMS), sharey=True)
+    windows = windows_of(done)
+    for axes, platform in zip(panels, PLATFORMS, strict=True):
+        for what, (colour, label) in LOOK.items():
+            values = [by_seed(done, at(window_s, platform), what) for window_s in windows]
+            dashed = what == REFINED
+            _band(axes, range(len(windows)), values, colour, f"ours, {label}", dashed)
+        known = [n for n, window_s in enumerate(windows) if window_s in PUBLISHED]
+        for what, (colour, label) in LOOK.items():
+            published = [100 * PUBLISHED[windows[n]] if what == RAW else 100.0 for n in known]
+            axes.scatter(known, published, marker="D", s=26, facecolor="none", edgecolor=colour,
+                         label=f"published, {label}", zorder=3)  # fmt: skip
+        axes.set_xticks(range(len(windows)), [span(window_s) for window_s in windows])
+        axes.set_title(NAMES[platform].capitalize(), fontsize=8.5)
+        axes.grid(axis="y")
+    panels[0].set_ylabel("pair types right [%]")
+    handles, labels = panels[0].get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside lower left", ncols=4)
+    paint.title(made, "Pair types right, by the length of the window")
+    return made
+
+
+@paint.styled
+def draw_noise(done: Sequence[Done]) -> Figure:
+    from matplotlib.ticker import MaxNLocator
+
+    made = paint.figure(11, 6.2)
+    rows = made.subplots(2, 3, sharey="row")
+    for axes, name in zip(rows.ravel(), CAUSES, strict=True):
+        _draw_cause(axes, done, name)
+    for row in rows:
+        lowest = min(axes.dataLim.y0 for axes in row)
+        floor = 5 * (lowest // 5)
+        row[0].set_ylim(floor, 100 + 0.04 * (100 - floor))
+        row[0].yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        row[0].set_ylabel("pair types right [%]")
+    handles, labels = rows[0, 0].get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside lower left", ncols=4)
+    shortest = span(windows_of(done)[0])
+    paint.title(made, f"Pair types right in {shortest}, one disturbance at a time")
+    return made
+
+
+def _draw_cause(axes: Axes, done: Sequence[Done], name: str) -> None:
+    """The curves of one disturbance; levels at equal distances, whose ticks do not collide."""
+    cause, levels = CAUSES[name], levels_of(done, name)
+    clean = at(windows_of(done)[0], UNDISTURBED)
+    places = range(1, len(levels) + 1) if cause.log else levels
+    for what, (colour, label) in LOOK.items():
+        refined = what == REFINED
+        values = [by_seed(done, at_level(name, level), what) for level in levels]
+        _band(axes, places, values, colour, label, dashed=refined)
+        start = 100 * mean_of(by_seed(done, clean, what))
+        axes.scatter([0], [start], s=14 if refined else 40, color=colour, zorder=3)
+        line = 100.0 if refined else 100 * PUBLISHED[60]
+        axes.axhline(line, color=colour, linewidth=0.9, linestyle=":", zorder=1,
+                     label=f"published, {label}")  # fmt: skip
+    none = "messages" if name == "merging" else "0"
+    axes.set_xticks([0, *places], [none, *map(short, levels)])
+    axes.tick_params(axis="x", labelsize=7.5)
+    axes.set_title(cause.title, fontsize=9)
+    axes.set_xlabel(cause.unit)
+    axes.grid(axis="y")
+
+
+def _band(
+    axes: Axes,
+    places: Iterable[float],
+    values: list[list[float]],
+    colour: str,
+    label: str,
+    dashed: bool = False,
+) -> None:
+    """Mean and range over the seeds; ``dashed``, so that a line below it is seen."""
+    scaled = [[100 * value for value in many] for many in values]
+    how: dict[str, Any] = {"marker": "o", "markersize": 3.5 if dashed else 4.5, "linewidth": 1.4}
+    how |= {"linestyle": (0, (3, 2)) if dashed else "-", "color": colour, "label": label}
+    mean_and_range(axes, list(places), scaled, **how)

@@ -1,0 +1,86 @@
+"""What E2's page looks up in the results: shares of pairs, by window, platform and disturbance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from prism_sim.toolkit import paint
+from reproduction.base import Done
+from reproduction.e2_pairs.levels import (
+    CACHE,
+    MESSAGES,
+    UNDISTURBED,
+)
+
+if TYPE_CHECKING:
+    pass
+
+PUBLISHED = {60: 0.9600, 180: 0.9793, 300: 0.9803, 600: 0.9961}
+"""Accuracy without refinement by window [s] (table I); with it, 1 at all four."""
+
+RAW, REFINED = "accuracy_unrefined", "accuracy"
+LOOK = {
+    RAW: (paint.KINDS["dp"], "without refinement"),
+    REFINED: (paint.REBUILT, "with refinement"),
+}
+
+NAMES = {
+    UNDISTURBED: "undisturbed",
+    MESSAGES: "lossy, messages seen",
+    CACHE: "lossy, flow cache",
+}
+"""Names of the platforms on the page."""
+
+
+def levels_of(done: Sequence[Done], cause: str) -> list[float]:
+    entries = (entry for one in done for entry in one.result["curves"])
+    return sorted({entry["level"] for entry in entries if entry["cause"] == cause})
+
+
+def windows_of(done: Sequence[Done]) -> list[int]:
+    return sorted({entry["window_s"] for one in done for entry in one.result["windows"]})
+
+
+Chosen = Callable[[dict[str, Any]], dict[str, Any]]
+"""Finds one score in a trial's result."""
+
+
+def at(window_s: int, platform: str) -> Chosen:
+    def choose(result: dict[str, Any]) -> dict[str, Any]:
+        wanted = (window_s, platform)
+        entries: list[dict[str, Any]] = result["windows"]
+        return next(e for e in entries if (e["window_s"], e["platform"]) == wanted)
+
+    return choose
+
+
+def at_level(cause: str, level: float) -> Chosen:
+    def choose(result: dict[str, Any]) -> dict[str, Any]:
+        entries: list[dict[str, Any]] = result["curves"]
+        return next(e for e in entries if (e["cause"], e["level"]) == (cause, level))
+
+    return choose
+
+
+def by_seed(done: Sequence[Done], choose: Chosen, what: str) -> list[float]:
+    """Share of right pairs over all jobs of a seed, one value a seed."""
+    right: dict[int, float] = {}
+    total: dict[int, int] = {}
+    for one in done:
+        entry, seed = choose(one.result), one.trial.scenario.seed
+        right[seed] = right.get(seed, 0.0) + entry["total"] * entry[what]
+        total[seed] = total.get(seed, 0) + entry["total"]
+    return [right[seed] / total[seed] for seed in right]
+
+
+def mean_of(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def span(window_s: float) -> str:
+    return f"{window_s // 60:g} min" if window_s % 60 == 0 else f"{window_s:g} s"
+
+
+def short(level: float) -> str:
+    return f"{level:g}" if 1e-3 <= level < 1e4 else f"{level:.2g}".replace("e-0", "e-")

@@ -412,10 +412,14 @@ def test_a_new_scenario_replaces_a_file_only_when_told_to(call: Call) -> None:
 
 def test_list_names_everything_there_is(call: Call) -> None:
     things = json.loads(call("list", "--json").stdout)
-    assert set(things) == {"scenarios", "models", "faults", "traces", "schedules", "methods"}
+    kinds = {"faults", "traces", "schedules", "strategies", "habits", "methods"}
+    assert set(things) == {"scenarios", "models", *kinds}
     assert list(things["scenarios"]) == list(bundled())
     assert (set(things["models"]), set(things["faults"])) == (set(PRESETS), set(KINDS))
     assert "paper" in things["methods"]
+    assert {"1f1b", "gpipe"} <= set(things["schedules"])
+    assert {"ddp", "zero3"} <= set(things["strategies"])
+    assert "checkpoint" in things["habits"]
     mixture = "46.7 billion parameters (12.9 a token: 2 of 8 experts), 32 layers of width 4096"
     assert things["models"]["mixtral-8x7b"] == mixture
     assert all(about for section in things.values() for about in section.values())

@@ -192,7 +192,7 @@ def test_scrapes_come_with_their_period(tmp_path):
         assert len(of_one) == pytest.approx(end_ns / (10 * MS), abs=1)
 
 
-def test_small_talk_moves_neither_the_truth_nor_other_draws(tmp_path):
+def test_control_traffic_moves_neither_the_truth_nor_other_draws(tmp_path):
     loss = {"kind": "loss", "probability": 0.3}
     talk = [
         {"kind": "connections"}, {"kind": "rendezvous"}, {"kind": "dns", "at": "s0003"},

@@ -124,4 +124,4 @@ def test_records_name_the_way_on_which_they_began(tmp_path):
     assert (early["end_ns"] > 10**9).any()
     late = sick[sick["start_ns"] >= 10**9]
     assert set(late["path"]) == LAST_WAY
-    assert {9100, 4791} < set(late["dst_port"])  # small talk and answers among them
+    assert {9100, 4791} < set(late["dst_port"])  # control traffic and answers among them

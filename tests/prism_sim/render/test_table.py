@@ -96,3 +96,23 @@ def test_percent(fraction, words):
 )
 def test_duration(ns, words):
     assert duration(ns) == words
+
+
+def test_every_table_fits_80_columns_with_its_titles_whole(run):
+    findings = run.diagnosis("findings")
+    run.write_diagnosis("findings", findings.assign(culprit="x" * 60))
+    out = io.StringIO()
+    Console(file=out, width=80, color_system=None).print(score_table(score_run(run)))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    words = "relative error mean p50 p95 p99 max bias all_mean"
+    assert words in [" ".join(line.split()) for line in lines]
+
+
+def test_a_notebook_shows_the_overview_with_names_as_text(run):
+    note = {"rows": 5, "kept": 4, "set_aside": {"<script>": 1}}
+    run.write_json(run.diagnosis_folder / "intake.json", note)
+    page = score_run(run)._repr_html_()
+    assert "<td>2 of 2 exact</td>" in page
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page

@@ -78,10 +78,10 @@ def figures_text() -> str:
     from prism_sim.studies.cases import CATALOGUE
 
     lines = [
-        "figures: words in capitals stand for names. Of figures that are better higher,",
-        "--fail-under FIGURE=BOUND is a lower bound, of others (lower, near zero) an",
-        "upper one; FIGURE>=BOUND and FIGURE<=BOUND say which. truth.* are figures of",
-        "studies and of regress only.",
+        "figures: words in capitals stand for names. --fail-under FIGURE=BOUND is an",
+        "upper bound of figures that are better lower or near zero, and a lower bound",
+        "of all others; FIGURE>=BOUND and FIGURE<=BOUND say which. truth.* are figures",
+        "of studies and of regress only.",
         "",
     ]
     for figure in CATALOGUE:

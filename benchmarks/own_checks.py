@@ -166,7 +166,7 @@ def _coupled_ns(rate: NDArray[np.float64], latency_ns: NDArray[np.float64], size
     env = Clock()
     fabric = Fabric(env, rate, Templates())
     hops = [Hop(i, (i,), latency) for i, latency in enumerate(latency_ns.tolist())]
-    network: Any = SimpleNamespace(fabric=fabric, collector=Blind())
+    network: Any = SimpleNamespace(fabric=fabric, observer=Blind())
     event = env.event()
     ring = Ring(hops, range(len(hops)), 1, network)
     ring.start("all_reduce", size_bytes, [0] * len(hops), event)

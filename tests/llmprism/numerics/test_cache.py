@@ -1,0 +1,64 @@
+"""A damaged or missing cache of compiled code costs time, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+from llmprism.numerics.compiled import compiled
+import function_of_user
+print(function_of_user.double(21))
+"""
+FUNCTION = """
+from llmprism.numerics.compiled import compiled
+
+@compiled
+def double(x):
+    return 2 * x
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The answer of a compiled function in a process of its own, with a cache in ``tmp_path``."""
+    (tmp_path / "function_of_user.py").write_text(FUNCTION)
+
+    def once(cache: Path) -> str:
+        paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+        env = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": paths}
+        env.pop("NUMBA_DISABLE_JIT", None)
+        done = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True,
+                              text=True, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        return done.stdout.strip()
+
+    return once
+
+
+def files(cache: Path) -> list[Path]:
+    return [path for path in cache.rglob("*") if path.suffix in (".nbi", ".nbc")]
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a cache"])
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_damaged_cache_is_made_again(run, tmp_path, suffix, damage):
+    cache = tmp_path / "cache"
+    assert run(cache) == "42"
+    damaged = [path for path in files(cache) if path.suffix == suffix]
+    assert damaged
+    for path in damaged:
+        path.write_bytes(damage)
+    assert run(cache) == "42"
+    assert run(cache) == "42"
+    assert all(path.read_bytes() != damage for path in files(cache) if path in damaged)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(run, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    assert run(tmp_path / "file" / "cache") == "42"

@@ -159,7 +159,7 @@ def _print_result(diagnosis: Diagnosis, as_json: bool) -> None:
     console = Console(
         width=None if sys.stdout.isatty() else _PLAIN_WIDTH, markup=False, highlight=False
     )
-    console.print(_jobs_table(diagnosis.method, summary["jobs"]))
+    console.print(_jobs_table(diagnosis, summary["jobs"]))
     found = summary["findings"]
     if found:
         console.print(_findings_table(found))
@@ -167,8 +167,11 @@ def _print_result(diagnosis: Diagnosis, as_json: bool) -> None:
         console.print("Nothing stands out.")
 
 
-def _jobs_table(method: str, jobs: list[dict[str, Any]]) -> Table:
+def _jobs_table(diagnosis: Diagnosis, jobs: list[dict[str, Any]]) -> Table:
+    """Return a row a job; steps that the records do not support are not shown."""
     from llmprism.quantities import duration
+
+    doubted = {job["job"]: bool(diagnosis.verdict.doubted(job["job"])) for job in jobs}
 
     rows = [
         [
@@ -177,13 +180,13 @@ def _jobs_table(method: str, jobs: list[dict[str, Any]]) -> Table:
             ", ".join(f"{count} {kind}" for kind, count in sorted(job["pairs"].items())),
             str(job["groups"].get("dp", 0)),
             str(job["groups"].get("pp", 0)),
-            str(job["steps"]),
-            duration(None if job["step_median_s"] is None else job["step_median_s"] * 1e9),
+            "?" if doubted[job["job"]] else str(job["steps"]),
+            "?" if doubted[job["job"]] else duration(job["step_median_s"] * 1e9),
         ]
         for job in jobs
     ]
     heads = ["job", "addresses", "pairs", "DP groups", "pipelines", "steps", "median step"]
-    return _table(f"Jobs (method {method})", heads, rows)
+    return _table(f"Jobs (method {diagnosis.method})", heads, rows)
 
 
 def _findings_table(found: list[dict[str, Any]]) -> Table:

@@ -130,6 +130,10 @@ def check_target(folder: Path | str) -> None:
     path = Path(folder)
     try:
         if not path.exists():
+            above = next(one for one in path.absolute().parents if one.exists())
+            if not above.is_dir():
+                what = f"{above} is a file, and must be a folder"
+                raise UserError(Problem(what, where, _OTHER_FOLDER))
             return
         if not path.is_dir():
             raise UserError(Problem("this is a file, and must be a folder", where))

@@ -133,6 +133,7 @@ def a_fault(**values: Any) -> dict[str, Any]:
         "switch": None,
         "jobs": json.dumps(["A"]),
         "factor": 0.5,
+        "magnitude": 0.5,
         "from_step": 4,
         "to_step": 6,
         "start_ns": begin("A", 4),

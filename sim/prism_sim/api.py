@@ -42,8 +42,8 @@ class RunResult:
     folder : the run folder, with everything in files.
     scenario : what was simulated, with ``set`` and ``seed`` put in.
     diagnosis : what the method found, as tables.
-    score : how right it is; the content of ``score.json``.
-    warnings : what is doubtful about the scenario.
+    score : accuracy of the diagnosis; the content of ``score.json``.
+    warnings : doubtful values in the scenario.
     """
 
     folder: Path
@@ -94,7 +94,7 @@ def run(
 
     Raises
     ------
-    UserError : the scenario is wrong, or the folder holds files of somebody else.
+    UserError : the scenario is wrong, or the folder holds files that prism-sim did not write.
     """
     from prism_sim.loading.bundled import find
     from prism_sim.loading.loader import load_with_warnings
@@ -114,7 +114,7 @@ def run(
 
 
 def _as_html(part: Any) -> str:
-    """``part`` as a notebook would show it."""
+    """``part`` as HTML for a notebook."""
     shown = getattr(part, "_repr_html_", None)
     if shown is not None:
         return str(shown())

@@ -1,7 +1,7 @@
 """The command line: ``prism-sim``.
 
-Results go to stdout, progress and messages to stderr. Commands import what they need when
-they run, so that help comes at once.
+Results go to stdout, progress and messages to stderr. Commands import their dependencies when
+they run, so that ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ HELP = """Simulate LLM training clusters, see them as flow records, and score th
 
 Start with: prism-sim run tiny/quickstart
 
-Results go to stdout, progress and messages to stderr. Exit codes: 0 fine; 1 the scenario or
-the data is wrong; 2 wrong usage; 3 a score is worse than asked for; 4 these records cannot
-tell; 130 interrupted.
+Results go to stdout, progress and messages to stderr. Exit codes: 0 success; 1 the scenario or
+the data is wrong; 2 wrong usage; 3 a figure of the score misses its bound; 4 the records do
+not suffice for a diagnosis; 130 interrupted.
 """
 
 Work = TypeVar("Work", bound=Callable[..., None])
@@ -218,7 +218,7 @@ def validate(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Say whether scenarios make sense, and where they do not."""
+    """Check scenarios and list their errors."""
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands.validating import verdict
 
@@ -260,7 +260,7 @@ def list_things(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Name scenarios, presets, faults, schedules, methods, figures."""
+    """List scenarios, presets, faults, schedules, methods, figures."""
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands.listing import listing
 
@@ -292,7 +292,7 @@ def main() -> None:
 
 
 def _terminate(*_: Any) -> None:
-    """Leave by way of an exception, so that half-written files are taken away."""
+    """Raise an exception, so that half-written files are deleted."""
     raise SystemExit(128 + signal.SIGTERM)
 
 
@@ -325,7 +325,7 @@ def _show_score(
     bounds: list[Bound],
     found: Diagnosis | None = None,
 ) -> None:
-    """Print the score and the files; exit 3 if a bound is missed, 4 if records cannot tell."""
+    """Print the score and the files; exit 3 if a bound is missed, 4 if no job could be judged."""
     from prism_sim.render.table import score_table
 
     lines = [f"{key}: {path}" for key, path in files.items()]
@@ -341,7 +341,7 @@ def _show_score(
 
 
 def _end_with_verdict(session: Session, found: Diagnosis) -> None:
-    """Say what the records cannot tell; exit 4 if that is true of every job."""
+    """Report why records do not suffice; exit 4 if that is true of every job."""
     lines = found.verdict.lines()
     if found.verdict.can_tell:
         session.note("\n".join(lines)) if lines else None

@@ -1,7 +1,7 @@
 """The simulation's clock: SimPy's environment, counting whole nanoseconds.
 
-Whole numbers make "at the same time" exact: what ends within one nanosecond ends together,
-and no rounding error ever splits an instant in two. 2^63 ns are 292 years.
+Whole numbers make "at the same time" exact: events within one nanosecond are simultaneous, and no
+rounding error separates them. 2^63 ns are 292 years.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from simpy.events import EventPriority
 IN_TURN = EventPriority(1)
 """SimPy's normal priority: events of one time happen in the order they were scheduled."""
 END_OF_INSTANT = EventPriority(9)
-"""Behind everything else that happens at one time."""
+"""The last priority: after all other events of one time."""
 
 
 class Clock(simpy.Environment):
@@ -29,7 +29,7 @@ class Clock(simpy.Environment):
         return self._now  # type: ignore[return-value]  # SimPy allows floats; we add integers only
 
     def call_at(self, time_ns: int, call: Callable[[], None]) -> None:
-        """Have ``call`` called at ``time_ns``, which must not be past."""
+        """Schedule ``call`` for ``time_ns``, which must not be in the past."""
         timeout = self.timeout(time_ns - self.now)
         assert timeout.callbacks is not None
         timeout.callbacks.append(lambda _: call())
@@ -37,7 +37,7 @@ class Clock(simpy.Environment):
     def fire(
         self, event: simpy.Event, delay_ns: int = 0, priority: EventPriority = IN_TURN
     ) -> None:
-        """Let ``event`` happen, with no value, ``delay_ns`` from now."""
+        """Trigger ``event`` with no value, ``delay_ns`` from now."""
         event._ok = True
         event._value = None
         self.schedule(event, priority, delay_ns)

@@ -1,9 +1,9 @@
-"""Random numbers by purpose, not by turn.
+"""Random numbers by purpose, not by sequence.
 
-Every draw is keyed by what it is for: the seed, a purpose, and the coordinates of the thing
-that is random (job, rank, step, ...). Philox is a counter-based generator, so a key *is* a
-stream: adding a job, or switching a fault on, changes no other draw, and two runs of a
-what-if comparison see the same jitter at the same place.
+Every draw is keyed by its purpose: the seed, a name, and the coordinates of the random quantity
+(job, rank, step, ...). Philox is a counter-based generator, so each key has its own stream.
+Adding a job or a fault changes no other draw, and two runs of a what-if comparison have the same
+jitter at the same place.
 
 Reference: Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC'11.
 """

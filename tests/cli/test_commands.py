@@ -399,7 +399,7 @@ def test_a_new_scenario_is_valid_and_commented(call: Call, name: str) -> None:
 def test_a_new_scenario_needs_a_name(call: Call, name: str) -> None:
     result = call("new", name)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "is no name of a file" in result.stderr
+    assert "is not a file name" in result.stderr
 
 
 def test_a_new_scenario_replaces_a_file_only_when_told_to(call: Call) -> None:

@@ -1,7 +1,7 @@
-"""What the switches export: transfers on the wire, turned into flow records.
+"""The collector turns transfers on the wire into flow records.
 
-A transfer passes a chain of small stages before it is written: what else is on the wire,
-which switches see it, how packets become records, and what happens to a record afterwards.
+A transfer passes a chain of small stages before it is written: additional traffic on the wire,
+the switches that observe it, the cutting of packets into records, and changes to finished records.
 Each stage is an *effect* (:mod:`prism_sim.collector.effects`), off unless the scenario lists it.
 
 Reading a scenario needs the effects but not the collector, so that is imported at first use.

@@ -1,12 +1,13 @@
-"""What the switches export: transfers on the wire, cut into flow records.
+"""The collector: transfers on the wire are cut into flow records.
 
 The trainer's library posts *messages*; on the wire a message is a train of bursts: one
 burst for a point-to-point message, one a chunk for a ring. A record never holds more than
 one message, and ends where the wire is silent for longer than the idle gap. Times are those
 at the source's leaf switch (ingress), on the collector's clock. Bytes are the message's.
 
-Records stream to Parquet in pieces, and effects that need rows in order of their begin hold them
-for a bounded time (:mod:`prism_sim.collector.delay`). So memory does not grow with simulated time.
+Records are written to Parquet in batches. Effects that need rows in order of their start hold
+them for a bounded time (:mod:`prism_sim.collector.delay`), so memory does not grow with simulated
+time.
 """
 
 from __future__ import annotations
@@ -39,27 +40,27 @@ PIECE = 1 << 18
 """Records gathered before they are written: a few tens of megabytes."""
 
 STRIDE_NS = 5_000_000_000
-"""How much of the simulation goes through the stages at a time, where rows need an order: 5 s."""
+"""Simulated time processed per batch where rows need an order: 5 s."""
 
 PORTS = ("src_port", "dst_port", "protocol")
 """Columns that a record has from its 5-tuple."""
 
 
 class Collector(Streaming):
-    """Observes what is on the wire, and writes them as records to one Parquet file.
+    """Observes transfers on the wire and writes them as records to one Parquet file.
 
     Parameters
     ----------
     model : how records are cut.
-    router : knows what a route's number stands for.
+    router : resolves route numbers.
     epoch_ns : time zero of the simulation on the collector's clock.
     path : the file to write.
-    draws : where the randomness of effects comes from.
+    draws : random numbers for effects.
     hosts : of each job, for control traffic and for the transport of its training traffic.
 
     Attributes
     ----------
-    records : how many records have been seen.
+    records : number of records so far.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Collector(Streaming):
         self._pass(last=True)
 
     def observe(self, trains: Trains) -> None:
-        """Note ``trains``, to be cut into records before anything is written."""
+        """Add ``trains``, to be cut into records before the next write."""
         trains = trains[trains["route"] != HIDDEN]
         end = self._n_trains + len(trains)
         if end > len(self._trains):
@@ -115,35 +116,35 @@ class Collector(Streaming):
         self._n_trains = end
 
     def advance(self, now_ns: int) -> None:
-        """Process what has been observed; the simulation has come to ``now_ns``."""
+        """Process all observed trains; the simulation has reached ``now_ns``."""
         self._now_ns = now_ns
         self._pass()
 
     @property
     def held_rows(self) -> int:
-        """Rows held in memory at present, by whatever stage."""
+        """Rows that all stages hold in memory at present."""
         return self._n_held + sum(len(holder) for holder in self._scene.holders)
 
     def keep_paths(self, now_ns: int) -> None:
-        """Have what began before ``now_ns`` keep its path, whatever is rerouted later."""
+        """Freeze the path of everything that started before ``now_ns``, before a reroute."""
         self._tuples.keep_paths(now_ns)
 
     def reroute(self, routes: Iterable[int]) -> None:
-        """Give what begins from now on the new paths: of these routes, and of control traffic."""
+        """Use the new paths of these routes, and of control traffic, from now on."""
         self._tuples.reroute(routes)
 
     def job_restarts(self, job: str, start_ns: int, processes_since_ns: int) -> None:
-        """Note that ``job`` has new processes, which begin to train at ``start_ns``."""
+        """Record that ``job`` has new processes, which start to train at ``start_ns``."""
         before = [hosts for hosts in self._scene.job_hosts if hosts.job == job]
         if before:
             self._scene.job_hosts.append(before[-1].after_restart(start_ns, processes_since_ns))
 
     def pairs(self) -> pd.DataFrame:
-        """Truth: who sent how much to whom, and what kind of traffic it was."""
+        """Truth: bytes and kind of traffic of each pair of addresses."""
         return self._scene.totals.pairs()
 
     def _pass(self, last: bool = False) -> None:
-        """Take what has been observed through the chain of stages."""
+        """Pass all observed rows through the chain of stages."""
         scene = self._scene
         self._reported.add(self._observed())
         until_ns = self._now_ns - (0 if last else self._delay_ns)
@@ -161,7 +162,7 @@ class Collector(Streaming):
         self._export(rows, last)
 
     def _export(self, rows: Rows, last: bool) -> None:
-        """Cut ``rows`` into records, and hold or write what comes of them."""
+        """Cut ``rows`` into records, and hold or write the result."""
         if self._cutter is not None:
             rows = self._cutter.cut(rows, last)
         for stage in self._after:
@@ -173,7 +174,7 @@ class Collector(Streaming):
             self._write(last)
 
     def _observed(self) -> Rows:
-        """The trains noted so far, cut where they are silent, and counted."""
+        """The trains observed so far, cut at silences, and counted."""
         records = cut(self._trains[: self._n_trains], self._gap_ns)
         self._n_trains = 0
         if self._is_staged:  # in an order that does not depend on when each was observed
@@ -197,9 +198,9 @@ class Collector(Streaming):
         return rows
 
     def _write(self, last: bool) -> None:
-        """Write what is held and has arrived, in the order of arrival.
+        """Write the held rows that have arrived, in the order of arrival.
 
-        Sorting and laying out the columns happens behind the run, on names as they are now.
+        Sorting and formatting happen in a background thread, with the present names.
         """
         rows = np.concatenate(self._held)
         late = np.full(len(rows), self._delays and not last)

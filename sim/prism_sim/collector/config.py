@@ -1,4 +1,4 @@
-"""How transfers on the wire become flow records: what cuts them, and what disturbs them."""
+"""Configuration of the collector: how records are cut, and which effects disturb them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CollectorConfig(Closed):
     message_boundary: bool = Field(
         default=True,
         description="A record ends with its message. False: only silence (and the limits below) "
-        "ends it, as in a switch, which knows no messages.",
+        "ends it, as in a switch, which does not see messages.",
     )
     active_timeout_s: float | None = Field(
         default=None,
@@ -47,21 +47,21 @@ class CollectorConfig(Closed):
         le=1e9,
         description="A record that lasts longer is cut [s]; its bytes are shared in proportion "
         "to time. Left out: never. Practice: 1,800 (default of Cisco Flexible NetFlow, Juniper "
-        "JUNOSe and Nokia cflowd); 60 where somebody wants to watch.",
+        "JUNOSe and Nokia cflowd); 60 for live monitoring.",
     )
     cache_entries: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000_000,
         description="Open records a switch can hold; the oldest is exported when one more opens. "
-        "Left out: as many as there are. Needs message_boundary: false, since an exporter that "
-        "knows messages is an ideal without a table. Practice: 16 to 2,000,000 (Cisco Flexible "
+        "Left out: no limit. Needs message_boundary: false, since an exporter that "
+        "sees messages is an ideal one without a table. Practice: 16 to 2,000,000 (Cisco Flexible "
         "NetFlow, cache entries); 64,000 on a Cisco 7200.",
     )
     effects: tuple[Effect, ...] = Field(
         default=(),
-        description="What else happens to records, each kind at most once. Effects act in the "
-        "order in which a record meets them, whatever the order here.",
+        description="Effects on records, each kind at most once. They act in the order of "
+        "a record's path through the network, not in the order listed here.",
     )
 
     @model_validator(mode="after")
@@ -82,13 +82,13 @@ class CollectorConfig(Closed):
 
     @property
     def transport(self) -> Transport | None:
-        """Transport of jobs that give none themselves; None: what such jobs use."""
+        """Transport of jobs that give none themselves; None: the default of each job."""
         given = [effect.transport for effect in self.effects if isinstance(effect, Headers)]
         return given[0] if given else None
 
     @property
     def recuts(self) -> bool:
-        """Whether anything but the idle gap within a message cuts records."""
+        """Whether records are cut by anything but the idle gap within a message."""
         return not self.message_boundary or self.active_timeout_s is not None
 
     def in_order(self) -> list[EffectBase]:
@@ -96,7 +96,7 @@ class CollectorConfig(Closed):
         return sorted(self.effects, key=lambda effect: ORDER.index(type(effect)))
 
     def metadata(self) -> dict[str, str]:
-        """Notes for the flow table about how its records were cut."""
+        """Metadata of the flow table that describe how its records were cut."""
         notes = {
             "observation_point": "ingress",
             "idle_gap_ns": str(round(self.idle_gap_us * 1e3)),

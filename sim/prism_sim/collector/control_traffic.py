@@ -1,7 +1,7 @@
 """Control traffic between hosts: handshakes, requests and responses.
 
 It has connections of its own. It is too small to slow anything down, so it never enters the
-fabric: its rows are added to those that switches see, packet by packet as the protocols say.
+fabric: its rows are added to those that switches see, packet by packet, following the protocols.
 Sizes are IP lengths over Ethernet with TCP timestamps, as Linux sends them.
 """
 
@@ -26,13 +26,13 @@ SEGMENT_BYTES = 1448
 UDP_BYTES = 28
 """IP and UDP headers."""
 ANSWER_NS = 80_000
-"""What a host takes to answer: median from SYN to first payload in the real captures, 82 us."""
+"""Delay of a host's response: median from SYN to first payload in the real captures, 82 us."""
 
 Numbers = NDArray[np.int64]
 
 
 class Turn(NamedTuple):
-    """What one side sends in one go."""
+    """The packets that one side sends without waiting for the other."""
 
     payload: int
     packets: int
@@ -91,9 +91,9 @@ def _turn(scene: Scene, tuples: NDArray[np.int32], start_ns: Numbers, turn: Turn
 
 
 def when_due(scene: Scene, plan: Callable[[JobHosts], Rows]) -> Stage:
-    """A stage that adds what ``plan`` has the hosts of a job send, once that time has come.
+    """A stage that adds the control traffic that ``plan`` makes for a job, once it is due.
 
-    What is planned for later is held: at most what the jobs, and restarts so far, begin with.
+    Rows planned for later are held: at most one start of each job and restart.
     """
     planned, seen = nothing(), 0
 

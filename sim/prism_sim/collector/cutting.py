@@ -1,14 +1,14 @@
-"""Records cut as a switch cuts them: by silence, by age, and for want of room.
+"""Cutting records as a switch does: by silence, by age, and by a full table.
 
-A switch knows no messages. It opens a record with the first packet of a 5-tuple, adds to it, and
-exports it after a silence of more than the idle gap, when it is older than the active
+A switch does not see messages. It opens a record with the first packet of a 5-tuple, adds to it,
+and exports it after a silence of more than the idle gap, when it is older than the active
 timeout (the next record then begins with the next packet), or, oldest first, when its table
-is full. A transfer cut by age is shared in proportion to time; one cut for want of room
-goes to the record that it began in.
+is full. A transfer cut by age is shared in proportion to time; one cut by a full table belongs
+to the record that was open when it started.
 
-What is open is carried from batch to batch, one record a 5-tuple and place of observation.
+Open records are carried from batch to batch, one for each 5-tuple and observation point.
 Trains are reported when their collective has ended, so a silent record stays open for
-:data:`HORIZON_NS` longer, in case something older is still to come.
+:data:`HORIZON_NS` longer: an earlier train may still be reported.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Cutter:
 
     Parameters
     ----------
-    model : what cuts records.
-    scene : knows the identity of records.
+    model : the limits that cut records.
+    scene : the identities of records.
     """
 
     def __init__(self, model: CollectorConfig, scene: Scene) -> None:
@@ -55,7 +55,7 @@ class Cutter:
         return int(self._open.sum())
 
     def cut(self, rows: Rows, last: bool) -> Rows:
-        """Records that are finished now that ``rows`` have come; all of them if ``last``."""
+        """Records that are finished after ``rows`` were added; all of them if ``last``."""
         rows = rows[np.lexsort((rows["end_ns"], rows["tuple"], rows["start_ns"]))]
         key = rows["tuple"].astype(np.int64) * 2 + rows["point"]
         while len(rows) and key.max() >= len(self._state):
@@ -91,7 +91,7 @@ class Cutter:
         return heap, len(keys)
 
     def _silent(self, last: bool) -> Rows:
-        """Take out what has been silent for so long that nothing can be added to it."""
+        """Remove records that have been silent for so long that nothing can be added to them."""
         patience_ns = self._gap_ns + HORIZON_NS
         over = self._open & (last | (self._state["end_ns"] + patience_ns < self._newest_ns))
         self._open[over] = False
@@ -192,7 +192,7 @@ def _export(
 
 @compiled
 def _to_oldest(state: Rows, is_open: NDArray[np.bool_], heap: Heap, n_heap: int) -> int:
-    """Drop entries that do not hold any more; the first is then the oldest open record."""
+    """Drop outdated entries; the first is then the oldest open record."""
     while not is_open[heap[0]["key"]] or state[heap[0]["key"]]["start_ns"] != heap[0]["start_ns"]:
         n_heap = drop(heap, n_heap)
     return n_heap

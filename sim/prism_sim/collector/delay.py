@@ -1,11 +1,11 @@
-"""Rows held back for a while, so that they go on in order of their begin.
+"""Rows are held for a while, so that they can be passed on in order of their start.
 
-A transfer is reported when it has ended. So which of two began first is certain only when
-nothing that began before can still be reported. How long to wait for that has no limit in
-principle; here it is :data:`HORIZON_NS`. A transfer that lasts longer comes late, and an effect
-that needs order then takes its begin for later than it was.
+A transfer is reported when it has ended. The order of starts is therefore certain only when no
+earlier start can still be reported. That wait has no upper bound in principle; here it is
+:data:`HORIZON_NS`. A transfer that lasts longer is reported late, and an effect that needs order
+then treats it as if it had started later.
 
-What is held does not grow with the length of a run.
+The number of held rows does not grow with the length of a run.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 from prism_sim.collector.rows import Rows, nothing
 
 HORIZON_NS = 10_000_000_000
-"""How long transfers may last and still be in order: 10 s."""
+"""Maximum duration of a transfer that is still in order: 10 s."""
 
 
 class DelayLine:
-    """Holds rows until a time that begins after them has come.
+    """Holds rows until the simulation has passed their start by the horizon.
 
     Attributes
     ----------
-    held : rows that have not gone on yet.
+    held : rows that have not been passed on yet.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class DelayLine:
             self.held.append(rows)
 
     def release(self, before_ns: int | None = None) -> Rows:
-        """Rows that begin before ``before_ns``, in the order they came in; None: all."""
+        """Rows that start before ``before_ns``, in the order they were added; None: all."""
         rows = np.concatenate([nothing(), *self.held])
         late = np.zeros(len(rows), bool) if before_ns is None else rows["start_ns"] >= before_ns
         self.held = []

@@ -1,7 +1,7 @@
 """The oldest open record of a switch: a binary heap of (begin, record).
 
-Entries are not taken out when their record ends or begins earlier than was known. Whoever takes
-one from the heap checks that it still holds.
+Entries stay in the heap when their record ends, or when an earlier start becomes known. The code
+that takes an entry checks whether it is still valid.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from llmprism.numerics.compiled import compiled
 ENTRY = np.dtype([("start_ns", "i8"), ("key", "i8")])
 
 Heap = NDArray[np.void]
-"""Entries, the first of them the oldest; of equal ones that with the lower key."""
+"""Entries; the first is the oldest, and of equally old ones that with the lower key."""
 
 
 @compiled
 def push(heap: Heap, n: int, start_ns: int, key: int) -> int:
-    """Add an entry to the ``n`` there are; returns how many there are now."""
+    """Add an entry to ``n`` others; returns the new number of entries."""
     at = n
     while at > 0:
         above = (at - 1) // 2
@@ -34,7 +34,7 @@ def push(heap: Heap, n: int, start_ns: int, key: int) -> int:
 
 @compiled
 def drop(heap: Heap, n: int) -> int:
-    """Take the first entry out; returns how many are left."""
+    """Remove the first entry; returns the number of entries left."""
     n -= 1
     start_ns, key = heap[n]["start_ns"], heap[n]["key"]
     at = 0

@@ -1,7 +1,6 @@
-"""The hosts of each job, and since when its processes exist.
+"""The hosts of each job, and the time since which its processes exist.
 
-Control traffic, which nothing in the fabric carries, depends on these: who connects to whom,
-and when.
+Control traffic, which does not pass through the fabric, depends on these.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ class JobHosts:
     ----------
     job : its name.
     start_ns : begin of its first step [simulation ns].
-    nics : number of the NIC that each rank's process sends by, shape (ranks,).
+    nics : number of the NIC that each rank's process uses, shape (ranks,).
     transport : protocol of the training traffic.
-    restarts : how often the job has begun again.
-    processes_since_ns : since when its processes exist [simulation ns]; those before the first
-        restart always did.
+    restarts : number of restarts so far.
+    processes_since_ns : start of its processes [simulation ns]; those before the first
+        restart have always existed.
     """
 
     job: str
@@ -41,7 +40,7 @@ class JobHosts:
     processes_since_ns: int = ALWAYS_NS
 
     def after_restart(self, start_ns: int, processes_since_ns: int) -> JobHosts:
-        """The same hosts with new processes, which begin to train at ``start_ns``."""
+        """The same hosts with new processes, which start to train at ``start_ns``."""
         return replace(
             self,
             start_ns=start_ns,
@@ -50,16 +49,16 @@ class JobHosts:
         )
 
     def rendezvous_time(self, before_s: float, lasts_s: float) -> tuple[float, float]:
-        """How long before the first step a rendezvous begins, and how long it lasts [s].
+        """Time between the start of a rendezvous and the first step, and its duration [s].
 
-        As asked for, if the processes exist for long enough.
+        The values asked for, if the processes have existed for long enough.
         """
         had_s = (self.start_ns - self.processes_since_ns) / 1e9
         return (before_s, lasts_s) if before_s <= had_s else (had_s, min(lasts_s, had_s))
 
 
 class AJob(Protocol):
-    """What must be known of a job."""
+    """The properties of a job that the collector needs."""
 
     @property
     def name(self) -> str: ...
@@ -67,17 +66,17 @@ class AJob(Protocol):
     def start_s(self) -> float: ...
     @property
     def transport(self) -> Transport | None:
-        """Transport that the job itself gives."""
+        """Transport that the job gives itself."""
 
     @property
     def wire_transport(self) -> Transport:
-        """The same, or what jobs of its kind use."""
+        """The same, or the default of such jobs."""
 
 
 def hosts_of(
     job: AJob, gpus: NDArray[np.int64], cluster: Cluster, transport: Transport | None = None
 ) -> JobHosts:
-    """The hosts of a job on ``gpus``: processes send by the first NIC of their server.
+    """The hosts of a job on ``gpus``: processes use the first NIC of their server.
 
     ``transport`` is used by jobs that give none themselves.
     """

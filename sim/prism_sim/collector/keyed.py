@@ -1,8 +1,8 @@
-"""Random numbers a record, keyed by what the record is.
+"""Random numbers for records, keyed by the identity of the record.
 
-A generator that hands out numbers in turn would give every record another number as soon as one
-record more is seen. Here the number is a hash of the purpose and of the record's identity, so it
-depends on nothing else, and a million of them take one pass over an array.
+With a sequential generator, one more record would change the numbers of all later ones. Here a
+number is a hash of the purpose and of the record's identity. It depends on nothing else, and a
+million of them take one pass over an array.
 
 Reference: Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA'14, for
 the finalizer (SplitMix64).

@@ -1,4 +1,4 @@
-"""The form of a record inside the collector, and the table that it is written to."""
+"""The format of a record inside the collector, and the table that it is written to."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ SEEN = np.dtype(
         ("bytes", "i8"),  # as exported: payload until headers are counted
         ("payload", "i8"),
         ("packets", "i8"),  # 0 until headers are counted
-        ("tuple", "i4"),  # which 5-tuple
+        ("tuple", "i4"),  # number of the 5-tuple
         ("src", "i4"),  # number of the name that is exported
         ("dst", "i4"),
         ("path", "i4"),  # number of the path that is exported; NO_PATH for null
-        ("exporter", "i4"),  # number of the leaf that sees it
+        ("exporter", "i4"),  # number of the leaf that observes it
         ("point", "i4"),  # INGRESS or EGRESS
         ("arrival_ns", "i8"),  # at the collector, which keeps records in this order
-        ("id", "u8"),  # what draws about this record are keyed by
+        ("id", "u8"),  # key of random draws about this record
     ]
 )
-"""One record (or part of one, before cutting) with all that stages need to know of it."""
+"""One record (or part of one, before cutting) with all data that stages need."""
 
 Rows = NDArray[np.void]
 

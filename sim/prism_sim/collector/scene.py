@@ -1,4 +1,4 @@
-"""What the stages of a collector may know of the world around the rows."""
+"""The context that the stages of a collector share."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from prism_sim.collector.tuples import FiveTuple, Tuples
 from prism_sim.draws import Draws
 
 Stage = Callable[[Rows], Rows]
-"""Takes a batch of rows, and returns what goes on."""
+"""Takes a batch of rows and returns the batch for the next stage."""
 
 
 @dataclass
 class Scene:
-    """What stages may know.
+    """Context of the stages.
 
     Attributes
     ----------
-    tuples, draws : 5-tuples, and where randomness comes from.
+    tuples, draws : 5-tuples, and the source of random numbers.
     epoch_ns : time zero of the simulation on the collector's clock.
-    job_hosts : the hosts of each job, once more for each restart.
-    now_ns : up to which time rows have come [simulation ns].
+    job_hosts : the hosts of each job; one more entry for each restart.
+    now_ns : time that rows have reached [simulation ns].
     is_over : whether no further batch will come.
     totals : bytes by 5-tuple, of jobs and of what effects have added.
-    holders : whatever keeps rows for a later batch.
+    holders : stages that keep rows for a later batch.
     """
 
     tuples: Tuples
@@ -47,17 +47,17 @@ class Scene:
         self.totals = Totals(self.tuples)
 
     def uniform(self, purpose: str, rows: Rows) -> NDArray[np.float64]:
-        """A number in (0, 1) a row, for one purpose."""
+        """A number in (0, 1) for each row, for one purpose."""
         return self.chance(purpose, rows["id"])
 
     def chance(self, purpose: str, ids: Words) -> NDArray[np.float64]:
-        """A number in (0, 1) an identity, for one purpose."""
+        """A number in (0, 1) for each identity, for one purpose."""
         return uniform(self.draws, purpose, ids)
 
     def renamed(
         self, rows: Rows, which: NDArray[np.bool_], change: Callable[[FiveTuple], FiveTuple]
     ) -> Rows:
-        """``rows``, those of ``which`` under other addresses and ports; draws stay as they are."""
+        """``rows``, those of ``which`` with other addresses and ports; draws do not change."""
         found, where = np.unique(rows["tuple"][which], return_inverse=True)
         tuples = self.tuples
         other = [tuples.alias(number, change(tuples.tuple_of(number))) for number in found.tolist()]
@@ -67,6 +67,6 @@ class Scene:
         return rows
 
     def identity(self, rows: Rows) -> Words:
-        """What tells a row from all others: 5-tuple, place of observation, begin, size."""
+        """The identity of a row: 5-tuple, observation point, start, size."""
         key = self.tuples.column("key")[rows["tuple"]]
         return hashed(key, rows["point"], rows["start_ns"], rows["bytes"])

@@ -1,7 +1,7 @@
-"""Who sent how much to whom: the one count that the truth's ``pairs`` come from.
+"""Bytes by pair of addresses: the only count behind the truth's ``pairs``.
 
 Bytes are counted by 5-tuple, before any effect can lose or rename a record. Two amounts are
-kept apart: what jobs and background traffic really sent, and what telemetry effects added.
+separate: bytes that jobs and background traffic sent, and bytes that telemetry effects added.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Totals:
 
     Parameters
     ----------
-    tuples : knows the addresses of 5-tuples, and whose they are.
+    tuples : the addresses and owners of 5-tuples.
     """
 
     def __init__(self, tuples: Tuples) -> None:
@@ -52,8 +52,8 @@ class Totals:
     def pairs(self) -> pd.DataFrame:
         """Job, addresses, kind and bytes between known addresses, sorted.
 
-        What effects added is listed only where nothing was sent: a connection's acknowledgements
-        do not change how much it carried.
+        Traffic that effects added is listed only where nothing was sent: the acknowledgements of a
+        connection do not change its bytes.
         """
         sent, added = (self._summed(amounts) for amounts in self._amounts)
         both = pd.concat([sent, added]).drop_duplicates(KEYS)

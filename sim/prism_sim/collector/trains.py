@@ -1,4 +1,4 @@
-"""Where silence ends a record.
+"""Cutting trains into records at silences.
 
 On the wire a message is one train of bursts or several (:mod:`prism_sim.cluster.wire`): one burst
 for a point-to-point message, one a chunk for a ring. Within a message, a record ends where the
@@ -28,8 +28,8 @@ RECORD = np.dtype(
 def cut(trains: Trains, gap_ns: float) -> NDArray[np.void]:
     """Records (dtype RECORD) of ``trains``, ended by silence of more than ``gap_ns``.
 
-    A train that never rests for so long is one record, any other is one record a burst. A train
-    that follows another adds to that one's last record, if it begins soon enough after it.
+    A train without such a silence is one record, any other is one record per burst. A train
+    that follows another extends that one's last record, if it starts soon enough after it.
     """
     whole = trains["period_ns"] - trains["burst_ns"] <= gap_ns
     records = np.zeros(int(np.where(whole, 1, trains["bursts"]).sum()), RECORD)

@@ -1,11 +1,11 @@
 """The 5-tuples that records belong to.
 
-Every route of the training traffic has a 5-tuple of its own, and so has each queue pair.
-Acknowledgements, set-up and other traffic add 5-tuples that no route stands for, with
-addresses that the topology may not know.
+Every route of the training traffic has its own 5-tuple, and so has each queue pair.
+Acknowledgements, connection set-up and other traffic add 5-tuples without a route. Their
+addresses may be missing from the topology.
 
-Where an uplink fails, the switches hash all of them again. What is under way then ends on its old
-path, so a record names the path that its 5-tuple had when the record began.
+When an uplink fails, the switches rehash all 5-tuples. Traffic in flight ends on its old path, so
+a record names the path that its 5-tuple had when the record started.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Owner = tuple[str, str]
 
 
 class FiveTuple(NamedTuple):
-    """A connection's direction; addresses by number of their name."""
+    """One direction of a connection; addresses are numbers of names."""
 
     src: int
     dst: int
@@ -42,7 +42,7 @@ class FiveTuple(NamedTuple):
 
 @dataclass
 class Columns:
-    """The known 5-tuples as growing columns."""
+    """The columns of all known 5-tuples; they grow."""
 
     src: list[int] = field(default_factory=list)
     dst: list[int] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Columns:
 
 
 class Past(NamedTuple):
-    """The paths of 5-tuples until the switches hashed again."""
+    """The paths of 5-tuples before a rehash."""
 
     until_ns: int
     failed: Failed
@@ -66,10 +66,10 @@ class Tuples:
 
     Parameters
     ----------
-    router : knows the routes, and the path that any other 5-tuple takes.
-    draws : for the ports of what no route stands for.
+    router : the routes, and the path of any other 5-tuple.
+    draws : for the ports of 5-tuples without a route.
     transports : transport protocol of each job's traffic.
-    transport : that of traffic that belongs to none of these jobs.
+    transport : protocol of traffic that belongs to none of these jobs.
 
     Attributes
     ----------
@@ -113,12 +113,12 @@ class Tuples:
         return np.array(self._of_route, np.int32)[routes]
 
     def keep_paths(self, now_ns: int) -> None:
-        """Keep the present paths for what began before ``now_ns``; they are about to change."""
-        self.of_routes(np.zeros(0, np.int32))  # those too that have no record yet
+        """Keep the present paths for traffic that started before ``now_ns``; they will change."""
+        self.of_routes(np.zeros(0, np.int32))  # includes those without a record
         self._past.append(Past(now_ns, self.router.failed(), self._columns.path.copy()))
 
     def reroute(self, routes: Iterable[int]) -> None:
-        """Read the new paths of these routes, and find those of all other 5-tuples again."""
+        """Read the new paths of these routes, and compute those of all other 5-tuples again."""
         path = self._columns.path
         for route in routes:
             path[self._of_route[route]] = self.router.routes.path[route]
@@ -128,7 +128,7 @@ class Tuples:
         self._arrays.pop("path", None)
 
     def path_at(self, tuples: NDArray[np.int32], start_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The path of what began on each of ``tuples`` at ``start_ns`` [simulation ns]."""
+        """The path of records that start on each of ``tuples`` at ``start_ns`` [simulation ns]."""
         path = self.column("path")[tuples]
         for past in reversed(self._past):
             early = start_ns < past.until_ns
@@ -136,7 +136,7 @@ class Tuples:
         return path
 
     def add(self, tup: FiveTuple, owner: Owner | None = None) -> int:
-        """The number of any other 5-tuple; its path is what the switches' hashes give it."""
+        """The number of any other 5-tuple; the switches' hashes give its path."""
         if tup not in self._number:
             number = self._append(tup, *self._path_of(tup), owner)
             for past in self._past:
@@ -144,7 +144,7 @@ class Tuples:
         return self._number[tup]
 
     def alias(self, number: int, tup: FiveTuple) -> int:
-        """The number of ``tup``, another name of 5-tuple ``number``: same path, same draws."""
+        """The number of ``tup``, an alias of 5-tuple ``number``: same path, same draws."""
         if (number, tup) not in self._aliases:
             c = self._columns
             as_seen = self._append(tup, c.path[number], c.latency_ns[number], self.owners[number])
@@ -159,7 +159,7 @@ class Tuples:
         return FiveTuple(*(column[number] for column in columns))
 
     def is_inside(self, number: int) -> bool:
-        """Whether the topology knows both addresses of a 5-tuple."""
+        """Whether the topology contains both addresses of a 5-tuple."""
         return max(self._columns.src[number], self._columns.dst[number]) < self._nics
 
     def ends(self, number: int) -> tuple[str, str]:
@@ -173,18 +173,18 @@ class Tuples:
         return np.array(back, np.int32)[where]
 
     def over_tcp(self, tuples: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Which of ``tuples`` are TCP connections; training traffic over others is RoCE v2."""
+        """Flags of TCP connections among ``tuples``; other training traffic is RoCE v2."""
         over: NDArray[np.bool_] = self.column("protocol")[tuples] == TCP
         return over
 
     def name(self, address: str) -> int:
-        """Number of the name ``address``, known to the topology or not."""
+        """Number of the name ``address``, whether the topology contains it or not."""
         if address not in self.names:
             self.names.append(address)
         return self.names.index(address)
 
     def port(self, *purpose: str | int) -> int:
-        """A port from the dynamic range, drawn for one purpose."""
+        """A port of the dynamic range, drawn for one purpose."""
         low, high = DYNAMIC_PORTS
         return low + self._draws.number("port", *purpose) % (high - low)
 
@@ -192,7 +192,7 @@ class Tuples:
         """One of :class:`Columns`, or a derived one, by 5-tuple.
 
         Derived are ``leaf_in`` and ``leaf_out`` (-1 where unknown), ``key`` (a hash), and
-        ``routed`` (1 where a route stands for it).
+        ``routed`` (1 for a 5-tuple of a route).
         """
         if name not in self._arrays or len(self._arrays[name]) != len(self):
             derived = {"leaf_in": ("src",), "leaf_out": ("dst",)}
@@ -208,7 +208,7 @@ class Tuples:
         return self._arrays[name]
 
     def _leaf(self, name: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Leaf of each address; -1 where the topology does not know it."""
+        """Leaf of each address; -1 where the topology does not contain it."""
         inside = name < self._nics
         leaf = self.router.layout.leaf_of_nic[np.where(inside, name, 0)]
         return np.where(inside, leaf, -1)
@@ -217,7 +217,7 @@ class Tuples:
         ports = (self.column(part) for part in ("src_port", "dst_port", "protocol"))
         number = self._draws.number
         foreign = [number("address", name) for name in self.names[self._nics :]]
-        names = np.array([*range(self._nics), *foreign], np.uint64)  # whoever else is known
+        names = np.array([*range(self._nics), *foreign], np.uint64)  # and all foreign addresses
         keys = hashed(names[self.column("src")], names[self.column("dst")], *ports)
         return keys[self._original]
 
@@ -237,15 +237,15 @@ class Tuples:
     def _opened(self, route: int) -> int:
         """The 5-tuple of a route that had none so far.
 
-        Over TCP an answer may have come first on it, by a path of its own; from now on it takes
-        the route's, where the bytes travel.
+        Over TCP an answer may have used it first, with its own path; from now on it takes the path
+        of the route, which carries the data.
         """
         r, tup = self.router.routes, self._five_tuple(route)
         path, latency_ns, owner = r.path[route], r.latency_ns[route], (r.job[route], r.kind[route])
         at = self._number.get(tup) if tup.protocol == TCP else None
         if at is None:
             return self._append(tup, path, latency_ns, owner)
-        if at not in self._routed:  # by chance of their ports, two routes may share one
+        if at not in self._routed:  # two routes may draw the same ports
             self._columns.path[at], self._columns.latency_ns[at] = path, latency_ns
             self.owners[at] = owner
             self._arrays.clear()
@@ -279,9 +279,9 @@ class Tuples:
         return self._reverse[number]
 
     def _path_of(self, tup: FiveTuple, failed: Failed | None = None) -> tuple[int, int]:
-        """Path and latency, now or while the uplinks ``failed`` were out of use.
+        """Path and latency, at present or while the uplinks ``failed`` were down.
 
-        Beyond the first leaf nothing is known of a foreign address.
+        For a foreign address, the path beyond the first leaf is unknown.
         """
         if tup.dst < self._nics and tup.src < self._nics:
             return self.router.path_of(tup.src, tup.dst, tup.src_port, failed)

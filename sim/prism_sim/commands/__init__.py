@@ -1,7 +1,6 @@
-"""What the subcommands of ``prism-sim`` do.
+"""The subcommands of ``prism-sim``.
 
-Each module is free of heavy imports at its top, so that ``prism-sim --help`` stays quick; what
-a command needs it imports when it runs. Commands that are one long question (``regress``,
-``whatif``, ``sweep``, ``reproduce``) are whole modules here, options and all; the others are
-read in ``cli``.
+Modules have no heavy imports at their top, so that ``prism-sim --help`` is fast; a command imports
+its dependencies when it runs. Commands with many options (``regress``, ``whatif``, ``sweep``,
+``reproduce``) are whole modules here, options included; the options of the others are in ``cli``.
 """

@@ -1,9 +1,9 @@
-"""What a score must reach: ``jobs.accuracy=1``, ``timeline.steps_split<=0``.
+"""Bounds on figures of a score: ``jobs.accuracy=1``, ``timeline.steps_split<=0``.
 
-A figure is named by its path through ``score.json``; ``prism-sim list figures`` has all of them.
+A figure is named by its path in ``score.json``; ``prism-sim list figures`` lists all of them.
 With ``>=`` or ``<=`` the value must not be below or above the bound. With ``=`` the catalogue
-says which: accuracies must not be below the bound, counts of mistakes not above it, and the
-amount of a bias not above it. A figure that the run leaves undefined reaches no bound.
+gives the direction: accuracies must not be below the bound, counts of mistakes not above it, and
+the absolute value of a bias not above it. An undefined figure misses every bound.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Bound:
     value: float
 
     def missed_by(self, score: Score) -> str | None:
-        """Why ``score`` does not reach the bound; None if it does.
+        """The reason why ``score`` misses the bound; None if it does not.
 
         Raises
         ------

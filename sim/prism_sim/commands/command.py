@@ -1,4 +1,4 @@
-"""Commands that all know ``--version``, wherever on the line it stands."""
+"""Commands that accept ``--version`` anywhere on the command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prism_sim.version import __version__
 
 
 def _answer_version(arguments: list[str]) -> None:
-    """Print the version and end, if that is among the options."""
+    """Print the version and exit, if ``--version`` is among the arguments."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--version" in options:
         print(f"prism-sim {__version__}")
@@ -22,7 +22,7 @@ class Command(TyperCommand):
     """A command of ``prism-sim``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line, and answer ``--version`` before anything is missing."""
+        """Read the command line; ``--version`` takes precedence over missing arguments."""
         _answer_version(args)
         return super().parse_args(ctx, args)
 
@@ -31,6 +31,6 @@ class Group(TyperGroup):
     """A group of commands of ``prism-sim``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line, and answer ``--version`` before anything is missing."""
+        """Read the command line; ``--version`` takes precedence over missing arguments."""
         _answer_version(args)
         return super().parse_args(ctx, args)

@@ -1,4 +1,4 @@
-"""``prism-sim whatif``: what each fault costs, or what a change would bring."""
+"""``prism-sim whatif``: the cost of each fault, or the effect of a change."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def whatif(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Say what each fault costs, or, with --set, a change.
+    """Report the cost of each fault, or of a change with --set.
 
-    The worlds compared share every random draw, so they differ by the change alone.
+    The runs compared share every random draw, so they differ by the change alone.
     """
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.loading.bundled import find

@@ -1,4 +1,4 @@
-"""Lists for people: what there is to choose from, and what a diagnosis found."""
+"""Lists for users: available names, and the findings of a diagnosis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIGURES = "figures"
 
 
 def everything() -> dict[str, dict[str, str]]:
-    """A line about each thing that can be named in a scenario or on the command line."""
+    """One line about each name that a scenario or the command line may use."""
     from llmprism import methods
     from prism_sim.faults import KINDS
     from prism_sim.importers import KINDS as TRACES
@@ -80,7 +80,7 @@ def figures_text() -> str:
     lines = [
         "figures: words in capitals stand for names. --fail-under FIGURE=BOUND is an",
         "upper bound of figures that are better lower or near zero, and a lower bound",
-        "of all others; FIGURE>=BOUND and FIGURE<=BOUND say which. truth.* are figures",
+        "of all others; FIGURE>=BOUND and FIGURE<=BOUND give the direction. truth.* are figures",
         "of studies and of regress only.",
         "",
     ]
@@ -91,7 +91,7 @@ def figures_text() -> str:
 
 
 def as_text(things: dict[str, dict[str, str]]) -> str:
-    """``things`` in columns, one section after the other."""
+    """``things`` in columns, section by section."""
     width = max(len(name) for section in things.values() for name in section)
     blocks = [
         "\n".join([title, *(f"  {name:{width}}  {about}".rstrip() for name, about in rows.items())])

@@ -1,4 +1,4 @@
-"""A first scenario to start from: commented, valid, and small enough to run in seconds."""
+"""A first scenario: commented, valid, and small enough to run in seconds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def write_new(name: str, replace: bool) -> Path:
 
     Raises
     ------
-    UserError : the name is none, or the file exists and is not to be replaced.
+    UserError : the name is empty, or the file exists and ``replace`` is false.
     """
     if Path(name).name in ("", ".."):
-        raise UserError(Problem(f"{name!r} is no name of a file", "", "write prism-sim new mine"))
+        raise UserError(Problem(f"{name!r} is not a file name", "", "write prism-sim new mine"))
     path = Path(name)
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(f"{path.name}.yaml")
     if path.exists() and not replace:
-        what = "the file is there already"
+        what = "the file exists"
         raise UserError(Problem(what, str(path), "choose another name, or add --force"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ ScenarioName = Annotated[
     str,
     typer.Argument(
         metavar="SCENARIO",
-        help="A YAML file, the name of a bundled one as tiny/quickstart, or - for standard input.",
+        help="A YAML file, a bundled name such as tiny/quickstart, or - for standard input.",
     ),
 ]
 Seed = Annotated[
@@ -20,14 +20,14 @@ Seed = Annotated[
 
 
 def folder_name(text: str) -> Path:
-    """The folder called ``text``; an empty name, as of an unset variable, is refused."""
+    """The folder called ``text``; an empty name, as from an unset variable, is refused."""
     if not text.strip():
         raise typer.BadParameter("the name of the folder is empty")
     return Path(text)
 
 
 def out_folder(about: str) -> Any:
-    """The option ``--out``, with what it is ``about``."""
+    """The option ``--out`` with the help text ``about``."""
     return typer.Option("--out", parser=folder_name, metavar="FOLDER", help=about)
 
 
@@ -43,7 +43,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Change a value of the scenario, as jobs.0.dp=4; may be repeated.",
+        help="Change a value of the scenario, such as jobs.0.dp=4; may be repeated.",
         default_factory=list,
         show_default=False,
     ),
@@ -61,7 +61,7 @@ FailUnder = Annotated[
     ),
 ]
 METHOD = "paper"
-"""Method of diagnosis if none is named."""
+"""Method of diagnosis if none is given."""
 Method = Annotated[str, typer.Option("--method", help="Method of diagnosis; see list.")]
 NoReport = Annotated[
     bool, typer.Option("--no-report", help="Stop after the score: no figures, report or trace.")

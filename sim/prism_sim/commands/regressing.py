@@ -1,4 +1,4 @@
-"""``prism-sim regress``: run the suite, say what moved, exit 3 if it is not all for the better."""
+"""``prism-sim regress``: run the suite, list changed figures, exit 3 if one is worse."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def regress(
         typer.Option("--suite", help="Suite to run, YAML. Default: the bundled one."),
     ] = None,
     reference: Annotated[
-        Path, typer.Option("--reference", help="Figures to hold, JSON.")
+        Path, typer.Option("--reference", help="Figures to compare with, JSON.")
     ] = REFERENCE,
     update: Annotated[
         bool, typer.Option("--update", help="Rewrite the reference, and show the difference.")

@@ -1,7 +1,7 @@
-"""``prism-sim reproduce``: a publication's evaluation, made again on simulated clusters.
+"""``prism-sim reproduce``: repeats a publication's evaluation on simulated clusters.
 
-The programs themselves are in the folder ``reproduction/`` of a checkout, which no wheel
-contains. Each has a command line of its own, to which all arguments are passed on.
+The programs themselves are in the folder ``reproduction/`` of a checkout; wheels do not contain
+them. Each has its own command line, which receives all arguments.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from prism_sim.version import PACKAGE
 PROGRAM = "reproduction"
 """Package of the program, at the top of a checkout."""
 
-reproduce = typer.Typer(
-    cls=Group, help="Make a publication's evaluation again.", no_args_is_help=True
-)
+reproduce = typer.Typer(cls=Group, help="Repeat a publication's evaluation.", no_args_is_help=True)
 
 
 @reproduce.command(
@@ -39,7 +37,7 @@ def paper(context: typer.Context) -> None:
 
 
 def checkout() -> Path:
-    """The folder that is the top of the checkout, if this package is run from one."""
+    """The top folder of the checkout, if this package runs from one."""
     return PACKAGE.resolve().parents[1]
 
 

@@ -1,9 +1,9 @@
-"""One invocation of a command: where it speaks, and how it ends.
+"""One invocation of a command: its output and its exit code.
 
 Results go to stdout, everything about the work to stderr: progress bars if that is a
-terminal, a line a stage otherwise, nothing with ``--quiet``. Mistakes of the user end in
-exit code 1 with all problems listed, Ctrl-C in 130; anything else that escapes is a bug
-and keeps its traceback.
+terminal, one line per stage otherwise, nothing with ``--quiet``. Errors of the user end with
+exit code 1 and a list of all problems, Ctrl-C with 130. Any other exception is a bug and keeps
+its traceback.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from typing import Any, NoReturn
 from llmprism.errors import Problem, UserError
 
 FINE, WRONG, USAGE, BELOW, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 4, 130
-"""Exit codes: done; scenario or data is wrong; wrong usage; score worse than asked; the records
-cannot tell; Ctrl-C."""
+"""Exit codes: success; scenario or data is wrong; wrong usage; a bound of the score is missed;
+the records do not suffice; Ctrl-C."""
 
 Progress = Callable[[float, str], None]
-"""Told the fraction done in [0, 1] and what is going on."""
+"""Receives the fraction done in [0, 1] and a description of the present work."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """How one invocation speaks.
+    """Output of one invocation.
 
     Attributes
     ----------
@@ -46,12 +46,12 @@ class Session:
     debug: bool = False
 
     def note(self, text: str) -> None:
-        """Say something about the work, on stderr."""
+        """Print a line about the work on stderr."""
         if not self.quiet:
             print(text, file=sys.stderr, flush=True)
 
     def result(self, data: dict[str, Any], *shown: Any) -> None:
-        """Print the result: ``data`` as JSON, or else ``shown``, text or rich renderables."""
+        """Print the result: ``data`` as JSON, or ``shown``: text or rich renderables."""
         if self.as_json:
             print(json.dumps(data, indent=1, allow_nan=False))
         elif all(isinstance(part, str) for part in shown):
@@ -60,22 +60,22 @@ class Session:
             _print_rich(shown)
 
     def facts(self, facts: dict[str, Any]) -> None:
-        """Print ``facts`` as the result, a line each."""
+        """Print ``facts`` as the result, one per line."""
         self.result(facts, *(f"{key}: {value}" for key, value in facts.items()))
 
     def warn(self, warnings: Iterable[Problem]) -> None:
-        """Say what is odd without being wrong, on stderr."""
+        """Print warnings on stderr."""
         for warning in warnings:
             self.note(f"warning: {warning}")
 
     def complain(self, problems: Iterable[Problem | str]) -> None:
-        """Say what is wrong, on stderr, even if quiet."""
+        """Print problems on stderr, even if quiet."""
         for problem in problems:
             print(problem, file=sys.stderr)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Progress | None]:
-        """A part of the work: yields what it may report its progress to, and notes its time."""
+        """A part of the work: yields a progress callback, and prints its duration."""
         began = time.perf_counter()
         if self.quiet or not sys.stderr.isatty():
             yield None
@@ -106,7 +106,7 @@ def open_session(as_json: bool, quiet: bool, debug: bool) -> Iterator[Session]:
 
 
 def _refuse(session: Session, problems: list[Problem]) -> NoReturn:
-    """Tell the user what is wrong and exit; to be called while the error is being handled."""
+    """Print the problems and exit; call it while the exception is handled."""
     if session.debug:
         traceback.print_exc()
     if session.as_json:
@@ -118,7 +118,7 @@ def _refuse(session: Session, problems: list[Problem]) -> NoReturn:
 
 
 def _problem_of(error: OSError) -> Problem:
-    """What the operating system refused, and where: a full disk, a folder that is read-only."""
+    """The reason the operating system gave, and the file: full disk, read-only folder, ..."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     where = "" if error.filename is None else str(error.filename)
     return Problem(reason, where, _REMEDIES.get(error.errno or 0, ""))

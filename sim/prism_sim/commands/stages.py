@@ -1,7 +1,7 @@
-"""The stages of a run, each leaving the run folder in a state that can be trusted.
+"""The stages of a run. Each leaves the run folder in a consistent state.
 
-A stage writes to the side and replaces its earlier files when it is complete (see
-:mod:`prism_sim.products`); its time and the peak memory of the process go into the manifest.
+A stage writes to a temporary folder and replaces its earlier files when it is complete (see
+:mod:`prism_sim.products`). Its time and the peak memory of the process go into the manifest.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def simulate(session: Session, scenario: Scenario, run: Run, command: list[str])
 
 
 def check_method(name: str) -> None:
-    """Refuse an unknown method before any work is done for it."""
+    """Refuse an unknown method before any work starts."""
     from llmprism import methods
 
     methods.get(name)
 
 
 def diagnose(session: Session, flows: Path, topology: Path, method: str, folder: Path) -> Diagnosis:
-    """Diagnose a flow table, of a run or of anyone, into ``folder``.
+    """Diagnose any flow table into ``folder``.
 
     A folder called ``diagnosis`` belongs to the run around it, whose score and report become
     out of date.
@@ -80,7 +80,7 @@ def report(session: Session, run: Run) -> None:
 
 
 def existing(folder: Path) -> Run:
-    """The run in ``folder``; a UserError if there is no such folder."""
+    """The run in ``folder``; a UserError if the folder does not exist."""
     from prism_sim.run_folder import Run
 
     if not folder.is_dir():
@@ -93,7 +93,7 @@ def existing(folder: Path) -> Run:
 def _stage(
     session: Session, folder: Path, name: str, **facts: Any
 ) -> Iterator[tuple[Run, Progress | None]]:
-    """Yield the run as the stage sees it, and where to report progress."""
+    """Yield the run with the stage's temporary folder, and a progress callback."""
     from prism_sim.run_folder import Run
 
     with stage_files(folder, name) as aside:
@@ -105,7 +105,7 @@ def _stage(
 
 
 def _record(run: Run, stage: str, seconds: float, facts: dict[str, Any]) -> None:
-    """Note in the manifest what ``stage`` took."""
+    """Write the time and memory of ``stage`` to the manifest."""
     manifest = run.read_json(run.manifest) | facts
     later = [*PRODUCTS][[*PRODUCTS].index(stage) :]
     timings = manifest.get("timings_s", {})

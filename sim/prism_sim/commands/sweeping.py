@@ -1,4 +1,4 @@
-"""``prism-sim sweep``: a study as a table and a picture, resumed where it was stopped."""
+"""``prism-sim sweep``: a study as a table and a figure; resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sweep(
     out: Annotated[
         Path | None, out_folder("Folder to write. Default: results/sweeps/STUDY.")
     ] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Run again what failed before.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Repeat runs that failed.")] = False,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask, however many runs the study has.")
     ] = False,
@@ -71,7 +71,7 @@ def sweep(
 
 
 def _confirm(session: Session, runs: int, study: Path) -> None:
-    """Ask whether so many runs are meant; where nobody can answer, refuse."""
+    """Ask before a study with very many runs; refuse if nobody can answer."""
     what = f"this study has {runs:,} runs"
     if sys.stdin.isatty() and sys.stderr.isatty() and not session.as_json:
         typer.confirm(f"{what}. Run them all?", abort=True, err=True)

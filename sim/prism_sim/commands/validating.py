@@ -1,4 +1,4 @@
-"""What is to be said about a scenario without running it."""
+"""Checks of a scenario without running it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from prism_sim.loading.loader import load_with_warnings, parse_override
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the scenario called ``name`` makes sense.
+    """The result of checking one scenario.
 
     Attributes
     ----------
-    summary : what it describes; empty if it is wrong.
+    summary : short description; empty if the scenario is wrong.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Verdict:
 
 
 def verdict(name: str, settings: list[str]) -> Verdict:
-    """Judge the scenario file or bundled scenario ``name`` with ``settings`` put in."""
+    """Check the scenario file or bundled scenario ``name`` with ``settings`` applied."""
     try:
         overrides = dict(parse_override(text) for text in settings)
         loaded = load_with_warnings(find(name), overrides)

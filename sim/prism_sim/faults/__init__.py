@@ -1,9 +1,9 @@
-"""What can go wrong in a simulated cluster, one file a kind.
+"""Faults of a simulated cluster, one file a kind.
 
 A new kind is a new file with a class that derives from
 :class:`~prism_sim.faults.base.FaultBase` and has a literal ``kind``, and one entry in
-:data:`KINDS` below, or an entry point ``prism_sim.faults`` of another package. Everything else
-(schema, loading, listing, truth) follows from that. What a fault may change is in
+:data:`KINDS` below, or an entry point ``prism_sim.faults`` of another package. Schema, loading,
+listing and truth follow from that. The parts of a cluster that a fault may change are in
 :mod:`prism_sim.faults.target`.
 """
 

@@ -1,8 +1,8 @@
-"""What every fault has in common: when it happens, how bad it is, and who is to blame.
+"""The base of all faults: window, severity, and culprit.
 
-A fault changes something during a window. The window is given in steps of a job (what a user
-of a job thinks in) or in seconds of the simulation (what an operator of a cluster thinks in),
-never in both. Most faults make something run at a ``factor`` of its healthy speed.
+A fault changes something during a window. The window is given in steps of a job (for users of a
+job) or in seconds of the simulation (for operators of a cluster), never in both. Most faults make
+something run at a ``factor`` of its healthy speed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from prism_sim.scenario.words import did_you_mean, nearest
 
 @dataclass(frozen=True)
 class Culprit:
-    """What a perfect diagnosis would name.
+    """The answer of a perfect diagnosis.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Culprit:
 
 
 class FaultBase(Closed, ABC):
-    """The window of a fault; each kind adds what it affects and how badly.
+    """The window of a fault; each kind adds its target and its severity.
 
     A kind names the culprit, makes its change in ``begin``, and lists the jobs that it affects.
     Most are a :class:`LinkFault`, which only names the links that are slow.
@@ -76,28 +76,28 @@ class FaultBase(Closed, ABC):
 
     @property
     def speed(self) -> float | None:
-        """Speed while the fault lasts, as a fraction of the healthy one; None if it has none."""
+        """Speed during the fault, as a fraction of the healthy one; None if it has none."""
         return None
 
     @abstractmethod
     def magnitude(self, target: Target) -> float:
-        """How bad it is: the share of speed or capacity that is lost, in [0, 1]."""
+        """Severity: the share of speed or capacity that is lost, in [0, 1]."""
 
     @abstractmethod
     def culprit(self, target: Target) -> Culprit:
-        """What a perfect diagnosis would name."""
+        """The answer of a perfect diagnosis."""
 
     @abstractmethod
     def begin(self, target: Target) -> Undo:
-        """Make the change, now; returns what takes it back."""
+        """Make the change now; returns a function that reverts it."""
 
     @abstractmethod
     def jobs_affected(self, target: Target) -> list[str]:
-        """Jobs whose work or traffic meets the change."""
+        """Jobs whose work or traffic is affected."""
 
     def at_step(self, target: Target, step: int, call: Callable[[], None]) -> None:
-        """Have ``call`` called when the window's job begins ``step``."""
-        assert self.job is not None  # the validator below saw to it
+        """Schedule ``call`` for the time when the window's job begins ``step``."""
+        assert self.job is not None  # the validator below checks it
         target.compute.at_step(self.job, step, call)
 
     @model_validator(mode="after")
@@ -113,9 +113,9 @@ class FaultBase(Closed, ABC):
         return self
 
     def remarks(self, setting: Setting) -> Remarks:
-        """What is wrong with the fault in this scenario; places count from the fault itself.
+        """Errors of the fault in this scenario; locations are relative to the fault.
 
-        A kind adds what is wrong with the thing that it affects.
+        A kind adds errors of its target.
         """
         names = [job.name for job in setting.jobs]
         end_s = setting.duration_s
@@ -129,9 +129,9 @@ class FaultBase(Closed, ABC):
             yield Remark(("job",), what, did_you_mean(self.job, names), every_name(setting))
 
     def doubts(self, setting: Setting) -> Remarks:
-        """Why the fault will change nothing in this scenario; places count from the fault itself.
+        """Reasons why the fault changes nothing in this scenario; locations as in ``remarks``.
 
-        A kind adds what is pointless about the thing that it affects.
+        A kind adds reasons that concern its target.
         """
         for index, job in enumerate(setting.jobs):
             if job.name == self.job and self.to_s is not None and self.to_s <= job.start_s:
@@ -153,7 +153,7 @@ class FaultBase(Closed, ABC):
             yield Remark(("to_step",), what, f"{how}; to_step is the first one not affected", reads)
 
     def rank_remarks(self, setting: Setting, rank: int | None) -> Remarks:
-        """What is wrong with naming ``rank`` of the fault's job."""
+        """Errors of naming ``rank`` of the fault's job."""
         for index, job in enumerate(setting.jobs):
             if rank is not None and job.name == self.job and rank >= job.ranks:
                 what = f"rank {rank} is none of the {job.ranks} ranks of job {job.name}"

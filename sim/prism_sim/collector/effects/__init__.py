@@ -1,10 +1,10 @@
-"""What can happen to flow records, one file an effect.
+"""Effects on flow records, one file an effect.
 
 A new effect is a new file with a class that derives from
-:class:`~prism_sim.collector.effects.base.EffectBase` and has a literal ``kind``, and one place in
+:class:`~prism_sim.collector.effects.base.EffectBase` and has a literal ``kind``, and one entry in
 :data:`KINDS` below, or an entry point ``prism_sim.effects`` of another package. The order of
 :data:`KINDS` is the order in which effects act; those of other packages come last. Effects with
-``after_cutting`` act on finished records, the others on what is on the wire before that.
+``after_cutting`` act on finished records, the others on transfers before they are cut.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Acknowledgements(EffectBase):
     )
     one_by_one: bool = Field(
         default=False,
-        description="Each has a time of its own, so that silence between them can cut records. "
+        description="Each has its own time, so silence between them can cut records. "
         "False: those of a transfer are one train without pauses. For small clusters: it takes "
         "one row an acknowledgement.",
     )
@@ -46,16 +46,16 @@ class Acknowledgements(EffectBase):
         default=0.0,
         ge=0,
         le=1e9,
-        description="A packet that comes alone is acknowledged so late [ms], unless a second one "
-        "comes or something is sent back before, which then carries the acknowledgement. "
+        description="A single packet is acknowledged after this delay [ms], unless a second one "
+        "arrives or something is sent back before; that then carries the acknowledgement. "
         "Default: at once, as RoCE NICs and stacks in quick-acknowledgement mode do. Delayed: 40 "
-        "(Linux), 200 (other stacks). Rows are then held for some 20 s of the simulation; what a "
-        "transfer of more than 10 s would answer is not known.",
+        "(Linux), 200 (other stacks). Rows are then held for some 20 s of the simulation; answers "
+        "to transfers of more than 10 s are not modelled.",
     )
 
     @property
     def lookback_ns(self) -> int | None:
-        """A delayed one depends on what is sent later."""
+        """A delayed acknowledgement depends on later traffic."""
         return self._delay_ns or None
 
     @property
@@ -99,7 +99,7 @@ class Acknowledgements(EffectBase):
         return back
 
     def _singly(self, back: Rows, covered: NDArray[np.int64], packets: NDArray[np.int64]) -> Rows:
-        """Each of the acknowledgements in ``back`` when the packets that it covers have come."""
+        """Each acknowledgement in ``back``, at the time when its packets have arrived."""
         of = np.repeat(np.arange(len(back)), packets)
         number = np.arange(len(of)) - np.repeat(np.cumsum(packets) - packets, packets) + 1
         come = np.minimum(number * self.every, covered[of]) / covered[of]

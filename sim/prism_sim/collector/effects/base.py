@@ -1,8 +1,8 @@
-"""What every effect has in common: a stage that rows of records pass through.
+"""The base of all effects: a stage that rows of records pass through.
 
-An effect is the scenario's model of one thing that happens to records, in a file of its own.
-Its ``stage`` takes a batch of rows and returns another; it draws by the identity of a row,
-never in turn, so that no effect disturbs the draws of another.
+An effect models one thing that happens to records, in a file of its own. Its ``stage`` takes a
+batch of rows and returns another. Random draws are keyed by the identity of a row, so no effect
+changes the draws of another.
 """
 
 from __future__ import annotations
@@ -26,32 +26,33 @@ class EffectBase(Closed, ABC):
     after_cutting: ClassVar[bool] = False
     counts: ClassVar[bool] = False  # whether the table gains payload and packets
     delays: ClassVar[bool] = False  # whether records arrive after they end
-    needs_packets: ClassVar[bool] = False  # whether it makes sense only where packets are counted
+    needs_packets: ClassVar[bool] = False  # whether it needs packet counts
 
     @property
     def lookback_ns(self) -> int | None:
-        """How much earlier than the rows at hand its own rows may begin [ns].
+        """How much earlier than the present rows its own rows may start [ns].
 
-        None: it takes rows as they are reported, by their end. Any number: it needs them in order
-        of their begin, so the collector holds them for a while (:mod:`prism_sim.collector.delay`).
+        None: it takes rows in the order of their ends, as reported. A number: it needs them in
+        order of their starts, so the collector holds them for a while
+        (:mod:`prism_sim.collector.delay`).
         """
         return None
 
     @abstractmethod
     def stage(self, scene: Scene) -> Stage:
-        """What rows pass through, batch after batch."""
+        """The function that each batch of rows passes through."""
 
     def notes(self) -> dict[str, str]:
         """Metadata of the flow table that the effect changes."""
         return {}
 
     def remarks(self, setting: Setting) -> Remarks:
-        """What is wrong with the effect in this scenario; places count from the effect."""
+        """Errors of the effect in this scenario; locations are relative to the effect."""
         yield from ()
 
 
 class Window(Closed):
-    """A span of the simulation's time."""
+    """An interval of simulated time."""
 
     from_s: float = Field(ge=0, le=1e8, description="Begin [s].")
     to_s: float = Field(ge=1e-9, le=1e8, description="End [s].")

@@ -1,4 +1,4 @@
-"""Exporters whose clocks are off."""
+"""Exporters whose clocks have errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prism_sim.collector.rows import Rows
 
 
 class Clocks(EffectBase):
-    """Each exporter's clock has an offset and a drift, normally distributed around none."""
+    """Each exporter's clock has an offset and a drift, normally distributed around zero."""
 
     after_cutting = True
 
@@ -21,16 +21,16 @@ class Clocks(EffectBase):
         default=50.0,
         ge=0,
         le=1e14,
-        description="Standard deviation of offsets [us]. Default: 50, for the tens that NTP "
-        "keeps on a LAN (chrony's README, which has thousands over the Internet). PTP in "
+        description="Standard deviation of offsets [us]. Default: 50, since NTP reaches tens of "
+        "microseconds on a LAN (chrony's README; thousands over the Internet). PTP in "
         "hardware: below 1 (linuxptp).",
     )
     drift_ppm: float = Field(
         default=0.0,
         ge=0,
         le=1e6,
-        description="Standard deviation of rates [ppm]. Default: none, as for a clock that is "
-        "disciplined. Practice: free-running ones are within 100 (IEEE 802.3 allows ports that).",
+        description="Standard deviation of rates [ppm]. Default: none, as for a disciplined "
+        "clock. Practice: free-running ones are within 100 (the limit of IEEE 802.3 for ports).",
     )
 
     def stage(self, scene: Scene) -> Stage:

@@ -1,4 +1,4 @@
-"""Connections being set up: the handshake before their first use."""
+"""Connection set-up: the handshake before a connection's first use."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Connections(EffectBase):
     """Every connection is opened by a TCP handshake: one small record in each direction.
 
     Where training itself runs over TCP, the handshake is on the connection's own 5-tuple, once
-    for both directions. For RoCE it is on a TCP connection beside it, once for each queue pair
-    and direction, as NCCL exchanges the numbers of queue pairs. A restarted job connects when
-    the old processes are gone.
+    for both directions. For RoCE it is on a separate TCP connection, once for each queue pair and
+    direction, as NCCL exchanges the numbers of queue pairs. A restarted job connects when
+    the old processes have ended.
 
-    Transfers are reported when they end, so rows are held for some 20 s of the simulation, 80 bytes
-    each, until it is certain which one used a connection first. A first use that lasts longer than
-    10 s counts from when it is reported.
+    Transfers are reported when they end. Rows (80 bytes each) are therefore held for some 20 s of
+    the simulation, until the first use of a connection is certain. A first use that lasts longer
+    than 10 s counts from when it is reported.
     """
 
     needs_packets = True
@@ -51,15 +51,14 @@ class Connections(EffectBase):
         default=None,
         ge=0,
         le=1_000_000_000,
-        description="What the side that connects sends first [bytes]. Left out: 8 over TCP (gloo, "
+        description="First bytes of the side that connects. Left out: 8 over TCP (gloo, "
         "measured), 3,500 for RoCE (NCCL, net_ib).",
     )
     reply_bytes: int | None = Field(
         default=None,
         ge=0,
         le=1_000_000_000,
-        description="What the other side sends back [bytes]. Left out: none over TCP, as much "
-        "for RoCE.",
+        description="First bytes of the other side. Left out: none over TCP, as much for RoCE.",
     )
     mesh: bool = Field(
         default=False,
@@ -85,7 +84,7 @@ class Connections(EffectBase):
         return connect
 
     def _opened(self, scene: Scene, tuples: NDArray[np.int32], first_ns: NDArray[np.int64]) -> Rows:
-        """Handshakes of the connections that ``tuples`` are used on from ``first_ns`` on."""
+        """Handshakes of the connections of ``tuples``, whose first uses are at ``first_ns``."""
         when_ns = np.maximum(first_ns - self._lead_ns, _processes_since_ns(scene, tuples, first_ns))
         over_tcp = scene.tuples.over_tcp(tuples)
         beside = [_beside(scene, number) for number in tuples[~over_tcp].tolist()]
@@ -98,7 +97,7 @@ class Connections(EffectBase):
         )
 
     def _hello(self, usual: tuple[int, int]) -> tuple[int, int]:
-        """First bytes of both sides: those of the scenario, or else the ``usual`` ones."""
+        """First bytes of both sides: the scenario's, or the ``usual`` ones if it gives none."""
         hello, reply = self.hello_bytes, self.reply_bytes
         return usual[0] if hello is None else hello, usual[1] if reply is None else reply
 
@@ -128,7 +127,7 @@ class Connections(EffectBase):
 def _first_uses(
     scene: Scene, rows: Rows, known: set[int]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """First use of each connection in ``rows`` that is not ``known``: its 5-tuple, and when.
+    """First use of each connection in ``rows`` that is not ``known``: its 5-tuple and time.
 
     Over TCP, the two directions are one connection, with the lesser of their numbers.
     """
@@ -148,7 +147,7 @@ def _first_uses(
 def _processes_since_ns(
     scene: Scene, tuples: NDArray[np.int32], first_ns: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Since when there are the processes that use each of ``tuples`` first at ``first_ns``."""
+    """Start of the processes that first use each of ``tuples`` at ``first_ns``."""
     restarted = [hosts for hosts in scene.job_hosts if hosts.restarts]
     since_ns = np.full(len(tuples), ALWAYS_NS)
     if restarted:

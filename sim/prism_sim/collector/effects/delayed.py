@@ -1,8 +1,8 @@
-"""Delayed acknowledgements: a receiver waits a little, in case it has something to send back.
+"""Delayed acknowledgements: a receiver waits a little, because it may send something back.
 
-A packet that comes alone is acknowledged when a second one comes, or when the delay is
-over; what the receiver sends in the meantime carries the acknowledgement with it. A transfer of
-several packets is acknowledged as it comes, and whatever waited goes along.
+A single packet is acknowledged when a second one arrives or when the delay has passed. Anything
+that the receiver sends in the meantime carries the acknowledgement. A transfer of several packets
+is acknowledged as it arrives, together with any packet that was waiting.
 
 Reference: RFC 1122, section 4.2.3.2; RFC 5681, section 4.2.
 """
@@ -24,11 +24,11 @@ _NONE: Times = np.zeros(0, np.int64)
 class Delayed:
     """Finds, batch after batch, packets that get an acknowledgement of their own.
 
-    It keeps at most one packet a 5-tuple, and of the opposite direction what came after that.
+    It keeps at most one packet per 5-tuple, and the later traffic of the opposite direction.
 
     Parameters
     ----------
-    scene : knows how far rows have come, which must be in order of their begin.
+    scene : the time that rows have reached; rows must be in order of their start.
     delay_ns : how long a receiver waits.
     """
 
@@ -43,9 +43,9 @@ class Delayed:
         return len(self._waiting) + sum(len(times) for times in self._answers.values())
 
     def settled(self, rows: Rows) -> Rows:
-        """Packets that came alone, of ``rows`` or before, of which that is certain by now.
+        """Single packets, of ``rows`` or before, whose acknowledgement is now certain.
 
-        Their times are moved to where the acknowledgement is due, at the receiver.
+        Their times are moved to the time of the acknowledgement at the receiver.
         """
         pieces = self._by_tuple(rows)
         numbers = sorted({*pieces, *self._waiting})
@@ -79,7 +79,7 @@ class Delayed:
         return dict(zip(found.tolist(), np.split(rows, first[1:]), strict=True))
 
     def _due(self, own: Rows, answers: list[int]) -> tuple[list[int], list[int], int]:
-        """Which packets of one 5-tuple are acknowledged by themselves, when, and which may be yet.
+        """Packets of one 5-tuple with their own acknowledgement, its times, and the undecided rest.
 
         ``answers`` are the sorted times at which something is sent in the opposite direction.
         """

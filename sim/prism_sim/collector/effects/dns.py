@@ -31,8 +31,8 @@ class Dns(ServiceBase):
         default=5.0,
         ge=0,
         le=1e8,
-        description="Begin of the look-ups, before the job's first step [s]. Default: as "
-        "rendezvous, which they precede.",
+        description="Start of the look-ups, before the job's first step [s]. Default: as for "
+        "rendezvous; the look-ups come first.",
     )
     lasts_s: float = Field(
         default=0.5,

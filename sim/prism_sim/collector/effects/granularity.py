@@ -11,7 +11,7 @@ from prism_sim.collector.rows import Rows
 
 
 class Granularity(EffectBase):
-    """Times are cut off to whole units of the exporter's clock."""
+    """Times are truncated to whole units of the exporter's clock."""
 
     after_cutting = True
 

@@ -22,7 +22,7 @@ HEADER_BYTES: Mapping[Transport, int] = {"roce": 44, "tcp": 52}
 class Headers(EffectBase):
     """Count packets, and count ``bytes`` as IP length: payload and one header a packet.
 
-    What is left out depends on the transport of each job.
+    Fields left out depend on the transport of each job.
     """
 
     counts = True
@@ -40,14 +40,14 @@ class Headers(EffectBase):
         ge=0,
         le=1_000_000,
         description="IP length of a packet without payload [bytes]. Left out: 44 for RoCE v2, 20 "
-        "IP + 8 UDP + 12 BTH + 4 ICRC (Annex A17); 52 for TCP with timestamps (RFC 7323). Seen on "
-        "a host before segmentation, as in the real captures: 5, one header for 10 or 11 packets.",
+        "IP + 8 UDP + 12 BTH + 4 ICRC (Annex A17); 52 for TCP with timestamps (RFC 7323). Captured "
+        "on a host before segmentation, as in the real captures: 5, one header for 10 or 11.",
     )
     transport: Transport | None = Field(
         default=None,
         description="Transport of jobs that give none themselves, and of traffic of no job. Left "
-        "out: what such jobs use, TCP with a socket library and else RoCE v2; RoCE v2 for other "
-        "traffic. Over TCP both directions share one connection's ports.",
+        "out: the default of each job (TCP with a socket library, otherwise RoCE v2), and RoCE v2 "
+        "for other traffic. Over TCP both directions share one connection's ports.",
     )
 
     def stage(self, scene: Scene) -> Stage:
@@ -65,6 +65,6 @@ class Headers(EffectBase):
 def _by_transport(
     over_tcp: NDArray[np.bool_], given: int | None, usual: Mapping[Transport, int]
 ) -> NDArray[np.int64]:
-    """What is ``given``, or else the ``usual`` value of each row's transport."""
+    """The ``given`` value, or the ``usual`` one of each row's transport."""
     tcp, roce = (usual[name] if given is None else given for name in ("tcp", "roce"))
     return np.where(over_tcp, tcp, roce)

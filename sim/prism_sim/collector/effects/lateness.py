@@ -12,10 +12,10 @@ from prism_sim.collector.rows import Rows
 
 
 class Lateness(EffectBase):
-    """Every record waits to be exported, and some wait much longer.
+    """Every record waits before it is exported, and some records wait much longer.
 
-    Both waits are exponential. The table keeps records in the order of their arrival, so it is in
-    the order of neither their begins nor their ends; an outage takes what arrives during it.
+    Both waits are exponential. The table keeps records in the order of their arrival, which differs
+    from the order of their starts and of their ends. An outage loses the records that arrive in it.
     """
 
     after_cutting = True
@@ -39,8 +39,8 @@ class Lateness(EffectBase):
         default=30.0,
         ge=0,
         le=1e8,
-        description="Mean further wait of a late record [s]. Default: what Netdata's guide on "
-        "flow export latency takes as the sign of a bottleneck.",
+        description="Mean further wait of a late record [s]. Default: the value that Netdata's "
+        "guide on flow export latency names as the sign of a bottleneck.",
     )
 
     def stage(self, scene: Scene) -> Stage:

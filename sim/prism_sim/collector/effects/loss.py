@@ -1,4 +1,4 @@
-"""Records that never reach the collector: singly, and in bursts."""
+"""Loss of records before the collector: single ones, and bursts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows
 
 CYCLES = 64
-"""Mean cycles of good and bad that are drawn at a time, one stream each."""
+"""Mean cycles of good and bad periods that are drawn at a time, one stream each."""
 UDP_LOSS = 1.4e-3
 """Share of export packets lost over UDP: 22 sequence failures in 15,292 (nfdump, issue 335)."""
 
 
 class Loss(EffectBase):
-    """Loss with two states, good and bad, that each exporter moves between by itself.
+    """Loss with two states, good and bad, of each exporter independently.
 
-    Gilbert's model in continuous time: sojourns are exponential, so that which records are
-    lost does not depend on how many others there are. Reference: Gilbert, Capacity of a
+    Gilbert's model in continuous time: sojourn times are exponential, so the loss of a record does
+    not depend on the number of other records. Reference: Gilbert, Capacity of a
     burst-noise channel, 1960; Elliott, 1963.
     """
 
@@ -35,7 +35,7 @@ class Loss(EffectBase):
         le=1,
         description="Loss of a record in the good state. Left out: 1.4e-3, as over UDP at one "
         "exporter of a site whose other had 2e-4 (packets; nfdump, issue 335); none where "
-        "burst_probability is given, so that bursts can be had alone.",
+        "burst_probability is given, so that a scenario can have bursts only.",
     )
     burst_probability: float | None = Field(
         default=None,
@@ -47,18 +47,18 @@ class Loss(EffectBase):
         default=60.0,
         ge=1e-9,
         le=1e9,
-        description="Mean length of good times [s]. Assumed: no published figure found.",
+        description="Mean length of good periods [s]. Assumed: no published figure found.",
     )
     mean_bad_s: float = Field(
         default=1.0,
         ge=1e-9,
         le=1e9,
-        description="Mean length of bad times [s]. Assumed: no published figure found.",
+        description="Mean length of bad periods [s]. Assumed: no published figure found.",
     )
 
     @property
     def good_probability(self) -> float:
-        """Loss of a record in the good state, also where the scenario leaves it out."""
+        """Loss of a record in the good state, with the default filled in."""
         if self.probability is not None:
             return self.probability
         return UDP_LOSS if self.burst_probability is None else 0.0
@@ -68,7 +68,7 @@ class Loss(EffectBase):
 
         @lru_cache(maxsize=256)
         def changes(exporter: int, block: int) -> tuple[bool, NDArray[np.float64]]:
-            """Whether a block of time begins in the bad state, and when that changes [ns]."""
+            """Whether a block of time starts in the bad state, and the times of changes [ns]."""
             stream = scene.draws.stream("loss bursts", exporter, block)
             bad = bool(stream.random() < self.mean_bad_s / (self.mean_good_s + self.mean_bad_s))
             means = np.tile([self.mean_good_s, self.mean_bad_s], 4 * CYCLES)

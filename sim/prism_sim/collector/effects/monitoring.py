@@ -1,4 +1,4 @@
-"""Monitoring: one host that fetches the metrics of every server, period by period."""
+"""Monitoring: one host that fetches the metrics of every server periodically."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from prism_sim.collector.tuples import TCP, FiveTuple
 
 
 class Monitoring(ServiceBase):
-    """A monitor fetches a page from every server, each at its own moment of a fixed period.
+    """A monitor fetches a page from every server, each at its own offset within a fixed period.
 
-    Connections are kept open, as Prometheus does, so a server has one 5-tuple all along.
+    Connections are kept open, as Prometheus does, so a server keeps one 5-tuple.
     """
 
     kind: Literal["monitoring"] = "monitoring"
@@ -31,7 +31,7 @@ class Monitoring(ServiceBase):
         "configuration has 15.",
     )
     port: int = Field(
-        default=9100, ge=1, le=65535, description="Port asked. Default: node_exporter's."
+        default=9100, ge=1, le=65535, description="Port of the servers. Default: node_exporter's."
     )
     request_bytes: int = Field(
         default=200,
@@ -50,7 +50,7 @@ class Monitoring(ServiceBase):
     def stage(self, scene: Scene) -> Stage:
         period_ns = self.every_s * 1e9
         tuples, phase = self._targets(scene)
-        rounds = np.zeros(len(tuples), np.int64)  # those that each server has had
+        rounds = np.zeros(len(tuples), np.int64)  # number of fetches so far, by server
 
         def scrape(rows: Rows) -> Rows:
             due = np.maximum(np.ceil(scene.now_ns / period_ns - phase).astype(np.int64), rounds)
@@ -70,7 +70,7 @@ class Monitoring(ServiceBase):
         return segments(self.request_bytes, bare=-(-page.packets // 2)), page
 
     def _targets(self, scene: Scene) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Connection to every server but the monitor's own, and its moment in the period."""
+        """Connections to all servers but the monitor's own, and their offsets within the period."""
         known, monitor = scene.tuples, self.place(scene)
         nics = known.router.layout.cluster.nics_per_server
         every = range(0, len(known.router.layout.addresses), nics)

@@ -1,4 +1,4 @@
-"""Addresses that move: a server takes over those of another in mid-run."""
+"""Moved addresses: a server takes over those of another during the run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NEVER_NS = 2**62
 
 
 class Move(Closed):
-    """One server's addresses, handed to another."""
+    """One server's addresses, given to another."""
 
-    address_of: str = Field(description="Server whose addresses are handed over.")
+    address_of: str = Field(description="Server whose addresses are given away.")
     to: str = Field(description="Server that appears under them, NIC by NIC.")
     at_s: float = Field(ge=0, le=1e8, description="From this time on [s].")
 
@@ -29,15 +29,15 @@ class Move(Closed):
 class MovedAddresses(EffectBase):
     """From some time on, a server's records carry addresses that were another's.
 
-    Schedulers give a freed address to the next that asks, while the inventory, and so the
-    topology, still has it where it was. The truth keeps each server's own addresses. The former
-    owner keeps using its addresses too, if it still has anything to send, unless it is handed
-    others itself. Moves act in the order of their times, those of one time at once: two servers
-    may swap. Of several for one server the latest holds.
+    Schedulers give a freed address to the next job, while the inventory, and so the topology, still
+    lists it at its old server. The truth keeps each server's own addresses. The former owner also
+    keeps using its addresses for anything it still sends, unless it receives others itself. Moves
+    act in the order of their times; moves of one time act at once, so two servers may swap. If
+    several moves concern one server, the latest applies.
     """
 
     kind: Literal["moved_addresses"] = "moved_addresses"
-    moves: tuple[Move, ...] = Field(min_length=1, description="Who takes over whose, and when.")
+    moves: tuple[Move, ...] = Field(min_length=1, description="The moves, in any order.")
 
     def stage(self, scene: Scene) -> Stage:
         per_server = scene.tuples.router.layout.cluster.nics_per_server
@@ -46,7 +46,7 @@ class MovedAddresses(EffectBase):
         moves = list(zip(in_time, begins_ns, [*begins_ns[1:], NEVER_NS], strict=True))
 
         def show(rows: Rows) -> Rows:
-            as_seen = np.arange(len(scene.tuples.names))  # everybody under his own address
+            as_seen = np.arange(len(scene.tuples.names))  # every server has its own addresses
             start_ns = rows["start_ns"]
             for move, begin_ns, end_ns in moves:
                 own, shown = (
@@ -70,7 +70,7 @@ class MovedAddresses(EffectBase):
 
 
 def _renamed(scene: Scene, rows: Rows, now: NDArray[np.bool_], as_seen: NDArray[np.int64]) -> Rows:
-    """``rows``, those of ``now`` with each address number as ``as_seen`` has it."""
+    """``rows``, where those selected by ``now`` carry the addresses given by ``as_seen``."""
     moved = now & ((as_seen[rows["src"]] != rows["src"]) | (as_seen[rows["dst"]] != rows["dst"]))
 
     def change(tup: FiveTuple) -> FiveTuple:

@@ -1,4 +1,4 @@
-"""Address translation: several servers that the network knows under one address."""
+"""Network address translation (NAT): several servers share one address."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from prism_sim.scenario.setting import Setting
 
 
 class Nat(EffectBase):
-    """What some servers exchange with all others appears under one address.
+    """Traffic of some servers with all others appears under one address.
 
-    Address and port translation as RFC 3022 has it: each port of a server has a port of the
-    common address, the same towards everybody (RFC 4787, endpoint-independent mapping), in both
-    directions. Switches export what they see behind the translator; paths stay as they are. The
-    truth keeps the servers' own addresses, so what translation hides counts as missed.
+    Address and port translation follows RFC 3022: each port of a server has a port of the common
+    address, the same towards all peers (RFC 4787, endpoint-independent mapping), in both
+    directions. Switches export what they observe behind the translator; paths do not change. The
+    truth keeps the servers' own addresses, so pairs that translation hides count as missed.
     """
 
     kind: Literal["nat"] = "nat"
@@ -32,8 +32,8 @@ class Nat(EffectBase):
     )  # fmt: skip
     address: str | None = Field(
         default=None,
-        description="The common address. Left out: that of the first server's first NIC. One "
-        "that the topology does not know has its records set aside.",
+        description="The common address. Left out: that of the first server's first NIC. Records "
+        "of an address that the topology does not contain are set aside.",
     )
 
     def stage(self, scene: Scene) -> Stage:
@@ -65,7 +65,7 @@ class Nat(EffectBase):
 
 
 class Ports:
-    """Ports of the common address, drawn by what they stand for, none twice."""
+    """Ports of the common address, drawn by the port that they replace, all different."""
 
     def __init__(self, scene: Scene) -> None:
         self._tuples = scene.tuples

@@ -1,4 +1,4 @@
-"""Where records are made: the leaf that traffic enters by, or leaves by."""
+"""The observation point: the leaf where traffic enters, or the one where it leaves."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from prism_sim.collector.rows import EGRESS, Rows
 
 
 class Observation(EffectBase):
-    """See traffic at the source's leaf, the destination's, or both.
+    """Observe traffic at the source's leaf, the destination's, or both.
 
-    With both, every transfer leaves two records, also where one leaf serves both ends: one as it
-    enters, one as it leaves. The later differs by the path's latency only, until clocks, losses
-    or sampling make the two differ. A record does not contain at which end it was made.
+    With both, every transfer leaves two records, even if one leaf serves both ends: one when it
+    enters, one when it leaves. The later one differs by the path's latency only, unless clocks,
+    losses or sampling change it. A record does not contain its observation point.
     """
 
     kind: Literal["observation"] = "observation"
     point: Literal["ingress", "egress", "both"] = Field(
         default="egress",
-        description="Practice: ingress on every port, which is what a collector sees that does "
-        "not list this effect. Default of listing it: egress, since ingress would change "
-        "nothing; seen later, by the latency of the path. both: where ports monitor input and "
-        "output (Cisco Flexible NetFlow takes either) and nobody removes duplicates. The table's "
-        "metadata name it as observation_point.",
+        description="Practice: ingress on every port; so does a collector without this effect. "
+        "Default of the effect: egress, since ingress changes nothing; observed later, by the "
+        "latency of the path. both: where ports monitor input and output (Cisco Flexible NetFlow "
+        "supports either) and duplicates are not removed. The metadata of the table name it as "
+        "observation_point.",
     )
 
     def stage(self, scene: Scene) -> Stage:

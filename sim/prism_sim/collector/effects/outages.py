@@ -1,4 +1,4 @@
-"""A collector that is down for a while."""
+"""Outages of the collector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Outages(EffectBase):
     after_cutting = True
 
     kind: Literal["outages"] = "outages"
-    windows: tuple[Window, ...] = Field(min_length=1, description="When the collector is down.")
+    windows: tuple[Window, ...] = Field(min_length=1, description="Times when it is down.")
 
     def stage(self, scene: Scene) -> Stage:
         def survive(rows: Rows) -> Rows:

@@ -1,4 +1,4 @@
-"""Paths that are known in part only."""
+"""Paths that are known only in part."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Flags = NDArray[np.bool_]
 
 
 class Paths(EffectBase):
-    """Hops that nobody reported, paths that end early, and records without any path.
+    """Unreported hops, paths that end early, and records without any path.
 
-    Paths are put together from what each switch reports of a packet (ERSPAN), so what one does
-    not report is missing. Draws are by record.
+    A path is assembled from the reports of each switch about a packet (ERSPAN), so a hop without a
+    report is missing. Draws are by record.
     """
 
     after_cutting = True
@@ -39,14 +39,14 @@ class Paths(EffectBase):
         default=None,
         ge=0,
         le=1,
-        description="Probability that a hop is ``?``, each for itself: what is lost of mirrored "
+        description="Probability that a hop is ``?``, independent of other hops: loss of mirrored "
         "packets. Left out: none; no published figure found.",
     )
     exporter_only: bool = Field(
         default=False,
-        description="Only the switch that exports a record is known, and by its interfaces whether "
-        "it is the first or the last of the path; the rest is one ``?``. So it is with NetFlow, "
-        "IPFIX and sFlow. Default: paths are put together hop by hop.",
+        description="Only the switch that exports a record is known, and from its interfaces "
+        "whether it is the first or the last of the path; the rest is one ``?``. NetFlow, IPFIX "
+        "and sFlow report no more than that. Default: paths are assembled hop by hop.",
     )
     truncated: float | None = Field(
         default=None,
@@ -60,13 +60,13 @@ class Paths(EffectBase):
         ge=0,
         le=1,
         description="Probability that a record has no path (null). Left out: 1, since records of "
-        "NetFlow, IPFIX and sFlow have no field for a path; none where any other field is "
-        "given, as paths are then reported.",
+        "NetFlow, IPFIX and sFlow have no field for a path; none if any other field is "
+        "given, since paths are then reported.",
     )
 
     @property
     def missing_share(self) -> float:
-        """Probability that a record has no path, also where the scenario leaves it out."""
+        """Probability that a record has no path, with the default filled in."""
         if self.missing is not None:
             return self.missing
         reported = (self.hidden, self.unknown_hop, self.truncated)
@@ -89,7 +89,7 @@ class Paths(EffectBase):
         return report
 
     def _reports(self, router: Router) -> Callable[..., int]:
-        """Finds what is reported of a path: its first ``kept`` hops, some of them ``?``."""
+        """Finds the reported part of a path: its first ``kept`` hops, some of them ``?``."""
         hidden = self.hidden or ()
 
         @cache
@@ -104,7 +104,7 @@ class Paths(EffectBase):
     def _drawn(
         self, scene: Scene, rows: Rows, hops: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Flags]:
-        """Hops that each row keeps, and which of them are unknown, shape (rows, most hops)."""
+        """Hops that each row keeps, and flags of unknown ones, shape (rows, most hops)."""
         cut = scene.uniform("path truncated", rows) < (self.truncated or 0)
         early = 1 + np.floor(scene.uniform("hops kept", rows) * (hops - 1)).astype(np.int64)
         kept = np.where(cut & (hops > 1), early, hops)
@@ -123,7 +123,7 @@ class Paths(EffectBase):
 
 
 def _ends(router: Router) -> Callable[..., int]:
-    """Finds what the exporter knows of a path: its own place, first or last."""
+    """Finds the part of a path that the exporter knows: its own place, first or last."""
 
     @cache
     def known(path: int, point: int) -> int:
@@ -137,7 +137,7 @@ def _ends(router: Router) -> Callable[..., int]:
 
 
 def _each(find: Callable[..., int], *columns: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """``find`` of every row of ``columns``."""
+    """``find`` applied to every row of ``columns``."""
     found, where = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
     answer = np.array([find(*case) for case in found.tolist()], np.int32)
     return answer[where.ravel()]

@@ -20,9 +20,9 @@ class Rendezvous(EffectBase):
     """Before a job starts, every rank connects to a store on rank 0's host and sends requests.
 
     This is PyTorch's TCPStore: one TCP connection a rank, kept open, one request and one response
-    at a time. Processes use the first NIC of their server. Ranks on the server of rank 0 leave no
-    trace. Times before zero are valid: a job that starts at 0 s had its rendezvous before. A
-    restarted job has another rendezvous, once the old processes are gone.
+    at a time. Processes use the first NIC of their server. Ranks on the server of rank 0 cause no
+    traffic. Times before zero are valid: a job that starts at 0 s had its rendezvous before. A
+    restarted job has another rendezvous, once the old processes have ended.
     """
 
     needs_packets = True
@@ -35,7 +35,7 @@ class Rendezvous(EffectBase):
         default=5.0,
         ge=0,
         le=1e8,
-        description="Begin of the rendezvous, before the job's first step [s]. Default: real "
+        description="Start of the rendezvous, before the job's first step [s]. Default: real "
         "captures, 4.8 to 7.0 s.",
     )
     lasts_s: float = Field(

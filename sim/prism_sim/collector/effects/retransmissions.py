@@ -1,4 +1,4 @@
-"""Retransmissions: packets that are lost behind the exporter, and sent again."""
+"""Retransmissions: packets that are lost after the exporter, and sent again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from prism_sim.collector.rows import AMOUNTS, EGRESS, INGRESS, Rows
 
 
 class Retransmissions(EffectBase):
-    """Each packet is lost with one probability; each loss has some packets sent once more.
+    """Each packet is lost with the same probability; after a loss some packets are sent again.
 
-    Losses happen inside the network. So the source's leaf counts every copy, and the
-    destination's only what got through; at both, a record lasts longer by the time that the
-    copies take at the record's own pace. A record of P packets has a binomial number of losses.
+    Losses happen inside the network. The source's leaf therefore counts every copy, the
+    destination's leaf only the packets that arrived. At both, a record lasts longer by the time
+    that the copies take at the record's own rate. A record of P packets has a binomial number of
+    losses.
     """
 
     needs_packets = True
@@ -61,7 +62,7 @@ class Retransmissions(EffectBase):
 
 
 def _transfers(scene: Scene, rows: Rows) -> Words:
-    """What a transfer's draws are keyed by, the same wherever it is seen."""
+    """Keys of a transfer's draws, the same at every observation point."""
     source = rows.copy()
     latency_ns = scene.tuples.column("latency_ns")[rows["tuple"]]
     source["start_ns"] -= np.where(rows["point"] == EGRESS, latency_ns, 0)

@@ -1,4 +1,4 @@
-"""Packet sampling: one packet in N is looked at, and counts for N."""
+"""Packet sampling: one packet in N is observed, and counts for N."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from prism_sim.collector.rows import AMOUNTS, Rows
 class Sampling(EffectBase):
     """Each packet is sampled with probability 1/N; amounts are scaled up by N.
 
-    A transfer of P packets has a binomial number of samples; one without any leaves no record.
-    First and last sampled packet are the least and greatest of that many uniform places.
+    A transfer of P packets has a binomial number of samples; one without samples leaves no record.
+    The first and last samples are the minimum and maximum of that many uniform positions.
     """
 
     kind: Literal["sampling"] = "sampling"
@@ -30,8 +30,8 @@ class Sampling(EffectBase):
         default=4096,
         ge=1,
         le=1_000_000_000,
-        description="Payload of a full packet [bytes], where the effect headers counts none. "
-        "Default: as there, RoCE v2's largest MTU.",
+        description="Payload of a full packet [bytes], unless the effect headers is listed. "
+        "Default: as for headers, RoCE v2's largest MTU.",
     )
 
     def stage(self, scene: Scene) -> Stage:

@@ -1,4 +1,4 @@
-"""What services have in common: one address that many servers exchange messages with."""
+"""The base of services: one address that many servers exchange messages with."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from prism_sim.scenario.setting import Setting
 class ServiceBase(EffectBase):
     """An effect whose traffic goes to, or comes from, one address.
 
-    A server of the cluster is one more neighbour that everybody has, and so joins all jobs. An
-    address that the topology does not know leaves records that are set aside.
+    A server of the cluster becomes a common neighbour, and so connects all jobs. Records of an
+    address that the topology does not contain are set aside.
     """
 
     needs_packets = True
 
     at: str = Field(
         default="10.255.255.53",
-        description="Where it is: a server of the cluster, or an IP address beyond it. Default: "
+        description="Its place: a server of the cluster, or an IP address outside it. Default: "
         "an address that no server has, as in the real captures.",
     )
 

@@ -16,7 +16,7 @@ from prism_sim.scenario.words import did_you_mean
 
 
 class SilentSwitches(EffectBase):
-    """What only these leaves see leaves no record."""
+    """Traffic that only these leaves observe leaves no record."""
 
     kind: Literal["silent_switches"] = "silent_switches"
     switches: tuple[str, ...] = Field(min_length=1, description="Names of the leaves.")

@@ -1,12 +1,12 @@
-"""What small packets wait for before they leave a host.
+"""Waiting times of small packets before they leave a host.
 
-Acknowledgements and control messages queue behind the data that their host has already handed
-to its NIC, so they leave in groups, one a message. A host that is busy computing serves its
-network only when its scheduler gets to it. Either way a stream of small packets gets pauses
-that the data do not have, and records of it are cut there.
+Acknowledgements and control messages queue behind the data that their host has already given
+to its NIC, so they leave in groups, one group a message. A host that is busy computing serves its
+network only when its scheduler runs the network stack. Both add pauses to a stream of small
+packets that the data do not have, and its records are cut there.
 
-Reference for the queue: the first-in-first-out queue below TCP, in which small queues (Linux's
-``tcp_limit_output_bytes``) let a connection have a bounded number of bytes.
+Reference for the queue: the first-in-first-out queue below TCP, in which TCP small queues
+(Linux's ``tcp_limit_output_bytes``) bound the bytes of a connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows, nothing
 
 BLOCK_NS = 10_000_000_000
-"""Stalls are drawn for 10 s of a host at a time, a stream each."""
+"""Stalls are drawn for 10 s of a host at a time, one stream each."""
 
 Times = NDArray[np.int64]
 
@@ -38,16 +38,16 @@ class Waiting(EffectBase):
         default=262_144,
         ge=0,
         le=10**15,
-        description="A message of at most so many bytes is in the NIC's queue as a whole, and "
-        "small packets behind it [bytes]. Default: 256 KiB, tcp_limit_output_bytes of older "
+        description="A message of at most this size is in the NIC's queue as a whole, and small "
+        "packets behind it [bytes]. Default: 256 KiB, tcp_limit_output_bytes of older "
         "Linux; newer ones have 1 MiB, then 4 MiB (ip-sysctl).",
     )
     stall_every_ms: float | None = Field(
         default=None,
         ge=1e-6,
         le=1e12,
-        description="Mean time between stalls of a host, in which small packets wait until its "
-        "end [ms]; exponential. Left out: no stalls; no published figure found.",
+        description="Mean time between stalls of a host [ms]; exponential. Small packets wait "
+        "until a stall ends. Left out: no stalls; no published figure found.",
     )
     stall_ms: float = Field(
         default=1.0,
@@ -59,13 +59,13 @@ class Waiting(EffectBase):
         default=0.0,
         ge=0,
         le=3,
-        description="Sigma of the lognormal length of stalls. Default: all are alike. Assumed: no "
+        description="Sigma of the lognormal length of stalls. Default: all are equal. Assumed: no "
         "published figure found; 1.3 in the twin of a real capture.",
     )
 
     @property
     def lookback_ns(self) -> int | None:
-        """Data, and what waits for them, must be seen together."""
+        """Data, and the small packets that wait for them, must be in one batch."""
         return 0
 
     def stage(self, scene: Scene) -> Stage:
@@ -86,7 +86,7 @@ class Waiting(EffectBase):
         return wait
 
     def _stalls(self, stream: np.random.Generator, block: int) -> tuple[Times, Times]:
-        """Begins and ends of a host's stalls in one block of time [ns]."""
+        """Starts and ends of a host's stalls in one block of time [ns]."""
         every_ns = (self.stall_every_ms or 0.0) * 1e6
         count = int(2 * BLOCK_NS / every_ns) + 64
         normal = stream.standard_normal(count)
@@ -99,11 +99,11 @@ class Waiting(EffectBase):
 class Queue:
     """The queues of all hosts, batch after batch.
 
-    It keeps the last data of each host, and small packets that end later than rows have come.
+    It keeps the last data of each host, and small packets that end later than the present rows.
 
     Parameters
     ----------
-    scene : knows how far rows have come, which must be in order of their begin.
+    scene : the time that rows have reached; rows must be in order of their start.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -117,7 +117,7 @@ class Queue:
         return len(self._data) + len(self._small)
 
     def waited(self, small: Rows, data: Rows) -> Rows:
-        """Small packets, of this batch or before, when the ``data`` before them have left."""
+        """Small packets, of this batch or before, whose preceding ``data`` have left."""
         small = np.concatenate([self._small, small])
         data = np.concatenate([self._data, data])
         later = small["end_ns"] >= self._scene.now_ns
@@ -137,7 +137,7 @@ class Queue:
 
 
 def _attended(rows: Rows, stalls: Callable[[int, int], tuple[Times, Times]]) -> Rows:
-    """``rows`` of small packets, those in a stall of their host at its end."""
+    """``rows`` of small packets; those within a stall of their host are moved to its end."""
     where = np.stack([rows["src"], rows["end_ns"] // BLOCK_NS], axis=1).astype(np.int64)
     found, at = np.unique(where, axis=0, return_inverse=True)
     for number, (host, block) in enumerate(found.tolist()):
@@ -147,7 +147,7 @@ def _attended(rows: Rows, stalls: Callable[[int, int], tuple[Times, Times]]) -> 
 
 
 def _move(rows: Rows, these: Times, begin_ns: Times, end_ns: Times) -> None:
-    """Put those of ``rows`` that end inside one of the sorted spans to the span's end."""
+    """Move those of ``rows`` that end inside one of the sorted intervals to its end."""
     at = rows["end_ns"][these]
     span = np.searchsorted(begin_ns, at, side="left") - 1
     inside = (span >= 0) & (at < end_ns[span])

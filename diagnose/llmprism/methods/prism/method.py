@@ -3,7 +3,8 @@
 The stages, each in its own module: connections and which of them carry data; classes of
 connections that behave alike; cycles, which divide the traffic of a class into equal parts;
 stepping, which part of a cycle is a training step; jobs, whose components take their steps
-together; kinds of traffic; phases, pipelines and the timeline of every rank.
+together; kinds of traffic; phases, pipelines and the timeline of every rank; faults, which
+explain slow steps.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.prism.connections import Connections, find_connections
+from llmprism.methods.prism.faults import Context, JobView, find_findings
 from llmprism.methods.prism.jobs import Job, find_jobs
 from llmprism.methods.prism.layout import Layout, find_layout
 from llmprism.methods.prism.phases import Phases, find_phases, with_late_gathers
@@ -56,6 +58,9 @@ def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[s
         ranks = find_timeline(phases, pipelines)
         layout = find_layout(topology, connections, phases, pipelines)
         found.append(Found(f"job-{i}", job, phases, pipelines, ranks, layout))
+    progress(0.9, "looking for causes of slow steps")
+    views = [JobView(one.name, one.phases, one.pipelines, one.ranks) for one in found]
+    findings = find_findings(Context(flows, topology, connections, views))
     progress(0.95, "filling tables")
     names = np.array(flows.addresses, dtype=object)
     if not found:
@@ -66,6 +71,7 @@ def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[s
         "groups": pd.concat([_groups(one, names) for one in found], ignore_index=True),
         "steps": pd.concat([_steps(one, names) for one in found], ignore_index=True),
         "layouts": pd.concat([_layout(one) for one in found], ignore_index=True),
+        "findings": findings,
     }
 
 

@@ -1,0 +1,70 @@
+"""Bursts: records with the short silences between them bridged.
+
+Where an exporter cuts records after a very short silence, a slow transfer falls into many
+records, each of which looks fast. So silences of a connection that are shorter than a small
+share of the job's step are bridged, whatever the exporter did.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.phases import KindOf
+from llmprism.numerics.arrays import Ints
+
+SHORT = 0.005  # of a step: the messages of 64 micro-batches are still told apart
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """Bursts of a class of connections, by connection, then time; equal length arrays.
+
+    Attributes
+    ----------
+    place : index of the connection in its class.
+    row : row of the first record.
+    step : training step.
+    start_ns, end_ns, size : [ns], [bytes].
+    """
+
+    place: Ints
+    row: Ints
+    step: Ints
+    start_ns: Ints
+    end_ns: Ints
+    size: Ints
+
+
+def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
+    """Records of one class, those of a connection and step that are close together as one."""
+    flows = context.flows
+    known = part.step >= 0
+    row, step = part.one.traffic.row[known], part.step[known]
+    size = part.one.traffic.size[known]
+    place = np.searchsorted(part.one.connections, context.connections.of_row[row])
+    order = np.lexsort((flows.start_ns[row], step, place))
+    row, step, size, place = row[order], step[order], size[order], place[order]
+    start, end = flows.start_ns[row], flows.end_ns[row]
+    if not row.size:
+        return Bursts(place, row, step, start, end, size)
+    lane = place * job.count + step
+    opens = np.ones(row.size, np.bool_)
+    opens[1:] = start[1:] - _latest_end(lane, end)[:-1] > SHORT * job.period_ns
+    opens[1:] |= np.diff(lane) != 0
+    at = np.flatnonzero(opens)
+    return Bursts(
+        place[at], row[at], step[at], start[at], np.maximum.reduceat(end, at),
+        np.add.reduceat(size, at),
+    )  # fmt: skip
+
+
+def _latest_end(lane: Ints, end: Ints) -> Ints:
+    """The latest end so far on the same lane; lanes are in order."""
+    offset = end - int(end.min())
+    number = np.cumsum(np.concatenate(([0], np.diff(lane) != 0)))
+    shift = number * (int(offset.max()) + 1)
+    latest: Ints = np.maximum.accumulate(offset + shift) - shift + int(end.min())
+    return latest

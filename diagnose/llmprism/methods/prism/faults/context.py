@@ -1,0 +1,80 @@
+"""What the search for causes starts from: the jobs with their steps, and the records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from llmprism.io.flows import FlowTable
+from llmprism.io.topology import Topology
+from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.phases import Phases, nanmedian
+from llmprism.methods.prism.pipelines import Pipelines
+from llmprism.methods.prism.timeline import Ranks
+from llmprism.numerics.arrays import Floats, Ints
+
+
+@dataclass(frozen=True)
+class JobView:
+    """One job: its name, its traffic by step, its pipelines and the steps of its ranks."""
+
+    name: str
+    phases: Phases
+    pipelines: Pipelines
+    ranks: Ranks
+
+    @property
+    def count(self) -> int:
+        """Number of steps."""
+        return self.phases.count
+
+    @cached_property
+    def duration_ns(self) -> Floats:
+        """Length of each step, median over ranks [ns], shape (steps,)."""
+        return nanmedian(self.ranks.end - self.ranks.start, axis=0)
+
+    @property
+    def period_ns(self) -> float:
+        """Median length of a step [ns]."""
+        known = self.duration_ns[np.isfinite(self.duration_ns)]
+        return float(np.median(known)) if known.size else 0.0
+
+    @cached_property
+    def start_ns(self) -> Ints:
+        """Begin of each step, median over ranks [ns]."""
+        return self._absolute(self.ranks.start)
+
+    @cached_property
+    def end_ns(self) -> Ints:
+        """End of each step, median over ranks [ns]."""
+        return self._absolute(self.ranks.end)
+
+    def _absolute(self, times: Floats) -> Ints:
+        middle = np.nan_to_num(nanmedian(times, axis=0))
+        return np.rint(middle).astype(np.int64) + self.ranks.origin_ns
+
+
+@dataclass(frozen=True)
+class Context:
+    """All jobs, and the records they were found in."""
+
+    flows: FlowTable
+    topology: Topology
+    connections: Connections
+    jobs: Sequence[JobView]
+
+    @cached_property
+    def answers(self) -> dict[int, int]:
+        """The connection between the same ports the other way, for every one that has it."""
+        connections, flows = self.connections, self.flows
+        if not {"src_port", "dst_port"} <= set(flows.optional):
+            return {}
+        rows = connections.by.order[connections.by.offsets[:-1]]
+        ports = [flows.optional[name][rows].tolist() for name in ("src_port", "dst_port")]
+        src, dst = connections.src.tolist(), connections.dst.tolist()
+        number = {key: i for i, key in enumerate(zip(src, dst, *ports, strict=True))}
+        back = zip(dst, src, *reversed(ports), strict=True)
+        return {i: number[key] for i, key in enumerate(back) if key in number}

@@ -1,0 +1,147 @@
+"""How long a stage of a pipeline computes: from what it was given to what it sends on.
+
+A stage works through its messages in order. It begins a piece of work when its input has
+arrived and the piece before is sent, whichever is later, and ends it by sending the result.
+So the time between is work alone: a stage that only waits for a slow one does not look slow.
+
+The input of an activation is the activation of the same number from the stage before; that of
+a gradient is the gradient from the stage after, in the last stage the activation itself. The
+first stage gets its data from elsewhere: its k-th activation waits for the gradient of the
+micro-batch that many before as it has outstanding at most.
+
+Some libraries move a message only when the receiver asks for it. A sender then looks slow if
+its receiver is busy. So there is a second measure: the time since the receiver last sent
+something itself, which a busy receiver does right before it asks. A stage is slow only if it
+is slow by both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from llmprism.methods.prism.faults.bursts import bursts_of
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.numerics.arrays import Floats, Ints
+
+FORTH, BACK = 0, 1  # activations, gradients
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Messages of the pipelines of one job. Times in ns, NaN where unknown.
+
+    Attributes
+    ----------
+    out, into : when each message began to be sent, and when it had arrived; by direction,
+        endpoint, step and number, shape (2, endpoints, steps, messages).
+    to : endpoint that each endpoint sends to, -1 if none, shape (2, endpoints).
+    stage : of each endpoint, -1 if it is in no pipeline.
+    stages : of a pipeline.
+    depth : micro-batches that the first stage has outstanding at most.
+    """
+
+    out: Floats
+    into: Floats
+    to: Ints
+    stage: Ints
+    stages: int
+    depth: int
+
+    @property
+    def messages(self) -> int:
+        """Messages of a step, both directions."""
+        return 2 * int(self.out.shape[3])
+
+    @cached_property
+    def sent(self) -> Floats:
+        """When each message began to be sent, shape (endpoints, steps, messages)."""
+        return np.concatenate(list(self.out), axis=2)
+
+    @cached_property
+    def work_ns(self) -> Floats:
+        """Time from input to output, shape (endpoints, steps, messages)."""
+        begin = np.fmax(np.concatenate(list(self._given()), axis=2), _one_before(self.sent))
+        return _positive(self.sent - begin)
+
+    def since_receiver_ns(self, endpoints: Ints) -> Floats:
+        """Time since the receiver last sent before each message of ``endpoints``, or ``work_ns``.
+
+        The smaller of the two, shape (endpoints, steps, messages).
+        """
+        work = self.work_ns[endpoints].copy()
+        half = self.messages // 2
+        for row, end in enumerate(endpoints.tolist()):
+            for way in (FORTH, BACK):
+                peer, part = int(self.to[way, end]), slice(way * half, (way + 1) * half)
+                if peer >= 0:
+                    since = _since(self.sent[end, :, part], self.sent[peer])
+                    work[row, :, part] = np.fmin(work[row, :, part], since)
+        return work
+
+    def _given(self) -> Floats:
+        given = self.into.copy()
+        last, first = self.stage == self.stages - 1, self.stage == 0
+        given[BACK][last] = self.into[FORTH][last]
+        if 0 < self.depth < self.out.shape[3]:
+            given[FORTH][first, :, self.depth :] = self.into[BACK][first, :, : -self.depth]
+        return given
+
+
+def passes_of(context: Context, job: JobView) -> Passes | None:
+    """Read the messages of a job's pipelines; None where there are none or they are merged."""
+    lines, flows = job.pipelines, context.flows
+    shape = (2, job.phases.endpoints.size, job.count, max(lines.micro_batches, 0))
+    if lines.length < 2 or lines.chunks != 1 or shape[3] < 1:
+        return None
+    place = np.full(len(flows.addresses), -1)
+    place[job.phases.endpoints] = np.arange(shape[1])
+    out, into = np.full(shape, np.nan), np.full(shape, np.nan)
+    to = np.full(shape[:2], -1)
+    for part in job.phases.classes:
+        if part.kind != "pp":
+            continue
+        bursts = bursts_of(context, job, part)
+        src, dst = place[flows.src[bursts.row]], place[flows.dst[bursts.row]]
+        way = (lines.stage[dst] < lines.stage[src]).astype(np.int64)
+        to[way, src] = dst
+        for ends, who, times in ((out, src, bursts.start_ns), (into, dst, bursts.end_ns)):
+            when = (times - job.ranks.origin_ns).astype(np.float64)
+            _place(ends, way, who, bursts.step, when)
+    return Passes(out, into, to, lines.stage, lines.length, lines.deepest)
+
+
+def _place(ends: Floats, way: Ints, who: Ints, step: Ints, when: Floats) -> None:
+    """Put times into their cells in order; a step with another number of messages is left out."""
+    _, endpoints, steps, messages = ends.shape
+    cell = (way * endpoints + who) * steps + step
+    order = np.lexsort((when, cell))
+    cell, when = cell[order], when[order]
+    count = np.bincount(cell, minlength=2 * endpoints * steps)
+    number = np.arange(cell.size) - (np.cumsum(count) - count)[cell]
+    whole = count[cell] == messages
+    ends.reshape(-1, messages)[cell[whole], number[whole]] = when[whole]
+
+
+def _one_before(sent: Floats) -> Floats:
+    """When the endpoint sent the message before each one, in the same step."""
+    order = np.argsort(sent, axis=2, kind="stable")
+    ordered = np.take_along_axis(sent, order, axis=2)
+    before = np.full_like(sent, np.nan)
+    before[:, :, 1:] = ordered[:, :, :-1]
+    place = np.empty_like(sent)
+    np.put_along_axis(place, order, before, axis=2)
+    return place
+
+
+def _since(when: Floats, sent: Floats) -> Floats:
+    """Time from the latest of ``sent`` before each of ``when``, by step; NaN if there is none."""
+    earlier = sent[:, None, :] < when[:, :, None]
+    latest = np.where(earlier, sent[:, None, :], -np.inf).max(axis=2)
+    return _positive(np.where(np.isfinite(latest), when - latest, np.nan))
+
+
+def _positive(values: Floats) -> Floats:
+    return np.where(values > 0, values, np.nan)

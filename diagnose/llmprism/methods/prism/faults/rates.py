@@ -1,0 +1,161 @@
+"""How fast bytes move between two endpoints: time on the wire for equal bytes, step by step.
+
+The time that a connection's bursts last, over the bytes they hold, is its *pace*. Bursts end
+where a connection is silent, so waiting for others hardly counts.
+
+The unit is a *conversation*: both directions of one 5-tuple. A transfer needs its
+acknowledgements, so a conversation is as slow as the slower of its directions, and it crosses
+the parts of the network (NICs, links, switches) that either of them crosses.
+
+The hops of a ring go at the pace of the slowest one. Where all of them are slow alike, nothing
+shows which one it was, and they are judged as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from llmprism.methods.prism.faults.bursts import bursts_of
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.series import Judged, judged
+from llmprism.methods.prism.phases import KindOf
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.graph import components
+
+LEAST = 0.1  # a pace that is worse by less does not show a fault
+
+
+@dataclass(frozen=True)
+class Conversations:
+    """Conversations of one job, by kind of traffic, with their paces.
+
+    Attributes
+    ----------
+    kind : of each conversation.
+    group : conversations of one collective group have one number; -1 for pipelines.
+    crosses : the parts of the network that each conversation crosses.
+    pace : over the healthy one, and which steps are out.
+    """
+
+    kind: list[str]
+    group: Ints
+    crosses: list[frozenset[str]]
+    pace: Judged
+
+
+def slow_conversations_at(context: Context, job: JobView) -> Bools:
+    """Whether a conversation at each endpoint is slow in a step, shape (endpoints, steps)."""
+    conversations = conversations_of(context, job)
+    names = [context.topology.addresses[end] for end in job.phases.endpoints.tolist()]
+    slow = np.zeros((len(names), job.count), np.bool_)
+    for row, name in enumerate(names):
+        own = [i for i, crossed in enumerate(conversations.crosses) if name in crossed]
+        if own:
+            slow[row] = conversations.pace.out[own].any(axis=0)
+    return slow
+
+
+def conversations_of(context: Context, job: JobView) -> Conversations:
+    """Measure every conversation of ``job``, one entry for each class of traffic on it."""
+    kinds: list[str] = []
+    groups: list[Ints] = []
+    crosses: list[frozenset[str]] = []
+    paces: list[Floats] = []
+    for part in job.phases.classes:
+        own = part.one.connections
+        pace = _pace(context, job, part)
+        conversation = _number_of(context, own)
+        for one in range(int(conversation.max(initial=-1)) + 1):
+            paces.append(_slower(pace[conversation == one]))
+            crosses.append(_crossed(context, own[conversation == one]))
+        kinds += [part.kind] * (int(conversation.max(initial=-1)) + 1)
+        group = _groups(context, part, own, conversation)
+        groups.append(np.where(group < 0, -1, group + len(groups) * len(context.flows.addresses)))
+    values = np.vstack(paces) if paces else np.empty((0, job.count))
+    every = np.concatenate(groups) if groups else np.empty(0, np.int64)
+    return Conversations(kinds, every, crosses, judged(values, LEAST))
+
+
+def _pace(context: Context, job: JobView, part: KindOf) -> Floats:
+    """Time on the wire over bytes, of each connection and step [ns/byte]."""
+    bursts, count = bursts_of(context, job, part), job.count
+    cell = bursts.place * count + bursts.step
+    cells = part.one.connections.size * count
+    moved = np.bincount(cell, bursts.size.astype(np.float64), cells)
+    time = np.bincount(cell, (bursts.end_ns - bursts.start_ns).astype(np.float64), cells)
+    with np.errstate(all="ignore"):
+        pace = np.where((moved > 0) & (time > 0), time / moved, np.nan)
+    return pace.reshape(-1, count)
+
+
+def _slower(pace: Floats) -> Floats:
+    """The slower direction, each relative to its own median."""
+    with np.errstate(all="ignore"):
+        relative = pace / np.array([[_median(row)] for row in pace])
+    none = np.isnan(relative).all(axis=0)
+    return np.where(none, np.nan, np.nanmax(np.where(none[None, :], 0.0, relative), axis=0))
+
+
+def _median(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if known.size else np.nan
+
+
+def _number_of(context: Context, own: Ints) -> Codes:
+    """Number the conversations: a connection and the one back between the same ports are one."""
+    connections, flows = context.connections, context.flows
+    rows = connections.by.order[connections.by.offsets[own]]
+    ends = [connections.src[own].astype(np.int64), connections.dst[own].astype(np.int64)]
+    if {"src_port", "dst_port"} <= set(flows.optional):
+        for side, name in enumerate(("src_port", "dst_port")):
+            ends[side] = (ends[side] << 17) | (flows.optional[name][rows].astype(np.int64) + 1)
+    pairs = np.sort(np.column_stack(ends), axis=1)
+    return np.unique(pairs, axis=0, return_inverse=True)[1].ravel().astype(np.int32)
+
+
+def _groups(context: Context, part: KindOf, own: Ints, conversation: Codes) -> Ints:
+    """Number the collective groups of conversations: what the class's connections join."""
+    connections = context.connections
+    count = int(conversation.max(initial=-1)) + 1
+    if part.kind == "pp":
+        return np.full(count, -1)
+    pairs = np.column_stack((connections.src[own], connections.dst[own]))
+    unique = np.unique(pairs, axis=0)
+    label = components(unique[:, 0], unique[:, 1], int(pairs.max()) + 1)
+    group = np.full(count, -1)
+    group[conversation] = label[pairs[:, 0]]
+    return group
+
+
+def _crossed(context: Context, own: Ints) -> frozenset[str]:
+    """NICs, links and switches that connections, and their answers, lead through."""
+    connections, flows, names = context.connections, context.flows, context.topology.addresses
+    parts: set[str] = set()
+    for one in (*own.tolist(), *_answers(context, own)):
+        parts |= {names[connections.src[one]], names[connections.dst[one]]}
+        rows = connections.by.rows(one)
+        paths = np.unique(flows.path[rows])
+        for path in paths[paths >= 0].tolist():
+            parts |= set(parts_of(flows.paths[path]))
+    return frozenset(parts)
+
+
+def _answers(context: Context, own: Ints) -> Sequence[int]:
+    """Connections that answer: the way back between the same ports."""
+    back = context.answers
+    return [back[one] for one in own.tolist() if one in back]
+
+
+def parts_of(path: str) -> list[str]:
+    """Switches of a path, and links between neighbours as ``a|b`` with sorted ends.
+
+    >>> parts_of("leaf1|spine0|?")
+    ['leaf1', 'spine0', 'leaf1|spine0']
+    """
+    hops = path.split("|")
+    links = ["|".join(sorted(pair)) for pair in pairwise(hops) if "?" not in pair]
+    return [hop for hop in hops if hop != "?"] + links

@@ -1,0 +1,83 @@
+"""What a cause brings forward, and its row in the table of findings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from llmprism.io.tables import DIAGNOSIS
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.cost import cost_of
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """Something that was slow in a stretch of steps of one job.
+
+    Attributes
+    ----------
+    level : what was compared: rank, network or group.
+    symptom, cause : what was seen, and what explains it.
+    culprit_kind, culprit : address, server, link, switch or group, and its name.
+    first, last : steps.
+    magnitude : share of speed that is lost, in [0, 1].
+    confidence : in [0, 1].
+    evidence : the numbers behind it.
+    """
+
+    job: JobView
+    level: str
+    symptom: str
+    cause: str
+    culprit_kind: str
+    culprit: str
+    first: int
+    last: int
+    magnitude: float
+    confidence: float
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+Cause = Callable[[Context], Iterable[Suspect]]
+"""Brings forward suspects of one cause; the costs are verified afterwards."""
+
+
+def table_of(suspects: Iterable[Suspect]) -> pd.DataFrame:
+    """Keep suspects that cost their job time, in order of time, as the table ``findings``."""
+    rows = [row for row in map(_row, suspects) if row is not None]
+    rows.sort(key=lambda row: (row["start_ns"], row["job"], row["culprit"]))
+    table = pd.DataFrame(rows, columns=DIAGNOSIS["findings"].names)
+    return table.assign(finding=range(len(table)))
+
+
+def _row(one: Suspect) -> dict[str, Any] | None:
+    cost = cost_of(one.job, one.first, one.last)
+    if not cost.believed:
+        return None
+    evidence = {
+        **one.evidence,
+        "normal_step_ns": round(cost.normal_ns),
+        "slow_step_ns": round(cost.slow_ns),
+        "step_share": round(cost.share, 4),
+        "step_deviations": round(min(cost.deviations, 1e6), 1),
+    }
+    return {
+        "level": one.level,
+        "symptom": one.symptom,
+        "cause": one.cause,
+        "job": one.job.name,
+        "culprit_kind": one.culprit_kind,
+        "culprit": one.culprit,
+        "first_step": one.first,
+        "last_step": one.last,
+        "start_ns": int(one.job.start_ns[one.first]),
+        "end_ns": int(one.job.end_ns[one.last]),
+        "magnitude": one.magnitude,
+        "cost": cost.lost_ns,
+        "confidence": one.confidence,
+        "evidence": json.dumps(evidence, sort_keys=True),
+    }

@@ -1,0 +1,62 @@
+"""Which part of the network explains that some transfers are slow and others are not?
+
+Every *bundle* crosses parts of the network: NICs, links and switches. A slow bundle crosses
+the culprit; a healthy one crosses it only by luck (a link with capacity to spare). A part's
+*coverage* is the share of slow bundles that cross it; its *purity* the share of the bundles
+crossing it that are slow. The best part has the largest product of both. Parts that cannot be
+told apart from the best are named with it: "X or Y".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+COVERED = 0.8  # share of slow bundles that one culprit has to explain
+PURE = 0.5  # share of the bundles across it that have to be slow
+CLOSE = 0.9  # of the best score: cannot be told apart
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the network, and how well it explains what is slow."""
+
+    name: str
+    coverage: float
+    purity: float
+    slow: int
+
+    @property
+    def score(self) -> float:
+        """Product of coverage and purity, in [0, 1]."""
+        return self.coverage * self.purity
+
+
+def ranked(slow: Sequence[frozenset[str]], healthy: Sequence[frozenset[str]]) -> list[Part]:
+    """All parts that slow bundles cross, the best explanation first.
+
+    >>> best = ranked([frozenset("ab"), frozenset("ac")], [frozenset("bc")])[0]
+    >>> best.name, best.coverage, best.purity
+    ('a', 1.0, 1.0)
+    """
+    bad, good = _counted(slow), _counted(healthy)
+    parts = [
+        Part(name, count / len(slow), count / (count + good.get(name, 0)), count)
+        for name, count in bad.items()
+    ]
+    return sorted(parts, key=lambda part: (-round(part.score, 6), part.name))
+
+
+def equals(parts: Sequence[Part]) -> list[Part]:
+    """The best part and all that explain nearly as much; empty if none explains enough."""
+    if not parts or parts[0].coverage < COVERED or parts[0].purity < PURE:
+        return []
+    return [part for part in parts if part.score >= CLOSE * parts[0].score]
+
+
+def _counted(bundles: Sequence[frozenset[str]]) -> Mapping[str, int]:
+    counts: dict[str, int] = {}
+    for bundle in bundles:
+        for name in bundle:
+            counts[name] = counts.get(name, 0) + 1
+    return counts

@@ -1,0 +1,50 @@
+"""Findings on real traffic, with faults that were made on purpose, and without any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from llmprism.pipeline import diagnose_files
+
+CAPTURES = Path(__file__).parents[4] / "fixtures" / "captures"
+HEALTHY = [
+    (case, flows.name)
+    for case in ("a2_ddp4", "b_dp4pp2", "c_two_jobs")
+    for flows in sorted((CAPTURES / case).glob("flows*.parquet"))
+]
+
+
+def findings_of(case, flows="flows.parquet"):
+    folder = CAPTURES / case
+    return diagnose_files(folder / flows, folder / "topology.json", method="prism").findings
+
+
+@pytest.fixture(scope="module", params=["flows.parquet", "flows_gap2ms.parquet"])
+def of_two_faults(request):
+    return findings_of("d_fault_rank_link", request.param)
+
+
+def test_each_of_two_real_faults_is_found_once(of_two_faults):
+    assert list(of_two_faults["cause"]) == ["slow_gpu", "slow_nic"]
+    assert list(of_two_faults["finding"]) == [0, 1]
+
+
+def test_a_slow_rank_is_named_and_not_the_stage_that_waits_for_it(of_two_faults):
+    slow = of_two_faults.iloc[0]
+    assert slow["culprit"] == "10.77.3.17"  # rank 2
+    assert (slow["first_step"], slow["last_step"]) == (12, 19)
+    assert 0.3 < slow["magnitude"] < 0.8  # computing is 4 times slower, the rest of a pass is not
+
+
+def test_a_slow_host_link_is_named_by_its_address(of_two_faults):
+    slow = of_two_faults.iloc[1]
+    assert slow["culprit"] == "10.77.3.16"  # rank 5
+    assert (slow["first_step"], slow["last_step"]) == (28, 37)
+    assert slow["magnitude"] == pytest.approx(1 - 60 / 300, abs=0.1)
+
+
+@pytest.mark.parametrize(("case", "flows"), HEALTHY, ids=["-".join(one) for one in HEALTHY])
+def test_nothing_is_found_in_healthy_captures(case, flows):
+    assert findings_of(case, flows).empty

@@ -53,14 +53,14 @@ def judged(values: Floats, least: float) -> Judged:
 
 def healthy(values: Floats) -> Floats:
     """Lower quartile of each series, NaN where it has no value."""
-    none: Bools = np.isnan(values).all(axis=1)
+    none = np.asarray(np.isnan(values).all(axis=1))
     filled = np.where(none[:, None], 0.0, values)
     return np.where(none, np.nan, np.nanquantile(filled, 0.25, axis=1))
 
 
 def _noise(ratio: Floats) -> Floats:
     jumps = np.abs(np.diff(ratio, axis=1))
-    none: Bools = np.isnan(jumps).all(axis=1)
+    none = np.asarray(np.isnan(jumps).all(axis=1))
     return np.where(none, 0.0, TO_SIGMA * np.nanmedian(np.where(none[:, None], 0.0, jumps), axis=1))
 
 

@@ -58,7 +58,7 @@ def _steps_within(job: JobView, extent: tuple[int, int]) -> tuple[int, int] | No
 
 
 def bundles_of(conversations: Conversations, first: int, last: int) -> list[Bundle]:
-    """Judge every conversation over a stretch; conversations of a group that are slow alike become one."""
+    """Judge every conversation over a stretch; those of a group that are slow alike become one."""
     out = conversations.pace.out[:, first : last + 1]
     ratio = conversations.pace.ratio[:, first : last + 1]
     seen = np.isfinite(ratio).any(axis=1)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
 
+Two more commands: `llmprism ingest INPUTS...` turns telemetry of any kind into flow records.
+`llmprism check FLOWS` says what they allow. Each has its own --help.
+
 Results go to stdout, messages to stderr. Exit codes: 0 fine; 1 the data is wrong; 2 wrong
 usage; 4 these records cannot tell what was slow, and the message says why.
 """
@@ -38,6 +41,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+_COMMANDS = {"ingest": "llmprism.ingest.commands:ingest_app"}  # all others diagnose
 _PLAIN_WIDTH = 80  # columns where the output is no terminal
 _SHOWN = 20  # findings shown in the table; all are in --json and --out
 
@@ -235,6 +239,11 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    if sys.argv[1:2] and sys.argv[1] in _COMMANDS:
+        from importlib import import_module
+
+        module, _, name = _COMMANDS[sys.argv[1]].partition(":")
+        getattr(import_module(module), name)(sys.argv[2:], prog_name=f"llmprism {sys.argv[1]}")
     app()
 
 

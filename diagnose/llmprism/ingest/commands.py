@@ -1,0 +1,167 @@
+"""``llmprism ingest`` and ``llmprism check``: the command lines of this package.
+
+Only the standard library and typer are imported here, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from llmprism.ingest.ingesting import Ingested, Progress
+
+INGEST_HELP = """Turn telemetry of any kind into the flow table that llmprism reads.
+
+INPUTS are files, folders or globs: pcap, pcapng, NetFlow, IPFIX, sFlow, nfcapd files, JSON lines
+of goflow2 and Akvorado, nfdump CSV, Zeek conn.log, any CSV or Parquet. Files may be compressed.
+
+Writes FOLDER/flows.parquet, and what was set aside and why in FOLDER/ingest.json.
+"""
+
+ingest_app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@ingest_app.command(help=INGEST_HELP)
+def ingest_command(
+    inputs: Annotated[
+        list[str], typer.Argument(metavar="INPUTS...", help="What to read.", show_default=False)
+    ],
+    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where to write.")] = "ingested",
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", metavar="NAME", help="Format of all inputs, if not recognised."),
+    ] = None,
+    mapping: Annotated[
+        str,
+        typer.Option("--map", metavar="OURS=THEIRS,...", help="Columns of a CSV or Parquet."),
+    ] = "",
+    time_unit: Annotated[
+        str | None, typer.Option(metavar="UNIT", help="Of numeric times: s, ms, us or ns.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="Leave out records before it.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Leave out records from it on.")
+    ] = None,
+    idle_gap: Annotated[
+        str, typer.Option(metavar="TIME", help="Silence that ends a record of packets.")
+    ] = "5ms",
+    active_timeout: Annotated[
+        str, typer.Option(metavar="TIME", help="Longest record of packets.")
+    ] = "60s",
+    sampling: Annotated[
+        int, typer.Option(metavar="N", min=1, help="One packet in N was captured.")
+    ] = 1,
+    points: Annotated[
+        str,
+        typer.Option(metavar="THEIRS=NAME,...", help="Names of the observation points."),
+    ] = "",
+    observation_point: Annotated[
+        str | None,
+        typer.Option(metavar="SIDE", help="ingress (source's leaf) or egress, if known."),
+    ] = None,
+    clock_tolerance: Annotated[
+        str, typer.Option(metavar="TIME", help="How far apart the points' clocks may be.")
+    ] = "2.5ms",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+) -> None:
+    """Turn telemetry into a flow table."""
+    with _user_errors(debug):
+        from llmprism.ingest.ingesting import ingest
+        from llmprism.ingest.options import Options, parse_duration, parse_pairs, parse_time
+        from llmprism.ingest.sources import find
+
+        _check_choice("--time-unit", time_unit, ("s", "ms", "us", "ns"))
+        _check_choice("--observation-point", observation_point, ("ingress", "egress"))
+        options = Options(
+            mapping=parse_pairs(mapping, "--map"),
+            time_unit=time_unit,
+            idle_gap_ns=parse_duration(idle_gap, "--idle-gap"),
+            active_timeout_ns=parse_duration(active_timeout, "--active-timeout"),
+            sampling=sampling,
+            points=parse_pairs(points, "--points"),
+            tolerance_ns=parse_duration(clock_tolerance, "--clock-tolerance"),
+            from_ns=parse_time(since, "--from") if since else None,
+            to_ns=parse_time(until, "--to") if until else None,
+        )
+        metadata = {"observation_point": observation_point} if observation_point else {}
+        folder = Path(out)
+        with reporting(quiet) as progress:
+            target = folder / "flows.parquet"
+            done = ingest(find(inputs), target, options, file_format, metadata, progress)
+        _write_notes(done, folder)
+        _print_ingested(done, folder, as_json, quiet)
+
+
+def _write_notes(done: Ingested, folder: Path) -> None:
+    from llmprism.io.writing import replacing
+
+    with replacing(folder / "ingest.json") as partial:
+        partial.write_text(json.dumps(done.notes.as_dict(), indent=1) + "\n", encoding="utf-8")
+
+
+def _print_ingested(done: Ingested, folder: Path, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(done.notes.as_dict(), indent=1))
+    else:
+        written = f"{done.notes.records:,} flow records written to {folder / 'flows.parquet'}"
+        typer.echo(written)
+    if not quiet:
+        for line in done.notes.lines():
+            typer.echo(line, err=True)
+
+
+def _check_choice(option: str, value: str | None, known: tuple[str, ...]) -> None:
+    if value is not None and value not in known:
+        listed = ", ".join(known)
+        raise typer.BadParameter(f"there is no {value!r}; known: {listed}", param_hint=option)
+
+
+@contextmanager
+def _user_errors(debug: bool) -> Iterator[None]:
+    """Print what the user can mend in a line each, and exit 1."""
+    from llmprism.errors import UserError
+
+    try:
+        yield
+    except UserError as error:
+        if debug:
+            raise
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except OSError as error:
+        if debug:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"error: {where}{error.strerror or error}", err=True)
+        raise typer.Exit(1) from None
+
+
+@contextmanager
+def reporting(quiet: bool) -> Iterator[Progress]:
+    """Yield where to report progress: a bar on a terminal, nothing elsewhere."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    with Bar(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=1.0)
+
+        def report(fraction: float, doing: str) -> None:
+            bar.update(task, completed=fraction, description=doing)
+
+        yield report

@@ -1,0 +1,124 @@
+"""The whole of an ingest: sources in, a flow table out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from llmprism.errors import Problem, UserError
+from llmprism.ingest import readers
+from llmprism.ingest.merging import TimeOrder
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.options import Options
+from llmprism.ingest.points import SeveralPoints
+from llmprism.ingest.records import OPTIONAL, SCHEMA
+from llmprism.ingest.screening import screen
+from llmprism.ingest.sources import Source
+from llmprism.ingest.writing import Seen, write_flows
+
+Progress = Callable[[float, str], None]
+"""Called with the fraction done, in [0, 1], and what is being done."""
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """A written flow table: what happened, and what its records show."""
+
+    notes: Notes
+    seen: Seen
+
+
+def ingest(
+    sources: Sequence[Source],
+    target: Path,
+    options: Options,
+    reader: str | None = None,
+    metadata: dict[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Ingested:
+    """Read all sources and write one flow table in order of time.
+
+    Raises
+    ------
+    UserError : if a file cannot be opened, or its format is not known.
+    """
+    notes = Notes()
+    progress = progress or _silent
+    chosen = _readers(sources, reader)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".ingest-", dir=target.parent) as folder:
+        order = TimeOrder(Path(folder))
+        columns: set[str] = set()
+        points: Counter[str | None] = Counter()
+        for table in _read(chosen, options, notes, progress):
+            columns |= {name for name in OPTIONAL if table[name].null_count < table.num_rows}
+            points.update(table["observer"].unique().to_pylist())
+            order.add(table)
+        batches = order.merged()
+        if len(points) > 1:
+            columns.add("path")
+            batches = SeveralPoints(options.tolerance_ns, notes).join(batches)
+        total = max(order.rows, 1)
+        batches = _reported(batches, total, progress)
+        seen = write_flows(batches, target, notes, metadata or {}, columns)
+    return Ingested(notes, seen)
+
+
+def _silent(_fraction: float, _doing: str) -> None:
+    """Report progress to nobody."""
+
+
+def _readers(sources: Sequence[Source], name: str | None) -> list[tuple[Source, readers.Reader]]:
+    """Return the reader of each source; all that have none are reported at once."""
+    chosen = []
+    problems: list[Problem] = []
+    for source in sources:
+        try:
+            reader = readers.get(name) if name else readers.recognise(source)
+            chosen.append((source, reader))
+        except UserError as error:
+            problems += error.problems if not name else error.problems[: not problems]
+    if problems:
+        raise UserError(problems)
+    if not sources:
+        raise UserError(Problem("there are no files to read", "", "name a file, folder or glob"))
+    return chosen
+
+
+def _read(
+    chosen: list[tuple[Source, readers.Reader]], options: Options, notes: Notes, progress: Progress
+) -> Iterator[pa.Table]:
+    """Yield the records of all sources, screened, with the names of observation points."""
+    for place, (source, reader) in enumerate(chosen):
+        progress(0.8 * place / len(chosen), f"reading {source.path.name}")
+        empty = True
+        for table in reader.read(source, options, notes):
+            empty &= not table.num_rows
+            kept = screen(table, options, notes)
+            if kept.num_rows:
+                yield _named(kept, source, options)
+        if empty:
+            notes.remark(f"{source}: no flow records in it")
+
+
+def _named(table: pa.Table, source: Source, options: Options) -> pa.Table:
+    """Give observation points the names the user gave; the file's where a source has none."""
+    names = {one: one or source.label for one in table["observer"].unique().to_pylist()}
+    for one, name in names.items():
+        plain, mark, rest = name.partition("#")
+        names[one] = options.points.get(plain, plain) + mark + rest
+    column = pa.array([names[one] for one in table["observer"].to_pylist()], pa.string())
+    return table.set_column(SCHEMA.get_field_index("observer"), SCHEMA.field("observer"), column)
+
+
+def _reported(batches: Iterator[pa.Table], total: int, progress: Progress) -> Iterator[pa.Table]:
+    done = 0
+    for table in batches:
+        done += table.num_rows
+        progress(0.8 + 0.2 * min(1.0, done / total), "writing records in order of time")
+        yield table

@@ -1,0 +1,93 @@
+"""How to read: what the user says about the sources, checked once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from llmprism.errors import Problem, UserError
+
+UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+DEFAULT_IDLE_GAP_NS = 5_000_000
+"""A few round trips of a training network; real captures are cut right at 1 to 10 ms."""
+DEFAULT_TOLERANCE_NS = 2_500_000
+"""Half of the idle gap: records of one point are further apart."""
+DEFAULT_ACTIVE_TIMEOUT_NS = 60 * 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """How sources are to be read.
+
+    Attributes
+    ----------
+    mapping : for tables, the source's column of each of ours (``src``: ``srcaddr``).
+    time_unit : of numeric times in tables: s, ms, us, ns; None: by their size.
+    idle_gap_ns, active_timeout_ns : how packets are cut into records [ns].
+    sampling : one packet in this many was captured; counts of packets are scaled by it.
+    tolerance_ns : how far apart the clocks of observation points may be [ns].
+    points : names of observation points by what the sources call them.
+    from_ns, to_ns : records that start before or at and after these times are left out [ns].
+    """
+
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    time_unit: str | None = None
+    idle_gap_ns: int = DEFAULT_IDLE_GAP_NS
+    active_timeout_ns: int = DEFAULT_ACTIVE_TIMEOUT_NS
+    sampling: int = 1
+    tolerance_ns: int = DEFAULT_TOLERANCE_NS
+    points: Mapping[str, str] = field(default_factory=dict)
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+
+def parse_duration(text: str, option: str) -> int:
+    """Return a duration such as ``5ms`` in nanoseconds; without a unit, seconds.
+
+    >>> parse_duration("5ms", "--idle-gap"), parse_duration("1.5", "--idle-gap")
+    (5000000, 1500000000)
+    """
+    found = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*(ns|us|ms|s|)\s*", text)
+    length = round(float(found[1]) * UNITS_NS[found[2] or "s"]) if found else 0
+    if length <= 0:
+        what = f"{text!r} is no duration above zero"
+        raise UserError(Problem(what, option, "write it as 5ms, 200us or 60s"))
+    return length
+
+
+def parse_time(text: str, option: str) -> int:
+    """Return a point in time, ISO 8601 (UTC unless it says otherwise) or seconds, in ns.
+
+    >>> parse_time("1970-01-01T00:00:02", "--from"), parse_time("2.5", "--from")
+    (2000000000, 2500000000)
+    """
+    if re.fullmatch(r"\d{1,10}(?:\.\d{1,9})?", text):
+        whole, _, fraction = text.partition(".")
+        return int(whole) * 1_000_000_000 + int(fraction.ljust(9, "0"))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        how = "write it as 2026-03-01T12:00:00 (UTC) or as seconds since 1970"
+        raise UserError(Problem(f"{text!r} is no point in time", option, how)) from error
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(
+        1970, 1, 1, tzinfo=UTC
+    )
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
+
+
+def parse_pairs(text: str, option: str) -> dict[str, str]:
+    """Return ``a=b,c=d`` as a dictionary.
+
+    >>> parse_pairs("src=srcaddr,dst=dstaddr", "--map")
+    {'src': 'srcaddr', 'dst': 'dstaddr'}
+    """
+    pairs = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        name, equals, value = (side.strip() for side in part.partition("="))
+        if not (name and equals and value):
+            what = f"{part!r} is no pair"
+            raise UserError(Problem(what, option, "write it as NAME=VALUE,NAME=VALUE"))
+        pairs[name] = value
+    return pairs

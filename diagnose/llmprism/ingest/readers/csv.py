@@ -1,0 +1,98 @@
+"""Any CSV with a header line: one record a line, columns by their usual names or ``--map``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from llmprism.errors import Problem, UserError
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.options import Options
+from llmprism.ingest.readers import register
+from llmprism.ingest.sources import BROKEN, Source
+from llmprism.ingest.tables import choose, convert
+
+_DELIMITERS = ",;\t|"
+_BLOCK_BYTES = 1 << 22
+_WRONG = "line with another number of columns than the header"
+
+
+def _recognises(head: bytes, _name: str) -> bool:
+    line = head.split(b"\n", 1)[0]
+    return b"\0" not in head and any(mark.encode() in line for mark in _DELIMITERS)
+
+
+@register("csv", "any CSV with a header line; --map names its columns", _recognises)
+def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
+    """Yield the records of a CSV."""
+    names, delimiter = header(source)
+    chosen = choose(names, options, str(source))
+    for table in text_tables(source, names, delimiter, notes):
+        yield convert(table, chosen, options)
+
+
+def header(source: Source) -> tuple[list[str], str]:
+    """Return the names of the columns and what separates them."""
+    line = source.head.decode("utf-8-sig", errors="replace").split("\n", 1)[0].rstrip("\r")
+    delimiter = max(_DELIMITERS, key=Counter(line).__getitem__)
+    names = [name.strip().strip('"') for name in line.split(delimiter)]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        what = f"column {twice[0]!r} appears more than once in the header"
+        raise UserError(Problem(what, str(source), "give every column a name of its own"))
+    return names, delimiter
+
+
+def text_tables(
+    source: Source, names: list[str], delimiter: str, notes: Notes
+) -> Iterator[pa.Table]:
+    """Yield the lines of a CSV after its header as tables of text."""
+
+    def bad_line(_row: Any) -> str:
+        notes.drop(_WRONG)
+        return "skip"
+
+    with source.open() as stream:
+        try:
+            blocks = pc.open_csv(
+                stream,
+                pc.ReadOptions(
+                    block_size=_BLOCK_BYTES, column_names=names, skip_rows=1, use_threads=False
+                ),
+                pc.ParseOptions(delimiter=delimiter, invalid_row_handler=bad_line),
+                pc.ConvertOptions(
+                    column_types=dict.fromkeys(names, pa.string()),
+                    check_utf8=False,
+                    strings_can_be_null=True,
+                    null_values=["", "-", "(null)", "NULL", "null", "NA", "N/A"],
+                ),
+            )
+            for block in blocks:
+                yield pa.Table.from_batches([utf8(block)])
+        except (*BROKEN, ValueError) as error:
+            if "Empty CSV" in str(error):
+                return
+            first = (str(error).splitlines() or ["damaged"])[0]
+            notes.drop("file not read to its end")
+            notes.remark(f"{source}: read up to where it is damaged: {first}")
+
+
+def utf8(block: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a block of text in which bytes that are no UTF-8 are replaced."""
+    try:
+        block.validate(full=True)
+    except pa.ArrowInvalid:
+        columns = [
+            pa.array([_decoded(one) for one in column.cast(pa.binary()).to_pylist()], pa.string())
+            for column in block.columns
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=block.schema)
+    return block
+
+
+def _decoded(raw: bytes | None) -> str | None:
+    return None if raw is None else raw.decode("utf-8", errors="replace")

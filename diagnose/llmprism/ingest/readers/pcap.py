@@ -1,0 +1,38 @@
+"""pcap and pcapng: packets become flow records.
+
+The observation point is the mirroring switch of ERSPAN, or the interface where a capture has
+several, or else the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from llmprism.ingest.captures import frames, is_capture
+from llmprism.ingest.flow_cache import FlowCache, address_text
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.options import Options
+from llmprism.ingest.packets import decode
+from llmprism.ingest.readers import register
+from llmprism.ingest.sources import Source
+
+
+def _recognises(head: bytes, _name: str) -> bool:
+    return is_capture(head)
+
+
+@register("pcap", "pcap and pcapng, mirrored packets (ERSPAN) included", _recognises)
+def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
+    """Yield the flow records of a capture."""
+    cache = FlowCache(options, notes)
+    for frame in frames(source, notes):
+        packet = decode(frame.link_type, frame.content, frame.length)
+        if isinstance(packet, str):
+            notes.drop(packet)
+            continue
+        point = address_text(packet.switch) if packet.switch else frame.interface
+        cache.add(packet, frame.time_ns, point, options.sampling)
+        yield from cache.batches()
+    yield from cache.rest()

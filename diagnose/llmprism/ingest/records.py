@@ -1,0 +1,77 @@
+"""Batches of flow records: the one form in which readers hand on what they read.
+
+A batch is an Arrow table with the columns of :data:`SCHEMA`. What a source does not tell is
+null. ``observer`` names the observation point, ``sampling`` is N where one packet in N was
+counted and the counts were scaled by N. ``dst_qp`` is the destination queue pair of RoCE v2,
+a part of what identifies a flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+SCHEMA = pa.schema(
+    [
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+        ("src", pa.string()),
+        ("dst", pa.string()),
+        ("bytes", pa.int64()),
+        ("src_port", pa.int32()),
+        ("dst_port", pa.int32()),
+        ("packets", pa.int64()),
+        ("payload", pa.int64()),
+        ("protocol", pa.int32()),
+        ("dst_qp", pa.int32()),
+        ("sampling", pa.int32()),
+        ("observer", pa.string()),
+        ("path", pa.string()),
+    ]
+)
+OPTIONAL = ("src_port", "dst_port", "packets", "payload", "protocol", "dst_qp", "path")
+"""Columns that are left out of the flow table where no source tells them."""
+
+BATCH_ROWS = 1 << 16
+"""Records in a batch, about: enough for vector arithmetic, little memory."""
+
+
+def batch(columns: Mapping[str, Any]) -> pa.Table:
+    """Return columns as a batch; those that are missing are null."""
+    rows = len(columns["start_ns"])
+    arrays = []
+    for field in SCHEMA:
+        column = columns.get(field.name)
+        if column is None:
+            arrays.append(pa.nulls(rows, field.type))
+        elif isinstance(column, (pa.Array, pa.ChunkedArray)):
+            arrays.append(column.cast(field.type))
+        else:
+            arrays.append(pa.array(column, type=field.type))
+    return pa.table(arrays, schema=SCHEMA)
+
+
+class BatchBuilder:
+    """Collects records one at a time and yields a batch when there are enough."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._rows: list[tuple[Any, ...]] = []
+
+    def add(self, *values: Any) -> None:
+        """Add one record: its values in the order of the names."""
+        self._rows.append(values)
+
+    def full(self) -> Iterator[pa.Table]:
+        """Yield a batch if enough records were collected."""
+        if len(self._rows) >= BATCH_ROWS:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pa.Table]:
+        """Yield what was collected, if anything."""
+        if self._rows:
+            columns = dict(zip(self._names, zip(*self._rows, strict=True), strict=True))
+            self._rows = []
+            yield batch(columns)

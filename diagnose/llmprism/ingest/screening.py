@@ -1,0 +1,61 @@
+"""Records that no flow table can hold are set aside here, counted by reason.
+
+The diagnoser screens again with what the topology knows (:mod:`llmprism.io.screening`); this
+screen needs none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from llmprism.ingest.notes import Notes
+from llmprism.ingest.options import Options
+from llmprism.numerics.arrays import Bools
+
+OUTSIDE = "outside the time asked for"
+_LARGEST = 2**61
+
+
+def screen(table: pa.Table, options: Options, notes: Notes) -> pa.Table:
+    """Return the records that hold; count the others in ``notes``."""
+    keep = np.ones(table.num_rows, dtype=np.bool_)
+    start, end = _filled(table["start_ns"]), _filled(table["end_ns"])
+    size = _filled(table["bytes"])
+    reasons: dict[str, Bools] = {
+        "no address, or one that cannot be read": _nulls(table, "src", "dst"),
+        "no time, or one that cannot be read": _nulls(table, "start_ns", "end_ns"),
+        "no size, or one that cannot be read": _nulls(table, "bytes"),
+        "time or size beyond 2^61": (np.abs(start) > _LARGEST)
+        | (np.abs(end) > _LARGEST)
+        | (size > _LARGEST),
+        "ends before it starts": end < start,
+        "negative size": size < 0,
+        OUTSIDE: _outside(start, options),
+    }
+    for reason, bad in reasons.items():
+        notes.drop(reason, int(np.count_nonzero(bad & keep)))
+        keep &= ~bad
+    return table if keep.all() else table.filter(pa.array(keep))
+
+
+def _filled(column: pa.ChunkedArray) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    values: np.ndarray[tuple[int], np.dtype[np.int64]] = pc.fill_null(column, 0).to_numpy()
+    return values
+
+
+def _nulls(table: pa.Table, *names: str) -> Bools:
+    bad = np.zeros(table.num_rows, dtype=np.bool_)
+    for name in names:
+        bad |= table[name].is_null().to_numpy()
+    return bad
+
+
+def _outside(start: np.ndarray[tuple[int], np.dtype[np.int64]], options: Options) -> Bools:
+    bad = np.zeros(start.size, dtype=np.bool_)
+    if options.from_ns is not None:
+        bad |= start < options.from_ns
+    if options.to_ns is not None:
+        bad |= start >= options.to_ns
+    return bad

@@ -1,0 +1,123 @@
+"""The files to read: names, globs and folders become sources that open as plain bytes.
+
+A compressed file (gzip, bzip2, xz, zstd) is decompressed while it is read.
+"""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import gzip
+import io
+import lzma
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, cast
+
+import pyarrow as pa
+
+from llmprism.errors import Problem, UserError
+
+HEAD_BYTES = 4096  # enough to recognise a format
+BROKEN = (EOFError, OSError, lzma.LZMAError, pa.ArrowException)
+"""What reading a damaged compressed file raises."""
+
+_PACKED: dict[bytes, Callable[[Any], IO[bytes]]] = {
+    b"\x1f\x8b": lambda raw: cast("IO[bytes]", gzip.GzipFile(fileobj=raw)),
+    b"BZh": lambda raw: cast("IO[bytes]", bz2.BZ2File(raw)),
+    b"\xfd7zXZ\x00": lambda raw: cast("IO[bytes]", lzma.LZMAFile(raw)),  # noqa: SIM115
+    b"\x28\xb5\x2f\xfd": lambda raw: cast("IO[bytes]", pa.CompressedInputStream(raw, "zstd")),
+}
+_PACKED_SUFFIXES = {".gz", ".bz2", ".xz", ".zst"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to read."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def label(self) -> str:
+        """The file's name without its suffixes: what an observation point is called."""
+        path = self.path.with_suffix("") if self.path.suffix in _PACKED_SUFFIXES else self.path
+        return path.stem
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first bytes, decompressed; fewer where the file is short or damaged."""
+        with self.open() as stream:
+            try:
+                return stream.read(HEAD_BYTES) or b""
+            except BROKEN:
+                return b""
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Open the file as a stream of decompressed bytes."""
+        try:
+            raw = self.path.open("rb")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UserError(Problem(f"cannot read this: {reason}", str(self.path))) from error
+        with raw:
+            start = raw.read(8)
+            raw.seek(0)
+            for magic, unpack in _PACKED.items():
+                if start.startswith(magic):
+                    with unpack(raw) as stream:
+                        yield stream
+                    return
+            yield raw
+
+    @contextmanager
+    def text(self) -> Iterator[IO[str]]:
+        """Open the file as UTF-8 text; bytes that are none are replaced."""
+        with self.open() as stream:
+            readable: Any = stream
+            yield io.TextIOWrapper(readable, encoding="utf-8-sig", errors="replace", newline="")
+
+
+def find(inputs: Iterable[str]) -> list[Source]:
+    """Return the files that names, globs and folders stand for, each once, in order.
+
+    Raises
+    ------
+    UserError : with every name that leads to no file.
+    """
+    found: dict[Path, None] = {}
+    problems = []
+    for name in inputs:
+        paths = list(_paths(name))
+        if not paths:
+            how = "name a file, a folder or a glob such as 'exports/*.pcap'"
+            problems.append(Problem("there is no such file", name, how))
+        found.update(dict.fromkeys(paths))
+    if problems:
+        raise UserError(problems)
+    return [Source(path) for path in found]
+
+
+def _paths(name: str) -> Iterator[Path]:
+    try:
+        path = Path(name)
+        if path.is_dir():
+            yield from sorted(one for one in path.rglob("*") if _is_data(one))
+        elif path.is_file():
+            yield path
+        else:
+            yield from sorted(
+                one for one in map(Path, glob.glob(name, recursive=True)) if one.is_file()
+            )
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise UserError(Problem(f"cannot read this: {error}", name)) from error
+
+
+def _is_data(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")

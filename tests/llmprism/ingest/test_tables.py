@@ -1,0 +1,221 @@
+"""CSV, Parquet, nfdump CSV, Zeek, goflow2 and Akvorado: known answers, bad lines counted."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from llmprism.errors import UserError
+from llmprism.io.flows import read_flows
+from llmprism.io.topology import read_topology
+
+Read = Callable[..., Any]
+CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"
+DAY = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("2026-01-01T00:00:00.000000005Z", "2026-01-01T01:00:01+01:00"),
+        ("2026-01-01 00:00:00.000000005", "2026-01-01T00:00:01Z"),
+        ("1767225600.000000005", "1767225601"),
+        ("1767225600000.000005", "1767225601000"),
+        ("1767225600000000.005", "1767225601000000"),
+        ("1767225600000000005", "1767225601000000000"),
+    ],
+)
+def test_times_of_any_form_are_exact(start: str, end: str, tmp_path: Path, read: Read) -> None:
+    text = f"src,dst,start,end,bytes\na,b,{start},{end},10\n"
+    rows, _ = read(written(tmp_path / "a.csv", text))
+    assert (rows[0]["start_ns"], rows[0]["end_ns"]) == (DAY + 5, DAY + 1_000_000_000)
+
+
+def test_a_mapping_names_the_columns_and_the_unit(tmp_path: Path, read: Read) -> None:
+    text = "from;to;t0;len;octets;p\n10.0.0.1;::ffff:10.0.0.2;7;3;99;UDP\n"
+    rows, _ = read(
+        written(tmp_path / "a.csv", text),
+        mapping={
+            "src": "from",
+            "dst": "to",
+            "start": "t0",
+            "duration": "len",
+            "bytes": "octets",
+            "protocol": "p",
+        },
+        time_unit="ms",
+    )
+    assert rows == [
+        {
+            "start_ns": 7_000_000, "end_ns": 10_000_000, "src": "10.0.0.1", "dst": "10.0.0.2",
+            "bytes": 99, "protocol": 17, "sampling": None,
+        }
+    ]  # fmt: skip
+
+
+def test_missing_columns_are_named_all_at_once(tmp_path: Path, read: Read) -> None:
+    with pytest.raises(UserError) as caught:
+        read(written(tmp_path / "a.csv", "x,y\n1,2\n"), mapping={"src": "nope"})
+    message = str(caught.value)
+    assert "no column 'nope'" in message
+    assert all(f"for {name!r}" in message for name in ("start", "dst", "bytes"))
+
+
+def test_bad_lines_are_set_aside_and_counted(tmp_path: Path, read: Read) -> None:
+    lines = ["src,dst,start,end,bytes", "a,b,1,2,3", "a,b", ",b,1,2,3", "a,b,x,2,3", "a,b,1,2,"]
+    lines += ["a,b,9,2,3", "a,b,1,2,-3", "a,b,1,2,1e300", "\udcffa,b,1,2,3"]
+    path = tmp_path / "a.csv"
+    path.write_bytes("\n".join(lines).encode("utf-8", errors="surrogateescape"))
+    rows, done = read(path)
+    assert len(rows) == 2
+    assert done.notes.set_aside == {
+        "line with another number of columns than the header": 1,
+        "no address, or one that cannot be read": 1,
+        "no time, or one that cannot be read": 1,
+        "no size, or one that cannot be read": 2,
+        "ends before it starts": 1,
+        "negative size": 1,
+    }
+
+
+def test_from_and_to_leave_out_what_starts_outside(tmp_path: Path, read: Read) -> None:
+    lines = "".join(f"a,b,{DAY + i},{DAY + i},1\n" for i in range(10))
+    path = written(tmp_path / "a.csv", "src,dst,start,end,bytes\n" + lines)
+    rows, done = read(path, from_ns=DAY + 2, to_ns=DAY + 5)
+    assert [row["start_ns"] - DAY for row in rows] == [2, 3, 4]
+    assert done.notes.set_aside == {"outside the time asked for": 7}
+
+
+def test_folders_and_globs_and_compressed_files_merge_in_time(tmp_path: Path, read: Read) -> None:
+    head = "src,dst,start,end,bytes\n"
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    written(tmp_path / "in" / "late.csv", head + f"a,b,{DAY + 3},{DAY + 4},3\n")
+    packed = (head + f"a,b,{DAY + 1},{DAY + 2},1\n").encode()
+    (tmp_path / "in" / "deep" / "early.csv.gz").write_bytes(gzip.compress(packed))
+    for names in ([tmp_path / "in"], [tmp_path / "in" / "*.csv", tmp_path / "in" / "**" / "*.gz"]):
+        rows, _ = read(*names)
+        assert [row["bytes"] for row in rows] == [1, 3]
+
+
+def test_a_cut_gzip_gives_what_could_be_read(tmp_path: Path, read: Read) -> None:
+    lines = "".join(f"a,b,{DAY + i},{DAY + i * 7919},{i}\n" for i in range(400_000))
+    packed = gzip.compress(("src,dst,start,end,bytes\n" + lines).encode())
+    (tmp_path / "a.csv.gz").write_bytes(packed[: len(packed) * 3 // 4])
+    rows, done = read(tmp_path / "a.csv.gz")
+    assert 0 < len(rows) < 400_000
+    assert done.notes.set_aside["file not read to its end"] == 1
+
+
+def test_unknown_formats_and_missing_files_are_one_error(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "a.bin").write_bytes(bytes(range(7)) * 10)
+    with pytest.raises(UserError, match="its format is not recognised"):
+        read(tmp_path / "a.bin")
+    with pytest.raises(UserError, match="there is no such file"):
+        read(tmp_path / "none", tmp_path / "*.none")
+
+
+@pytest.mark.parametrize("case", sorted(one.name for one in CAPTURES.iterdir()))
+def test_a_flow_table_of_a_capture_is_read_back_equal(case: str, read: Read) -> None:
+    original = CAPTURES / case / "flows.parquet"
+    rows, done = read(original)
+    columns = ["start_ns", "end_ns", "src", "dst", "bytes", "src_port", "dst_port", "packets"]
+    columns += ["payload", "protocol", "path"]
+    order = columns
+    before = pd.read_parquet(original)[columns].astype({"src": str, "dst": str, "path": str})
+    after = pd.DataFrame(rows)[columns].astype({"src": str, "dst": str, "path": str})
+    pd.testing.assert_frame_equal(
+        before.sort_values(order, ignore_index=True),
+        after.sort_values(order, ignore_index=True),
+        check_dtype=False,
+    )
+    assert not done.notes.set_aside
+
+
+def test_the_diagnoser_reads_the_table_and_its_notes(tmp_path: Path, read: Read) -> None:
+    table = pa.table(
+        {"src": ["10.77.0.10"], "dst": ["10.77.1.12"], "start_ns": [DAY], "end_ns": [DAY + 1],
+         "bytes": [5]}
+    )  # fmt: skip
+    noted = table.replace_schema_metadata({"idle_gap_ns": "5000000"})
+    pq.write_table(noted, tmp_path / "a.parquet")
+    read(tmp_path / "a.parquet")
+    topology = read_topology(CAPTURES / "a2_ddp4" / "topology.json")
+    flows, intake = read_flows(tmp_path / "out" / "flows.parquet", topology)
+    assert (len(flows), intake.set_aside) == (1, {})
+    assert flows.meta == {"idle_gap_ns": "5000000", "sampling": "1:1"}
+
+
+def test_nfdump_csv_takes_the_length_to_the_millisecond(tmp_path: Path, read: Read) -> None:
+    head = "ts,te,td,sa,da,sp,dp,pr,flg,fwd,stos,ipkt,ibyt,opkt,obyt,ra"
+    line = "2026-01-01 00:00:00,2026-01-01 00:00:00,0.010,10.0.0.1,10.0.0.2,1000,29500,TCP"
+    text = f"{head}\n{line},...AP...,0,0,100,150000,0,0,127.0.0.1\nSummary\n"
+    text += "flows,bytes,packets,avg_bps,avg_pps,avg_bpp\n1,150000,100,1,1,1500\n"
+    rows, done = read(written(tmp_path / "n.csv", text))
+    row = rows[0]
+    assert (row["start_ns"], row["end_ns"]) == (DAY, DAY + 10_000_000)
+    assert (row["bytes"], row["packets"], row["protocol"]) == (150_000, 100, 6)
+    assert any("whole seconds" in one for one in done.notes.remarks)
+
+
+ZEEK = {
+    "ts": 1767225600.5, "uid": "C1", "id.orig_h": "10.0.0.1", "id.orig_p": 1000,
+    "id.resp_h": "10.0.0.2", "id.resp_p": 2000, "proto": "tcp", "duration": 2.0,
+    "orig_bytes": 90, "resp_bytes": 0, "orig_pkts": 2, "orig_ip_bytes": 170, "resp_pkts": 1,
+    "resp_ip_bytes": 40,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["tsv", "json"])
+def test_a_zeek_connection_is_one_record_a_direction(form: str, tmp_path: Path, read: Read) -> None:
+    if form == "json":
+        text = json.dumps(ZEEK) + "\nno json\n"
+    else:
+        text = "#separator \\x09\n#fields\t" + "\t".join(ZEEK) + "\n"
+        text += "\t".join(map(str, ZEEK.values())) + "\nx\ty\n#close\n"
+    rows, done = read(written(tmp_path / "conn.log", text))
+    names = ("src", "dst", "src_port", "bytes", "packets", "payload", "protocol")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("10.0.0.1", "10.0.0.2", 1000, 170, 2, 90, 6),
+        ("10.0.0.2", "10.0.0.1", 2000, 40, 1, 0, 6),
+    ]
+    assert rows[0]["end_ns"] - rows[0]["start_ns"] == 2_000_000_000
+    assert sum(done.notes.set_aside.values()) == 1
+
+
+def test_goflow2_counts_are_scaled_and_marked(tmp_path: Path, read: Read) -> None:
+    flow = {
+        "type": "NETFLOW_V9", "time_received_ns": DAY, "sampling_rate": 100,
+        "sampler_address": "192.0.2.1", "time_flow_start_ns": DAY + 123_456_789,
+        "time_flow_end_ns": DAY + 223_456_789, "bytes": 1500, "packets": 1, "src_addr": "fd01::1",
+        "dst_addr": "fd01::2", "etype": "IPv6", "proto": "TCP", "src_port": 443, "dst_port": 5001,
+    }  # fmt: skip
+    rows, done = read(written(tmp_path / "g.json", json.dumps(flow) + "\n"))
+    row = rows[0]
+    assert (row["bytes"], row["packets"], row["sampling"]) == (150_000, 100, 100)
+    assert (row["start_ns"], row["protocol"]) == (DAY + 123_456_789, 6)
+    assert done.seen.sampling == 100
+
+
+def test_akvorado_has_one_time_a_flow(tmp_path: Path, read: Read) -> None:
+    flow = {
+        "TimeReceived": 1767225600, "SamplingRate": 1000, "ExporterAddress": "::ffff:203.0.113.1",
+        "SrcAddr": "::ffff:10.0.0.1", "DstAddr": "::ffff:10.0.0.2", "Bytes": 1500, "Packets": 1,
+        "Proto": 17, "SrcPort": 1, "DstPort": 4791,
+    }  # fmt: skip
+    rows, _ = read(written(tmp_path / "a.json", json.dumps(flow) + "\n"))
+    row = rows[0]
+    assert (row["start_ns"], row["end_ns"], row["src"]) == (DAY, DAY, "10.0.0.1")
+    assert (row["bytes"], row["sampling"]) == (1_500_000, 1000)

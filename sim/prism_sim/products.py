@@ -1,10 +1,10 @@
-"""Folders that prism-sim writes into: one process at a time, and only files of its own.
+"""Output folders: one process at a time, and only files that prism-sim wrote.
 
-Every folder has a record, ``.prism-sim.json``, of the files that prism-sim wrote there and of
-the stage that wrote each. Nothing else is ever replaced or removed. A stage writes to the side;
-when it is complete, its files take their places together, and what later stages had made of the
-replaced files is removed. So a folder never shows a score of one diagnosis beside another. A new
-score leaves the report in place; the command says that the report shows an older score.
+Every folder has a record, ``.prism-sim.json``, of the files that prism-sim wrote and the stage
+that wrote each. Other files are never replaced or removed. A stage writes to a temporary folder.
+When it is complete, its files are moved into place together, and files that later stages made
+from the replaced ones are removed, so a folder never contains a score of an older diagnosis. A
+new score keeps the report; the command prints that the report shows an older score.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ PRODUCTS: dict[str, tuple[str, ...]] = {
     "score": ("score.json",),
     "report": ("trace.json", "report.html", "figures/*.png"),
 }
-"""What each stage of a run writes into its folder, stages in their order."""
+"""Files of each stage of a run, stages in their order."""
 
 _held: set[tuple[Path, int]] = set()
-"""Folders that this process has locked, and the thread that did."""
+"""Folders that this process has locked, and the thread that locked them."""
 
 
 def own_products(folder: Path) -> dict[str, str]:
@@ -56,7 +56,7 @@ def own_products(folder: Path) -> dict[str, str]:
 
 
 def _products_without_record(folder: Path) -> dict[str, str]:
-    """Products of a run made before there were records; its manifest names the stages."""
+    """Products of a run from before records existed; its manifest names the stages."""
     manifest = _content(folder / "manifest.json")
     versions, timings = manifest.get("versions"), manifest.get("timings_s")
     if not isinstance(versions, dict) or not isinstance(timings, dict):
@@ -71,7 +71,7 @@ def _products_without_record(folder: Path) -> dict[str, str]:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """A JSON object; empty if there is none, or something else."""
+    """A JSON object; empty if the file is missing or contains something else."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -81,9 +81,9 @@ def _content(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Be the only process that writes into ``folder``, which is made if it is not there.
+    """Be the only process that writes into ``folder``, which is created if missing.
 
-    The lock ends with the process, however it ends.
+    The operating system releases the lock when the process ends.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     lock = _locked(folder)
     _held.add(key)
     try:
-        for left_over in folder.glob(".prism-sim.*.partial"):  # of a process that was killed
+        for left_over in folder.glob(".prism-sim.*.partial"):  # from a killed process
             shutil.rmtree(left_over, ignore_errors=True)
         yield
     finally:
@@ -136,10 +136,10 @@ def _locked(folder: Path) -> int:
 
 @contextmanager
 def stage_files(folder: Path, stage: str) -> Iterator[Path]:
-    """Yield a folder in which ``stage`` writes its files; they take their places at the end.
+    """Yield a folder in which ``stage`` writes its files; they are moved into place at the end.
 
-    Whatever else is in ``folder`` can be read there under the same names. If the block fails,
-    ``folder`` is as it was before.
+    All other files of ``folder`` can be read there under the same names. If the block fails,
+    ``folder`` does not change.
 
     Raises
     ------
@@ -184,12 +184,12 @@ def _refuse_to_replace(folder: Path, products: Iterable[str]) -> None:
     foreign = [path for path in products if path not in own and os.path.lexists(folder / path)]
     if foreign:
         how = "move it away, or name another folder with --out"
-        what = "prism-sim did not write this file, and does not replace it"
+        what = "prism-sim did not write this file, and will not replace it"
         raise UserError(Problem(what, str(folder / path), how) for path in foreign)
 
 
 def _show_inputs(folder: Path, view: Path, stage: str) -> None:
-    """Link into ``view`` what ``folder`` holds, but for products of ``stage`` and later ones."""
+    """Link the content of ``folder`` into ``view``, except products of ``stage`` and later ones."""
     view.mkdir(parents=True)
     hidden = {product.split("/")[0] for name in _from(stage) for product in PRODUCTS.get(name, ())}
     for entry in folder.iterdir():
@@ -198,13 +198,13 @@ def _show_inputs(folder: Path, view: Path, stage: str) -> None:
 
 
 def _files_below(view: Path) -> Iterator[str]:
-    for path in view.rglob("*"):  # which does not follow links to folders
+    for path in view.rglob("*"):  # does not follow links to folders
         if path.is_file() and not path.is_symlink():
             yield path.relative_to(view).as_posix()
 
 
 def _put_in_place(folder: Path, view: Path, stage: str, made: list[str]) -> None:
-    """Record, then remove what is out of date, then move what was made; the manifest last."""
+    """Write the record, remove outdated files, then move the new ones; the manifest last."""
     own = own_products(folder)
     old = {path for path, by in own.items() if by in _outdated(stage) and path not in made}
     kept = {path: by for path, by in own.items() if path not in old}
@@ -226,7 +226,7 @@ def _write_record(folder: Path, products: dict[str, str]) -> None:
 
 @contextmanager
 def _naming(view: Path, folder: Path) -> Iterator[None]:
-    """Name ``folder`` rather than ``view`` in what goes wrong."""
+    """Replace ``view`` by ``folder`` in error messages."""
 
     def named(text: str) -> str:
         return text.replace(str(view), str(folder))
@@ -245,7 +245,7 @@ def _naming(view: Path, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Deliver Ctrl-C and SIGTERM after the block rather than within it."""
+    """Deliver Ctrl-C and SIGTERM after the block instead of within it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

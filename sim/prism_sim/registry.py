@@ -1,4 +1,4 @@
-"""Kinds of one thing by name: those of this package, and those that installed packages bring.
+"""Named kinds of one thing: those of this package, and those of installed packages.
 
 A kind is a class (or a function) in a file of its own. It is registered in the list of its package,
 or, from outside, as an entry point of an installed package::
@@ -6,7 +6,7 @@ or, from outside, as an entry point of an installed package::
     [project.entry-points."prism_sim.schedules"]
     mine = "my_package.schedule:Mine"
 
-From there on it can be named in scenarios and is offered to editors, like any other.
+It can then be named in scenarios, and editors offer it, like any other.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ K = TypeVar("K")
 
 
 class Registry(Mapping[str, K]):
-    """The kinds of one thing, in the order in which they are registered.
+    """The kinds of one thing, in the order of their registration.
 
     Parameters
     ----------
     group : group of entry points in which other packages register theirs.
     own : the kinds of this package.
-    name_of : the name of a kind in a scenario. Left out: own kinds are given by their names, and
+    name_of : gives the name of a kind in a scenario. Left out: own kinds are given by name, and
         others have the name of their entry point.
     """
 
@@ -50,8 +50,8 @@ class Registry(Mapping[str, K]):
     def _kinds(self) -> dict[str, K]:
         """All kinds by name.
 
-        They are collected when they are first asked for: the modules of other packages import
-        this package's base classes.
+        They are collected on first use, because the modules of other packages import this package's
+        base classes.
         """
         found = dict(self._own)
         for entry, kind in _installed(self._group):
@@ -107,7 +107,7 @@ def _installed(group: str) -> list[tuple[EntryPoint, Any]]:
     for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
         try:
             found.append((entry, entry.load()))
-        except Exception as error:  # whatever a foreign module raises when it is imported
+        except Exception as error:  # a foreign module may raise anything on import
             what = f"{entry.name} of {group} cannot be loaded: {error}"
-            raise UserError(Problem(what, entry.value, "mend or uninstall its package")) from error
+            raise UserError(Problem(what, entry.value, "fix or uninstall its package")) from error
     return found

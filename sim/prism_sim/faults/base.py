@@ -156,22 +156,22 @@ class FaultBase(Closed, ABC):
         """Errors of naming ``rank`` of the fault's job."""
         for index, job in enumerate(setting.jobs):
             if rank is not None and job.name == self.job and rank >= job.ranks:
-                what = f"rank {rank} is none of the {job.ranks} ranks of job {job.name}"
+                what = f"rank {rank} is not one of the {job.ranks} ranks of job {job.name}"
                 size = tuple(("jobs", index, key) for key in ("name", "dp", "pp", "tp"))
                 yield Remark(("rank",), what, f"ranks count from 0 to {job.ranks - 1}", size)
 
 
 def every_name(setting: Setting) -> tuple[tuple[str | int, ...], ...]:
-    """The places of all job names in the scenario."""
+    """The locations of all job names in the scenario."""
     return tuple(("jobs", index, "name") for index in range(len(setting.jobs)))
 
 
 CANDIDATES = 1024
-"""Names of a tier that are looked through for the one that was probably meant."""
+"""Names per tier that are searched for a similar name."""
 
 
 def what_exists(name: str, tiers: Sequence[Tier]) -> str:
-    """A hint for an unknown ``name``: the nearest one, and which there are in each of ``tiers``."""
+    """A hint for an unknown ``name``: the most similar name, and the names in each of ``tiers``."""
     known = [tier.name_of(i) for tier in tiers for i in range(min(len(tier), CANDIDATES))]
     near = nearest(name, known)
     extents = ", ".join(tier.extent for tier in tiers if len(tier))
@@ -179,7 +179,7 @@ def what_exists(name: str, tiers: Sequence[Tier]) -> str:
 
 
 def never_crossed(key: str, switch: str, setting: Setting) -> Remarks:
-    """A remark at ``key`` if no path between two NICs leads through ``switch``."""
+    """A remark at ``key`` if no path between two NICs passes through ``switch``."""
     topology = topology_of(setting.cluster)
     if topology.node(switch) is not None and not topology.crossed(switch):
         what = f"nothing is ever sent through {switch}: all NICs are on one leaf"
@@ -190,7 +190,7 @@ class SlowFault(FaultBase):
     """A fault that makes something run at ``factor`` of its healthy speed."""
 
     factor: float = Field(
-        ge=1e-9, le=1, description="Speed while the fault lasts, as a fraction of the healthy one."
+        ge=1e-9, le=1, description="Speed during the fault, as a fraction of the healthy one."
     )
 
     @property
@@ -211,7 +211,7 @@ class LinkFault(SlowFault):
 
     @abstractmethod
     def links(self, target: Target) -> LinkNumbers:
-        """Directed links that run at ``factor`` of their rate while the fault lasts."""
+        """Directed links that run at ``factor`` of their rate during the fault."""
 
     def begin(self, target: Target) -> Undo:
         return target.links.slow(self.links(target), self.factor)

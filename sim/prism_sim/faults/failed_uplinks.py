@@ -1,4 +1,4 @@
-"""Uplinks of a leaf that carry nothing: a failed line card, a cut bundle of fibres."""
+"""Failed uplinks of a leaf: a failed line card, a cut bundle of fibres."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from prism_sim.scenario.setting import Setting
 
 
 class FailedUplinks(FaultBase):
-    """Some uplinks of a leaf carry nothing, and its connections share those that are left.
+    """Some uplinks of a leaf fail, and its connections share the remaining ones.
 
-    The leaf, and the spines that send back to it, hash every connection again, over the uplinks
-    that are left. With f connections at once over u uplinks of rate C, each has u C / f at most,
-    and m of them on one uplink have C / m each. A message that is being sent when the uplinks fail
-    keeps its path to its end: it lasts a fraction of a second.
+    The leaf, and the spines that send to it, rehash every connection over the remaining uplinks.
+    With f connections at once over u uplinks of rate C, each has u C / f at most, and m of them on
+    one uplink have C / m each. A message that is in flight when the uplinks fail keeps its path to
+    its end: it lasts a fraction of a second.
     """
 
     kind: Literal["failed_uplinks"] = "failed_uplinks"
     factor: float = Field(
-        default=1.0, ge=1, le=1, description="Speed of the uplinks that are left: as before."
+        default=1.0, ge=1, le=1, description="Speed of the remaining uplinks: as before."
     )
     leaf: str = Field(description="The leaf switch, such as leaf000.")
     failed: int = Field(
         ge=1,
         le=1_000_000,
-        description="How many of its uplinks fail: those with the lowest numbers (uplink i leads "
-        "to spine i modulo the number of spines). At least one must be left.",
+        description="Number of uplinks that fail: those with the lowest numbers (uplink i leads "
+        "to spine i modulo the number of spines). At least one must remain.",
     )
 
     @property
@@ -40,7 +40,7 @@ class FailedUplinks(FaultBase):
         return self.factor
 
     def magnitude(self, target: Target) -> float:
-        return 2 * self.failed / len(target.links.uplinks_of(self.leaf))  # a link is two directed
+        return 2 * self.failed / len(target.links.uplinks_of(self.leaf))  # two directions each
 
     def culprit(self, target: Target) -> Culprit:
         return Culprit("switch", self.leaf)
@@ -54,7 +54,7 @@ class FailedUplinks(FaultBase):
     def doubts(self, setting: Setting) -> Remarks:
         yield from super().doubts(setting)
         if setting.cluster.leaves == 1:
-            yield Remark(("leaf",), f"all NICs are on {self.leaf}: nothing is ever sent beyond it")
+            yield Remark(("leaf",), f"all NICs are on {self.leaf}: nothing crosses its uplinks")
 
     def remarks(self, setting: Setting) -> Remarks:
         yield from super().remarks(setting)
@@ -63,6 +63,6 @@ class FailedUplinks(FaultBase):
             what = f"there is no leaf {self.leaf!r} in the cluster"
             yield Remark(("leaf",), what, what_exists(self.leaf, [leaves]), SHAPE)
         if self.failed >= uplinks:
-            what = f"{self.failed} uplinks fail, and a leaf has {uplinks}"
+            what = f"{self.failed} uplinks fail, but a leaf has only {uplinks}"
             where = (("cluster", "fabric", "uplinks"),)
             yield Remark(("failed",), what, "leave at least one", where)

@@ -16,8 +16,8 @@ from prism_sim.scenario.setting import Setting
 class SlowGpu(SlowFault):
     """One rank's forward and backward passes take 1/factor as long.
 
-    Its tensor-parallel group moves in lock-step, so the whole group is as slow. A window in
-    seconds takes hold with the next pass that begins.
+    Its tensor-parallel group works in lock-step, so the whole group is as slow. A window in
+    seconds takes effect with the next pass.
     """
 
     kind: Literal["slow_gpu"] = "slow_gpu"

@@ -1,4 +1,4 @@
-"""A cable that carries less than it should: bit errors, a lane lost, a wrong speed."""
+"""A slow cable: bit errors, a lost lane, a wrong speed setting."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from prism_sim.scenario.cluster import SHAPE
 from prism_sim.scenario.setting import Setting
 
 LISTED = 8
-"""Neighbours that a message names."""
+"""Neighbours listed in a message."""
 
 
 class SlowLink(LinkFault):
     """The link between ``a`` and ``b`` runs at factor of its rate, in both directions.
 
-    Where several parallel links join two switches, all of them do.
+    If several parallel links join two switches, all of them are slow.
     """
 
     kind: Literal["slow_link"] = "slow_link"

@@ -25,7 +25,7 @@ class SlowNic(LinkFault):
         default=None, ge=0, le=1_000_000_000, description="Index of the NIC in the server."
     )
     job: str | None = Field(
-        default=None, description="The job of `rank`, and whose steps a window counts."
+        default=None, description="The job of `rank`; a window counts its steps."
     )
     rank: int | None = Field(
         default=None, ge=0, le=1_000_000_000, description="The rank of `job` using the NIC."

@@ -1,4 +1,4 @@
-"""Traces of other tools, translated into this project's own form, one file a kind.
+"""Importers of other tools' traces, one file a kind.
 
 A new kind is a new file with a class that derives from
 :class:`~prism_sim.importers.base.TraceFile` and has a literal ``kind``, and one line below:
@@ -18,10 +18,10 @@ from prism_sim.importers.simai import SimAI
 from prism_sim.importers.timeline import MeasuredTimeline
 
 GraphTrace: TypeAlias = Annotated[Chakra | SimAI, Field(discriminator="kind")]
-"""Any trace that stands in for a model and a schedule."""
+"""Any trace that replaces a model and a schedule."""
 
 TimedTrace: TypeAlias = MeasuredTimeline
-"""Any trace that stands in for the durations that follow from a model."""
+"""Any trace that replaces the durations computed from a model."""
 
 GRAPHS: dict[str, type[TraceFile]] = {
     model.model_fields["kind"].default: model for model in get_args(get_args(GraphTrace)[0])

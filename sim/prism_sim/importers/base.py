@@ -1,7 +1,7 @@
 """Base of all importers: a trace file, its content, and the list of its problems.
 
 An importer is the part of a scenario that names a trace (``trace: {kind: ..., file: ...}``)
-and reads it. The content is translated into the project's own form and stored beside the file's
+and reads it. The content is converted to the project's own format and stored next to the file
 name, so a resolved scenario does not need the file any more.
 """
 
@@ -19,7 +19,7 @@ from prism_sim.scenario.base import Closed
 LARGEST_BYTES = 1 << 50
 """No message or buffer is larger than a pebibyte."""
 AT_MOST = 20
-"""Most problems of one trace that are reported; a file of the wrong kind has one on every line."""
+"""Maximum number of problems reported for one trace; a file of the wrong kind has very many."""
 
 
 class TraceFile(Closed, ABC):
@@ -27,7 +27,7 @@ class TraceFile(Closed, ABC):
 
     Attributes
     ----------
-    content : name of the field that holds what was read.
+    content : name of the field for the converted content.
     """
 
     content: ClassVar[str]
@@ -42,24 +42,24 @@ class TraceFile(Closed, ABC):
 
         Raises
         ------
-        UserError : with every error in the file, and everything that cannot be modelled.
+        UserError : with every error in the file, and every part that cannot be modelled.
         """
 
     def verify(self, content: Any) -> None:
-        """Check ``content`` that came with the scenario instead of from the file.
+        """Check ``content`` that the scenario gives directly, instead of the file.
 
         Raises
         ------
-        UserError : it cannot be what was read from a trace.
+        UserError : it cannot come from a trace.
         """
 
     def fills(self, content: Any) -> dict[str, Any]:
-        """Values that ``content`` has for keys of the job that may be left out."""
+        """Values of ``content`` for optional keys of the job."""
         return {}
 
 
 class TraceProblems:
-    """Collects the problems of a trace, so that all are reported at once."""
+    """Collects the problems of a trace, so that all are reported together."""
 
     def __init__(self) -> None:
         self._problems: dict[Problem, None] = {}
@@ -71,23 +71,23 @@ class TraceProblems:
         self._problems[Problem(what, where, how)] = None
 
     def bounded(self, value: int, most: int, what: str, where: str) -> int:
-        """``value``, or 0 and a complaint if it is below 0 or above ``most``."""
+        """``value``, or 0 and a problem if it is below 0 or above ``most``."""
         if 0 <= value <= most:
             return value
-        self.add(f"{what} is {value}, and should be between 0 and {most}", where)
+        self.add(f"{what} is {value}; it must be between 0 and {most}", where)
         return 0
 
     def add_all(self, error: UserError) -> None:
         self._problems |= dict.fromkeys(error.problems)
 
     def refuse(self) -> None:
-        """Raise a UserError with everything found, if there is anything."""
+        """Raise a UserError with all problems, if there are any."""
         if not self._problems:
             return
         reported = list(self._problems)[:AT_MOST]
         more = len(self._problems) - len(reported)
         if more:
-            reported.append(Problem(f"and {more} more problems like these", reported[-1].where))
+            reported.append(Problem(f"and {more} more problems", reported[-1].where))
         raise UserError(reported)
 
 
@@ -98,5 +98,5 @@ def contents(path: Path) -> bytes:
     except FileNotFoundError as error:
         how = "give its path relative to the scenario's folder"
         raise UserError(Problem("there is no such trace", str(path), how)) from error
-    except (OSError, ValueError) as error:  # a name may hold what no name can
+    except (OSError, ValueError) as error:  # a name may contain invalid characters
         raise UserError(Problem(f"cannot be read: {error}", repr(str(path)))) from error

@@ -1,14 +1,14 @@
-"""A Chakra execution trace: what every rank computes, sends and reduces, and what waits for what.
+"""A Chakra execution trace: the computation, messages and collectives of every rank.
 
-Compute nodes take as long as they were recorded to take, or as their operations take at a given
-rate; communication is simulated. The members of a process group come from the trace's metadata or
-from the scenario; a collective without a group is one of all ranks.
+Compute nodes take their recorded duration, or the duration of their operations at a given rate.
+Communication is simulated. The members of a process group come from the trace's metadata or
+from the scenario; a collective without a group includes all ranks.
 
-The size of a collective is that of the buffer a rank puts in, as ASTRA-sim and the PyTorch
-converter have it: an all-gather of S bytes among n ranks leaves n S at each.
+The size of a collective is the size of each rank's input buffer, as in ASTRA-sim and the PyTorch
+converter: after an all-gather of S bytes among n ranks, each rank has n S bytes.
 
-A node that is called ``ProfilerStep#7`` begins a training step; others belong to the latest
-step that they wait for. A trace without such nodes is one step.
+A node called ``ProfilerStep#7`` begins a training step; other nodes belong to the latest
+step that they depend on. A trace without such nodes is one step.
 
 References: Sridharan et al., Chakra: Advancing performance benchmarking and co-design using
 standardized execution traces, arXiv 2305.14516; https://github.com/mlcommons/chakra;
@@ -50,19 +50,19 @@ OPERATIONS = {
     "REDUCE_SCATTER": "reduce_scatter",
     "REDUCE_SCATTER_BLOCK": "reduce_scatter",
 }
-"""Those that can be expressed."""
+"""Collectives that can be expressed."""
 
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
 
 
 class Chakra(GraphFile):
-    """What every rank does, from a Chakra execution trace of one file a rank."""
+    """The tasks of every rank, from a Chakra execution trace of one file a rank."""
 
     kind: Literal["chakra"] = "chakra"
     groups: dict[str, tuple[RankNumber, ...]] = Field(
         default={},
         description="Ranks of each process group by its pg_name, as in ASTRA-sim's communicator "
-        "group file. Left out: what the trace's metadata have.",
+        "group file. Left out: the groups in the trace's metadata.",
     )
     kinds: dict[str, GroupKind] = Field(
         default={},
@@ -114,14 +114,14 @@ class _Rank:
         self._order: list[Node] = []
 
     def place(self, number: int) -> str:
-        """Where the task ``number`` of the program stands in the trace."""
+        """The location of the program's task ``number`` in the trace."""
         if number >= len(self._order):
             return self._file
         node = self._order[number]
         return f"{self._file}: node {node.id}" + (f" ({node.name})" if node.name else "")
 
     def program(self, nodes: Sequence[Node]) -> list[Task]:
-        """The rank's tasks, each behind those that it waits for."""
+        """The rank's tasks, each after its dependencies."""
         self._order = order = self._sorted(nodes)
         numbers = {node.id: number for number, node in enumerate(order)}
         steps: list[int] = []
@@ -137,18 +137,18 @@ class _Rank:
         return tasks
 
     def _sorted(self, nodes: Sequence[Node]) -> list[Node]:
-        """Nodes in an order that keeps to their dependencies, by number where it is free."""
+        """Nodes in topological order; ties are ordered by number."""
         by_id = {node.id: node for node in nodes}
         if len(by_id) != len(nodes):
-            self._found.add(f"{len(nodes) - len(by_id)} node ids are given twice", self._file)
+            self._found.add(f"{len(nodes) - len(by_id)} node ids are not unique", self._file)
         waits: dict[int, int] = {}
         after: dict[int, list[int]] = defaultdict(list)
         for node in by_id.values():
             known = {d for d in node.deps if d in by_id}
             for lost in sorted(set(node.deps) - known)[:1]:
-                what = f"it waits for node {lost}, which is not there"
+                what = f"it depends on node {lost}, which does not exist"
                 where = f"{self._file}: node {node.id} ({node.name})"
-                self._found.add(what, where, "the file was cut short, or nodes were left out")
+                self._found.add(what, where, "the file is truncated, or nodes were removed")
             waits[node.id] = len(known)
             for dep in known:
                 after[dep].append(node.id)
@@ -164,7 +164,7 @@ class _Rank:
                     heapq.heappush(ready, later)
         if len(order) < len(by_id):
             stuck = sorted(number for number, count in waits.items() if count)
-            what = f"nodes {', '.join(map(str, stuck[:8]))} wait for each other in a circle"
+            what = f"nodes {', '.join(map(str, stuck[:8]))} depend on each other in a cycle"
             self._found.add(what, self._file, "dependencies must not lead back to a node")
         return order
 
@@ -175,7 +175,7 @@ class _Rank:
             return Task("host", duration_ns)
         if not duration_ns and operations:
             if self._trace.tflops is None:
-                what = f"it has {operations} operations and no duration"
+                what = f"it has {operations} operations, but no duration"
                 self._found.add(what, where, "give their rate: tflops in the trace")
                 return Task("wait")
             needed_ns = round(operations / (self._trace.tflops * 1e3))
@@ -234,7 +234,7 @@ class _Rank:
             self._found.add(what, where, "give the node a pg_name, and its ranks in groups")
 
     def _refused(self, node: Node, where: str) -> Task:
-        how = "take it out of the trace, and hand its dependencies on"
+        how = "remove it from the trace, and pass its dependencies to its successors"
         self._found.add(f"nodes of type {node.type} are not modelled", where, how)
         return Task("wait")
 
@@ -249,7 +249,7 @@ class _Rank:
         value: Any = node.attrs.get(name, default)
         if isinstance(value, (int, float)) and 0 <= value < 2**62 and value == int(value):
             return int(value)
-        wrong = "is missing" if value is None else f"is {value!r}, and should be a whole number"
+        wrong = "is missing" if value is None else f"is {value!r}; it must be an integer"
         self._found.add(f"{name} {wrong}", where)
         return 0
 
@@ -261,7 +261,7 @@ _TRANSLATIONS = {
     "COMM_RECV_NODE": _Rank._recv,
     "COMM_COLL_NODE": _Rank._collective,
 }
-"""How each type of node becomes a task; others are refused."""
+"""The function that converts each type of node to a task; other types are refused."""
 
 
 def _graph(programs: Sequence[Sequence[Task]], families: dict[str, GroupSet]) -> Graph:
@@ -280,7 +280,7 @@ def _graph(programs: Sequence[Sequence[Task]], families: dict[str, GroupSet]) ->
 
 
 def _neighbours(families: Mapping[str, GroupSet]) -> int:
-    """Size of the tensor-parallel groups, where they are blocks of neighbouring ranks."""
+    """Size of the tensor-parallel groups, if they are blocks of neighbouring ranks."""
     groups = [group for family in families.values() if family.kind == "tp"
               for group in family.groups]  # fmt: skip
     sizes = {len(group) for group in groups}

@@ -1,8 +1,8 @@
-"""Chakra execution traces as they lie on disk: nodes, from protobuf messages or from JSON.
+"""Files of Chakra execution traces: nodes as protobuf messages or as JSON.
 
-A trace is one file a rank, ``NAME.RANK.et``: a message of global metadata, then one a node, each
-behind its length as a varint; the whole may be gzipped. ``chakra_jsonizer`` writes the same as
-JSON objects one behind the other (``NAME.RANK.json``), which is read without any extra library.
+A trace is one file a rank, ``NAME.RANK.et``: a message of global metadata, then one message a node,
+each after its length as a varint; the file may be gzipped. ``chakra_jsonizer`` writes the same as
+concatenated JSON objects (``NAME.RANK.json``), which are read without any extra library.
 
 Reference: https://github.com/mlcommons/chakra, ``schema/protobuf/et_def.proto``.
 """
@@ -32,18 +32,18 @@ NODE_TYPES = (
 
 _RANK_FILE = re.compile(r"(?P<name>.*)\.(?P<rank>\d{1,7})\.(et|json)(\.gz)?")
 _LARGEST = 1 << 30
-"""Bytes that a file may have when unpacked: more would not fit into memory as nodes."""
+"""Maximum size of a file when unpacked [bytes]: more would not fit into memory as nodes."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node of a rank's trace, as far as it is used.
+    """The used fields of one node of a rank's trace.
 
     Attributes
     ----------
     type : one of :data:`NODE_TYPES`, or its number if that is unknown.
-    deps : nodes that must be over first, by control or by data.
-    values : what the trace has as values of the node's inputs.
+    deps : nodes that must finish first: control and data dependencies.
+    values : the values of the node's inputs in the trace.
     attrs : attributes by name.
     """
 
@@ -57,7 +57,7 @@ class Node:
 
 
 def rank_files(path: Path) -> list[Path]:
-    """The files of all ranks of the trace ``path``, which is their common begin, or one of them.
+    """The files of all ranks of the trace ``path``, a common prefix or one of the files.
 
     Raises
     ------
@@ -71,20 +71,20 @@ def rank_files(path: Path) -> list[Path]:
         if match and match["name"] == name:
             files.setdefault(int(match["rank"]), one)
     if not files:
-        what = f"there is no trace called {name!r}"
+        what = f"no trace is called {name!r}"
         how = f"its files must be called {name}.0.et, {name}.1.et, ... (or .json)"
         raise UserError(Problem(what, str(path.parent), how))
     missing = sorted(set(range(len(files))) - set(files))
     if missing:
         listed = ", ".join(map(str, missing[:10]))
-        what = f"the files of ranks {listed} are missing, {len(files)} others are there"
-        how = "ranks count from 0, and all of them must be there"
+        what = f"the files of ranks {listed} are missing; {len(files)} others exist"
+        how = "ranks count from 0, and each needs a file"
         raise UserError(Problem(what, str(path), how))
     return [files[rank] for rank in range(len(files))]
 
 
 def nodes_of(path: Path) -> list[Node]:
-    """All nodes of one rank's file; a UserError if it is none."""
+    """All nodes of one rank's file; a UserError if it is not a trace."""
     raw = _unpacked(contents(path), str(path))
     read = _from_json if raw.lstrip()[:1] == b"{" else _from_messages
     found = TraceProblems()
@@ -92,7 +92,7 @@ def nodes_of(path: Path) -> list[Node]:
     found.refuse()
     if not nodes:
         what = "there are no nodes in this trace"
-        raise UserError(Problem(what, str(path), "the file was cut short, or is no trace"))
+        raise UserError(Problem(what, str(path), "the file is truncated, or is not a trace"))
     return nodes
 
 
@@ -104,7 +104,7 @@ def _unpacked(raw: bytes, where: str) -> bytes:
             raw = file.read(_LARGEST + 1)
     except (OSError, EOFError, zlib.error) as error:
         what = f"cannot be unpacked: {error}"
-        raise UserError(Problem(what, where, "the file was cut short or damaged")) from error
+        raise UserError(Problem(what, where, "the file is truncated or damaged")) from error
     if len(raw) > _LARGEST:
         raise UserError(Problem("more than 1 GiB when unpacked", where))
     return raw
@@ -119,8 +119,8 @@ def _from_messages(raw: bytes, where: str, found: TraceProblems) -> Iterator[Nod
         try:
             node = node_class.FromString(message)
         except decode_error:
-            what = f"the message at byte {offset} is no Chakra node"
-            found.add(what, where, "the file was damaged, or is no Chakra trace")
+            what = f"the message at byte {offset} is not a Chakra node"
+            found.add(what, where, "the file is damaged, or is not a Chakra trace")
             return
         kind = NODE_TYPES[node.type] if 0 <= node.type < len(NODE_TYPES) else str(node.type)
         yield Node(
@@ -136,7 +136,7 @@ def _value(attr: Any) -> Any:
 
 
 def _delimited(raw: bytes, where: str, found: TraceProblems) -> Iterator[tuple[int, bytes]]:
-    """Messages and their offsets; complains of what is cut off."""
+    """Messages and their offsets; reports a truncated one as a problem."""
     at = 0
     while at < len(raw):
         begin, size, shift = at, 0, 0
@@ -148,7 +148,7 @@ def _delimited(raw: bytes, where: str, found: TraceProblems) -> Iterator[tuple[i
                 break
         if raw[at - 1] >= 0x80 or at + size > len(raw):
             what = f"the message at byte {begin} goes beyond the end of the file ({len(raw)} bytes)"
-            found.add(what, where, "the file was cut short, or is no Chakra trace")
+            found.add(what, where, "the file is truncated, or is not a Chakra trace")
             return
         yield begin, raw[at : at + size]
         at += size
@@ -167,13 +167,13 @@ def _from_json(raw: bytes, where: str, found: TraceProblems) -> Iterator[Node]:
         try:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            found.add(f"not valid JSON: {error}", line, "the file was cut short or damaged")
+            found.add(f"not valid JSON: {error}", line, "the file is truncated or damaged")
             return
         if number or (isinstance(value, dict) and "type" in value):
             try:
                 yield _json_node(value)
             except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-                found.add(f"this is no Chakra node: {error}", line)
+                found.add(f"this is not a Chakra node: {error}", line)
         number += 1
 
 
@@ -198,7 +198,7 @@ def _json_node(value: dict[str, Any]) -> Node:
 
 
 def _text(value: Any) -> str:
-    """Text that can be written in UTF-8: JSON can name halves of characters, which cannot."""
+    """Text that can be encoded in UTF-8: JSON can contain unpaired surrogates, which cannot."""
     return str(value).encode("utf-8", "replace").decode()
 
 

@@ -1,8 +1,8 @@
 """The members of the process groups of a Chakra trace, and the kind of their traffic.
 
-Groups of the scenario come first; otherwise the metadata that PyTorch's observer leaves in each
-rank's trace, where ranks may use one name for different groups. A collective that names no group is
-one of all ranks.
+Groups of the scenario take precedence. Otherwise they come from the metadata of PyTorch's observer
+in each rank's trace, where ranks may use one name for different groups. A collective without a
+group includes all ranks.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from prism_sim.scenario.graph import GroupSet, Task
 from prism_sim.scenario.words import did_you_mean
 
 ALL_RANKS = "all"
-"""Name of the group of a collective that names none."""
+"""Name of the group of a collective without a group."""
 
 
 def one_word(name: str) -> str:
-    """A group's name as it stands in a task's line, where spaces and # mean something else.
+    """A group's name for a task's line, where spaces and # have a special meaning.
 
     >>> one_word("pipeline stage #1")
     'pipeline_stage_1'
@@ -32,13 +32,13 @@ def one_word(name: str) -> str:
 
 
 class ProcessGroups:
-    """Who is in which process group.
+    """The members of each process group.
 
     Parameters
     ----------
-    given : ranks of groups by name, as the scenario has them.
-    ranks : how many there are.
-    found : where to complain.
+    given : ranks of groups by name, from the scenario.
+    ranks : number of ranks.
+    found : receives problems.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ProcessGroups:
             self._check(name, group, "groups")
 
     def learn(self, nodes: Sequence[Node], where: str, rank: int) -> None:
-        """Take the groups from the metadata of one rank's PyTorch trace."""
+        """Read the groups from the metadata of one rank's PyTorch trace."""
         for node in nodes:
             if node.type == "METADATA_NODE" and "pg_name" in node.values:
                 for described, group in _described(node.values):
@@ -79,13 +79,13 @@ class ProcessGroups:
                     exchanging |= {task.family} if task.operation == "all_to_all" else set()
         kinds = {one_word(name): kind for name, kind in kinds.items()}
         for name in kinds.keys() - used.keys():
-            what = f"kinds names the process group {name!r}, in which nothing happens"
+            what = f"kinds names the process group {name!r}, which no task uses"
             self._found.add(what, where, did_you_mean(name, used))
         made: dict[str, GroupSet] = {}
         for name, groups in used.items():
             members = [rank for group in groups for rank in group]
             if len(set(members)) != len(members):
-                what = f"ranks do not agree on who is in process group {name!r}"
+                what = f"ranks disagree about the members of process group {name!r}"
                 self._found.add(what, where, "give it in groups")
             kind = kinds.get(name, "ep" if name in exchanging else "dp")
             made[name] = GroupSet(kind=kind, groups=tuple(groups))
@@ -94,12 +94,14 @@ class ProcessGroups:
     def _check(self, name: str, group: Sequence[int], where: str) -> None:
         wrong = [rank for rank in group if not 0 <= rank < self._ranks]
         if wrong or len(set(group)) != len(group):
-            what = f"process group {name!r} has ranks {list(group)[:8]}, there are {self._ranks}"
+            what = (
+                f"process group {name!r} has ranks {list(group)[:8]}; the trace has {self._ranks}"
+            )
             self._found.add(what, where, "each rank once, counted from 0")
 
 
 def _described(values: str) -> list[tuple[str, tuple[int, ...]]]:
-    """Groups in the text that PyTorch's observer leaves: a list of one quoted JSON list."""
+    """Groups in the text of PyTorch's observer: a list of one quoted JSON list."""
     try:
         groups = json.loads(values[values.index("[{") : values.rindex("}]") + 2])
         return [(str(g["pg_name"]), tuple(int(r) for r in g["ranks"])) for g in groups]

@@ -1,7 +1,7 @@
-"""The part of Chakra's protobuf schema that a simulation needs, made while the program runs.
+"""The part of Chakra's protobuf schema that a simulation needs, declared at run time.
 
-Fields that are not declared here are passed over, as protocol buffers mean it. The library is an
-extra of this project, so it is imported only when a trace of messages is read.
+Fields that are not declared here are ignored, as usual for protocol buffers. The library is an
+optional dependency, so it is imported only when a trace of messages is read.
 
 Reference: https://github.com/mlcommons/chakra, ``schema/protobuf/et_def.proto``.
 """
@@ -26,7 +26,7 @@ VALUES = {
     "sfixed64_val": (25, "SFIXED64"), "bool_val": (27, "BOOL"), "bool_list": (28, "BoolList"),
     "string_val": (29, "STRING"),
 }  # fmt: skip
-"""What an attribute may hold, one of these: field number and type."""
+"""The alternatives of an attribute's value: field number and type."""
 
 MESSAGES = {
     "BoolList": {"values": (1, "BOOL*")},
@@ -38,12 +38,12 @@ MESSAGES = {
         "duration_micros": (7, "UINT64"), "inputs": (8, "IOInfo"), "attr": (10, "Attribute*"),
     },
 }  # fmt: skip
-"""Fields of each message: number and type, a star for repeated ones."""
+"""Fields of each message: number and type; a star marks repeated ones."""
 
 
 @cache
 def node_messages() -> tuple[Any, type[Exception]]:
-    """The class of a node's messages, and what it raises if bytes are none.
+    """The class of a node's messages, and the exception that it raises for invalid bytes.
 
     Raises
     ------

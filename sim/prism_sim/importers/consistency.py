@@ -1,8 +1,8 @@
-"""Whether the programs of all ranks fit together: what one sends, another must expect.
+"""Consistency of the programs of all ranks: every send needs a matching receive.
 
-A group's collectives are matched by their turn, messages by sender, receiver, tag and turn.
-The turn is that of the program's order, so every rank must come to them in the same order;
-whether all of them can ever begin is found by running through the programs without time.
+A group's collectives are matched by sequence number, messages by sender, receiver, tag and
+sequence number. The sequence is the order in the program, so every rank must have the same order.
+A run through the programs without time shows whether all tasks can start.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from prism_sim.importers.base import TraceProblems
 from prism_sim.scenario.graph import GroupSet, Task
 
 Place = Callable[[int, int], str]
-"""Where a task, by rank and number, stands in the trace."""
+"""The location of a task in the trace, by rank and number."""
 
 Node = tuple[int, int]
 """A task by rank and number in its program."""
@@ -29,7 +29,7 @@ def check(
     place: Place,
     found: TraceProblems,
 ) -> None:
-    """Add to ``found`` whatever does not fit between the ranks' programs."""
+    """Add all inconsistencies between the ranks' programs to ``found``."""
     messages = _messages(programs, place, found)
     collectives = _collectives(programs, families, place, found)
     if not found:
@@ -57,7 +57,7 @@ def _messages(
         for a, b in zip(sent, expected, strict=False):
             sizes = [programs[r][n].amount for r, n in (a, b)]
             if sizes[0] != sizes[1]:
-                what = f"{sizes[0]} bytes are sent, and {sizes[1]} expected at {place(*b)}"
+                what = f"{sizes[0]} bytes are sent, but {sizes[1]} are expected at {place(*b)}"
                 found.add(what, place(*a))
             pairs.append((a, b))
     return pairs
@@ -120,7 +120,7 @@ def _check_order(
     place: Place,
     found: TraceProblems,
 ) -> None:
-    """Run through all programs without time; what never begins waits for itself."""
+    """Run through all programs without time; a task that never starts is part of a cycle."""
     after: dict[Node, list[Node]] = defaultdict(list)
     waits: dict[Node, int] = {}
     for rank, program in enumerate(programs):
@@ -140,7 +140,7 @@ def _check_order(
     for node in _in_order(waits, after, together, missing):
         del waits[node]
     for (rank, number), _ in sorted(waits.items())[:3]:
-        what = f"task {programs[rank][number].name!r} can never begin: it waits for itself"
+        what = f"task {programs[rank][number].name!r} can never start: it waits for itself"
         how = "dependencies, messages and collectives form a cycle"
         found.add(what, place(rank, number), how)
 
@@ -151,7 +151,7 @@ def _in_order(
     together: Mapping[Node, list[Node]],
     missing: dict[Node, int],
 ) -> Iterator[Node]:
-    """Tasks in an order in which they can be over; those that cannot are left out."""
+    """Tasks in an order in which they can finish; the others are left out."""
     left = dict(waits)
     ready = deque(node for node, count in left.items() if not count)
     while ready:

@@ -12,12 +12,12 @@ from prism_sim.scenario.graph import Graph
 
 
 class GraphFile(TraceFile):
-    """A trace that becomes a graph of tasks a rank."""
+    """A trace that is converted to one graph of tasks per rank."""
 
     content: ClassVar[str] = "graph"
 
     graph: Graph | None = Field(
-        default=None, description="What was read from the file; filled in when it is read."
+        default=None, description="The converted content; filled in when the file is read."
     )
 
     def verify(self, content: Any) -> None:

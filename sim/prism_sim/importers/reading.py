@@ -1,4 +1,4 @@
-"""Reads the traces that a scenario names, before it is checked as a whole."""
+"""Reads the traces that a scenario names, before the scenario is validated."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from prism_sim.scenario.base import Loc
 from prism_sim.scenario.source import Source
 
 _NEEDED = ("micro_batches", "steps")
-"""Keys that a job needs, and that a measured timeline fills in."""
+"""Required keys of a job that a measured timeline provides."""
 
 
 def read_traces(source: Source) -> list[Problem]:
-    """Put the content of the traces of ``source`` beside their names; returns their problems.
+    """Store the content of the traces of ``source`` next to their names; returns their problems.
 
-    A trace whose content is already there is not read again. An ill-formed one is not read either:
-    it is reported when the whole scenario is validated.
+    A trace whose content is already given is not read again. An ill-formed entry is not read
+    either: its error is reported when the whole scenario is validated.
     """
     jobs = source.values.get("jobs")
     problems: list[Problem] = []

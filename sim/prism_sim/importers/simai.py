@@ -1,15 +1,15 @@
 """A SimAI workload file: layers with their compute times and collectives.
 
-The first line says how ranks are grouped, the second how many layers follow. A layer has, for
+The first line gives the groups of ranks, the second the number of layers. A layer has, for
 the forward pass, the gradient of its input and that of its weights, a compute time [ns], a
-collective and its size; a last number is what every collective's end is put off by [ns].
+collective and its size; a last number is a delay after every collective [ns].
 Every rank runs through all layers forward, then through all of them backward. Collectives of
-forward and input gradient block; those of weights overlap, and the pass ends with the last.
+forward and input gradient block; those of weights overlap, and the pass ends with the last one.
 
 Groups are laid out as in SimAI: tensor-parallel ranks are neighbours, expert-parallel ranks are
-counterparts in neighbouring tensor-parallel groups. A size is that of the whole buffer, which
-each of n ranks has, or gets, 1/n of. SimAI's packet simulation knows no pipeline, and the file
-does not say which stage computes what, so a workload with stages is refused.
+counterparts in neighbouring tensor-parallel groups. A size is that of the whole buffer; each of
+n ranks contributes, or receives, 1/n of it. SimAI's packet simulation has no pipeline, and the
+file does not assign layers to stages, so a workload with stages is refused.
 
 References: https://github.com/aliyun/SimAI (``workload/Workload.cc``, ``Layer.cc``,
 ``MockNcclGroup.cc``); https://github.com/aliyun/aicb, which generates such files.
@@ -83,7 +83,7 @@ class SimAI(GraphFile):
 
 
 class Part(NamedTuple):
-    """One of a layer's three parts; ``operation`` is empty for no collective."""
+    """One of a layer's three parts; ``operation`` is empty if it has no collective."""
 
     compute_ns: int
     operation: str
@@ -92,7 +92,7 @@ class Part(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """A layer: its parts, and by how much it puts the end of each collective off."""
+    """A layer: its parts, and the delay after each collective."""
 
     name: str
     forward: Part
@@ -103,7 +103,7 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class Header:
-    """How ranks are grouped."""
+    """The groups of ranks."""
 
     ranks: int
     tp: int
@@ -114,7 +114,7 @@ def _lines(path: Path) -> list[str]:
     try:
         lines = contents(path).decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
-        what = "not a text file, so no SimAI workload"
+        what = "not a text file, so not a SimAI workload"
         raise UserError(Problem(what, str(path))) from error
     if not lines or not lines[0].split():
         raise UserError(Problem("the file is empty", f"{path}:1"))
@@ -144,11 +144,11 @@ def _refuse_header(
     numbers: dict[str, int], ranks: int | None, where: str, found: TraceProblems
 ) -> None:
     if numbers["pp"] > 1:
-        what = f"{numbers['pp']} pipeline stages, and nothing says which stage has which layer"
+        what = f"{numbers['pp']} pipeline stages, but the file does not assign layers to stages"
         how = "generate the workload with one stage, or describe the job with model and pp"
         found.add(what, where, how)
     if numbers["checkpoints"] or numbers["checkpoint_initiates"]:
-        what = "layers that are computed again (checkpoints) are not modelled"
+        what = "recomputed layers (checkpoints) are not modelled"
         found.add(what, where, "add the recomputation to the compute times of the layers")
     everybody, tp = ranks or numbers["all_gpus"], max(1, numbers["model_parallel_NPU_group"])
     if not everybody:
@@ -164,14 +164,14 @@ def _refuse_header(
 
 
 def _number(word: str, name: str, where: str, found: TraceProblems) -> int:
-    """A number as SimAI writes it: whole, at times with a decimal point."""
+    """A number as SimAI writes it: an integer, sometimes with a decimal point."""
     try:
         value = float(word)
         if value >= 0 and value == int(value):
             return int(value)
     except (ValueError, OverflowError):
         pass
-    found.add(f"{name} is {word!r}, and should be a whole number", where)
+    found.add(f"{name} is {word!r}; it must be an integer", where)
     return 0
 
 
@@ -182,8 +182,8 @@ def _layers(lines: Sequence[str], file: str, found: TraceProblems) -> list[Layer
     promised = _number(lines[1].split()[0], "the number of layers", f"{file}:2", found)
     written = [(number, line.split()) for number, line in enumerate(lines[2:], 3) if line.split()]
     if len(written) != promised:
-        what = f"{promised} layers are announced, {len(written)} are there"
-        found.add(what, f"{file}:2", "the file was cut short, or line 2 is wrong")
+        what = f"{promised} layers are announced, but the file has {len(written)}"
+        found.add(what, f"{file}:2", "the file is truncated, or line 2 is wrong")
     if not written:
         found.add("there are no layers", f"{file}:2")
     return [
@@ -231,7 +231,7 @@ def _part(words: list[str], family: str, where: str, found: TraceProblems) -> Pa
 
 
 def _families(header: Header) -> dict[str, GroupSet]:
-    """The groups of every kind, as SimAI numbers ranks."""
+    """The groups of every kind, with SimAI's numbering of ranks."""
     tp, ep, ranks = header.tp, header.ep, range(header.ranks)
     block = tp * ep  # neighbours that hold one copy of all experts
     made: dict[str, tuple[GroupKind, Any]] = {
@@ -249,7 +249,7 @@ def _families(header: Header) -> dict[str, GroupSet]:
 
 
 class _Program:
-    """Writes down what a rank does, task after task."""
+    """Builds the list of a rank's tasks."""
 
     def __init__(self, families: dict[str, GroupSet]) -> None:
         self._families = families
@@ -257,7 +257,7 @@ class _Program:
         self._last: tuple[int, ...] = ()
 
     def run_through(self, layers: Sequence[Layer]) -> None:
-        """All layers forward, then all of them backward."""
+        """Add all layers forward, then all of them backward."""
         for layer in layers:
             self._compute(layer.forward.compute_ns, layer.name)
             self._exchange(layer.forward, layer)
@@ -267,14 +267,14 @@ class _Program:
             self._compute(layer.weights.compute_ns, layer.name)
             before = self._last
             self._exchange(layer.weights, layer)
-            self._last = before  # what comes next does not wait for it
+            self._last = before  # later tasks do not depend on it
 
     def _compute(self, duration_ns: int, name: str) -> None:
         if duration_ns:
             self._add(Task("compute", duration_ns, self._last, name=name))
 
     def _exchange(self, part: Part, layer: Layer) -> None:
-        """A collective and the delay behind it; nothing among one rank, or of no bytes."""
+        """Add a collective and the delay after it; nothing for one rank or no bytes."""
         if not part.operation or not part.size_bytes or part.family not in self._families:
             return
         size, family = part.size_bytes, part.family

@@ -2,12 +2,12 @@
 
 The columns are those of ByteDance's StragglerAnalysis traces: one row an operation, with the
 rank's place (``dp_rank``, ``stage``), ``step``, ``optype``, ``duration`` [s], model chunk ``mc``
-and micro-batch ``mb_id``. Forwards, backwards and updates are taken over as they were
-measured; communication is simulated. There are no sizes in such a file, so message sizes follow
-from the job's model.
+and micro-batch ``mb_id``. Durations of forwards, backwards and updates are used as measured;
+communication is simulated. The file contains no sizes, so message sizes follow from the job's
+model.
 
 Gradient clipping waits for the norm of all ranks, so only the shortest clipping of a step is
-work, and the update of every rank takes that much longer.
+work; it is added to the update of every rank.
 
 Reference: Lin et al., Understanding stragglers in large model training using what-if analysis,
 OSDI'25; https://github.com/ByteDance-Seed/StragglerAnalysis.
@@ -40,7 +40,7 @@ class MeasuredTimeline(TraceFile):
 
     kind: Literal["timeline"] = "timeline"
     timings: Timings | None = Field(
-        default=None, description="What was read from the file; filled in when it is read."
+        default=None, description="The converted content; filled in when the file is read."
     )
 
     def read(self, path: Path) -> Timings:
@@ -106,7 +106,7 @@ def _check_values(frame: pd.DataFrame, where: str, found: TraceProblems) -> None
         wrong = ~(numbers.ge(0) & numbers.mod(1).eq(0))
         if wrong.any():
             at = int(np.flatnonzero(frame.index.isin(wrong[wrong].index))[0])
-            what = f"{name} is {numbers[wrong].iloc[0]} in row {at}, and should be 0, 1, ..."
+            what = f"{name} is {numbers[wrong].iloc[0]} in row {at}; it must be 0, 1, ..."
             found.add(what, f"{where}:row {at}")
     wrong = ~used["duration"].between(0, LONGEST_NS / 1e9)
     if wrong.any():
@@ -114,7 +114,7 @@ def _check_values(frame: pd.DataFrame, where: str, found: TraceProblems) -> None
         what = f"the duration in row {at} is {used['duration'][wrong].iloc[0]}"
         found.add(what, f"{where}:row {at}", "durations are seconds")
     if "tp_rank" in frame.columns and frame["tp_rank"].nunique() > 1:
-        what = "there are several tensor-parallel ranks, which a job moves in lock-step"
+        what = "there are several tensor-parallel ranks; they share one timeline in a job"
         found.add(what, where, "keep the rows of one tensor-parallel rank")
 
 
@@ -136,16 +136,16 @@ def _check_complete(
         if name == _UPDATE and not len(rows):
             continue
         if len(count) != wanted:
-            what = f"{name} is there for {len(count)} of {wanted} ranks and steps"
-            how = "every rank (dp_rank, stage) must be there in every step"
+            what = f"{name} exists for {len(count)} of {wanted} ranks and steps"
+            how = "every rank (dp_rank, stage) must be present in every step"
             found.add(what, where, how)
         for key, number in count[count != expected].head(3).items():
             place = ", ".join(f"{n} {k}" for n, k in zip(_PLACE, cast(Any, key), strict=True))
-            what = f"{number} x {name} in {place}, where {expected} are expected"
-            found.add(what, where, "every micro-batch and chunk must be there once")
+            what = f"{number} x {name} in {place}, but {expected} are expected"
+            found.add(what, where, "every micro-batch and chunk must be present once")
         twice = rows.duplicated([*_PLACE, "mc", "mb_id"])
         if name in PASSES and twice.any():
-            found.add(f"{name} is there twice for one micro-batch", where)
+            found.add(f"{name} occurs twice for one micro-batch", where)
 
 
 def _timings(frame: pd.DataFrame, sizes: dict[str, int]) -> Timings:

@@ -1,7 +1,7 @@
-"""The complete scenario, and the way from a YAML file to it.
+"""The complete scenario, and the code that loads it from a YAML file.
 
-``scenario`` brings together all that a file may say. ``loader`` turns a file into a scenario,
-or into a list of errors that name file and line. ``checks`` refuses what is well-formed but
-makes no sense, ``capacity`` finds out whether the jobs fit into the cluster, and ``writing``
-writes a scenario out again.
+``scenario`` combines everything that a file may contain. ``loader`` turns a file into a scenario,
+or into a list of errors with file and line. ``checks`` refuses values that are well-formed but
+impossible, ``capacity`` checks whether the jobs fit into the cluster, and ``writing``
+writes a scenario as YAML.
 """

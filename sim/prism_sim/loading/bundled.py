@@ -1,6 +1,6 @@
-"""The scenarios that come along, by name: ``tiny/quickstart``.
+"""The bundled scenarios, by name: ``tiny/quickstart``.
 
-In a checkout they lie in ``scenarios/`` at its top; a wheel carries them inside the package.
+In a checkout they are in ``scenarios/`` at the top; a wheel contains them inside the package.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from llmprism.errors import Problem, UserError
 from prism_sim.version import PACKAGE
 
 _IS_SCENARIO = re.compile(r"^cluster:", re.MULTILINE)
-"""What tells a scenario from a study or a suite, which lie beside them."""
+"""Keys that distinguish a scenario from a study or a suite in the same folder."""
 
 _IS_STUDY = re.compile(r"^grid:", re.MULTILINE)
 
 
 def folder() -> Path:
-    """Where the bundled scenarios are."""
+    """The folder of the bundled scenarios."""
     installed = PACKAGE / "scenarios"
     return installed if installed.is_dir() else PACKAGE.parents[1] / "scenarios"
 
 
 def bundled() -> dict[str, Path]:
-    """Every bundled scenario by its name, in order."""
+    """Every bundled scenario by its name, sorted."""
     top = folder()
     files = {path.relative_to(top).with_suffix("").as_posix(): path for path in top.rglob("*.yaml")}
     return {name: files[name] for name in sorted(files) if _is_scenario(files[name])}
 
 
 def find(scenario: str) -> Path:
-    """The file that ``scenario`` means: a path, ``-``, or else the name of a bundled scenario.
+    """The file of ``scenario``: a path, ``-``, or the name of a bundled scenario.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def find(scenario: str) -> Path:
 
 
 def find_study(study: str) -> Path:
-    """The file that ``study`` means: a path, or else the name of a bundled study.
+    """The file of ``study``: a path, or the name of a bundled study.
 
     Raises
     ------

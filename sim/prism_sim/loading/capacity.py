@@ -1,8 +1,8 @@
-"""Whether the jobs of a scenario find room in its cluster.
+"""Checks that the jobs of a scenario fit into its cluster.
 
-A tensor-parallel group sits in one server, on neighbouring GPUs. Jobs are placed in the
-order in which the scenario lists them, by the same code that places them in a simulation,
-and keep their GPUs to its end.
+A tensor-parallel group uses neighbouring GPUs of one server. Jobs are placed in the
+order in which the scenario lists them, by the same code as in a simulation,
+and keep their GPUs until the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GPUS: Loc = ("cluster", "gpus_per_server")
 
 
 def placement_remarks(scenario: Scenario) -> Remarks:
-    """Jobs that cannot be placed: too large, split wrongly, or on servers that are not there."""
+    """Jobs that cannot be placed: too large, badly divided, or on servers that do not exist."""
     cluster = scenario.cluster
     placement = Placement(cluster, Draws(scenario.seed), scenario.storage)
     for index, job in enumerate(scenario.jobs):
@@ -34,7 +34,7 @@ def placement_remarks(scenario: Scenario) -> Remarks:
 def _group_remarks(cluster: Cluster, job: AnyJob, at: Loc) -> Remarks:
     gpus = cluster.gpus_per_server
     if gpus % job.tp and job.tp % gpus:
-        verb = "is no multiple of" if job.tp > gpus else "does not divide"
+        verb = "is not a multiple of" if job.tp > gpus else "does not divide"
         what = f"tp {job.tp} of job {job.name} {verb} the {gpus} GPUs of a server"
         how = "a tensor-parallel group is a part of a server, or whole servers"
         yield Remark((*at, "tp"), what, how, (_GPUS,))

@@ -1,8 +1,8 @@
-"""What a scenario may not say although every word of it is well-formed.
+"""Checks of a scenario whose values are all well-formed.
 
-Each check looks at one thing and yields a :class:`~prism_sim.scenario.base.Remark` for
-every breach; nothing stops at the first. Errors make a scenario impossible to run;
-warnings say that it will run and probably not show what was intended.
+Each check concerns one rule and yields a :class:`~prism_sim.scenario.base.Remark` for
+every violation; all checks run. Errors make a scenario impossible to run; warnings mean that
+it runs, but probably not as intended.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _UNSAFE = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f]|^[-.~ ]|[. ]$')
 
 
 def errors(scenario: Scenario) -> Remarks:
-    """Everything that makes ``scenario`` impossible.
+    """All errors of ``scenario``.
 
-    A cluster too large for the machine is not looked at further: other checks would hang.
+    If the cluster is too large for the machine, no other checks run: they would take too long.
     """
     too_large = list(size_errors(scenario))
     yield from too_large
@@ -40,7 +40,7 @@ def errors(scenario: Scenario) -> Remarks:
 
 
 def warnings(scenario: Scenario) -> Remarks:
-    """Everything that makes ``scenario`` doubtful."""
+    """All warnings about ``scenario``."""
     for check in _WARNINGS:
         yield from check(scenario)
 
@@ -109,7 +109,7 @@ def _sharding(scenario: Scenario) -> Remarks:
 
 
 def _background(scenario: Scenario) -> Remarks:
-    """Names tell traffic apart, also in what is drawn for it; and it must leave its server."""
+    """Names of background traffic must be unique, and its two ends different servers."""
     everywhere = [server_name(number) for number in range(scenario.cluster.servers)]
     jobs, first = {job.name for job in scenario.jobs}, dict[str, int]()
     for index, background in enumerate(scenario.background):

@@ -1,9 +1,8 @@
-"""What pydantic has against a scenario, in words for the person who wrote it.
+"""Validation errors of pydantic as messages for the author of a scenario.
 
-Pydantic says what is wrong with which value, by a path from the top. Here the path is
-freed of pydantic's own union tags, so that the line in the file can be looked up, and the
-message gets what a reader needs to mend it: the value as written, and the nearest word
-the language knows.
+Pydantic reports an error and the path of the value from the top. Here pydantic's own union
+tags are removed from the path, so that the line in the file can be found, and the message gets
+the value as written and the most similar valid name.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _KIND = "kind"
 
 
 def plain_loc(loc: Loc, values: Any) -> Loc:
-    """``loc`` as pydantic gives it, without the tags of the unions it passed through.
+    """``loc`` from pydantic, without the tags of unions.
 
     >>> plain_loc(("faults", 0, "slow_gpu", "rank"), {"faults": [{"rank": -1}]})
     ('faults', 0, 'rank')
@@ -50,13 +49,13 @@ def _is_tag(loc: Loc) -> bool:
 
 
 def field_at(loc: Loc) -> FieldInfo | None:
-    """The model field that pydantic's ``loc`` leads to, if it leads to one."""
+    """The model field at pydantic's ``loc``, if there is one."""
     model = model_at(loc[:-1])
     return model.model_fields.get(str(loc[-1])) if model and loc else None
 
 
 def model_at(loc: Loc) -> type[BaseModel] | None:
-    """The model that pydantic's ``loc`` leads to, if it leads to one."""
+    """The model at pydantic's ``loc``, if there is one."""
     annotation = _annotation(loc)
     return annotation if _is_model(annotation) else None
 
@@ -76,7 +75,7 @@ def _annotation(loc: Loc) -> Any:
 
 
 def _bare(annotation: Any) -> Any:
-    """``annotation`` without its metadata, and without None where that is the alternative."""
+    """``annotation`` without its metadata, and without None as an alternative."""
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, UnionType):
@@ -106,7 +105,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def problem_of(error: ErrorDetails, source: Source) -> Problem:
-    """One of pydantic's errors as a problem with a place and a remedy."""
+    """One of pydantic's errors as a problem with a location and a remedy."""
     loc = plain_loc(error["loc"], source.values)
     what, how = _WORDS.get(error["type"], _value)(error, loc)
     beside = (*loc, _KIND)
@@ -141,7 +140,7 @@ def _no_kind(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
 
 def _not_one_of(error: ErrorDetails, loc: Loc) -> tuple[str, str]:
     known = error["ctx"]["expected"].replace(" or ", ", ").split(", ")
-    what = f"{dotted(loc)} is {_shown(error['input'])}, which it cannot be"
+    what = f"{dotted(loc)} is {_shown(error['input'])}, which is not a valid value"
     return what, did_you_mean(str(error["input"]), [word.strip("'") for word in known])
 
 
@@ -170,4 +169,4 @@ _WORDS: dict[str, Callable[[ErrorDetails, Loc], tuple[str, str]]] = {
     "literal_error": _not_one_of,
     "value_error": _rule,
 }
-"""How to word each of pydantic's error types; all others are about a plain value."""
+"""The function that words each of pydantic's error types; all others concern a plain value."""

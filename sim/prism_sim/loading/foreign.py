@@ -1,4 +1,4 @@
-"""Names that users of other trainers and launchers type, and what they are called here.
+"""Names in other trainers and launchers, and the corresponding keys of a scenario.
 
 Sources: arguments of Megatron-LM (``megatron/training/arguments.py``), the configuration of
 DeepSpeed (``deepspeed.ai/docs/config-json``), options of torchrun
@@ -45,13 +45,13 @@ _NAMES: dict[tuple[str, str], str] = {
 NAMES: dict[str, tuple[str, str]] = {
     foreign: own for own, foreigners in _NAMES.items() for foreign in foreigners.split()
 }
-"""Our name, and whose key it is, by the name elsewhere."""
+"""Our key and its owner, by the name in other programs."""
 
 _PRODUCT = {"world_size"}
 
 
 def own_name(key: str) -> tuple[str, str] | None:
-    """What ``key`` of another program is called here, and where it stands; None if unknown.
+    """Our key for ``key`` of another program, and its owner; None if unknown.
 
     >>> own_name("tensor-model-parallel-size")
     ('tp', 'of a job')
@@ -60,7 +60,7 @@ def own_name(key: str) -> tuple[str, str] | None:
 
 
 def hint(key: str) -> str:
-    """A hint for a key that another program knows; empty if none does.
+    """A hint for a key of another program; empty if the key is unknown.
 
     >>> hint("nnodes")
     'nnodes is called servers here, a key of cluster'

@@ -1,4 +1,4 @@
-"""A job in a scenario: described by a model, or by a trace of what its ranks did."""
+"""A job in a scenario: described by a model, or by a trace of its ranks' tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Job(TrainingConfig):
 
     trace: TimedTrace | None = Field(
         default=None,
-        description="A measured timeline; its durations are used in place of those that follow "
+        description="A measured timeline; its durations replace those computed "
         "from the model. dp, pp, micro_batches and steps may then be left out. Left out: none.",
     )
 
@@ -43,17 +43,17 @@ class TracedJob(TracedJobConfig):
         """The content of the trace; a UserError if the file has not been read."""
         if self.trace.graph is None:
             what = f"the trace of job {self.name} was not read"
-            how = "load the scenario from its file, so that the trace is found beside it"
+            how = "load the scenario from its file, so that the trace next to it is found"
             raise UserError(Problem(what, self.trace.file, how))
         return self.trace.graph
 
 
 AnyJob = Job | TracedJob
-"""A job, however its work is described."""
+"""A job, described by a model or by a trace."""
 
 
 def _form(value: Any) -> str:
-    """Whether a job is described by its model, or by a trace that does without."""
+    """Whether a job is described by a model or by a trace."""
     if not isinstance(value, dict):
         return "by_trace" if isinstance(value, TracedJob) else "by_model"
     trace = value.get("trace")
@@ -67,4 +67,4 @@ WrittenJob = Annotated[
     Annotated[Job, Tag("by_model")] | Annotated[TracedJob, Tag("by_trace")],
     Discriminator(_form),
 ]
-"""A job as a scenario file has it."""
+"""A job as in a scenario file."""

@@ -1,6 +1,6 @@
-"""Checks of one job: how its model is cut, timed and sharded, and its restarts.
+"""Checks of one job: division of its model, durations, sharding, and restarts.
 
-Each function yields the problems of one job; ``at`` is the job's place in the scenario.
+Each function yields the problems of one job; ``at`` is the job's location in the scenario.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from prism_sim.scenario.base import Loc, Remark, Remarks
 
 
 def stage_remarks(job: Job, at: Loc) -> Remarks:
-    """How the layers are dealt out to stages and their chunks."""
+    """Check the division of layers into stages and their chunks."""
     sizes, model = job.model, (*at, "model")
     if job.stage_layers is None:
         if sizes.layers % job.parts:
@@ -33,7 +33,7 @@ def stage_remarks(job: Job, at: Loc) -> Remarks:
 
 
 def batch_remarks(job: Job, at: Loc) -> Remarks:
-    """Whether the global batch is what replicas and micro-batches make of it."""
+    """Check the global batch against replicas and micro-batches."""
     batch, each = job.global_batch_size, job.dp * job.micro_batch_size
     if batch is None or batch == each * job.micro_batches:
         return
@@ -51,7 +51,7 @@ def batch_remarks(job: Job, at: Loc) -> Remarks:
 
 
 def timing_remarks(job: Job, at: Loc) -> Remarks:
-    """Whether measured durations are those of such a job."""
+    """Check that measured durations fit the job."""
     if job.timings is None:
         return
     file = (*at, "trace")
@@ -63,10 +63,10 @@ def timing_remarks(job: Job, at: Loc) -> Remarks:
     ):  # fmt: skip
         if given != measured:
             shown = (given, measured) if key != "chunks" else (job.chunks, rows // 2)
-            what = f"{key} is {shown[0]}, and the timeline was measured with {shown[1]}"
+            what = f"{key} is {shown[0]}, but the timeline was measured with {shown[1]}"
             yield Remark((*at, key), what, f"leave {key} out, or write {shown[1]}", (file,))
     if job.steps > steps:
-        what = f"{job.steps} steps are asked for, and the timeline has {steps}"
+        what = f"{job.steps} steps are requested, but the timeline has {steps}"
         yield Remark((*at, "steps"), what, "leave steps out for all of them", (file,))
     if job.restarts:
         what = "steps that are repeated after a restart were not measured"
@@ -80,7 +80,7 @@ def timing_remarks(job: Job, at: Loc) -> Remarks:
 
 
 def sharding_remarks(job: Job, at: Loc) -> Remarks:
-    """Whether the replicas can be sharded and reduced in the way that is asked for."""
+    """Check that the replicas can be sharded and reduced as requested."""
     if job.hybrid_shards is not None:
         if job.dp % job.hybrid_shards:
             what = f"{job.dp} replicas cannot be cut into groups of {job.hybrid_shards}"
@@ -89,22 +89,22 @@ def sharding_remarks(job: Job, at: Loc) -> Remarks:
             what = "hybrid sharding of context- or expert-parallel replicas is not modelled"
             yield Remark((*at, "hybrid_shards"), what, "", ((*at, "cp"), (*at, "ep")))
     if job.library is not None and job.all_reduce != "ring":
-        what = f"the socket library knows rings, not all_reduce: {job.all_reduce}"
+        what = f"the socket library has only rings, not all_reduce: {job.all_reduce}"
         yield Remark((*at, "all_reduce"), what, "leave it out", ((*at, "library"),))
 
 
 def restart_remarks(job: Job, at: Loc) -> Remarks:
-    """Whether what fails exists, and in an order in which it can."""
+    """Check that restarts name existing ranks and steps, in a possible order."""
     before = -1
     for index, restart in enumerate(job.restarts):
         here: Loc = (*at, "restarts", index)
         if restart.rank >= job.ranks:
-            what = f"rank {restart.rank} is none of the {job.ranks} ranks of job {job.name}"
+            what = f"rank {restart.rank} is not one of the {job.ranks} ranks of job {job.name}"
             size = tuple((*at, key) for key in ("name", "dp", "pp", "tp"))
             yield Remark((*here, "rank"), what, f"ranks count from 0 to {job.ranks - 1}", size)
         if restart.step <= before:
             what = f"step {restart.step} is over before step {before} has failed"
-            how = "list restarts in time; a step that is repeated has a number of its own"
+            how = "list restarts in order of time; a repeated step has its own number"
             yield Remark((*here, "step"), what, how, ((*at, "restarts", index - 1, "step"),))
         if not index and restart.step >= job.steps:
             what = f"step {restart.step} lies after the last step of job {job.name}"

@@ -1,9 +1,8 @@
-"""From a file to a scenario, or to every reason why not.
+"""Loads a file as a scenario, or reports every error in it.
 
-Two kinds of things can be wrong: the file does not speak the language (an unknown key, a
-word for a number), or it does and says something that cannot be (a job larger than the
-cluster). Both are reported together, each with its line, so that one look at the list is
-enough to mend the file.
+Two kinds of errors are possible: a key or value is invalid (an unknown key, a word for a
+number), or all are valid and the scenario is impossible (a job larger than the cluster). Both
+kinds are reported together, each with its line, so that all can be corrected at once.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from prism_sim.scenario.words import dotted
 
 @dataclass(frozen=True)
 class Loaded:
-    """A valid scenario, and what is odd about it without being wrong."""
+    """A valid scenario and its warnings."""
 
     scenario: Scenario
     warnings: list[Problem]
@@ -40,7 +39,7 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Scenar
     Parameters
     ----------
     path : a YAML file.
-    overrides : values by dotted path (``{"jobs.0.dp": 4}``), put in before validation.
+    overrides : values by dotted path (``{"jobs.0.dp": 4}``), set before validation.
 
     Raises
     ------
@@ -50,7 +49,7 @@ def load(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Scenar
 
 
 def load_with_warnings(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Loaded:
-    """Like :func:`load`, with the warnings beside the scenario."""
+    """Like :func:`load`, but with the warnings."""
     source = read_source(Path(path))
     source.values.setdefault("name", Path(path).stem)
     source.override_all(overrides or {})
@@ -58,10 +57,10 @@ def load_with_warnings(path: str | Path, overrides: Mapping[str, Any] | None = N
 
 
 def validate(source: Source) -> Loaded:
-    """Validate the values of ``source``: their form first, then their sense.
+    """Validate the values of ``source``: first each value, then the scenario as a whole.
 
-    Traces that it names are read on the way. Sense is not looked for as long as one of them cannot
-    be read: sizes would be missing.
+    Traces that it names are read between the two. If one of them cannot be read, the second part is
+    skipped, since sizes are missing.
     """
     unread = read_traces(source)
     try:
@@ -93,7 +92,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 
 
 def _remarks(values: dict[str, Any], scenario: Scenario) -> Iterator[Remark]:
-    """What is wrong with ``scenario``, which was read from ``values``."""
+    """Errors and warnings of ``scenario``, which was read from ``values``."""
     yield from _truth_for_numbers(values, scenario.model_dump(), ())
     yield from checks.errors(scenario)
 
@@ -103,7 +102,7 @@ def _placed(remarks: Iterable[Remark], source: Source) -> list[Problem]:
 
 
 def _in_order(problems: list[Problem], source: Source) -> list[Problem]:
-    """Problems once each, in the order of the file; those of overrides last."""
+    """Problems without duplicates, in the order of the file; those of overrides last."""
 
     def position(problem: Problem) -> tuple[bool, int]:
         line = problem.where.removeprefix(f"{source.file}:")
@@ -113,7 +112,7 @@ def _in_order(problems: list[Problem], source: Source) -> list[Problem]:
 
 
 def _truth_for_numbers(written: Any, read: Any, loc: Loc) -> Iterator[Remark]:
-    """Values written as true or false and read as a number: Python counts True as 1."""
+    """Values written as true or false but read as a number: Python treats True as 1."""
     if isinstance(written, dict) and isinstance(read, dict):
         for key, value in written.items():
             yield from _truth_for_numbers(value, read.get(key), (*loc, key))
@@ -121,4 +120,4 @@ def _truth_for_numbers(written: Any, read: Any, loc: Loc) -> Iterator[Remark]:
         for index, (value, seen) in enumerate(zip(written, read, strict=True)):
             yield from _truth_for_numbers(value, seen, (*loc, index))
     elif isinstance(written, bool) and not isinstance(read, bool):
-        yield Remark(loc, f"{dotted(loc)} is {str(written).lower()}, and should be a number")
+        yield Remark(loc, f"{dotted(loc)} is {str(written).lower()}; it must be a number")

@@ -1,9 +1,9 @@
-"""What can still be said about a scenario that does not speak the language everywhere.
+"""Checks of a scenario that is partly invalid.
 
-A misspelt key in one place should not hide that a job in another is too large. So what
-is wrong is taken out (unknown keys, ill-formed faults) or replaced by a stand-in (ill-formed
-values), and the rest is checked as if it were whole. Whatever rests on a value that was
-taken out or replaced is then not held against the author.
+A misspelt key in one place should not hide that a job elsewhere is too large. So invalid
+parts are removed (unknown keys, ill-formed faults) or replaced by placeholders (ill-formed
+values), and the rest is checked as usual. Problems that depend on a removed or replaced value
+are not reported.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _STAND_INS: dict[Loc, Any] = {
     ("jobs", "micro_batches"): 1_000_000,
     ("jobs", "steps"): 1_000_000_000,
 }
-"""Values for what has no default, chosen so that nothing is too large or too late for them."""
+"""Placeholders for keys without a default, so small that nothing is too large or too late."""
 
 
 @dataclass(frozen=True)
 class Understood:
-    """The part of a scenario that could be read.
+    """The valid part of a scenario.
 
     Attributes
     ----------
-    scenario : that part, with stand-ins; None if too little is left.
-    values : what it was read from.
-    doubtful : the values that were taken out or replaced.
+    scenario : that part, with placeholders; None if too little is left.
+    values : the values it was read from.
+    doubtful : locations of removed and replaced values.
     fault_indices : for each fault of ``scenario``, its index in the file.
     """
 
@@ -51,7 +51,7 @@ class Understood:
     fault_indices: tuple[int, ...]
 
     def trusted(self, remarks: Iterable[Remark]) -> Iterator[Remark]:
-        """The remarks that rest on nothing doubtful, with the places of the file."""
+        """The remarks that do not depend on doubtful values, with locations in the file."""
         for remark in remarks:
             loc = self._in_file(remark.loc)
             inside = any(_leads_to(bad, loc) for bad in self.doubtful)
@@ -73,7 +73,7 @@ def _leads_to(above: Loc, below: Loc) -> bool:
 
 
 def understood(values: dict[str, Any], errors: list[ErrorDetails]) -> Understood:
-    """Read what can be read of ``values``, given what pydantic has against them."""
+    """Read the valid part of ``values``, given pydantic's errors."""
     mended = copy.deepcopy(values)
     doubtful: set[Loc] = set()
     for error in errors:
@@ -96,7 +96,7 @@ def _well_formed_faults(values: dict[str, Any], errors: list[ErrorDetails]) -> t
 
 
 def _mend(mended: dict[str, Any], values: dict[str, Any], error: ErrorDetails) -> Loc:
-    """Take out or replace what ``error`` is about; returns what is doubtful from then on."""
+    """Remove or replace the value of ``error``; returns the location that is now doubtful."""
     if error["type"] == "extra_forbidden":
         loc = plain_loc(error["loc"], values)
         _holder(mended, loc).pop(loc[-1], None)
@@ -118,7 +118,7 @@ def _mend(mended: dict[str, Any], values: dict[str, Any], error: ErrorDetails) -
 
 
 def _holder(mended: Any, loc: Loc) -> dict[Any, Any]:
-    """What holds ``loc``; something of no consequence where it was replaced before."""
+    """The container of ``loc``; an empty one if it was replaced before."""
     for part in loc[:-1]:
         if (isinstance(mended, dict) and part not in mended) or isinstance(mended, str):
             return {}

@@ -1,4 +1,4 @@
-"""The whole of a scenario: the question that a simulation answers."""
+"""The complete model of a scenario."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
     Fault: TypeAlias = FaultBase
 else:
     Fault = Annotated[Union[tuple(KINDS.values())], Discriminator("kind")]  # noqa: UP007
-    """Any fault; ``kind`` says which."""
+    """Any fault; ``kind`` selects it."""
 
 
 class Scenario(Closed):
-    """A cluster, the jobs in it, what goes wrong, and how it is seen."""
+    """A cluster, its jobs, faults, and the collector."""
 
     name: str = Field(
         default="scenario",
         min_length=1,
         description="Name of the scenario and of its result folder. Left out: the file's name.",
     )
-    description: str = Field(default="", description="What the scenario is for.")
+    description: str = Field(default="", description="Purpose of the scenario.")
     seed: int = Field(
         default=0, ge=0, lt=2**63, description="Seed of every random draw; same seed, same bytes."
     )
     cluster: Cluster = Field(description="The hardware.")
     jobs: tuple[WrittenJob, ...] = Field(
-        description="The training jobs: each with a model, or with a trace of what ranks do."
+        description="The training jobs: each with a model, or with a trace of its ranks.",
     )
     storage: tuple[str, ...] = Field(
         default=(),
-        description="Servers that store rather than train: jobs save to them and read from them, "
-        "and none is placed there. They are marked as storage in the topology.",
+        description="Servers for storage only: jobs save to them and read from them, and no job "
+        "is placed there. The topology marks them as storage.",
     )
     background: tuple[Background, ...] = Field(
         default=(), description="Traffic that belongs to no job."
     )
-    faults: tuple[Fault, ...] = Field(default=(), description="What goes wrong, and when.")
+    faults: tuple[Fault, ...] = Field(default=(), description="The faults, each with its window.")
     collector: CollectorConfig = Field(
         default=CollectorConfig(), description="How transfers become flow records."
     )
@@ -65,5 +65,5 @@ class Scenario(Closed):
 
     @property
     def modelled(self) -> list[tuple[int, Job]]:
-        """Jobs that are described by a model, with their places among all jobs."""
+        """Jobs that are described by a model, with their indices among all jobs."""
         return [(index, job) for index, job in enumerate(self.jobs) if isinstance(job, Job)]

@@ -1,8 +1,8 @@
-"""How large a simulation will be, told from its scenario before it runs.
+"""Estimates the size of a simulation from its scenario before it runs.
 
-The figures are estimates, good to a factor of about three (a test holds them to measured
-runs). They serve to refuse what no machine could do, and to warn of what takes long. Two
-limits are exact in kind: times and sums of bytes are 64-bit integers.
+The estimates are accurate to a factor of about three (a test compares them with measured
+runs). They are used to refuse what no machine could simulate, and to warn of long runs. Two
+limits are exact: times and sums of bytes are 64-bit integers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_ROWS = 1e11
 MANY_ROWS = 2e8
 """More rows than this take over half an hour."""
 MOST_MEMORIES = 4.0
-"""More of the machine's memory than this is refused, less is warned of."""
+"""Above this share of the machine's memory a scenario is refused; below, it may be warned of."""
 LARGEST = 2**63 - 1
 """Largest time [ns], and largest sum of bytes."""
 
@@ -50,7 +50,7 @@ class Estimate:
 
     @property
     def duration_s(self) -> float:
-        """Time that one core takes."""
+        """Computing time of one core."""
         return self.rows / ROWS_PER_S
 
 
@@ -76,7 +76,7 @@ def directed_links(cluster: Cluster) -> float:
 
 
 def _rows(job: Job) -> float:
-    """Rows that ``job`` makes: each rank's passes, messages and collectives in every step."""
+    """Rows of ``job``: each rank's passes, messages and collectives in every step."""
     passes = 2.0 * job.micro_batches * job.chunks
     messages = 2 * passes if job.pp > 1 else 0
     layers = -(-job.model.layers // job.pp)
@@ -96,7 +96,7 @@ def _traced_rows(job: TracedJob) -> float:
 
 
 def _share(scenario: Scenario, job: Job) -> float:
-    """Share of the job that is over when the simulation ends."""
+    """Share of the job that is complete when the simulation ends."""
     if scenario.duration_s is None:
         return 1.0
     return min(1.0, scenario.duration_s / max(_end_s(scenario, job), 1e-9))
@@ -110,7 +110,7 @@ def _buckets(job: Job) -> float:
 
 
 def size_errors(scenario: Scenario) -> Remarks:
-    """What no machine could simulate, and what 64-bit integers cannot hold."""
+    """Errors: too large for any machine, or for 64-bit integers."""
     expected = estimate(scenario)
     reads = _reads(scenario)
     memory = machine_memory_bytes()
@@ -129,7 +129,7 @@ def size_errors(scenario: Scenario) -> Remarks:
 
 
 def size_warnings(scenario: Scenario) -> Remarks:
-    """What will take long, or more memory than there is."""
+    """Warnings: a long run, or more memory than this machine has."""
     expected = estimate(scenario)
     memory = machine_memory_bytes()
     if expected.memory_bytes > 0.8 * memory:
@@ -137,7 +137,7 @@ def size_warnings(scenario: Scenario) -> Remarks:
             f"the simulation needs about {expected.memory_bytes / 2**30:,.1f} GiB of memory, and "
             f"this machine has {memory / 2**30:,.1f}"
         )
-        yield Remark(("cluster",), what, "it may end when memory runs out")
+        yield Remark(("cluster",), what, "it may fail when memory runs out")
     if expected.rows > MANY_ROWS:
         what = (
             f"the simulation takes about {expected.duration_s / 3600:,.1f} hours, and writes about "
@@ -166,7 +166,7 @@ def _bytes_of_a_rank(job: Job) -> float:
 
 
 def _end_s(scenario: Scenario, job: Job) -> float:
-    """When the job ends [s], from above: nothing overlaps, and faults last for ever."""
+    """Upper bound of the job's end [s]: nothing overlaps, and faults last for ever."""
     cluster = scenario.cluster
     slowest = min([1.0, *(fault.speed or 1.0 for fault in scenario.faults)])
     rate = min(cluster.nic_gbps, cluster.uplink_gbps, cluster.nvlink_gbps) * 1e9 / 8 * slowest
@@ -181,7 +181,7 @@ def _end_s(scenario: Scenario, job: Job) -> float:
 
 
 def _reads(scenario: Scenario) -> tuple[Loc, ...]:
-    """The values that an estimate rests on."""
+    """The locations of values that an estimate depends on."""
     keys = ("model", "steps", "micro_batches", "dp", "pp", "tp", "cp", "ep", "chunks")
     jobs = (("jobs", index, key) for index, _ in scenario.modelled for key in keys)
     return (("cluster",), ("background",), ("duration_s",), ("epoch_ns",), *jobs)

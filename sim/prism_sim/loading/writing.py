@@ -1,4 +1,4 @@
-"""A scenario on its way out: as plain values, as YAML, and the language as a JSON Schema."""
+"""Writes a scenario as plain values or YAML, and the schema as JSON Schema."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from prism_sim.scenario.cluster import Cluster
 
 
 def resolved(scenario: Scenario) -> dict[str, Any]:
-    """``scenario`` as plain values, with what it left to be derived filled in.
+    """``scenario`` as plain values, with derived values filled in.
 
-    The result is itself a valid scenario of the same meaning.
+    The result is itself a valid scenario with the same meaning.
     """
     jobs = tuple(_filled_job(job) if isinstance(job, Job) else job for job in scenario.jobs)
     parts = {"cluster": _filled_cluster(scenario.cluster), "jobs": jobs}

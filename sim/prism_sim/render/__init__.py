@@ -1,8 +1,8 @@
-"""Figures, report and trace of a run: pure functions of what was saved.
+"""Figures, report and trace of a run: pure functions of the saved run.
 
 :mod:`~prism_sim.render.figures` draws, :mod:`~prism_sim.render.report` makes the page,
-:mod:`~prism_sim.render.trace` the Perfetto trace, :mod:`~prism_sim.render.table` the terminal's
-table. Nothing here computes a result, and nothing is read but the run folder.
+:mod:`~prism_sim.render.trace` the Perfetto trace, :mod:`~prism_sim.render.table` the table on the
+terminal. Nothing here computes a result or reads anything but the run folder.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable
 from prism_sim.run_folder import Run
 
 Progress = Callable[[float, str], None]
-"""Told the fraction done in [0, 1] and what is going on."""
+"""Receives the fraction done in [0, 1] and a description of the present work."""
 
 
 def render_run(run: Run, progress: Progress | None = None) -> None:
     """Write ``trace.json``, ``report.html`` and ``figures/*.png`` of ``run``.
 
-    Whatever the run does not have (truth, diagnosis, score) is reported as missing.
+    Parts that the run does not have (truth, diagnosis, score) are reported as missing.
     """
     from prism_sim.render.figures import FIGURES
     from prism_sim.render.paint import write_png
@@ -39,7 +39,7 @@ def render_run(run: Run, progress: Progress | None = None) -> None:
 
 
 def _untold(fraction: float, what: str) -> None:
-    """Nobody is waiting."""
+    """Report no progress."""
     del fraction, what
 
 

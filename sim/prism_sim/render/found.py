@@ -1,7 +1,6 @@
-"""What a diagnosis found, job by job, for a page: layout, pairs, steps, findings.
+"""The results of a diagnosis, job by job, for a page: layout, pairs, steps, findings.
 
-Nothing here needs a truth, so a diagnosis of anyone's own flows is shown as fully as that of a
-simulated run.
+No truth is needed, so a diagnosis of any flows is shown as completely as that of a simulated run.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from prism_sim.run_folder import Run
 
 
 def found_jobs(run: Run) -> list[dict[str, Any]]:
-    """One row for each found job, in the order of their names; what is not known is "?"."""
+    """One row for each found job, in the order of their names; unknown values are "?"."""
     tables = {
         name: look.diagnosis(run, name)
         for name in ("jobs", "layouts", "groups", "pairs", "steps", "findings")
@@ -52,7 +51,7 @@ def _job(name: str, own: dict[str, pd.DataFrame]) -> dict[str, Any]:
 
 
 def _sizes(layout: dict[str, Any], groups: pd.DataFrame) -> dict[str, str]:
-    """Size of each axis, from the layout, or else the commonest size of its groups."""
+    """Size of each axis, from the layout, or the most common size of its groups."""
     sizes = groups.groupby(["kind", "group"])["address"].nunique()
     of_groups = {str(kind): int(part.mode().max()) for kind, part in sizes.groupby(level="kind")}
     return {
@@ -62,7 +61,7 @@ def _sizes(layout: dict[str, Any], groups: pd.DataFrame) -> dict[str, str]:
 
 
 def _known(value: Any) -> str:
-    """``value`` as text; "?" for what a diagnosis cannot tell."""
+    """``value`` as text; "?" if the diagnosis has no value."""
     if value is None or pd.isna(value) or value in (-1, "unknown"):
         return "?"
     return f"{value:.0f}" if isinstance(value, float) else str(value)

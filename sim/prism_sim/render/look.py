@@ -1,8 +1,8 @@
-"""What a figure may read: the tables of a saved run, wherever it stopped.
+"""Input of the figures: the tables of a saved run, complete or not.
 
-A run of real flows has no truth, a simulation not yet diagnosed has no diagnosis. Here a
-table that was not written is an empty one with the columns it would have had, so that every
-figure can be drawn of every run and says in words what is missing.
+Real flows have no truth, and a simulation that was not diagnosed has no diagnosis. A missing table
+is read as an empty one with the usual columns, so every figure can be drawn for every run
+and names the missing part.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from prism_sim.run_folder import TRUTH, Run
 from prism_sim.score.load import complete
 
 Where = list[tuple[str, str, Any]]
-"""Conditions (column, operator, value) that all hold for the rows wanted."""
+"""Conditions (column, operator, value) that selected rows meet; all must hold."""
 
 
 def truth(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:
-    """Truth table ``name``, or its rows ``where`` something holds; empty if the run has none."""
+    """Truth table ``name``, or its rows ``where`` conditions hold; empty if the run has none."""
     return _read(run.folder / "truth" / f"{name}.parquet", TRUTH[name], where)
 
 
 def diagnosis(run: Run, name: str, where: Where | None = None) -> pd.DataFrame:
-    """Diagnosis table ``name``, or its rows ``where`` ...; empty if the run has none."""
+    """Diagnosis table ``name``, or its rows ``where`` conditions hold; empty if there is none."""
     return _read(diagnosis_folder(run) / f"{name}.parquet", DIAGNOSIS[name], where)
 
 
 def diagnosis_folder(run: Run) -> Path:
-    """Where the tables of the diagnosis are: in ``diagnosis``, or in the folder itself."""
+    """The folder of the diagnosis tables: ``diagnosis``, or the folder itself."""
     alone = (run.folder / "intake.json").exists() and not run.diagnosis_folder.exists()
     return run.folder if alone else run.diagnosis_folder
 
 
 def intake(run: Run) -> dict[str, Any]:
-    """Method, and counts of records read and set aside, as the diagnoser noted them."""
+    """Method, and counts of records read and set aside, as the diagnoser recorded them."""
     path = diagnosis_folder(run) / "intake.json"
     return run.read_json(path) if path.exists() else {}
 
@@ -66,7 +66,7 @@ def _read(path: Path, schema: pa.Schema, where: Where | None) -> pd.DataFrame:
 
 
 def flows(run: Run, wanted: Iterable[str]) -> pd.DataFrame:
-    """Columns ``wanted`` of the flow table, names as categories; one it lacks is all null."""
+    """Columns ``wanted`` of the flow table, names as categories; a missing one is all null."""
     columns = list(wanted)
     if not run.flows.exists():
         return pd.DataFrame(columns=columns)
@@ -95,6 +95,6 @@ def origin_ns(run: Run) -> int:
 
 
 def name_of(run: Run) -> str:
-    """What to call the run."""
+    """A name for the run."""
     manifest = json_of(run, "manifest")
     return str(manifest.get("name") or manifest.get("case") or run.folder.name)

@@ -1,4 +1,4 @@
-"""Tables in Markdown: the one writer of them for pages, scripts and benchmarks."""
+"""Tables in Markdown for pages, scripts and benchmarks."""
 
 from __future__ import annotations
 

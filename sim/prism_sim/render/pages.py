@@ -1,7 +1,7 @@
-"""Markdown pages from jinja2 templates: the sentences are in a template, the figures in Python.
+"""Markdown pages from jinja2 templates: templates hold the text, Python computes the figures.
 
 A template is a file ``NAME.md.j2``. Every value that it uses must be given; a missing one is an
-error, not an empty place. Text is not escaped, since Markdown is not HTML.
+error. Text is not escaped, since Markdown is not HTML.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENDING = ".md.j2"
 
 
 def render_page(folder: Path, name: str, **values: Any) -> str:
-    """The page that the template ``name`` in ``folder`` makes of ``values``."""
+    """The page from the template ``name`` in ``folder`` with ``values``."""
     return _environment(folder).get_template(f"{name}{ENDING}").render(**values)
 
 

@@ -1,12 +1,12 @@
-"""How pictures look: one palette, one set of rules, and how a figure becomes a file.
+"""The style of figures: one palette, one set of rules, and the export to files.
 
 Colours can be distinguished by readers with any colour vision (after Okabe and Ito, and Tol's
-muted scheme for jobs). Computation is grey, communication has colour; what is rebuilt is
-green; a fault's window is a yellow band; a finding is purple. Ink, grid and paper are colours
-of their own, so that a page can swap them for its reader's light or dark theme.
+muted scheme for jobs). Computation is grey, communication has colour, reconstructions are
+green, windows of faults are yellow bands, and findings are purple. Text, grid and background have
+colours of their own, so that a page can replace them for a light or dark theme.
 
-The same figure always gives the same bytes: no date, no random ids, and a layout rounded to
-where its solver, which is not the same to the last bit each time, makes no difference.
+The same figure always gives the same bytes: it has no date and no random ids, and its layout is
+rounded, since the last bits of the layout solver vary.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EMPTY = "empty: "
 
 INK, MUTED, GRID, PAPER = "#1f2328", "#656d76", "#d8dee4", "#ffffff"
 SWAPPED = {INK: "var(--ink)", MUTED: "var(--muted)", GRID: "var(--grid)", PAPER: "var(--paper)"}
-"""Colours that a page replaces by its theme's."""
+"""Colours that a page replaces by those of its theme."""
 
 REBUILT, WRONG, FAULT, FINDING = "#009e73", "#c1440e", "#e6b800", "#aa3377"
 
@@ -51,7 +51,7 @@ KINDS = {
     kinds.UNKNOWN: "#a0a7b0",
     "missing": "#6e7781",
 }
-"""Colour of each kind of pair, and of the traffic it carries."""
+"""Colour of each kind of pair, and of its traffic."""
 
 WORK = {
     "fwd": "#c6ccd3",
@@ -61,7 +61,7 @@ WORK = {
     kinds.DP: KINDS[kinds.DP],
     kinds.PP: KINDS[kinds.PP],
 }
-"""Colour of each kind of work on a rank's line."""
+"""Colour of each kind of work in a rank's row."""
 
 _JOBS = (
     *("#332288", "#44aa99", "#ddcc77", "#cc6677", "#88ccee", "#117733"),
@@ -105,7 +105,7 @@ _RULES: Any = {
 
 
 def styled(draw: Callable[[T], Figure]) -> Callable[[T], Figure]:
-    """Let ``draw`` work under the rules above, and lay out what it made, once and for all."""
+    """Apply the style to ``draw``, and compute the layout of its figure once."""
 
     @wraps(draw)
     def drawn(shown: T) -> Figure:
@@ -125,7 +125,7 @@ def styled(draw: Callable[[T], Figure]) -> Callable[[T], Figure]:
 
 @contextmanager
 def _ruled() -> Iterator[None]:
-    """Draw or save under the rules; a letter that the font lacks becomes a box, quietly."""
+    """Draw or save with the style; a letter missing in the font becomes a box, without warning."""
     import matplotlib as mpl
 
     with mpl.rc_context(_RULES), warnings.catch_warnings():
@@ -134,7 +134,7 @@ def _ruled() -> Iterator[None]:
 
 
 def figure(width: float, height: float) -> Figure:
-    """An empty figure [inches] that belongs to no window and lays itself out."""
+    """An empty figure [inches] without a window, with automatic layout."""
     from matplotlib.figure import Figure
 
     made = Figure(figsize=(width, height))
@@ -143,7 +143,7 @@ def figure(width: float, height: float) -> Figure:
 
 
 def sentence(words: str) -> Figure:
-    """A figure that says why there is nothing to see."""
+    """A figure with only a sentence: the reason why it is empty."""
     made = figure(9, 1.6)
     made.text(0.5, 0.5, textwrap.fill(words, 80), ha="center", va="center", fontsize=11,
               color=MUTED)  # fmt: skip
@@ -152,13 +152,13 @@ def sentence(words: str) -> Figure:
 
 
 def why_empty(made: Figure) -> str | None:
-    """Why there is nothing to see in the figure; None if there is something."""
+    """The reason why the figure is empty; None if it is not."""
     gid = made.get_gid() or ""
     return gid.removeprefix(_EMPTY) if gid.startswith(_EMPTY) else None
 
 
 def title(made: Figure, finding: str) -> None:
-    """Head a figure with what it shows."""
+    """Give a figure a title that states its finding."""
     made.suptitle(textwrap.fill(finding, int(8.5 * made.get_figwidth())), x=0.01, ha="left")
 
 
@@ -183,7 +183,7 @@ def swatch(colour: str, label: str, **how: Any) -> Patch:
 
 
 def quiet(axes: Axes) -> None:
-    """Take away everything but the drawing."""
+    """Remove axes, ticks and grid."""
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
 
@@ -191,7 +191,7 @@ def quiet(axes: Axes) -> None:
 def fault_windows(
     axes: Axes, faults: pd.DataFrame, origin: int, ranks: pd.DataFrame | None = None
 ) -> float:
-    """Shade the window of each fault; name the faults too, given the ``ranks`` they may affect.
+    """Shade the window of each fault; also name the faults if the affected ``ranks`` are given.
 
     The x axis is in seconds since ``origin`` [ns] and has its final limits. Returns the
     fraction of the height that the names leave free.

@@ -1,9 +1,8 @@
-"""The report: one page that holds everything, opens anywhere and needs no network.
+"""The report: one self-contained page that needs no network.
 
-Figures are inline SVG that follow the reader's light or dark theme (a very dense one
-becomes a PNG), text comes from a jinja2 template with every value escaped, since names of
-jobs are written by users. The page is a pure function of the saved run: the same run, the
-same bytes.
+Figures are inline SVG that follow the reader's light or dark theme (a very dense one becomes a
+PNG). Text comes from a jinja2 template that escapes every value, since users choose the names of
+jobs. The page is a pure function of the saved run: the same run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _FINDINGS = 40  # rows of the table; a method with many false alarms has thousan
 _LONG_EVIDENCE = 2000  # characters
 _LONG_SCENARIO = 60_000
 _DENSE = 600_000  # characters of SVG
-_HEAD = 1000  # characters of a page that hold its mark
+_HEAD = 1000  # characters of a page that contain its mark
 
 
 def render_report(run: Run, drawn: Mapping[str, Figure] | None = None) -> None:
@@ -41,7 +40,7 @@ def render_report(run: Run, drawn: Mapping[str, Figure] | None = None) -> None:
 
     Parameters
     ----------
-    drawn : figures by name where they exist already; the others are drawn here.
+    drawn : figures by name that exist already; the others are drawn here.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -59,7 +58,7 @@ def render_report(run: Run, drawn: Mapping[str, Figure] | None = None) -> None:
 
 
 def shows_another_score(run: Run) -> bool:
-    """Whether there is a report of ``run`` that was made of another score than the saved one."""
+    """Whether the report of ``run`` exists and shows another score than the saved one."""
     if not run.report.exists():
         return False
     with run.report.open(encoding="utf-8", errors="replace") as page:
@@ -67,7 +66,7 @@ def shows_another_score(run: Run) -> bool:
 
 
 def _score_mark(run: Run) -> str:
-    """A digest of ``score.json``, by which a report tells its score from another one."""
+    """A digest of ``score.json`` that identifies the score in a report."""
     if not run.score.exists():
         return "none"
     return hashlib.blake2b(run.score.read_bytes(), digest_size=12).hexdigest()
@@ -103,7 +102,7 @@ def _content(run: Run, drawn: Mapping[str, Figure]) -> dict[str, Any]:
 
 
 def _figures(run: Run, drawn: Mapping[str, Figure]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Every figure that shows something, and why the others do not."""
+    """Every figure with content, and the reasons why others are empty."""
     shown, empty = [], []
     for name, entry in FIGURES.items():
         made = drawn.get(name) or entry.draw(run)
@@ -117,7 +116,7 @@ def _figures(run: Run, drawn: Mapping[str, Figure]) -> tuple[list[dict[str, Any]
 
 
 def _observed(run: Run) -> dict[str, str] | None:
-    """First and last instant of the flow records, in UTC, and how long that is."""
+    """Start, end and duration of the flow records, in UTC."""
     flows = look.flows(run, ["start_ns", "end_ns"])
     if not len(flows):
         return None
@@ -126,7 +125,7 @@ def _observed(run: Run) -> dict[str, str] | None:
 
 
 def _tiles(score: Score | None) -> list[dict[str, str]]:
-    """The headline figures, each with what it is."""
+    """The headline figures, each with its name."""
     if score is None:
         return []
     timeline, faults, jobs = score.timeline, score.faults, score.jobs
@@ -158,7 +157,7 @@ def _diagnosis_tiles(run: Run) -> list[dict[str, str]]:
 
 
 def _faults(run: Run, score: Score | None) -> list[dict[str, Any]]:
-    """What became of each fault, with times in seconds since the first step."""
+    """The result for each fault, with times in seconds since the first step."""
     if score is None:
         return []
     origin = look.origin_ns(run)
@@ -169,7 +168,7 @@ def _faults(run: Run, score: Score | None) -> list[dict[str, Any]]:
 
 
 def _findings(run: Run, score: Score | None) -> list[dict[str, Any]]:
-    """The most confident findings, the strongest first among equals."""
+    """The most confident findings; among equals, those of the largest effect first."""
     table = look.diagnosis(run, "findings")
     table = table.assign(size=table["magnitude"].abs())
     table = table.sort_values(["confidence", "size", "finding"], ascending=[False, False, True])
@@ -204,7 +203,7 @@ def _pretty(evidence: Any) -> str:
 
 
 def _cut(text: str, length: int, file: str) -> str:
-    """``text``, or its beginning and where the rest is."""
+    """``text``, or its beginning and the place of the rest."""
     if len(text) <= length:
         return text
     return f"{text[:length]}\n... the first {length:,} of {len(text):,} characters; all: {file}"
@@ -215,7 +214,7 @@ def _text(content: Any) -> str:
 
 
 def _markup(made: Figure, title: str) -> str:
-    """The figure as trusted markup: its text is drawn as shapes, so no name gets into the page."""
+    """The figure as trusted markup: its text is drawn as shapes, so names need no escaping."""
     from markupsafe import Markup, escape
 
     vector = paint.svg(made)

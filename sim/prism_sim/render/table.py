@@ -1,7 +1,7 @@
-"""The score on a terminal: what a platform engineer asks first, in the order of asking.
+"""The score on a terminal, in the order of a platform engineer's questions.
 
-Were the jobs found, were the pairs classified correctly, can the timeline be trusted, were the
-faults found and the right culprits named, and were records set aside? Every table fits 80 columns.
+Were the jobs found? Were the pairs classified correctly? Is the timeline accurate? Were the faults
+found and the right culprits named? Were records set aside? Every table fits 80 columns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def score_table(score: Score) -> RenderableType:
-    """Tables for a terminal; names from scenarios are shown as they are, never as markup."""
+    """Tables for a terminal; names from scenarios are printed literally, never as markup."""
     from rich.console import Group
 
     parts: list[RenderableType] = [_overview(score), _errors(score.timeline)]
@@ -29,7 +29,7 @@ def score_table(score: Score) -> RenderableType:
 
 
 def _table(*columns: str) -> Table:
-    """An empty table; numbers after the first column are flush right."""
+    """An empty table; numbers after the first column are right-aligned."""
     from rich import box
     from rich.table import Table
 

@@ -1,16 +1,15 @@
-"""The run as a trace that opens in Perfetto: truth and reconstruction side by side.
+"""The run as a trace for Perfetto: truth and reconstruction side by side.
 
-Trace Event JSON (the format of ``chrome://tracing``). Every job is two processes, what its
-ranks did and what was rebuilt of it, one under the other. A rank has a track for its steps
-and one for each stream of work; what overlaps within a stream goes to a further track, so
-that the slices of one track are apart or nested and never cross. A last process holds the
-windows of injected faults and of findings as asynchronous slices, and an instant where each
-finding begins.
+Trace Event JSON (the format of ``chrome://tracing``). Every job is two processes, the truth and
+the reconstruction, one below the other. A rank has a track for its steps and one for each stream
+of work. Slices that overlap within a stream go to further tracks, so that the slices of one track
+are disjoint or nested. A last process contains the windows of injected faults and of findings as
+asynchronous slices, and an instant at the start of each finding.
 
-Times are microseconds since the first event. A large run is cut down to whole ranks: first
-those in the pipelines that faults affect, then replica after replica, all stages of each,
-of the first tensor rank before the others, as long as ``max_events`` are not exceeded; one
-rank at least is kept. ``otherData`` says what was left out.
+Times are microseconds since the first event. A large run is reduced to some ranks, as many as
+``max_events`` allow: first those in the pipelines that faults affect, then replica by replica, all
+stages of each, the first tensor rank before the others; at least one rank is kept. ``otherData``
+reports what was left out.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class _Process:
 
     Attributes
     ----------
-    name : what Perfetto calls it.
+    name : the name in Perfetto.
     ranks : name of each rank's tracks, by its number in the process.
     slices : columns number (of the rank), stream, name, step, start_ns, end_ns.
     """
@@ -72,14 +71,14 @@ def render_trace(run: Run, max_events: int = MAX_EVENTS) -> None:
 
 
 def _found_ranks(run: Run) -> pd.DataFrame:
-    """Without truth, every address of a found job stands for a rank."""
+    """The ranks without truth: every address of a found job."""
     jobs = look.diagnosis(run, "jobs").sort_values(["job", "address"], ignore_index=True)
     place = jobs.groupby("job").cumcount()
     return jobs.assign(rank=place, dp=place, pp=0, tp=0, ep=0, cp=0)
 
 
 def _kept(run: Run, ranks: pd.DataFrame, max_events: int) -> list[int]:
-    """Rows of the ranks that are shown, in the order of ``ranks``."""
+    """Rows of the ranks to show, in the order of ``ranks``."""
     grid = ranks.fillna({"dp": 0, "pp": 0, "tp": 0, "ep": 0, "cp": 0})
     faults = look.truth(run, "faults")
     named = [culprit_of(fault, ranks) for _, fault in faults.iterrows()]
@@ -101,7 +100,7 @@ def _kept(run: Run, ranks: pd.DataFrame, max_events: int) -> list[int]:
 def _processes(
     run: Run, ranks: pd.DataFrame, kept: pd.DataFrame, *, known: bool
 ) -> Iterator[_Process]:
-    """Truth and reconstruction of one job after the other."""
+    """Truth and reconstruction of each job in turn."""
     steps, spans = (_true_rows(run, ranks, kept, name) for name in ("steps", "spans"))
     at: look.Where = [("address", "in", kept["address"].tolist())]
     inferred_steps, inferred_spans = (look.diagnosis(run, name, at) for name in ("steps", "spans"))
@@ -156,7 +155,7 @@ def _inferred_process(
 
 
 def _marks(run: Run) -> Iterator[dict[str, Any]]:
-    """Faults and findings with the window each covers."""
+    """Faults and findings with their windows."""
     ranks = look.truth(run, "ranks")
     for number, fault in look.truth(run, "faults").dropna(subset=["start_ns"]).iterrows():
         culprit = culprit_of(fault, ranks)

@@ -116,7 +116,7 @@ def test_what_is_refused_is_answered_with_what_exists(fault: LinkFault, hint: st
     [
         ({"kind": "slow_switch", "switch": "spine00", "factor": 0.5}, "through spine00"),
         ({"kind": "slow_link", "a": "leaf000", "b": "spine01", "factor": 0.5}, "through spine01"),
-        ({"kind": "failed_uplinks", "leaf": "leaf000", "failed": 1}, "nothing is ever sent beyond"),
+        ({"kind": "failed_uplinks", "leaf": "leaf000", "failed": 1}, "nothing crosses its uplinks"),
         ({"kind": "slow_switch", "switch": "leaf000", "factor": 1}, "factor 1 changes nothing"),
     ],
 )

@@ -123,8 +123,8 @@ GOOD = "x 5 NONE 0 0 NONE 0 0 NONE 0 0"
 @pytest.mark.parametrize(
     ("layers", "sizes", "said"),
     [
-        ([GOOD], {"pp": 4}, "work.txt:1: 4 pipeline stages, and nothing says which stage"),
-        ([GOOD], {"again": 2}, "work.txt:1: layers that are computed again"),
+        ([GOOD], {"pp": 4}, "work.txt:1: 4 pipeline stages, but the file does not assign"),
+        ([GOOD], {"again": 2}, "work.txt:1: recomputed layers"),
         ([GOOD], {"ranks": 0}, "work.txt:1: the number of ranks is missing"),
         ([GOOD], {"ranks": 7, "tp": 2}, "7 ranks cannot be cut into groups of"),
         ([GOOD], {"ranks": 6, "ep": 4}, "ep 4 does not divide 6 tensor-parallel groups"),

@@ -246,8 +246,8 @@ faults:
 def test_true_is_not_one(complaints: Complaints) -> None:
     found = complaints(GOOD.replace("dp: 4", "dp: true").replace("servers: 4", "servers: true"))
     assert [(line, what.split(" (")[0]) for line, what in found] == [
-        (2, "cluster.servers is true, and should be a number"),
-        (6, "jobs.0.dp is true, and should be a number"),
+        (2, "cluster.servers is true; it must be a number"),
+        (6, "jobs.0.dp is true; it must be a number"),
         (11, "there is no server 's0003' in the cluster"),
         (11, "there is no server 's0001' in the cluster"),
     ]

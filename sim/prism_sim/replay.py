@@ -1,12 +1,12 @@
-"""One simulated stream of records, as any number of collectors would export it.
+"""Replays one simulated stream of records through other collectors.
 
-A simulation is made once, with a collector that disturbs nothing. What another collector
-would have exported follows from its records: the effects of the scenario language act on them
-as they would have in the simulation, with the same draws, since every draw is keyed by the record.
-So levels of noise, and windows, cost no further simulation.
+The simulation runs once, with a collector without effects. The export of another collector follows
+from its records: the effects of the scenario act on them as they would in the simulation, with
+the same draws, since every draw is keyed by the record. So further levels of noise and further
+windows need no simulation.
 
-What was cut before cannot be joined again, but for one case: where a switch knows no messages,
-silence alone ends a record. So the idle gap replayed has to be as long as the one simulated.
+Records that were cut cannot be joined again, with one exception: if message boundaries do not end
+records, silence alone does. So the replayed idle gap must be as long as the simulated one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from prism_sim.loading.scenario import Scenario
 
 
 class Stream:
-    """Undisturbed records of a run, ready to be exported otherwise.
+    """Undisturbed records of a run, for export by other collectors.
 
     Parameters
     ----------
     flows : all records of the run, whose addresses are those of the cluster's NICs in order.
-    scenario : the world that they come from.
+    scenario : the scenario of that run.
     """
 
     def __init__(self, flows: FlowTable, scenario: Scenario) -> None:
@@ -48,7 +48,7 @@ class Stream:
         self._tuple = _numbered(flows, tuples)
 
     def seen(self, collector: dict[str, Any], first_s: float, last_s: float) -> FlowTable:
-        """What ``collector`` (fields of a scenario's) would have made of a window's records."""
+        """The records of a time window as ``collector`` (fields of a scenario's) exports them."""
         if not collector:
             return self.window(self._flows, first_s, last_s)
         model = CollectorConfig.model_validate(collector)
@@ -65,7 +65,7 @@ class Stream:
         return self._as_flows(rows)
 
     def window(self, flows: FlowTable, first_s: float, last_s: float) -> FlowTable:
-        """The records of ``flows`` that start in a span of simulated time [s]."""
+        """The records of ``flows`` that start in an interval of simulated time [s]."""
         span = self._span(flows, first_s, last_s)
         return _table(flows, {name: getattr(flows, name)[span] for name in _OURS})
 

@@ -1,8 +1,9 @@
-"""A run folder: everything one run made, readable without this project.
+"""A run folder: all results of one run, readable without this project.
 
-Each stage reads what the stages before it saved here:
+Each stage reads the files of the stages before it:
 simulate -> flows, topology, truth; diagnose -> diagnosis; score -> score.json;
-render -> trace.json, report.html. A :class:`Run` knows the names and does the
+render -> trace.json, report.html. A :class:`Run` names these files, reads and writes
+them; it computes nothing.
 reading and writing; it computes nothing.
 """
 
@@ -59,7 +60,7 @@ TRUTH: dict[str, pa.Schema] = {
             ("job", pa.string()),
             ("rank", pa.int64()),
             ("step", pa.int64()),
-            ("micro_batch", pa.int64()),  # null for what belongs to no micro-batch
+            ("micro_batch", pa.int64()),  # null if it belongs to no micro-batch
             ("kind", pa.string()),
             ("communication", pa.int64()),  # collective or message it belongs to; null: compute
             ("start_ns", pa.int64()),
@@ -70,13 +71,13 @@ TRUTH: dict[str, pa.Schema] = {
         [
             ("fault", pa.int64()),
             ("kind", pa.string()),
-            ("culprit_kind", pa.string()),  # address, link, switch: what a diagnoser can name
+            ("culprit_kind", pa.string()),  # address, link, switch
             ("culprit", pa.string()),  # "a|b" for a link
-            ("job", pa.string()),  # null where the fault belongs to no one job
+            ("job", pa.string()),  # null if no single job is affected
             ("rank", pa.int64()),
             ("switch", pa.string()),
-            ("jobs", pa.string()),  # JSON list of the jobs whose work or traffic crosses it
-            ("factor", pa.float64()),  # of the healthy speed; null where it is no slowness
+            ("jobs", pa.string()),  # JSON list of the jobs whose work or traffic is affected
+            ("factor", pa.float64()),  # of the healthy speed; null if nothing is slow
             ("magnitude", pa.float64()),  # share of speed or capacity that is lost
             ("from_step", pa.int64()),  # first step affected, of `job`; null if given in seconds
             ("to_step", pa.int64()),  # first step no longer affected
@@ -96,7 +97,7 @@ class Run:
 
     @classmethod
     def default(cls, name: str, seed: int, out: str | Path | None = None) -> Run:
-        """The run in ``out``, or else in ``results/NAME/SEED``."""
+        """The run in ``out``; if that is None, in ``results/NAME/SEED``."""
         if out is not None and not str(out).strip():
             raise UserError(Problem("the name of the folder is empty", "out"))
         return cls(Path("results") / name / str(seed) if out is None else Path(out))
@@ -144,7 +145,7 @@ class Run:
         write_table(frame, self.diagnosis_folder / f"{name}.parquet", DIAGNOSIS[name])
 
     def read_json(self, path: Path) -> dict[str, Any]:
-        """Read one of the JSON files; a missing or broken one is a :class:`UserError`."""
+        """Read one of the JSON files; a missing or invalid one is a :class:`UserError`."""
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
@@ -152,8 +153,8 @@ class Run:
         except (ValueError, RecursionError) as error:
             raise UserError(Problem(f"not valid JSON: {error}", str(path))) from error
         if not isinstance(content, dict):
-            what = f"the file holds a {type(content).__name__}, and should hold a JSON object"
-            raise UserError(Problem(what, str(path), "run the step that makes it again"))
+            what = f"the file contains a {type(content).__name__} instead of a JSON object"
+            raise UserError(Problem(what, str(path), "repeat the stage that writes it"))
         return content
 
     def write_json(self, path: Path, content: dict[str, Any]) -> None:
@@ -163,7 +164,7 @@ class Run:
 
 
 def _missing(path: Path) -> Problem:
-    return Problem(f"no {path.name} here", str(path), "run the step that makes it first")
+    return Problem(f"no {path.name} here", str(path), "first run the stage that writes it")
 
 
 def _read(path: Path, columns: list[str] | None) -> pd.DataFrame:

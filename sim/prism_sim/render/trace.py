@@ -250,12 +250,12 @@ def _complete(
 
 
 def _lanes(start: Ints, end: Ints) -> Ints:
-    """Lowest track on which each interval nests with all before it.
+    """Lowest track on which each interval is nested with all earlier ones.
 
-    The intervals are in order of start, those that start together with the longest first. On one
-    track two of them are apart, or one lies within the other.
+    The intervals are sorted by start; of those with the same start the longest is first. Two
+    intervals of one track are disjoint or nested.
     """
-    open_until: list[list[int]] = []  # ends of the intervals around the present, by track
+    open_until: list[list[int]] = []  # ends of the open intervals, by track
     lanes = np.zeros(len(start), np.int64)
     for place, (begin, stop) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
         for around in open_until:
@@ -274,7 +274,7 @@ def _microseconds(ns: int) -> float:
 
 
 def _write(run: Run, events: Iterable[Event], notes: dict[str, Any]) -> None:
-    """Write one event a line, as they come."""
+    """Write the events one per line."""
     with replacing(run.trace) as partial, partial.open("w", encoding="utf-8") as out:
         out.write('{"displayTimeUnit": "ms", "otherData": ')
         out.write(json.dumps(notes) + ', "traceEvents": [\n')

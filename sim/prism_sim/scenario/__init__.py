@@ -1,7 +1,7 @@
-"""The parts of a scenario: what a file may say about a cluster and about the jobs in it.
+"""The parts of a scenario: models of the cluster and of its jobs.
 
-Each module holds closed, frozen pydantic models of one part; every field documents itself.
-``names`` says what the servers, NICs and switches of the simulated cluster are called, and
-``source`` reads YAML with the line of every value. The complete scenario, which brings the
-parts together with the kinds of faults and effects, is in :mod:`prism_sim.loading`.
+Each module contains closed, frozen pydantic models of one part; every field documents itself.
+``names`` gives the names of servers, NICs and switches of the simulated cluster, and
+``source`` reads YAML with the line of every value. The complete scenario, which combines the
+parts with the kinds of faults and effects, is in :mod:`prism_sim.loading`.
 """

@@ -8,7 +8,7 @@ from prism_sim.scenario.base import Closed
 
 
 class Experts(Closed):
-    """A mixture of experts in place of the feed-forward part of layers."""
+    """A mixture of experts, which replaces the feed-forward part of layers."""
 
     experts: int = Field(ge=2, le=1_000_000, description="Experts of a layer; ep must divide them.")
     top_k: int = Field(
@@ -18,7 +18,7 @@ class Experts(Closed):
         default=0,
         ge=0,
         le=1_000_000,
-        description="Experts that every token passes, held by every rank.",
+        description="Shared experts, which every rank has and every token uses.",
     )
     hidden: int | None = Field(
         default=None,
@@ -39,22 +39,22 @@ class Experts(Closed):
 
 
 class LatentAttention(Closed):
-    """Multi-head latent attention: queries, keys and values come out of narrow common vectors.
+    """Multi-head latent attention: queries, keys and values come from narrow shared vectors.
 
-    Down-projections make the narrow vectors, up-projections the heads; one rotary key is common
-    to all heads. Reference: DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434, section 2.1.
+    Down-projections compute the narrow vectors, up-projections the heads; all heads share one
+    rotary key. Reference: DeepSeek-AI, DeepSeek-V2, arXiv 2405.04434, section 2.1.
     """
 
     query_rank: int = Field(
-        ge=1, le=10_000_000, description="Width of what queries are made of [elements]."
+        ge=1, le=10_000_000, description="Width of the narrow vector of queries [elements]."
     )
     kv_rank: int = Field(
         ge=1,
         le=10_000_000,
-        description="Width of what keys and values are made of, without the rotary key.",
+        description="Width of the narrow vector of keys and values, without the rotary key.",
     )
     content_width: int = Field(
-        ge=1, le=10_000_000, description="Width of a head's query and key, rotary left out."
+        ge=1, le=10_000_000, description="Width of a head's query and key, without the rotary part."
     )
     rotary_width: int = Field(
         ge=1, le=10_000_000, description="Width of the rotary part of a query or key."
@@ -69,7 +69,7 @@ class LatentAttention(Closed):
         return query + down + up + self.output_parameters(hidden, heads)
 
     def output_parameters(self, hidden: int, heads: int) -> int:
-        """Parameters of the projection behind attention."""
+        """Parameters of the projection after attention."""
         return heads * self.value_width * hidden
 
     @property

@@ -1,8 +1,7 @@
-"""What every part of a scenario has in common.
+"""Base classes of all parts of a scenario.
 
-A scenario is written once by hand and read by everything after that, so its models are
-closed (a misspelt key is an error, not a silently ignored wish) and frozen (nothing
-downstream can change the question it was asked).
+A scenario is written once and read by all later stages, so its models are closed (a misspelt
+key is an error, and is not ignored silently) and frozen (no later stage can change them).
 """
 
 from __future__ import annotations
@@ -13,25 +12,25 @@ from dataclasses import dataclass
 from pydantic import BaseModel, ConfigDict
 
 Loc = tuple[str | int, ...]
-"""The way from the top of a scenario to one of its values: ``("jobs", 0, "dp")``."""
+"""The path from the top of a scenario to one of its values: ``("jobs", 0, "dp")``."""
 
 
 class Closed(BaseModel):
-    """A frozen model that refuses keys it does not know, and infinities."""
+    """A frozen model that refuses unknown keys and infinite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
 class Remark:
-    """Something a check has to say about the value at ``loc``.
+    """An error or warning about the value at ``loc``.
 
     Attributes
     ----------
-    loc : the value it is about.
-    what : what is wrong, with the offending values.
-    how : how to mend it.
-    reads : further values the remark rests on; it is void if one of them is itself invalid.
+    loc : location of the value.
+    what : description of the problem, with the wrong values.
+    how : how to correct it.
+    reads : other values that the remark depends on; it is dropped if one of them is invalid.
     """
 
     loc: Loc

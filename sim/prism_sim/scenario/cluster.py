@@ -28,11 +28,11 @@ SHAPE: tuple[Loc, ...] = (
     ("cluster", "fabric", "cores"),
     ("cluster", "fabric", "core_uplinks"),
 )
-"""The values that decide which switches and links there are."""
+"""The values that determine switches and links."""
 
 
 class Gpu(Closed):
-    """What one GPU can do."""
+    """Speed of one GPU."""
 
     peak_tflops: float = Field(
         default=989.0,
@@ -76,8 +76,8 @@ class FabricConfig(Closed):
         default=None,
         ge=1,
         le=1_000_000,
-        description="Uplinks of a leaf, shared evenly among the spines. Left out: as many as "
-        "give the leaf as much bandwidth up as down (no oversubscription).",
+        description="Uplinks of a leaf, shared evenly among the spines. Left out: the number that "
+        "gives a leaf as much bandwidth up as down (no oversubscription).",
     )
     uplink_gbps: float | None = Field(
         default=None,
@@ -89,14 +89,14 @@ class FabricConfig(Closed):
         default=4,
         ge=1,
         le=10_000,
-        description="Spine switches: of each pod with three tiers, else in all.",
+        description="Spine switches: per pod with three tiers, otherwise in total.",
     )
     pod_leaves: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Leaves of a pod. Given, there is a third tier: the spines of a pod join its "
-        "leaves only, and core switches join the pods. Left out: two tiers.",
+        description="Leaves of a pod. If given, there is a third tier: the spines of a pod connect "
+        "its leaves only, and core switches connect the pods. Left out: two tiers.",
     )
     cores: int = Field(default=4, ge=1, le=10_000, description="Core switches, with three tiers.")
     core_uplinks: int | None = Field(
@@ -110,13 +110,13 @@ class FabricConfig(Closed):
         default=500.0,
         ge=0,
         le=1e9,
-        description="Time a packet takes over one link and the switch behind it [ns]. "
+        description="Time of a packet on one link and in the switch after it [ns]. "
         "Default: 0.5 us, as in the SimAI and ASTRA-sim configurations.",
     )
 
 
 class Cluster(Closed):
-    """Servers, their GPUs and NICs, and the fabric that joins them."""
+    """Servers, their GPUs and NICs, and the fabric between them."""
 
     servers: int = Field(
         ge=1, le=65536, description="Servers in the cluster; they are called s0000, s0001, ..."
@@ -131,7 +131,7 @@ class Cluster(Closed):
     )
     gpu: NamedGpu = Field(
         default=Gpu(),
-        description="Speed of one GPU: its name (which also gives nvlink_gbps, if that is left "
+        description="Speed of one GPU: its name (which also sets nvlink_gbps, if that is left "
         "out), or numbers.",
     )
     nvlink_gbps: float = Field(
@@ -157,12 +157,12 @@ class Cluster(Closed):
         default=1,
         ge=1,
         le=64,
-        description="Queue pairs of a connection: messages are split evenly among them, and each "
-        "has a 5-tuple, and so a path, of its own. Default: NCCL_IB_QPS_PER_CONNECTION = 1.",
+        description="Queue pairs of a connection: messages are split evenly among them. Each queue "
+        "pair has its own 5-tuple, and so its own path. Default: NCCL_IB_QPS_PER_CONNECTION = 1.",
     )
     efficiency: Literal["ideal", "measured"] = Field(
         default="ideal",
-        description="Rate that a collective reaches. ideal: the links'. measured: less for small "
+        description="Rate of a collective. ideal: the rate of the links. measured: less for small "
         "buffers and many servers, by a law fitted to SimAI's nic_ratio figures.",
     )
     fabric: FabricConfig = Field(default=FabricConfig(), description="Switches and links.")
@@ -192,7 +192,7 @@ class Cluster(Closed):
     def uplinks(self) -> int:
         """Uplinks of one leaf over all spines.
 
-        Left to itself, at least as much bandwidth up as down, in whole links to every spine.
+        By default, at least as much bandwidth up as down, in whole links to every spine.
         """
         fabric = self.fabric
         if fabric.uplinks is not None:
@@ -202,14 +202,14 @@ class Cluster(Closed):
 
     @property
     def pods(self) -> int:
-        """Pods of leaves; one where there are only two tiers."""
+        """Pods of leaves; one if there are only two tiers."""
         return -(-self.leaves // (self.fabric.pod_leaves or self.leaves))
 
     @property
     def core_uplinks(self) -> int:
-        """Links of one spine to all cores; none where there are only two tiers.
+        """Links of one spine to all cores; none if there are only two tiers.
 
-        Left to itself, as many as the links to its leaves, in whole links to every core.
+        By default, as many as the links to its leaves, in whole links to every core.
         """
         fabric = self.fabric
         if fabric.pod_leaves is None:
@@ -221,7 +221,7 @@ class Cluster(Closed):
 
     @property
     def servers_per_leaf(self) -> int:
-        """Servers that have a NIC on one and the same leaf."""
+        """Servers that have a NIC on the same leaf."""
         ports = self.fabric.leaf_ports
         return ports if self.fabric.kind == "rail" else max(1, ports // self.nics_per_server)
 

@@ -1,7 +1,7 @@
-"""GPUs by name: what their data sheets say.
+"""GPUs by name, with numbers from their data sheets.
 
-A scenario says ``gpu: h100`` and gets these numbers. Peaks are dense (without sparsity) bf16;
-NVLink rates are those of one direction, half of what data sheets give for both.
+``gpu: h100`` in a scenario selects these numbers. Peaks are dense (without sparsity) bf16;
+NVLink rates are for one direction, half of the value for both in data sheets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class GpuData(NamedTuple):
     peak_tflops : dense bf16 peak [TFLOP/s].
     memory_gbytes_per_s : memory bandwidth [GB/s, 10^9 bytes].
     nvlink_gbps : NVLink rate of one direction [Gbit/s].
-    source : where the numbers come from.
+    source : source of the numbers.
     """
 
     peak_tflops: float
@@ -43,11 +43,11 @@ GPUS: dict[str, GpuData] = {
         2250, 8000, 7200, "NVIDIA DGX B200 data sheet, an eighth of the system: NVLink 14.4 TB/s"
     ),
 }
-"""Data of every GPU that a scenario can name."""
+"""Data of all named GPUs."""
 
 
 def gpu_numbers(value: Any) -> Any:
-    """The speed of the GPU called ``value``; anything but a name is returned as it is.
+    """The speed of the GPU called ``value``; other values are returned unchanged.
 
     >>> gpu_numbers("a100")
     {'peak_tflops': 312, 'memory_gbytes_per_s': 2039}

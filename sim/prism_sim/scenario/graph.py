@@ -1,8 +1,8 @@
-"""A job as a graph of tasks for each rank: the form into which an imported trace is translated.
+"""A job as a graph of tasks for each rank: the common format of imported traces.
 
-A rank's *program* is a list of tasks. A task begins when all tasks that it depends on are over. It
-is one of a few kinds: computing on the GPU or on its host, waiting, sending to or receiving from
-another rank, or taking part in a collective of a group. Only importers know file formats.
+A rank's *program* is a list of tasks. A task begins when all tasks that it depends on have
+finished. Its kind is one of: computing on the GPU or on its host, waiting, sending to or receiving
+from another rank, taking part in a collective of a group. Only importers know file formats.
 
 A task is written as one line, so that a manifest with a whole graph stays readable:
 ``collective all_reduce 4096 dp after 3,4 step 0 # gradients``.
@@ -18,13 +18,13 @@ from llmprism.kinds import GroupKind
 from prism_sim.scenario.base import Closed
 
 KINDS = ("compute", "host", "wait", "send", "recv", "collective")
-"""What a task can be."""
+"""Kinds of tasks."""
 
 OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast")
-"""What a group can do together."""
+"""Kinds of collectives."""
 
 LARGEST_AMOUNT = 1 << 50
-"""Most bytes, or ns, of one task."""
+"""Maximum of bytes, or ns, of one task."""
 
 
 class Task(NamedTuple):
@@ -33,12 +33,12 @@ class Task(NamedTuple):
     Attributes
     ----------
     kind : one of :data:`KINDS`.
-    after : numbers in the program of the tasks that must be over first; all come before it.
+    after : numbers of the tasks that must finish first; all are earlier in the program.
     amount : duration [ns], or bytes of a message or of a collective's buffer at one rank.
-    operation, family : of a collective: what is done, and in which family of groups.
+    operation, family : of a collective: its kind, and its family of groups.
     peer, tag : of a message: the other rank, and a number that distinguishes messages of one pair.
-    step : the training step it belongs to, counted from the begin of the program.
-    name : what the trace called it.
+    step : the training step it belongs to, counted from the start of the program.
+    name : its name in the trace.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Task(NamedTuple):
 
 
 def task_of(line: Any) -> Any:
-    """The task that ``line`` describes; ValueError if it describes none.
+    """The task that ``line`` describes; ValueError if it is not valid.
 
     >>> task_of("compute 5000 after 1 step 0 # layer 3").amount
     5000
@@ -104,14 +104,14 @@ RankNumber = Annotated[int, Field(ge=0, le=1_048_576)]
 class GroupSet(Closed):
     """Groups of ranks of the same kind: for example, all data-parallel groups."""
 
-    kind: GroupKind = Field(description="Kind of their traffic, as the truth calls it.")
+    kind: GroupKind = Field(description="Kind of their traffic, as in the truth.")
     groups: tuple[tuple[RankNumber, ...], ...] = Field(
         description="Ranks of each group, in their order."
     )
 
 
 def _families_of(program: tuple[Task, ...], number: int) -> set[str]:
-    """Families that ``program`` has collectives in; ValueError if a task makes no sense."""
+    """Families of the collectives of ``program``; ValueError if a task is not valid."""
     for at, task in enumerate(program):
         known = task.kind in KINDS and (task.kind != "collective" or task.operation in OPERATIONS)
         if (
@@ -119,12 +119,12 @@ def _families_of(program: tuple[Task, ...], number: int) -> set[str]:
             or not 0 <= task.amount <= LARGEST_AMOUNT
             or not all(0 <= before < at for before in task.after)
         ):
-            raise ValueError(f"task {at} of program {number} makes no sense: {task.line()}")
+            raise ValueError(f"task {at} of program {number} is not valid: {task.line()}")
     return {task.family for task in program if task.kind == "collective"}
 
 
 class Graph(Closed):
-    """What every rank of a job does, once through the trace."""
+    """The tasks of every rank of a job, for one pass through the trace."""
 
     families: dict[Annotated[str, Field(pattern=r"^[^\s#]+$")], GroupSet] = Field(
         description="Groups that collectives run in, by name; a name is one word."
@@ -133,12 +133,12 @@ class Graph(Closed):
         description="Programs, each a list of tasks, one a line."
     )
     ranks: tuple[RankNumber, ...] = Field(description="Number of the program of each rank.")
-    steps: int = Field(ge=1, le=1_000_000_000, description="Training steps that the trace holds.")
+    steps: int = Field(ge=1, le=1_000_000_000, description="Training steps in the trace.")
     tp: int = Field(
         default=1,
         ge=1,
         le=1_048_576,
-        description="Neighbouring ranks that must sit in one server together.",
+        description="Number of neighbouring ranks that must share one server.",
     )
 
     @model_validator(mode="after")

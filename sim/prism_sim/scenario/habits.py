@@ -10,14 +10,14 @@ from prism_sim.scenario.base import Closed
 class Restart(Closed):
     """A rank fails, the others wait for it, and the job restarts.
 
-    It restarts from the last checkpoint; without checkpoints, with the step in which the rank
-    failed, as if the state were also kept in the memory of other servers.
+    It restarts from the last checkpoint; without checkpoints, with the step of the failure, as if
+    the state were also kept in the memory of other servers.
     """
 
     step: int = Field(
         ge=0,
         le=1_000_000_000,
-        description="Step in which it fails. Steps are counted in time, repeated ones included.",
+        description="Step in which it fails. Repeated steps count as further steps.",
     )
     rank: int = Field(default=0, ge=0, le=1_000_000_000, description="The rank that fails.")
     into_step_s: float = Field(
@@ -35,14 +35,14 @@ class Restart(Closed):
         "(ByteRobust, SOSP'25).",
     )
     down_s: float = Field(
-        ge=1e-9, le=1e8, description="Time from there until all ranks work again [s]."
+        ge=1e-9, le=1e8, description="Time from then until all ranks work again [s]."
     )
 
 
 class Background(Closed):
     """Flows that belong to no job, at random times and with random sizes."""
 
-    name: str = Field(min_length=1, max_length=64, description="Name; no job has the same.")
+    name: str = Field(min_length=1, max_length=64, description="Name; different from all jobs.")
     flows_per_s: float = Field(ge=1e-9, le=1e9, description="Mean rate of a Poisson process [1/s].")
     median_bytes: float = Field(ge=1e-3, le=1e15, description="Median size of a flow [bytes].")
     sigma: float = Field(

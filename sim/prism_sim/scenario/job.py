@@ -1,4 +1,4 @@
-"""One training job: what it trains, how it is split over GPUs, where, and for how long."""
+"""One training job: its model, its division over GPUs, its placement, and its length."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ Model = Annotated[
 
 
 def with_micro_batches(job: Any) -> Any:
-    """The values of a job with micro_batches, worked out of global_batch_size if need be.
+    """The values of a job with micro_batches, computed from global_batch_size if necessary.
 
-    Whether the batch can be split evenly is checked later, when all values are known to be valid.
+    Divisibility is checked later, when all values are known to be valid.
 
     >>> with_micro_batches({"global_batch_size": 32, "dp": 4})["micro_batches"]
     8
@@ -67,7 +67,7 @@ def with_micro_batches(job: Any) -> Any:
 class JobConfig(Closed):
     """One training job with data, pipeline, tensor, expert and context parallelism.
 
-    The kinds that a job can choose among (schedules, strategies, what it does besides its steps)
+    The kinds that a job can choose from (schedules, strategies, activities besides its steps)
     and traces are added above this package.
     """
 
@@ -112,7 +112,7 @@ class JobConfig(Closed):
         ge=1,
         le=1_048_576,
         description="Context-parallel ranks: they share each sequence, and pass keys and values "
-        "round a ring in every layer. The job has dp x cp x pp x tp ranks.",
+        "around a ring in every layer. The job has dp x cp x pp x tp ranks.",
     )
     ep: int = Field(
         default=1,
@@ -154,8 +154,8 @@ class JobConfig(Closed):
     )
     recompute: Literal["none", "selective", "full"] = Field(
         default="none",
-        description="Activations that the backward pass computes again: none, those of attention "
-        "(selective), or all of a layer (full).",
+        description="Activations that are recomputed in the backward pass: none, those of "
+        "attention (selective), or all of a layer (full).",
     )
     kernels: Literal["ideal", "unfused", "fused"] = Field(
         default="ideal",
@@ -236,7 +236,7 @@ class JobConfig(Closed):
     )
     embedding_on_first_stage: bool = Field(
         default=False,
-        description="The first stage also takes the time to look embeddings up and to add to "
+        description="The first stage also takes the time to look up embeddings and to add to "
         "their gradients.",
     )
     library: Library | None = Field(
@@ -322,7 +322,7 @@ class JobConfig(Closed):
 
     @property
     def size(self) -> str:
-        """How large the job is, in words."""
+        """The size of the job as text."""
         context = f" x cp {self.cp}" if self.cp > 1 else ""
         return f"dp {self.dp} x pp {self.pp} x tp {self.tp}{context} = {self.ranks} GPUs"
 

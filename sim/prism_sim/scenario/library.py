@@ -1,4 +1,4 @@
-"""The communication library of a job, as far as its traffic depends on it."""
+"""The communication library of a job, as far as the job's traffic depends on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from prism_sim.scenario.base import Closed
 
 Transport = Literal["roce", "tcp"]
-"""What carries a job's messages: RDMA over UDP (RoCE v2), or sockets."""
+"""The transport of a job's messages: RDMA over UDP (RoCE v2), or sockets."""
 
 
 class Library(Closed):
@@ -46,8 +46,8 @@ class Library(Closed):
         default=0.0,
         ge=0,
         le=1e9,
-        description="Time from a segment's arrival to the rank's next action, independent of the "
-        "segment's size: waking up [ms]. Default: none.",
+        description="Time from a segment's arrival to the rank's next action [ms], independent of "
+        "the segment's size: scheduling delay. Default: none.",
     )
     handling_ns_per_byte: float = Field(
         default=0.0,

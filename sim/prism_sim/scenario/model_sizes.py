@@ -1,7 +1,7 @@
-"""The sizes of a transformer, and the parameters they make.
+"""The sizes of a transformer, and its number of parameters.
 
 The network depends on nothing else of a model: compute times follow from the sizes, and so do
-the bytes that a pipeline stage sends on and the gradients that replicas exchange.
+the bytes between pipeline stages and the gradients that replicas exchange.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ModelSizes(Closed):
     )
     learned_positions: bool = Field(
         default=False,
-        description="A learned embedding a position, as in GPT-2 and GPT-3; LLaMA has none.",
+        description="A learned embedding per position, as in GPT-2 and GPT-3; LLaMA has none.",
     )
     vocab: int = Field(
         ge=1, le=1_000_000_000, description="Entries of the vocabulary, padding included."
@@ -59,7 +59,7 @@ class ModelSizes(Closed):
         default=None,
         ge=1,
         le=1_000_000_000,
-        description="Outputs of the head, where they are not the vocabulary. Left out: vocab.",
+        description="Outputs of the head, if different from the vocabulary. Left out: vocab.",
     )
     tied_embeddings: bool = Field(
         default=False, description="The head uses the embedding's matrix instead of its own."
@@ -92,14 +92,14 @@ class ModelSizes(Closed):
 
     @property
     def output_parameters(self) -> int:
-        """Parameters of the projection behind attention, which are among the above."""
+        """Parameters of the projection after attention, which are included above."""
         if self.latent_attention is not None:
             return self.latent_attention.output_parameters(self.hidden, self.heads)
         return self.hidden * self.hidden
 
     @property
     def score_width(self) -> float:
-        """Width of all heads, the mean of queries' and values' [elements]."""
+        """Width of all heads, the mean of the widths of queries and of values [elements]."""
         latent = self.latent_attention
         if latent is None:
             return self.hidden
@@ -112,7 +112,7 @@ class ModelSizes(Closed):
         return self.attention_parameters + self.feed_forward_parameters(self.ffn_width)
 
     def feed_forward_parameters(self, width: int) -> int:
-        """Parameters of the matrices of a feed-forward part, or expert, of ``width``."""
+        """Parameters of the matrices of a feed-forward part, or of an expert, of ``width``."""
         return (3 if self.gated_ffn else 2) * self.hidden * width
 
     def expert_parameters(self, moe: Experts) -> int:
@@ -134,7 +134,7 @@ class ModelSizes(Closed):
 
     @property
     def outputs(self) -> int:
-        """Entries that the head gives a score to."""
+        """Number of outputs of the head."""
         return self.head_outputs or self.vocab
 
     @property
@@ -156,7 +156,7 @@ class ModelSizes(Closed):
 
     @property
     def active_parameters(self) -> int:
-        """Parameters that one token meets: of the routed experts, those it is sent to."""
+        """Parameters that one token uses: of the routed experts, only those it is sent to."""
         return self._parameters(self.moe.top_k if self.moe else 0)
 
     def _parameters(self, experts: int) -> int:

@@ -1,7 +1,7 @@
-"""What things are called in the simulated world.
+"""Names of servers, NICs and switches of the simulated cluster.
 
-Topology, flow records, truth and the faults of a scenario all use these names, so that a
-finding of the diagnoser can be compared with what was injected without translation.
+Topology, flow records, truth and the faults of a scenario all use these names, so a
+finding can be compared with the injected fault without translation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def server_name(server: int) -> str:
 
 
 def server_index(name: str) -> int | None:
-    """Index of the server called ``name``; None if no server can be called that.
+    """Index of the server called ``name``; None if the name is not a valid one.
 
     >>> server_index("s0007"), server_index("s7")
     (7, None)

@@ -1,7 +1,7 @@
-"""Model sizes as published, by name.
+"""Published model sizes, by name.
 
-A scenario says ``model: llama-7b`` and gets these. The counts that the papers state are
-held against them in the tests.
+``model: llama-7b`` in a scenario selects these. Tests compare them with the parameter counts in
+the papers.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def _llama(
 def _gpt(name: str, layers: int, hidden: int, heads: int) -> ModelSizes:
     """GPT as Megatron-LM trains it: vocabulary padded to 51,200, context of 2,048.
 
-    Sizes: Korthikanti et al., arXiv 2205.05198, table 3; the same paper's step times are
-    what compute is checked against. 175B is that of Brown et al., arXiv 2005.14165.
+    Sizes: Korthikanti et al., arXiv 2205.05198, table 3; compute times are checked against the
+    step times of the same paper. 175B is that of Brown et al., arXiv 2005.14165.
     """
     return ModelSizes(
         name=name,
@@ -59,7 +59,7 @@ LLAMA_3_405B = ModelSizes(
     sequence_length=8192,
 )
 """Grattafiori et al., The Llama 3 herd of models, arXiv 2407.21783, table 3; the vocabulary is
-that of the released checkpoint, whose count of parameters it gives exactly."""
+that of the released checkpoint, which gives exactly its number of parameters."""
 
 BLOOM_176B = ModelSizes(
     name="bloom-176b",
@@ -72,7 +72,7 @@ BLOOM_176B = ModelSizes(
     tied_embeddings=True,
 )
 """BigScience, arXiv 2211.05100, table 3, and the run's own script (bigscience-workshop/bigscience,
-``train/tr11-176B-ml``). ALiBi has no parameters; the norm behind the embedding, 28,672 of them,
+``train/tr11-176B-ml``). ALiBi has no parameters; the norm after the embedding (28,672 parameters)
 is left out."""
 
 MIXTRAL_8X7B = ModelSizes(
@@ -87,8 +87,8 @@ MIXTRAL_8X7B = ModelSizes(
     sequence_length=4096,
     moe=Experts(experts=8, top_k=2),
 )
-"""Jiang et al., Mixtral of experts, arXiv 2401.04088, table 1; trained here, as Megatron-Core's
-example does, on sequences of 4,096."""
+"""Jiang et al., Mixtral of experts, arXiv 2401.04088, table 1; trained here, as in Megatron-Core's
+example, with sequences of 4,096."""
 
 DEEPSEEK_V3 = ModelSizes(
     name="deepseek-v3",
@@ -128,7 +128,7 @@ PRESETS: dict[str, ModelSizes] = {
 
 
 def preset(name: str) -> ModelSizes:
-    """Sizes of the preset called ``name``; ValueError, with the nearest name, if there is none.
+    """Sizes of the preset called ``name``; ValueError, with a similar name, if there is none.
 
     >>> preset("llama-7b").layers
     32

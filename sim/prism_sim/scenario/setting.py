@@ -1,8 +1,8 @@
-"""What the checks of one part of a scenario may know of the rest of it.
+"""The part of a scenario that the checks of faults and effects use.
 
-A fault or a telemetry effect is checked against the cluster and the jobs around it. It sees
-them through :class:`Setting` and so does not depend on the complete scenario, which is put
-together above all kinds of faults and effects.
+A fault or a telemetry effect is checked against the cluster and the jobs. It receives
+them as a :class:`Setting`, and so does not depend on the complete scenario, which is
+defined above all kinds of faults and effects.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prism_sim.scenario.cluster import Cluster
 
 
 class JobOutline(Protocol):
-    """A job as others see it, whatever describes its work."""
+    """A job as checks see it, described by a model or by a trace."""
 
     @property
     def name(self) -> str:
@@ -22,19 +22,19 @@ class JobOutline(Protocol):
 
     @property
     def steps(self) -> int:
-        """How many steps it makes."""
+        """Number of its steps."""
 
     @property
     def ranks(self) -> int:
-        """How many GPUs it runs on."""
+        """Number of its GPUs."""
 
     @property
     def start_s(self) -> float:
-        """When its first step begins [s]."""
+        """Start of its first step [s]."""
 
 
 class Setting(Protocol):
-    """The cluster and the jobs that a fault or an effect is about."""
+    """The cluster and the jobs around a fault or an effect."""
 
     @property
     def cluster(self) -> Cluster:
@@ -46,4 +46,4 @@ class Setting(Protocol):
 
     @property
     def duration_s(self) -> float | None:
-        """When the simulation ends [s]; None: when all jobs have ended."""
+        """End of the simulation [s]; None: the end of all jobs."""

@@ -1,11 +1,11 @@
-"""A YAML file as a tree of plain values in which every value knows its line.
+"""A YAML file as a tree of plain values with the line of each.
 
-Only the plain part of YAML is accepted, in the reading of YAML 1.2: ``no`` and ``on`` are
-words, ``010`` is not octal, ``1:30`` is not ninety, ``1e6`` is a number. A key given twice
-is refused, since a reader cannot tell which of the two was meant. A key with nothing
-behind it counts as left out, so a list may be emptied by commenting out its items.
+Only the plain part of YAML is accepted, with the rules of YAML 1.2: ``no`` and ``on`` are
+words, ``010`` is not octal, ``1:30`` is not ninety, ``1e6`` is a number. A duplicate key is
+refused, since it is ambiguous. A key without a value counts as left out, so a list may be
+emptied by commenting out its items.
 
-A file from a stranger cannot exhaust the machine: its size, its depth, and the number of
+A file from an unknown source cannot exhaust the machine: its size, its depth, and the number of
 values that its aliases repeat are limited, and checked before the values are built.
 """
 
@@ -27,11 +27,11 @@ _TAG = "tag:yaml.org,2002:"
 _MERGE = "<<"
 
 LARGEST_FILE_BYTES = 64 * 1024**2
-"""Scenarios with a whole imported trace inside stay below this."""
+"""Even scenarios with a whole imported trace are smaller than this."""
 DEEPEST = 64
-"""Levels of nesting; the scenario language needs a dozen."""
+"""Maximum levels of nesting; scenarios need about a dozen."""
 MOST_REPEATED = 100_000
-"""Values that aliases may repeat, all together."""
+"""Maximum number of values that aliases repeat, in total."""
 _SHOWN_CHARACTERS = 80
 
 
@@ -46,7 +46,7 @@ class Yaml12(yaml.SafeLoader):
         self.nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Compose one node, and count it; refuse what is nested too deeply."""
+        """Compose one node and count it; refuse nodes that are nested too deeply."""
         self._depth += 1
         self.nodes += 1
         if self._depth > DEEPEST:
@@ -74,13 +74,13 @@ for _kind, _pattern, _first in (
 
 @dataclass
 class Source:
-    """The values of a file, and where each was written.
+    """The values of a file, and the location of each.
 
     Attributes
     ----------
-    file : name of the file, as it is to appear in messages.
+    file : name of the file in messages.
     values : the tree, of dict, list and scalars.
-    places : ``file:line`` of every key and list item, by its way from the top.
+    places : ``file:line`` of every key and list item, by its path from the top.
     """
 
     file: str
@@ -89,22 +89,22 @@ class Source:
 
     @property
     def folder(self) -> Path:
-        """The folder that names of other files start from; the current one for a pipe."""
+        """The folder that relative file names start from; the current one for a pipe."""
         path = Path(self.file)
         return path.parent if path.is_file() else Path()
 
     def place(self, loc: Loc) -> str:
-        """Where the value at ``loc`` is written, or else the nearest value around it."""
+        """The location of the value at ``loc``, or of the nearest value around it."""
         while loc and loc not in self.places:
             loc = loc[:-1]
         return self.places.get(loc, self.file)
 
     def override_all(self, values: Mapping[str, Any]) -> None:
-        """Put each value at its dotted path, as ``jobs.0.dp``.
+        """Set each value at its dotted path, such as ``jobs.0.dp``.
 
         Raises
         ------
-        UserError : some paths lead through things that are not there.
+        UserError : some paths lead to values that do not exist.
         """
         problems: list[Problem] = []
         for path, value in values.items():
@@ -127,7 +127,7 @@ class Source:
 
 
 def read_source(path: Path) -> Source:
-    """Parse the YAML file at ``path``; every problem with its form is a UserError at once."""
+    """Parse the YAML file at ``path``; all its syntax problems are one UserError."""
     try:
         content = _bytes_of(path) if path.is_file() else _piped(path)
         if len(content) > LARGEST_FILE_BYTES:
@@ -141,14 +141,14 @@ def read_source(path: Path) -> Source:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """The content of ``path``, as far as a file may be long, and one byte more."""
+    """The content of ``path``, up to one byte more than the limit."""
     with path.open("rb") as file:
         return file.read(LARGEST_FILE_BYTES + 1)
 
 
 @functools.cache
 def _piped(path: Path) -> bytes:
-    """What comes through a pipe: it can be read once only."""
+    """The content of a pipe, which can be read only once."""
     return _bytes_of(path)
 
 
@@ -168,7 +168,7 @@ def parse_source(text: str, file: str) -> Source:
 
 
 def parse_value(text: str, where: str) -> Any:
-    """The value that YAML ``text``, given at ``where``, stands for."""
+    """The value of YAML ``text``, which was given at ``where``."""
     try:
         node, nodes = _composed(text, where)
         builder = _Builder(where, _Budget(nodes + MOST_REPEATED))
@@ -182,7 +182,7 @@ def parse_value(text: str, where: str) -> Any:
 
 
 def _composed(text: str, file: str) -> tuple[yaml.Node | None, int]:
-    """The node at the top of YAML ``text``, and how many nodes there are in all."""
+    """The top node of YAML ``text``, and the total number of nodes."""
     try:
         loader = Yaml12(text)
         return loader.get_single_node(), loader.nodes
@@ -195,14 +195,14 @@ def _composed(text: str, file: str) -> tuple[yaml.Node | None, int]:
 
 
 class _Budget:
-    """How many values may still be built."""
+    """The number of values that may still be built."""
 
     def __init__(self, values: int) -> None:
         self.values = values
 
 
 class _Builder:
-    """Makes values of YAML nodes, noting the place of each and what is wrong with it."""
+    """Builds values from YAML nodes; records the location of each value, and problems."""
 
     def __init__(self, file: str, budget: _Budget) -> None:
         self.file = file
@@ -227,7 +227,7 @@ class _Builder:
             self._open.pop()
 
     def _spend(self, node: yaml.Node) -> None:
-        """Count a value; end at once if aliases make too many, or too deep a tree, of a file."""
+        """Count a value; stop at once if aliases of a file make too many, or too deep a tree."""
         self.budget.values -= 1
         if self.budget.values < 0:
             what, how = f"aliases repeat more than {MOST_REPEATED} values", "write the values out"
@@ -255,7 +255,7 @@ class _Builder:
         return values
 
     def _merge(self, merged: yaml.Node, loc: Loc, values: dict[str, Any], own: set[str]) -> None:
-        """Take over what ``<<`` brings in, except for the keys ``own`` written beside it."""
+        """Add the values that ``<<`` merges in, except for keys that are also in ``own``."""
         apart = _Builder(self.file, self.budget)
         apart._open = self._open
         inherited = apart.build(merged, loc)
@@ -320,7 +320,7 @@ def _shortened(text: str) -> str:
 
 
 def _holder(values: Any, path: str) -> tuple[Loc, Any]:
-    """The way along ``path``, with list positions as numbers, and what holds its last part."""
+    """The location for ``path``, with list positions as numbers, and the container of its end."""
     *ways, last = path.split(".")
     if len(ways) >= DEEPEST:
         raise UserError(Problem(f"the path has {_too_deep()}", f"--set {_shortened(path)}"))
@@ -335,7 +335,7 @@ def _holder(values: Any, path: str) -> tuple[Loc, Any]:
 
 
 def _key(values: Any, part: str, loc: list[str | int], path: str) -> str | int:
-    """``part`` as a key of ``values``, which stands at ``loc``."""
+    """``part`` as a key of ``values``, which is at ``loc``."""
     here = ".".join(str(way) for way in loc)
     if isinstance(values, dict) and part:
         return part

@@ -1,6 +1,6 @@
 """Measured durations of every pass of a job.
 
-Measured times are used in place of those that follow from a model's sizes: a number for each step,
+Measured times replace those computed from a model's sizes: one number for each step,
 stage, replica, pass and micro-batch.
 """
 
@@ -50,7 +50,7 @@ class Timings(Closed):
         even = len(shapes) == 1 and len(sizes) == 1 and sizes == updates
         lengths = {*next(iter(sizes), ())}, {*next(iter(shapes), ())}
         if not even or len(steps) != len(self.optimizer_ns) or [*map(len, lengths)] != [1, 1]:
-            raise ValueError("steps, ranks, passes or micro-batches are not all there")
+            raise ValueError("some steps, ranks, passes or micro-batches are missing")
         return self
 
     @property

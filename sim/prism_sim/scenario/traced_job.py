@@ -20,12 +20,12 @@ class TracedJobConfig(Closed):
         default=1,
         ge=1,
         le=1_000_000_000,
-        description="How often the whole trace is repeated. A rank begins the next iteration when "
-        "all its tasks are over.",
+        description="Number of repetitions of the whole trace. A rank begins the next one when "
+        "all its tasks have finished.",
     )
     placement: Placement = Field(
         default="packed",
-        description="As for other jobs. Ranks take GPUs in their order.",
+        description="As for other jobs. Ranks are placed in their order.",
     )
     start_s: float = Field(
         default=0.0, ge=0, le=1e8, description="Start of the first iteration [s]."
@@ -63,12 +63,12 @@ class TracedJobConfig(Closed):
 
     @property
     def tp(self) -> int:
-        """Neighbouring ranks that must be in one server."""
+        """Number of neighbouring ranks that must share one server."""
         return self.found.tp if self.found else 1
 
     @property
     def stages(self) -> int:
-        """Rows of the grid that ranks are laid out on: always one."""
+        """Rows of the grid of ranks: always one."""
         return 1
 
     @property
@@ -78,9 +78,9 @@ class TracedJobConfig(Closed):
 
     @property
     def size(self) -> str:
-        """How large the job is, in words."""
+        """The size of the job as text."""
         return f"the trace's {self.ranks} ranks"
 
 
 AnyJobConfig = JobConfig | TracedJobConfig
-"""A job, however its work is described."""
+"""A job, described by a model or by a trace."""

@@ -1,4 +1,4 @@
-"""Words for messages: the way to a value, and the word that was probably meant."""
+"""Text for messages: dotted paths and similar words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LISTED = 8
 
 
 def dotted(loc: Loc) -> str:
-    """A way through the scenario as it is written on a command line.
+    """A location in the scenario, as written on a command line.
 
     >>> dotted(("jobs", 0, "dp"))
     'jobs.0.dp'
@@ -20,7 +20,7 @@ def dotted(loc: Loc) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The word of ``known`` that ``word`` was probably meant to be, if any is close.
+    """The most similar word of ``known``, if any is close.
 
     >>> nearest("fakctor", ["kind", "factor"])
     'factor'
@@ -30,7 +30,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint: the nearest known word, or else what there is to choose from.
+    """A hint: the most similar known word, or the list of known words.
 
     >>> did_you_mean("xyz", ["rail", "tor"])
     'known here: rail, tor'

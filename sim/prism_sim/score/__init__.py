@@ -1,10 +1,10 @@
-"""The scorer: compares a diagnosis with the truth, and says in figures how good it is.
+"""The scorer: compares a diagnosis with the truth and computes figures of accuracy.
 
-One module for each part, with its definitions at its head: :mod:`~prism_sim.score.jobs`,
+One module for each part, with its definitions at the top: :mod:`~prism_sim.score.jobs`,
 :mod:`~prism_sim.score.pairs`, :mod:`~prism_sim.score.parallelism`,
 :mod:`~prism_sim.score.timeline`, :mod:`~prism_sim.score.faults`. Each declares its figures
-(:mod:`~prism_sim.score.declare`); together they are the :data:`CATALOGUE`. Fractions lie in
-[0, 1], times are in nanoseconds, and what is undefined is ``null``. A further part is one more
+(:mod:`~prism_sim.score.declare`); together they are the :data:`CATALOGUE`. Fractions are in
+[0, 1], times are in nanoseconds, and undefined figures are ``null``. A new part is one new
 module and one field of :class:`Score`.
 """
 
@@ -29,15 +29,15 @@ from prism_sim.score.timeline import TimelineScore, score_timeline
 SCHEMA_VERSION = 1
 
 _INTAKE = (
-    Figure("FIELD", "flow records, as the diagnoser counted them"),
-    Figure("FIELD.REASON", "flow records, as the diagnoser counted them, by reason"),
+    Figure("FIELD", "flow records, counted by the diagnoser"),
+    Figure("FIELD.REASON", "flow records, counted by the diagnoser, by reason"),
 )
 _ROWS = (Figure("SIDE.TABLE", "rows of a table of the truth or the diagnosis"),)
 
 
 @dataclass(frozen=True)
 class Meta:
-    """What was compared."""
+    """The compared run."""
 
     schema: Annotated[int, Words("version of the keys of score.json")]
     method: Annotated[str | None, Words("method of the diagnosis")]
@@ -47,7 +47,7 @@ class Meta:
 
 @dataclass(frozen=True)
 class Score:
-    """The score of one diagnosis, in the parts and the order of ``score.json``."""
+    """The score of one diagnosis; parts are in the order of ``score.json``."""
 
     jobs: JobsScore
     pairs: PairsScore
@@ -57,7 +57,7 @@ class Score:
     meta: Meta
 
     def __getitem__(self, part: str) -> Any:
-        """A part as plain values, with the keys of ``score.json``."""
+        """A part as plain values with the keys of ``score.json``."""
         return self.to_json()[part]
 
     def to_json(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Score:
 
     @classmethod
     def from_json(cls, content: dict[str, Any], where: str = "score.json") -> Score:
-        """The score that ``content`` holds.
+        """The score with the given ``content``.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class Score:
 
     @cached_property
     def figures(self) -> dict[str, float | None]:
-        """Every figure by its path; what is undefined is None."""
+        """Every figure by its path; None if undefined."""
         return flatten(self.to_json())
 
     def _repr_html_(self) -> str:
@@ -98,9 +98,9 @@ CATALOGUE = Catalogue(tuple(declared(Score)))
 def score_run(run: Run) -> Score:
     """Compare the diagnosis of ``run`` with its truth; write ``score.json`` and return it.
 
-    Nothing else in the folder changes, and nothing at all if the score cannot be computed.
+    No other file in the folder changes. If the score cannot be computed, no file changes.
 
-    Raises ``UserError`` if a table of either is missing or not readable.
+    Raises ``UserError`` if a table is missing or not readable.
     """
     score = score_case(load(run))
     run.write_json(run.score, score.to_json())
@@ -108,7 +108,7 @@ def score_run(run: Run) -> Score:
 
 
 def read_score(run: Run) -> Score | None:
-    """The score that was saved for ``run``, if there is one."""
+    """The saved score of ``run``, if there is one."""
     if not run.score.exists():
         return None
     return Score.from_json(run.read_json(run.score), str(run.score))

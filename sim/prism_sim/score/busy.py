@@ -1,26 +1,26 @@
-"""How long a rank was busy with one kind of work in a step.
+"""Busy time of a rank with one kind of work in a step.
 
 The busy time of a step is the length of the *union* of its spans of a kind [ns]: two
-buckets in flight at once are not counted twice. Kinds of the truth fall into three, as in
-:data:`WORK`; anything else (``schedule``, a checkpoint) is none of them.
+buckets in flight at the same time are not counted twice. The truth's kinds belong to three kinds
+of work, as in :data:`WORK`; other kinds (``schedule``, checkpoints) belong to none.
 
-A profiler shows an operation from the moment a rank enters it, waiting included, and a
-collector can only see it move. So that the two can be compared at all, communication counts
-from when it *can* move:
+A profiler shows an operation from the time when a rank enters it, including waiting, while a
+collector only observes data transfer. To make the two comparable, communication counts
+from the time when data can be transferred:
 
-- a message from one stage to the next while sender and receiver are both in it: from the
+- a message from one stage to the next: while both sender and receiver are in it, from the
   later of the two starts to the earlier of the two ends;
-- a collective from when its last member has joined: from the latest start in the group to
+- a collective: after its last member has joined, from the latest start in the group to
   the rank's own end.
 
-The truth of a simulated run names the communication of each span (column ``communication``):
-spans of one number are the members of one collective, or the two ends of one message. Captures
-made elsewhere do not have that column. There partners are guessed by job, step, micro-batch
-and place in the grid of ranks, repeated ones by their order. Stage ``i`` sends activations to
-``i + 1`` and gradients to ``i - 1``, modulo the number of stages, as interleaved schedules need
-it. Where a partner is not in the truth, or the two never overlap, a span counts as it stands. A
-transport that delivers before the receive is posted moves data earlier than this can show; the
-message then counts as too short.
+The truth of a simulated run gives the communication of each span (column ``communication``):
+spans of one number are the members of one collective, or the two ends of one message. Other
+captures do not have that column. There, partners are guessed by job, step, micro-batch
+and position in the grid of ranks, and repeated ones by their order. Stage ``i`` sends activations
+to ``i + 1`` and gradients to ``i - 1``, modulo the number of stages, as interleaved schedules
+require. If a partner is not in the truth, or the two never overlap, a span counts unchanged. A
+transport that delivers before the receive is posted transfers data earlier than the spans show;
+the message then counts as too short.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ WORK = {
     ),
     "pp": ("send_act", "recv_act", "send_grad", "recv_grad"),
 }
-"""Kinds of true spans, by the kind of work that a diagnosis names."""
+"""Kinds of true spans, by the kind of work in a diagnosis."""
 
 _OF_EXPERTS = "expert_"
 """Prefix of the collectives that only ranks with the same experts take part in."""
 
 _SENDER = {"send_act": 0, "recv_act": -1, "send_grad": 0, "recv_grad": 1}
-"""Stage of the sending rank relative to the rank on which the span is."""
+"""Stage of the sending rank relative to the rank of the span."""
 
 _COLUMNS = ["rank_row", "step", "micro_batch", "kind", "communication", "start_ns", "end_ns"]
 
 
 def true_work(case: Case) -> dict[str, pd.DataFrame]:
-    """Spans of each kind of work, trimmed to when they can move.
+    """Spans of each kind of work, trimmed to the time when data can be transferred.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def union_length(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
     order = np.lexsort((start, group))
     group, start, end = group[order], start[order], np.maximum(start, end)[order]
     first = np.append(True, group[1:] != group[:-1])
-    origin = start[first][np.cumsum(first) - 1]  # the group's own clock keeps the sums small
+    origin = start[first][np.cumsum(first) - 1]  # times relative to the group keep the sums small
     start, end = start - origin, end - origin
     lane = (np.cumsum(first) - 1) * (int(end.max()) + 1)
     reached = np.maximum.accumulate(end + lane) - lane
@@ -103,7 +103,7 @@ def union_length(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
 
 
 def _trim(spans: pd.DataFrame, key: Ints, *, shared_end: bool) -> pd.DataFrame:
-    """Spans of one key start when the last of them does, and may end when the first does."""
+    """Spans of one key start when the last of them starts, and may end when the first ends."""
     start, end = spans["start_ns"].to_numpy(), spans["end_ns"].to_numpy()
     moving_start, moving_end = start, end
     if len(spans):
@@ -124,7 +124,7 @@ def _trim(spans: pd.DataFrame, key: Ints, *, shared_end: bool) -> pd.DataFrame:
 
 
 def _partners(case: Case, spans: pd.DataFrame, guess: Callable[[Case, pd.DataFrame], Ints]) -> Ints:
-    """One number for the spans of one communication; ``guess`` for those without a name."""
+    """One number for the spans of one communication; ``guess`` is for spans without a number."""
     named = spans["communication"].notna().to_numpy(np.bool_)
     key = np.empty(len(spans), np.int64)
     key[named] = 2 * spans["communication"].to_numpy()[named].astype(np.int64)
@@ -138,10 +138,10 @@ def _ranked(key: Ints) -> Ints:
 
 
 def _guessed_collective(case: Case, spans: pd.DataFrame) -> Ints:
-    """One number for the spans of one collective: same group, step, kind, and turn.
+    """One number for the spans of one collective: same group, step, kind, and position.
 
-    Parameters that all ranks of a stage hold are reduced over all of them, those of experts
-    over the ranks that hold the same experts.
+    Parameters that all ranks of a stage have are reduced over all of them; those of experts, over
+    the ranks with the same experts.
     """
     ranks, row = case.truth["ranks"], spans["rank_row"].to_numpy()
     group = [_codes(ranks[name])[row] for name in ("job", "pp", "tp")]
@@ -167,7 +167,7 @@ def _guessed_message(case: Case, spans: pd.DataFrame) -> Ints:
 
 
 def _turn(spans: pd.DataFrame, key: Ints) -> Ints:
-    """How many spans of the same key start before each span."""
+    """Number of spans of the same key that start before each span."""
     order = np.lexsort((spans["end_ns"].to_numpy(), spans["start_ns"].to_numpy(), key))
     first = _heads(key[order])
     turn = np.empty(len(key), np.int64)
@@ -176,7 +176,7 @@ def _turn(spans: pd.DataFrame, key: Ints) -> Ints:
 
 
 def _heads(key: Ints) -> Ints:
-    """Where each run of equal values begins."""
+    """The start of each run of equal values."""
     return np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
 
 

@@ -1,7 +1,8 @@
-"""The catalogue of figures: what can be asked of a score, compared, and listed.
+"""The catalogue of all figures that can be bounded, compared, and listed.
 
-It is put together from the declarations of the parts (:mod:`prism_sim.score.declare`). Whoever
-names a figure (a bound on the command line, a study, the regression suite) asks it here.
+It is assembled from the declarations of the parts (:mod:`prism_sim.score.declare`). Code that
+takes the name of a figure (a bound on the command line, a study, the regression suite) checks it
+here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from prism_sim.score.declare import Figure
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Figures in the order of the documents that hold them."""
+    """Figures in the order of the documents that contain them."""
 
     figures: tuple[Figure, ...]
 
@@ -24,13 +25,13 @@ class Catalogue:
     def find(self, name: str) -> Figure | None:
         """The entry of the figure ``name``; None if there is no such figure.
 
-        A path without names in it goes before one with names.
+        A path without placeholders takes precedence.
         """
         fitting = (figure for figure in self.figures if figure.fits(name))
         return min(fitting, key=lambda figure: figure.path != name, default=None)
 
     def paths(self) -> list[str]:
-        """All paths, for hints about a name that is wrong."""
+        """All paths, for hints about an unknown name."""
         return [figure.path for figure in self.figures]
 
     def __add__(self, other: Iterable[Figure]) -> Catalogue:

@@ -1,9 +1,9 @@
-"""What may a finding call the thing that is at fault?
+"""Names that a finding may give to a culprit.
 
-A fault affects an address (a GPU or its NIC), a link or a switch. Where the truth does not
-name its culprit (captures made elsewhere), it is the address of the fault's rank, or its
-switch. Flow records cannot tell a NIC from the cable it hangs on, so the two are one and
-the same culprit: an address, and the link between it (or its server) and its leaf. A link
+A fault affects an address (a GPU or its NIC), a link or a switch. If the truth has no
+culprit (captures from elsewhere), the culprit is the address of the fault's rank, or its
+switch. Flow records cannot distinguish a NIC from its cable, so the two are one
+culprit: an address, and the link between it (or its server) and its leaf. A link
 has no direction.
 
 A finding *names* a culprit in its ``culprit`` column, and *mentions* it if the name occurs
@@ -24,7 +24,7 @@ Names = frozenset[str]
 
 
 def culprit_of(fault: pd.Series, ranks: pd.DataFrame) -> tuple[str, str] | None:
-    """Kind (address, link, switch) and name of what is truly at fault, if the truth says."""
+    """Kind (address, link, switch) and name of the true culprit, if the truth has one."""
     if pd.notna(fault["culprit"]):
         return str(fault["culprit_kind"]), str(fault["culprit"])
     if pd.notna(fault["switch"]) and fault["switch"]:
@@ -34,7 +34,7 @@ def culprit_of(fault: pd.Series, ranks: pd.DataFrame) -> tuple[str, str] | None:
 
 
 def names_of(case: Case, culprit: tuple[str, str] | None) -> Names:
-    """Every name under which a finding may rightly name ``culprit``."""
+    """Every correct name of ``culprit``."""
     if culprit is None:
         return frozenset()
     _, name = culprit
@@ -56,7 +56,7 @@ def mentioned(evidence: object) -> Names:
 
 
 def _access(topology: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Each NIC's address, and its link to the leaf as the address has it and as the server."""
+    """Each NIC's address, and its link to the leaf, named by address and by server."""
     for endpoint in topology.get("endpoints", []):
         owners = filter(None, (endpoint["address"], endpoint.get("server")))
         leaf = endpoint.get("switch")

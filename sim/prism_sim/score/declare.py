@@ -1,13 +1,13 @@
-"""Figures, declared where they are computed.
+"""Declarations of figures, next to their computation.
 
-Each part of a score is a frozen dataclass. A field of it says what the figure is: its unit,
-which direction is better, how far it may move before that counts, and a description. Three
-things follow from these declarations: typed access in Python, the keys of ``score.json``
-(:mod:`prism_sim.score.encoding`), and the catalogue of all figures (:func:`declared`).
+Each part of a score is a frozen dataclass. The annotation of a field describes its figure: unit,
+better direction, tolerance, and a description. Three things follow from these declarations: typed
+access in Python, the keys of ``score.json`` (:mod:`prism_sim.score.encoding`), and the catalogue
+of all figures (:func:`declared`).
 
-A figure is named by its path through ``score.json``: ``timeline.step_error_mean``. In a path
-of the catalogue a word in capitals stands for a name: ``timeline.per_job.JOB.coverage``. The
-same word twice stands for the same name twice.
+A figure is named by its path in ``score.json``: ``timeline.step_error_mean``. In a path of the
+catalogue, a word in capitals is a placeholder: ``timeline.per_job.JOB.coverage``. The same
+placeholder twice means the same name twice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Better(Enum):
     DESCRIPTIVE = "descriptive"
 
     def badness(self, value: float) -> float:
-        """A number that grows as the figure becomes worse (or, if descriptive, grows)."""
+        """A number that increases as the figure becomes worse (or, if descriptive, increases)."""
         if self is Better.HIGHER:
             return -value
         return abs(value) if self is Better.NEAR_ZERO else value
@@ -48,11 +48,11 @@ class Figure:
 
     Attributes
     ----------
-    path : through ``score.json``; words in capitals stand for names.
+    path : path in ``score.json``; words in capitals are placeholders.
     unit : ``fraction``, ``count``, ``ns``, ``s``, ``h``, or empty.
-    better : the direction that is better.
-    absolute, relative : how far the value may move; the larger of the two holds.
-    absent_is_zero : an entry of a table of counts, which is left out where nothing was counted.
+    better : the better direction.
+    absolute, relative : tolerances of the value; the larger of the two applies.
+    absent_is_zero : an entry of a table of counts that is left out if it is zero.
     """
 
     path: str
@@ -70,12 +70,12 @@ class Figure:
 
     @property
     def has_upper_bound(self) -> bool:
-        """Whether more is worse."""
+        """Whether larger values are worse."""
         return self.better in (Better.LOWER, Better.NEAR_ZERO)
 
     @property
     def is_signed(self) -> bool:
-        """Whether the value has a sign, and its amount is what counts."""
+        """Whether the value has a sign, and its absolute value is judged."""
         return self.better is Better.NEAR_ZERO
 
     @property
@@ -120,7 +120,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Words:
-    """A field that is no figure: a name, or a list."""
+    """A field that is not a figure: a name, or a list."""
 
     about: str
 
@@ -153,7 +153,7 @@ class Joined:
 
 
 Declaration = Figure | Words | Table | Named | Joined
-"""What a field of a part of the score says about itself, in ``Annotated[type, declaration]``."""
+"""Declaration of a field of a part of the score, in ``Annotated[type, declaration]``."""
 
 
 def higher(about: str, unit: str = COUNT, absolute: float = 0.0, relative: float = 0.0) -> Figure:
@@ -169,17 +169,17 @@ def lower(about: str, unit: str = COUNT, absolute: float = 0.0, relative: float 
 def near_zero(
     about: str, unit: str = COUNT, absolute: float = 0.0, relative: float = 0.0
 ) -> Figure:
-    """A figure with a sign, whose values near zero are better."""
+    """A signed figure whose values near zero are better."""
     return Figure("", about, unit, Better.NEAR_ZERO, absolute, relative)
 
 
 def descriptive(about: str, unit: str = COUNT) -> Figure:
-    """A figure that describes the world or the answer: no direction is better."""
+    """A figure that describes the run or the diagnosis: no direction is better."""
     return Figure("", about, unit)
 
 
 def right(about: str) -> Figure:
-    """A fraction of right answers; 0.002 is the least that a reader would care about."""
+    """A fraction of right answers; its tolerance is 0.002."""
     return higher(about, FRACTION, absolute=2e-3)
 
 

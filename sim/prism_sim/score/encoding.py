@@ -1,8 +1,8 @@
-"""A score as JSON and back, and as a flat list of figures.
+"""Conversion of a score to JSON and back, and to a flat list of figures.
 
 The keys are those of the dataclasses (:mod:`prism_sim.score.declare`): a part that is *joined*
-has its keys in the dictionary above it, after the part's own name and an underscore. Keys of a
-file that no dataclass has are ignored, so that a newer file can be read.
+has its keys in the dictionary above it, after the part's own name and an underscore. Unknown keys
+of a file are ignored, so that a newer file can be read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def from_json(kind: type[T], content: Any, where: str = "") -> T:
 
     Raises
     ------
-    ValueError : a key is missing or its value has the wrong type; says which.
+    ValueError : a key is missing or its value has the wrong type; the message names it.
     """
     if not isinstance(content, Mapping):
         raise ValueError(f"{where.rstrip('.') or 'the score'} is not a table of keys and values")
@@ -88,10 +88,10 @@ def _plain(kind: Any, value: Any, where: str) -> Any:
 
 
 def flatten(content: Any, above: str = "") -> dict[str, float | None]:
-    """Every number below ``content`` by its dotted path; what is undefined is None.
+    """Every number in ``content`` by its dotted path; None if undefined.
 
-    Truth values count as 0 and 1, words are left out. A list of named things goes by their
-    names (``job``, ``fault``), any other list is left out.
+    Booleans count as 0 and 1, text is left out. The items of a list of named things are named by
+    their field (``job``, ``fault``); any other list is left out.
 
     >>> flatten({"a": {"b": 1, "c": "x"}, "jobs": [{"job": "alpha", "ok": True}]})
     {'a.b': 1, 'jobs.alpha.ok': 1}

@@ -1,25 +1,25 @@
-"""Were the injected faults found, blamed on the right thing, and nothing else flagged?
+"""Were the injected faults detected, and their culprits and causes named, without false alarms?
 
 A finding is a *true alarm* of a fault if
 
 1. its interval overlaps the fault's window, widened by one median true step of the affected
-   jobs at either end, and
-2. it is about an affected job (its found job stands for one), or it names the culprit, or
-   mentions it in its evidence (:mod:`prism_sim.score.culprits`).
+   jobs on both sides, and
+   2. it concerns an affected job (by the true job that its found job matches), or it names the
+      culprit, or its evidence mentions the culprit (:mod:`prism_sim.score.culprits`).
 
-A finding without times is never one. Affected are the fault's ``job`` and ``jobs``. A fault
-is *detected* if it has a true alarm; *recall* = detected / injected; *precision* = findings
-that are a true alarm of some fault / findings; the rest are false alarms, given per 1,000
+A finding without times is never one. The affected jobs are the fault's ``job`` and ``jobs``. A
+fault is *detected* if it has a true alarm; *recall* = detected / injected; *precision* = findings
+that are a true alarm of some fault / findings; all others are false alarms, given per 1,000
 job-steps (true steps summed over jobs).
 
-Of a fault's true alarms the *top* one has the highest confidence (ties: the earliest). From
-it follow *localized_top1*, the fraction of injected faults whose top alarm names the true
-culprit; *cause_accuracy*, the fraction of detected faults whose top alarm gives a cause that
+The *top* alarm of a fault is its true alarm of highest confidence (ties: the earliest). Three
+figures depend on it: *localized_top1*, the fraction of injected faults whose top alarm names the
+true culprit; *cause_accuracy*, the fraction of detected faults whose top alarm gives a cause that
 :data:`CAUSES` accepts for the fault; and *steps_to_detect*, the mean number of steps of the
-affected job from the first step hit to the first one flagged, not below 0. The first step
-flagged is the one at the middle of the finding, or half a median step after its start if
-that is earlier. A method whose findings only ever name symptoms (no cause that any fault
-has) is not asked for causes: ``cause_accuracy`` is then ``None``.
+affected job from the first affected step to the first flagged one, not below 0. The first
+flagged step is the one at the middle of the finding, or half a median step after its start if
+that is earlier. For a method whose findings name only symptoms (no cause of any fault),
+``cause_accuracy`` is ``None``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from prism_sim.score.load import Case, Flags
 from prism_sim.score.stats import mean, ratio
 
 _COMPUTE = frozenset({"slow_gpu", "slow_rank", "slow_compute"})
-_LINK = frozenset({"slow_nic", "slow_host_link", "slow_link"})  # one thing, to a flow record
+_LINK = frozenset({"slow_nic", "slow_host_link", "slow_link"})  # equal in flow records
 
 CAUSES: dict[str, frozenset[str]] = {
     "slow_gpu": _COMPUTE,
@@ -48,12 +48,12 @@ CAUSES: dict[str, frozenset[str]] = {
     "slow_link": _LINK,
     "slow_switch": frozenset({"slow_switch"}),
 }
-"""Causes of a finding that are right for a kind of fault; any other kind: its own name."""
+"""Right causes of a finding for a kind of fault; for any other kind: its own name."""
 
 
 @dataclass(frozen=True)
 class FaultFigures:
-    """How the faults of some kind, or all, were found."""
+    """Results for the faults of some kind, or all."""
 
     injected: Annotated[int, descriptive("faults in the truth")]
     detected: Annotated[int, higher("faults with a true alarm")]
@@ -65,13 +65,13 @@ class FaultFigures:
         float | None, right("detected faults whose top alarm gives the right cause")
     ]
     steps_to_detect: Annotated[
-        float | None, lower("steps from the first one hit to the first one flagged")
+        float | None, lower("steps from the first affected one to the first flagged one")
     ]
 
 
 @dataclass(frozen=True)
 class FaultMatch:
-    """What became of one fault."""
+    """Result for one fault."""
 
     fault: Annotated[int, Words("number of the fault in the truth")]
     kind: Annotated[str, Words("kind of the fault")]
@@ -85,18 +85,18 @@ class FaultMatch:
     localized: Annotated[bool, right("1 if its top alarm names the true culprit")]
     cause_right: Annotated[bool | None, higher("1 if its top alarm gives the right cause")]
     steps_to_detect: Annotated[
-        int | None, lower("steps from the first one hit to the first one flagged")
+        int | None, lower("steps from the first affected one to the first flagged one")
     ]
     finding: Annotated[int | None, descriptive("number of its top alarm", "")]
 
 
 @dataclass(frozen=True)
 class FaultsScore(FaultFigures):
-    """Faults found, alarms true and false, by kind and fault by fault."""
+    """Results for all faults, by kind and by fault, and numbers of alarms."""
 
     findings: Annotated[int, descriptive("findings in the diagnosis")]
     true_alarms: Annotated[int, higher("findings that are a true alarm of some fault")]
-    false_alarms: Annotated[int, lower("findings that are no true alarm")]
+    false_alarms: Annotated[int, lower("findings that are not true alarms")]
     precision: Annotated[float | None, right("true alarms / findings")]
     false_alarms_per_1000_job_steps: Annotated[
         float | None, lower("false alarms in 1,000 job-steps")
@@ -107,7 +107,7 @@ class FaultsScore(FaultFigures):
 
 
 def score_faults(case: Case) -> FaultsScore:
-    """All figures, the same for each kind of fault, and what became of each fault."""
+    """All figures, for all faults and for each kind, and the result for each fault."""
     findings = case.diagnosis["findings"].reset_index(drop=True)
     findings = findings.assign(true_job=findings["job"].map(true_job_of(case)))
     asked = _names_causes(findings, case.truth["faults"])
@@ -155,7 +155,7 @@ def _alarms_of(case: Case, fault: pd.Series, findings: pd.DataFrame) -> Flags:
 def _match(
     case: Case, number: int, fault: pd.Series, alarms: pd.DataFrame, *, asked: bool
 ) -> FaultMatch:
-    """What became of one fault, judged by its top alarm."""
+    """Result for one fault, judged by its top alarm."""
     culprit_kind, culprit = culprit_of(fault, case.truth["ranks"]) or (None, None)
     start, end = _window(fault)
     match = FaultMatch(
@@ -202,7 +202,7 @@ def _figures(matches: list[FaultMatch], *, asked: bool) -> FaultFigures:
 
 
 def _delay(case: Case, fault: pd.Series, finding: pd.Series) -> int | None:
-    """Steps of the affected job from the first one hit to the first one flagged."""
+    """Steps of the affected job from the first affected one to the first flagged one."""
     jobs = affected_jobs(fault)
     job = finding["true_job"] if finding["true_job"] in jobs else next(iter(jobs), None)
     steps = case.truth["steps"]
@@ -219,7 +219,7 @@ def _delay(case: Case, fault: pd.Series, finding: pd.Series) -> int | None:
 
 
 def _step_at(borders: pd.DataFrame, time: float) -> int:
-    """The step that lasts at ``time``, or the next one if none does, or the last."""
+    """The step at ``time``, or the next one if there is none, or the last."""
     place = int(np.searchsorted(borders["end_ns"].to_numpy(), time, "right"))
     return int(borders.index[min(place, len(borders) - 1)])
 
@@ -230,7 +230,7 @@ def _window(fault: pd.Series) -> tuple[float, float]:
 
 
 def _median_step(case: Case, jobs: list[str]) -> float:
-    """Median true step duration [ns] of ``jobs``, or of all where none is named."""
+    """Median true step duration [ns] of ``jobs``, or of all if none is named."""
     steps = case.truth["steps"]
     steps = steps[steps["job"].isin(jobs)] if jobs else steps
     return float((steps["end_ns"] - steps["start_ns"]).median()) if len(steps) else 0.0

@@ -1,11 +1,11 @@
-"""Were the jobs recognised? A job is the set of NIC addresses it uses.
+"""Were the jobs recognised? A job is the set of its NIC addresses.
 
 *exact*: found jobs whose address set equals that of a true job, each true job counted once
-even if two found jobs claim the same members. *accuracy* = exact / max(true, found), so
-that both a job missed and a job invented cost. Where neither side has a job the accuracy
+even if two found jobs have the same members. *accuracy* = exact / max(true, found), so
+both missed and invented jobs lower it. If neither side has a job, the accuracy
 is undefined.
 
-For everything else that is scored by job, each found job stands for the true job it
+All other scores by job match each found job to the true job that it
 overlaps best (largest Jaccard index of the address sets; ties by name).
 """
 
@@ -26,7 +26,7 @@ Members = dict[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class JobsScore:
-    """How many jobs were found, and found exactly."""
+    """Numbers of jobs found, and found exactly."""
 
     true: Annotated[int, descriptive("jobs in the truth")]
     found: Annotated[int, descriptive("jobs in the diagnosis")]
@@ -40,7 +40,7 @@ def members(frame: pd.DataFrame) -> Members:
 
 
 def overlaps(true: Members, found: Members) -> pd.DataFrame:
-    """Jaccard index of every overlapping couple, columns true, found, jaccard, best first."""
+    """Jaccard index of every overlapping pair of jobs; columns true, found, jaccard; best first."""
     shared = Counter(
         (t, f)
         for address_jobs in _jobs_of_address(true, found).values()
@@ -62,7 +62,7 @@ def _jobs_of_address(true: Members, found: Members) -> dict[str, tuple[list[str]
 
 
 def true_job_of(case: Case) -> dict[str, str]:
-    """The true job that each found job overlaps best; a found job without any is left out."""
+    """The true job that each found job overlaps best; found jobs without one are left out."""
     couples = overlaps(members(case.truth["ranks"]), members(case.diagnosis["jobs"]))
     best = couples.drop_duplicates("found")
     return dict(zip(best["found"], best["true"], strict=True))

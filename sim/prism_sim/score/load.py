@@ -1,9 +1,9 @@
-"""What is compared: the truth and the diagnosis of one run, made uniform.
+"""The truth and the diagnosis of one run, with uniform tables.
 
-Captures made elsewhere have fewer columns than the simulator writes (no ``ep``, no
+Captures from elsewhere have fewer columns than the simulator writes (no ``ep``, no
 ``culprit``) and some of their own. Here every table gets all columns of its schema, empty
-where a capture is silent, so that the scores need not ask. Nothing is computed but the
-names that tie the two sides together: which rank of the truth a row belongs to.
+if the capture lacks them, so the scores need no case distinctions. Nothing is computed except
+the rank of the truth that each row belongs to.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Case:
-    """One run's answers and the diagnosis of it.
+    """The truth of one run and its diagnosis.
 
     Attributes
     ----------
     truth : table by name, with at least the columns of :data:`prism_sim.run_folder.TRUTH`.
     diagnosis : table by name, with at least the columns of :data:`llmprism.io.tables.DIAGNOSIS`.
-    topology : what ``topology.json`` says, empty if there is none.
-    manifest : what ``manifest.json`` says, empty if there is none.
-    intake : what the diagnoser says about the records it was given, empty if nothing.
+    topology : content of ``topology.json``; empty if there is none.
+    manifest : content of ``manifest.json``; empty if there is none.
+    intake : the diagnoser's counts of records; empty if there are none.
     """
 
     truth: dict[str, pd.DataFrame]
@@ -47,7 +47,7 @@ class Case:
 
 
 def load(run: Run) -> Case:
-    """Read everything that the scores need; raises ``UserError`` where a table is missing."""
+    """Read all input of the scores; raises ``UserError`` if a table is missing."""
     truth = {name: complete(run.truth(name), schema) for name, schema in TRUTH.items()}
     found = {name: complete(_found(run, name), schema) for name, schema in DIAGNOSIS.items()}
     found["steps"] = found["steps"].assign(dp_end_ns=_exact(run.diagnosis_folder, "dp_end_ns"))
@@ -61,7 +61,7 @@ def load(run: Run) -> Case:
 
 
 def _found(run: Run, name: str) -> pd.DataFrame:
-    """Read a table of the diagnosis; one that older diagnoses lack is empty there."""
+    """Read a table of the diagnosis; it is empty if an older diagnosis lacks it."""
     absent = name in ADDED_LATER and not (run.diagnosis_folder / f"{name}.parquet").exists()
     return DIAGNOSIS[name].empty_table().to_pandas() if absent else run.diagnosis(name)
 
@@ -69,7 +69,7 @@ def _found(run: Run, name: str) -> pd.DataFrame:
 def complete(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
     """``frame`` with all columns of ``schema``.
 
-    Names become plain text, for grouping by categories makes groups of absent ones.
+    Names become plain text, since grouping by categories creates groups of absent names.
     """
     for name in frame.columns:
         if isinstance(frame[name].dtype, pd.CategoricalDtype):
@@ -79,9 +79,9 @@ def complete(frame: pd.DataFrame, schema: pa.Schema) -> pd.DataFrame:
 
 
 def _exact(folder: Path, column: str) -> pd.Series:
-    """A column of step times that may hold nulls, kept whole.
+    """A column of step times that may contain nulls, as exact integers.
 
-    As float64, which is what a null makes of it, time since the epoch is only good to 256 ns.
+    As float64, the type that nulls lead to, times since the epoch are exact only to 256 ns.
     """
     table = pq.read_table(folder / "steps.parquet")
     if column not in table.column_names:
@@ -91,7 +91,7 @@ def _exact(folder: Path, column: str) -> pd.Series:
 
 
 def rank_rows(ranks: pd.DataFrame, frame: pd.DataFrame) -> Ints:
-    """Row of ``ranks`` that each row of ``frame`` belongs to, by (job, rank); -1 if none."""
+    """Row of ``ranks`` for each row of ``frame``, by (job, rank); -1 if none."""
     jobs = pd.Index(ranks["job"].unique())
     width = int(ranks["rank"].max()) + 1 if len(ranks) else 1
     table = np.full(len(jobs) * width + 1, -1, np.int64)
@@ -104,7 +104,7 @@ def rank_rows(ranks: pd.DataFrame, frame: pd.DataFrame) -> Ints:
 
 
 def _codes(names: pd.Index, column: pd.Series) -> Ints:
-    """Position in ``names`` of each value; looked up once a distinct value, not once a row."""
+    """Position in ``names`` of each value; each distinct value is looked up once."""
     codes, distinct = pd.factorize(column)
     places = np.append(names.get_indexer(pd.Index(distinct)), -1)
     found: Ints = places[codes].astype(np.int64)
@@ -112,7 +112,7 @@ def _codes(names: pd.Index, column: pd.Series) -> Ints:
 
 
 def intake(run: Run) -> dict[str, Any]:
-    """What the diagnoser says of its method and of the records at the door; empty if nothing.
+    """The diagnoser's method and its counts of records; empty if there are none.
 
     ``diagnosis/intake.json``: ``method``, the counts ``rows`` and ``kept``, and ``set_aside``,
     counts by reason.

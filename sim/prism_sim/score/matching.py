@@ -1,4 +1,4 @@
-"""Which inferred step is which true step?
+"""Matches inferred steps to true steps.
 
 A true step of a rank is *matched* if and only if
 
@@ -7,14 +7,13 @@ A true step of a rank is *matched* if and only if
 2. that inferred step covers more than half of the true step, and
 3. no other true step of the rank lies more than half inside that inferred step.
 
-So a step that was split (two inferred steps inside it), merged (one inferred step over two
+So a true step that was split (two inferred steps inside it), merged (one inferred step over two
 true ones) or missed is unmatched; exactly half is not more than half.
 
-An address that several found jobs claim is followed in the one that overlaps the rank's
-true job best. The steps of one rank are taken not to overlap each other, which the truth
-promises; inferred steps may. Everything is sorted arrays and binary search: an interval
-with more than half inside another has its midpoint there, so each inferred step has one
-candidate per rank.
+If several found jobs contain an address, its steps are taken from the one that overlaps the
+rank's true job best. The true steps of one rank do not overlap; inferred steps may. All
+computation is on sorted arrays with binary search: an interval with more than half inside
+another has its midpoint there, so each inferred step has one candidate per rank.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from prism_sim.score.load import Case, Flags, Ints, rank_rows
 
 @dataclass(frozen=True)
 class Match:
-    """True steps, inferred steps, and which belongs to which.
+    """True steps, inferred steps, and their assignment.
 
     Attributes
     ----------
@@ -47,7 +46,7 @@ class Match:
 
 
 def match_steps(case: Case) -> Match:
-    """Match the steps of every rank that the truth knows."""
+    """Match the steps of every rank in the truth."""
     true = case.truth["steps"]
     true = true.assign(rank_row=rank_rows(case.truth["ranks"], true))
     true = true[true["rank_row"] >= 0].sort_values(["rank_row", "start_ns"], ignore_index=True)
@@ -61,7 +60,7 @@ def match_steps(case: Case) -> Match:
 
 
 def _followed(case: Case, inferred: pd.DataFrame) -> tuple[Ints, Ints]:
-    """Couples (rank_row, row of ``inferred``) of all inferred steps that tell about a rank."""
+    """Pairs (rank_row, row of ``inferred``) of all inferred steps of each rank."""
     ranks = case.truth["ranks"]
     lines = inferred.groupby(["job", "address"], sort=False).size().reset_index(name="n")
     lines["first"] = lines["n"].cumsum() - lines["n"]
@@ -111,10 +110,10 @@ def _marked(first: Ints, last: Ints, size: int) -> Flags:
 
 
 class _Lanes:
-    """True steps of all ranks on one line, each rank in a lane of its own.
+    """True steps of all ranks on one time axis, each rank in its own range.
 
-    Times are doubled so that midpoints are whole, and clipped to the lane, so that a stray
-    inferred time cannot reach into the next one.
+    Times are doubled so that midpoints are integers, and clipped to the range, so that a wrong
+    inferred time cannot reach into the next range.
     """
 
     def __init__(self, owner: Ints, start: Ints, end: Ints) -> None:
@@ -129,7 +128,7 @@ class _Lanes:
         return lane
 
     def step_at(self, rank: Ints, time: Ints) -> Ints:
-        """Place of the true step of ``rank`` around ``time`` [ns]; -1 if there is none."""
+        """Index of the true step of ``rank`` around ``time`` [ns]; -1 if there is none."""
         lane = self._place(rank, 2 * (time - self._origin))
         place = np.searchsorted(self._starts, lane, "right") - 1
         held = np.maximum(place, 0)

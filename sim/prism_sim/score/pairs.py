@@ -1,14 +1,14 @@
 """Was each communicating pair classified correctly?
 
-A pair is directed (src, dst). Every pair of the truth counts; one that the diagnosis does
-not have is wrong, with the inferred kind ``missing``. A pair that the diagnosis has and
-the truth does not is *spurious* and counted apart, for it has no true kind to be right
-about. Where NICs are shared, one couple of addresses may carry two kinds of traffic: each
-kind is a pair of its own, and it is right if the diagnosis has that couple with that kind;
-otherwise the most confident kind the diagnosis gives the couple is held against it.
+A pair is directed (src, dst). Every pair of the truth counts; one that is missing in the
+diagnosis is wrong, with the inferred kind ``missing``. A pair that only the diagnosis has
+is *spurious* and counted separately, since it has no true kind. If NICs are
+shared, two addresses may exchange two kinds of traffic: each
+kind is a pair of its own, and it is right if the diagnosis has these addresses with that kind;
+otherwise it is compared with the most confident kind in the diagnosis.
 
-``accuracy_bytes`` weighs each pair by its true bytes: the acknowledgement direction of a
-ring is then the small thing it is.
+``accuracy_bytes`` weights each pair by its true bytes: the acknowledgement direction of a
+ring then has a small weight.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MISSING = "missing"
 _COUPLE = ["src", "dst"]
 
 Confusion = dict[str, dict[str, int]]
-"""True kind -> inferred kind -> number of pairs; what was never counted has no entry."""
+"""True kind -> inferred kind -> number of pairs; zero counts have no entry."""
 
 
 _CONFUSION = (
@@ -44,7 +44,7 @@ _CONFUSION = (
 
 @dataclass(frozen=True)
 class PairsScore:
-    """How many pairs have the right kind, after and before refinement."""
+    """Pairs with the right kind, before and after refinement."""
 
     total: Annotated[int, descriptive("pairs in the truth")]
     accuracy: Annotated[float | None, right("pairs classified correctly")]
@@ -57,8 +57,8 @@ class PairsScore:
     accuracy_unrefined_bytes: Annotated[
         float | None, right("pairs classified correctly before refinement, weighted by their bytes")
     ]
-    missing: Annotated[int, lower("true pairs that the diagnosis does not have")]
-    spurious: Annotated[int, lower("pairs of the diagnosis that the truth does not have")]
+    missing: Annotated[int, lower("true pairs that are missing in the diagnosis")]
+    spurious: Annotated[int, lower("pairs of the diagnosis that are not in the truth")]
     confusion: Annotated[Confusion, Table(_CONFUSION)]
     confusion_unrefined: Annotated[Confusion, Table(_CONFUSION)]
 
@@ -83,7 +83,7 @@ def score_pairs(case: Case) -> PairsScore:
 
 
 def _inferred(true: pd.DataFrame, found: pd.DataFrame, column: str) -> pd.Series:
-    """The kind that the diagnosis gives each row of ``true``, in its order."""
+    """The inferred kind of each row of ``true``, in its order."""
     wanted = pd.DataFrame({name: true[name].astype(str) for name in [*_COUPLE, "kind"]})
     wanted["row"] = range(len(true))
     given = found[[*_COUPLE, "confidence"]].astype({"src": str, "dst": str})

@@ -1,21 +1,21 @@
-"""Was the layout of each job recovered: how wide it is, who shares what, in which order?
+"""Was the layout of each job recovered: sizes, groups, and stage order?
 
 The five indices of a rank (dp, pp, tp, ep, cp) are axes of one grid. The true groups of an
-axis are the ranks that differ in that index only, as sets of NIC addresses: several ranks
-on one NIC are one member, and a group of one address is no group. *groups_exact* is the
-fraction of the true DP groups and pipelines whose address set the diagnosis names, of the
-same kind, exactly.
+axis are the ranks that differ only in that index, as sets of NIC addresses: several ranks
+on one NIC are one member, and a group of one address does not count. *groups_exact* is the
+fraction of the true DP groups and pipelines for which the diagnosis has a group of the
+same kind with exactly that address set.
 
-The inferred size of an axis is the commonest size of its groups in the found job that
-overlaps the true job best (ties: the larger). A job for which groups are given, but none
-along dp or pp, is read as size 1 along that axis, because what nobody exchanges traffic
-along is not there. For tp, ep and cp silence says nothing and the size is ``None``: TP
-stays inside a server. A job without any group has every size ``None``.
+The inferred size of an axis is the most common size of its groups in the found job that
+overlaps the true job best (ties: the larger). If a job has groups, but none along dp or pp,
+its size along that axis is 1, because an axis without traffic has size 1. For tp, ep and cp,
+missing groups prove nothing and the size is ``None``: TP stays inside a server. A job without
+any group has every size ``None``.
 
 *stage_order* is the fraction of true pipelines, first stage to last, that some inferred
-pipeline lists in exactly that order by ``position``; a pipeline without positions is not
-recovered. It is ``None`` for a job without pipelines. *micro_batches* is true as counted in
-the spans, and inferred where the diagnosis' ``jobs`` table has a column of that name.
+pipeline has in exactly that order of ``position``; a pipeline without positions is not
+recovered. It is ``None`` for a job without pipelines. The true *micro_batches* are counted in
+the spans; the inferred ones come from that column of the diagnosis' ``jobs`` table, if it exists.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from prism_sim.score.stats import mean, ratio
 _SEEN_ON_THE_WIRE = (DP, PP)
 
 Groups = dict[str, list[tuple[str, ...]]]
-"""Address sequences by kind of group; ordered where the order is known."""
+"""Address sequences by kind of group; ordered if the order is known."""
 
 Sizes = dict[str, int | None]
 
@@ -67,7 +67,7 @@ class MicroBatches:
 
 @dataclass(frozen=True)
 class JobLayout:
-    """The layout of one true job, true and inferred."""
+    """The true and the inferred layout of one true job."""
 
     job: Annotated[str, Words("name of the true job")]
     found: Annotated[str | None, Words("name of the found job that overlaps it best")]
@@ -95,7 +95,7 @@ class ParallelismScore:
 
 
 def score_parallelism(case: Case) -> ParallelismScore:
-    """Per true job what was there and what was inferred; ``groups_exact`` over all jobs."""
+    """True and inferred layout of each true job; ``groups_exact`` over all jobs."""
     best = overlaps(members(case.truth["ranks"]), members(case.diagnosis["jobs"]))
     best = best.drop_duplicates("true")
     found_of = dict(zip(best["true"], best["found"], strict=True))
@@ -157,7 +157,7 @@ def true_groups(ranks: pd.DataFrame) -> Groups:
 
 
 def _inferred_groups(case: Case, found: str | None) -> tuple[Groups, set[tuple[str, ...]]]:
-    """Groups of the found job, and those among its pipelines whose order is given."""
+    """Groups of the found job, and its pipelines with a known order."""
     table = case.diagnosis["groups"]
     table = table[table["job"] == found].sort_values("position")
     groups: Groups = {}

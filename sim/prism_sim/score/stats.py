@@ -1,10 +1,10 @@
-"""How a set of errors is summarised: mean, median, tail, worst, and the bias beside every mean.
+"""Summary of a set of errors: mean, median, tail, maximum, and bias.
 
-An error is signed and relative, (inferred - true) / true. Its size makes the mean and the
-percentiles, its sign the bias, so that a method which is early as often as late and one
-which is always late differ. What was not found counts twice: it is left out of the plain
-figures, and it is an inferred time of zero, error 1 and sign -1, in those named ``all``.
-Where there is nothing to summarise the figure is ``None``, never NaN.
+An error is signed and relative, (inferred - true) / true. Its absolute value gives the mean and
+the percentiles, its sign the bias, which distinguishes a method with errors in both directions
+from one that is always late. Missing values are treated in two ways: the plain figures leave them
+out, and the figures named ``all`` count them as an inferred time of zero, error 1 and sign -1.
+A summary of nothing is ``None``, never NaN.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from prism_sim.score.load import Flags, Floats
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean, percentiles and maximum of the sizes of some errors."""
+    """Mean, percentiles and maximum of the absolute values of some errors."""
 
     mean: Annotated[float | None, lower("mean")]
     p50: Annotated[float | None, lower("median")]
@@ -39,29 +39,29 @@ class Spread:
 
 @dataclass(frozen=True)
 class SignedSpread(Spread):
-    """The same, and the mean with sign."""
+    """The same, and the signed mean."""
 
-    bias: Annotated[float | None, near_zero("mean with sign; below zero: too short")]
+    bias: Annotated[float | None, near_zero("signed mean; below zero: too short")]
 
     @classmethod
     def of_errors(cls, errors: Floats) -> SignedSpread:
-        """The spread of the sizes of signed ``errors``, and their mean."""
+        """The spread of the absolute values of signed ``errors``, and their mean."""
         return cls(**vars(Spread.of(np.abs(errors))), bias=mean(errors))
 
 
 @dataclass(frozen=True)
 class RelativeErrors(SignedSpread):
-    """Errors of what was matched, and of all, an unmatched one counting as error 1."""
+    """Errors of matched steps, and of all steps, where an unmatched one counts as error 1."""
 
-    all: Annotated[SignedSpread, Joined("with an unmatched one counted as 1", "", 0.0, 0.0)]
+    all: Annotated[SignedSpread, Joined("with unmatched ones counted as 1", "", 0.0, 0.0)]
 
     @classmethod
     def between(cls, true: Floats, inferred: Floats) -> RelativeErrors:
-        """Figures of (inferred - true) / true, unitless, over what has a true time above zero.
+        """Figures of (inferred - true) / true, unitless, for all true times above zero.
 
         Parameters
         ----------
-        true, inferred : times [ns]; ``inferred`` is NaN where nothing was found.
+        true, inferred : times [ns]; ``inferred`` is NaN if nothing was found.
         """
         defined = true > 0
         error = inferred[defined] / true[defined] - 1.0
@@ -71,10 +71,10 @@ class RelativeErrors(SignedSpread):
 
 
 def mean(values: Floats | Flags) -> float | None:
-    """Mean, or ``None`` of nothing."""
+    """Mean; ``None`` without values."""
     return float(np.mean(values)) if len(values) else None
 
 
 def ratio(part: float, whole: float) -> float | None:
-    """``part / whole``, or ``None`` of a whole that is nothing."""
+    """``part / whole``; ``None`` if ``whole`` is zero."""
     return float(part / whole) if whole else None

@@ -1,4 +1,4 @@
-"""A score in a few lines: the overview that the terminal, the page and a notebook show."""
+"""A score in a few lines: the overview for terminal, page and notebook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Line(NamedTuple):
-    """One line of the overview: what it is about, the main figure, and the rest."""
+    """One line of the overview: subject, main figure, and remark."""
 
     subject: str
     figure: str
@@ -23,11 +23,11 @@ class Line(NamedTuple):
 
 
 ERROR_COLUMNS = ("mean", "p50", "p95", "p99", "max", "bias", "all_mean")
-"""Columns of :func:`error_rows`, in the words of ``score.json``."""
+"""Columns of :func:`error_rows`, with the terms of ``score.json``."""
 
 
 def overview(score: Score) -> list[Line]:
-    """The lines of the overview, in the order in which an engineer asks."""
+    """The lines of the overview, in the order of an engineer's questions."""
     jobs, pairs, layout, timeline = score.jobs, score.pairs, score.parallelism, score.timeline
     lines = [
         Line("jobs", f"{jobs.exact} of {jobs.true} exact", f"{jobs.found} found"),
@@ -84,7 +84,7 @@ def summary_lines(score: Score) -> list[str]:
 
 
 def error_rows(timeline: TimelineFigures) -> list[list[str]]:
-    """Name and figures of each relative error of the timeline; names are those of the JSON."""
+    """Name and figures of each relative error of the timeline; names as in the JSON."""
     errors = {
         "step_error": timeline.step_error,
         "dp_end_error": timeline.dp_end_error,

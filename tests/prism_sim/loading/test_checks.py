@@ -59,7 +59,7 @@ def test_the_world_of_these_tests_is_sound(tmp_path: Path) -> None:
         ("name: beta", "name: ..", 8, "the name '..' is not safe for a file"),
         ("name: beta", "name: 'a|b'", 8, "the name 'a|b' is not safe for a file"),
         ("dp: 4", "dp: 9", 8, "job beta needs 9 free groups of 1 GPUs, 8 are left"),
-        ("dp: 4", "dp: 4, all_reduce: tree, library: {}", 8, "has only rings, not all_reduce: tree"),
+        ("dp: 4", "dp: 4, all_reduce: tree, library: {}", 8, "only rings, not all_reduce: tree"),
         ("dp: 4", "dp: 2, placement: {servers: [s0002, s1]}", 8, "there is no server 's0002'"),
         ("dp: 4", "dp: 4, placement: {servers: [s0001, s0001]}", 8, "s0001 is given twice"),
         ("dp: 4", "dp: 4, placement: {servers: [s0000]}", 8, "needs 4 free groups of 1 GPUs, 0"),

@@ -1,4 +1,4 @@
-"""The first stage of a run: a scenario becomes flows, a topology and the truth."""
+"""The first stage of a run: simulates a scenario; writes flows, topology and truth."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def simulate(
 ) -> list[Problem]:
     """Run ``scenario`` and write ``flows``, ``topology``, ``truth`` and ``manifest`` of ``run``.
 
-    Returns warnings about faults that did nothing; the manifest lists them too.
+    Returns warnings about faults without effect; the manifest lists them too.
 
-    The flows and the spans are written piece by piece under temporary names, so memory does
-    not grow with simulated time and an interrupted run leaves nothing that looks whole.
+    The flows and the spans are written in batches under temporary names, so memory does not grow
+    with simulated time, and an interrupted run leaves no file that looks complete.
     """
     began = time.perf_counter()
     with ExitStack() as stack:

@@ -1,7 +1,7 @@
-"""Tables that are written piece by piece while a run goes on.
+"""Tables that are written in batches during a run.
 
-Compressing and writing happens on a thread of its own, in order, at most a few pieces behind;
-so a long run keeps its speed, its memory bounded, and its files the same to the byte.
+A background thread compresses and writes the batches in order; only a few may wait. So a long run
+keeps its speed, its memory is bounded, and its files are the same to the byte.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 PENDING = 2
-"""Pieces that may wait to be written before the run waits for them."""
+"""Batches that may wait before the run waits for the writer."""
 
 
 class TableStream:
     """One Parquet file, written by a background thread.
 
     Parameters
-    ----------
+    schema : of every batch, and of the file.
     path : the file to write.
     schema : of every piece, and of the file.
     """
@@ -36,16 +36,16 @@ class TableStream:
         self._pending: deque[Future[None]] = deque()
 
     def write(self, make: Callable[[], pa.Table]) -> None:
-        """Have the table that ``make`` returns written behind all others.
+        """Write the table that ``make`` returns after all others.
 
-        Errors of writing are raised here or at the end, whichever comes first.
+        Errors of writing are raised here or in ``close``.
         """
         while len(self._pending) >= PENDING:
             self._pending.popleft().result()
         self._pending.append(self._thread.submit(lambda: self._writer.write_table(make())))
 
     def close(self) -> None:
-        """Wait for everything to be written, and close the file."""
+        """Wait until everything is written, and close the file."""
         try:
             while self._pending:
                 self._pending.popleft().result()
@@ -55,10 +55,10 @@ class TableStream:
 
 
 class Streaming(ABC):
-    """Something that gathers rows and streams them, within a ``with`` block, to one file.
+    """Collects rows and writes them, within a ``with`` block, to one file.
 
-    The file is opened and closed with the block, however the block ends. Where it ends with an
-    error, what is still held is not written.
+    The file is opened and closed with the block. If the block ends with an error, rows that are
+    still in memory are not written.
 
     Parameters
     ----------
@@ -88,4 +88,4 @@ class Streaming(ABC):
 
     @abstractmethod
     def _write_rest(self) -> None:
-        """Write what is still held; called when the block ends well."""
+        """Write the rows that are still in memory; called when the block ends without an error."""

@@ -1,9 +1,9 @@
-"""Public parts for programs that go beyond one run: studies, reproductions, pages of their own.
+"""Public functions and classes for programs around many runs: studies, reproductions, pages.
 
-``prism_sim.run`` makes one run from a scenario's name. A program that simulates many scenarios,
-keeps what it measured, compares parts of a diagnosis with the truth and writes pages about it
-takes the parts for that from here, and from nowhere else in this package. Their modules may
-move; these names stay. ``reproduction/`` is such a program.
+``prism_sim.run`` makes one run of a named scenario. Programs that simulate many scenarios,
+save their measurements, compare parts of a diagnosis with the truth and write pages import the
+functions for that from here, and not from elsewhere in this package. Other modules may
+move; these names are stable. ``reproduction/`` is such a program.
 """
 
 from __future__ import annotations
@@ -148,11 +148,11 @@ _HOME = {
     "true_work": "prism_sim.score.busy:true_work",
     "working_folder": "prism_sim.studies.scratch:working_folder",
 }
-"""Module and name of every part; a part that is a module has no name."""
+"""Module and name of every public item; a module has no name."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a part on first use, so that importing this module stays cheap."""
+    """Import an item on first use, so that importing this module is fast."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -1,22 +1,21 @@
-"""The answers: what every rank really did, written while the simulation runs.
+"""The truth: the actual activity of every rank, written while the simulation runs.
 
-Workers (tensor-parallel groups in lock-step) log one row a span; on the way to disk a row
-is repeated for each of the group's ranks. Spans stream to Parquet in pieces; steps, ranks,
+Workers (tensor-parallel groups in lock-step) log one row a span; when written, a row
+is repeated for each of the group's ranks. Spans are written to Parquet in batches; steps, ranks,
 pairs and faults are small and written at the end.
 
-Each kind of span is declared by what logs it (a schedule, a strategy, an exchange, a habit), in
-its file. ``fwd``, ``bwd`` and ``opt`` are computation (where a schedule splits the backward pass,
-``bwd`` is the gradient of the input and ``wgrad`` that of the parameters); passes include what they
-wait for inside, such as gathers of their parameters. A pipeline message is ``send_act`` and
+Each kind of span is declared by its origin (a schedule, a strategy, an exchange, a habit), in
+that file. ``fwd``, ``bwd`` and ``opt`` are computation (if a schedule splits the backward pass,
+``bwd`` is the gradient of the input and ``wgrad`` that of the parameters); passes include the
+waits inside them, such as for gathers of their parameters. A pipeline message is ``send_act`` and
 ``recv_act``, or ``send_grad`` and ``recv_grad``: its time on the wire, at its sender and at its
-receiver. A collective lasts from the rank's joining it to its end, waiting for others included.
+receiver. A collective lasts from the time when the rank joins to its end, including waits.
 
-Every span of communication names its *communication*: all members of one collective call have the
-same number there, and so have both ends of one message. Spans of computation have none.
+Every span of communication has the number of its *communication*: all members of one collective
+call have the same number, and so have both ends of one message. Spans of computation have none.
 
-Steps count as they are made: one that is repeated
-after a restart has a number of its own, and one that a failure broke off is in ``steps`` only
-for ranks that had finished it.
+Steps count in order of time: a step that is repeated after a restart has its own number, and a
+step that a failure interrupted is in ``steps`` only for ranks that had finished it.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from prism_sim.streaming import Streaming
 
 NO_MICRO_BATCH = -1
 NO_COMMUNICATION = -1
-"""Stands for the communication of a span that only computes."""
+"""The communication number of a span that only computes."""
 _FIRST_COMMON = -2
-"""Numbers from here down stand for a communication that all ranks of a worker share."""
+"""Numbers from here down are communications that all ranks of a worker share."""
 
 PIECE = 1 << 17
-"""Logged spans gathered before they are written."""
+"""Number of logged spans that are written together."""
 
 _FIELDS = 7  # worker, step, micro_batch, kind, communication, start_ns, end_ns
 
@@ -80,7 +79,7 @@ class SpanLog(Streaming):
         return len(self._tp) - 1
 
     def declare(self, kinds: Iterable[str]) -> None:
-        """Make ``kinds`` known: only spans of known kinds can be logged."""
+        """Declare ``kinds``: only spans of declared kinds can be logged."""
         for kind in kinds:
             self._kinds.setdefault(kind, len(self._kinds))
 
@@ -88,7 +87,7 @@ class SpanLog(Streaming):
         """Number of a new communication of ``worker`` with others of as many ranks.
 
         Each of the worker's ranks communicates with its counterparts in the other workers, so
-        each has a number of its own; unless all of them take part in one (``common``).
+        each has its own number; unless all of them take part in one (``common``).
         """
         first = self._communications
         self._communications += 1 if common else self._tp[worker]

@@ -96,7 +96,7 @@ def test_whatif_compares_a_change(call: Call, pair: Path) -> None:
 def test_whatif_of_a_scenario_without_faults_is_refused(call: Call, pair: Path) -> None:
     result = call("whatif", str(pair))
     assert result.exit_code == 1
-    assert "no faults to do without" in result.stderr
+    assert "no faults to remove" in result.stderr
 
 
 STUDY = """\

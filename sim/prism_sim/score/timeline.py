@@ -147,7 +147,7 @@ def samples_of(case: Case, match: Match) -> pd.DataFrame:
 
 
 def _taken(column: pd.Series, row: Ints, shift: Ints | int = 0) -> Floats:
-    """``column`` at ``row`` plus ``shift``, summed before it leaves the integers; NaN at row -1."""
+    """``column`` at ``row`` plus ``shift``, added as integers; NaN at row -1."""
     if not len(column):
         return np.full(len(row), np.nan)
     values = column.to_numpy()[np.maximum(row, 0)] + shift
@@ -196,14 +196,14 @@ def _with_dp_periods(samples: pd.DataFrame, match: Match, spans: pd.DataFrame) -
 
 
 def _differences(ends: pd.Series, follows: Flags) -> Floats:
-    """From the value before to this one [ns], as whole numbers, where a step follows."""
+    """Difference to the previous value [ns], as integers, where a step follows."""
     values = ends.array.astype("Int64")
     periods = pd.Series(values).diff().to_numpy(float, na_value=np.nan)
     return np.where(follows, periods, np.nan)
 
 
 def figures_of(samples: pd.DataFrame) -> TimelineFigures:
-    """Coverage, errors and borders of some samples, as defined at the head of this module."""
+    """Coverage, errors and borders of some samples, as defined in the docstring of this module."""
     fates = samples["fate"].value_counts()
     matched = samples["fate"] == "matched"
     figures: dict[str, Any] = {

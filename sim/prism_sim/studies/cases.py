@@ -1,8 +1,8 @@
-"""One scenario, one seed, one method: run from end to end, and identified by a key.
+"""One scenario, one seed, one method: a complete run with a key.
 
-A case holds its scenario resolved, defaults included, so that its key changes when a default
-does. The key also covers the code (:mod:`~prism_sim.studies.fingerprints`): a result under a
-key is what a run would give now, to the last bit.
+A case contains its resolved scenario, including defaults, so its key changes when a default
+changes. The key also covers the code (:mod:`~prism_sim.studies.fingerprints`): a saved result
+equals the result of a new run, to the last bit.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from prism_sim.studies.fingerprints import fingerprint, method_fingerprint
 from prism_sim.studies.scratch import working_folder
 
 SIMULATED_ONLY = "none"
-"""Instead of a method: the world is simulated, and nothing diagnosed."""
+"""In place of a method: simulation only, without a diagnosis."""
 
 
 @dataclass(frozen=True)
 class RunCase:
-    """One run to be made.
+    """One run of a study.
 
     Attributes
     ----------
-    name : what to call it in tables and messages.
-    scenario : the world, seed included.
-    method : of diagnosis; ``none`` for the simulation alone.
+    name : name in tables and messages.
+    scenario : the scenario, including the seed.
+    method : method of diagnosis; ``none`` for the simulation alone.
     """
 
     name: str
@@ -41,7 +41,7 @@ class RunCase:
 
     @cached_property
     def key(self) -> str:
-        """Hash of all that the result depends on; names and descriptions do not count."""
+        """Hash of everything that the result depends on; names and descriptions are excluded."""
         world = self.scenario.model_dump(mode="json", exclude={"name", "description"})
         method = method_fingerprint(self.method) if self.method != SIMULATED_ONLY else ""
         content = json.dumps([fingerprint(), self.method, method, world], sort_keys=True)
@@ -51,8 +51,8 @@ class RunCase:
 def figures_of(case: RunCase) -> dict[str, float | None]:
     """Run ``case`` in a temporary folder, and return every figure, by its name.
 
-    ``truth.*`` are figures of the world itself (:func:`truth_figures`); the rest is
-    ``score.json`` as a flat table, where the case has a method.
+    ``truth.*`` are figures of the simulation itself (:func:`truth_figures`); the rest is
+    ``score.json`` as a flat table, if the case has a method.
     """
     from prism_sim.run_folder import Run
     from prism_sim.simulate import simulate
@@ -82,7 +82,7 @@ class JobTruth:
 
 @dataclass(frozen=True)
 class Truth:
-    """Figures of a simulated world, over all jobs and of each."""
+    """Figures of a simulated run, over all jobs and of each."""
 
     step_s_mean: Annotated[float | None, descriptive("mean duration of a true (rank, step)", "s")]
     pace_s_mean: Annotated[float | None, descriptive("mean of the jobs' pace_s", "s")]
@@ -92,11 +92,11 @@ class Truth:
 
 
 CATALOGUE = SCORE_FIGURES + declared(Truth, "truth.")
-"""Every figure that a case has: those of the score, and those of the simulated world."""
+"""Every figure of a case: those of the score, and those of the simulation."""
 
 
 def truth_figures(run: Any) -> Truth:
-    """Figures of the simulated world of ``run``."""
+    """Figures of the simulation in ``run``."""
     steps = run.truth("steps")
     steps["duration_s"] = (steps["end_ns"] - steps["start_ns"]) / 1e9
     per_job = {str(job): _job_figures(part) for job, part in steps.groupby("job")}

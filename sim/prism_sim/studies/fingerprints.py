@@ -1,9 +1,9 @@
 """Short hashes of the code that a result depends on: this project's, and that of a method.
 
-A saved result is reused only where the same code would give it again. So its key covers the
-sources of this project and, if the method of diagnosis comes from elsewhere, the sources and
-the version of its package. Where a method's source cannot be read, nothing proves that it is
-the same, and no result of another process is reused.
+A saved result is reused only if the same code would compute it again. So its key covers the
+sources of this project and, if the method of diagnosis comes from another package, the sources
+and the version of that package. If a method's source cannot be read, equality cannot be proved,
+and results of other processes are not reused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNKNOWN = f"unknown-{uuid.uuid4().hex}"  # differs in every process
 def fingerprint(without: tuple[str, ...] = ()) -> str:
     """Version of this project, and a hash of its sources.
 
-    ``without`` names files and folders at the top of a package that do not count.
+    ``without`` names files and folders at the top of a package that are excluded.
     """
     digest = hashlib.blake2b(digest_size=8)
     for top in (PACKAGE / "__init__.py", llmprism.__file__):
@@ -47,8 +47,8 @@ def fingerprint(without: tuple[str, ...] = ()) -> str:
 def method_fingerprint(name: str) -> str:
     """Hash of the code and settings of the method ``name`` that is not part of this project.
 
-    Covered are the module that the method (or a part of it) is defined in, its whole package
-    with its version, and modules beside it that it imports.
+    The hash covers the module that defines the method (or a part of it), its whole package
+    with its version, and modules in the same folder that it imports.
     """
     from llmprism import methods
 
@@ -62,7 +62,7 @@ def method_fingerprint(name: str) -> str:
 
 
 def _parts(thing: Any, depth: int = 0) -> Iterator[Any]:
-    """A method, its type, and all that it is composed of."""
+    """A method, its type, and all its parts."""
     yield thing
     if depth > 4 or isinstance(thing, (str, int, float, type, ModuleType)):
         return
@@ -84,7 +84,7 @@ def _parts(thing: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _foreign(modules: Iterable[str]) -> set[str]:
-    """Those of ``modules`` that are neither ours nor Python's, and modules beside them."""
+    """Those of ``modules`` that belong neither to us nor to Python, and modules next to them."""
     found: set[str] = set()
     ahead = [name for name in modules if _is_foreign(name)]
     while ahead:
@@ -128,7 +128,7 @@ def _version(module: str) -> str:
 
 @cache
 def _sources(module: str) -> str:
-    """Hash of a module's file, or of all code of the package that it is in."""
+    """Hash of a module's file, or of all code of its package."""
     top = sys.modules.get(module.split(".")[0])
     folders = [Path(folder) for folder in getattr(top, "__path__", [])]
     files = [path for folder in folders for path in folder.rglob("*") if path.suffix in _CODE]

@@ -1,9 +1,8 @@
-"""Work that is kept: every finished piece is a small file, and is never done twice.
+"""Saved results: every finished piece of work is a small file, and is not repeated.
 
-A piece is identified by a key of everything that its result depends on. A run that was
-interrupted, by Ctrl-C or by the machine, finds the finished pieces and does the others. A
-piece that fails is kept as its error, and the rest goes on. A file that is empty, cut off or
-without a result counts as missing.
+A piece is identified by a key of everything that its result depends on. After an interruption, the
+finished pieces are found and only the others run. If a piece fails, its error is saved and the
+rest continues. A file that is empty, truncated or without a result counts as missing.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ Content = dict[str, Any]
 """Content of a piece's file: ``case``, its name, and the result, or ``error``."""
 
 _PARTIAL = re.compile(r"\.[0-9a-f]+\.json\.(\d+)\.partial")
-"""Name of a piece's file while the process of that number writes it."""
+"""Name of a piece's file while the process with that number writes it."""
 
 
 @dataclass(frozen=True)
 class Piece(Generic[T]):
-    """One thing to be done: its ``key``, what to call it, and the argument of the work."""
+    """One piece of work: its ``key``, its name, and the argument of the work."""
 
     key: str
     name: str
@@ -50,17 +49,17 @@ def do_missing(
     total: int,
     result: str,
 ) -> tuple[int, int]:
-    """Do what is not yet in ``folder``; returns how many were done, and how many were there.
+    """Do the missing pieces; returns the numbers of new and of existing ones.
 
     Parameters
     ----------
     work : a function at the top level of a module; returns the content of the piece's file.
-    pieces : taken one by one as they are needed, so they may be many.
+    pieces : read one by one as they are needed, so there may be many.
     folder : the files are ``<folder>/<key>.json``.
     progress : called with the fraction done and a sentence.
-    retry : do again what failed.
+    retry : repeat failed pieces.
     total : number of ``pieces``.
-    result : name in the content that a finished piece has.
+    result : the key of the result in the content of a finished piece.
     """
     remove_abandoned()
     _remove_partial(folder)
@@ -87,7 +86,7 @@ def content(folder: Path, key: str) -> Content:
 
 
 def _once(pieces: Iterable[Piece[T]]) -> Iterator[Piece[T]]:
-    """``pieces`` without those whose key came before."""
+    """``pieces`` without repeated keys."""
     known: set[str] = set()
     for piece in pieces:
         if piece.key not in known:
@@ -110,7 +109,7 @@ def _file(folder: Path, key: str) -> Path:
 
 
 def _is_done(folder: Path, piece: Piece[Any], result: str, retry: bool, there: list[str]) -> bool:
-    """Whether the file of a piece holds a result (or an error); if so, the key joins ``there``."""
+    """Whether the file of a piece has a result (or an error); if so, the key joins ``there``."""
     try:
         found = json.loads(_file(folder, piece.key).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -123,7 +122,7 @@ def _is_done(folder: Path, piece: Piece[Any], result: str, retry: bool, there: l
 
 
 def _remove_partial(folder: Path) -> None:
-    """Remove half-written files of pieces whose process was killed."""
+    """Remove partial files of killed processes."""
     for path in folder.glob(".*.partial"):
         match = _PARTIAL.fullmatch(path.name)
         if match and not _is_alive(int(match[1])):
@@ -131,7 +130,7 @@ def _remove_partial(folder: Path) -> None:
 
 
 def _is_alive(process: int) -> bool:
-    """Whether a process of this number exists; one of another user counts."""
+    """Whether a process with this number exists; also of another user."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,14 +1,14 @@
-"""Many tasks in a few processes: none is lost, and no worker outlives its parent.
+"""Many tasks in a few processes: no task is lost, and no worker outlives its parent.
 
-A task that fails leaves its error as text, and the others go on. A task that kills its process
-(the system was out of memory, a library crashed) breaks the whole pool of processes. The tasks
-that were being done are then tried once more, each in a pool of its own, which tells the one at
-fault from its neighbours; the remaining tasks go on in a new pool.
+A task that fails gives its error as text, and the others continue. A task that kills its process
+(out of memory, crash of a library) breaks the whole pool of processes. The tasks that were
+running are then repeated, each in a pool of its own, which identifies the one that fails;
+the remaining tasks continue in a new pool.
 
-Tasks are taken one by one, a few more than there are processes, so there may be very many.
+Tasks are read one by one, only a few in advance, so there may be very many.
 
-Workers ignore Ctrl-C. Their parent ends them by the signal that lets them clean up, so no
-half-written file of theirs is left behind. If the parent is killed, they end themselves.
+Workers ignore Ctrl-C. Their parent ends them with a signal on which they clean up, so no partial
+file is left. If the parent is killed, they end themselves.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from llmprism.errors import UserError
 T = TypeVar("T")
 R = TypeVar("R")
 
-_PATIENCE_S = 10.0  # for a worker to clean up after itself
+_PATIENCE_S = 10.0  # for a worker to clean up
 _WAITING = 2  # tasks handed to the pool, for each process
 
 DIED = "the worker process died; it was probably out of memory"
@@ -46,20 +46,20 @@ class Outcome(Generic[R]):
 
 
 def default_processes() -> int:
-    """As many processes as there are cores that this one may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def outcomes(
     work: Callable[[T], R], tasks: Iterable[T], processes: int
 ) -> Iterator[tuple[T, Outcome[R]]]:
-    """Do ``work`` on every task, and yield each with its outcome as soon as it is there.
+    """Do ``work`` on every task; yields each task with its outcome when it is complete.
 
     Parameters
     ----------
     work : a function at the top level of a module, so that other processes can import it.
     tasks : its arguments; must be picklable.
-    processes : how many at once; with 1, all is done in this process.
+    processes : number of parallel processes; with 1, all work is done in this process.
     """
     ahead = iter(tasks)
     first = list(islice(ahead, 2))
@@ -78,7 +78,7 @@ def outcomes(
 
 
 def attempt(work: Callable[[T], R], task: T) -> Outcome[R]:
-    """Do ``work`` on one task; whatever goes wrong becomes text."""
+    """Do ``work`` on one task; any exception becomes text."""
     try:
         return Outcome(work(task))
     except UserError as error:
@@ -92,8 +92,8 @@ def attempt(work: Callable[[T], R], task: T) -> Outcome[R]:
 def _together(
     work: Callable[[T], R], tasks: Iterator[T], processes: int
 ) -> Generator[tuple[T, Outcome[R]], None, list[T]]:
-    """Like :func:`outcomes`, until a process dies; returns the tasks that were interrupted."""
-    # A fresh interpreter for each: a fork of a process with threads may hang.
+    """Like :func:`outcomes`, until a process dies; returns the interrupted tasks."""
+    # A new interpreter for each: a fork of a process with threads may hang.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(processes, mp_context=context, initializer=_begin_worker)
@@ -137,7 +137,7 @@ def _submit(
 
 
 def _end_children(others: set[Any]) -> None:
-    """End every child process but ``others``, and wait until they are gone."""
+    """End every child process except ``others``, and wait for them."""
     ours = [child for child in multiprocessing.active_children() if child not in others]
     for child in ours:
         child.terminate()
@@ -149,8 +149,8 @@ def _attempt(work: Callable[[T], R], task: T) -> Outcome[R]:
     try:
         return attempt(work, task)
     except SystemExit:
-        # The parent ends this worker, and everything is cleaned up. A plain exit would be
-        # caught by the pool, which would then start the next task.
+        # The parent ends this worker after it has cleaned up. The pool would catch a plain
+        # exit and start the next task.
         os._exit(128 + signal.SIGTERM)
 
 
@@ -161,7 +161,7 @@ def _begin_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """End this worker when its parent is gone, even if that was killed."""
+    """End this worker when its parent no longer exists, even if the parent was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

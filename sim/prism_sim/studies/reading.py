@@ -1,4 +1,4 @@
-"""Suites and studies, read as strictly as scenarios: all errors, each at its line."""
+"""Reads suites and studies as strictly as scenarios: all errors, each with its line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ M = TypeVar("M", bound=Closed)
 
 
 def read_closed(path: Path, model: type[M]) -> tuple[M, Source]:
-    """The ``model`` written in the YAML file at ``path``, and the file with its lines.
+    """The ``model`` in the YAML file at ``path``, and the file with its lines.
 
     Raises
     ------
@@ -37,10 +37,10 @@ def read_closed(path: Path, model: type[M]) -> tuple[M, Source]:
 def scenario_at(
     name: str, beside: Path, overrides: Mapping[str, Any], source: Source, loc: Loc
 ) -> Scenario:
-    """The scenario that a file ``beside`` which it is named means by ``name``, with changes.
+    """The scenario called ``name`` in a file at ``beside``, with changes.
 
-    ``name`` is a file, as seen from that folder or from here, or a bundled scenario. What is
-    wrong with ``overrides`` is reported where ``source`` has ``loc``.
+    ``name`` is a path relative to that folder or to the current one, or a bundled scenario. Errors
+    of ``overrides`` are reported at ``loc`` of ``source``.
     """
     from prism_sim.loading.bundled import find
 
@@ -57,7 +57,7 @@ def scenario_at(
 
 
 def _placed(problems: Iterable[Problem], source: Source, loc: Loc) -> Iterable[Problem]:
-    """Problems with overrides, at the line that gives the override."""
+    """Problems with overrides, at the line of the override."""
     for problem in problems:
         path = problem.where.removeprefix("--set ")
         where = next(
@@ -69,9 +69,9 @@ def _placed(problems: Iterable[Problem], source: Source, loc: Loc) -> Iterable[P
 
 
 def known_methods(names: Iterable[str], allowed: Iterable[str] = ()) -> None:
-    """Refuse a method that there is not.
+    """Refuse unknown methods.
 
-    ``allowed`` are names that stand for something else than a method.
+    ``allowed`` are further valid names.
     """
     from llmprism import methods
 
@@ -109,11 +109,11 @@ _WORDS: dict[str, Callable[[ErrorDetails, str, type[BaseModel]], tuple[str, str]
     "extra_forbidden": _unknown_key,
     "missing": _missing,
 }
-"""How to word an error of pydantic's, by its type; all others are about a plain value."""
+"""The function that words an error of pydantic, by its type; others concern plain values."""
 
 
 def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel]:
-    """The innermost model on the way along ``loc``; these files hold lists of models at most."""
+    """The innermost model on the path ``loc``; these files contain only lists of models."""
     for part in loc:
         field = model.model_fields.get(str(part)) if isinstance(part, str) else None
         inner = (field.annotation, *get_args(field.annotation)) if field else ()

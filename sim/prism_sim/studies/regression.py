@@ -1,11 +1,11 @@
-"""Has anything become worse? A suite of cases, every figure held against a saved reference.
+"""Regression suite: compares every figure of many cases with a saved reference.
 
-The suite (``scenarios/regression.yaml``) names scenarios, seeds and methods. Of each case all
-numbers of ``score.json`` are compared, with figures of the simulated world beside them;
-timings are no part of it. What may move how far, and which way is better, is stated in
-:mod:`prism_sim.studies.rules`. A figure that had a value and has none any more is a loss, and
-so is a case that fails, or that only one side knows; a figure that only now has a value is
-reported as new. What moves and is neither better nor worse is reported as moved, and fails too.
+The suite (``scenarios/regression.yaml``) names scenarios, seeds and methods. For each case all
+numbers of ``score.json`` are compared, and figures of the simulation; timings are not.
+:mod:`prism_sim.studies.rules` defines tolerances and the better direction. A figure that lost
+its value counts as worse, and so does a case that fails, or that exists on one side only; a
+figure with a value only now is reported as new. A change that is neither better nor worse
+is reported as moved, and fails too.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ Reference = dict[str, Figures]
 """Figures by case name."""
 
 _LEFT_OUT = "meta.schema"
-_DIGITS = 9  # of a figure in the reference; what is beyond is noise between machines
+_DIGITS = 9  # of a figure in the reference; further digits differ between machines
 
 
 class Entry(Closed):
     """One scenario of a suite, with every seed and method."""
 
-    scenario: str = Field(description="A file, seen from the suite, or a bundled scenario.")
+    scenario: str = Field(description="A file, relative to the suite, or a bundled scenario.")
     seeds: tuple[int, ...] = Field(min_length=1, description="Seeds to run it with.")
     methods: tuple[str, ...] = Field(default=("paper",), min_length=1, description="Methods.")
     set: dict[str, Any] = Field(
-        default={}, description="Values by dotted path, as jobs.0.dp, put into the scenario."
+        default={}, description="Values by dotted path, such as jobs.0.dp, set in the scenario."
     )
     label: str = Field(
-        default="", description="Told apart by this word where a scenario occurs twice."
+        default="", description="Distinguishes several entries of the same scenario."
     )
 
 
 class Suite(Closed):
-    """What a regression run runs."""
+    """The content of a regression suite."""
 
-    description: str = Field(default="", description="What the suite is for.")
+    description: str = Field(default="", description="Purpose of the suite.")
     cases: tuple[Entry, ...] = Field(min_length=1, description="Scenarios, seeds and methods.")
 
 
@@ -59,7 +59,7 @@ FAILING = ("lost", "moved")
 
 @dataclass(frozen=True)
 class Move:
-    """A figure that is not what it was; ``verdict``: ``lost``, ``gained``, ``moved`` or ``new``."""
+    """A changed figure; ``verdict``: ``lost``, ``gained``, ``moved`` or ``new``."""
 
     case: str
     figure: str
@@ -70,12 +70,12 @@ class Move:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What a case has come to.
+    """The result of one case.
 
     Attributes
     ----------
-    figures : how many were compared.
-    error : why there is nothing to compare, in words.
+    figures : number of compared figures.
+    error : reason why nothing could be compared.
     """
 
     case: str
@@ -85,7 +85,7 @@ class CaseResult:
 
     @property
     def lost(self) -> list[Move]:
-        """Moves that are not accepted: for the worse, or where neither way is better."""
+        """Moves that fail: for the worse, or without a better direction."""
         return [move for move in self.moves if move.verdict in FAILING]
 
     @property
@@ -102,7 +102,7 @@ def read_suite(path: Path) -> list[RunCase]:
 
     Raises
     ------
-    UserError : what is wrong with the suite, or with a scenario that it names.
+    UserError : errors of the suite, or of a scenario that it names.
     """
     suite, source = read_closed(path, Suite)
     known_methods((m for entry in suite.cases for m in entry.methods), [SIMULATED_ONLY])
@@ -122,7 +122,7 @@ def read_suite(path: Path) -> list[RunCase]:
 def _refuse_twins(cases: list[RunCase], file: str) -> None:
     names = [case.name for case in cases]
     twins = sorted({name for name in names if names.count(name) > 1})
-    problems = [Problem(f"the case {name!r} is there twice", file, "add label") for name in twins]
+    problems = [Problem(f"the case {name!r} occurs twice", file, "add label") for name in twins]
     if problems:
         raise UserError(problems)
 
@@ -149,7 +149,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def compare(found: dict[str, Outcome[Figures]], reference: Reference) -> list[CaseResult]:
-    """A verdict on every case that either side has."""
+    """A verdict on every case of either side."""
     verdicts = [_verdict(name, outcome, reference.get(name)) for name, outcome in found.items()]
     gone = "the reference has this case, and the suite does not"
     return verdicts + [CaseResult(name, error=gone) for name in reference if name not in found]
@@ -201,7 +201,7 @@ def write_reference(path: Path, found: dict[str, Outcome[Figures]]) -> None:
 
 
 def junit(verdicts: Iterable[CaseResult], suite: str) -> str:
-    """JUnit XML with a test case for each case; what was lost is its failure."""
+    """JUnit XML with one test case for each case; lost figures are its failure."""
     from xml.etree import ElementTree as Xml
 
     results = list(verdicts)
@@ -224,6 +224,6 @@ def junit(verdicts: Iterable[CaseResult], suite: str) -> str:
 
 
 def _failures(verdict: CaseResult) -> str:
-    """How many figures are lost and moved, in words."""
+    """Numbers of lost and moved figures as text."""
     kinds = [move.verdict for move in verdict.lost]
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in FAILING if kind in kinds)

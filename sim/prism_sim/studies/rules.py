@@ -1,12 +1,12 @@
-"""How far a figure may move before that counts, and whether it became better or worse.
+"""Tolerance and direction of a changed figure.
 
 The catalogue of figures (:data:`prism_sim.studies.cases.CATALOGUE`) gives the direction and the
-tolerance of each. Runs are repeatable to the last bit, so tolerances need not cover chance. They
-cover the last digits of another machine or library, and the least that a reader would care about.
+tolerance of each. Runs are repeatable to the last bit, so tolerances need not cover randomness.
+They cover the last digits on another machine or library, and changes too small to matter.
 
-A descriptive figure that moves is neither better nor worse, and fails all the same: a change of
-the world or of the answer must be seen, and is accepted by ``--update`` if it is wanted. So does
-a figure that the catalogue does not have.
+A descriptive figure that changes is neither better nor worse, but it fails: a change of the
+simulation or of the diagnosis must be noticed, and is accepted with ``--update`` if it is
+intended. So does a figure that is not in the catalogue.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def rule_for(name: str) -> Figure:
 
 
 def absent_is_zero(name: str) -> bool:
-    """Whether ``name`` is an entry of a table of counts, which is absent where it is 0.
+    """Whether ``name`` is an entry of a table of counts, which is absent if it is 0.
 
     >>> absent_is_zero("pairs.confusion.dp.pp"), absent_is_zero("pairs.accuracy")
     (True, False)

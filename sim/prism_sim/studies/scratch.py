@@ -1,10 +1,9 @@
-"""Working folders that do not outlive their owner for long, even if that is killed outright.
+"""Temporary folders that are removed even if their process is killed.
 
-A run that nobody wants to keep is made in a temporary folder, which is removed when it is
-done. ``kill -9`` leaves no time for that. So each folder holds a file that its owner keeps
-locked for as long as it lives; the operating system releases the lock when the process ends,
-however it ends. At the next start, a folder is removed only if it has such a file, with our
-words in it, belongs to this user, and nobody holds the lock.
+A temporary run uses a temporary folder, which is removed at the end. ``kill -9`` leaves no time
+for that. So each folder contains a file that its process keeps locked; the operating system
+releases the lock when the process ends. At the next start, a folder is removed only if it has
+such a file with our text, belongs to this user, and is not locked.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ _WORDS = b"Working folder of prism-sim; removed when its owner is gone.\n"
 
 @contextmanager
 def working_folder() -> Iterator[Path]:
-    """A new folder below the system's temporary one, removed at the end."""
+    """A new folder in the system's temporary folder, removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     lock = os.open(folder / f"{OWNER}.new", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.write(lock, _WORDS)
-        (folder / f"{OWNER}.new").rename(folder / OWNER)  # nobody sees it unlocked
+        (folder / f"{OWNER}.new").rename(folder / OWNER)  # never visible unlocked
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -38,7 +37,7 @@ def working_folder() -> Iterator[Path]:
 
 
 def remove_abandoned() -> list[Path]:
-    """Remove working folders whose owner is gone; returns those that were removed."""
+    """Remove working folders whose process has ended; returns them."""
     gone = []
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         if _is_abandoned(folder):
@@ -58,7 +57,7 @@ def _is_abandoned(folder: Path) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.read(lock, len(_WORDS) + 1) == _WORDS
-    except OSError:  # somebody holds it
+    except OSError:  # it is locked
         return False
     finally:
         os.close(lock)

@@ -1,4 +1,4 @@
-"""The language of a study: which values of a scenario to vary, and what to look at."""
+"""The model of a study: values of a scenario to vary, and figures to collect."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Values = Annotated[tuple[Any, ...], Field(min_length=1)]
 
 
 class Study(Closed):
-    """A base scenario, a grid of changes to it, and the figures wanted of every point."""
+    """A base scenario, a grid of changes to it, and the figures to collect at every point."""
 
-    description: str = Field(default="", description="The question; heads the figure.")
-    scenario: str = Field(description="The base: a file, seen from the study, or a bundled one.")
+    description: str = Field(default="", description="The question; title of the figure.")
+    scenario: str = Field(description="The base: a file, relative to the study, or a bundled one.")
     set: dict[str, Any] = Field(
-        default={}, description="Values by dotted path, put into the base before the grid."
+        default={}, description="Values by dotted path, set in the base before the grid."
     )
     grid: dict[str, Values] = Field(
         min_length=1, description="Dotted paths and the values each takes; all combinations."
@@ -39,22 +39,22 @@ class Study(Closed):
     )
     figures: tuple[str, ...] = Field(
         min_length=1,
-        description="Figures to keep: ways through score.json, as pairs.accuracy, or figures of "
-        "the world, as truth.step_s_mean.",
+        description="Figures to keep: paths in score.json, such as pairs.accuracy, or figures of "
+        "the simulation, such as truth.step_s_mean.",
     )
     labels: dict[str, str] = Field(
-        default={}, description="What the picture calls a path or a figure, unit included."
+        default={}, description="Labels in the picture of paths and figures, including units."
     )
     x_scale: Literal["linear", "log"] = Field(
         default="linear", description="Scale of the first path of the grid in the picture."
     )
     processes: int | None = Field(
-        default=None, ge=1, description="Runs at once. Left out: one a processor core."
+        default=None, ge=1, description="Parallel runs. Left out: one per processor core."
     )
 
 
 MANY = 10_000
-"""A study of more runs than this is made only if the user confirms it."""
+"""A study of more runs than this needs a confirmation by the user."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Point:
     Attributes
     ----------
     at : the value of each path of the grid.
-    case : what to run; None if the scenario makes no sense there, as ``refused`` says.
+    case : the run; None if the scenario is invalid there, with the reason in ``refused``.
     """
 
     at: dict[str, Any]
@@ -75,7 +75,7 @@ class Point:
 
 
 def read_study(path: Path) -> tuple[Study, Source]:
-    """The study at ``path``; a UserError with every problem, each at its line."""
+    """The study at ``path``; a UserError with every problem and its line."""
     study, source = read_closed(path, Study)
     known_methods(study.methods, [SIMULATED_ONLY])
     return study, source
@@ -90,11 +90,11 @@ def runs_of(study: Study) -> int:
 def points_of(study: Study, source: Source) -> Iterator[Point]:
     """Every run of ``study``, in the order of the grid, one by one.
 
-    A corner of the grid where the scenario makes no sense is a refused point.
+    A point of the grid where the scenario is invalid is a refused point.
 
     Raises
     ------
-    UserError : at the end, if it makes sense nowhere; with all problems, at the lines of the study.
+    UserError : at the end, if all points are invalid; with all problems, at the lines of the study.
     """
     problems: dict[Problem, None] = {}
     possible = False

@@ -1,10 +1,10 @@
-"""How do figures depend on values of a scenario? A grid of runs, one table, one picture.
+"""Sweeps: a grid of runs, one table, one figure.
 
-Every finished point is a small file of its own, under a key of everything that its result
-depends on (:attr:`prism_sim.studies.cases.RunCase.key`), the code of the method included. A sweep
-that was killed finds these files again and repeats nothing. A sweep whose grid has grown runs
-only the new points. One that asks for other figures runs nothing, because a point holds every
-figure of its run. A run that fails is recorded with its error, and the rest goes on.
+Every finished point is a small file, under a key of everything that its result
+depends on (:attr:`prism_sim.studies.cases.RunCase.key`), including the code of the method. A sweep
+that was killed finds these files and repeats nothing. A sweep with a larger grid runs
+only the new points. A sweep with other figures runs nothing, because a point contains every
+figure of its run. If a run fails, its error is recorded, and the rest continues.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """A run of the sweep as its table lists it.
+    """A run of the sweep as a row of its table.
 
     Attributes
     ----------
     at : the value of each path of the grid.
-    key : of its result; None if the scenario makes no sense there, as ``refused`` says.
+    key : of its result; None if the scenario is invalid there, with the reason in ``refused``.
     """
 
     at: dict[str, Any]
@@ -52,7 +52,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Swept:
-    """All runs of a sweep; how many were ``made`` now, and how many were ``there`` before."""
+    """All runs of a sweep; ``made`` counts new ones, ``there`` earlier ones."""
 
     rows: list[Row]
     made: int
@@ -68,14 +68,14 @@ def run_points(
     *,
     total: int,
 ) -> Swept:
-    """Run what is not yet there.
+    """Run the missing points.
 
     Parameters
     ----------
-    points : taken one by one, so they may be many; ``total`` is their number.
-    folder : of the sweep; points go below it, a file each.
+    points : read one by one, so there may be many; ``total`` is their number.
+    folder : of the sweep; each point is a file below it.
     progress : called with the fraction done and a sentence.
-    retry : run again what failed.
+    retry : repeat failed runs.
     """
     rows: list[Row] = []
     counts = do_missing(
@@ -92,7 +92,7 @@ def run_points(
 
 
 def _pieces(points: Iterable[Point], rows: list[Row]) -> Iterator[Piece[RunCase]]:
-    """What is to be run; every point is added to ``rows`` as it passes."""
+    """The points to run; every point is added to ``rows`` as it passes."""
     for point in points:
         key = point.case.key if point.case else None
         rows.append(Row(point.at, point.seed, point.method, key, point.refused))
@@ -105,14 +105,14 @@ def _figures(case: RunCase) -> Result:
 
 
 def table_of(study: Study, rows: Sequence[Row], folder: Path, source: Source) -> pd.DataFrame:
-    """One row a run: the grid's values, ``seed``, ``method``, ``error`` and ``key``, the figures.
+    """One row per run: the grid's values, ``seed``, ``method``, ``error``, ``key``, the figures.
 
-    Values that are no numbers are JSON text. A figure that a run leaves undefined is null, and
-    so is every figure of a run that failed.
+    Values that are not numbers are JSON text. A figure is null if it is undefined, or if the run
+    failed.
 
     Raises
     ------
-    UserError : no run has a figure of that name.
+    UserError : no run has a figure with that name.
     """
     import pandas as pd
 
@@ -135,7 +135,7 @@ def table_of(study: Study, rows: Sequence[Row], folder: Path, source: Source) ->
 
 @dataclass(frozen=True)
 class _Saved:
-    """The wanted figures of one run, the names of all that it has, and its error if it failed."""
+    """The wanted figures of one run, the names of all its figures, and its error if it failed."""
 
     figures: dict[str, float | None]
     names: frozenset[str]
@@ -168,7 +168,7 @@ def _check_figures(study: Study, results: Sequence[_Saved], source: Source) -> N
 
 
 def write_table(study: Study, table: pd.DataFrame, folder: Path) -> None:
-    """Save ``table`` as Parquet, and what the picture needs to know of ``study``."""
+    """Save ``table`` as Parquet, and the parts of ``study`` that the figure needs."""
     with replacing(folder / TABLE) as partial:
         table.to_parquet(partial, index=False)
     Run(folder).write_json(folder / STUDY, study.model_dump(mode="json"))

@@ -1,4 +1,4 @@
-"""Each kept figure of a sweep over the first path of its grid; a line for all else that varies."""
+"""Each figure of a sweep over the first path of its grid; one line per other combination."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _draw_figure(
 
 
 def _places(column: pd.Series) -> dict[Any, float]:
-    """Place of each value on the x axis: numbers at their value, texts one after the other."""
+    """Position of each value on the x axis: numbers at their value, texts in their order."""
     values = list(dict.fromkeys(column))
     if pd.api.types.is_numeric_dtype(column):
         return {value: float(value) for value in values}
@@ -83,7 +83,7 @@ def _places(column: pd.Series) -> dict[Any, float]:
 
 
 def _scale(axes: Axes, study: dict[str, Any], places: dict[Any, float]) -> None:
-    """Ticks at the values of the grid, on the scale that is asked for."""
+    """Ticks at the values of the grid, with the requested scale."""
     positive = [place for place in places.values() if place > 0]
     if study["x_scale"] == "log" and positive and not any(isinstance(v, str) for v in places):
         if len(positive) == len(places):

@@ -1,20 +1,20 @@
-"""What does a fault cost, and what would any other change of a scenario bring?
+"""What-if comparisons: the cost of each fault, or the effect of any other change.
 
-The scenario is simulated as it is written, without all of its faults, and without each of
-them in turn; or, asked about a change, as written and as changed. Every random draw belongs
-to a place (job, rank, step, micro-batch), so two of these worlds share all their jitter and
-differ by nothing but the change: the difference needs no statistics.
+The scenario is simulated unchanged, without all of its faults, and without each of
+them in turn; for a change, it is simulated unchanged and changed. Every random draw belongs
+to a place (job, rank, step, micro-batch), so two of these simulations share all their jitter and
+differ only by the change: no statistics are needed.
 
-All figures come from the truth. For each job, over the steps that both worlds completed:
+All figures come from the truth. For each job, over the steps that both simulations completed:
 
-- *step time* [s]: from the start of step 0 on any rank to the end of the last step on all, by
-  the number of steps; host work between steps is in it;
-- *extra time* [s]: that span in the one world, less that in the other;
-- *GPU-hours*: the span on all GPUs of the job, in the one world less the other.
+- *step time* [s]: from the start of step 0 on any rank to the end of the last step on all,
+  divided by the number of steps; it includes host work between steps;
+- *extra time* [s]: the difference of that time between the two simulations;
+- *GPU-hours*: the extra time, multiplied by the GPUs of the job.
 
-The cost of a fault is the world as written against the one without it: what a repair of this
-fault alone would give back. Where faults hide behind each other the sum of the costs is
-not that of all of them together, which is why that is simulated too.
+The cost of a fault compares the unchanged scenario with the one without the fault: the gain of
+repairing this fault alone. If faults mask each other, the sum of the costs differs from the
+cost of all of them together, which is therefore simulated too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Two worlds, by their folders, and what to call their difference.
+    """Two simulations, by their folders, and a name for their difference.
 
     The cost is that of ``with_`` against ``without``.
     """
@@ -58,7 +58,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Plan:
-    """All worlds to simulate, and which of them to compare."""
+    """All simulations, and the pairs to compare."""
 
     worlds: tuple[Variant, ...]
     contrasts: tuple[Contrast, ...]
@@ -68,7 +68,7 @@ def plan_faults(scenario: Scenario) -> Plan:
     """With and without each fault, and all of them; a UserError if there is none."""
     if not scenario.faults:
         how = "add faults, or ask about a change with --set PATH=VALUE"
-        raise UserError(Problem("the scenario has no faults to do without", scenario.name, how))
+        raise UserError(Problem("the scenario has no faults to remove", scenario.name, how))
     written = Variant("as-written", scenario)
     worlds = [written]
     contrasts = []
@@ -84,7 +84,7 @@ def plan_faults(scenario: Scenario) -> Plan:
 
 
 def plan_change(written: Scenario, changed: Scenario, settings: Iterable[str]) -> Plan:
-    """The scenario as it is written against what ``settings`` made of it."""
+    """The unchanged scenario, compared with the one changed by ``settings``."""
     worlds = (Variant("as-written", written), Variant("changed", changed))
     return Plan(worlds, (Contrast(", ".join(settings), "changed", "as-written"),))
 
@@ -94,7 +94,7 @@ def _with_faults(scenario: Scenario, faults: tuple[Any, ...]) -> Scenario:
 
 
 def _described(fault: Any) -> str:
-    """A fault in a few words: its kind, its target, its size, and when.
+    """A short description of a fault: its kind, target, severity and window.
 
     >>> from prism_sim.faults.slow_gpu import SlowGpu
     >>> _described(SlowGpu(job="a", rank=3, factor=0.5, from_step=4, to_step=7))
@@ -108,7 +108,7 @@ def _described(fault: Any) -> str:
 
 
 def _when(fault: Any) -> str:
-    """The window of a fault; its last step is the last one affected."""
+    """The window of a fault; its last step is the last affected one."""
     if fault.in_seconds:
         end = "on" if fault.to_s is None else f"to {fault.to_s:g} s"
         return f"from {fault.from_s or 0:g} s {end}"
@@ -121,7 +121,7 @@ def _when(fault: Any) -> str:
 def run_plan(
     plan: Plan, out: Path, processes: int, progress: Callable[[float, str], None] | None = None
 ) -> None:
-    """Simulate every world of ``plan`` into its folder below ``out``.
+    """Simulate every variant of ``plan`` into its folder below ``out``.
 
     Raises
     ------
@@ -148,11 +148,11 @@ def _simulate(task: tuple[Scenario, str]) -> None:
 
 
 def compare(plan: Plan, out: Path) -> dict[str, Any]:
-    """What each difference of ``plan`` comes to, read from the runs below ``out``.
+    """The result of each comparison in ``plan``, read from the runs below ``out``.
 
-    Returns the content of ``whatif.json``: per contrast the cost in all (``extra_s`` summed
-    over jobs, ``gpu_hours``) and of each job, and per world the time at which each step of each
-    job ended, from the job's start [s].
+    Returns the content of ``whatif.json``: for each contrast the total cost (``extra_s`` summed
+    over jobs, ``gpu_hours``) and that of each job, and for each simulation the time at which each
+    step of each job ended, from the job's start [s].
     """
     scenario = plan.worlds[0].scenario
     gpus = {
@@ -175,9 +175,9 @@ def compare(plan: Plan, out: Path) -> dict[str, Any]:
 
 
 def step_ends_s(run: Run) -> dict[str, pd.Series]:
-    """When each step ended on all ranks, from the job's first start [s], by job; in order.
+    """End of each step on all ranks, from the job's first start [s], by job; in order.
 
-    Steps that not every rank completed (the simulation ended first) are left out.
+    Steps that some rank did not complete (the simulation ended first) are left out.
     """
     steps = run.truth("steps")
     found = {}
@@ -191,7 +191,7 @@ def step_ends_s(run: Run) -> dict[str, pd.Series]:
 
 @dataclass(frozen=True)
 class _Side:
-    """One world of a contrast: ends of steps [s] and number of GPUs, by job."""
+    """One simulation of a contrast: ends of steps [s] and number of GPUs, by job."""
 
     ends_s: dict[str, pd.Series]
     gpus: dict[str, int]

@@ -1,4 +1,4 @@
-"""What each fault costs, and how the steps of the jobs it hits went with and without."""
+"""The cost of each fault, and the step times of affected jobs with and without it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JOBS = 4
 
 @paint.styled
 def draw(run: Run) -> Figure:
-    """Bars of the cost of each change; below, step times of the jobs that it hits most."""
+    """Bars of the cost of each change; below, step times of the most affected jobs."""
     content = run.read_json(run.folder / RESULT)
     costs, ends = content["costs"], content["step_ends_s"]
     jobs = _most_hit(costs)
@@ -39,7 +39,7 @@ def draw(run: Run) -> Figure:
 
 
 def _most_hit(costs: list[dict[str, Any]]) -> list[str]:
-    """Jobs in order of what they lose or gain by the last change, which is the largest."""
+    """Jobs in order of the effect of the last change, the largest effect first."""
     jobs = sorted(costs[-1]["jobs"], key=lambda job: -abs(job["gpu_hours"]))
     return [job["job"] for job in jobs[:_JOBS] if abs(job["extra_s"]) > 0]
 

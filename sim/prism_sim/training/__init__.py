@@ -1,6 +1,6 @@
-"""Training jobs at work: what their workers compute, when they communicate, and over what.
+"""Running training jobs: computation and communication of their workers.
 
-``job`` and ``replay`` put a job together, ``worker`` and ``player`` are the processes of its ranks,
-``schedules``, ``data_parallel``, ``exchanges`` and ``habits`` hold one file a kind of what they do,
-and ``collectives`` how groups of ranks exchange data.
+``job`` and ``replay`` assemble a job, ``worker`` and ``player`` are the processes of its ranks.
+``schedules``, ``data_parallel``, ``exchanges`` and ``habits`` contain one file per kind,
+and ``collectives`` the algorithms by which groups of ranks exchange data.
 """

@@ -1,7 +1,7 @@
 """Communicators: a member's access to the collectives of its group, one call after another.
 
 Every member of a group calls its collectives in the same order, as communication libraries
-demand; a communicator counts the calls of one member.
+require; a communicator counts the calls of one member.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class GroupCommunicator:
 
     Attributes
     ----------
-    last : end of the collective joined last; None before the first.
+    last : end of the most recent collective; None before the first.
     """
 
     def __init__(self, stream: CommStream, member: int) -> None:
@@ -29,7 +29,7 @@ class GroupCommunicator:
     def join(
         self, operation: str, size_bytes: int, step: int, micro_batch: int, layer: int = -1
     ) -> simpy.Event:
-        """Join the group's next collective, of ``size_bytes`` a rank; fires at its end."""
+        """Join the group's next collective, ``size_bytes`` per rank; the event fires at its end."""
         call = Call(operation, size_bytes, step, micro_batch, layer)
         self.last = self._stream.join(self._count, call, self._member)
         self._count += 1
@@ -57,7 +57,7 @@ class HybridCommunicator:
     def join(
         self, operation: str, size_bytes: int, step: int, micro_batch: int, layer: int = -1
     ) -> simpy.Event:
-        """Join the next collective; of a reduce-scatter, both halves; fires at its end."""
+        """Join the next collective, both halves of a reduce-scatter; the event fires at its end."""
         self.last = inner = self._inside.join(operation, size_bytes, step, micro_batch)
         if operation == "reduce_scatter":
             self.last = outer = self._env.event()

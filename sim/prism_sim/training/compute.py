@@ -1,8 +1,8 @@
-"""How long computation takes beside its nominal time: jitter, warm-up, lengths, slow GPUs.
+"""Factors on computation times: jitter, warm-up, sequence lengths, slow GPUs.
 
-A worker asks here, and nowhere else, by what factor it computes longer. What is common to a
-job (its draws, its warm-up) is in :class:`ComputeTimes`; what is a property of one worker (the
-faults that slow it down) in :class:`ComputeSpeed`.
+A worker takes all factors on its computation from here. Factors common to a job (random draws,
+warm-up) are in :class:`ComputeTimes`; the faults that slow down one worker are in
+:class:`ComputeSpeed`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prism_sim.draws import Draws
 from prism_sim.scenario.job import JobConfig
 
 LONGEST = 4.0
-"""Longest micro-batch, in nominal ones: packing puts a bound to the tail of a lognormal."""
+"""Maximum length of a micro-batch relative to the nominal one: packing bounds the lognormal."""
 
 
 class ComputeSpeed(list[float]):
@@ -27,17 +27,17 @@ class ComputeSpeed(list[float]):
 
     @property
     def slowness(self) -> float:
-        """Factor on the duration of everything that the worker computes now."""
+        """Factor on the duration of all present computation of the worker."""
         return 1.0 / float(np.prod(self)) if self else 1.0
 
 
 class ComputeTimes:
-    """Factors on the durations of one job's computation; every draw has a key of its own.
+    """Factors on the durations of one job's computation; every draw has its own key.
 
     Parameters
     ----------
     config : the job.
-    draws : where randomness comes from.
+    draws : source of random numbers.
     """
 
     def __init__(self, config: JobConfig, draws: Draws) -> None:
@@ -45,7 +45,7 @@ class ComputeTimes:
         self._draws = draws
 
     def jitter(self, rank: int, step: int, rows: int) -> NDArray[np.float64]:
-        """Factor on every pass, shape (rows, micro-batches); a row for each kind and chunk."""
+        """Factor on every pass, shape (rows, micro-batches); one row per kind and chunk."""
         config = self._config
         shape = (rows, config.micro_batches)
         if config.compute_jitter == 0:
@@ -76,7 +76,7 @@ class ComputeTimes:
         return 1 + (config.warm_up_factor - 1) * cold
 
     def overhead_ns(self, rank: int, step: int) -> int:
-        """Host time before ``step`` that no switch sees [ns]."""
+        """Host time before ``step`` without traffic [ns]."""
         config = self._config
         sigma = config.step_overhead_jitter
         factor = 1.0

@@ -1,7 +1,7 @@
-"""A training job as a scenario describes it, with the kinds that it can choose among.
+"""The configuration of a training job, with the kinds that it can choose from.
 
-Schedules and data-parallel strategies are fields. A habit, and an exchange with options of its
-own, is a key of the job: it is there if the key is.
+Schedules and data-parallel strategies are fields. A habit, or an exchange with options of its
+own, is active if the job has its key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from prism_sim.training.schedules import SCHEDULES, OneFOneB, ScheduleBase
 ZERO_STAGES: dict[int, type[StrategyBase]] = {
     kind.zero_stage: kind for kind in STRATEGIES.values() if kind.zero_stage is not None
 }
-"""The strategies that are stages of ZeRO."""
+"""The strategies that correspond to stages of ZeRO."""
 
 
 def _known_all_reduce(name: str) -> str:
@@ -90,7 +90,7 @@ class TrainingConfig(JobConfig):
     data_parallel: Strategy | None = Field(
         default=None,
         description="The data-parallel strategy by its name, or its kind and options. Left out: "
-        "the one of zero_stage.",
+        "determined by zero_stage.",
     )
 
     all_reduce: AllReduce = Field(
@@ -118,10 +118,10 @@ class TrainingConfig(JobConfig):
 
     @property
     def strategy(self) -> StrategyBase:
-        """How replicas keep their parameters equal."""
+        """The strategy that keeps the parameters of replicas equal."""
         if self.data_parallel is not None:
             return self.data_parallel
-        assert self.zero_stage is not None  # the validator above saw to it
+        assert self.zero_stage is not None  # the validator above checks it
         kind = ZERO_STAGES[self.zero_stage]
         return kind(kind=kind.model_fields["kind"].default)
 
@@ -132,18 +132,18 @@ class TrainingConfig(JobConfig):
 
     @property
     def habits(self) -> list[HabitBase]:
-        """What the job does besides its steps, in the order in which it is done."""
+        """The job's activities besides its steps, in order."""
         found = (getattr(self, kind.key) for kind in HABITS.values())
         return [habit for habit in found if habit is not None]
 
     @property
     def exchanges(self) -> list[ExchangeBase]:
-        """What parallel ranks exchange inside a pass."""
+        """The exchanges of parallel ranks inside a pass."""
         found = (kind.of(self) for kind in EXCHANGES.values())
         return [exchange for exchange in found if exchange is not None]
 
     def kind_remarks(self, at: Loc, has_storage: bool) -> Remarks:
-        """What keeps the job (at ``at`` in the scenario) from using the kinds that it chose."""
+        """Errors of the kinds that the job (at ``at`` in the scenario) chose."""
         yield from self.schedule.remarks(self, at)
         yield from self.strategy.remarks(self, at)
         yield from _all(kind.checks(self, at) for kind in EXCHANGES.values())

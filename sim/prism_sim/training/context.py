@@ -1,7 +1,7 @@
-"""What the parts of one job share while it runs: all that a worker, a group or a habit needs.
+"""The shared context of one running job, for its workers, groups and habits.
 
-The parts of a job do not know the job; they know this context. A new one is made for every attempt,
-that is, when the job starts and after each restart.
+The parts of a job do not know the job; they know this context. Every attempt has a new one:
+when the job starts and after each restart.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Process = Generator[simpy.Event, object, None]
 
 @dataclass
 class Progress:
-    """Which steps a job makes now, and how many of its iterations a checkpoint holds.
+    """The steps of the present attempt, and the number of saved iterations.
 
-    Steps count as they are made: an iteration that is repeated after a restart is a new step.
+    Steps count in order of time: an iteration that is repeated after a restart is a new step.
 
     Attributes
     ----------
     steps : numbers of the steps of the present attempt.
-    saved : iterations that a checkpoint holds.
-    lost : steps, made or only begun, that earlier attempts made in vain.
+    saved : number of iterations in the last checkpoint.
+    lost : steps of earlier attempts, complete or not, whose work was lost.
     """
 
     steps: range
@@ -51,18 +51,18 @@ class Progress:
 
 @dataclass(eq=False)
 class JobContext:
-    """What the parts of one attempt of a job share.
+    """The shared state of one attempt of a job.
 
     Attributes
     ----------
     config : the job's layout, sizes and options.
-    schedule, strategy : the kinds that it chose.
+    schedule, strategy : the chosen kinds.
     gpus : GPU of every rank, shape (pp, members, tp).
     network, storage : the cluster; no storage if the scenario has none.
-    log : where spans go.
-    draws, compute : where randomness comes from, and how long computation takes.
-    steps, progress : records of the steps, and which of them this attempt makes.
-    rendezvous : where senders and receivers agree; None if messages start at once.
+    log : receives spans.
+    draws, compute : source of random numbers, and factors on computation times.
+    steps, progress : records of the steps, and the steps of this attempt.
+    rendezvous : matches senders and receivers; None if messages start at once.
     """
 
     config: JobConfig
@@ -92,12 +92,12 @@ class JobContext:
 
 
 class StepWorker(Protocol):
-    """A worker, as what it does around its steps sees it.
+    """The interface of a worker for habits.
 
     Attributes
     ----------
     number : its number in the log.
-    stage, member : its place in the job.
+    stage, member : its position in the job.
     """
 
     number: int
@@ -106,11 +106,11 @@ class StepWorker(Protocol):
 
     @property
     def parameters(self) -> int:
-        """Parameters of one rank, but for experts."""
+        """Parameters of one rank, without experts."""
 
     @property
     def expert_parameters(self) -> int:
         """Parameters of one rank's experts."""
 
     def evaluate(self, step: int, micro_batches: int) -> Process:
-        """Forward passes of ``micro_batches``; nothing comes back."""
+        """Forward passes of ``micro_batches``; nothing is sent back."""

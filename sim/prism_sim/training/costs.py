@@ -1,4 +1,4 @@
-"""How long a stage computes and how many bytes it hands on: everything from the model's sizes.
+"""Computation times and message sizes of a stage, computed from the model's sizes.
 
 Work is counted as in Megatron-LM: a matrix product with P parameters costs 2 P FLOPs a
 token forward; attention scores and their use cost 4 s h more a token and layer; backward
@@ -6,8 +6,8 @@ costs twice forward; full recomputation adds one forward to it. With full recomp
 GPT layer this sums to 96 B s l h^2 (1 + s/6h + V/16lh).
 
 Tensor parallelism adds two all-reduces of a micro-batch's activations forward and two
-backward, a layer, over NVLink. They take time and leave no trace on the network. What passes
-through memory between the products is :mod:`prism_sim.training.kernels`' business.
+backward per layer, over NVLink. They take time but cause no network traffic. Memory traffic
+between the products is in :mod:`prism_sim.training.kernels`.
 
 References: Narayanan et al., Efficient large-scale language model training on GPU clusters
 using Megatron-LM, SC'21, appendix; Korthikanti et al., Reducing activation recomputation,
@@ -38,16 +38,16 @@ parameter and moments written (12), and the bf16 copy written (2)."""
 
 @dataclass(frozen=True)
 class ChunkCost:
-    """What one chunk of a stage's layers does with one micro-batch.
+    """Cost of one micro-batch on one chunk of a stage's layers.
 
     Attributes
     ----------
     forward_ns, backward_ns : time on a healthy GPU, recomputation and tensor-parallel
         communication included.
-    weights_ns : the part of the backward pass that only parameters' gradients need.
+    weights_ns : the part of the backward pass that only the gradients of parameters need.
     quadratic : the fraction of the whole forward pass that grows with the square of a sequence's
         length.
-    units : what the forward pass goes through, in order.
+    units : units of the forward pass, in order.
     """
 
     forward_ns: float
@@ -58,7 +58,7 @@ class ChunkCost:
 
     @property
     def parameters(self) -> tuple[int, ...]:
-        """Parameters of one rank but for experts, in the order of the backward pass."""
+        """Parameters of one rank without experts, in the order of the backward pass."""
         return tuple(size for unit in reversed(self.units) for size in unit.parameters)
 
     @property
@@ -69,7 +69,7 @@ class ChunkCost:
 
 @dataclass(frozen=True)
 class StageCost:
-    """What one pipeline stage does with one micro-batch, and what it owns.
+    """Cost of one micro-batch on one pipeline stage, and the stage's parameters.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ def stage_costs(job: TrainingConfig, cluster: Cluster) -> list[StageCost]:
 
 
 def sharded_costs(job: JobConfig, cluster: Cluster, optimizer_shards: int) -> list[StageCost]:
-    """The same, if ``optimizer_shards`` ranks share one copy of the optimizer's state."""
+    """The same, for ``optimizer_shards`` ranks per copy of the optimizer's state."""
     return [_stage(job, cluster, stage, optimizer_shards) for stage in range(job.pp)]
 
 
@@ -183,10 +183,10 @@ def _lookup_ns(job: JobConfig, cluster: Cluster) -> float:
 
 
 def _layer_exchange_ns(job: JobConfig, cluster: Cluster) -> float:
-    """Two ring all-reduces of the activations among tp ranks over NVLink, a layer and pass.
+    """Two ring all-reduces of the activations among tp ranks over NVLink, per layer and pass.
 
-    With sequence parallelism each is an all-gather and a reduce-scatter, of as many bytes in as
-    many steps. Where the group spans servers its traffic is simulated and takes no time here.
+    With sequence parallelism each is an all-gather and a reduce-scatter, with the same bytes and
+    steps. If the group spans servers, its traffic is simulated and takes no time here.
     """
     if job.tp == 1 or job.tp > cluster.gpus_per_server:
         return 0.0

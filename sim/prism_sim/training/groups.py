@@ -1,4 +1,4 @@
-"""The groups that ranks of a job communicate in, and the communicators of their members.
+"""The communication groups of a job, and the communicators of their members.
 
 Members of a stage are its tensor-parallel groups, numbered as Megatron-LM numbers ranks:
 context-parallel rank fastest, then expert-parallel rank, then the rest of the replica's
@@ -29,7 +29,7 @@ Member = tuple[int, int]
 """Stage and number within it."""
 
 FINAL_SPANS = ("other_all_reduce",)
-"""Kinds of spans that final collectives leave in the truth."""
+"""Kinds of spans of final collectives in the truth."""
 
 
 class FinalCollective(NamedTuple):
@@ -110,8 +110,8 @@ class JobGroups:
     def _reducing(
         self, stage: int, members: Sequence[int], connections: int = 0, label: str = ""
     ) -> list[GroupCommunicator]:
-        """Communicators of a group that reduces gradients, on its connections number
-        ``connections``."""
+        """Communicators of a group that reduces gradients, on its ``connections``-th set of
+        connections."""
         config = self._config
         build = ALGORITHMS[self.context.strategy.algorithm(config)]
         side_by_side = 1
@@ -122,7 +122,7 @@ class JobGroups:
         return self.communicators(stage_members, build, DP, label, connections, side_by_side)
 
     def _embeddings(self) -> dict[Member, FinalCollective]:
-        """First and last stage add up the gradients of the embedding they share."""
+        """First and last stage sum the gradients of the embedding they share."""
         config = self._config
         if not config.sync_embeddings or config.pp == 1:
             return {}
@@ -138,7 +138,7 @@ class JobGroups:
         return self._all_reduces([last], NORM_BYTES, connections=1)
 
     def _norms(self) -> dict[Member, FinalCollective]:
-        """The ranks of a replica add up their parts of the gradient's norm."""
+        """The ranks of a replica sum their parts of the gradient's norm."""
         config = self._config
         if not config.gradient_norm or config.pp == 1:
             return {}
@@ -171,7 +171,7 @@ class JobGroups:
     ) -> list[GroupCommunicator]:
         """Communicators of ``members``.
 
-        A rank communicates with the ranks that have its place in the other tensor-parallel groups.
+        A rank communicates with the ranks at its position in the other tensor-parallel groups.
         """
         config, context = self._config, self.context
         parts = [

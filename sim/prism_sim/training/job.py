@@ -1,8 +1,8 @@
-"""A training job in the cluster: it assembles its workers, and keeps its records.
+"""A training job in the cluster: it assembles its workers and keeps its records.
 
-Ranks are laid out on (pp, member, tp). What workers share is their
-:class:`~prism_sim.training.context.JobContext`; how they are made and connected is in
-:mod:`prism_sim.training.workers`.
+Ranks are laid out on (pp, member, tp). The shared state of workers is their
+:class:`~prism_sim.training.context.JobContext`; :mod:`prism_sim.training.workers` builds and
+connects them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
 
     Parameters
     ----------
-    model : the job as the scenario has it.
+    model : the configuration of the job.
     gpus : GPU of every rank, shape (pp, members, tp).
-    network, log, draws : the cluster, where spans go, and where randomness comes from.
-    storage : where it saves to and reads from, if anywhere.
+    network, log, draws : the cluster, the log of spans, and the source of random numbers.
+    storage : the storage servers that it uses, if any.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
         return Assembly(context, model.exchanges, habits).workers()
 
     def start(self) -> list[simpy.Process]:
-        """Start every worker; returns the processes that end with the job."""
+        """Start every worker; returns the processes, which end with the job."""
         if self.model.restarts:
             process = attempts(self, self.model.name, self.model.restarts)
             return [self.env.process(process)]
         return super().start()
 
     def restart(self) -> None:
-        """Make new workers and connections, for the iterations that no checkpoint holds.
+        """Make new workers and connections, for the iterations that are not in a checkpoint.
 
         Without checkpoints the job continues with the first step that some worker has not finished.
         """
@@ -99,7 +99,7 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
             successor.take_over(worker, first)
 
     def places(self) -> dict[str, NDArray[np.int64]]:
-        """Place of every rank along each kind of parallelism.
+        """Position of every rank along each kind of parallelism.
 
         Rank numbers run over tp, cp, ep, dp and pp, fastest first, as in Megatron-LM. Expert
         parallelism takes its ranks from the replicas, so ``dp`` counts dp / ep of them.
@@ -111,7 +111,7 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
 
 
 def _spans(model: TrainingConfig) -> list[str]:
-    """Kinds of spans that the job leaves in the truth, as its parts declare them."""
+    """Kinds of spans of the job in the truth, as its parts declare them."""
     parts = (
         model.schedule.spans,
         (UPDATE,),

@@ -1,9 +1,9 @@
-"""What a layer does besides matrix products, and how long that takes.
+"""Operations of a layer besides matrix products, and their duration.
 
 Norms, residual sums, dropout and activation functions do little arithmetic on much data: each
-reads what the one before it wrote, so they take the time that their bytes take in memory.
-Their share falls with a model's width, since matrix products grow with its square; that is
-why small models reach a lower part of their GPU's peak than large ones.
+reads the output of the previous one, so their time is that of their bytes in memory.
+Their share decreases with a model's width, since matrix products grow with its square; that is
+why small models reach a smaller fraction of their GPU's peak than large ones.
 
 Bytes are counted in 16-bit activations, forward: a norm reads and writes (4), twice a layer;
 a residual sum reads two and writes one (6), with dropout and its mask one more (7), twice;
@@ -26,15 +26,15 @@ from prism_sim.scenario.job import JobConfig
 
 @dataclass(frozen=True)
 class Kernels:
-    """Bytes that operations move through memory, and what attention computes.
+    """Memory traffic of operations, and the computation of attention.
 
     Attributes
     ----------
-    masked : part of the scores that is computed, 1/2 where the causal mask's blocks are skipped.
-    stream : bytes a token and element of the residual stream [bytes].
-    activation : bytes a token and element of the feed-forward part; half as much again if gated.
-    score : bytes an attention score.
-    routing : bytes a token, expert it is sent to, and element of the residual stream.
+    masked : fraction of the scores that is computed; 1/2 if the causal mask's blocks are skipped.
+    stream : bytes per token and element of the residual stream [bytes].
+    activation : bytes per token and element of the feed-forward part; half as much again if gated.
+    score : bytes per attention score.
+    routing : bytes per token, expert it is sent to, and element of the residual stream.
     """
 
     masked: float
@@ -53,16 +53,16 @@ KERNELS: dict[str, Kernels] = {
 
 
 def score_memory_ns(job: JobConfig, cluster: Cluster) -> float:
-    """Time of a layer's attention scores in memory, forward, a micro-batch [ns]."""
+    """Time of a layer's attention scores in memory, forward, per micro-batch [ns]."""
     scores = job.model.heads * job.tokens * job.local_tokens / job.tp
     return KERNELS[job.kernels].score * scores / cluster.gpu.memory_gbytes_per_s
 
 
 def layer_memory_ns(job: JobConfig, moe: bool, cluster: Cluster) -> float:
-    """Time of all of a layer's work in memory, forward, a micro-batch [ns].
+    """Time of all memory traffic of a layer, forward, per micro-batch [ns].
 
-    Tensor-parallel ranks share what is inside attention and the feed-forward part; what is
-    between only with sequence parallelism.
+    Tensor-parallel ranks share the traffic inside attention and the feed-forward part; with
+    sequence parallelism, also the traffic between them.
     """
     kernels, model = KERNELS[job.kernels], job.model
     width = model.ffn_width

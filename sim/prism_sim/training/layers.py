@@ -22,7 +22,7 @@ class Phase:
     name : ``attention``, ``feed_forward``, ``experts``, or ``ends`` (embedding and head).
     weight : its part of a pass, as FLOPs of the forward pass.
     layer : number of its layer in the model, -1 for the ends.
-    routed : of its weight, what the experts take that tokens are sent to.
+    routed : the part of its weight that is due to routed experts.
     """
 
     name: str
@@ -33,14 +33,14 @@ class Phase:
 
 @dataclass(frozen=True)
 class Unit:
-    """A transformer block, the embedding, or the head: what is sharded and gathered as one.
+    """A transformer block, the embedding, or the head: a unit of sharding and gathering.
 
     Attributes
     ----------
-    phases : what a forward pass does, in order.
+    phases : phases of a forward pass, in order.
     parameters : of one rank, in the order in which the backward pass finishes their gradients:
         one entry a weight matrix or the like.
-    experts : the same of the experts that a rank holds.
+    experts : the same for the experts of a rank.
     """
 
     phases: tuple[Phase, ...]
@@ -64,7 +64,7 @@ def layer_forward_flops(job: JobConfig, moe: bool = False) -> float:
 
 
 def attention_flops(job: JobConfig) -> float:
-    """Scores and their use: 4 s h a token, half of it if the mask's part is left out."""
+    """Scores and their use: 4 s h per token, half of it if the masked part is left out."""
     scores = 4.0 * job.tokens * job.local_tokens * job.model.score_width
     return scores * KERNELS[job.kernels].masked
 
@@ -75,7 +75,7 @@ def head_forward_flops(job: JobConfig) -> float:
 
 
 def units_of(job: JobConfig, part: int) -> tuple[Unit, ...]:
-    """The units of one of the parts that the model is cut into, in forward order."""
+    """The units of one of the model's parts, in forward order."""
     units = [_block(job, layer) for layer in job.layer_numbers(part)]
     if part == 0:
         embedding = (job.model.embedding_parameters // job.tp,)

@@ -1,4 +1,4 @@
-"""Messages between pipeline stages: their path, and the spans that they leave in the truth."""
+"""Messages between pipeline stages: their path, and their spans in the truth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MESSAGE_SPANS = (("send_act", "recv_act"), ("send_grad", "recv_grad"))
 
 @dataclass(frozen=True)
 class MessagePath:
-    """Where a message to another stage travels: one flow a rank.
+    """The path of a message to another stage: one flow a rank.
 
     Attributes
     ----------

@@ -20,17 +20,17 @@ from prism_sim.truth import SpanLog, by_rank
 
 
 class JobWorker(Protocol):
-    """A worker of a job: one rank, or ranks that move in lock-step."""
+    """A worker of a job: one rank, or several ranks in lock-step."""
 
     number: int
     first_rank: int
     slowdowns: ComputeSpeed
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:
-        """Have ``call`` called when this worker begins ``step``."""
+        """Schedule ``call`` for the time when this worker begins ``step``."""
 
     def run(self) -> Generator[simpy.Event, object, None]:
-        """All that the worker does, as a SimPy process."""
+        """All actions of the worker, as a SimPy process."""
 
 
 M = TypeVar("M", bound=AnyJobConfig, covariant=True)
@@ -42,15 +42,15 @@ class PlacedJob(ABC, Generic[M, W]):
 
     Parameters
     ----------
-    model : the job as the scenario has it.
+    model : the configuration of the job.
     gpus : GPU of every rank, shape (stages, members, tp).
-    network, log : the cluster, and where spans go.
-    workers : how many workers it has.
+    network, log : the cluster, and the log of spans.
+    workers : number of workers.
 
     Attributes
     ----------
     workers : the job's workers, in the order of their ranks.
-    record : the steps that its workers have made.
+    record : the steps of its workers.
     """
 
     workers: Sequence[W]
@@ -69,7 +69,7 @@ class PlacedJob(ABC, Generic[M, W]):
 
     @abstractmethod
     def places(self) -> dict[str, NDArray[np.int64]]:
-        """Place of every rank along each kind of parallelism (dp, pp, tp, ep, cp)."""
+        """Position of every rank along each kind of parallelism (dp, pp, tp, ep, cp)."""
 
     def start(self) -> list[simpy.Process]:
         """Start every worker; returns their processes."""
@@ -82,7 +82,7 @@ class PlacedJob(ABC, Generic[M, W]):
         return self.layout.addresses[self.layout.nic_of_gpu(int(self.gpus.flat[rank]))]
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:
-        """Have ``call`` called when the first worker begins ``step``."""
+        """Schedule ``call`` for the time when the first worker begins ``step``."""
         self.record.at_step(step, call)
 
     @property
@@ -91,12 +91,12 @@ class PlacedJob(ABC, Generic[M, W]):
         return len(self.record.rows)
 
     def steps(self, epoch_ns: int) -> pd.DataFrame:
-        """Truth: the steps of every rank that were finished."""
+        """Truth: the finished steps of every rank."""
         ranks_each = self.gpus.size // len(self.workers)
         return by_rank(self.model.name, ranks_each, self.record.rows, epoch_ns)
 
     def ranks(self) -> pd.DataFrame:
-        """Truth: where every rank runs and what it is."""
+        """Truth: the GPU and the position of every rank."""
         layout, gpus = self.layout, self.gpus.ravel()
         return pd.DataFrame(
             {

@@ -1,9 +1,9 @@
 """One rank that follows a program of tasks: every task begins as soon as it can.
 
-The GPU computes one task at a time, and so does its host; of those that are ready, the first in
-the program begins. All other tasks overlap: a message is sent as soon as its task begins, whether
-or not its receive is posted, and a collective waits for the other members. When all tasks are
-over, the rank begins the next iteration.
+The GPU computes one task at a time, and so does its host; of the ready tasks, the first in
+the program begins. All other tasks overlap: a message is sent as soon as its task begins, even
+if its receive is not posted, and a collective waits for the other members. When all tasks have
+finished, the rank begins the next iteration.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from prism_sim.truth import NO_MICRO_BATCH, SpanLog
 Process = Generator[simpy.Event, object, None]
 
 MessageKey = tuple[int, int, int, int, int]
-"""Iteration, sender, receiver, tag, and turn among such messages."""
+"""Iteration, sender, receiver, tag, and sequence number of such messages."""
 
 
 class PlayedJob(Protocol):
-    """What a rank needs of its job: the clock, the records, and the other ranks."""
+    """The interface of a job for its ranks: the clock, the records, and the other ranks."""
 
     env: Clock
     model: TracedJobConfig
@@ -48,7 +48,7 @@ class PlayedJob(Protocol):
         """Send a message from rank ``src`` to ``dst``; ``event`` fires when it has arrived."""
 
     def join(self, rank: int, task: Task, iteration: int, turn: int, step: int) -> simpy.Event:
-        """Have ``rank`` take part in its group's collective; the event fires at its end."""
+        """Let ``rank`` join its group's collective; the event fires at its end."""
 
 
 class _Lane:
@@ -90,7 +90,7 @@ class Player:
         self._at_step: dict[int, list[Callable[[], None]]] = {}
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:
-        """Have ``call`` called when this rank begins ``step``."""
+        """Schedule ``call`` for the time when this rank begins ``step``."""
         self._at_step.setdefault(step, []).append(call)
 
     def run(self) -> Process:
@@ -108,7 +108,7 @@ class Player:
             yield self._over
 
     def _step(self, task: Task) -> int:
-        """Number of the step that ``task`` belongs to in this iteration."""
+        """Number of the step of ``task`` in this iteration."""
         return self._iteration * self.job.graph.steps + task.step
 
     def _begin(self, number: int) -> None:
@@ -123,7 +123,7 @@ class Player:
         _BEGINNINGS[task.kind](self, number, task)
 
     def _end(self, number: int) -> None:
-        """Note that a task is over, and begin those that waited for nothing else."""
+        """Record the end of a task, and begin the tasks that are now ready."""
         task, env = self._program[number], self.job.env
         self._left[task.step] -= 1
         if not self._left[task.step]:
@@ -196,7 +196,7 @@ class Player:
 
 
 def _turns(program: Sequence[Task]) -> list[int]:
-    """For each task, how many like it come before: messages to one peer, group's calls."""
+    """For each task, the number of earlier ones like it: messages to a peer, calls of a group."""
     seen: dict[object, count[int]] = defaultdict(count)
     return [next(seen[task.kind, task.family, task.peer, task.tag]) for task in program]
 
@@ -215,4 +215,4 @@ _BEGINNINGS: dict[str, Callable[[Player, int, Task], None]] = {
     "recv": Player._recv,
     "collective": Player._collective,
 }
-"""How each kind of task begins."""
+"""The function that begins each kind of task."""

@@ -1,10 +1,10 @@
-"""What happens inside a pass: compute for so long, then this collective, then compute on.
+"""The program of a pass: computation and collectives, in order.
 
-A pass of a micro-batch is a short *program*. Gathers of sharded parameters, gradient buckets
-that are sent as they fill, all-to-alls of experts and rings of keys and values are all
-the same three instructions in it: compute up to a fraction of the pass, join a collective, and
-wait for one. A collective that is joined and waited for at once blocks; one that is waited
-for later is overlapped. A fourth instruction changes the load of a rank relative to the others.
+A pass of a micro-batch is a short *program*. Gathers of sharded parameters, gradient buckets,
+all-to-alls of experts and rings of keys and values all use the same three instructions: compute
+up to a fraction of the pass, join a collective, and wait for one. A collective blocks if the wait
+follows at once; it is overlapped if the wait
+comes later. A fourth instruction changes the load of a rank relative to the others.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import simpy
 
 
 class Communicator(Protocol):
-    """A worker's access to the collectives of a group that it is a member of.
+    """A worker's access to the collectives of its group.
 
     Attributes
     ----------
-    last : end of the collective joined last; None before the first.
+    last : end of the most recent collective; None before the first.
     """
 
     last: simpy.Event | None
@@ -30,7 +30,7 @@ class Communicator(Protocol):
     def join(
         self, operation: str, size_bytes: int, step: int, micro_batch: int, layer: int = -1
     ) -> simpy.Event:
-        """Join the group's next collective of ``size_bytes`` a rank; fires at its end."""
+        """Join the group's next collective, ``size_bytes`` per rank; the event fires at its end."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Compute:
 
 @dataclass(frozen=True)
 class Join:
-    """Join a collective of the communicator's group, of ``size_bytes`` a rank, without waiting.
+    """Join a collective of the communicator's group, of ``size_bytes`` per rank, without waiting.
 
     ``slot`` names it for a later :class:`Await`. Activations belong to a micro-batch, parameters
     and gradients to the whole step. ``layer`` is the layer of the activations, -1 for none.
@@ -58,14 +58,14 @@ class Join:
 
 @dataclass(frozen=True)
 class Await:
-    """Wait for the collective last joined as ``slot``; nothing if there is none."""
+    """Wait for the collective most recently joined as ``slot``, if there is one."""
 
     slot: str
 
 
 @dataclass(frozen=True)
 class ExtraLoad:
-    """The compute that follows takes longer, or shorter, by the rank's share of the group's load.
+    """The following compute takes longer, or shorter, by the rank's share of the group's load.
 
     ``load`` returns, when it is called, the rank's load relative to the mean; ``part`` is the part
     of the pass's compute time that is proportional to it.
@@ -78,16 +78,16 @@ class ExtraLoad:
 Instruction = Compute | Join | Await | ExtraLoad
 Program = tuple[Instruction, ...]
 Point = tuple[Fraction, Instruction]
-"""An instruction, and the fraction of the pass's compute time after which it comes."""
+"""An instruction, and the fraction of the pass's compute time after which it occurs."""
 
 PLAIN: Program = (Compute(Fraction(1)),)
 """A pass that only computes."""
 
 
 def woven(program: Program, points: Iterable[Point]) -> Program:
-    """``program`` with each of ``points`` put in where its compute time has come.
+    """``program`` with each of ``points`` inserted at its compute time.
 
-    Points of one fraction keep their order and come before what the program itself does there.
+    Points at one fraction keep their order and precede the program's own instructions there.
 
     >>> [type(i).__name__ for i in woven(PLAIN, [(Fraction(1, 2), Await("a"))])]
     ['Compute', 'Await', 'Compute']

@@ -1,11 +1,11 @@
 """Rendezvous of sender and receiver: a message starts when both are ready.
 
-With RDMA and receives posted ahead, a message starts as soon as its data exist. A socket
-library without room to put the data waits: the sender sends a request to send, the receiver a
+With RDMA and posted receives, a message starts as soon as its data exist. A socket
+library without buffers waits: the sender sends a request to send, the receiver a
 notification that its receive is posted, and the later of the two starts the transfer. Both are
-small control messages on the one connection that the two ranks have. There, the receiver's
-notification queues behind what the receiver itself has begun to send before. So of two messages
-in opposite directions, the second one starts when the first one has arrived.
+small control messages on the connection between the two ranks. There, the receiver's
+notification queues behind the data that the receiver itself is already sending. So of two
+messages in opposite directions, the second one starts when the first one has arrived.
 
 Reference: ``gloo/transport/tcp/pair.cc`` (notifications that a send, or a receive, is ready).
 """
@@ -29,9 +29,9 @@ class Request(NamedTuple):
     Attributes
     ----------
     sender, receiver : numbers of the workers.
-    routes : where the message will travel.
+    routes : routes of the message.
     start : sends it; returns the event of its arrival.
-    since_ns : when its sender was ready.
+    since_ns : time when its sender was ready.
     """
 
     sender: int
@@ -46,7 +46,7 @@ class Rendezvous:
 
     Parameters
     ----------
-    network : whose observer sees the control messages.
+    network : its observer receives the control messages.
     control_bytes : size of a control message.
     """
 
@@ -59,7 +59,7 @@ class Rendezvous:
         self._in_flight: dict[tuple[int, int], tuple[int, simpy.Event]] = {}
 
     def post_receive(self, key: Key) -> None:
-        """The receiver of message ``key`` is ready from now on."""
+        """Record that the receiver of message ``key`` is ready."""
         if key in self._requests:
             self._match(self._requests.pop(key), self._env.now)
         else:
@@ -73,7 +73,7 @@ class Rendezvous:
         routes: tuple[int, ...],
         start: Callable[[], simpy.Event],
     ) -> None:
-        """The sender of message ``key`` is ready from now on."""
+        """Record that the sender of message ``key`` is ready."""
         request = Request(sender, receiver, routes, start, self._env.now)
         if key in self._posted:
             self._match(request, self._posted.pop(key))
@@ -81,7 +81,7 @@ class Rendezvous:
             self._requests[key] = request
 
     def _match(self, request: Request, posted_ns: int) -> None:
-        """Start the message, now or when the receiver's notification has come through."""
+        """Start the message, now or when the receiver's notification has arrived."""
         self._notify(request.routes, request.since_ns)
         begun_ns, ahead = self._in_flight.get((request.receiver, request.sender), (0, None))
         if ahead is None or ahead.callbacks is None or begun_ns > posted_ns:

@@ -1,8 +1,8 @@
-"""A job that follows an imported trace: its ranks, and how they reach each other.
+"""A job that follows an imported trace: its ranks and their connections.
 
-Messages between two ranks are matched by tag and turn, collectives of a group by turn: the
-trace was checked for consistency before. A rank's place along each kind of parallelism follows from
-the groups that it is in, its pipeline stage from the ranks that send it messages.
+Messages between two ranks are matched by tag and sequence number, collectives of a group by
+sequence number; the consistency of the trace was checked before. A rank's position along each kind
+of parallelism follows from its groups, its pipeline stage from the ranks that send it messages.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _SPANS = (
         for operation in OPERATIONS
     ),
 )
-"""Kinds of spans that a job leaves in the truth."""
+"""Kinds of spans of such a job in the truth."""
 
 
 class GroupStream(CommStream):
-    """The collectives of a group, of whatever operation; parts are laid out when first needed."""
+    """The collectives of a group, of any operation; parts are built on first use."""
 
     def __init__(
         self, job: ReplayedJob, ranks: Sequence[int], connection: Connection, label: str
@@ -71,7 +71,7 @@ class GroupStream(CommStream):
 
 
 class Membership(NamedTuple):
-    """A rank's place in a group."""
+    """A rank's position in a group."""
 
     stream: GroupStream
     member: int
@@ -103,7 +103,7 @@ class ReplayedJob(PlacedJob[TracedJobConfig, Player]):
         self._stage = _stages([graph.program(rank) for rank in range(model.ranks)])
 
     def arrival(self, key: MessageKey) -> simpy.Event:
-        """The event of a message's arrival; the first of sender and receiver makes it."""
+        """The event of a message's arrival; created on first use, by sender or receiver."""
         event = self._arrivals.pop(key, None)
         if event is None:
             event = self._arrivals[key] = self.env.event()
@@ -128,16 +128,16 @@ class ReplayedJob(PlacedJob[TracedJobConfig, Player]):
         )
 
     def join(self, rank: int, task: Task, iteration: int, turn: int, step: int) -> simpy.Event:
-        """Have ``rank`` take part in its group's collective; the event fires at its end."""
+        """Let ``rank`` join its group's collective; the event fires at its end."""
         stream, member, calls = self._members[task.family, rank]
         call = Call(task.operation, task.amount, step, -1, -1)
         return stream.join(iteration * calls + turn, call, member)
 
     def places(self) -> dict[str, NDArray[np.int64]]:
-        """Place of every rank in the largest group of each kind that it is in.
+        """Position of every rank in the largest of its groups of each kind.
 
-        As elsewhere, experts' ranks are taken from the replicas, so ``dp`` counts replicas of all
-        experts.
+        As elsewhere, expert-parallel ranks are taken from the replicas, so ``dp`` counts replicas
+        of all experts.
         """
         found = {kind: np.zeros(self.model.ranks, np.int64) for kind in AXES if kind != PP}
         size = {kind: np.zeros(self.model.ranks, np.int64) for kind in found}
@@ -165,9 +165,9 @@ class ReplayedJob(PlacedJob[TracedJobConfig, Player]):
         return made
 
     def _label(self, kind: str, group: Sequence[int]) -> str:
-        """What the truth puts before the operations of such a group.
+        """Prefix in the truth of the operations of such a group.
 
-        Where ranks share experts, replicas of less than everything are those of experts.
+        If ranks share experts, groups of fewer replicas are those of experts.
         """
         if kind != DP:
             return f"{kind}_"
@@ -189,7 +189,7 @@ class ReplayedJob(PlacedJob[TracedJobConfig, Player]):
 
 
 def _stages(programs: Sequence[Sequence[Task]]) -> NDArray[np.int64]:
-    """Pipeline stage of every rank: hops from a rank that sends before it receives."""
+    """Pipeline stage of every rank: number of hops from a rank that sends before it receives."""
     before: dict[int, int] = {}
     for rank, program in enumerate(programs):
         first = next((task for task in program if task.kind in ("send", "recv")), None)

@@ -1,9 +1,9 @@
-"""Restarts of a job: it runs until a rank fails, and again from what was saved last.
+"""Restarts of a job: it runs until a rank fails, and continues from the last saved state.
 
-A rank that fails stops at once. What it has sent still arrives. Every other rank waits as soon as
-it needs something from the failed one, as with a collective library, until the failure is noticed
+A rank that fails stops at once. Its sent messages still arrive. Every other rank waits as soon as
+it needs something from the failed one, as with a collective library, until the failure is detected
 and all are stopped. The next attempt has new processes and so new connections. Its steps continue
-the count: a step is counted when it is made, also if it repeats one that was lost.
+the count: each step is counted, also if it repeats one that was lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Process = Generator[simpy.Event, object, None]
 
 
 class Restartable(Protocol):
-    """A job that can begin again.
+    """A job that can restart.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def _begin(job: Restartable) -> list[simpy.Process]:
 
 
 def _failure(job: Restartable, restart: Restart, processes: list[simpy.Process]) -> simpy.Event:
-    """The event of the failure; it never happens if its step does not come in this attempt."""
+    """The event of the failure; it never happens if its step is not part of this attempt."""
     env = job.network.env
     victim = job.worker_of(restart.rank)
     process = processes[job.workers.index(victim)]

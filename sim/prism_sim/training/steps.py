@@ -1,4 +1,4 @@
-"""The steps of one job: what is to be called when they begin, and when they began and ended."""
+"""The steps of one job: callbacks at their start, and their start and end times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class StepRecord:
 
     Parameters
     ----------
-    workers : how many workers make each step.
+    workers : number of workers that make each step.
 
     Attributes
     ----------
@@ -29,18 +29,18 @@ class StepRecord:
         self._at_step: dict[int, list[Callable[[], None]]] = {}
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:
-        """Have ``call`` called when the first worker begins ``step``."""
+        """Schedule ``call`` for the time when the first worker begins ``step``."""
         self._at_step.setdefault(step, []).append(call)
 
     def begin(self, step: int) -> None:
-        """Note that a worker begins ``step``."""
+        """Record that a worker begins ``step``."""
         if step not in self.began:
             self.began.add(step)
             for call in self._at_step.pop(step, ()):
                 call()
 
     def done(self, first_rank: int, step: int, start_ns: int, end_ns: int) -> None:
-        """Note that the worker of ``first_rank`` has finished ``step``."""
+        """Record that the worker of ``first_rank`` has finished ``step``."""
         self.rows.append((first_rank, step, start_ns, end_ns))
         self._done_by[step] = self._done_by.get(step, 0) + 1
         if self._done_by[step] == self._workers:

@@ -1,8 +1,8 @@
 """The communication stream of one group: collectives, one after another.
 
-Members join a collective when they call it, all in the same order, as a communication library
-demands. It starts when the last member has joined and the previous one is over (or fewer are in
-flight than the library runs at the same time). The event of every member fires when it ends. A
+Members join a collective when they call it, all in the same order, as communication libraries
+require. It starts when the last member has joined and the previous one has finished (or fewer are
+in flight than the library runs at the same time). The event of every member fires when it ends. A
 collective's parts (one for each tensor-parallel rank and NIC) run at the same time; the collective
 ends with the last of them.
 """
@@ -25,7 +25,7 @@ from prism_sim.truth import SpanLog
 
 
 class Call(NamedTuple):
-    """A collective call: an operation on ``size_bytes`` a rank, and what it belongs to."""
+    """A collective call: an operation on ``size_bytes`` per rank, and its step and micro-batch."""
 
     operation: str
     size_bytes: int
@@ -43,17 +43,17 @@ class _Pending:
 
 
 class CommStream:
-    """Collectives of ``workers``, in joining order.
+    """Collectives of ``workers``, in the order of joining.
 
     Parameters
     ----------
     env : the clock.
-    parts : what runs side by side in every collective, for all tensor-parallel ranks.
+    parts : parallel parts of every collective, for all tensor-parallel ranks.
     workers : number of each member in the log.
-    log : where spans go.
-    label : prefix of the operation's name in the truth, which tells kinds of groups apart.
+    log : receives spans.
+    label : prefix of the operation's name in the truth; it distinguishes kinds of groups.
     ranks_each : ranks of a worker that are members of the same group, and join together.
-    side_by_side : collectives that may run at a time.
+    side_by_side : maximum number of parallel collectives.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class CommStream:
         self._free_ns = 0
 
     def join(self, number: int, call: Call, member: int) -> simpy.Event:
-        """Have ``member`` join the ``number``-th collective; the event fires at its end."""
+        """Let ``member`` join the ``number``-th collective; the event fires at its end."""
         if number not in self._queue:
             self._queue[number] = _Pending(call, self._env.event())
         collective = self._queue[number]
@@ -108,7 +108,7 @@ class CommStream:
             part.start(call.operation, call.size_bytes, ready_ns, self._part_event(collective))
 
     def _parts_for(self, call: Call) -> Sequence[Collective]:
-        """What runs side by side for ``call``; the same for every call, unless overridden."""
+        """The parallel parts of ``call``; the same for every call, unless overridden."""
         return self._parts
 
     def _part_event(self, collective: _Pending) -> simpy.Event:
@@ -172,14 +172,14 @@ class ExpertStream(CommStream):
             exchange.exchange(call.size_bytes, share, self._part_event(collective))
 
     def load(self, member: int) -> float:
-        """Load of ``member`` from the exchange begun last, relative to the mean.
+        """Load of ``member`` from the most recent exchange, relative to the mean.
 
         No member begins the next exchange before all have computed the tokens of this one.
         """
         return float(self._load[member])
 
     def _shares(self, call: Call) -> NDArray[np.float64]:
-        """Share of each sender's tokens that each member receives: a row a sender, with sum 1.
+        """Share of each sender's tokens that each member receives: one row per sender, with sum 1.
 
         Popularity is common to all senders; each sender deviates from it with half its sigma.
         """

@@ -1,8 +1,8 @@
-"""One tensor-parallel group at work: a SimPy process.
+"""The worker of one tensor-parallel group: a SimPy process.
 
-The ranks of a tensor-parallel group move in lock-step, so one process stands for all of them. It
-walks through its schedule, sends activations and gradients on, joins the collectives that its
-passes and its data-parallel strategy ask for, and updates its parameters, step after step. Receives
+The ranks of a tensor-parallel group work in lock-step, so one process represents all of them. It
+follows its schedule, sends activations and gradients, joins the collectives of its
+passes and of its data-parallel strategy, and updates its parameters, step after step. Receives
 are posted ahead, so a message starts as soon as its data exist.
 """
 
@@ -31,14 +31,14 @@ from prism_sim.truth import NO_MICRO_BATCH
 UPDATE, EVALUATION = "opt", "eval_fwd"
 """Kinds of spans of the optimizer's update, and of an evaluation's passes."""
 EVALUATION_PASS = 3
-"""Stands for a kind of work in the keys of an evaluation's messages."""
+"""In the keys of an evaluation's messages, this replaces the kind of work."""
 
 Process = Generator[simpy.Event, object, None]
 Key = tuple[int, int, int, int]  # step, pass, micro-batch, chunk
 
 
 class Peer(NamedTuple):
-    """The worker that a pass's result is sent to, by which path, and for which of its chunks."""
+    """The receiver of a pass's result: worker, path, and chunk."""
 
     worker: Worker
     path: MessagePath
@@ -46,10 +46,10 @@ class Peer(NamedTuple):
 
 
 class PlannedPass(NamedTuple):
-    """One pass of a step, with all that is known of it beforehand.
+    """One pass of a step, with everything that is known in advance.
 
-    ``row`` is its row in tables of durations; ``waits`` whether a message must come first;
-    ``program`` what happens inside, None for nothing but computing.
+    ``row`` is its row in tables of durations; ``waits`` whether it needs a message first;
+    ``program`` its instructions, None if it only computes.
     """
 
     work: Work
@@ -60,7 +60,7 @@ class PlannedPass(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Durations of one worker that were measured rather than worked out.
+    """Measured durations of one worker, in place of computed ones.
 
     ``passes_ns`` has shape (steps, kinds x chunks, micro-batches), ``optimizer_ns`` (steps,).
     """
@@ -75,16 +75,16 @@ class Worker:
 
     Attributes
     ----------
-    context : what it shares with the other workers.
+    context : shared with the other workers.
     number, first_rank : its number in the log, and its first rank.
-    replicas : what it does by the data-parallel strategy.
+    replicas : its part in the data-parallel strategy.
     nominal_ns : healthy duration of each kind of pass (fastest running: chunk), shape
         (kinds x chunks, 1); ``measured`` is used in place of it.
     flow_bytes : size of a pipeline message of nominal length, on one of its connections.
-    habits : what the job does besides its steps.
+    habits : activities of the job besides its steps.
     plan : a step's passes, in order.
     final : the collectives between the last reduction of gradients and the update.
-    slowdowns : the speed at which it computes.
+    slowdowns : factors on its speed.
     """
 
     context: JobContext
@@ -107,7 +107,7 @@ class Worker:
 
     @property
     def parameters(self) -> int:
-        """Parameters of one rank, but for experts."""
+        """Parameters of one rank, without experts."""
         return sum(self.cost.parameters)
 
     @property
@@ -116,11 +116,11 @@ class Worker:
         return sum(sum(chunk.expert_parameters) for chunk in self.cost.chunks)
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:
-        """Have ``call`` called when this worker begins ``step``."""
+        """Schedule ``call`` for the time when this worker begins ``step``."""
         self._at_step.setdefault(step, []).append(call)
 
     def take_over(self, before: Worker, step: int) -> None:
-        """Continue for ``before``, whose attempt ended; the first step is ``step``."""
+        """Replace ``before``, whose attempt ended; the first step is ``step``."""
         self.slowdowns = before.slowdowns
         for due, calls in sorted(before._at_step.items()):
             for call in calls:
@@ -149,7 +149,7 @@ class Worker:
             yield from habit.finish(self)
 
     def evaluate(self, step: int, micro_batches: int) -> Process:
-        """Forward passes of ``micro_batches``, chunk by chunk; nothing comes back."""
+        """Forward passes of ``micro_batches``, chunk by chunk; nothing is sent back."""
         env, log = self.context.env, self.context.log
         self._lengths = None
         forwards = {item.work.chunk: item for item in self.plan if item.work.kind == FORWARD}
@@ -237,21 +237,21 @@ class Worker:
                         yield pending.pop(slot)
 
     def _receive(self, key: Key) -> simpy.Event:
-        """Post the receive of a message; the event of its arrival."""
+        """Post the receive of a message; returns the event of its arrival."""
         arrival = self._arrival(key)
         if self.context.rendezvous is not None:
             self.context.rendezvous.post_receive((self.number, *key))
         return arrival
 
     def _arrival(self, key: Key) -> simpy.Event:
-        """The event of a message's arrival; the first of sender and receiver makes it."""
+        """The event of a message's arrival; created on first use, by sender or receiver."""
         event = self.inbox.pop(key, None)
         if event is None:
             event = self.inbox[key] = self.context.env.event()
         return event
 
     def _pass_on(self, peer: Peer, step: int, kind: int, micro_batch: int) -> None:
-        """Send an activation on, or a gradient back."""
+        """Send an activation to the next stage, or a gradient to the previous one."""
         to, path, chunk = peer
         sender, receiver, log = self.number, to.number, self.context.log
 
@@ -282,7 +282,7 @@ class Worker:
         rendezvous.request_send(key_of_all, self.number, to.number, path.routes, start)
 
     def _update(self, step: int) -> Process:
-        """Reduce gradients (or wait until they are), update, gather parameters."""
+        """Reduce gradients (or wait for the reductions), update, gather parameters."""
         env, log = self.context.env, self.context.log
         yield from self.replicas.settle(step)
         for communicator, operation, size_bytes in self.final:

@@ -1,7 +1,7 @@
-"""How the workers of a job are made and connected.
+"""Builds and connects the workers of a job.
 
-Every stage has the groups that its replicas communicate in; every pair of stages that exchange
-messages has a path in each direction; every worker has the plan of what it does in a step.
+Every stage has the communication groups of its replicas; every pair of stages that exchange
+messages has a path in each direction; every worker has the plan of its step.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from prism_sim.training.worker import Measured, Peer, PlannedPass, Worker
 
 
 class Assembly:
-    """Makes the workers of a job and connects them.
+    """Builds the workers of a job and connects them.
 
     Parameters
     ----------
-    context : what they share.
-    exchanges : what parallel ranks exchange inside a pass.
-    habits : what workers do besides their steps.
+    context : shared by all workers.
+    exchanges : exchanges of parallel ranks inside a pass.
+    habits : activities besides steps.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Assembly:
         return made
 
     def _exchanges(self, groups: JobGroups, stage: int) -> list[list[Exchange]]:
-        """What each member of ``stage`` exchanges inside its passes."""
+        """The exchanges of each member of ``stage`` inside its passes."""
         made: list[list[Exchange]] = [[] for _ in range(self._config.members)]
         for kind in self._kinds:
             for member, exchange in kind.open(groups, stage).items():
@@ -112,7 +112,7 @@ class Assembly:
         return made
 
     def _measured(self, stage: int, member: int) -> Measured | None:
-        """Measured durations of a worker; ranks that share a replica's sequences share its."""
+        """Measured durations of a worker; the ranks of one replica share the same ones."""
         timings = self._config.timings
         if timings is None:
             return None
@@ -122,7 +122,7 @@ class Assembly:
         return Measured(np.array(passes), np.array(updates))
 
     def _strategies(self, groups: JobGroups, stage: int, cost: StageCost) -> list[DataParallel]:
-        """How each member of ``stage`` keeps its parameters equal to those of the others."""
+        """The data-parallel strategy of each member of ``stage``."""
         config, strategy = self._config, self._context.strategy
         units = [chunk.units for chunk in cost.chunks]
         dense = (
@@ -142,7 +142,7 @@ class Assembly:
         return [strategy.attach(config, own, units) for own in sets]
 
     def _connect(self) -> None:
-        """Lay paths between neighbouring stages, and from the last stage round to the first."""
+        """Create paths between neighbouring stages, and from the last stage to the first."""
         config = self._config
         joints = [(stage, stage + 1) for stage in range(config.pp - 1)]
         if config.chunks > 1:
@@ -187,7 +187,7 @@ class Assembly:
         return part != ends[work.kind]
 
     def _peer(self, worker: Worker, work: Work, workers: list[Worker]) -> Peer | None:
-        """The worker that needs the result of ``work``; None if nobody does."""
+        """The worker that needs the result of ``work``; None if there is none."""
         config = self._config
         offset = {FORWARD: 1, BACKWARD: -1, WEIGHTS: config.parts}[work.kind]
         part = work.chunk * config.pp + worker.stage + offset
@@ -212,7 +212,7 @@ def _nominal_ns(cost: StageCost, gradients: int) -> NDArray[np.float64]:
 
 
 def _programs(worker: Worker, works: list[Work], exchanges: list[Exchange]) -> list[Program | None]:
-    """What happens inside each of ``works``; None for nothing but computing."""
+    """The program of each of ``works``; None if it only computes."""
     gradients = gradient_kind(works)
     made: dict[Pass, Program | None] = {}
     first = {(work.kind, work.chunk): i for i, work in reversed(list(enumerate(works)))}
@@ -234,7 +234,7 @@ def _programs(worker: Worker, works: list[Work], exchanges: list[Exchange]) -> l
 
 
 def _program(worker: Worker, of: Pass, exchanges: list[Exchange]) -> Program | None:
-    """What happens inside one kind of pass: exchanges of its layers, and of replicas."""
+    """The program of one kind of pass: exchanges of its layers, and of replicas."""
     program = None
     if of.parameters and exchanges:
         program = pass_program(worker.cost.chunks[of.chunk].units, exchanges, of.forward)

@@ -1,7 +1,7 @@
 """One simulated cluster with its jobs and faults, ready to run.
 
-``world`` puts the parts together and lets time pass, ``control`` is what faults may change,
-``faults`` begins and ends each fault at its time, and ``truth`` writes down what happened.
+``world`` combines the parts and runs the simulation, ``control`` contains everything that faults
+may change, ``faults`` begins and ends each fault at its time, and ``truth`` writes the truth.
 """
 
 from prism_sim.world.truth import write_truth

@@ -1,7 +1,7 @@
-"""What faults change in a running cluster: capacities, paths and the speed of GPUs.
+"""Changes by faults in a running cluster: capacities, paths and the speed of GPUs.
 
-These classes are what :mod:`prism_sim.faults.target` promises to faults. Changes of one thing
-add up, and each is taken back by the function that making it returned.
+These classes implement :mod:`prism_sim.faults.target`. Changes of one thing combine, and each
+is undone by the function that was returned for it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Jobs = Mapping[str, PlacedJob[Any, Any]]
 
 
 class ClusterLinks:
-    """The network as faults find it.
+    """The network from the point of view of faults.
 
     Parameters
     ----------
-    fabric : what carries bytes over links.
-    router : what chooses paths.
-    collector : records name paths, so it must know when these change.
+    fabric : carries bytes over links.
+    router : chooses paths.
+    collector : must be informed of changed paths, since records name paths.
     """
 
     def __init__(self, clock: Clock, fabric: Fabric, router: Router, collector: Collector) -> None:
@@ -76,7 +76,7 @@ class ClusterLinks:
         return partial(self._change_paths, partial(self._router.repair, number, uplinks))
 
     def _change_paths(self, change: Callable[[], dict[int, list[int]]]) -> None:
-        self._collector.keep_paths(self._clock.now)  # for what was sent before
+        self._collector.keep_paths(self._clock.now)  # for earlier traffic
         moved = change()
         self._collector.reroute(moved)
         self._fabric.reroute(moved)
@@ -95,7 +95,7 @@ class ClusterLinks:
 
 @dataclass(frozen=True)
 class ClusterCompute:
-    """The GPUs of jobs as faults find them."""
+    """The GPUs of jobs from the point of view of faults."""
 
     jobs: Jobs
 
@@ -107,7 +107,7 @@ class ClusterCompute:
         return partial(self._restore, job, rank, factor)
 
     def _restore(self, job: str, rank: int, factor: float) -> None:
-        self.jobs[job].worker_of(rank).slowdowns.remove(factor)  # of today's worker: it may be new
+        self.jobs[job].worker_of(rank).slowdowns.remove(factor)  # the worker may be new
 
     def at_step(self, job: str, step: int, call: Callable[[], None]) -> None:
         self.jobs[job].at_step(step, call)
@@ -118,7 +118,7 @@ class ClusterCompute:
 
 @dataclass(frozen=True)
 class ClusterControl:
-    """All that faults can change: the :class:`~prism_sim.faults.target.Target` of a simulation."""
+    """Everything that faults can change: the :class:`~prism_sim.faults.target.Target`."""
 
     clock: Clock
     links: ClusterLinks

@@ -1,7 +1,7 @@
 """The faults of a running simulation: each begins and ends at its time.
 
-A window in seconds is on the clock. A window in steps waits for a rank to begin a step, so it
-may never come. What really happened is kept for the truth, and for warnings after the run.
+A window in seconds uses the clock. A window in steps waits for a rank to begin a step, so it
+may never start. The actual times are kept for the truth, and for warnings after the run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from prism_sim.faults.target import Target, Undo
 
 @dataclass
 class ActiveFault:
-    """A fault, and when it really began and ended [simulation ns]; None: not (yet)."""
+    """A fault, and its actual start and end [simulation ns]; None: not (yet)."""
 
     fault: FaultBase
     start_ns: int | None = None
@@ -31,11 +31,11 @@ class FaultSchedule:
     Parameters
     ----------
     faults : those of the scenario, in its order.
-    target : what they change.
+    target : the cluster that they change.
 
     Attributes
     ----------
-    all : every fault with what became of it.
+    all : every fault with its actual times.
     """
 
     def __init__(self, faults: Sequence[FaultBase], target: Target) -> None:
@@ -50,7 +50,7 @@ class FaultSchedule:
         return [active for active in self.all if active.start_ns is not None]
 
     def warnings(self) -> Iterator[Problem]:
-        """Faults that changed nothing, after the run: they never began, or met no traffic."""
+        """Faults without effect, after the run: they never began, or affected no traffic."""
         for index, active in enumerate(self.all):
             fault, where = active.fault, f"faults.{index}"
             if active.start_ns is None:

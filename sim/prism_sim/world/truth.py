@@ -1,4 +1,4 @@
-"""The truth tables of a run but for the spans, which are written while it runs."""
+"""The truth tables of a run except spans, which are written while it runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_truth(world: World, run: Run) -> None:
 
 
 def faults_table(schedule: FaultSchedule, epoch_ns: int) -> pd.DataFrame:
-    """The faults that really began, one row each."""
+    """The faults that actually began, one row each."""
     rows = [_fault_row(active, schedule, epoch_ns) for active in schedule.begun]
     frame = pd.DataFrame(rows, columns=TRUTH["faults"].names[1:])
     frame.insert(0, "fault", np.arange(len(frame)))

@@ -1,7 +1,7 @@
-"""All parts of one simulation on one clock, and how time passes in it.
+"""All parts of one simulation on one clock.
 
-A world holds the layout, routes and fabric of the cluster, the jobs that are placed on it, the
-collector and the span log that watch them, and the faults.
+A world contains the layout, routes and fabric of the cluster, the jobs that are placed on it, the
+collector and the span log that observe them, and the faults.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ JOBS: dict[type, Callable[..., PlacedJob[Any, Any]]] = {Job: TrainingJob, Traced
 """The class that runs each form of job in a scenario."""
 
 DRAIN_EVERY_NS = 100_000_000
-"""How often records are fetched from the fabric: 0.1 s of cluster time."""
+"""Interval of fetching records from the fabric: 0.1 s of cluster time."""
 
 
 class World:
-    """Everything that a scenario describes, on one clock of integer nanoseconds.
+    """All parts of a scenario, on one clock of integer nanoseconds.
 
     Parameters
     ----------
-    scenario : what to build.
+    scenario : the scenario to simulate.
     flows_path, spans_path : files that are written while it runs.
     """
 
@@ -79,11 +79,11 @@ class World:
         self.faults = FaultSchedule(scenario.faults, control)
 
     def run(self, on_time: Callable[[int], None]) -> None:
-        """Let time pass until all jobs, or the scenario's duration, are over.
+        """Run the simulation until all jobs, or the scenario's duration, have ended.
 
-        Where there is traffic that belongs to no job, or no job at all, the duration decides.
+        If there is traffic that belongs to no job, or no job at all, the duration decides.
 
-        ``on_time`` is called with the simulation time [ns] now and then.
+        ``on_time`` is called with the simulation time [ns] from time to time.
         """
         processes = [process for job in self.jobs.values() for process in job.start()]
         self.env.process(self._drain(on_time))
@@ -99,7 +99,7 @@ class World:
             self._collect()
 
     def topology(self) -> dict[str, Any]:
-        """What the diagnoser may know; endpoints of storage servers are marked as such."""
+        """The input of a diagnoser; endpoints of storage servers are marked as such."""
         topology = self.layout.topology.to_json()
         for endpoint in topology["endpoints"]:
             if endpoint["server"] in self.scenario.storage:
@@ -111,7 +111,7 @@ class World:
         return Storage(self.network, [s for s in servers if s is not None]) if servers else None
 
     def _collect(self) -> None:
-        """Hand the collector what has ended."""
+        """Pass ended transfers to the collector."""
         self.collector.observe(flows(self.fabric.drain()))
         self.collector.advance(self.env.now)
 

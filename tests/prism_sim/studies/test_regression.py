@@ -252,7 +252,7 @@ def test_a_suite_is_refused_with_every_error_at_its_line(tmp_path: Path) -> None
             5,
             "jobs.0.dp is 0",
         ),
-        ("  - {scenario: tiny/pair, seeds: [1, 1]}", None, "is there twice"),
+        ("  - {scenario: tiny/pair, seeds: [1, 1]}", None, "occurs twice"),
     ],
 )
 def test_what_a_suite_asks_of_a_scenario_is_refused_at_its_line(

@@ -100,7 +100,7 @@ def test_only_steps_that_every_rank_completed_count(tmp_path: Path) -> None:
 
 
 def test_without_faults_there_is_nothing_to_compare() -> None:
-    with pytest.raises(UserError, match="no faults to do without"):
+    with pytest.raises(UserError, match="no faults to remove"):
         plan_faults(scenario())
 
 

@@ -1,4 +1,4 @@
-"""How replicas keep their parameters equal, one file a strategy.
+"""Data-parallel strategies, which keep the parameters of replicas equal; one file a strategy.
 
 A new strategy is a new file with a class that derives from
 :class:`~prism_sim.training.data_parallel.base.StrategyBase` and has a literal ``kind``, and one

@@ -1,9 +1,9 @@
-"""What every data-parallel strategy has in common.
+"""The base of all data-parallel strategies.
 
 A strategy has two parts: its options in a scenario (:class:`StrategyBase`), and the actions of each
-worker (:class:`DataParallel`). It determines which collectives of gradients and parameters
-come where: inside the passes, as points of their programs, and around the optimizer. It works on
-*sets* of parameters: those that all replicas hold, and those of experts, which fewer hold.
+worker (:class:`DataParallel`). It determines the collectives of gradients and parameters:
+inside the passes, as points of their programs, and around the optimizer. It handles *sets* of
+parameters: those that all replicas hold, and those of experts, which fewer ranks hold.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Process = Generator[simpy.Event, object, None]
 
 @dataclass(frozen=True)
 class Pass:
-    """Which pass of the step a program is for.
+    """The pass of the step that a program is for.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Pass:
     parameters : it needs the layers' parameters (a weight-gradient pass does not).
     gradients : after it, gradients of parameters are complete.
     chunk : of the stage's layers.
-    first, last : whether the step has no such pass through the chunk before, or behind.
+    first, last : whether it is the step's first, or last, such pass through the chunk.
     """
 
     forward: bool
@@ -64,13 +64,13 @@ class ParameterSet:
 
 
 class DataParallel:
-    """What one worker does; by itself, it never communicates.
+    """Data-parallel actions of one worker; the base class never communicates.
 
     Parameters
     ----------
-    job : the job as the scenario has it.
+    job : the configuration of the job.
     sets : the parameters, by the groups that keep them equal.
-    units : by chunk, the units that the pass goes through in forward order.
+    units : by chunk, the units of the pass in forward order.
 
     Attributes
     ----------
@@ -89,22 +89,22 @@ class DataParallel:
         self._buckets = [[buckets(job, chunk) for chunk in f.chunks] for f in sets]
 
     def points(self, of: Pass) -> list[Point]:
-        """What the strategy does inside the pass ``of``."""
+        """The actions of the strategy inside the pass ``of``."""
         return []
 
     def begin(self, step: int) -> None:
-        """Join what comes before the first forward of ``step``."""
+        """Join the collectives before the first forward of ``step``."""
 
     def settle(self, step: int) -> Process:
         """Everything between the last backward and the optimizer."""
         yield from self.wait()
 
     def publish(self, step: int) -> Process:
-        """Everything behind the optimizer that belongs to ``step``."""
+        """Everything of ``step`` after the optimizer."""
         yield from ()
 
     def wait(self) -> Process:
-        """Wait for all that has been joined."""
+        """Wait for all joined collectives."""
         for each in self.sets:
             if each.communicator.last is not None:
                 yield each.communicator.last
@@ -122,10 +122,10 @@ class StrategyBase(Closed, ABC):
 
     Attributes
     ----------
-    zero_stage : the stage of ZeRO that it is, if it is one.
+    zero_stage : its stage of ZeRO, if it has one.
     sharded : whether each rank keeps only a part of the optimizer's state.
     gathers_after_step : whether updated parameters are gathered once a step.
-    spans : kinds of spans that its collectives leave in the truth.
+    spans : kinds of spans of its collectives in the truth.
     """
 
     zero_stage: ClassVar[int | None] = None
@@ -139,14 +139,14 @@ class StrategyBase(Closed, ABC):
     def attach(
         self, job: JobConfig, sets: Sequence[ParameterSet], units: Sequence[Sequence[Unit]]
     ) -> DataParallel:
-        """What one worker of ``job`` does by this strategy."""
+        """The actions of one worker of ``job``."""
 
     def algorithm(self, job: JobConfig) -> str:
         """Name of the collective algorithm that its groups use."""
         return "ring"
 
     def all_spans(self, job: JobConfig) -> tuple[str, ...]:
-        """Kinds of spans that its collectives leave in the truth of ``job``.
+        """Kinds of spans of its collectives in the truth of ``job``.
 
         Hybrid sharding adds all-reduces; collectives of experts' parameters have own kinds.
         """
@@ -158,7 +158,7 @@ class StrategyBase(Closed, ABC):
         return (job.hybrid_shards or job.members) if self.sharded else 1
 
     def remarks(self, job: JobConfig, at: Loc) -> Remarks:
-        """What keeps ``job`` (at ``at`` in the scenario) from using this strategy."""
+        """Errors if ``job`` (at ``at`` in the scenario) cannot use this strategy."""
         key = (*at, "data_parallel" if self.zero_stage is None else "zero_stage")
         if job.hybrid_shards is not None and not self.sharded:
             what = f"hybrid_shards shards what {self.label} does not shard"
@@ -170,7 +170,7 @@ class StrategyBase(Closed, ABC):
 
     @property
     def label(self) -> str:
-        """The strategy as a scenario names it."""
+        """The strategy as in a scenario."""
         stage = self.zero_stage
         return f"data_parallel {self.kind}" if stage is None else f"zero_stage {stage}"
 
@@ -178,8 +178,8 @@ class StrategyBase(Closed, ABC):
 def buckets(job: JobConfig, parameters: tuple[int, ...]) -> list[int]:
     """Parameters in each gradient bucket, in the order in which they fill up.
 
-    A bucket is closed by the matrix that brings it to the limit, so sizes follow layer
-    boundaries and differ; the last one holds what is left.
+    The matrix that reaches the limit closes a bucket, so sizes follow layer boundaries and differ;
+    the last bucket holds the rest.
     """
     limit = job.bucket_limit_params
     if limit is None:
@@ -195,7 +195,7 @@ def buckets(job: JobConfig, parameters: tuple[int, ...]) -> list[int]:
 
 
 def shares(sizes: Sequence[int]) -> list[Fraction]:
-    """The fraction of the whole that is done after each of ``sizes``; equal parts if all are 0.
+    """The fraction of the whole after each of ``sizes``; equal parts if all are 0.
 
     >>> [str(share) for share in shares([1, 1, 2])]
     ['1/4', '1/2', '1']

@@ -1,10 +1,10 @@
-"""ZeRO-3, or FSDP: parameters live in shards and come together only while they are used.
+"""ZeRO-3, or FSDP: parameters are sharded, and gathered only while they are used.
 
 The unit is a transformer block (embedding and head are units of their own). Each forward pass
-gathers unit after unit, the next one while the present one computes, and frees them; each
+gathers one unit after another, the next one while the present one computes, and frees them; each
 backward pass gathers them again in reverse and reduce-scatters every unit's gradients. So a
-micro-batch moves its parameters twice and its gradients once, each (n - 1) / n of them: one and
-a half times the volume of an all-reduce.
+micro-batch transfers its parameters twice and its gradients once, each (n - 1) / n of them: 1.5
+times the volume of an all-reduce.
 
 References: Rajbhandari et al., ZeRO, SC'20, section 7.3; Zhao et al., PyTorch FSDP, VLDB'23,
 section 3.3 (prefetching, and one unit in flight at a time).
@@ -38,7 +38,7 @@ class FullySharded(DataParallel):
         return [point for each in self.sets for point in self._of_set(each, of)]
 
     def _of_set(self, parameters: ParameterSet, of: Pass) -> list[Point]:
-        """Gather the unit after this, wait for this; gradients go when a unit is done."""
+        """Gather the next unit, wait for this one; gradients are sent when a unit is complete."""
         sizes = parameters.units[of.chunk]
         order = list(range(len(sizes)))
         if not of.forward:

@@ -1,9 +1,9 @@
 """Whole gradients, reduced once a step: DDP (ZeRO stage 0) and ZeRO-1.
 
-Buckets are reduced as the last micro-batch's backward pass fills them, or all after it. With
-ZeRO-1 the reduction leaves each rank the part it keeps the optimizer's state of, and updated
-parameters are gathered behind the optimizer, or at the start of the next step, where
-the forward pass waits for each bucket only as it comes to it.
+Buckets are reduced when the last micro-batch's backward pass fills them, or all after it. With
+ZeRO-1 the reduction leaves each rank the part for its share of the optimizer's state. Updated
+parameters are gathered after the optimizer, or at the start of the next step, where
+the forward pass waits for each bucket only when it needs it.
 
 References: Li et al., PyTorch distributed, VLDB'20 (buckets); Rajbhandari et al., ZeRO,
 SC'20; Megatron-Core's distributed optimizer (``overlap_param_gather``).
@@ -44,7 +44,7 @@ class Replicated(DataParallel):
         return of.gradients and of.last and self.job.overlap_gradients
 
     def _reductions(self, of: Pass) -> list[Point]:
-        """A reduction wherever a bucket is full."""
+        """A reduction at each point where a bucket is full."""
         width = self.job.gradient_bytes
         return [
             (at, Join(each.communicator, self.reduction, size * width))
@@ -81,7 +81,7 @@ class ShardedOptimizer(Replicated):
             yield from self.wait()
 
     def _waits(self, of: Pass) -> list[Point]:
-        """A wait wherever the forward pass comes to the first parameters of a bucket."""
+        """A wait at each point where the forward pass needs the first parameters of a bucket."""
         points: list[Point] = []
         for f in range(len(self.sets)):
             sizes = self._buckets[f][of.chunk]
@@ -92,7 +92,7 @@ class ShardedOptimizer(Replicated):
 
 
 class ShardedGradients(ShardedOptimizer):
-    """ZeRO-2: no rank has room for whole gradients, so every micro-batch's are scattered."""
+    """ZeRO-2: ranks do not store whole gradients, so those of every micro-batch are scattered."""
 
     def _reduces(self, of: Pass) -> bool:
         return of.gradients

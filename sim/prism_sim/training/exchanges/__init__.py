@@ -1,4 +1,4 @@
-"""What parallel ranks exchange inside a pass, one file a kind of parallelism.
+"""Exchanges of parallel ranks inside a pass, one file a kind of parallelism.
 
 A new kind is a new file with a class that derives from
 :class:`~prism_sim.training.exchanges.base.ExchangeBase`, and one entry in :data:`EXCHANGES`; or
@@ -20,6 +20,6 @@ EXCHANGES: Registry[type[ExchangeBase]] = Registry(
     ExpertParallelism,
     name_of=lambda exchange: exchange.name,
 )
-"""Every kind of exchange by its name, in the order in which they surround a phase."""
+"""Every kind of exchange by its name, in the order of their nesting around a phase."""
 
 __all__ = ["EXCHANGES", "Exchange", "ExchangeBase", "pass_program"]

@@ -1,4 +1,4 @@
-"""What every exchange inside a pass has in common.
+"""The base of all exchanges inside a pass.
 
 Parallel ranks that share a layer exchange activations while they compute it: before a phase
 of a layer, after it, or during it. An exchange adds instructions to a phase; the phases together
@@ -31,13 +31,13 @@ from prism_sim.training.program import (
 
 @dataclass(frozen=True)
 class Around:
-    """What an exchange adds to a phase.
+    """Instructions that an exchange adds to a phase.
 
     Attributes
     ----------
-    before, after : instructions on its two sides; the part of an extra load is in units of
+    before, after : instructions before and after it; the part of an extra load is in units of
         the phase's weight.
-    during : instructions by the fraction of the phase after which they come.
+    during : instructions, by the fraction of the phase after which they occur.
     """
 
     before: tuple[Instruction, ...] = ()
@@ -46,22 +46,22 @@ class Around:
 
 
 class Exchange(Protocol):
-    """One kind of parallelism as seen by one worker."""
+    """One kind of parallelism for one worker."""
 
     def around(self, phase: Phase, forward: bool) -> Around:
-        """What to add to ``phase`` of a forward or backward pass."""
+        """The instructions to add to ``phase`` of a forward or backward pass."""
 
 
 class ExchangeBase(Closed, ABC):
-    """One kind of parallelism: which jobs have it, and what their workers exchange.
+    """One kind of parallelism: the jobs that use it, and the exchanges of their workers.
 
     Attributes
     ----------
-    name : what to call the kind.
-    key : the key of a job that asks for it, with its options as fields; empty if the job's layout
-        (tp, cp, ep) decides.
-    about : what that key means, for the schema.
-    spans : kinds of spans that the exchange leaves in the truth.
+    name : name of the kind.
+    key : key of a job that enables it, with its options as fields; empty if the job's layout
+        (tp, cp, ep) determines it.
+    about : description of the key, for the schema.
+    spans : kinds of spans of the exchange in the truth.
     """
 
     name: ClassVar[str]
@@ -71,13 +71,13 @@ class ExchangeBase(Closed, ABC):
 
     @classmethod
     def of(cls, job: JobConfig) -> Self | None:
-        """The exchange as ``job`` has it; None if it has none."""
+        """The exchange of ``job``; None if it has none."""
         found: Self | None = getattr(job, cls.key)
         return found
 
     @classmethod
     def checks(cls, job: JobConfig, at: Loc) -> Remarks:  # noqa: ARG003  # kinds use them
-        """What keeps ``job`` (at ``at`` in the scenario) from this exchange."""
+        """Errors if ``job`` (at ``at`` in the scenario) cannot have this exchange."""
         yield from ()
 
     @abstractmethod
@@ -98,9 +98,9 @@ def blocking(
 def pass_program(
     units: Sequence[Unit], exchanges: Sequence[Exchange], forward: bool
 ) -> Program | None:
-    """A pass through ``units`` with all that is exchanged in it; None if that is nothing."""
+    """A pass through ``units`` with all its exchanges; None if there are none."""
     phases = [phase for unit in units for phase in unit.phases]
-    total = sum(phase.weight for phase in phases) or 1  # the embedding alone weighs nothing
+    total = sum(phase.weight for phase in phases) or 1  # the embedding alone has weight 0
     if not forward:
         phases.reverse()
     program: list[Instruction] = []
@@ -117,14 +117,14 @@ def pass_program(
 
 
 def _as_part(instruction: Instruction, total: int) -> Instruction:
-    """``instruction``; an extra load as part of a pass that weighs ``total``."""
+    """``instruction``; an extra load is scaled to a pass of weight ``total``."""
     if isinstance(instruction, ExtraLoad):
         return replace(instruction, part=instruction.part / total)
     return instruction
 
 
 def _computed(begin: Fraction, length: Fraction, points: Iterable[Point]) -> list[Instruction]:
-    """The phase's compute, cut where ``points`` of it want something."""
+    """The phase's compute, divided at its ``points``."""
     out: list[Instruction] = []
     reached = begin
     for at, instruction in sorted(points, key=lambda point: point[0]):

@@ -1,9 +1,9 @@
-"""Context parallelism: keys and values travel round a ring while attention computes.
+"""Context parallelism: keys and values are passed around a ring during attention.
 
-A sequence is cut among cp ranks. Each computes attention of its own queries with one
-block of keys and values at a time, and passes the block on to the next rank meanwhile: cp - 1
-sends a layer, hidden as long as a block's compute takes longer. Backward, the gradients of keys
-and values go round with them, so messages are twice as large.
+A sequence is divided among cp ranks. Each computes attention of its own queries with one
+block of keys and values at a time, and meanwhile passes the block on to the next rank: cp - 1
+sends a layer, hidden if a block's compute takes longer. Backward, the gradients of keys
+and values are passed with them, so messages are twice as large.
 
 Reference: Liu, Zaharia and Abbeel, Ring attention with blockwise transformers, ICLR'24.
 """
@@ -27,7 +27,7 @@ from prism_sim.training.program import Await, Communicator, Join, Point
 
 @dataclass(frozen=True)
 class RingAttention:
-    """A ring of ``ranks``; ``size_bytes`` are those of a rank's keys and values."""
+    """A ring of ``ranks``; ``size_bytes`` is the size of a rank's keys and values."""
 
     communicator: Communicator
     ranks: int
@@ -49,7 +49,7 @@ class RingAttention:
 
 
 class ContextParallelism(ExchangeBase):
-    """Ranks that share sequences pass keys and values round a ring."""
+    """Ranks that share sequences pass keys and values around a ring."""
 
     name: ClassVar[str] = "context"
     spans: ClassVar[tuple[str, ...]] = ("kv_ring",)

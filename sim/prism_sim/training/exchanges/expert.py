@@ -1,12 +1,12 @@
-"""Expert parallelism: tokens travel to their experts and back, twice a layer and pass.
+"""Expert parallelism: tokens are sent to their experts and back, twice per layer and pass.
 
 Every rank sends each token to the ranks that hold its experts (dispatch) and gets the results
-back (combine); backward, gradients take the same paths in reverse. No rank computes until all of
-the group's tokens have arrived. Experts are not equally popular, so neither are their ranks:
-what goes from one rank to another differs from layer to layer and micro-batch to micro-batch,
-and comes back as large as it went. A rank that more tokens come to computes longer, and with it
-all ranks that wait for its results. (Where a schedule puts gradients of parameters off, it
-does so for those without.)
+back (combine); backward, gradients take the reverse paths. No rank computes until all of
+the group's tokens have arrived. Experts are not equally popular, and so neither are their ranks:
+the bytes from one rank to another differ from layer to layer and micro-batch to micro-batch,
+and as many bytes return. A rank that receives more tokens computes longer, and delays
+all ranks that wait for its results. (If a schedule delays gradients of parameters, it
+delays only those of other parameters than experts.)
 
 References: Lepikhin et al., GShard, ICLR'21, section 3.1; Rajbhandari et al., DeepSpeed-MoE,
 ICML'22, section 5.
@@ -36,9 +36,9 @@ from prism_sim.training.stream import ExpertStream
 
 @dataclass(frozen=True)
 class Dispatched:
-    """Tokens of a rank, ``size_bytes`` of them with every expert they are sent to.
+    """Tokens of a rank: ``size_bytes`` of them, with every expert they are sent to.
 
-    ``load`` returns what the rank has received, relative to the mean; None where all get the same.
+    ``load`` returns the received tokens relative to the mean; None if all ranks receive the same.
     """
 
     communicator: Communicator

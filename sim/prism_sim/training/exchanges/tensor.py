@@ -1,9 +1,9 @@
-"""Tensor parallelism across servers: activations are summed up behind every half of a layer.
+"""Tensor parallelism across servers: activations are summed after each half of a layer.
 
 Attention and the feed-forward part each end in an all-reduce of the micro-batch's activations,
 forward and backward. With sequence parallelism each begins with an all-gather and ends in a
-reduce-scatter; backward, the input is gathered once more, behind the compute. Inside a server
-all this is NVLink's business, and its time part of the pass.
+reduce-scatter; backward, the input is gathered once more, after the compute. Inside a server
+all this uses NVLink, and its time is part of the pass.
 
 References: Shoeybi et al., Megatron-LM, 2019, section 3; Korthikanti et al., Reducing activation
 recomputation, 2022, section 4.2.2.

@@ -1,4 +1,4 @@
-"""What a job does besides its steps, one file a habit.
+"""Activities of a job besides its steps, one file a habit.
 
 A new habit is a new file with a class that derives from
 :class:`~prism_sim.training.habits.base.HabitBase` and has a ``key``, and one entry in
@@ -16,6 +16,6 @@ from prism_sim.training.habits.saving import Checkpoint
 HABITS: Registry[type[HabitBase]] = Registry(
     "prism_sim.habits", Loading, Evaluation, Checkpoint, name_of=lambda habit: habit.key
 )
-"""Every habit by its key in a job, in the order in which they take place."""
+"""Every habit by its key in a job, in the order of their execution."""
 
 __all__ = ["HABITS", "Habit", "HabitBase"]

@@ -1,4 +1,4 @@
-"""What every habit has in common: something that a job does besides its steps.
+"""The base of all habits: activities of a job besides its steps.
 
 A habit has two parts: its options in a scenario (:class:`HabitBase`, a key of the job), and the
 actions of the workers of a running job (:class:`Habit`).
@@ -15,18 +15,18 @@ from prism_sim.training.context import JobContext, Process, StepWorker
 
 
 class Habit:
-    """What the workers of one job do before or after steps; by itself, nothing."""
+    """Actions of the workers of one job before or after steps; the base class does nothing."""
 
     def before(self, worker: StepWorker, step: int) -> Process:
-        """What ``worker`` does before the first forward pass of ``step``."""
+        """Actions of ``worker`` before the first forward pass of ``step``."""
         yield from ()
 
     def after(self, worker: StepWorker, step: int) -> Process:
-        """What ``worker`` does when ``step`` is over."""
+        """Actions of ``worker`` after ``step``."""
         yield from ()
 
     def finish(self, worker: StepWorker) -> Process:
-        """What ``worker`` does when all steps are over, before its process ends."""
+        """Actions of ``worker`` after all steps, before its process ends."""
         yield from ()
 
 
@@ -35,11 +35,11 @@ class HabitBase(Closed, ABC):
 
     Attributes
     ----------
-    key : the key of a job that asks for the habit.
-    about : what that key means, for the schema.
-    spans : kinds of spans that the habit leaves in the truth.
+    key : key of a job that enables the habit.
+    about : description of that key, for the schema.
+    spans : kinds of spans of the habit in the truth.
     needs_storage : whether it reads from, or writes to, the scenario's storage servers.
-    saves_progress : whether a restart begins with what the habit has saved.
+    saves_progress : whether a restart begins with the state that the habit saved.
     """
 
     key: ClassVar[str]
@@ -50,10 +50,10 @@ class HabitBase(Closed, ABC):
 
     @abstractmethod
     def start(self, context: JobContext) -> Habit:
-        """What the workers of a job do by this habit."""
+        """The habit of one running job."""
 
     def remarks(self, job: JobConfig, at: Loc, has_storage: bool) -> Remarks:
-        """What keeps ``job`` (at ``at`` in the scenario) from this habit."""
+        """Errors if ``job`` (at ``at`` in the scenario) cannot have this habit."""
         if self.needs_storage and not has_storage:
             what = f"job {job.name} needs storage for its {self.key}, and there is none"
             how = "name servers for it: storage: [s0004], beyond those that train"

@@ -1,6 +1,6 @@
-"""Evaluation: every so many steps, forward passes through the whole pipeline, and no update.
+"""Evaluation: after every n steps, forward passes through the whole pipeline, without an update.
 
-Activations travel as in training, gradients do not. There is no data-parallel traffic, except for
+Activations are sent as in training, gradients are not. There is no data-parallel traffic, except
 fully sharded parameters, which are gathered as in every forward pass.
 """
 
@@ -15,7 +15,7 @@ from prism_sim.training.habits.base import Habit, HabitBase
 
 
 class Evaluation(HabitBase):
-    """Forward passes over held-out data, every so many steps."""
+    """Forward passes over held-out data, after every n steps."""
 
     key: ClassVar[str] = "evaluation"
     about: ClassVar[str] = "Pauses for evaluation. Left out: none."
@@ -31,7 +31,7 @@ class Evaluation(HabitBase):
 
 
 class _Evaluates(Habit):
-    """Evaluates after every so many steps, but not after the last."""
+    """Evaluates after every n steps, except after the last."""
 
     def __init__(self, context: JobContext, options: Evaluation) -> None:
         self._progress = context.progress

@@ -1,7 +1,7 @@
 """Data loading: the first stage's ranks read the next step's tokens during the present step.
 
-One rank of each tensor-parallel group reads, and shares what it has read inside the server. Only if
-storage is slower than a step does anybody wait.
+One rank of each tensor-parallel group reads, and shares the data inside the server. Ranks wait
+only if storage is slower than a step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOAD = "load"
 
 
 class Loading(HabitBase):
-    """Training data read from the storage servers, a step ahead."""
+    """Training data read from the storage servers, one step ahead."""
 
     key: ClassVar[str] = "loading"
     about: ClassVar[str] = (

@@ -1,10 +1,10 @@
-"""Checkpoints: every so many steps each rank writes its part of the state to storage.
+"""Checkpoints: after every n steps each rank writes its part of the state to storage.
 
-With a sharded optimizer every rank writes a part of its own; without, the first replica writes
+With a sharded optimizer every rank writes its own part; otherwise the first replica writes
 for all. A synchronous save makes all ranks wait until the last one has written. An asynchronous
-one runs beside the following steps; only a second save, or the job's end, has to wait for it.
+one runs during the following steps; only a second save, or the job's end, waits for it.
 A restart begins with the last save that all ranks have finished: each rank reads its part.
-Where several groups of ranks hold a copy each (hybrid sharding), all of them write a part of one.
+If several groups of ranks hold one copy each (hybrid sharding), every rank writes a part of one.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Checkpoint(HabitBase):
     every: int = Field(ge=1, le=1_000_000_000, description="Steps from one save to the next.")
     mode: Literal["sync", "async"] = Field(
         default="sync",
-        description="sync: training waits until all ranks have written. async: it goes on, and "
-        "waits only if the save before is not over.",
+        description="sync: training waits until all ranks have written. async: it continues, and "
+        "waits only if the previous save is not finished.",
     )
     bytes_per_parameter: float = Field(
         default=14.0,
@@ -88,13 +88,13 @@ class _Saves(Habit):
             self._writing[worker.number] = written
 
     def finish(self, worker: StepWorker) -> Process:
-        """Wait until what ``worker`` is writing has arrived."""
+        """Wait until the present write of ``worker`` has arrived."""
         before = self._writing.pop(worker.number, None)
         if before is not None:
             yield before
 
     def _transfer(self, worker: StepWorker, size: int, *, writing: bool) -> simpy.Event:
-        """Start a flow of ``size`` bytes a rank; the event fires when all have arrived."""
+        """Start a flow of ``size`` bytes per rank; the event fires when all have arrived."""
         context = self._context
         arrived = context.env.event()
         if not size:
@@ -108,7 +108,7 @@ class _Saves(Habit):
         return arrived
 
     def _note(self, step: int, iterations: int) -> None:
-        """One more has written; when all have, a checkpoint holds ``iterations``."""
+        """Count one finished write; after the last, a checkpoint contains ``iterations``."""
         self._written[step] = self._written.get(step, 0) + 1
         if self._written[step] == self._workers:
             del self._written[step]
@@ -121,14 +121,14 @@ class _Saves(Habit):
         log.add(worker.number, step, NO_MICRO_BATCH, kind, *times_ns, message)
 
     def _held_by(self, worker: StepWorker) -> int:
-        """What each rank of ``worker`` needs of a checkpoint [bytes]."""
+        """Bytes of a checkpoint that each rank of ``worker`` needs."""
         config = self._context.config
         shards = self._context.strategy.optimizer_shards(config)
         experts = worker.expert_parameters // max(1, shards // config.ep)
         return round((worker.parameters // shards + experts) * self._options.bytes_per_parameter)
 
     def _written_by(self, worker: StepWorker) -> int:
-        """What each rank of ``worker`` writes of a checkpoint [bytes]."""
+        """Bytes of a checkpoint that each rank of ``worker`` writes."""
         config = self._context.config
         dense = worker.parameters
         if self._context.strategy.sharded:

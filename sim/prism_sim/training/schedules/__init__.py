@@ -1,4 +1,4 @@
-"""The order in which a pipeline stage does its work, one file a schedule.
+"""Pipeline schedules: the order of a stage's work; one file a schedule.
 
 A new schedule is a new file with a class that derives from
 :class:`~prism_sim.training.schedules.base.ScheduleBase` and has a literal ``kind``, and one

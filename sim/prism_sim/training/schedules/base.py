@@ -1,4 +1,4 @@
-"""What every schedule has in common: options, checks, and the order of a stage's work."""
+"""The base of all schedules: options, checks, and the order of a stage's work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ScheduleBase(Closed, ABC):
     Attributes
     ----------
     chunked : whether stages hold several chunks of layers.
-    splits_backward : whether gradients of the weights are passes of their own.
+    splits_backward : whether gradients of the weights are separate passes.
     """
 
     chunked: ClassVar[bool] = False
@@ -29,12 +29,12 @@ class ScheduleBase(Closed, ABC):
         """The work of the stage ``place`` in one step, in order."""
 
     def remarks(self, job: JobConfig, at: Loc) -> Remarks:
-        """What keeps ``job`` (at ``at`` in the scenario) from using this schedule."""
+        """Errors if ``job`` (at ``at`` in the scenario) cannot use this schedule."""
         if job.chunks > 1 and not self.chunked:
             what = f"schedule {self.kind} has one chunk a stage, and chunks is {job.chunks}"
             yield Remark((*at, "chunks"), what, "use schedule: interleaved", ((*at, "schedule"),))
 
     @property
     def spans(self) -> tuple[str, ...]:
-        """Kinds of spans that its passes leave in the truth."""
+        """Kinds of spans of its passes in the truth."""
         return PASS_SPANS if self.splits_backward else PASS_SPANS[:WEIGHTS]

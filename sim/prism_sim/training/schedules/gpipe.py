@@ -1,8 +1,8 @@
 """GPipe: all forwards, then all backwards.
 
 The bubble is that of 1F1B, (p - 1) / m of the work; the price is memory for the activations
-of every micro-batch at once. Backwards run in the order of the forwards reversed, since the
-last micro-batch's activations were made last.
+of every micro-batch at the same time. Backwards run in the reverse order of the forwards, since
+the last micro-batch's activations are the newest.
 
 Reference: Huang et al., GPipe, NeurIPS'19, figure 2c.
 """

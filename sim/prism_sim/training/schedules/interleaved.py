@@ -1,9 +1,9 @@
-"""Interleaved 1F1B: each stage holds several chunks of layers, and the bubble shrinks with them.
+"""Interleaved 1F1B: each stage holds several chunks of layers, which shortens the bubble.
 
-Micro-batches go through in groups of p: a stage runs chunk 0 for the p micro-batches of the
+Micro-batches are processed in groups of p: a stage runs chunk 0 for the p micro-batches of the
 group, then chunk 1 for the same, and so on; backwards take the chunks in reverse. Stage *i*
-runs 2 (p - i - 1) + (v - 1) p forwards ahead. The bubble is (p - 1) / (v m) of the work, for
-v times as many messages, and activations go round from the last stage to the first.
+runs 2 (p - i - 1) + (v - 1) p forwards ahead. The bubble is (p - 1) / (v m) of the work, with
+v times as many messages, and activations are sent from the last stage to the first.
 
 Reference: Narayanan et al., Megatron-LM, SC'21, section 2.2.2 and figure 4.
 """

@@ -1,13 +1,13 @@
-"""What a schedule is made of.
+"""The elements of a schedule.
 
-A schedule is data, not behaviour: for one stage it lists what is computed, in order. What
-must be waited for, and what is sent on, follows from the kind of work and is the
-worker's business.
+A schedule is data, not behaviour: for one stage it lists the passes in order. The messages that
+a pass waits for, and those that it sends, follow from its kind and are handled by the
+worker.
 
 A stage may hold several *chunks* of layers (virtual stages): chunk c of stage i holds part
 c p + i of the model, so an activation leaves the last stage for the next chunk of the first.
-A backward pass may be split: BACKWARD then yields the gradient that the stage before waits
-for, and WEIGHTS, at any time later, those of the parameters.
+A backward pass may be split: BACKWARD then computes the gradient that the previous stage waits
+for, and WEIGHTS, at any later time, the gradients of the parameters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 FORWARD, BACKWARD, WEIGHTS = 0, 1, 2
 PASS_SPANS = ("fwd", "bwd", "wgrad")
-"""Kind of the span that each kind of pass leaves in the truth."""
+"""Kind of the span of each kind of pass in the truth."""
 
 
 class Work(NamedTuple):
@@ -28,7 +28,7 @@ class Work(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Which stage of what pipeline a schedule is for.
+    """The stage and the pipeline of a schedule.
 
     Attributes
     ----------

@@ -1,10 +1,10 @@
-"""Zero bubble, ZB-H1: weight gradients are put off until a stage would have to wait.
+"""Zero bubble, ZB-H1: weight gradients are delayed until a stage would have to wait.
 
-The next stage down the backward path only needs the gradient of the input, so the backward
-pass is split. The order of forwards and input gradients is that of 1F1B; stage *i* puts its
-weight gradients off by *i* micro-batches, and does those left over in the cool-down, where
-1F1B waits. Peak memory stays that of 1F1B. The bubble is (p - 1) (tf + tb - tw) instead of
-(p - 1) (tf + tb + tw): a third of it when all three take equally long.
+The previous stage only needs the gradient of the input, so the backward
+pass is split. The order of forwards and input gradients is that of 1F1B; stage *i* delays its
+weight gradients by *i* micro-batches, and computes the remaining ones in the cool-down, where
+1F1B waits. Peak memory is that of 1F1B. The bubble is (p - 1) (tf + tb - tw) instead of
+(p - 1) (tf + tb + tw): a third of it if all three take equally long.
 
 Reference: Qi, Wan, Huang and Lin, Zero bubble pipeline parallelism, ICLR'24, section 2 and
 table 1.

@@ -1,9 +1,9 @@
-"""LLM training jobs, seen from the network.
+"""Diagnosis of LLM training jobs from flow records.
 
-``llmprism`` reads flow records and the physical topology, and nothing else, and
-answers: which addresses form a job, which pairs carry data-parallel and which
-pipeline-parallel traffic, when did each rank's steps begin and end, and what was slow.
-It works alone on real data and never imports the simulator.
+``llmprism`` reads only flow records and the physical topology, and finds:
+which addresses form a job, which pairs carry data-parallel and which
+pipeline-parallel traffic, when each rank's steps begin and end, and which parts were slow.
+It works on real data and never imports the simulator.
 
 >>> import llmprism
 >>> diagnosis = llmprism.diagnose("flows.parquet", "topology.json")  # doctest: +SKIP
@@ -32,7 +32,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the public names on first use, so that ``import llmprism`` stays cheap."""
+    """Import the public names on first use, so that ``import llmprism`` is fast."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -1,10 +1,10 @@
-"""``llmprism FLOWS --topology TOPO``: the diagnoser alone, for people with real flows.
+"""``llmprism FLOWS --topology TOPO``: the diagnoser alone, for users with real flows.
 
 Results go to stdout, everything else to stderr. Only the standard library and typer are
-imported here, so that ``--help`` answers at once; the rest is imported when there is work.
+imported here, so that ``--help`` is fast; other modules are imported when they are needed.
 
-Exit codes: 0 fine; 1 the data is wrong, or a file cannot be read or written; 2 wrong usage;
-4 these records cannot tell what was slow.
+Exit codes: 0 success; 1 the data is wrong, or a file cannot be read or written; 2 wrong usage;
+4 the records do not suffice for a diagnosis.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ HELP = """Find jobs, parallelism, steps and slow parts from flow records and the
 Two more commands: `llmprism ingest INPUTS...` turns telemetry of any kind into flow records.
 `llmprism check FLOWS` says what they allow. Each has its own --help.
 
-Results go to stdout, messages to stderr. Exit codes: 0 fine; 1 the data is wrong; 2 wrong
-usage; 4 these records cannot tell what was slow, and the message says why.
+Results go to stdout, messages to stderr. Exit codes: 0 success; 1 the data is wrong; 2 wrong
+usage; 4 the records do not suffice for a diagnosis, and the message gives the reason.
 """
 
 app = typer.Typer(
@@ -42,7 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _COMMANDS = {"ingest": "llmprism.ingest.commands:ingest_app"}  # all others diagnose
-_PLAIN_WIDTH = 80  # columns where the output is no terminal
+_PLAIN_WIDTH = 80  # columns if the output is not a terminal
 _SHOWN = 20  # findings shown in the table; all are in --json and --out
 
 
@@ -63,14 +63,14 @@ def run(
     topology: Annotated[
         Path, typer.Option(metavar="FILE", help="The physical network, JSON.", show_default=False)
     ],
-    method: Annotated[str, typer.Option(metavar="NAME", help="How to diagnose.")] = "paper",
+    method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = "paper",
     out: Annotated[
         str | None,
-        typer.Option(metavar="FOLDER", help="Where to write the tables, as Parquet."),
+        typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     _version: Annotated[
         bool,
         typer.Option(
@@ -102,7 +102,7 @@ def run(
 
 
 def _diagnosed(flows: Path, topology: Path, method: str, out: str | None, quiet: bool) -> Diagnosis:
-    """Diagnose, and write the tables if a folder was named."""
+    """Diagnose, and write the tables if a folder was given."""
     from llmprism import pipeline
     from llmprism.diagnosis import check_target
     from llmprism.errors import Problem, UserError
@@ -124,7 +124,7 @@ def _diagnosed(flows: Path, topology: Path, method: str, out: str | None, quiet:
 
 @contextmanager
 def _reporting(quiet: bool) -> Iterator[Progress]:
-    """Yield where to report progress: a bar on a terminal, nothing elsewhere."""
+    """Yield a progress callback: a bar on a terminal, nothing elsewhere."""
     from rich.console import Console
     from rich.progress import Progress as Bar
 
@@ -172,7 +172,7 @@ def _print_result(diagnosis: Diagnosis, as_json: bool) -> None:
 
 
 def _jobs_table(diagnosis: Diagnosis, jobs: list[dict[str, Any]]) -> Table:
-    """Return a row a job; steps that the records do not support are not shown."""
+    """Return one row per job; steps that the records do not support are not shown."""
     from llmprism.quantities import duration
 
     doubted = {job["job"]: bool(diagnosis.verdict.doubted(job["job"])) for job in jobs}
@@ -214,7 +214,7 @@ def _findings_table(found: list[dict[str, Any]]) -> Table:
 
 
 def _culprit(finding: dict[str, Any]) -> str:
-    """Return the culprit's name, or how many addresses are affected if none stands apart."""
+    """Return the culprit's name, or the number of affected addresses if none is localised."""
     evidence = finding["evidence"]
     if finding["culprit_kind"] == "job" and {"affected", "of"} <= evidence.keys():
         return f"{evidence['affected']} of {evidence['of']} addresses, not localised"
@@ -222,7 +222,7 @@ def _culprit(finding: dict[str, Any]) -> str:
 
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> Table:
-    """Return a table of plain text: brackets in a name are no markup."""
+    """Return a table of plain text: brackets in a name are not markup."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""A diagnosis: its tables, what became of the input, and how both are shown and saved."""
+"""A diagnosis: its tables, its counts of records, and how both are shown and saved."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _OTHER_FOLDER = "name another folder"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The tables of :data:`llmprism.io.tables.DIAGNOSIS`, and what became of the records.
+    """The tables of :data:`llmprism.io.tables.DIAGNOSIS`, and the counts of records.
 
     Attributes
     ----------
     method : name of the method.
     jobs, layouts, pairs, groups, steps, spans, findings : the tables, with at least the
         contracted columns.
-    intake : how many records were read, and how many set aside for which reason.
-    verdict : whether these records can answer, and why not.
+    intake : numbers of records read, and set aside, by reason.
+    verdict : whether these records suffice for a diagnosis, and the reasons if not.
     """
 
     method: str
@@ -55,7 +55,7 @@ class Diagnosis:
 
         Raises
         ------
-        UserError : if ``folder`` holds anything else, or cannot be written.
+        UserError : ``folder`` contains other files, or cannot be written.
         """
         check_target(folder)
         try:
@@ -65,7 +65,7 @@ class Diagnosis:
             raise UserError(_unwritable(folder, error)) from error
 
     def write_files(self, folder: Path) -> None:
-        """Write the same files into ``folder``, next to whatever it holds."""
+        """Write the same files into ``folder``, next to its other files."""
         for name, schema in DIAGNOSIS.items():
             table = getattr(self, name)
             write_table(table, folder / f"{name}.parquet", _with_extra_columns(table, schema))
@@ -75,7 +75,7 @@ class Diagnosis:
             partial.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
 
     def summary(self) -> dict[str, Any]:
-        """Return the result in short, in a form that JSON can hold. Times are in seconds."""
+        """Return a short result in a form that JSON can represent. Times are in seconds."""
         return {
             "method": self.method,
             "intake": self.intake.as_dict(),
@@ -117,12 +117,12 @@ class Diagnosis:
 
 
 def check_target(folder: Path | str) -> None:
-    """Refuse to write a diagnosis where anything but an older diagnosis would be replaced.
+    """Refuse a folder in which anything but an older diagnosis would be replaced.
 
     Raises
     ------
-    UserError : if ``folder`` is a file, or a folder with files that no diagnosis has, or
-        without the ``intake.json`` that a diagnosis leaves.
+    UserError : ``folder`` is a file, or a folder with files that no diagnosis writes, or
+        without the ``intake.json`` of a diagnosis.
     """
     where = str(folder)
     if not where or "\0" in where:
@@ -167,7 +167,7 @@ def conform(method: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.Dat
     """Return all tables of a diagnosis from what a method returned.
 
     An absent table is empty. A table of findings without ``symptom`` or ``cause`` gets them:
-    the one stands for the other as a symptom, and an absent cause is unknown.
+    for a missing symptom, the cause is the symptom; a missing cause is ``unknown``.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""One family of errors for everything a user can get wrong.
+"""The errors that are reported to users.
 
-A :class:`UserError` carries *all* problems found, each saying what is wrong, where, and
-how to mend it. Command lines print it and exit 1, without a traceback. Anything else that
-escapes is a bug in this project.
+A :class:`UserError` contains *all* problems, each with a description, a location, and a
+remedy. Command lines print it and exit with 1, without a traceback. Any other exception
+is a bug in this project.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong.
+    """One error or warning.
 
     Attributes
     ----------
-    what : the fault in one sentence, with the offending value.
-    where : ``file:line``, ``file``, or a column name; empty if there is no place.
-    how : how to mend it; empty if that is plain from ``what``.
+    what : the problem in one sentence, with the wrong value.
+    where : ``file:line``, ``file``, or a column name; empty if there is no location.
+    how : how to correct it; empty if ``what`` is sufficient.
     """
 
     what: str
@@ -33,7 +33,7 @@ class Problem:
 
 
 class UserError(Exception):
-    """The scenario, the data or the call is wrong; carries every problem found.
+    """The scenario, the data or the call is wrong; contains every problem.
 
     >>> print(UserError([Problem("dp (0) must be at least 1", "a.yaml:7", "write dp: 1")]))
     a.yaml:7: dp (0) must be at least 1

@@ -1,7 +1,7 @@
-"""The kinds of traffic, and of work, that tables name.
+"""The kinds of traffic and of work in all tables.
 
-The truth, a diagnosis, a score and a figure all mean the same by these words, so they are
-defined here and nowhere else. Traffic between two addresses is of one kind: that of the
+The truth, a diagnosis, a score and a figure use these words with the same meaning, so they are
+defined only here. Traffic between two addresses is of one kind: that of the
 parallelism it serves, or ``other``.
 """
 
@@ -14,7 +14,7 @@ DP: Final = "dp"
 PP: Final = "pp"
 """Pipeline parallelism: activations and their gradients, from stage to stage."""
 EP: Final = "ep"
-"""Expert parallelism: tokens on their way to experts and back."""
+"""Expert parallelism: tokens that are sent to experts and back."""
 CP: Final = "cp"
 """Context parallelism: keys and values of the parts of a sequence."""
 TP: Final = "tp"
@@ -22,19 +22,19 @@ TP: Final = "tp"
 OTHER: Final = "other"
 """Any other: tied embeddings, storage, control traffic, background."""
 UNKNOWN: Final = "unknown"
-"""What a diagnosis cannot tell; never in the truth."""
+"""Not determined by the diagnosis; never in the truth."""
 COMPUTE: Final = "compute"
 """Of spans: work on the GPU."""
 
 TrafficKind = Literal["dp", "pp", "ep", "cp", "tp", "other"]
-"""What traffic can be."""
+"""All kinds of traffic."""
 GroupKind = Literal["dp", "tp", "ep", "cp", "other"]
-"""What the traffic of a group that communicates collectively can be."""
+"""Kinds of traffic of groups that communicate collectively."""
 
 TRAFFIC: Final[tuple[TrafficKind, ...]] = get_args(TrafficKind)
 INFERRED: Final[tuple[str, ...]] = (*TRAFFIC, UNKNOWN)
-"""What a diagnosis may call traffic."""
+"""Kinds of traffic in a diagnosis."""
 AXES: Final[tuple[str, ...]] = (DP, PP, TP, EP, CP)
 """The dimensions of a parallel layout, in the order in which tables list them."""
 SPANS: Final[tuple[str, ...]] = (DP, PP, COMPUTE)
-"""What a diagnosis may call a span."""
+"""Kinds of spans in a diagnosis."""

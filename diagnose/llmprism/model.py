@@ -1,8 +1,8 @@
-"""What the stages hand to each other: jobs, pairs, the timeline, groups.
+"""The data that stages exchange: jobs, pairs, the timeline, groups.
 
 Everything is an array of numbers. Addresses are endpoint codes (see
 :mod:`llmprism.io.topology`), jobs are numbered in canonical order, kinds are indices into
-:data:`KINDS`. Names enter only when a diagnosis is turned into tables.
+:data:`KINDS`. Names are added only when a diagnosis is turned into tables.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ KINDS = kinds.INFERRED
 DP, PP = KINDS.index(kinds.DP), KINDS.index(kinds.PP)
 SPAN_KINDS = kinds.SPANS
 
-UNKNOWN = kinds.UNKNOWN  # a name that flows cannot tell
-CANNOT_TELL = -1  # a number that flows cannot tell
+UNKNOWN = kinds.UNKNOWN  # a name that flows do not show
+CANNOT_TELL = -1  # a number that flows do not show
 
 Kinds = NDArray[np.int8]
 Progress = Callable[[float, str], None]
-"""Called with the fraction done, in [0, 1], and what is being done."""
+"""Called with the fraction done, in [0, 1], and a description of the present work."""
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """Which job each address belongs to.
+    """The job of each address.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Spans:
-    """What a rank did when; arrays of shape (spans,).
+    """The activity of ranks over time; arrays of shape (spans,).
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Spans:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Steps and spans of all ranks, and the step of every DP flow as its sender counts.
+    """Steps and spans of all ranks, and the step of every DP flow at its sender.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class Groups:
     ----------
     job, kind, group : the group is numbered within its job and kind, from 0.
     address : endpoint code.
-    position : order along the group from 0, -1 where it cannot be told.
+    position : order along the group from 0, -1 if unknown.
     """
 
     job: Codes
@@ -150,7 +150,7 @@ class Groups:
 class Finding:
     """One thing that was slow. Times and cost in [ns], ``magnitude`` relative to normal.
 
-    ``symptom`` says what was observed, ``cause`` why it happened, if that is known.
+    ``symptom`` is the observation, ``cause`` its explanation, if known.
     """
 
     level: str

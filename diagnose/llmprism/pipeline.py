@@ -1,4 +1,4 @@
-"""From flow records to a diagnosis: read, diagnose by a named method.
+"""The steps from flow records to a diagnosis: read the input, run a named method.
 
 >>> diagnosis = diagnose("flows.parquet", "topology.json")  # doctest: +SKIP
 >>> diagnosis.steps.groupby("job")["step"].max()  # doctest: +SKIP
@@ -38,15 +38,15 @@ def diagnose(
     Parameters
     ----------
     flows : a file (or a pipe, or ``-`` for standard input) of flow records, a data frame or
-        Arrow table with the same columns, or a table that was read before.
-    topology : a file, its content as a dictionary, or a topology that was read before.
-    progress : called with the fraction done, in [0, 1], and what is being done.
+        Arrow table with the same columns, or a table that was read earlier.
+    topology : a file, its content as a dictionary, or a topology that was read earlier.
+    progress : called with the fraction done, in [0, 1], and a description of the present work.
 
     Raises
     ------
-    UserError : if a file or table is not what it should be, or there is no such method.
+    UserError : a file or table is not valid, or the method does not exist.
     """
-    run = methods.get(method)  # complain before the reading
+    run = methods.get(method)  # fail before the reading
     report = progress or _silent
     report(0.0, "reading flows")
     records, network, intake = _taken_in(flows, topology)
@@ -74,7 +74,7 @@ def _taken_in(
     flows: FlowTable | pd.DataFrame | pa.Table | Path | str,
     topology: Topology | Mapping[str, Any] | Path | str,
 ) -> tuple[FlowTable, Topology, Intake]:
-    """Read both inputs; what is wrong with one does not hide what is wrong with the other."""
+    """Read both inputs; errors of both are reported together."""
     try:
         network = _network(topology)
     except UserError as first:

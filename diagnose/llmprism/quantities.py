@@ -1,4 +1,4 @@
-"""Quantities in words: fractions as percentages, times in the unit that fits their size."""
+"""Quantities as text: fractions as percentages, times in the unit that fits their size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def percent(fraction: float | None, digits: int = 1) -> str:
-    """``0.0312`` as ``3.1 %``, with more digits near 0 and 100 %; a dash where undefined.
+    """``0.0312`` as ``3.1 %``, with more digits near 0 and 100 %; a dash if undefined.
 
     >>> percent(0.99961), percent(-1.0), percent(0.0004), percent(28.1), percent(None)
     ('99.96 %', '-100 %', '0.04 %', '2,810 %', '-')
@@ -25,7 +25,7 @@ def percent(fraction: float | None, digits: int = 1) -> str:
 
 
 def duration(ns: float | None) -> str:
-    """Nanoseconds in the unit that fits their size: s, ms, us or ns; a dash where undefined.
+    """Nanoseconds in the unit that fits their size: s, ms, us or ns; a dash if undefined.
 
     >>> duration(1_500_000), duration(999_996), duration(4.2e12), duration(-43), duration(None)
     ('1.50 ms', '1.00 ms', '4,200 s', '-43 ns', '-')

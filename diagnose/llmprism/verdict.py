@@ -1,7 +1,7 @@
-"""Can these records answer at all? The judgement of the evidence, for any method.
+"""Checks, for any method, whether the records suffice for a diagnosis.
 
-A diagnosis without findings means "nothing stands out" only if something could have stood
-out. Here the records and what a method made of them are held against each other, job by job:
+A diagnosis without findings means "nothing stands out" only if a fault would have been
+visible. Here the records and the result of the method are compared, job by job:
 
 - *No records.* The file is empty, or every record was set aside.
 - *No jobs, no steps.* The method found none, or fewer than two steps on every rank: the
@@ -9,10 +9,10 @@ out. Here the records and what a method made of them are held against each other
 - *Records longer than a step.* If half of the bytes are in records as long as a step or
   longer, a record does not show to which step its bytes belong. If half of the bytes are on
   pairs whose records leave no silence (they cover more than 90 % of the time between the first
-  and the last), and half of the bytes are in records not much shorter than a step (a tenth or
-  more), the ends of steps are hidden inside records.
-- *Clock.* A step is the difference of two times, each good to one tick. With less than two
-  ticks in a step, its length may be off by all of it.
+  and the last), and half of the bytes are in records of at least a tenth of a step,
+  the ends of steps are hidden inside records.
+- *Clock.* A step is the difference of two times, each accurate to one tick. With less than two
+  ticks in a step, its length may be wrong by its full value.
 - *Ranks disagree.* Ranks of a job wait for each other in every step, so they have the same
   number of steps; one more or less at the edges of the recording is possible. If no majority
   of the ranks agrees on a number of two or more, the steps found are not the job's.
@@ -20,7 +20,7 @@ out. Here the records and what a method made of them are held against each other
   million parameters alone take that long at the rates of today's networks. Shorter steps
   are times in another unit.
 
-A finding about a job whose steps cannot be told is a guess: its confidence is at most 1/2.
+A finding about a job whose steps are not visible is a guess: its confidence is at most 1/2.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SAMPLE = 200_000  # records whose lengths are looked at
 
 @dataclass(frozen=True)
 class Reason:
-    """Why records cannot tell: a code, the job it is about (None: all), and a sentence."""
+    """A reason why records do not suffice: a code, the job (None: all), and a sentence."""
 
     reason: str
     job: str | None
@@ -60,12 +60,12 @@ class Reason:
 
 @dataclass(frozen=True)
 class RecordsVerdict:
-    """Whether the records can answer, and the figures behind it.
+    """Whether the records suffice, and the figures of that decision.
 
     Attributes
     ----------
     can_tell : False if no job can be diagnosed.
-    reasons : why not, also where only some jobs cannot be diagnosed.
+    reasons : the reasons, also if only some jobs cannot be diagnosed.
     figures : records kept and read, clock tick, and for each job its records, the length of a
         record (half of the bytes are in longer ones) and of a step (median), the share of the
         time that records cover, and the number of steps on the ranks.
@@ -85,7 +85,7 @@ class RecordsVerdict:
         return [one.reason for one in self.reasons if one.job in (None, job)]
 
     def lines(self) -> list[str]:
-        """Return what to print about it: nothing where every job can be diagnosed."""
+        """Return the lines to print: none if every job can be diagnosed."""
         if not self.reasons:
             return []
         subject = "what was slow" + (" in some jobs" if self.can_tell else "")
@@ -93,14 +93,14 @@ class RecordsVerdict:
         return [f"These records cannot tell {subject}:", *about]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return a form that JSON can hold."""
+        """Return a form that JSON can represent."""
         return asdict(self)
 
 
 def judge(
     flows: FlowTable, intake: Intake, tables: Mapping[str, pd.DataFrame]
 ) -> tuple[RecordsVerdict, pd.DataFrame]:
-    """Judge the records; return the verdict, and the findings as far as the records go."""
+    """Judge the records; return the verdict, and the findings with reduced confidence."""
     tick = clock_tick_ns(flows.start_ns, flows.end_ns)
     jobs = [_job_figures(*one) for one in _parts(flows, tables)]
     figures = {"rows": intake.rows, "kept": intake.kept, "clock_tick_ns": tick, "jobs": jobs}
@@ -176,7 +176,7 @@ def _parts(
 
 
 def _stride(flows: FlowTable) -> int:
-    """Every how many records one is looked at."""
+    """The interval between sampled records."""
     return max(1, len(flows) // _SAMPLE)
 
 
@@ -203,7 +203,7 @@ def _job_figures(name: str, flows: FlowTable, rows: Ints, steps: pd.DataFrame) -
 
 
 def _covered(flows: FlowTable, rows: Ints) -> float:
-    """Return the share of its time that records cover, of the pair in the middle by bytes."""
+    """Return the covered share of time of the pair that is the median by bytes."""
     table = pd.DataFrame(
         {
             "pair": (flows.src[rows].astype(np.int64) << 32) | flows.dst[rows],

@@ -1,4 +1,4 @@
-"""How fine the exporter's clock is, as its records show."""
+"""Granularity of the exporter's clock, inferred from its records."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from llmprism.numerics.arrays import Ints
 
-_SAMPLE = 100_000  # times looked at; more would not change the answer
-_FEWEST = 8  # distinct times; that fewer agree may be chance
+_SAMPLE = 100_000  # times used; more would not change the result
+_FEWEST = 8  # distinct times; fewer may agree by chance
 _AGREEING = 0.99  # of the times; a few may come from another exporter
 
 
 def clock_tick_ns(*times: Ints) -> int:
     """Return the largest power of ten [ns], up to 1 s, that divides the differences of times.
 
-    1 where there are too few times to tell.
+    1 if there are too few times.
 
     >>> clock_tick_ns(np.arange(100) * 3_000_000 + 7)
     1000000

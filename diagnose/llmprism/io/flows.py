@@ -1,9 +1,9 @@
-"""The flow table: what the collector recorded, checked once and ready for arithmetic.
+"""The flow table: the collector's records, checked and converted to arrays.
 
-Columns are checked when they are loaded (:mod:`llmprism.io.loading`). Records that cannot be
-true or cannot be placed are counted by reason and set aside (:mod:`llmprism.io.screening`).
-The rest becomes plain arrays: an address is its endpoint's number, a path is a number into
-the list of distinct paths, and rows are in order of time.
+Columns are checked when they are loaded (:mod:`llmprism.io.loading`). Records that are
+impossible or have unknown addresses are counted by reason and set aside
+(:mod:`llmprism.io.screening`). The rest becomes plain arrays: an address is the number of its
+endpoint, a path is an index into the list of distinct paths, and rows are in order of time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FlowTable:
     start_ns, end_ns : first and last packet [ns].
     src, dst : endpoint codes, indices into ``addresses``.
     bytes : size as exported [bytes].
-    path : indices into ``paths``; -1 where nothing is known.
+    path : indices into ``paths``; -1 for an unknown path.
     optional : those of ``src_port``, ``dst_port``, ``packets``, ``payload``, ``protocol`` the
         file has; a null is -1.
     addresses : address of each endpoint code.
@@ -78,14 +78,14 @@ class FlowTable:
 
 @dataclass(frozen=True)
 class Intake:
-    """How many records were read, and how many of them set aside.
+    """Numbers of records read and set aside.
 
     Attributes
     ----------
     rows : records in the file; ``kept`` of them are diagnosed.
     set_aside : records by reason; one with several faults counts once, under the first.
-    unknown_addresses : the most frequent addresses the topology does not know, with counts.
-    unknown_address_count : how many such addresses there are, the named ones included.
+    unknown_addresses : the most frequent addresses that are not in the topology, with counts.
+    unknown_address_count : number of such addresses, including those listed.
     repeated : records that equal another one in every column; those with ports are set aside.
     """
 
@@ -97,23 +97,23 @@ class Intake:
     repeated: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return a form that JSON can hold."""
+        """Return a form that JSON can represent."""
         return asdict(self)
 
 
 def read_flows(path: Path | str, topology: Topology) -> tuple[FlowTable, Intake]:
-    """Read a Parquet flow table and place its addresses in ``topology``.
+    """Read a Parquet flow table and look up its addresses in ``topology``.
 
     Raises
     ------
-    UserError : with everything that is wrong at once: an unreadable or truncated file,
+    UserError : with all errors at once: an unreadable or truncated file,
         missing columns, columns of the wrong type.
     """
     return place(load(path), topology)
 
 
 def place(table: pa.Table, topology: Topology) -> tuple[FlowTable, Intake]:
-    """Turn a loaded table into arrays, with addresses placed in ``topology``."""
+    """Turn a loaded table into arrays, with addresses looked up in ``topology``."""
     src, dst = (_endpoints(table[name], topology) for name in NAMES)
     columns = {name: _numbers(table[name]) for name in table.column_names if name in INTEGERS}
     columns |= {"src": src, "dst": dst}
@@ -146,13 +146,13 @@ def _kept(
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
-    """Return integers, nulls as -1 (screening decides whether a null is a fault)."""
+    """Return integers, nulls as -1 (screening decides whether a null is an error)."""
     numbers: np.ndarray[Any, Any] = pc.fill_null(column, -1).to_numpy()
     return numbers
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Codes, list[str | None]]:
-    """Return a code a row (-1 for null) and the text of each code."""
+    """Return one code per row (-1 for null) and the text of each code."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     column = column.unify_dictionaries()
@@ -164,15 +164,15 @@ def _coded(column: pa.ChunkedArray) -> tuple[Codes, list[str | None]]:
 
 
 def _endpoints(column: pa.ChunkedArray, topology: Topology) -> Codes:
-    """Return endpoint codes: UNKNOWN for one the topology does not list, NULL for none."""
+    """Return endpoint codes: UNKNOWN for one that is not in the topology, NULL for none."""
     codes, texts = _coded(column)
     known = topology.codes
     meaning = [NULL if text is None else known.get(text, UNKNOWN) for text in texts]
-    return np.array([*meaning, NULL], dtype=np.int32)[codes]  # the last stands for code -1
+    return np.array([*meaning, NULL], dtype=np.int32)[codes]  # the last one is for code -1
 
 
 def _unknown(table: pa.Table, topology: Topology) -> dict[str, int]:
-    """Count the records of addresses that the topology does not know, most frequent first."""
+    """Count the records of addresses that are not in the topology, most frequent first."""
     counts: Counter[str] = Counter()
     for name in NAMES:
         codes, texts = _coded(table[name])
@@ -194,22 +194,22 @@ def _paths(table: pa.Table) -> tuple[Codes, list[str]]:
 
 
 def _notes(table: pa.Table) -> dict[str, str]:
-    """Return the exporter's notes from the Parquet metadata; other libraries' are left out."""
+    """Return the exporter's notes from the Parquet metadata; others are left out."""
     raw = table.schema.metadata or {}
     present = [name for name in NOTES if name.encode() in raw]
     return {name: raw[name.encode()].decode(errors="replace") for name in present}
 
 
 def _sampling(notes: Mapping[str, str]) -> float:
-    """Return the factor by which counts of a sampling exporter were scaled, else 1."""
+    """Return the factor by which a sampling exporter scaled its counts, otherwise 1."""
     digits = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", notes.get("sampling", ""))]
     return max([1.0, *digits])
 
 
 def canonical_order(columns: Mapping[str, np.ndarray[Any, Any]]) -> Ints | None:
-    """Return the order that does not depend on how records were shuffled; None if it holds.
+    """Return an order that does not depend on the order of records; None if it already holds.
 
-    Ties in one column are broken by the next, so that in the end only equal rows tie.
+    Ties in one column are broken by the next one, so only equal rows remain tied.
     """
     pair = (columns["src"].astype(np.int64) << 32) | columns["dst"]
     rest = [columns[name] for name in ("bytes", *OPTIONAL, "path") if name in columns]

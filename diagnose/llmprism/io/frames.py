@@ -1,4 +1,4 @@
-"""From endpoint codes to names: the results of the stages as the tables of a diagnosis."""
+"""The results of the stages as tables of a diagnosis: endpoint codes become names."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _spans(addresses: Sequence[str], jobs: Jobs, timeline: Timeline) -> pd.DataF
 
 
 def _named(names: Sequence[str], codes: NDArray[Any]) -> pd.Series[str]:
-    """Return the name of every code, without a Python string a row."""
+    """Return the name of every code, without one Python string per row."""
     pool = pd.Series(list(names), dtype="str")
     return pool.take(codes.astype(np.int64)).reset_index(drop=True)
 

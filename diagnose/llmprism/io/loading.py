@@ -1,8 +1,8 @@
-"""Flow records as an Arrow table with the contracted columns, wherever they come from.
+"""Flow records from any source as an Arrow table with the contracted columns.
 
-A file or a pipe holds Parquet or Arrow IPC, with columns of exactly the contracted types. A
-table that is already in memory (pandas, Arrow) may have other types as long as every value
-fits: a script's data frame rarely has 32-bit ports, and may have times as timestamps.
+A file or a pipe contains Parquet or Arrow IPC, with columns of exactly the contracted types. A
+table in memory (pandas, Arrow) may have other types if every value
+fits: data frames of scripts rarely have 32-bit ports, and may have times as timestamps.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _KIND = "Parquet file"
 
 
 def load(path: Path | str) -> pa.Table:
-    """Read the columns we know from a file or a pipe; names stay codes, not a string a row.
+    """Read the known columns from a file or a pipe; names stay dictionary-encoded.
 
     Raises
     ------
-    UserError : with everything that is wrong at once: an unreadable or truncated file,
+    UserError : with all errors at once: an unreadable or truncated file,
         missing columns, columns of the wrong type.
     """
     where = str(path)
@@ -54,7 +54,7 @@ def load(path: Path | str) -> pa.Table:
 
 
 def adopt(table: pd.DataFrame | pa.Table, where: str = "flows") -> pa.Table:
-    """Return a table that is in memory with the contracted columns and types.
+    """Return a table in memory with the contracted columns and types.
 
     Raises
     ------

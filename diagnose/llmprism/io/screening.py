@@ -1,18 +1,18 @@
-"""Which records to set aside, and why: records that cannot be true, or cannot be placed.
+"""Records that are set aside, because they are impossible or have unknown addresses.
 
 - *Times and sizes.* A null, a negative size, an end before the start, a time or a size beyond
   2**61 (sums and differences would not fit 64 bits).
-- *Addresses.* None, one that the topology does not know, or the same at both ends: a NIC does
+- *Addresses.* None, one that is not in the topology, or the same at both ends: a NIC does
   not send to itself through a switch.
-- *Rate.* More than ten times what the fastest link of the topology carries in the record's
-  duration, give or take two ticks of the exporter's clock, plus 1 MiB for records of single
-  packets and small bursts. Framing, rounding and rates that are known badly do not make a
-  factor of ten; times in another unit make a factor of a thousand. Where no rate is known,
-  the fastest link is taken to be 800 Gbit/s. Counts of a sampling exporter are estimates, and
+- *Rate.* More than ten times the bytes that the fastest link of the topology carries in the
+  record's duration, with a tolerance of two ticks of the exporter's clock, plus 1 MiB for records
+  of single packets and small bursts. Framing, rounding and inaccurate rates do not cause a
+  factor of ten; times in another unit cause a factor of a thousand. If no rate is known,
+  the fastest link is assumed to have 800 Gbit/s. Counts of a sampling exporter are estimates, and
   may exceed this by the sampling factor.
 - *Repetitions.* A record equal to another in every column is counted. It is set aside only
-  where both ports are known: an exporter has one entry for each set of addresses and ports, so
-  this is one record that was exported twice or by two exporters. Without ports it may be a
+  if both ports are known: an exporter has one entry for each set of addresses and ports, so
+  the record was exported twice or by two exporters. Without ports it may be a
   parallel connection.
 """
 
@@ -28,12 +28,12 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.io.loading import REQUIRED
 from llmprism.numerics.arrays import Bools, Ints
 
-NULL, UNKNOWN = -2, -1  # an endpoint code that stands for no endpoint
+NULL, UNKNOWN = -2, -1  # endpoint codes without an endpoint
 REPEATED = "repeats another record with the same ports"
 TOO_FAST = "faster than any link could carry it"
 
 _LARGEST = 2**61
-_FASTEST_GBPS = 800.0  # of a port in service, where the topology does not know
+_FASTEST_GBPS = 800.0  # of a port in service, if the topology has none
 _MARGIN = 10.0
 _BURST_BYTES = float(2**20)
 
@@ -43,7 +43,7 @@ Columns = Mapping[str, np.ndarray[Any, Any]]
 def faults(
     table: pa.Table, columns: Columns, fastest_gbps: float, sampling: float
 ) -> tuple[Bools, dict[str, int]]:
-    """Mark the rows to set aside, and count them by the first reason that holds."""
+    """Mark the rows to set aside, and count them by the first reason that applies."""
     null = np.zeros(table.num_rows, dtype=np.bool_)
     for name in REQUIRED:
         if table[name].null_count:

@@ -1,7 +1,7 @@
-"""Opening what a user names: a regular file, a pipe, or ``-`` for standard input.
+"""Opens the input of a user: a regular file, a pipe, or ``-`` for standard input.
 
-Devices and folders are refused before anything is read. A pipe is copied to a temporary file
-where input is read out of order, as Parquet is.
+Devices and folders are refused before reading. A pipe is copied to a temporary file
+if input is read out of order, as with Parquet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import IO
 from llmprism.errors import Problem, UserError
 
 STANDARD_INPUT = "-"
-_FIRST = 8  # bytes that show what a file is
+_FIRST = 8  # bytes that show the format of a file
 
 
 @contextmanager
@@ -27,12 +27,12 @@ def seekable(path: Path | str, starts: tuple[bytes, ...], kind: str) -> Iterator
 
     Parameters
     ----------
-    starts : what the first bytes of such a file may be. A pipe that starts with anything else
+    starts : possible first bytes of such a file. A pipe that starts with other bytes
         is not read further.
 
     Raises
     ------
-    UserError : if there is no such file, if it is a folder or a device, or if it cannot be
+    UserError : the file does not exist, is a folder or a device, or cannot be
         read.
     """
     with _opened(path) as source:

@@ -2,7 +2,7 @@
 
 Times are int64 nanoseconds on the collector's clock; ``address`` is a NIC address.
 Durations and costs are in nanoseconds, confidences are fractions in [0, 1]. ``evidence`` is
-JSON text. What flows cannot tell is -1 or ``unknown``.
+JSON text. A value that flows do not show is -1 or ``unknown``.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ DIAGNOSIS: dict[str, pa.Schema] = {
         ]
     ),
 }
-"""Schema of every diagnosis table, by name: the least columns; a method may add its own."""
+"""Schema of every diagnosis table, by name: the required columns; methods may add others."""
 
 ADDED_LATER = frozenset({"layouts"})
-"""Tables that older diagnoses lack; a reader takes an absent one as empty."""
+"""Tables that older diagnoses lack; a reader treats a missing one as empty."""

@@ -1,8 +1,8 @@
-"""The physical network, as its owner knows it: addresses, servers, switches and links.
+"""The physical network: addresses, servers, switches and links.
 
 ``topology.json`` is read once, checked as a whole, and turned into arrays. The order of its
 endpoints gives every address its number (*endpoint code*), which all stages use instead of
-names: a diagnosis then cannot depend on how hosts are called.
+names: a diagnosis then cannot depend on the names of hosts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _LISTED = 50  # problems in one message; the others are counted
 
 
 class _Part(BaseModel):
-    """Foreign topologies may say more than is needed here; that is not an error."""
+    """Topologies from elsewhere may contain further keys; that is not an error."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class Endpoint(_Part):
-    """One NIC: its address, the server it sits in, the switch it is plugged into."""
+    """One NIC: its address, its server, and its switch."""
 
     address: str
     server: str
@@ -65,7 +65,7 @@ class _File(_Part):
 
 @dataclass(frozen=True)
 class Topology:
-    """The network as read: parts by name, and arrays by endpoint and switch code."""
+    """The network: parts by name, and arrays by endpoint and switch code."""
 
     endpoints: tuple[Endpoint, ...]
     switches: tuple[Switch, ...]
@@ -118,7 +118,7 @@ class Topology:
 
     @cached_property
     def switch_gbps(self) -> Floats:
-        """Sum of the rates of each switch's links [Gbit/s]; NaN where one is unknown or none."""
+        """Sum of the rates of each switch's links [Gbit/s]; NaN if one is unknown or missing."""
         total = np.zeros(len(self.switches))
         linked = np.zeros(len(self.switches), dtype=bool)
         for link in self.links:
@@ -136,7 +136,7 @@ def read_topology(path: Path | str) -> Topology:
 
     Raises
     ------
-    UserError : with everything that is wrong at once: a missing or broken file, missing
+    UserError : with all errors at once: a missing or invalid file, missing
         fields, an address or switch named twice, a link or endpoint that names a switch,
         server or address which does not exist.
     """
@@ -151,7 +151,7 @@ def read_topology(path: Path | str) -> Topology:
 
 
 def parse_topology(content: object, where: str = "topology") -> Topology:
-    """Check a topology that is already in memory, as ``topology.json`` would hold it.
+    """Check a topology in memory, with the structure of ``topology.json``.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def parse_topology(content: object, where: str = "topology") -> Topology:
 
 
 def _first_of(problems: list[Problem], where: str) -> list[Problem]:
-    """Return the first problems, and how many more there are."""
+    """Return the first problems, and the number of others."""
     more = len(problems) - _LISTED
     if more <= 0:
         return problems
@@ -184,7 +184,7 @@ def _field_problems(error: ValidationError, where: str) -> Iterator[Problem]:
 
 
 def _cross_problems(parsed: _File, where: str) -> Iterator[Problem]:
-    """Yield what no single field shows: repeated names, and names that lead nowhere."""
+    """Yield problems across fields: repeated names, and unknown names."""
     addresses = {end.address for end in parsed.endpoints}
     servers = {end.server for end in parsed.endpoints}
     switches = {switch.name for switch in parsed.switches}
@@ -203,4 +203,4 @@ def _cross_problems(parsed: _File, where: str) -> Iterator[Problem]:
     for i, link in enumerate(parsed.links):
         for side in (link.a, link.b):
             if side not in switches and side not in servers and side not in addresses:
-                yield Problem(f"links[{i}] names {side!r}, which is nowhere listed", where)
+                yield Problem(f"links[{i}] names {side!r}, which is not listed", where)

@@ -1,4 +1,4 @@
-"""Writing files so that an interrupted run leaves none that looks whole."""
+"""Writes files so that an interrupted run leaves no incomplete file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path`` that takes its place only if the block ends well.
+    """Yield a temporary path next to ``path`` that replaces it only if the block succeeds.
 
-    An interrupted run leaves no file that looks whole.
+    An interrupted run leaves no incomplete file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -39,9 +39,9 @@ def write_table(frame: pd.DataFrame | pa.Table, path: Path, schema: pa.Schema) -
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder beside ``folder`` that takes its place only if the block ends well.
+    """Yield a new folder next to ``folder`` that replaces it only if the block succeeds.
 
-    Whatever fails, ``folder`` holds either all of the old files or all of the new ones.
+    After any failure, ``folder`` contains either all of the old files or all of the new ones.
     """
     folder = folder.resolve()  # a link stays a link, to the new content
     folder.parent.mkdir(parents=True, exist_ok=True)

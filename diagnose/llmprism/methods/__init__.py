@@ -1,6 +1,6 @@
-"""Ways to diagnose, by name.
+"""Methods of diagnosis, by name.
 
-A *method* is anything callable that turns flows and topology into the six tables of
+A *method* is a callable that turns flows and topology into the tables of
 :mod:`llmprism.io.tables`; see :class:`~llmprism.methods.base.Method`. Registering one makes it
 available to ``diagnose(..., method=name)`` and to the command line:
 

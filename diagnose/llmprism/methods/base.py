@@ -1,7 +1,7 @@
-"""The contract of a method, and of the stages of which the methods here are made.
+"""The interfaces of a method, and of the stages of the published method.
 
-A third party can replace the whole (implement :class:`Method` and register it) or one stage
-(hand it to :class:`~llmprism.methods.paper.StagedMethod`).
+Other packages can replace the whole method (implement :class:`Method` and register it) or one
+stage (pass it to :class:`~llmprism.methods.paper.StagedMethod`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from llmprism.model import Finding, Groups, Jobs, Pairs, Progress, Timeline
 
 
 class Method(Protocol):
-    """Flows and topology in, the tables of a diagnosis out."""
+    """Turns flows and topology into the tables of a diagnosis."""
 
     def __call__(
         self, flows: FlowTable, topology: Topology, progress: Progress
@@ -30,31 +30,31 @@ class Method(Protocol):
 
 
 class JobStage(Protocol):
-    """Tells which addresses form a job."""
+    """Finds the addresses of each job."""
 
     def __call__(self, flows: FlowTable, topology: Topology) -> Jobs: ...
 
 
 class PairStage(Protocol):
-    """Tells what kind of traffic each pair carries."""
+    """Classifies the traffic of each pair."""
 
     def __call__(self, flows: FlowTable, jobs: Jobs) -> Pairs: ...
 
 
 class TimelineStage(Protocol):
-    """Tells when each rank's steps began and ended, and what it did in them."""
+    """Finds the start and end of each rank's steps, and the activity in them."""
 
     def __call__(self, flows: FlowTable, pairs: Pairs) -> Timeline: ...
 
 
 class GroupStage(Protocol):
-    """Tells who trains in parallel with whom."""
+    """Finds the groups of ranks that train in parallel."""
 
     def __call__(self, flows: FlowTable, pairs: Pairs, timeline: Timeline) -> Groups: ...
 
 
 class FaultStage(Protocol):
-    """Tells what was slow."""
+    """Finds slow parts."""
 
     def __call__(
         self,

@@ -1,1 +1,1 @@
-"""Arithmetic that knows nothing of flows: grouped rows, graphs, change points."""
+"""Numerical methods that do not depend on flows: grouped rows, graphs, change points."""

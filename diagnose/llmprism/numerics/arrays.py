@@ -1,8 +1,8 @@
-"""Rows that belong together, without moving them: the one grouping all stages share.
+"""Grouping of rows without moving them; all stages use it.
 
-A table of flows is kept in one order (by start) and never copied. To walk through the flows
+A table of flows is kept in one order (by start) and never copied. To process the flows
 of a pair, an address or a path, rows are *grouped*: ``order`` lists the row numbers group
-after group, each group in table order, and ``offsets`` says where each group begins.
+by group, each group in table order, and ``offsets`` gives the start of each group.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Bayesian online change-point detection: how long has the present regime lasted?
+"""Bayesian online change-point detection: the length of the present regime.
 
-A sequence of numbers is read one by one. Every possible *run length* (how many of the latest
+Numbers are processed one by one. Every possible *run length* (how many of the latest
 numbers belong to the present regime) is a hypothesis with a probability. A new number either
-makes each run one longer, or ends it: after it a new regime begins, at a constant hazard.
+extends each run by one, or ends it: then a new regime begins, with a constant hazard.
 Hypotheses that predicted the number badly lose weight. Within a regime numbers are normal with
 unknown mean and variance, so a run predicts with a Student-t (normal-inverse-gamma prior).
 
-Two uses: :func:`run_lengths` follows a whole sequence, as published; :func:`cut_upward` cuts
-many sequences at their isolated upward spikes, which is what step gaps are.
+Two uses: :func:`run_lengths` processes a whole sequence, as published; :func:`cut_upward` cuts
+many sequences at their isolated upward spikes, such as step gaps.
 
 References
 ----------
@@ -31,7 +31,7 @@ _Numbers = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Prior:
-    """What is believed about a regime before its first number (normal-inverse-gamma).
+    """The prior of a regime before its first number (normal-inverse-gamma).
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Prior:
 
     @property
     def numbers(self) -> _Numbers:
-        """The four as compiled code takes them."""
+        """The four numbers in the form for compiled code."""
         return (self.mean, self.kappa, self.alpha, self.beta)
 
 
@@ -93,18 +93,18 @@ def run_lengths(
     values : shape (n,).
     hazard : probability that a regime ends at any one point, in (0, 1).
     k : the longest run length that counts as short.
-    prune : hypotheses that together hold at most this probability are forgotten at each
-        point; 0 forgets none.
-    most : at most so many hypotheses are kept; beyond it the least likely one goes, which
-        holds at most ``1 / most``. What really went is returned point by point; a
-        hypothesis forgotten at probability p would, in expectation under the model, never
-        have held more than p (posterior probabilities are martingales).
+    prune : the least likely hypotheses, of at most this total probability, are dropped at
+        each point; 0 drops none.
+    most : maximum number of hypotheses; beyond it the least likely one is dropped, whose
+        probability is at most ``1 / most``. The dropped probability is returned point by point; a
+        hypothesis dropped at probability p would, in expectation under the model, never
+        have had more than p (posterior probabilities are martingales).
 
     Notes
     -----
-    The convention is that of the paper: after a number, run length 0 says that a new regime
-    begins with the *next* number. Hence P(run length = 0) equals the hazard at every point,
-    and a regime that began *with* the present number shows as run length 1.
+    The convention is that of the paper: after a number, run length 0 means that a new regime
+    begins with the *next* number. So P(run length = 0) equals the hazard at every point,
+    and a regime that began *with* the present number has run length 1.
 
     >>> runs = run_lengths(np.array([0.0, 0.1, 0.0, 0.1, 9.0]), Prior(0, 0.01, 5, 0.05), 0.05)
     >>> runs.most_likely
@@ -117,7 +117,7 @@ def run_lengths(
 
 
 def posterior(values: Floats, prior: Prior, hazard: float) -> Floats:
-    """Return the whole posterior, nothing pruned: row i holds P(run length = 0 .. i + 1).
+    """Return the whole posterior without pruning: row i holds P(run length = 0 .. i + 1).
 
     Memory grows with the square of the length: for tests and pictures of short sequences.
     """
@@ -136,18 +136,18 @@ def cut_upward(
 ) -> Floats:
     """Find the upward spikes of many sequences.
 
-    A number is a spike where P(run length <= 1) exceeds the threshold and the number lies
-    above what the most likely run expected. The detector then starts afresh with the next
+    A number is a spike if P(run length <= 1) exceeds the threshold and the number is
+    above the expectation of the most likely run. The detector then restarts with the next
     number: the spike belongs neither to the regime before it nor to the one after it, and
-    the return to normal is no second change. The first number after a start can be no
-    spike, since nothing is there to compare it with.
+    the return to normal is not a second change. The first number after a start cannot be a
+    spike, since there is nothing to compare it with.
 
     Parameters
     ----------
-    values : all sequences, one after the other, shape (n,).
+    values : all sequences, concatenated, shape (n,).
     offsets : sequence g is ``values[offsets[g]:offsets[g + 1]]``, shape (groups + 1,).
-    usual : what is believed about the regime that begins after a spike.
-    spike_mean, spike_kappa : the level of a regime that interrupts it, and its certainty, by
+    usual : prior of the regime that begins after a spike.
+    spike_mean, spike_kappa : the level of a spike, and its certainty, by
         sequence, shape (groups,); alpha and beta are those of ``usual``.
 
     Returns
@@ -181,7 +181,7 @@ _COLUMNS = 6
 
 @compiled
 def _begin(runs: Floats, at: int, mass: float, prior: _Numbers) -> int:
-    """Add the hypothesis that a regime begins now; return the count of hypotheses."""
+    """Add the hypothesis that a regime begins now; return the number of hypotheses."""
     runs[at, _LENGTH], runs[at, _MASS] = 0.0, mass
     runs[at, _MEAN], runs[at, _KAPPA], runs[at, _BETA] = prior[0], prior[1], prior[3]
     return at + 1
@@ -195,7 +195,7 @@ def _move(runs: Floats, source: int, target: int) -> None:
 
 @compiled
 def _learn(x: float, active: int, runs: Floats, alpha: float, table: Floats) -> float:
-    """Let every run predict ``x``, then take it in; return the highest ln density."""
+    """Let every run predict ``x``, then update it; return the highest ln density."""
     best = -np.inf
     for i in range(active):
         length = runs[i, _LENGTH]
@@ -214,7 +214,7 @@ def _learn(x: float, active: int, runs: Floats, alpha: float, table: Floats) -> 
 
 @compiled
 def _drop_lightest(active: int, runs: Floats) -> float:
-    """Close the gap over the least likely hypothesis; return its probability."""
+    """Remove the least likely hypothesis; return its probability."""
     least = 0
     for i in range(active):
         if runs[i, _MASS] < runs[least, _MASS]:
@@ -235,7 +235,7 @@ def _advance(
     prune: float,
     table: Floats,
 ) -> tuple[int, float]:
-    """Take one number in; return the count of hypotheses kept and the probability dropped."""
+    """Process one number; return the number of hypotheses and the probability dropped."""
     best = _learn(x, active, runs, prior[2], table)
     total = 0.0
     for i in range(active):

@@ -1,9 +1,9 @@
-"""The one place where Python becomes machine code.
+"""Compilation of Python functions to machine code.
 
 ``compiled`` is ``numba.njit`` with a cache on disk, typed so that strict type checking sees
-the plain function through it. Compiled functions stay short, work on arrays only, and run
-unchanged as Python when ``NUMBA_DISABLE_JIT=1`` is set, which is how their branches are
-covered by tests. A cache that is damaged, or cannot be written, costs time and nothing else.
+the plain function. Compiled functions are short, use only arrays, and run
+unchanged as Python when ``NUMBA_DISABLE_JIT=1`` is set, so that coverage can measure their
+branches. A cache that is damaged, or cannot be written, costs only time.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ R = TypeVar("R")
 
 
 class ForgivingCache(FunctionCache):
-    """Numba's cache on disk, which a damaged file makes empty rather than unusable."""
+    """Numba's cache on disk; a damaged file counts as an empty cache."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled code of a signature, or None where it has to be compiled."""
+        """The compiled code of a signature, or None if it must be compiled."""
         load: Callable[[Any, Any], Any] = super().load_overload
         try:
             return load(sig, target_context)
-        except Exception:  # whatever unpickling a damaged file raises
+        except Exception:  # unpickling a damaged file may raise anything
             self._give_up(self.flush)
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep compiled code, if the disk takes it."""
+        """Save compiled code, if the disk accepts it."""
         save: Callable[[Any, Any], None] = super().save_overload
         self._give_up(lambda: save(sig, data))
 
     def _give_up(self, attempt: Callable[[], None]) -> None:
-        """Try to write; go on without a cache where that fails."""
+        """Try to write; continue without a cache if that fails."""
         try:
             attempt()
         except Exception:

@@ -1,9 +1,9 @@
 """``method="paper"``: LLMPrism as published (arXiv 2505.00342), the baseline.
 
-Where a literal reading cannot run, it is repaired: sigma is the standard deviation (trap 1,
+Where a literal reading cannot work, it is corrected: sigma is the standard deviation (trap 1,
 :mod:`~llmprism.methods.paper.sigma`) and the change-point rule uses the mass on short run
 lengths (trap 3, :mod:`~llmprism.methods.paper.cutting`). Every other weakness of the published
-method is kept and documented with its stage. In particular no record is filtered, neither
+method is kept and documented in its stage. In particular, no record is filtered, neither
 acknowledgements nor connection set-up.
 """
 
@@ -30,7 +30,7 @@ from llmprism.model import Progress
 
 @dataclass(frozen=True)
 class StagedMethod:
-    """The four published stages (groups are a by-product of the second); each can be swapped."""
+    """The four published stages (the second one also finds groups); each can be replaced."""
 
     jobs: JobStage = recognise_jobs
     pairs: PairStage = classify_pairs
@@ -41,7 +41,7 @@ class StagedMethod:
     def __call__(
         self, flows: FlowTable, topology: Topology, progress: Progress
     ) -> Mapping[str, pd.DataFrame]:
-        """Run the stages one after the other."""
+        """Run the stages in order."""
         progress(0.0, "recognising jobs")
         jobs = self.jobs(flows, topology)
         progress(0.1, "classifying pairs")

@@ -1,4 +1,4 @@
-"""From alarms to findings: an alarm is about one step, a finding about consecutive steps.
+"""Findings from alarms: an alarm concerns one step, a finding consecutive steps.
 
 Alarms are rows of a data frame with the columns of :data:`COLUMNS`. Alarms of one culprit in
 consecutive steps become one finding.
@@ -18,16 +18,16 @@ COLUMNS = (
     "step",
     "start_ns",
     "end_ns",
-    "value",  # what was measured,
-    "normal",  # what it normally is,
-    "distance",  # and how many standard deviations lie between
+    "value",  # the measured value,
+    "normal",  # the normal value,
+    "distance",  # and their distance in standard deviations
     "confidence",
     "excess_ns",  # time lost
 )
 
 
 def stretches(alarms: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield the alarms of every unbroken series of steps of one culprit of one job."""
+    """Yield the alarms of every series of consecutive steps of one culprit of one job."""
     rows = alarms.sort_values(["job", "culprit", "step"], kind="stable")
     same = rows[["job", "culprit"]].diff().eq(0).all(axis=1)
     opens = ~(same & rows["step"].diff().le(1))
@@ -43,9 +43,9 @@ def finding(
     culprit: str,
     evidence: dict[str, object],
 ) -> Finding:
-    """Make one finding of the alarms of one culprit; the surest alarm gives its confidence.
+    """Make one finding from the alarms of one culprit, with the highest of their confidences.
 
-    The published rules compare durations and rates. They find symptoms, and no cause.
+    The published rules compare durations and rates. They find symptoms, but no causes.
     """
     normal = float(alarms["normal"].mean())
     return Finding(

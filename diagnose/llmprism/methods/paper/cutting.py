@@ -1,36 +1,36 @@
-"""From flows in order to steps: where is the gap between one training step and the next?
+"""Divides a sequence of flows into steps at the gaps between training steps.
 
-Within a step, flows follow one another at intervals of one scale; between steps there is one
-much longer interval. The intervals of a sequence are read by Bayesian online change-point
-detection, and an interval that begins a new regime *upward* is a step gap.
+Within a step, the intervals between flows have one scale; between steps there is one
+much longer interval. Bayesian online change-point detection processes the intervals of a sequence;
+an interval that begins a new regime *upward* is a step gap.
 
-What the published description leaves open is settled here, with reasons:
+The publication leaves the following open; each choice has its reason:
 
 - *Trap 3.* P(run length = 0) equals the hazard at every point, so a literal "> 0.95" never
   fires. The probability mass on run lengths up to 1 is used (see
   :mod:`llmprism.numerics.bocd`), and the detector restarts after a gap: a gap is an isolated
-  spike, no regime.
-- *Scale.* Intervals are positive and span decades, so their logarithm is read, relative to a
-  typical interval within a step: the 0.4 quantile of the sequence (below the gaps as long as
+  spike, not a regime.
+- *Scale.* Intervals are positive and span decades, so their logarithm is used, relative to a
+  typical interval within a step: the 0.4 quantile of the sequence (below the gaps, if
   a step has two flows or more). Shorter intervals count as this one, since only long ones can
-  be gaps. Nothing depends on the unit of time, and an exactly periodic sequence is no
-  special case.
+  be gaps. The result does not depend on the unit of time, and an exactly periodic sequence needs
+  no special case.
 - *Spread within a step.* Buckets end at layer boundaries, so sizes, and hence intervals,
-  differ by up to about three times: the standard deviation of the logarithm is taken as that
-  of a uniform spread over ln 3. It is believed firmly (as if seen on 100 intervals), because
-  a step rarely shows enough intervals to learn its spread from.
-- *Level of a gap.* What interrupts a step is expected near the longest interval of the
-  sequence, give or take a third of it (of its logarithm). So where gaps are a hundred times
-  longer than what is usual, five times the usual is no gap.
-- *Hazard.* One in ten: a step has of the order of ten flows.
+  differ by up to about three times: the standard deviation of the logarithm is that
+  of a uniform distribution over ln 3. Its weight is that of 100 intervals, because
+  a step rarely has enough intervals to estimate its spread.
+- *Level of a gap.* A gap is expected near the longest interval of the sequence, with a
+  tolerance of a third of it (of its logarithm). So if gaps are a hundred times
+  longer than usual intervals, an interval of five times the usual one is not a gap.
+- *Hazard.* One in ten: a step has about ten flows.
 - *Simultaneous flows.* Flows of one collective start together (to the next rank and from the
   one before). Starts closer than a tenth of the shorter flow's length are one event.
 
-With these, gaps are found from five times the typical interval on, where a step has three
-flows or more and nothing longer than its gaps is in the record; seven times, with two flows.
-A sequence with one flow a step shows no gaps and stays uncut. A long silence within a
+With these choices, gaps of at least five times the typical interval are found, if a step has three
+flows or more and nothing longer than its gaps is in the sequence; at least seven times, with two
+flows. A sequence with one flow per step shows no gaps and stays whole. A long silence within a
 collective (a rank that waits for a slow neighbour between two records) looks like a gap, and
-cuts the step in two.
+divides the step in two.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ WITHIN_STEP = Prior(mean=0.0, kappa=0.03, alpha=_CERTAINTY, beta=_CERTAINTY * _S
 
 @dataclass(frozen=True)
 class Cuts:
-    """Steps of every sequence, entry by entry in grouped order.
+    """Steps of every sequence, one entry per flow in grouped order.
 
     Attributes
     ----------
     step : number of the step within its group, from 0, shape (entries,).
-    sureness : posterior mass of the cut that an entry opens, 0 where it opens none.
+    sureness : posterior mass of the cut before an entry, 0 if there is none.
     """
 
     step: Ints
@@ -94,7 +94,7 @@ def cut_steps(start_ns: Ints, end_ns: Ints, by: Grouped) -> Cuts:
 
 @compiled
 def _events(starts: Ints, lengths: Ints, offsets: Ints) -> Bools:
-    """Mark entries that do not start together with the entry that opened the last event."""
+    """Mark entries that do not start together with the first entry of the last event."""
     opens = np.ones(starts.size, dtype=np.bool_)
     for g in range(offsets.size - 1):
         leader = offsets[g]

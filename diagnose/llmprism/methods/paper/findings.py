@@ -8,10 +8,10 @@ Three comparisons by the k-sigma rule (:mod:`llmprism.methods.paper.sigma`):
   mean DP bandwidth compared across switches.
 
 Ranks of a job wait for each other and are late together, so their cross-step alarms over the
-same steps become one finding. The publication does not say which rank of a late job is to
-blame. A rank that only waits loses as much time as the rank it waits for, so equal losses
+same steps become one finding. The publication does not name the slow rank of a late
+job. A rank that only waits loses as much time as the rank it waits for, so equal losses
 show no culprit: a rank is named if it lost more than twice as much as any other rank of the
-job. Otherwise the finding is about the job, and says how many of its addresses are affected.
+job. Otherwise the finding concerns the job, and gives the number of affected addresses.
 """
 
 from __future__ import annotations

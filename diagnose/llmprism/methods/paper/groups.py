@@ -1,10 +1,10 @@
-"""Who trains in parallel with whom: DP groups, and pipelines with their order.
+"""Groups of ranks that train in parallel: DP groups, and pipelines with their order.
 
 A DP group is a connected component of a job's DP graph, a pipeline a connected component of
-its PP graph. The publication names no order of stages. Here a pipeline whose pairs form a
-simple chain is put in order by time: in a step, the first stage speaks (an activation) before
-it hears (a gradient), and the last stage hears first. Each step is one vote at either end; if
-the two ends do not agree, or the pairs form no chain, positions stay unknown. The order
+its PP graph. The publication gives no order of stages. Here a pipeline whose pairs form a
+simple chain is ordered by time: in a step, the first stage sends (an activation) before
+it receives (a gradient), and the last stage receives first. Each step is one vote at either end;
+if the two ends do not agree, or the pairs form no chain, positions stay unknown. The order
 around a DP ring has no beginning that flows could show, and stays unknown as well.
 """
 
@@ -62,7 +62,7 @@ def _members(pairs: Pairs, kind: int, nodes: int) -> pd.DataFrame:
 
 
 def _stages(pipelines: pd.DataFrame, pairs: Pairs, speaking_first: Floats) -> Ints:
-    """Return the stage of every pipeline member, -1 where it cannot be told."""
+    """Return the stage of every pipeline member, -1 if unknown."""
     of_kind = pairs.kind == PP
     ends = np.sort(np.column_stack((pairs.src[of_kind], pairs.dst[of_kind])), axis=1)
     edges = np.unique(ends, axis=0)
@@ -84,7 +84,7 @@ def _stages(pipelines: pd.DataFrame, pairs: Pairs, speaking_first: Floats) -> In
 
 
 def _chain(edges: list[list[int]]) -> list[int]:
-    """Return the nodes along a simple chain, from either end; empty if it is none.
+    """Return the nodes along a simple chain, from either end; empty if it is not a chain.
 
     >>> _chain([[1, 2], [0, 2]])
     [0, 2, 1]
@@ -105,9 +105,9 @@ def _chain(edges: list[list[int]]) -> list[int]:
 
 
 def _speaking_first(flows: FlowTable, pairs: Pairs, timeline: Timeline) -> Floats:
-    """Return in which share of its steps an address sends PP traffic before it gets any.
+    """Return the share of an address's steps in which it sends PP traffic before it receives any.
 
-    An address without steps casts one vote, for its whole record. NaN without PP traffic.
+    An address without steps has one vote, for all its records. NaN without PP traffic.
     Shape (endpoints,).
     """
     nodes = len(flows.addresses)

@@ -1,15 +1,15 @@
-"""Stage 1, job recognition (Algorithm 1): addresses that talk to each other form a job.
+"""Stage 1, job recognition (Algorithm 1): addresses that exchange traffic form a job.
 
-Whoever exchanges flows, directly or through others, is in one *cross-machine cluster*. Tensor
-parallelism stays inside servers and is never seen, so a job shows as several clusters (one a
-tensor-parallel index, on rail-optimised networks one a rail) on the same servers. Clusters
-whose server sets are equal (Jaccard index 1) are therefore merged.
+Addresses that exchange flows, directly or through others, are in one *cross-machine cluster*.
+Tensor parallelism stays inside servers and is not observed, so a job appears as several clusters
+(one per tensor-parallel index, on rail-optimised networks one per rail) on the same servers.
+Clusters whose server sets are equal (Jaccard index 1) are therefore merged.
 
-Faithful to the publication, with its blind spots (trap 6): two jobs on exactly the same
-servers become one; a job whose connecting flows are missing falls apart; a job within one
-server has no flows and is never seen; and an endpoint that two jobs both talk to (storage,
-logging) fuses them. One point is open there: what the one-minute window starts at. Here the
-window is whatever records are given.
+The limitations of the publication are kept (trap 6): two jobs on exactly the same
+servers become one; a job whose connecting flows are missing is divided; a job within one
+server has no flows and is not found; and an endpoint that two jobs both use (storage,
+logging) merges them. The publication does not define the start of its one-minute window. Here the
+window consists of all given records.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from llmprism.numerics.graph import components
 
 
 def recognise_jobs(flows: FlowTable, topology: Topology) -> Jobs:
-    """Tell which addresses form a job (Algorithm 1).
+    """Find the addresses of each job (Algorithm 1).
 
-    Jobs are numbered by their first flow, then by size and traffic; names of addresses play
-    no part.
+    Jobs are numbered by their first flow, then by size and traffic; names of addresses have
+    no effect.
     """
     nodes = len(flows.addresses)
     active = np.zeros(nodes, dtype=np.bool_)

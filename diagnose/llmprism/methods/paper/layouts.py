@@ -1,10 +1,11 @@
 """The layout of each job, as far as the published method shows it.
 
-The publication finds DP groups and pipelines. The size of an axis is the commonest size of
-its groups (the larger of equally common ones). A job with groups of one kind only has size 1
-along the other axis, because addresses that exchange traffic along an axis are seen. Tensor,
-expert and context parallelism, micro-batches, schedule and sharding are not told apart by the
-published method and stay unknown. The period is the median time from the end of the DP
+The publication finds DP groups and pipelines. The size of an axis is the most common size of
+its groups (the larger of equally common ones). A job with groups of only one kind has size 1
+along the other axis, because traffic along an axis would be observed. The published method does
+not determine tensor, expert and context parallelism, micro-batches, schedule and sharding, so
+they stay unknown. The period is the median time from the end of the DP
+traffic of one step to that of the next.
 traffic of one step to that of the next.
 """
 
@@ -20,7 +21,7 @@ from llmprism.model import CANNOT_TELL, DP, PP, UNKNOWN, Groups, Jobs, Steps
 
 
 def layouts(jobs: Jobs, groups: Groups, steps: Steps) -> pd.DataFrame:
-    """Return the table ``layouts``, a row a job.
+    """Return the table ``layouts``, one row per job.
 
     Confidence: the share of the job's groups that have the size given for their axis.
     """

@@ -1,20 +1,20 @@
 """Stage 2, communication type (Algorithm 2): is a pair data or pipeline parallel?
 
-Each pair's flows are cut into steps and the distinct flow sizes N_k of every step k counted.
-A pipeline moves activations of one shape, so its messages have one size; gradients travel in
-buckets of several sizes. ``mode(N_k) == 1`` reads as PP, anything else as DP. Refinement: DP
+Each pair's flows are divided into steps and the distinct flow sizes N_k of every step k counted.
+A pipeline sends activations of one shape, so its messages have one size; gradients are sent in
+buckets of several sizes. ``mode(N_k) == 1`` means PP, anything else DP. Refinement: DP
 is transitive, so every pair inside one connected component of the DP graph becomes DP.
 
-Settled here, since the publication leaves it open: pairs are *directed*, because the two
-directions carry different things (activations down, gradients up; a ring only goes round) and
-mixed together would be two interleaved sequences. Sizes are exact. If two counts are equally
+The publication leaves the following open: pairs are *directed*, because the two
+directions carry different traffic (activations forward, gradients back; a ring has one direction)
+and would form two interleaved sequences if mixed. Sizes are exact. If two counts are equally
 frequent, the smaller is the mode.
 
 Kept as published: one PP pair misread as DP joins two stages' DP groups, and refinement then
-flips every PP pair between them (trap 4); a job whose DP messages all have one size looks PP
-throughout, and nothing repairs it (trap 5); FSDP, expert and context parallelism and variable
-sequence lengths break "one size is PP" (trap 7); acknowledgements, set-up traffic and records
-cut by timeouts are pairs and sizes like any other (trap 8).
+changes every PP pair between them (trap 4); a job whose DP messages all have one size appears as
+PP throughout, and nothing corrects it (trap 5); FSDP, expert and context parallelism and variable
+sequence lengths violate "one size is PP" (trap 7); acknowledgements, set-up traffic and records
+that timeouts cut are pairs and sizes like any other (trap 8).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from llmprism.numerics.graph import components
 
 
 def classify_pairs(flows: FlowTable, jobs: Jobs) -> Pairs:
-    """Tell the kind of every communicating pair, before and after refinement.
+    """Classify every communicating pair, before and after refinement.
 
-    Confidence: the share of steps that agree with the verdict, by Laplace's rule of
+    Confidence: the share of steps that agree with the kind, by Laplace's rule of
     succession, (agreeing + 1) / (steps + 2). For a pair that refinement changed: the share
     of pairs in its component that were DP before, by the same rule.
     """
@@ -59,13 +59,13 @@ def classify_pairs(flows: FlowTable, jobs: Jobs) -> Pairs:
 
 
 def _verdicts(sizes: Ints, step: Ints, by: Grouped) -> tuple[Bools, Floats]:
-    """Return whether mode(N_k) is 1, and the share of steps that say the same, by pair."""
+    """Return whether mode(N_k) is 1, and the share of steps that agree, by pair."""
     pair = by.codes
     opens = np.ones(sizes.size, dtype=np.bool_)  # True at the first flow of a pair's step
     opens[1:] = (np.diff(pair) != 0) | (np.diff(step) != 0)
     number = np.cumsum(opens) - 1
     ordered = sizes[np.lexsort((sizes, number))]
-    fresh = opens.copy()  # True where a size shows for the first time in the step
+    fresh = opens.copy()  # True where a size first occurs in the step
     fresh[1:] |= np.diff(ordered) != 0
     distinct = np.add.reduceat(fresh, np.flatnonzero(opens), dtype=np.int64)
     votes = pd.DataFrame({"pair": pair[opens], "distinct": distinct}).value_counts(sort=False)
@@ -79,7 +79,7 @@ def _verdicts(sizes: Ints, step: Ints, by: Grouped) -> tuple[Bools, Floats]:
 
 
 def _refine(src: Codes, dst: Codes, is_dp: Bools, nodes: int) -> tuple[Bools, Floats]:
-    """Return the pairs inside one component of the DP graph, and the DP share of each's."""
+    """Return the pairs inside one component of the DP graph, and the DP share of each one's."""
     label = components(src[is_dp], dst[is_dp], nodes)
     inside = label[src] == label[dst]
     home = label[src[inside]]

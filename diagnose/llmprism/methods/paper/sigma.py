@@ -1,10 +1,10 @@
-"""The k-sigma rule: what lies further from the mean than k standard deviations stands out.
+"""The k-sigma rule: values more than k standard deviations from the mean are outliers.
 
 The published sigma, (1/n) * sum(l_i - mean), is identically zero (trap 1); the population
-standard deviation takes its place. The rule is one-sided: high for durations, low for
-bandwidth. As published, the outlier is inside the sample it is compared with, so 3 sigma can
-be exceeded by at most sqrt(n - 1) sigma, never for n < 11, and never by a fault that hits a
-tenth of the sample alike (trap 2).
+standard deviation replaces it. The rule is one-sided: high for durations, low for
+bandwidth. As published, the outlier is part of the sample it is compared with, so it can
+differ by at most sqrt(n - 1) sigma: 3 sigma are never exceeded for n < 11, nor by a fault that
+affects a tenth of the sample equally (trap 2).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from llmprism.numerics.arrays import Bools, Floats
 
 K = 3.0  # as published
-_ROUNDING = 1e-9  # relative; of ten values the outlier lies exactly 3 sigma out
+_ROUNDING = 1e-9  # relative; one outlier of ten values differs by exactly 3 sigma
 
 
 @dataclass(frozen=True)
 class Outliers:
-    """How far each value lies out, and what is normal for its sample; arrays of shape (n,).
+    """Distance of each value, and the normal value of its sample; arrays of shape (n,).
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Outliers:
     def confidence(self) -> Floats:
         """1 - 1 / (1 + distance ** 2), shape (n,).
 
-        Cantelli's inequality: whatever the distribution, at most 1 / (1 + z ** 2) of it lies z
+        Cantelli's inequality: for any distribution, at most 1 / (1 + z ** 2) of it is z
         or more standard deviations above the mean.
         """
         return 1.0 - 1.0 / (1.0 + self.distance**2)

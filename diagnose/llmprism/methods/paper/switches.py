@@ -1,17 +1,17 @@
-"""Switch level of stage 4: is a switch crowded, or are the flows through it slow?
+"""Switch level of stage 4: contention at a switch, and slow flows through it.
 
 (a) *Contention*. The distinct DP pairs with traffic through a switch at one moment are counted
-and held against a limit, which the publication leaves to the operator. Here it follows from
+and compared with a limit, which the publication leaves to the operator. Here it follows from
 the topology: the sum of the switch's link rates over the rate of a NIC is the number of flows
-the switch can carry at line rate; one more, and some must share. Where a link's rate is not
-known, the limit is taken from the data instead: mean plus three standard deviations of the
+that the switch can carry at line rate; one more, and some must share. If a link's rate is not
+known, the limit comes from the data instead: mean plus three standard deviations of the
 peaks of the switches of the same tier, in the same job and step.
 
 (b) *Bandwidth*. The mean bandwidth of the DP flows through each switch, by job and step, is
-compared with that of the other switches of its tier; the low tail stands out.
+compared with that of the other switches of its tier; low outliers are findings.
 
-Hops that are not known (``?``, or a name the topology does not list) are left out, and so are
-flows of no duration, which have no bandwidth.
+Unknown hops (``?``, or a name that is not in the topology) are left out, and so are
+flows without a duration, which have no bandwidth.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from llmprism.numerics.arrays import Codes, Floats, Ints, grouped
 def switch_findings(
     flows: FlowTable, topology: Topology, jobs: Jobs, pairs: Pairs, timeline: Timeline
 ) -> Iterator[Finding]:
-    """Yield crowded switches and switches with slow DP flows; none without paths."""
+    """Yield contended switches and switches with slow DP flows; none without paths."""
     table = _by_switch(flows, topology, jobs, pairs, timeline)
     if table.empty:
         return
@@ -47,14 +47,14 @@ def switch_findings(
 
 
 def line_rate_flows(topology: Topology) -> Floats:
-    """Return how many flows each switch can carry at the rate of a NIC; NaN if not known."""
+    """Return the number of flows that each switch can carry at a NIC's rate; NaN if unknown."""
     return np.floor(topology.switch_gbps / topology.nic_gbps)
 
 
 def _by_switch(
     flows: FlowTable, topology: Topology, jobs: Jobs, pairs: Pairs, timeline: Timeline
 ) -> pd.DataFrame:
-    """Return a row a (job, step, switch): DP traffic's times, mean rate, peak of pairs."""
+    """Return one row per (job, step, switch): DP traffic's times, mean rate, peak of pairs."""
     flow = np.flatnonzero((timeline.of_flow >= 0) & (flows.path >= 0) & (flows.durations_ns > 0))
     by_path = grouped(flows.path[flow], len(flows.paths))
     crossing = _paths_across(flows.paths, topology)
@@ -85,7 +85,7 @@ def _by_switch(
 
 
 def _paths_across(paths: list[str], topology: Topology) -> list[list[int]]:
-    """Return the paths that lead across each switch."""
+    """Return the paths that pass through each switch."""
     across: list[list[int]] = [[] for _ in topology.switches]
     for number, path in enumerate(paths):
         for name in dict.fromkeys(path.split("|")):
@@ -96,7 +96,7 @@ def _paths_across(paths: list[str], topology: Topology) -> list[list[int]]:
 
 
 def _pairs_at_start(flows: FlowTable, own: Ints, pair: Codes) -> Ints:
-    """Return how many distinct pairs have traffic when each flow starts, it included.
+    """Return the number of distinct pairs with traffic when each flow starts, including it.
 
     Overlapping flows of one pair count once: a pair is busy from the first start to the last
     end of flows that touch. Flows ``own`` are in order of start.
@@ -128,7 +128,7 @@ def _low_bandwidth(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _contention(table: pd.DataFrame, limit: Floats) -> pd.DataFrame:
-    """Return alarms where the peak exceeds the limit; the excess is the share beyond it."""
+    """Return alarms where the peak exceeds the limit; the excess is the share above it."""
     peak = table["peak"].to_numpy(np.float64)
     sample = table.groupby(["job", "step", "tier"]).ngroup().to_numpy()
     out = k_sigma(peak, sample)

@@ -1,22 +1,22 @@
-"""Stage 3, timeline: what was each rank doing, step by step?
+"""Stage 3, timeline: the activity of each rank, step by step.
 
-The intervals between the starts of the DP flows that touch an address, in either direction,
-are cut into steps. The end of the last DP flow of a step is the end of the step (premise:
-every step ends with DP traffic), and the next step starts there. DP and PP flows are laid out
-on the rank's line; what lies between them is taken as compute.
+The intervals between the starts of an address's DP flows, in both directions,
+are divided into steps. The end of the last DP flow of a step is the end of the step (premise:
+every step ends with DP traffic), and the next step starts there. DP and PP flows become spans
+of the rank; the time between them counts as compute.
 
-Settled here, since the publication leaves it open:
+The publication leaves the following open:
 
 - The first step has no predecessor. Its start is estimated: the rank's first flow of any
   kind, minus the median *lead* (first flow after a step's start, minus that start) of its
-  later steps. That holds for a rank whose first flow is one it sends, after work of its own.
+  later steps. That is correct for a rank whose first flow is one it sends, after computation.
   A rank that first receives (a later pipeline stage) waits for others, each time differently;
-  it is taken to begin when, by the median, the ranks of its job that send first do.
+  its start is the median start of the ranks of its job that send first.
 - Traffic after the last DP flow is an unfinished step and is not reported.
 - A step's confidence is the product of its two boundaries': a cut counts with its posterior
   mass; the start of the first step and the end of the last, which no cut confirms, with 1/2.
-- A rank without DP flows has no steps. One whose DP flows of a step all start together shows
-  no gaps between steps (every interval is one), and its whole record is one step.
+- A rank without DP flows has no steps. If the DP flows of a step all start together, a rank shows
+  no gaps between steps (every interval is one), and all its records are one step.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from llmprism.model import DP, PP, SPAN_KINDS, Pairs, Spans, Steps, Timeline
 from llmprism.numerics.arrays import Bools, Codes, Grouped, Ints, grouped
 from llmprism.numerics.compiled import compiled
 
-_UNCONFIRMED = 0.5  # a boundary that nothing shows
+_UNCONFIRMED = 0.5  # a boundary without a cut
 _COMPUTE = SPAN_KINDS.index("compute")
 
 
 def reconstruct(flows: FlowTable, pairs: Pairs) -> Timeline:
-    """Lay out the steps of every rank, and what it did in them."""
+    """Find the steps of every rank, and its activity in them."""
     touches = _touches(flows, pairs)
     by, is_dp = touches.by, touches.is_dp
     dp = Grouped(by.order[is_dp], np.concatenate(([0], np.cumsum(is_dp)))[by.offsets])
@@ -55,10 +55,10 @@ def reconstruct(flows: FlowTable, pairs: Pairs) -> Timeline:
 
 @dataclass(frozen=True)
 class _Touches:
-    """Every DP or PP flow twice: at the address that sends it, and at the one that gets it.
+    """Every DP or PP flow twice: at the address that sends it, and at the one that receives it.
 
-    ``by`` groups flows by address; ``is_dp`` and ``sent`` say which touch is DP and which is
-    the sender's, in the order of ``by.order``.
+    ``by`` groups flows by address; ``is_dp`` and ``sent`` mark DP flows and senders,
+    in the order of ``by.order``.
     """
 
     by: Grouped
@@ -86,7 +86,7 @@ def _steps(flows: FlowTable, dp: Grouped) -> tuple[Steps, Ints]:
     end = np.empty(0, dtype=np.int64)
     if first.size:
         end = np.maximum.reduceat(flows.end_ns[dp.order], first)
-        end = pd.Series(end).groupby(address).cummax().to_numpy()  # time never runs back
+        end = pd.Series(end).groupby(address).cummax().to_numpy()  # ends never decrease
     dp_start = flows.start_ns[dp.order[first]]
     start = np.where(step > 0, np.roll(end, 1), dp_start)
     opened = np.where(step > 0, cuts.sureness[first], _UNCONFIRMED)
@@ -96,7 +96,7 @@ def _steps(flows: FlowTable, dp: Grouped) -> tuple[Steps, Ints]:
 
 
 def _with_first_start(steps: Steps, flows: FlowTable, touches: _Touches, pairs: Pairs) -> Steps:
-    """Put the start of each address's first step where its later steps suggest it."""
+    """Replace the start of each address's first step by an estimate from its later steps."""
     by = touches.by
     event_ns = flows.start_ns[by.order]
     next_event = _first_from(steps.start_ns, steps.address, event_ns, by.offsets)
@@ -122,7 +122,7 @@ def _with_first_start(steps: Steps, flows: FlowTable, touches: _Touches, pairs: 
 
 @compiled
 def _sends_first(event: Ints, low: Ints, high: Ints, event_ns: Ints, sent: Bools) -> Bools:
-    """Whether an address is the sender of a flow that starts as early as any it touches."""
+    """Whether an address sends one of its earliest flows."""
     found = np.zeros(event.size, dtype=np.bool_)
     for row in range(event.size):
         i = low[row]
@@ -157,7 +157,7 @@ def _first_from(moment: Ints, address: Codes, event_ns: Ints, offsets: Ints) -> 
 
 
 def rows_at(moment_ns: Ints, address: Ints, steps: Steps, addresses: int) -> Ints:
-    """Return the step that was under way at an address at a moment.
+    """Return the step of an address at a given time.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _row_at(moment: Ints, address: Ints, end_ns: Ints, offsets: Ints) -> Ints:
 
 
 def _spans(flows: FlowTable, touches: _Touches, row: Ints, steps: Steps) -> Spans:
-    """Merge each step's flows of a kind, clipped to the step, and find the time between."""
+    """Merge each step's flows of a kind, clipped to the step, and find the time between them."""
     kept = np.flatnonzero(row >= 0)
     by_row = grouped(row[kept], len(steps))
     entry = kept[by_row.order]
@@ -212,7 +212,7 @@ def _lay_out(
     step_end: Ints,
     out: Ints,
 ) -> int:
-    """Count the spans of every step, and write them where ``out`` has room (row, kind, ...)."""
+    """Count the spans of every step, and write them if ``out`` has room (row, kind, ...)."""
     count = 0
     for row in range(step_start.size):
         flows = range(offsets[row], offsets[row + 1])
@@ -237,7 +237,7 @@ def _lay_out(
 
 @compiled
 def _put(out: Ints, at: int, row: int, kind: int, start: int, end: int) -> int:
-    """Write one span unless it is empty; return where the next one goes."""
+    """Write one span unless it is empty; return the index of the next one."""
     if end <= start:
         return at
     if at < out.shape[1]:

@@ -103,7 +103,7 @@ def _results(experiment: Experiment, trials: list[Trial], folder: Path) -> Resul
     kept = [(trial, kept_content(folder / CASES, experiment.key(trial))) for trial in trials]
     return Results(
         experiment,
-        [Done(trial, said["result"]) for trial, said in kept if "error" not in said],
-        [(trial.name, said["error"]) for trial, said in kept if "error" in said],
-        sum(said.get("cpu_seconds", 0.0) for _, said in kept),
+        [Done(trial, saved["result"]) for trial, saved in kept if "error" not in saved],
+        [(trial.name, saved["error"]) for trial, saved in kept if "error" in saved],
+        sum(saved.get("cpu_seconds", 0.0) for _, saved in kept),
     )

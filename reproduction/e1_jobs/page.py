@@ -170,7 +170,7 @@ def _show(axes: Axes, cells: Cells, colours: Sequence[Any]) -> None:
 
 
 def _show_jobs(axes: Axes, result: dict[str, Any]) -> None:
-    """NICs in the colour of the job they were said to be of; those of inexact jobs crossed."""
+    """NICs in the colour of their diagnosed job; those of inexact jobs are crossed."""
     import numpy as np
 
     true, found = _grid(result["labels"]["true"]), _grid(result["labels"]["found"])

@@ -95,7 +95,7 @@ def _dp_records(run: Run) -> pd.DataFrame:
     names = pd.Index(np.unique(pairs.to_numpy()))
     src, dst = (flows[end].cat.set_categories(names).cat.codes for end in ("src", "dst"))
     wanted = [names.get_indexer(pairs[end]) for end in ("src", "dst")]
-    width = len(names) + 1  # codes begin with -1, for whoever is in no DP pair
+    width = len(names) + 1  # codes begin with -1, for addresses without a DP pair
     key = src.to_numpy(np.int64) * width + dst.to_numpy(np.int64)
     flows = flows[np.isin(key, wanted[0] * width + wanted[1])]
     rate = 8e9 * flows["bytes"] / (flows["end_ns"] - flows["start_ns"])

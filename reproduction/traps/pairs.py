@@ -9,8 +9,8 @@ from reproduction.base import Result
 from reproduction.traps.base import Figures
 
 
-def _read(score: Result, confusion: str, true: str, said: str) -> int:
-    count: int = score["pairs"][confusion].get(true, {}).get(said, 0)
+def _read(score: Result, confusion: str, true: str, inferred: str) -> int:
+    count: int = score["pairs"][confusion].get(true, {}).get(inferred, 0)
     return count
 
 
@@ -32,8 +32,8 @@ def bridge(run: Run, score: Result) -> Figures:
 def _bridged(run: Run) -> int:
     """PP pairs between true DP groups that the misread ones join, directly or through others."""
     true = run.truth("pairs")
-    said = run.diagnosis("pairs").astype({"src": str, "dst": str})
-    both = true.merge(said[["src", "dst", "kind_unrefined"]], on=["src", "dst"], how="left")
+    inferred = run.diagnosis("pairs").astype({"src": str, "dst": str})
+    both = true.merge(inferred[["src", "dst", "kind_unrefined"]], on=["src", "dst"], how="left")
     group: dict[str, str] = {}
 
     def top(name: str) -> str:
@@ -52,15 +52,15 @@ def _bridged(run: Run) -> int:
 def one_size(run: Run, score: Result) -> Figures:
     """DP pairs read as DP, and what is then left of accuracy."""
     kinds = run.truth("pairs")["kind"]
-    said = [_read(score, name, "dp", "dp") for name in ("confusion_unrefined", "confusion")]
+    inferred = [_read(score, name, "dp", "dp") for name in ("confusion_unrefined", "confusion")]
     share = float((kinds == "pp").mean())
     return {
         "dp_pairs": int((kinds == "dp").sum()),
-        "right_before": said[0],
-        "right_after": said[1],
+        "right_before": inferred[0],
+        "right_after": inferred[1],
         "accuracy": score["pairs"]["accuracy"],
         "share_of_pp": share,
-        "fails": said == [0, 0] and abs(score["pairs"]["accuracy"] - share) < 1e-9,
+        "fails": inferred == [0, 0] and abs(score["pairs"]["accuracy"] - share) < 1e-9,
     }
 
 
@@ -71,8 +71,10 @@ def transport(run: Run, score: Result) -> Figures:
     speaking = flows.loc[flows["payload"] > 0, ["src", "dst"]].drop_duplicates()
     couples = set(zip(speaking["src"], speaking["dst"], strict=True))
     one_way = sum((dst, src) not in couples for src, dst in couples)
-    said = run.diagnosis("pairs").astype({"src": str, "dst": str})
-    mute = sum(couple not in couples for couple in zip(said["src"], said["dst"], strict=True))
+    inferred = run.diagnosis("pairs").astype({"src": str, "dst": str})
+    mute = sum(
+        couple not in couples for couple in zip(inferred["src"], inferred["dst"], strict=True)
+    )
     pp = run.truth("pairs").query("kind == 'pp'")[["src", "dst"]]
     sizes = flows.merge(pp, on=["src", "dst"]).groupby(["src", "dst"])["bytes"].nunique()
     wrong = _read(score, "confusion_unrefined", "pp", "dp")

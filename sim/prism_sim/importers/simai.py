@@ -150,16 +150,16 @@ def _refuse_header(
     if numbers["checkpoints"] or numbers["checkpoint_initiates"]:
         what = "recomputed layers (checkpoints) are not modelled"
         found.add(what, where, "add the recomputation to the compute times of the layers")
-    everybody, tp = ranks or numbers["all_gpus"], max(1, numbers["model_parallel_NPU_group"])
-    if not everybody:
+    size, tp = ranks or numbers["all_gpus"], max(1, numbers["model_parallel_NPU_group"])
+    if not size:
         found.add("the number of ranks is missing", where, "add all_gpus there, or ranks here")
-    elif everybody > _MOST_RANKS:
-        found.add(f"{everybody} ranks are more than can be simulated", where)
-    elif everybody % tp:
-        what = f"{everybody} ranks cannot be cut into groups of model_parallel_NPU_group {tp}"
+    elif size > _MOST_RANKS:
+        found.add(f"{size} ranks are more than can be simulated", where)
+    elif size % tp:
+        what = f"{size} ranks cannot be cut into groups of model_parallel_NPU_group {tp}"
         found.add(what, where)
-    elif everybody // tp % max(1, numbers["ep"]):
-        what = f"ep {numbers['ep']} does not divide {everybody // tp} tensor-parallel groups"
+    elif size // tp % max(1, numbers["ep"]):
+        what = f"ep {numbers['ep']} does not divide {size // tp} tensor-parallel groups"
         found.add(what, where)
 
 

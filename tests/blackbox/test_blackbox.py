@@ -23,6 +23,9 @@ from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 
+METHODS = ("paper", "prism")
+FINDING = ("paper",)  # methods that report findings
+
 # One GPU a server: no two ranks do exactly the same, so no finding could as well name a twin.
 SCENARIO = {
     "cluster": {
@@ -83,9 +86,9 @@ def relabelled(run: Run, folder: Path, seed: int) -> dict[str, str]:
     return {fresh: old for old, fresh in new.items()}
 
 
-def canonical(folder: Path, old: dict[str, str]) -> dict[str, pd.DataFrame]:
+def canonical(folder: Path, old: dict[str, str], method: str) -> dict[str, pd.DataFrame]:
     """All tables of a diagnosis under the old names, rows in a fixed order."""
-    diagnosis = diagnose_files(folder / "flows.parquet", folder / "topology.json")
+    diagnosis = diagnose_files(folder / "flows.parquet", folder / "topology.json", method=method)
     tables = {}
     for name in DIAGNOSIS:
         frame = getattr(diagnosis, name).copy()
@@ -105,23 +108,25 @@ def translated(name: str, old: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_names_order_and_truth_do_not_matter(run, tmp_path, seed):
-    expected = canonical(run.folder, {})
+@pytest.mark.parametrize("method", METHODS)
+def test_names_order_and_truth_do_not_matter(run, tmp_path, method, seed):
+    expected = canonical(run.folder, {}, method)
     assert len(expected["steps"]) > 0
-    assert len(expected["findings"]) > 0
+    assert (len(expected["findings"]) > 0) == (method in FINDING)
     folder = tmp_path / "stripped"
     folder.mkdir()
     old = relabelled(run, folder, seed)
-    found = canonical(folder, old)
+    found = canonical(folder, old, method)
     for name, frame in expected.items():
         pd.testing.assert_frame_equal(found[name], frame, obj=name)
 
 
-def test_a_deleted_truth_is_not_missed(run, tmp_path):
+@pytest.mark.parametrize("method", METHODS)
+def test_a_deleted_truth_is_not_missed(run, tmp_path, method):
     folder = tmp_path / "copy"
     shutil.copytree(run.folder, folder)
     shutil.rmtree(folder / "truth")
     (folder / "manifest.json").unlink()
-    with_truth, without = canonical(run.folder, {}), canonical(folder, {})
+    with_truth, without = (canonical(one, {}, method) for one in (run.folder, folder))
     for name, frame in with_truth.items():
         pd.testing.assert_frame_equal(without[name], frame, obj=name)

@@ -69,7 +69,8 @@ def find_jobs(
         own = [part for part, mark in zip(parts, label, strict=True) if mark == one]
         ends = np.unique(np.concatenate([part.component.endpoints for part in own]))
         jobs.append(Job(ends, (tuple(own),)))
-    return _with_silent(_restarted(jobs), topology, connections), used
+    jobs = sorted(_restarted(jobs), key=_opening)
+    return _with_silent(jobs, topology, connections), used
 
 
 def _with_silent(jobs: list[Job], topology: Topology, connections: Connections) -> list[Job]:
@@ -227,6 +228,12 @@ def _volumes(parts: Sequence[Part]) -> Ints:
         for one, step in zip(part.component.classes, part.stepping.step_of, strict=True)
     ]
     return np.sort(np.array(volumes))
+
+
+def _opening(job: Job) -> list[int]:
+    """When the parts of a job begin: an order of jobs that no name enters."""
+    starts = [c.traffic.start_ns for p in job.epochs[0] for c in p.component.classes]
+    return sorted(int(start[0]) for start in starts)
 
 
 def _begin(job: Job) -> int:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes import TrafficClass
@@ -191,8 +190,31 @@ def _dp_groups(
     pairs = np.unique(np.column_stack((connections.src[chosen], connections.dst[chosen])), axis=0)
     label = components(pairs[:, 0], pairs[:, 1], nodes)
     used = np.isin(endpoints, np.unique(pairs))
-    group[used] = pd.factorize(label[endpoints[used]])[0]
-    return group
+    group[used] = label[endpoints[used]]
+    return by_first_record(group, first_records(connections, chosen, nodes)[endpoints])
+
+
+def first_records(connections: Connections, chosen: Ints, nodes: int) -> Ints:
+    """First start [ns] of what each endpoint sends on the ``chosen`` connections, by code.
+
+    The largest integer where it sends nothing.
+    """
+    first = np.full(nodes, np.iinfo(np.int64).max)
+    np.minimum.at(first, connections.src[chosen], connections.first_ns[chosen])
+    return first
+
+
+def by_first_record(group: Ints, first_ns: Ints) -> Ints:
+    """Number groups in the order in which their members begin to send, -1 stays.
+
+    Of two groups that begin together, the one whose other members begin earlier comes first,
+    so that numbers do not depend on how endpoints are named.
+    """
+    keys = {
+        one: sorted(first_ns[group == one].tolist()) for one in np.unique(group[group >= 0]).tolist()
+    }
+    number = {one: i for i, one in enumerate(sorted(keys, key=lambda one: keys[one]))}
+    return np.array([number.get(one, -1) for one in group.tolist()], np.int64)
 
 
 def _period(moments: dict[str, Moments]) -> float:

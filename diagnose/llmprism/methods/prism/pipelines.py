@@ -23,7 +23,7 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import MISSING, KindOf, Phases
+from llmprism.methods.prism.phases import MISSING, KindOf, Phases, by_first_record, first_records
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.graph import components
 
@@ -108,8 +108,8 @@ def _numbers(connections: Connections, own: Sequence[KindOf], endpoints: Codes, 
     label = components(pairs[:, 0], pairs[:, 1], nodes)
     used = np.isin(endpoints, np.unique(pairs))
     number = np.full(endpoints.size, -1)
-    number[used] = np.unique(label[endpoints[used]], return_inverse=True)[1]
-    return number
+    number[used] = label[endpoints[used]]
+    return by_first_record(number, first_records(connections, chosen, nodes)[endpoints])
 
 
 def _stages(number: Ints, sent: Floats) -> Ints:

@@ -24,7 +24,7 @@ from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 
 METHODS = ("paper", "prism")
-FINDING = ("paper",)  # methods that report findings
+FINDING = METHODS  # methods that report findings
 
 # One GPU a server: no two ranks do exactly the same, so no finding could as well name a twin.
 SCENARIO = {

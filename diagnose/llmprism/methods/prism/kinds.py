@@ -29,6 +29,7 @@ from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import Traffic
 from llmprism.methods.prism.jobs import Part
+from llmprism.methods.prism.stepping import Stepping
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.graph import components
@@ -38,6 +39,8 @@ TOGETHER = 0.3  # share of the lesser direction's time in which both move, as in
 AHEAD = 0.02  # of a step's volume, mean: what a pipeline has outstanding at least
 PASSES = 0.65  # a pipeline rests for less than this share of a step
 LATE = 0.2  # a collective that rests for a larger share of a step is no part of the passes
+CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
+GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves in their second half at least
 LEADS = 0.9  # share of steps in which the same direction begins
 ALIKE = 1.3  # ratio of messages a step up to which two classes may be one exchange
 MANY = 3  # partners from which an exchange is all-to-all
@@ -100,12 +103,52 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[tuple[str
         else:
             collectives.append(i)
     main = _main(classes, characters, collectives)
-    late = [i for i in collectives if i == main or characters[i].rest > LATE]
+    through = _through(classes, stepping, main) if main >= 0 else []
+    late = [i for i in collectives if i == main or (characters[i].rest > LATE and not through[i])]
     for together in _exchanges(characters, [i for i in collectives if i not in late]):
-        kind = _beside(_union([characters[i] for i in together]), characters[main])
+        one = _union([characters[i] for i in together])
+        kind = _beside(one, characters[main])
+        rests = min(characters[i].rest for i in together) > LATE
+        if rests and kind[0] == "cp" and set(one.groups) <= set(characters[main].groups):
+            continue  # parameters that the whole group gathers, layer by layer
         for i in together:
             kinds[i] = kind
     return kinds
+
+
+def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> list[bool]:
+    """Which classes move all through the passes of a step, before its gradients do.
+
+    Gradients of the dense parameters begin in the step's last backward pass. A class moves all
+    through if it begins clearly earlier, and goes on in the second half of the time until then:
+    parameters that are gathered for the first forward pass do not.
+    """
+    count = stepping.count
+    start = _firsts(classes[main].traffic, stepping.step_of[main], count)
+    period = float(np.median(np.diff(start[np.isfinite(start)]))) if count > 1 else np.inf
+    found = []
+    for one, step in zip(classes, stepping.step_of, strict=True):
+        own = _firsts(one.traffic, step, count)
+        lead = start - own
+        known = np.isfinite(lead)
+        if not known.any() or not np.median(lead[known]) > CLEARLY * period:
+            found.append(False)
+            continue
+        inside = step >= 0
+        at = step[inside]
+        later = one.traffic.start_ns[inside] > own[at] + lead[at] / 2
+        before = one.traffic.start_ns[inside] < start[at]
+        size = one.traffic.size[inside]
+        found.append(bool(size[later & before].sum() > GOES_ON * size.sum()))
+    return found
+
+
+def _firsts(traffic: Traffic, step: Ints, count: int) -> Floats:
+    """First start in each step [ns], NaN where there is none."""
+    first = np.full(count, np.inf)
+    known = step >= 0
+    np.minimum.at(first, step[known], traffic.start_ns[known].astype(np.float64))
+    return np.where(np.isinf(first), np.nan, first)
 
 
 def _exchanges(characters: Sequence[Character], among: Sequence[int]) -> list[list[int]]:
@@ -136,9 +179,10 @@ def _main(
 ) -> int:
     """The class of the dense parameters: it rests during the passes, and has the largest groups."""
 
-    def standing(i: int) -> tuple[bool, int, float]:
+    def standing(i: int) -> tuple[bool, int, float, float]:
         one = characters[i]
-        return one.rest > LATE, max(len(g) for g in one.groups), classes[i].bytes
+        widest = max(len(group) for group in one.groups)
+        return one.rest > LATE, widest, round(one.rest, 1), classes[i].bytes
 
     return max(among, key=standing) if among else -1
 

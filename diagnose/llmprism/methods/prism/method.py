@@ -20,7 +20,7 @@ import pandas as pd
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods import register
-from llmprism.methods.prism.connections import Connections, find_connections
+from llmprism.methods.prism.connections import SMALL, Connections, find_connections
 from llmprism.methods.prism.faults import Context, JobView, find_findings
 from llmprism.methods.prism.jobs import Job, find_jobs
 from llmprism.methods.prism.layout import Layout, find_layout
@@ -28,6 +28,8 @@ from llmprism.methods.prism.phases import Phases, find_phases, with_late_gathers
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
 from llmprism.methods.prism.timeline import Ranks, find_timeline
 from llmprism.model import Progress
+
+BESIDE = 0.4  # confidence that small records beside data are traffic of their own
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ def _pairs(found: list[Found], connections: Connections, names: Any) -> pd.DataF
     answers = table[connections.answer & (table["kind"] == "other")][["src", "dst"]]
     answers = answers.merge(back, on=["src", "dst"]).drop_duplicates(["src", "dst", "kind"])
     rest = table[~(connections.answer & (table["kind"] == "other"))]
-    every = pd.concat([rest, answers]).sort_values("confidence", ascending=False)
+    beside = _beside(connections, table)
+    every = pd.concat([rest, answers, beside]).sort_values("confidence", ascending=False)
     every = every.drop_duplicates(["src", "dst", "kind"])
     own, other = job_of[every["src"].to_numpy()], job_of[every["dst"].to_numpy()]
     labels = np.array([one.name for one in found] + [""], dtype=object)
@@ -117,6 +120,17 @@ def _pairs(found: list[Found], connections: Connections, names: Any) -> pd.DataF
             "confidence": every["confidence"].to_numpy(),
         }
     )
+
+
+def _beside(connections: Connections, table: pd.DataFrame) -> pd.DataFrame:
+    """Rows of kind ``other`` for connections on which small records pass beside the data.
+
+    Handshakes and control messages of a library use the connection of the data.
+    """
+    size = connections.size * SMALL < connections.typical_bytes[connections.of_row]
+    mixed = np.unique(connections.of_row[size])
+    rows = table.iloc[mixed]
+    return rows[rows["kind"] != "other"].assign(kind="other", confidence=BESIDE)
 
 
 def _groups(one: Found, names: Any) -> pd.DataFrame:

@@ -211,7 +211,8 @@ def by_first_record(group: Ints, first_ns: Ints) -> Ints:
     so that numbers do not depend on how endpoints are named.
     """
     keys = {
-        one: sorted(first_ns[group == one].tolist()) for one in np.unique(group[group >= 0]).tolist()
+        one: sorted(first_ns[group == one].tolist())
+        for one in np.unique(group[group >= 0]).tolist()
     }
     number = {one: i for i, one in enumerate(sorted(keys, key=lambda one: keys[one]))}
     return np.array([number.get(one, -1) for one in group.tolist()], np.int64)

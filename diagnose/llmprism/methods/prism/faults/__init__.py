@@ -12,11 +12,12 @@ from __future__ import annotations
 import pandas as pd
 
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.late_ranks import late_ranks
 from llmprism.methods.prism.faults.slow_compute import slow_compute
 from llmprism.methods.prism.faults.slow_network import slow_network
 from llmprism.methods.prism.faults.suspects import Cause, Suspect, table_of
 
-CAUSES: tuple[Cause, ...] = (slow_compute, slow_network)
+CAUSES: tuple[Cause, ...] = (slow_compute, late_ranks, slow_network)
 
 __all__ = ["CAUSES", "Context", "JobView", "find_findings"]
 
@@ -28,14 +29,19 @@ def find_findings(context: Context) -> pd.DataFrame:
 
 
 def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
-    """Whether slow transfers explain why a rank looks slow in the same steps.
+    """Whether another suspect explains what is seen of this one in the same steps.
 
-    Inputs that arrive late by an unseen way look like work. Two faults at once are rarer.
+    Inputs that arrive late by a slow link look like work. Collectives that wait for a late rank
+    look slow, but lead to no single part of the network. Two faults at once are rarer.
     """
-    if one.level != "rank":
+    level = "network" if one.level == "rank" else "rank"
+    if one.level == "network" and one.culprit_kind != "job":
         return False
     return any(
-        other.level == "network" and other.job is one.job and _shared(one, other) > 0.5
+        other.level == level
+        and other.job is one.job
+        and other.culprit_kind != "job"
+        and _shared(one, other) > 0.5
         for other in suspects
     )
 

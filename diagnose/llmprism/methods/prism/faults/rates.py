@@ -1,7 +1,8 @@
 """How fast bytes move between two endpoints: time on the wire for equal bytes, step by step.
 
-The time that a connection's bursts last, over the bytes they hold, is its *pace*. Bursts end
-where a connection is silent, so waiting for others hardly counts.
+The time that a burst lasts, over the bytes it holds, is its *pace*. That of a connection in a
+step is the median over its bytes. A collective may begin, and then wait for a rank that is
+late; so there it is the lower quartile: a NIC that is slow is slow in all bursts.
 
 The unit is a *conversation*: both directions of one 5-tuple. A transfer needs its
 acknowledgements, so a conversation is as slow as the slower of its directions, and it crosses
@@ -26,6 +27,7 @@ from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
 
+MESSAGES, COLLECTIVES = 0.5, 0.25  # share of a step's bytes that move faster than its pace
 LEAST = 0.1  # a pace that is worse by less does not show a fault
 
 
@@ -47,13 +49,17 @@ class Conversations:
     pace: Judged
 
 
-def slow_conversations_at(context: Context, job: JobView) -> Bools:
-    """Whether a conversation at each endpoint is slow in a step, shape (endpoints, steps)."""
+def slow_messages_at(context: Context, job: JobView) -> Bools:
+    """Whether messages of a pipeline at each endpoint are slow, shape (endpoints, steps).
+
+    Collectives do not count: they also look slow while they wait for a late rank.
+    """
     conversations = conversations_of(context, job)
     names = [context.topology.addresses[end] for end in job.phases.endpoints.tolist()]
     slow = np.zeros((len(names), job.count), np.bool_)
     for row, name in enumerate(names):
-        own = [i for i, crossed in enumerate(conversations.crosses) if name in crossed]
+        crossing = enumerate(zip(conversations.kind, conversations.crosses, strict=True))
+        own = [i for i, (kind, crossed) in crossing if kind == "pp" and name in crossed]
         if own:
             slow[row] = conversations.pace.out[own].any(axis=0)
     return slow
@@ -81,15 +87,32 @@ def conversations_of(context: Context, job: JobView) -> Conversations:
 
 
 def _pace(context: Context, job: JobView, part: KindOf) -> Floats:
-    """Time on the wire over bytes, of each connection and step [ns/byte]."""
+    """Time on the wire over bytes of the typical burst, of each connection and step [ns/byte]."""
     bursts, count = bursts_of(context, job, part), job.count
     cell = bursts.place * count + bursts.step
-    cells = part.one.connections.size * count
-    moved = np.bincount(cell, bursts.size.astype(np.float64), cells)
-    time = np.bincount(cell, (bursts.end_ns - bursts.start_ns).astype(np.float64), cells)
-    with np.errstate(all="ignore"):
-        pace = np.where((moved > 0) & (time > 0), time / moved, np.nan)
-    return pace.reshape(-1, count)
+    share = MESSAGES if part.kind == "pp" else COLLECTIVES
+    lasted = (bursts.end_ns - bursts.start_ns).astype(np.float64)
+    pace = lasted / np.maximum(bursts.size, 1)
+    moved = bursts.size * (pace > 0)
+    found = _weighted_quantile(cell, pace, moved.astype(np.float64), share)
+    values = np.full(part.one.connections.size * count, np.nan)
+    values[found[0]] = found[1]
+    return values.reshape(-1, count)
+
+
+def _weighted_quantile(
+    cell: Ints, values: Floats, weight: Floats, share: float
+) -> tuple[Ints, Floats]:
+    """Cells that have weight, and in each the value below which ``share`` of the weight lies."""
+    cell, values, weight = cell[weight > 0], values[weight > 0], weight[weight > 0]
+    order = np.lexsort((values, cell))
+    cell, values, weight = cell[order], values[order], weight[order]
+    opens = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0))) if cell.size else cell
+    sums = np.cumsum(weight)
+    before = sums[opens] - weight[opens]
+    total = np.diff(np.append(before, sums[-1:]))
+    at = np.searchsorted(sums, before + share * total)
+    return cell[opens], values[np.minimum(at, values.size - 1)]
 
 
 def _slower(pace: Floats) -> Floats:

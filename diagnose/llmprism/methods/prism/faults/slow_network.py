@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from llmprism.methods.prism.faults.rates import Conversations, conversations_of
 from llmprism.methods.prism.faults.series import stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.methods.prism.faults.tomography import Part, equals, ranked
-from llmprism.numerics.arrays import Bools, Floats
+from llmprism.numerics.arrays import Floats
 
 ALIKE = 0.7  # share of a group's conversations that are slow from which all hops go at one pace
 LEAST_SHARE = 0.5  # share of a stretch's steps in which a conversation is slow
@@ -32,23 +32,31 @@ def slow_network(context: Context) -> Iterator[Suspect]:
     """Bring forward the parts of the network that explain slow transfers."""
     measured = [(job, conversations_of(context, job)) for job in context.jobs]
     for job, conversations in measured:
-        for first, last in stretches(_some_slow(conversations)):
+        for first, last in _windows(conversations):
             extent = int(job.start_ns[first]), int(job.end_ns[last])
             bundles = bundles_of(conversations, first, last)
             for other, theirs in measured:
                 steps = _steps_within(other, extent) if other is not job else None
                 if steps is not None:
                     bundles += bundles_of(theirs, *steps)
-            yield from _suspects(context, job, bundles, (first, last))
+            best, suspect = _suspect(context, job, bundles, (first, last))
+            if suspect is not None:
+                begin, end = _narrowed(conversations, best, first, last)
+                yield replace(suspect, first=begin, last=end)
 
 
-def _some_slow(conversations: Conversations) -> Bools:
-    """Steps in which some conversation is in a stretch of its own, shape (steps,)."""
-    some = np.zeros(conversations.pace.out.shape[1], np.bool_)
-    for out in conversations.pace.out:
+def _windows(conversations: Conversations) -> list[tuple[int, int]]:
+    """Stretches worth an explanation: the heaviest first, without those that overlap one."""
+    weighed = []
+    for ratio, out in zip(conversations.pace.ratio, conversations.pace.out, strict=True):
         for first, last in stretches(out):
-            some[first : last + 1] = True
-    return some
+            excess = np.log(ratio[first : last + 1])
+            weighed.append((-round(float(np.nansum(excess)), 6), first, last))
+    chosen: list[tuple[int, int]] = []
+    for _, first, last in sorted(weighed):
+        if all(min(last, end) - max(first, begin) < 0 for begin, end in chosen):
+            chosen.append((first, last))
+    return sorted(chosen)
 
 
 def _steps_within(job: JobView, extent: tuple[int, int]) -> tuple[int, int] | None:
@@ -86,13 +94,16 @@ def _middle(values: Floats) -> float:
     return float(np.median(known)) if known.size else np.nan
 
 
-def _suspects(
+def _suspect(
     context: Context, job: JobView, bundles: Sequence[Bundle], extent: tuple[int, int]
-) -> Iterator[Suspect]:
+) -> tuple[str, Suspect | None]:
+    """The best explanation of what is slow: the part of the network, and the suspect."""
     slow = [one for one in bundles if one.slow]
     if not slow:
-        return
-    parts = ranked([one.crosses for one in slow], [one.crosses for one in bundles if not one.slow])
+        return "", None
+    healthy = [one.crosses for one in bundles if not one.slow]
+    weights = [float(np.log(one.ratio)) for one in slow]
+    parts = ranked([one.crosses for one in slow], healthy, weights)
     best = _preferred(context, equals(parts))
     ratio = float(np.median([one.ratio for one in slow]))
     evidence = {
@@ -106,9 +117,19 @@ def _suspects(
     kind, name, cause, sure = _verdict(context, best, job)
     if len(best) > 1:
         evidence["one_of"] = [part.name for part in best]
-    yield Suspect(
+    suspect = Suspect(
         job, "network", "slow_transfers", cause, kind, name, *extent, 1 - 1 / ratio, sure, evidence
     )
+    return best[0].name if best else "", suspect
+
+
+def _narrowed(conversations: Conversations, part: str, first: int, last: int) -> tuple[int, int]:
+    """The steps of a stretch in which most of what is slow across ``part`` is slow."""
+    out = conversations.pace.out[:, first : last + 1]
+    across = [part in crossed for crossed in conversations.crosses]
+    rows = out[np.array(across, bool) & (out.mean(axis=1) >= LEAST_SHARE)]
+    at = np.flatnonzero(rows.mean(axis=0) > LEAST_SHARE) if len(rows) else np.arange(0)
+    return (first + int(at[0]), first + int(at[-1])) if at.size else (first, last)
 
 
 def _verdict(context: Context, best: Sequence[Part], job: JobView) -> tuple[str, str, str, float]:

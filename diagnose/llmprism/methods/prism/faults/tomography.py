@@ -2,9 +2,9 @@
 
 Every *bundle* crosses parts of the network: NICs, links and switches. A slow bundle crosses
 the culprit; a healthy one crosses it only by luck (a link with capacity to spare). A part's
-*coverage* is the share of slow bundles that cross it; its *purity* the share of the bundles
-crossing it that are slow. The best part has the largest product of both. Parts that cannot be
-told apart from the best are named with it: "X or Y".
+*coverage* is the share of slow bundles that cross it, weighted by how slow they are; its
+*purity* is the share of the bundles crossing it that are slow. The best part has the largest
+product of both. Parts that cannot be told apart from the best are named with it: "X or Y".
 """
 
 from __future__ import annotations
@@ -32,16 +32,22 @@ class Part:
         return self.coverage * self.purity
 
 
-def ranked(slow: Sequence[frozenset[str]], healthy: Sequence[frozenset[str]]) -> list[Part]:
+def ranked(
+    slow: Sequence[frozenset[str]],
+    healthy: Sequence[frozenset[str]],
+    weights: Sequence[float] | None = None,
+) -> list[Part]:
     """All parts that slow bundles cross, the best explanation first.
 
     >>> best = ranked([frozenset("ab"), frozenset("ac")], [frozenset("bc")])[0]
     >>> best.name, best.coverage, best.purity
     ('a', 1.0, 1.0)
     """
-    bad, good = _counted(slow), _counted(healthy)
+    weights = weights or [1.0] * len(slow)
+    covered, bad = _counted(slow, weights), _counted(slow, [1.0] * len(slow))
+    good = _counted(healthy, [1.0] * len(healthy))
     parts = [
-        Part(name, count / len(slow), count / (count + good.get(name, 0)), count)
+        Part(name, covered[name] / sum(weights), count / (count + good.get(name, 0)), int(count))
         for name, count in bad.items()
     ]
     return sorted(parts, key=lambda part: (-round(part.score, 6), part.name))
@@ -54,9 +60,9 @@ def equals(parts: Sequence[Part]) -> list[Part]:
     return [part for part in parts if part.score >= CLOSE * parts[0].score]
 
 
-def _counted(bundles: Sequence[frozenset[str]]) -> Mapping[str, int]:
-    counts: dict[str, int] = {}
-    for bundle in bundles:
+def _counted(bundles: Sequence[frozenset[str]], weights: Sequence[float]) -> Mapping[str, float]:
+    counts: dict[str, float] = {}
+    for bundle, weight in zip(bundles, weights, strict=True):
         for name in bundle:
-            counts[name] = counts.get(name, 0) + 1
+            counts[name] = counts.get(name, 0) + weight
     return counts

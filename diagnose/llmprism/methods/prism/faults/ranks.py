@@ -1,0 +1,85 @@
+"""From endpoints that are slow in some steps to suspects.
+
+All ranks of a tensor-parallel group are as slow as the slowest of them, and flows show no
+traffic between them: where several NICs of a server are slow together, the server is named,
+and which of its NICs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.series import DEVIATIONS, stretches
+from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.numerics.arrays import Bools, Floats, Ints
+
+MOSTLY = 0.5  # share of NICs, or steps, from which all are meant
+FINEST = 1e-3  # noise is not taken to be smaller than this
+
+
+@dataclass(frozen=True)
+class Slowness:
+    """How slow endpoints are, by endpoint and step.
+
+    Attributes
+    ----------
+    symptom : what is slow.
+    ratio : time taken over that of healthy steps.
+    noise : deviation of ``ratio``, by endpoint.
+    slow : whether the endpoint is to blame.
+    """
+
+    symptom: str
+    ratio: Floats
+    noise: Floats
+    slow: Bools
+
+
+def suspects_of(context: Context, job: JobView, seen: Slowness) -> Iterator[Suspect]:
+    """One suspect for every server and stretch of steps in which it is slow."""
+    servers = context.topology.servers[job.phases.endpoints]
+    some = seen.slow.any(axis=1)
+    for server in np.unique(servers[some]).tolist():
+        rows = np.flatnonzero((servers == server) & some)
+        for first, last in stretches(seen.slow[rows].mean(axis=0) >= MOSTLY):
+            inside = seen.slow[rows, first : last + 1].mean(axis=1) >= MOSTLY
+            if inside.any():
+                yield _suspect(context, job, seen, rows[inside], (first, last))
+
+
+def _suspect(
+    context: Context, job: JobView, seen: Slowness, rows: Ints, extent: tuple[int, int]
+) -> Suspect:
+    first, last = extent
+    ends = job.phases.endpoints[rows]
+    names = [context.topology.addresses[end] for end in ends.tolist()]
+    ratio = float(np.nanmedian(seen.ratio[rows, first : last + 1]))
+    alone = len(names) == 1
+    server = context.topology.endpoints[int(ends[0])].server
+    deviations = (ratio - 1) / max(float(np.median(seen.noise[rows])), FINEST)
+    return Suspect(
+        job, "rank", seen.symptom, "slow_gpu",
+        "address" if alone else "server", names[0] if alone else server,
+        first, last, 1 - 1 / ratio, _sure(deviations),
+        {
+            "server": server,
+            "one_of": names,
+            "time_ratio": round(ratio, 4),
+            "time_ratio_of_others": round(_others(seen.ratio, rows, first, last), 4),
+            "deviations": round(deviations, 1),
+        },
+    )  # fmt: skip
+
+
+def _sure(deviations: float) -> float:
+    """Confidence: a half at the bar that counts as out, near 1 far beyond it."""
+    return min(0.99, 1 - 0.5 / max(1.0, deviations / DEVIATIONS))
+
+
+def _others(ratio: Floats, rows: Ints, first: int, last: int) -> float:
+    rest = np.delete(ratio[:, first : last + 1], rows, axis=0)
+    return float(np.nanmedian(rest)) if np.isfinite(rest).any() else 1.0

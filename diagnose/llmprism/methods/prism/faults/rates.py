@@ -28,6 +28,7 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
 
 MESSAGES, COLLECTIVES = 0.5, 0.25  # share of a step's bytes that move faster than its pace
+CLEARLY = 1.5  # messages that take less than half longer hardly delay what waits for them
 LEAST = 0.1  # a pace that is worse by less does not show a fault
 
 
@@ -61,7 +62,8 @@ def slow_messages_at(context: Context, job: JobView) -> Bools:
         crossing = enumerate(zip(conversations.kind, conversations.crosses, strict=True))
         own = [i for i, (kind, crossed) in crossing if kind == "pp" and name in crossed]
         if own:
-            slow[row] = conversations.pace.out[own].any(axis=0)
+            clear = conversations.pace.out[own] & (conversations.pace.ratio[own] >= CLEARLY)
+            slow[row] = clear.any(axis=0)
     return slow
 
 

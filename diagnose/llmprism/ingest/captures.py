@@ -10,8 +10,10 @@ the interface, all of which are needed here.
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, NamedTuple
 
@@ -63,16 +65,26 @@ def frames(source: Source, notes: Notes) -> Iterator[Frame]:
     """Yield the packets of a capture file, in the order of the file."""
     with source.open() as stream:
         try:
-            magic = stream.read(4)
-            if magic in _PCAP:
-                yield from _pcap(stream, *_PCAP[magic])
-            elif magic == _PCAPNG:
-                yield from _pcapng(stream, notes)
-            else:
-                raise _DamagedError("it is no capture file")
+            yield from _frames(stream, notes)
         except (_DamagedError, struct.error, *BROKEN) as error:
             notes.drop(CUT)
             notes.remark(f"{source}: read up to where it is cut or damaged ({error})")
+
+
+def frames_of(head: bytes) -> Iterator[Frame]:
+    """Yield the packets that the first bytes of a capture file hold whole."""
+    with suppress(_DamagedError, struct.error):
+        yield from _frames(io.BytesIO(head), Notes())
+
+
+def _frames(stream: IO[bytes], notes: Notes) -> Iterator[Frame]:
+    magic = stream.read(4)
+    if magic in _PCAP:
+        yield from _pcap(stream, *_PCAP[magic])
+    elif magic == _PCAPNG:
+        yield from _pcapng(stream, notes)
+    else:
+        raise _DamagedError("it is no capture file")
 
 
 def _exactly(stream: IO[bytes], count: int, what: str) -> bytes:

@@ -177,3 +177,21 @@ def _mirrored(data: bytes, start: int) -> tuple[int, int] | None:
     if kind == _BRIDGED:
         return _ethernet(data, place)
     return None
+
+
+def udp_payload(link_type: int, data: bytes) -> tuple[bytes, bytes, int] | None:
+    """Return what a UDP packet carries, its source and its port; None for any other packet."""
+    start, kind = _link(link_type, data)
+    if kind == _IPV4 and len(data) >= start + 20:
+        header, protocol = (data[start] & 0x0F) * 4, data[start + 9]
+        source = data[start + 12 : start + 16]
+    elif kind == _IPV6 and len(data) >= start + 40:
+        header, protocol = 40, data[start + 6]
+        source = data[start + 8 : start + 24]
+    else:
+        return None
+    place = start + header
+    size = _number(data, place + 4, 2)
+    if protocol != _UDP or size < 8:
+        return None
+    return data[place + 8 : place + size], source, _number(data, place + 2, 2)

@@ -41,15 +41,18 @@ class Reader:
     read: Read
 
 
-_OWN = (
+_OWN = (  # specific ones first
     "parquet",
+    "netflow",
+    "sflow",
+    "nfcapd",
     "pcap",
     "nfdump_csv",
     "zeek",
     "goflow2",
     "akvorado",
     "csv",
-)  # specific ones first
+)
 _readers: dict[str, Reader] = {}
 
 

@@ -1,0 +1,311 @@
+"""Decoding of NetFlow v5, v9 (RFC 3954) and IPFIX (RFC 7011), behind one class.
+
+Data sets are decoded with numpy, a whole set at a time, by the template that describes them.
+Templates belong to an exporter and its source id. Data that comes before its template waits for
+it; what waits to the end is counted.
+
+The `netflow` package of PyPI is not used: its last release fails on fields it does not list,
+on padding and on datagrams that happen to be UTF-8, and takes Python steps for every field.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from llmprism.ingest.datagrams import Datagram
+from llmprism.ingest.notes import Notes
+
+BROKEN_SET = "set of a datagram that does not fit its length or template"
+NOT_EXPORT = "datagram that is no NetFlow v5, v9 or IPFIX"
+WAITED = "set of records whose template never came"
+
+_V5_RECORD = np.dtype(
+    [
+        ("8", ">u4"), ("12", ">u4"), ("_next", ">u4"), ("_if", ">u4"), ("2", ">u4"),
+        ("1", ">u4"), ("22", ">u4"), ("21", ">u4"), ("7", ">u2"), ("11", ">u2"), ("_pad", "u1"),
+        ("6", "u1"), ("4", "u1"), ("_rest", "V9"),
+    ]
+)  # fmt: skip
+_VARIABLE = 65_535
+_WAITING_BYTES = 1 << 26
+_MOST_TEMPLATES = 1 << 16
+_RATES = ("34", "50", "305")
+_SAMPLER = ("48", "302")
+_WANTED = frozenset(
+    str(number)
+    for number in (
+        *(1, 2, 4, 7, 8, 11, 12, 21, 22, 23, 24, 27, 28, 34, 48, 50, 61, 85, 86),
+        *range(150, 161),
+        *(302, 305, 306),
+    )
+)
+
+Scope = tuple[bytes, int, int]
+"""Exporter, version, and source id (observation domain): what templates belong to."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """What the fields of a record are.
+
+    Attributes
+    ----------
+    fields : (name, length); a name is the number of the field, or starts with _ if not needed.
+    dtype : of a record; None where a length varies.
+    is_options : whether its records describe the exporter and not flows.
+    """
+
+    fields: tuple[tuple[str, int], ...]
+    dtype: np.dtype[Any] | None
+    is_options: bool
+
+    @property
+    def smallest(self) -> int:
+        """Bytes of the shortest record."""
+        return sum(1 if size == _VARIABLE else size for _, size in self.fields)
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records of one data set: columns by field number, and the datagram's clock."""
+
+    columns: dict[str, np.ndarray[Any, Any]]
+    count: int
+    scope: Scope
+    uptime_ms: int | None
+    clock_ns: int
+    sampling: int
+
+
+@dataclass
+class Decoder:
+    """Turns datagrams into records; keeps what exporters told of themselves."""
+
+    notes: Notes
+    _templates: dict[tuple[Scope, int], Template] = field(default_factory=dict)
+    _waiting: dict[tuple[Scope, int], list[tuple[bytes, int | None, int]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _waiting_bytes: int = 0
+    _sampling: dict[tuple[Scope, int], int] = field(default_factory=dict)
+    boot_ns: dict[Scope, int] = field(default_factory=dict)
+
+    def decode(self, datagram: Datagram) -> Iterator[Records]:
+        """Yield the records of a datagram, and those that its templates make readable."""
+        version = int.from_bytes(datagram.content[:2], "big")
+        try:
+            if version == 5:
+                yield self._v5(datagram)
+            elif version in (9, 10):
+                yield from self._sets(datagram, version)
+            else:
+                self.notes.drop(NOT_EXPORT)
+        except (struct.error, ValueError):
+            self.notes.drop(BROKEN_SET)
+
+    def end(self) -> None:
+        """Count what still waits for its template."""
+        self.notes.drop(WAITED, sum(len(sets) for sets in self._waiting.values()))
+
+    def _v5(self, datagram: Datagram) -> Records:
+        content = datagram.content
+        count, uptime, seconds, rest, _, engine, sampling = struct.unpack_from(
+            ">HIIIIHH", content, 2
+        )
+        whole = min(count, (len(content) - 24) // _V5_RECORD.itemsize)
+        self.notes.drop(BROKEN_SET, int(whole < count))
+        found = np.frombuffer(content, _V5_RECORD, whole, 24)
+        columns = {name: found[name] for name in ("8", "12", "2", "1", "22", "21", "7", "11", "4")}
+        clock = seconds * 1_000_000_000 + min(rest, 999_999_999)
+        scope = (datagram.exporter, 5, engine)
+        return Records(columns, whole, scope, uptime, clock, max(sampling & 0x3FFF, 1))
+
+    def _sets(self, datagram: Datagram, version: int) -> Iterator[Records]:
+        content = datagram.content
+        if version == 9:
+            uptime, seconds, _, source = struct.unpack_from(">IIII", content, 4)
+            place, end = 20, len(content)
+        else:
+            length, seconds, _, source = struct.unpack_from(">HIII", content, 2)
+            uptime, place, end = None, 16, min(length, len(content))
+        scope = (datagram.exporter, version, source)
+        clock = (uptime, seconds * 1_000_000_000)
+        while place + 4 <= end:
+            number, size = struct.unpack_from(">HH", content, place)
+            if size < 4 or place + size > end:
+                self.notes.drop(BROKEN_SET)
+                return
+            yield from self._set(number, content[place + 4 : place + size], scope, clock)
+            place += size
+
+    def _set(
+        self, number: int, body: bytes, scope: Scope, clock: tuple[int | None, int]
+    ) -> Iterator[Records]:
+        if number in (0, 2):
+            yield from self._learn(_templates(body, scope[1]), scope)
+        elif number == 1:
+            yield from self._learn(_v9_options(body), scope)
+        elif number == 3:
+            yield from self._learn(_ipfix_options(body), scope)
+        elif number >= 256:
+            template = self._templates.get((scope, number))
+            if template is None:
+                self._wait((scope, number), body, clock)
+            else:
+                yield from self._data(template, body, scope, clock)
+
+    def _wait(self, key: tuple[Scope, int], body: bytes, clock: tuple[int | None, int]) -> None:
+        if self._waiting_bytes + len(body) > _WAITING_BYTES:
+            self.notes.drop(WAITED)
+            return
+        self._waiting_bytes += len(body)
+        self._waiting[key].append((body, *clock))
+
+    def _learn(self, found: Iterator[tuple[int, Template]], scope: Scope) -> Iterator[Records]:
+        for number, template in found:
+            if len(self._templates) < _MOST_TEMPLATES:
+                self._templates[scope, number] = template
+            late = self._waiting.pop((scope, number), [])
+            if late:
+                self.notes.remark("a template came after its data, which had waited for it")
+            for body, uptime, clock_ns in late:
+                self._waiting_bytes -= len(body)
+                yield from self._data(template, body, scope, (uptime, clock_ns))
+
+    def _data(
+        self, template: Template, body: bytes, scope: Scope, clock: tuple[int | None, int]
+    ) -> Iterator[Records]:
+        columns, count = _columns(template, body)
+        if template.is_options:
+            self._describe(columns, count, scope)
+        elif count:
+            yield Records(columns, count, scope, *clock, self._rate(columns, scope))
+
+    def _describe(self, columns: dict[str, Any], count: int, scope: Scope) -> None:
+        """Keep the sampling rate and the boot time that an exporter reports."""
+        for row in range(count):
+            sampler = next((int(columns[one][row]) for one in _SAMPLER if one in columns), 0)
+            for name in _RATES:
+                if name in columns and columns[name].dtype.kind == "u":
+                    rate = int(columns[name][row])
+                    if name == "305" and "306" in columns and rate:
+                        rate = round((rate + int(columns["306"][row])) / rate)
+                    self._sampling[scope, sampler] = self._sampling[scope, 0] = max(rate, 1)
+            if "160" in columns:
+                self.boot_ns[scope] = int(columns["160"][row]) * 1_000_000
+
+    def _rate(self, columns: dict[str, Any], scope: Scope) -> int:
+        for name in _RATES:
+            if name in columns and columns[name].dtype.kind == "u":
+                return max(int(columns[name].max()), 1)
+        sampler = next((int(columns[one][0]) for one in _SAMPLER if one in columns), 0)
+        return self._sampling.get((scope, sampler), self._sampling.get((scope, 0), 1))
+
+
+def _field(number: int, size: int, place: int, is_wanted: bool) -> tuple[str, int]:
+    return (str(number) if is_wanted and str(number) in _WANTED else f"_{place}", size)
+
+
+def _template(fields: list[tuple[str, int]], is_options: bool) -> Template:
+    names = [name for name, _ in fields]
+    unique = [name if names.index(name) == i else f"_{i}" for i, name in enumerate(names)]
+    fields = [(name, size) for name, (_, size) in zip(unique, fields, strict=True)]
+    if any(size == _VARIABLE for _, size in fields):
+        return Template(tuple(fields), None, is_options)
+    kinds = [(name, _kind(name, size)) for name, size in fields]
+    return Template(tuple(fields), np.dtype(kinds), is_options)
+
+
+def _kind(name: str, size: int) -> str:
+    if name.startswith("_") or size not in (1, 2, 4, 8):
+        return f"V{size}"
+    return f">u{size}"
+
+
+def _templates(body: bytes, version: int) -> Iterator[tuple[int, Template]]:
+    place = 0
+    while place + 4 <= len(body):
+        number, count = struct.unpack_from(">HH", body, place)
+        if number < 256:
+            return  # padding
+        place += 4
+        fields, place = _fields(body, place, count, version == 10)
+        if fields:
+            yield number, _template(fields, False)
+
+
+def _fields(
+    body: bytes, place: int, count: int, is_ipfix: bool
+) -> tuple[list[tuple[str, int]], int]:
+    fields = []
+    for i in range(count):
+        number, size = struct.unpack_from(">HH", body, place)
+        place += 4
+        is_foreign = is_ipfix and number >= 0x8000
+        place += 4 * is_foreign
+        fields.append(_field(number, size, i, not is_foreign))
+    return fields, place
+
+
+def _v9_options(body: bytes) -> Iterator[tuple[int, Template]]:
+    place = 0
+    while place + 6 <= len(body):
+        number, scopes, options = struct.unpack_from(">HHH", body, place)
+        if number < 256:
+            return
+        found, _ = _fields(body, place + 6, scopes // 4, False)
+        scope_fields = [(f"_s{i}", size) for i, (_, size) in enumerate(found)]
+        fields, place = _fields(body, place + 6 + scopes, options // 4, False)
+        yield number, _template(scope_fields + fields, True)
+
+
+def _ipfix_options(body: bytes) -> Iterator[tuple[int, Template]]:
+    place = 0
+    while place + 6 <= len(body):
+        number, count, _ = struct.unpack_from(">HHH", body, place)
+        if number < 256:
+            return
+        fields, place = _fields(body, place + 6, count, True)
+        if fields:
+            yield number, _template(fields, True)
+
+
+def _columns(template: Template, body: bytes) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
+    """Return the needed columns of a data set, and how many records it has."""
+    if template.dtype is None:
+        return _varying(template, body)
+    if template.dtype.itemsize == 0:
+        return {}, 0
+    found = np.frombuffer(body, template.dtype, len(body) // template.dtype.itemsize)
+    names = [name for name, _ in template.fields if not name.startswith("_")]
+    return {name: found[name] for name in names}, found.size
+
+
+def _varying(template: Template, body: bytes) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
+    values: dict[str, list[bytes]] = {name: [] for name, _ in template.fields if name[0] != "_"}
+    sizes = {name: size for name, size in template.fields if name[0] != "_"}
+    place = count = 0
+    while place + template.smallest <= len(body):
+        for name, size in template.fields:
+            if size == _VARIABLE:
+                size, place = body[place], place + 1
+                if size == 255:
+                    size, place = int.from_bytes(body[place : place + 2], "big"), place + 2
+            if place + size > len(body):
+                raise ValueError("a record longer than its set")
+            if name in values:
+                values[name].append(body[place : place + size])
+            place += size
+        count += 1
+    columns = {
+        name: np.frombuffer(b"".join(parts), _kind(name, sizes[name]))
+        for name, parts in values.items()
+        if sizes[name] != _VARIABLE
+    }
+    return columns, count

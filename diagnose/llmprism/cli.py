@@ -41,7 +41,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_COMMANDS = {"ingest": "llmprism.ingest.commands:ingest_app"}  # all others diagnose
+_COMMANDS = {  # everything else diagnoses
+    "ingest": "llmprism.ingest.commands:ingest_app",
+    "check": "llmprism.ingest.commands:check_app",
+}
 _PLAIN_WIDTH = 80  # columns if the output is not a terminal
 _SHOWN = 20  # findings shown in the table; all are in --json and --out
 

@@ -21,7 +21,14 @@ INGEST_HELP = """Turn telemetry of any kind into the flow table that llmprism re
 INPUTS are files, folders or globs: pcap, pcapng, NetFlow, IPFIX, sFlow, nfcapd files, JSON lines
 of goflow2 and Akvorado, nfdump CSV, Zeek conn.log, any CSV or Parquet. Files may be compressed.
 
-Writes FOLDER/flows.parquet, and what was set aside and why in FOLDER/ingest.json.
+Writes FOLDER/flows.parquet, FOLDER/topology.json (what is known of the network), and what was
+set aside and why in FOLDER/ingest.json.
+"""
+
+CHECK_HELP = """Say on one page what flow records allow, and which setting would allow more.
+
+FLOWS is a flow table, as `llmprism ingest` writes it. Without --topology, what the records show
+of the network is taken.
 """
 
 ingest_app = typer.Typer(
@@ -30,6 +37,40 @@ ingest_app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+check_app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@check_app.command(help=CHECK_HELP)
+def check_command(
+    flows: Annotated[
+        Path, typer.Argument(metavar="FLOWS", help="Flow records, Parquet.", show_default=False)
+    ],
+    topology: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The physical network, JSON.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+) -> None:
+    """Say what flow records allow."""
+    with _user_errors(debug):
+        from llmprism.ingest.check import as_dict, check
+
+        found, lines = check(flows, topology)
+    if as_json:
+        typer.echo(json.dumps(as_dict(found, lines), indent=1))
+        return
+    typer.echo(f"{found.records:,} records")
+    for line in lines:
+        typer.echo(f"{line.answer:>7}  {line.stage}: {line.figures}")
+        if line.mend:
+            typer.echo(f"         to get it: {line.mend}")
 
 
 @ingest_app.command(help=INGEST_HELP)
@@ -68,6 +109,10 @@ def ingest_command(
         str,
         typer.Option(metavar="THEIRS=NAME,...", help="Names of the observation points."),
     ] = "",
+    topology: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The network: topology.json, or a CSV of cables."),
+    ] = None,
     observation_point: Annotated[
         str | None,
         typer.Option(metavar="SIDE", help="ingress (source's leaf) or egress, if known."),
@@ -103,8 +148,27 @@ def ingest_command(
         with reporting(quiet) as progress:
             target = folder / "flows.parquet"
             done = ingest(find(inputs), target, options, file_format, metadata, progress)
+        _write_topology(done, topology, folder)
         _write_notes(done, folder)
         _print_ingested(done, folder, as_json, quiet)
+
+
+def _write_topology(done: Ingested, described: Path | None, folder: Path) -> None:
+    """Write the network as described, or else what the records show of it."""
+    from llmprism.ingest.network import read_network
+    from llmprism.ingest.network.inferred import infer
+    from llmprism.io.writing import replacing
+
+    if described:
+        content = read_network(described)
+    else:
+        content = infer(done.seen.pairs, done.seen.paths)
+        done.notes.remark(
+            "topology.json holds what flows show: each address is taken for a server; "
+            "link rates are unknown"
+        )
+    with replacing(folder / "topology.json") as partial:
+        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def _write_notes(done: Ingested, folder: Path) -> None:

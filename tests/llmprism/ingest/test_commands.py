@@ -1,0 +1,71 @@
+"""Ingest, check, diagnose: the three commands, on a capture's records as somebody's CSV."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from llmprism.cli import app
+from llmprism.ingest.commands import check_app, ingest_app
+from llmprism.ingest.network.inferred import infer
+
+CAPTURE = Path(__file__).parents[2] / "fixtures" / "captures" / "a2_ddp4"
+
+
+def test_three_commands_from_a_csv_to_a_diagnosis(tmp_path: Path) -> None:
+    names = {"src": "srcaddr", "dst": "dstaddr", "start_ns": "first", "end_ns": "last"}
+    rows = pd.read_parquet(CAPTURE / "flows.parquet").rename(columns=names)
+    rows.to_csv(tmp_path / "export.csv", index=False)
+    out = tmp_path / "mine"
+    done = CliRunner().invoke(ingest_app, [str(tmp_path / "export.csv"), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert f"{len(rows):,} flow records written" in done.stdout
+    files = [str(out / "flows.parquet"), "--topology", str(out / "topology.json"), "--json"]
+    checked = CliRunner().invoke(check_app, files)
+    assert checked.exit_code == 0, checked.output
+    stages = {one["stage"]: one for one in json.loads(checked.stdout)["stages"]}
+    assert stages["jobs and pairs"]["answer"] == "can"
+    assert stages["parallel connections"]["answer"] == "can"
+    assert stages["load of links"]["mend"] == "give --topology with Gbit/s"
+    diagnosed = CliRunner().invoke(app, files)
+    assert diagnosed.exit_code in {0, 4}
+    assert json.loads(diagnosed.stdout)["jobs"]
+
+
+def test_a_csv_of_cables_is_the_topology(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("src,dst,start,end,bytes\n10.0.0.1,10.0.0.2,1,2,3\n")
+    (tmp_path / "cables.csv").write_text(
+        "server,NIC,address,switch,port,Gbit/s\nh0,0,10.0.0.1,l0,1,400\nh1,0,10.0.0.2,l1,1,400\n"
+        "l0,,,s0,9,800\nl1,,,s0,9,800\n"
+    )
+    arguments = [str(tmp_path / "a.csv"), "--topology", str(tmp_path / "cables.csv")]
+    done = CliRunner().invoke(ingest_app, [*arguments, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    content = json.loads((tmp_path / "out" / "topology.json").read_text())
+    assert [(one["server"], one["switch"]) for one in content["endpoints"]] == [
+        ("h0", "l0"),
+        ("h1", "l1"),
+    ]
+    assert {one["name"]: one["tier"] for one in content["switches"]} == {
+        "l0": "leaf", "l1": "leaf", "s0": "spine",
+    }  # fmt: skip
+    assert {one["gbps"] for one in content["links"]} == {400, 800}
+
+
+def test_paths_show_leaves_and_cables() -> None:
+    content = infer({("a", "b"): 3}, {("l0|s0|l1", "a", "b"): 2, ("l0|?|l1", "a", "b"): 1})
+    assert [one["switch"] for one in content["endpoints"]] == ["l0", "l1"]
+    cables = {(one["a"], one["b"]) for one in content["links"]}
+    assert cables == {("a", "l0"), ("b", "l1"), ("l0", "s0"), ("l1", "s0")}
+
+
+@pytest.mark.parametrize("wrong", [["none.pcap"], ["none", "--map", "x"], ["none", "--from", "?"]])
+def test_errors_are_short_and_exit_1(wrong: list[str]) -> None:
+    done = CliRunner().invoke(ingest_app, wrong)
+    assert done.exit_code == 1
+    assert done.output.startswith("error: ")
+    assert "Traceback" not in done.output

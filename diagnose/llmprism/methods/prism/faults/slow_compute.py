@@ -54,12 +54,21 @@ def _excess(work: Floats) -> Floats:
     return mean
 
 
+def _receiver_slow(passes: Passes, out: Bools) -> Bools:
+    """Whether one that an endpoint sends to looks slow itself, shape (endpoints, steps)."""
+    none = np.zeros((1, out.shape[1]), np.bool_)  # for those who send to nobody: index -1
+    padded = np.concatenate((out, none))
+    slow: Bools = padded[passes.to[0]] | padded[passes.to[1]]
+    return slow
+
+
 def _slow(context: Context, job: JobView, passes: Passes, own: Judged) -> Bools:
     """Steps in which each endpoint itself is slow: not its receiver, nor its transfers."""
     slow: Bools = own.out & (own.out.mean(axis=0) <= MOST)[None, :]
     rows = np.flatnonzero(slow.any(axis=1))
     if rows.size:
         own_ns = _excess(passes.since_receiver_ns(rows))
-        slow[rows] &= own_ns >= OWN * _excess(passes.work_ns[rows])
+        remains = own_ns >= OWN * _excess(passes.work_ns[rows])
+        slow[rows] &= remains | ~_receiver_slow(passes, own.out)[rows]
         slow[rows] &= ~slow_messages_at(context, job)[rows]
     return slow

@@ -37,6 +37,8 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
     level = "network" if one.level == "rank" else "rank"
     if one.level == "network" and one.culprit_kind != "job":
         return False
+    if one.level == "network" and one.first == 0:
+        return True  # a job that warms up is slow without a fault
     return any(
         other.level == level
         and other.job is one.job

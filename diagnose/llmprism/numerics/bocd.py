@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.numerics.arrays import Floats, Ints
-from llmprism.numerics.compiled import compiled
+from llmprism.numerics.compiled import compiled, compiled_part
 
 _Numbers = tuple[float, float, float, float]
 
@@ -164,7 +164,7 @@ def _floats(values: Floats) -> Floats:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
-@compiled
+@compiled_part
 def _normalisers(alpha: float, longest: int) -> Floats:
     """Return ln(gamma(a + 1/2) / gamma(a) / sqrt(pi)) for a = alpha, alpha + 1/2, ..."""
     table = np.empty(longest + 2)
@@ -179,7 +179,7 @@ _LENGTH, _MASS, _MEAN, _KAPPA, _BETA, _DENSITY = range(6)
 _COLUMNS = 6
 
 
-@compiled
+@compiled_part
 def _begin(runs: Floats, at: int, mass: float, prior: _Numbers) -> int:
     """Add the hypothesis that a regime begins now; return the number of hypotheses."""
     runs[at, _LENGTH], runs[at, _MASS] = 0.0, mass
@@ -187,13 +187,13 @@ def _begin(runs: Floats, at: int, mass: float, prior: _Numbers) -> int:
     return at + 1
 
 
-@compiled
+@compiled_part
 def _move(runs: Floats, source: int, target: int) -> None:
     for column in range(_DENSITY):
         runs[target, column] = runs[source, column]
 
 
-@compiled
+@compiled_part
 def _learn(x: float, active: int, runs: Floats, alpha: float, table: Floats) -> float:
     """Let every run predict ``x``, then update it; return the highest ln density."""
     best = -np.inf
@@ -212,7 +212,7 @@ def _learn(x: float, active: int, runs: Floats, alpha: float, table: Floats) -> 
     return best
 
 
-@compiled
+@compiled_part
 def _drop_lightest(active: int, runs: Floats) -> float:
     """Remove the least likely hypothesis; return its probability."""
     least = 0
@@ -225,7 +225,7 @@ def _drop_lightest(active: int, runs: Floats) -> float:
     return mass
 
 
-@compiled
+@compiled_part
 def _advance(
     x: float,
     active: int,
@@ -258,7 +258,7 @@ def _advance(
     return active, dropped
 
 
-@compiled
+@compiled_part
 def _most_likely(active: int, runs: Floats) -> int:
     top = 0
     for i in range(active):
@@ -267,7 +267,7 @@ def _most_likely(active: int, runs: Floats) -> int:
     return top
 
 
-@compiled
+@compiled_part
 def _mass_up_to(k: int, active: int, runs: Floats) -> float:
     mass = 0.0
     for i in range(active):

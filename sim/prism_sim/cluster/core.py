@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled
+from llmprism.numerics.compiled import compiled, compiled_part
 from prism_sim.cluster.heap import pop, push, sift
 from prism_sim.cluster.maxmin import seed, seed_links_of, solve, uses_of
 from prism_sim.cluster.pace import log_changes
@@ -99,14 +99,14 @@ def advance(
     return next_end(net), n_record, n_done, n_active, n_uses
 
 
-@compiled
+@compiled_part
 def next_end(net: Net) -> int:
     """When the next entity ends, or NEVER."""
     end_ns: int = net.entity[net.heap[0]]["end_ns"] if net.counters[HEAP_SIZE] > 0 else NEVER
     return end_ns
 
 
-@compiled
+@compiled_part
 def place(net: Net, template: int, size_bytes: int, cap: float, owner: int, due_ns: int) -> int:
     """Give a new entity a place, and an appointment at ``due_ns``; it uses no link yet."""
     e: int = net.counters[FREE_ENTITY]
@@ -123,7 +123,7 @@ def place(net: Net, template: int, size_bytes: int, cap: float, owner: int, due_
     return e
 
 
-@compiled
+@compiled_part
 def enter(net: Net, e: int, now: int) -> None:
     """Put entity ``e`` on the links of its template."""
     template = net.entity[e]["template"]
@@ -139,7 +139,7 @@ def enter(net: Net, e: int, now: int) -> None:
     net.entity[e]["start_ns"] = now
     net.entity[e]["since_ns"] = now
     net.entity[e]["end_ns"] = NEVER if net.entity[e]["size_bytes"] > 0 else now
-    sift(net, net.entity[e]["place"])
+    sift(net, e)
     for u in uses_of(net, e):
         at = net.via[begin + u - block]["link"]
         first = net.link[at]["first"]
@@ -154,7 +154,7 @@ def enter(net: Net, e: int, now: int) -> None:
         seed(net, at)
 
 
-@compiled
+@compiled_part
 def leave(net: Net) -> int:
     """Take out the entity that ends first, and return it; its row stays readable until reuse."""
     e = pop(net)
@@ -176,7 +176,7 @@ def leave(net: Net) -> int:
     return e
 
 
-@compiled
+@compiled_part
 def _take_block(net: Net, count: int) -> int:
     """Room for ``count`` uses in a row: a used block of the next power of two, or a new one."""
     size = size_class(count)
@@ -189,7 +189,7 @@ def _take_block(net: Net, count: int) -> int:
     return block
 
 
-@compiled
+@compiled_part
 def _free_block(net: Net, e: int) -> None:
     uses = uses_of(net, e)
     size = size_class(len(uses))

@@ -5,39 +5,44 @@ Ends move whenever rates do, so an entity is found in the heap by its own ``plac
 
 from __future__ import annotations
 
-from llmprism.numerics.compiled import compiled
+import numpy as np
+
+from llmprism.numerics.compiled import compiled_part
 from prism_sim.cluster.state import HEAP_SIZE, Net
 
 
-@compiled
+@compiled_part
 def push(net: Net, e: int) -> None:
     """Add entity ``e`` with its present ``end_ns``."""
     place = net.counters[HEAP_SIZE]
     net.counters[HEAP_SIZE] = place + 1
     _put(net, e, place)
-    sift(net, place)
+    sift(net, e)
 
 
-@compiled
+@compiled_part
 def pop(net: Net) -> int:
     """Take out, and return, the entity that ends first."""
     first: int = net.heap[0]
     last = net.counters[HEAP_SIZE] - 1
     net.counters[HEAP_SIZE] = last
     if last > 0:
-        _put(net, net.heap[last], 0)
-        sift(net, 0)
+        moved = np.int64(net.heap[last])
+        _put(net, moved, np.int64(0))
+        sift(net, moved)
     return first
 
 
-@compiled
-def sift(net: Net, place: int) -> None:
-    """Restore the order around ``place``, whichever way the end there has moved."""
-    e = net.heap[place]
+@compiled_part
+def sift(net: Net, e: int) -> None:
+    """Restore the order around entity ``e``, whose end has moved in either direction."""
     end_ns = net.entity[e]["end_ns"]
-    i = place
-    while i > 0 and end_ns < net.entity[net.heap[(i - 1) // 2]]["end_ns"]:
-        _put(net, net.heap[(i - 1) // 2], i)
+    i = np.int64(net.entity[e]["place"])
+    while i > 0:
+        above = np.int64(net.heap[(i - 1) // 2])
+        if net.entity[above]["end_ns"] <= end_ns:
+            break
+        _put(net, above, i)
         i = (i - 1) // 2
     size = net.counters[HEAP_SIZE]
     while 2 * i + 1 < size:
@@ -45,14 +50,15 @@ def sift(net: Net, place: int) -> None:
         if child + 1 < size:
             right = net.heap[child + 1]
             child += net.entity[right]["end_ns"] < net.entity[net.heap[child]]["end_ns"]
-        if net.entity[net.heap[child]]["end_ns"] >= end_ns:
+        below = np.int64(net.heap[child])
+        if net.entity[below]["end_ns"] >= end_ns:
             break
-        _put(net, net.heap[child], i)
+        _put(net, below, i)
         i = child
     _put(net, e, i)
 
 
-@compiled
+@compiled_part
 def _put(net: Net, e: int, place: int) -> None:
     net.heap[place] = e
     net.entity[e]["place"] = place

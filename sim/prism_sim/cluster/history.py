@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled
+from llmprism.numerics.compiled import compiled, compiled_part
 from prism_sim.cluster.state import NOTES, Int64s, Net
 
 
-@compiled
+@compiled_part
 def note_room(net: Net, at: int, now: int) -> None:
     """Note what link ``at`` had to spare until ``now``, before its load changes."""
     since_ns = net.link[at]["noted_ns"]
@@ -66,7 +66,7 @@ def spare_of(
     return ptr, time_ns, spared
 
 
-@compiled
+@compiled_part
 def sent_by(
     spare: Spare, hop: int, begin_ns: float, size_bytes: int, rate: float
 ) -> tuple[float, float]:

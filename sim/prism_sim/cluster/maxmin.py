@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.numerics.compiled import compiled
+from llmprism.numerics.compiled import compiled_part
 from prism_sim.cluster.heap import sift
 from prism_sim.cluster.history import note_room
 from prism_sim.cluster.state import MARK, N_SEEDS, N_TOUCHED, NEVER, Net
@@ -29,7 +29,7 @@ SAME = 1.0 + 1e-12
 """Levels closer than this are one: a few roundings of equal quotients."""
 
 
-@compiled
+@compiled_part
 def uses_of(net: Net, e: int) -> range:
     """The uses of entity ``e``."""
     template = net.entity[e]["template"]
@@ -37,7 +37,7 @@ def uses_of(net: Net, e: int) -> range:
     return range(net.entity[e]["block"], net.entity[e]["block"] + count)
 
 
-@compiled
+@compiled_part
 def seed(net: Net, at: int) -> None:
     """Note, once, that something changed on link ``at``."""
     if net.link[at]["mark"] != net.counters[MARK]:
@@ -46,14 +46,14 @@ def seed(net: Net, at: int) -> None:
         net.counters[N_SEEDS] += 1
 
 
-@compiled
+@compiled_part
 def seed_links_of(net: Net, e: int) -> None:
     """Note that something changed on every link of entity ``e``."""
     for u in uses_of(net, e):
         seed(net, net.use[u]["link"])
 
 
-@compiled
+@compiled_part
 def solve(net: Net, now: int) -> None:
     """Find the rates from ``now`` on of everything that the seeds can reach."""
     n_open = _component(net, now)
@@ -70,7 +70,7 @@ def solve(net: Net, now: int) -> None:
     net.counters[MARK] += 1
 
 
-@compiled
+@compiled_part
 def _component(net: Net, now: int) -> int:
     """Grow the seeds to whole components; returns how many entities are in ``found``."""
     n_found = 0
@@ -100,7 +100,7 @@ def _component(net: Net, now: int) -> int:
     return n_found
 
 
-@compiled
+@compiled_part
 def _lowest_link(net: Net, n_links: int) -> tuple[int, float]:
     """Drop links without open entities; returns how many are left, and the lowest level."""
     kept = 0
@@ -114,14 +114,14 @@ def _lowest_link(net: Net, n_links: int) -> tuple[int, float]:
     return kept, level
 
 
-@compiled
+@compiled_part
 def _level(net: Net, at: int) -> float:
     """The rate at which link ``at`` would be full."""
     level: float = max(net.link[at]["left"], 0.0) / net.link[at]["weight"]
     return level
 
 
-@compiled
+@compiled_part
 def _lowest_cap(net: Net, n_open: int) -> float:
     cap = np.inf
     for i in range(n_open):
@@ -129,14 +129,14 @@ def _lowest_cap(net: Net, n_open: int) -> float:
     return cap
 
 
-@compiled
+@compiled_part
 def _fix_capped(net: Net, n_open: int, cap: float, now: int) -> None:
     for i in range(n_open):
         if net.entity[net.found[i]]["cap"] <= cap * SAME:
             _fix(net, net.found[i], cap, now)
 
 
-@compiled
+@compiled_part
 def _fix_on_full_links(net: Net, n_links: int, level: float, now: int) -> None:
     for i in range(n_links):
         at = net.links[i]
@@ -148,7 +148,7 @@ def _fix_on_full_links(net: Net, n_links: int, level: float, now: int) -> None:
                 u = net.use[u]["next"]
 
 
-@compiled
+@compiled_part
 def _fix(net: Net, e: int, rate: float, now: int) -> None:
     """Settle the rate of ``e`` and take its share out of its links."""
     net.entity[e]["open"] = 0
@@ -160,7 +160,7 @@ def _fix(net: Net, e: int, rate: float, now: int) -> None:
         _change_rate(net, e, rate, now)
 
 
-@compiled
+@compiled_part
 def _change_rate(net: Net, e: int, rate: float, now: int) -> None:
     """Book what ``e`` has moved so far, and predict its end at the new rate."""
     net.entity[e]["left_bytes"] -= net.entity[e]["rate"] * (now - net.entity[e]["since_ns"])
@@ -172,10 +172,10 @@ def _change_rate(net: Net, e: int, rate: float, now: int) -> None:
         # A nanosecond is the clock's grain; 1e-6 of one forgives rounding of exact ends.
         wait = np.ceil(max(net.entity[e]["left_bytes"], 0.0) / rate - 1e-6)
         net.entity[e]["end_ns"] = now + np.int64(max(wait, 0.0))
-    sift(net, net.entity[e]["place"])
+    sift(net, np.int64(e))
 
 
-@compiled
+@compiled_part
 def _still_open(net: Net, n_open: int) -> int:
     kept = 0
     for i in range(n_open):

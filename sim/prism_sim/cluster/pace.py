@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled
+from llmprism.numerics.compiled import compiled, compiled_part
 from prism_sim.cluster.maxmin import NOTHING
 from prism_sim.cluster.state import (
     FREE_LOG,
@@ -38,7 +38,7 @@ UNCHANGED = 1e-9
 """Rates closer than this fraction are one: roundings of the same quotient."""
 
 
-@compiled
+@compiled_part
 def log_changes(net: Net, now: int) -> None:
     """Add to the log of every coupled entity whose surroundings changed in this instant."""
     net.counters[SETTLES] += 1
@@ -50,7 +50,7 @@ def log_changes(net: Net, now: int) -> None:
     net.counters[N_TOUCHED] = 0
 
 
-@compiled
+@compiled_part
 def _log(net: Net, e: int, now: int) -> None:
     """Add one row to the log of ``e``, unless it would repeat the last one."""
     hops = net.entity[e]["hops"]
@@ -68,7 +68,7 @@ def _log(net: Net, e: int, now: int) -> None:
         net.entity[e]["log"] = row
 
 
-@compiled
+@compiled_part
 def _same(net: Net, row: int, last: int, hops: int) -> bool:
     for i in range(2, ROW_HEAD + hops):
         if abs(net.log[row + i] - net.log[last + i]) > UNCHANGED * net.log[last + i]:
@@ -76,7 +76,7 @@ def _same(net: Net, row: int, last: int, hops: int) -> bool:
     return True
 
 
-@compiled
+@compiled_part
 def _burst_rate(net: Net, hop: int, pace: float) -> float:
     """What ``hop`` may send at while it sends [bytes/ns]."""
     rate = np.inf
@@ -89,7 +89,7 @@ def _burst_rate(net: Net, hop: int, pace: float) -> float:
     return rate
 
 
-@compiled
+@compiled_part
 def _level(net: Net, at: int) -> float:
     """The level up to which hops on link ``at`` may send; see the module's text."""
     room, weight = _room(net, at, np.inf)
@@ -102,7 +102,7 @@ def _level(net: Net, at: int) -> float:
     return max(level, 0.0)
 
 
-@compiled
+@compiled_part
 def _room(net: Net, at: int, level: float) -> tuple[float, float]:
     """What single flows and hops above ``level`` leave of a link, and how many hops share it."""
     room, weight = net.link[at]["capacity"], 0.0
@@ -117,7 +117,7 @@ def _room(net: Net, at: int, level: float) -> tuple[float, float]:
     return room, weight
 
 
-@compiled
+@compiled_part
 def _take_row(net: Net, hops: int) -> int:
     size = size_class(ROW_HEAD + hops)
     row: int = net.counters[FREE_LOG + size]
@@ -129,7 +129,7 @@ def _take_row(net: Net, hops: int) -> int:
     return row
 
 
-@compiled
+@compiled_part
 def _free_row(net: Net, row: int, hops: int) -> None:
     size = size_class(ROW_HEAD + hops)
     net.log[row] = net.counters[FREE_LOG + size]

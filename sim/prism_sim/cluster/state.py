@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled
+from llmprism.numerics.compiled import compiled_part
 
 Array = NDArray[np.void]
 Int64s = NDArray[np.int64]
@@ -115,7 +115,7 @@ class Tables(NamedTuple):
     hop_link: Int32s
 
 
-@compiled
+@compiled_part
 def size_class(count: int) -> int:
     """The power of two that ``count`` numbers fit in."""
     size = 0

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled
+from llmprism.numerics.compiled import compiled, compiled_part
 from prism_sim.cluster.state import grown
 from prism_sim.collector.config import CollectorConfig
 from prism_sim.collector.delay import HORIZON_NS
@@ -157,7 +157,7 @@ def cut_rows(
     return n
 
 
-@compiled
+@compiled_part
 def _begin(
     k: int, row: Rows, start_ns: int, state: Rows, is_open: NDArray[np.bool_],
     load: NDArray[np.int64],
@@ -172,7 +172,7 @@ def _begin(
     load[row["exporter"]] += 1
 
 
-@compiled
+@compiled_part
 def _add(k: int, end_ns: int, size: int, payload: int, packets: int, state: Rows) -> None:
     state[k]["end_ns"] = max(state[k]["end_ns"], end_ns)
     state[k]["bytes"] += size
@@ -180,7 +180,7 @@ def _add(k: int, end_ns: int, size: int, payload: int, packets: int, state: Rows
     state[k]["packets"] += packets
 
 
-@compiled
+@compiled_part
 def _export(
     k: int, state: Rows, is_open: NDArray[np.bool_], load: NDArray[np.int64], out: Rows, n: int
 ) -> int:
@@ -190,7 +190,7 @@ def _export(
     return n + 1
 
 
-@compiled
+@compiled_part
 def _to_oldest(state: Rows, is_open: NDArray[np.bool_], heap: Heap, n_heap: int) -> int:
     """Drop outdated entries; the first is then the oldest open record."""
     while not is_open[heap[0]["key"]] or state[heap[0]["key"]]["start_ns"] != heap[0]["start_ns"]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled
+from llmprism.numerics.compiled import compiled_part
 
 ENTRY = np.dtype([("start_ns", "i8"), ("key", "i8")])
 
@@ -17,7 +17,7 @@ Heap = NDArray[np.void]
 """Entries; the first is the oldest, and of equally old ones that with the lower key."""
 
 
-@compiled
+@compiled_part
 def push(heap: Heap, n: int, start_ns: int, key: int) -> int:
     """Add an entry to ``n`` others; returns the new number of entries."""
     at = n
@@ -32,7 +32,7 @@ def push(heap: Heap, n: int, start_ns: int, key: int) -> int:
     return n + 1
 
 
-@compiled
+@compiled_part
 def drop(heap: Heap, n: int) -> int:
     """Remove the first entry; returns the number of entries left."""
     n -= 1
@@ -56,6 +56,6 @@ def drop(heap: Heap, n: int) -> int:
     return n
 
 
-@compiled
+@compiled_part
 def _is_before(start_ns: int, key: int, other_ns: int, other: int) -> bool:
     return start_ns < other_ns or (start_ns == other_ns and key < other)

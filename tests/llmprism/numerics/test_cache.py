@@ -62,3 +62,37 @@ def test_a_damaged_cache_is_made_again(run, tmp_path, suffix, damage):
 def test_a_cache_that_cannot_be_written_is_done_without(run, tmp_path):
     (tmp_path / "file").write_text("in the way")
     assert run(tmp_path / "file" / "cache") == "42"
+
+
+PART = """
+from llmprism.numerics.compiled import compiled, compiled_part
+
+@compiled_part
+def double(x):
+    return 2 * x
+
+@compiled
+def quadruple(x):
+    return double(double(x))
+
+def call_part():
+    try:
+        double(1)
+    except TypeError as error:
+        print(error)
+
+call_part()
+print(quadruple(10))
+call_part()
+"""
+
+
+def test_a_part_works_inside_and_refuses_calls_from_python(tmp_path):
+    """Without its own refusal, the second call would crash the process."""
+    (tmp_path / "part.py").write_text(PART)
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    env.pop("NUMBA_DISABLE_JIT", None)
+    done = subprocess.run([sys.executable, str(tmp_path / "part.py")], env=env,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    refusal = "double can only be called by compiled code"
+    assert (done.returncode, done.stdout.splitlines()) == (0, [refusal, "40", refusal])

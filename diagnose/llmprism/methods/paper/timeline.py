@@ -30,7 +30,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.paper.cutting import cut_steps
 from llmprism.model import DP, PP, SPAN_KINDS, Pairs, Spans, Steps, Timeline
 from llmprism.numerics.arrays import Bools, Codes, Grouped, Ints, grouped
-from llmprism.numerics.compiled import compiled
+from llmprism.numerics.compiled import compiled, compiled_part
 
 _UNCONFIRMED = 0.5  # a boundary without a cut
 _COMPUTE = SPAN_KINDS.index("compute")
@@ -132,7 +132,7 @@ def _sends_first(event: Ints, low: Ints, high: Ints, event_ns: Ints, sent: Bools
     return found
 
 
-@compiled
+@compiled_part
 def _first_above(ordered: Ints, low: int, high: int, limit: int) -> int:
     """Return the first index in [low, high) whose value exceeds ``limit``, else ``high``."""
     while low < high:
@@ -235,7 +235,7 @@ def _lay_out(
     return count
 
 
-@compiled
+@compiled_part
 def _put(out: Ints, at: int, row: int, kind: int, start: int, end: int) -> int:
     """Write one span unless it is empty; return the index of the next one."""
     if end <= start:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from llmprism.numerics.compiled import compiled
+from llmprism.numerics.compiled import compiled, compiled_part
 from prism_sim.cluster.fabric import Fabric, Moved
 from prism_sim.cluster.history import Spare
 from prism_sim.cluster.network import Hop
@@ -272,7 +272,7 @@ def write_trains(
     return n
 
 
-@compiled
+@compiled_part
 def _fill(
     train: Array, route: int, start_ns: float, burst_ns: float, period_ns: float, bursts: int
 ) -> None:
@@ -283,7 +283,7 @@ def _fill(
     train["bursts"] = bursts
 
 
-@compiled
+@compiled_part
 def _lowest(since_ns: Floats, burst: Floats, row: int, hop: int, until_ns: float) -> float:
     """The lowest burst rate of ``hop`` from ``row`` of the log until ``until_ns``."""
     lowest = float(burst[row, hop])

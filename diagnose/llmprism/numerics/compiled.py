@@ -64,7 +64,7 @@ def compiled_part(function: Callable[P, R]) -> Callable[P, R]:
 
     Python cannot call it: that raises a TypeError, unless ``NUMBA_DISABLE_JIT=1`` is set.
     """
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     dispatcher = njit(error_model="numpy", **options)(function)
     if isinstance(dispatcher, Dispatcher):
 

@@ -5,10 +5,8 @@ Ends move whenever rates do, so an entity is found in the heap by its own ``plac
 
 from __future__ import annotations
 
-import numpy as np
-
 from llmprism.numerics.compiled import compiled_part
-from prism_sim.cluster.state import HEAP_SIZE, Net
+from prism_sim.cluster.state import HEAP_SIZE, Net, to_int64
 
 
 @compiled_part
@@ -27,8 +25,8 @@ def pop(net: Net) -> int:
     last = net.counters[HEAP_SIZE] - 1
     net.counters[HEAP_SIZE] = last
     if last > 0:
-        moved = np.int64(net.heap[last])
-        _put(net, moved, np.int64(0))
+        moved = to_int64(net.heap[last])
+        _put(net, moved, to_int64(0))
         sift(net, moved)
     return first
 
@@ -37,9 +35,9 @@ def pop(net: Net) -> int:
 def sift(net: Net, e: int) -> None:
     """Restore the order around entity ``e``, whose end has moved in either direction."""
     end_ns = net.entity[e]["end_ns"]
-    i = np.int64(net.entity[e]["place"])
+    i = to_int64(net.entity[e]["place"])
     while i > 0:
-        above = np.int64(net.heap[(i - 1) // 2])
+        above = to_int64(net.heap[(i - 1) // 2])
         if net.entity[above]["end_ns"] <= end_ns:
             break
         _put(net, above, i)
@@ -50,7 +48,7 @@ def sift(net: Net, e: int) -> None:
         if child + 1 < size:
             right = net.heap[child + 1]
             child += net.entity[right]["end_ns"] < net.entity[net.heap[child]]["end_ns"]
-        below = np.int64(net.heap[child])
+        below = to_int64(net.heap[child])
         if net.entity[below]["end_ns"] >= end_ns:
             break
         _put(net, below, i)

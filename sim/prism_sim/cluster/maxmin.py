@@ -21,7 +21,7 @@ import numpy as np
 from llmprism.numerics.compiled import compiled_part
 from prism_sim.cluster.heap import sift
 from prism_sim.cluster.history import note_room
-from prism_sim.cluster.state import MARK, N_SEEDS, N_TOUCHED, NEVER, Net
+from prism_sim.cluster.state import MARK, N_SEEDS, N_TOUCHED, NEVER, Net, to_int64
 
 NOTHING = 1e-9
 """A weight below this is none: weights are whole numbers, summed and taken away again."""
@@ -171,8 +171,8 @@ def _change_rate(net: Net, e: int, rate: float, now: int) -> None:
     else:
         # A nanosecond is the clock's grain; 1e-6 of one forgives rounding of exact ends.
         wait = np.ceil(max(net.entity[e]["left_bytes"], 0.0) / rate - 1e-6)
-        net.entity[e]["end_ns"] = now + np.int64(max(wait, 0.0))
-    sift(net, np.int64(e))
+        net.entity[e]["end_ns"] = now + to_int64(max(wait, 0.0))
+    sift(net, to_int64(e))
 
 
 @compiled_part

@@ -11,7 +11,8 @@ Compiled code works on these arrays in place, and reuses their places; Python on
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 T = TypeVar("T", bound=np.generic)
 
+to_int64 = cast(Callable[[int], int], np.int64)
+"""Gives a number the type that inner functions are compiled for, so that each is compiled once."""
 NEVER = 2**62
 """The end of an entity that moves no bytes at present."""
 NOTES = 16

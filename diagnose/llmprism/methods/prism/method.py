@@ -26,6 +26,7 @@ from llmprism.methods.prism.jobs import Job, find_jobs
 from llmprism.methods.prism.layout import Layout, find_layout
 from llmprism.methods.prism.phases import Phases, find_phases, with_late_gathers
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
+from llmprism.methods.prism.stepless import find_stepless, stepless_tables
 from llmprism.methods.prism.timeline import Ranks, find_timeline
 from llmprism.model import Progress
 
@@ -66,6 +67,9 @@ def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[s
     progress(0.95, "filling tables")
     names = np.array(flows.addresses, dtype=object)
     if not found:
+        stepless = find_stepless(connections, topology)
+        if stepless:
+            return stepless_tables(stepless, connections, flows.addresses)
         return {"pairs": _pairs(found, connections, names)}
     return {
         "jobs": pd.concat([_jobs(one, names) for one in found], ignore_index=True),

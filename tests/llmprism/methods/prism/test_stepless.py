@@ -1,0 +1,32 @@
+"""Records that are longer than a step: jobs are still right, and nothing else is claimed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import llmprism
+
+CAPTURES = Path(__file__).parents[3] / "fixtures" / "captures"
+
+
+@pytest.mark.parametrize("case", ["b_dp4pp2", "c_two_jobs"])
+def test_one_record_for_each_connection_shows_jobs_and_no_steps(case):
+    flows = pd.read_parquet(CAPTURES / case / "flows.parquet")
+    keys = ["src", "dst", "src_port", "dst_port", "protocol"]
+    whole = flows.groupby(keys, observed=True, as_index=False).agg(
+        {"start_ns": "min", "end_ns": "max", "bytes": "sum", "payload": "sum", "packets": "sum"}
+    )
+    found = llmprism.diagnose(whole, CAPTURES / case / "topology.json", method="prism")
+    ranks = pd.read_parquet(CAPTURES / case / "truth" / "ranks.parquet")
+    true = {frozenset(part.astype(str)) for _, part in ranks.groupby("job")["address"]}
+    jobs = {frozenset(part) for _, part in found.jobs.groupby("job")["address"]}
+    assert jobs == true
+    assert len(found.steps) == len(found.findings) == 0
+    assert not found.verdict.can_tell
+    assert set(found.pairs["kind"]) <= {"unknown", "other"}
+    assert (found.layouts[["dp", "pp", "tp", "micro_batches"]] == -1).all().all()
+    assert "refused" in json.loads(found.layouts["evidence"].iloc[0])

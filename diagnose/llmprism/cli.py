@@ -66,7 +66,7 @@ def run(
     topology: Annotated[
         Path, typer.Option(metavar="FILE", help="The physical network, JSON.", show_default=False)
     ],
-    method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = "paper",
+    method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = "prism",
     out: Annotated[
         str | None,
         typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet."),

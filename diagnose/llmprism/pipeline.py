@@ -23,7 +23,7 @@ from llmprism.io.topology import Topology, parse_topology, read_topology
 from llmprism.model import Progress
 from llmprism.verdict import judge
 
-METHOD = "paper"
+METHOD = "prism"
 _READING = 0.2  # share of the time that reading the file takes
 
 

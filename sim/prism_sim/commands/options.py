@@ -60,7 +60,7 @@ FailUnder = Annotated[
         show_default=False,
     ),
 ]
-METHOD = "paper"
+METHOD = "prism"
 """Method of diagnosis if none is given."""
 Method = Annotated[str, typer.Option("--method", help="Method of diagnosis; see list.")]
 NoReport = Annotated[

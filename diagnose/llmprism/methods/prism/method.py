@@ -26,6 +26,7 @@ from llmprism.methods.prism.jobs import Job, find_jobs
 from llmprism.methods.prism.layout import Layout, find_layout
 from llmprism.methods.prism.phases import Phases, find_phases, with_late_gathers
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
+from llmprism.methods.prism.spans import KINDS, find_spans
 from llmprism.methods.prism.stepless import find_stepless, stepless_tables
 from llmprism.methods.prism.timeline import Ranks, find_timeline
 from llmprism.model import Progress
@@ -77,6 +78,7 @@ def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[s
         "groups": pd.concat([_groups(one, names) for one in found], ignore_index=True),
         "steps": pd.concat([_steps(one, names) for one in found], ignore_index=True),
         "layouts": pd.concat([_layout(one) for one in found], ignore_index=True),
+        "spans": pd.concat([_spans(one, flows, names) for one in found], ignore_index=True),
         "findings": findings,
     }
 
@@ -168,6 +170,21 @@ def _steps(one: Found, names: Any) -> pd.DataFrame:
             **whole,
             "dp_end_ns": pd.Series(dp_end).astype("Int64").where(known),
             "confidence": one.phases.quality,
+        }
+    )
+
+
+def _spans(one: Found, flows: FlowTable, names: Any) -> pd.DataFrame:
+    spans = find_spans(flows, one.phases, one.ranks)
+    kinds = np.array(KINDS, dtype=object)
+    return pd.DataFrame(
+        {
+            "job": one.name,
+            "address": names[one.phases.endpoints][spans["endpoint"]],
+            "step": spans["step"],
+            "kind": kinds[spans["kind"]],
+            "start_ns": spans["start_ns"],
+            "end_ns": spans["end_ns"],
         }
     )
 

@@ -25,7 +25,8 @@ CASES = ["b_dp4pp2", "c_two_jobs", "d_fault_rank_link"]
 def case(request: pytest.FixtureRequest) -> tuple[Path, Diagnosis]:
     name, cut = request.param
     folder = CAPTURES / name
-    return folder, diagnose_files(folder / f"flows{cut}.parquet", folder / "topology.json")
+    flows, topology = folder / f"flows{cut}.parquet", folder / "topology.json"
+    return folder, diagnose_files(flows, topology, method="paper")
 
 
 def truth(folder: Path, name: str) -> pd.DataFrame:

@@ -37,7 +37,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Call:
 
 
 def test_the_result_is_a_table_on_stdout(files: tuple[str, ...], call: Call) -> None:
-    result = call(*files)
+    result = call(*files, "--method", "paper")
     assert result.exit_code == 0
     assert "Jobs (method paper)" in result.stdout
     assert "job-0" in result.stdout
@@ -51,7 +51,7 @@ def test_nothing_found_is_said(tmp_path: Path, make_world: Callable[..., Any], c
 
 
 def test_json_is_all_there_is_on_stdout(files: tuple[str, ...], call: Call) -> None:
-    result = call(*files, "--json")
+    result = call(*files, "--method", "paper", "--json")
     summary = json.loads(result.stdout)
     assert summary["method"] == "paper"
     assert summary["jobs"][0]["steps"] == 16
@@ -147,7 +147,7 @@ def test_tables_fit_80_columns(files: tuple[str, ...], call: Call) -> None:
 def test_a_finding_about_a_job_says_how_many_are_affected(
     files: tuple[str, ...], call: Call
 ) -> None:
-    shown = " ".join(call(*files).stdout.replace("│", " ").split())
+    shown = " ".join(call(*files, "--method", "paper").stdout.replace("│", " ").split())
     assert "8 of 8" in shown
     assert "localised" in shown
 
@@ -175,12 +175,13 @@ def test_records_that_cannot_tell_exit_4_and_say_why(
 ) -> None:
     flows, topology = make_world(steps=1).save(tmp_path / "in")
     out = tmp_path / "out"
-    result = call(str(flows), "--topology", str(topology), "--out", str(out), "--quiet")
+    files = (str(flows), "--topology", str(topology), "--method", "paper")
+    result = call(*files, "--out", str(out), "--quiet")
     assert result.exit_code == 4
     assert "Nothing stands out" not in result.stdout
     assert "These records cannot tell what was slow" in result.stderr
     assert pq.read_table(out / "jobs.parquet").num_rows == 8
-    summary = json.loads(call(str(flows), "--topology", str(topology), "--json").stdout)
+    summary = json.loads(call(*files, "--json").stdout)
     assert summary["verdict"]["reasons"][0]["reason"] == "too_few_steps"
 
 

@@ -34,7 +34,7 @@ def world(make_world: Callable[..., Any]) -> Any:
 
 
 def seen(world: Any, flows: pd.DataFrame) -> Diagnosis:
-    return diagnose(flows, world.topology)
+    return diagnose(flows, world.topology, method="paper")
 
 
 def merged(flows: pd.DataFrame, idle_ns: int) -> pd.DataFrame:

@@ -25,7 +25,7 @@ STEP_NS = (8 + 2 - 1) * 60_000_000  # (m + p - 1)(tf + tb) of the default plan
 @pytest.fixture
 def found(read_world: Callable[..., Any]) -> Diagnose:
     """Diagnose a world."""
-    return lambda world: diagnose(*read_world(world))
+    return lambda world: diagnose(*read_world(world), method="paper")
 
 
 def changed(world: Any, flows: pd.DataFrame) -> Any:
@@ -208,7 +208,7 @@ def star(leaves: int, slow: int | None, gbps: float | None = 400) -> tuple[Any, 
 
 @pytest.fixture
 def found_rows(read_rows: Callable[..., Any]) -> Callable[..., Diagnosis]:
-    return lambda topology, rows: diagnose(*read_rows(rows, topology))
+    return lambda topology, rows: diagnose(*read_rows(rows, topology), method="paper")
 
 
 def test_a_switch_with_slow_flows_is_named(found_rows: Callable[..., Diagnosis]) -> None:

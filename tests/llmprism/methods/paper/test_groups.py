@@ -17,7 +17,7 @@ Diagnose = Callable[[Any], Diagnosis]
 @pytest.fixture
 def found(read_world: Callable[..., Any]) -> Diagnose:
     """Diagnose a world."""
-    return lambda world: diagnose(*read_world(world))
+    return lambda world: diagnose(*read_world(world), method="paper")
 
 
 def members(groups: pd.DataFrame, kind: str) -> set[frozenset[str]]:
@@ -89,7 +89,9 @@ def test_pairs_that_form_no_chain_have_no_order(
         for k in range(12)
         for i, (src, dst) in enumerate(["ab", "bc", "cd", "da"])
     ]
-    groups = diagnose(*read_rows(rows, simple_topology(list("abcd"), list("1234")))).groups
+    groups = diagnose(
+        *read_rows(rows, simple_topology(list("abcd"), list("1234"))), method="paper"
+    ).groups
     assert set(groups["kind"]) == {"pp"}
     assert groups["position"].isna().all()
 

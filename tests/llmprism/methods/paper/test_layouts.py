@@ -13,7 +13,7 @@ from llmprism.pipeline import diagnose
 
 @pytest.fixture
 def layout(read_world: Callable[..., Any]) -> Callable[[Any], dict[str, Any]]:
-    return lambda world: diagnose(*read_world(world)).layouts.iloc[0].to_dict()
+    return lambda world: diagnose(*read_world(world), method="paper").layouts.iloc[0].to_dict()
 
 
 def test_sizes_and_period_of_a_job(

@@ -18,7 +18,7 @@ Diagnose = Callable[[Any], Diagnosis]
 @pytest.fixture
 def found(read_world: Callable[..., Any]) -> Diagnose:
     """Diagnose a world."""
-    return lambda world: diagnose(*read_world(world))
+    return lambda world: diagnose(*read_world(world), method="paper")
 
 
 def errors(world: Any, diagnosis: Diagnosis) -> pd.Series:

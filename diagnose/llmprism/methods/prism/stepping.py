@@ -8,9 +8,11 @@ Equal parts may still be too fine: buckets of one size, or micro-batches whose g
 reduced one by one, divide a step into parts that are alike. Such parts show themselves by the
 gaps between them: every k-th gap is longer than all others. That this happens by chance for
 all of the N / k longest gaps has probability 1 / C(N - 1, N / k - 1). Pauses (evaluation,
-checkpoints) also make every k-th gap longer; a coarser division is believed only where the
-finer one's parts are single collectives, or where the longer gaps are longer by less than half
-(an optimizer's update between micro-batches; a pause is longer).
+checkpoints) also make every k-th gap longer. A coarser division is believed only in three cases:
+the finer one's parts are single collectives; two of them make a coarser part (gradients are
+reduced, then as many bytes of parameters gathered; nobody pauses at every other step); or the
+longer gaps are longer by less than half (an optimizer's update between micro-batches; a pause is
+longer).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from llmprism.numerics.arrays import Floats, Ints
 
 FEWEST = 3
 CHANCE = 0.05
+PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
 LASTING = 0.4  # share of the time of the longest class
 _GOOD = 0.5  # quality of a division that is believed
 _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
@@ -133,7 +136,7 @@ def _is_step(
             return False
         clarity = min(clarity, coarser.clarity)
         atomic &= len(one.traffic) <= fine * one.connections.size * 1.2
-    return atomic or 1.0 < clarity < _UPDATE
+    return atomic or fine == PHASES * coarse or 1.0 < clarity < _UPDATE
 
 
 def _agreed_in_time(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> int:

@@ -333,7 +333,7 @@ def test_flows_of_ones_own_are_diagnosed_beside_them_or_where_one_likes(
     summary = json.loads(result.stdout)
     assert (summary["diagnosis"], summary["intake"]["kept"]) == ("o", 8)
     assert stand_ins == [
-        ("diagnose", "my.parquet", "topo.json", "paper"),
+        ("diagnose", "my.parquet", "topo.json", "prism"),
         ("diagnose", "my.parquet", "t.json", "paper"),
     ]
     assert Path("o/jobs.parquet").exists()

@@ -59,7 +59,7 @@ def completed(
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-def wait_until(happened: Callable[[], bool], timeout_s: float = 120) -> None:
+def wait_until(happened: Callable[[], bool], timeout_s: float = 300) -> None:
     """Return as soon as ``happened``; fail if it has not within ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     while not happened():

@@ -3,7 +3,9 @@
 A temporary run uses a temporary folder, which is removed at the end. ``kill -9`` leaves no time
 for that. So each folder contains a file that its process keeps locked; the operating system
 releases the lock when the process ends. At the next start, a folder is removed only if it has
-such a file with our text, belongs to this user, and is not locked.
+such a file with our text, belongs to this user, and is not locked. A process may also be killed
+before the file is complete: then the folder holds nothing else, and its name has the number of a
+process that no longer runs.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _WORDS = b"Working folder of prism-sim; removed when its owner is gone.\n"
 @contextmanager
 def working_folder() -> Iterator[Path]:
     """A new folder in the system's temporary folder, removed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
     lock = os.open(folder / f"{OWNER}.new", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -49,6 +51,8 @@ def remove_abandoned() -> list[Path]:
 def _is_abandoned(folder: Path) -> bool:
     try:
         ours = not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+        if ours and not (folder / OWNER).exists():
+            return _is_unfinished(folder)
         lock = os.open(folder / OWNER, os.O_RDWR | os.O_NOFOLLOW) if ours else None
     except OSError:  # no such file, or it was removed in the meantime
         return False
@@ -61,3 +65,17 @@ def _is_abandoned(folder: Path) -> bool:
         return False
     finally:
         os.close(lock)
+
+
+def _is_unfinished(folder: Path) -> bool:
+    """Whether the folder has nothing but our incomplete file, and its process has ended."""
+    number = folder.name.removeprefix(PREFIX).partition("-")[0]
+    if not number.isdecimal() or {path.name for path in folder.iterdir()} - {f"{OWNER}.new"}:
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it runs, for another user
+        return False
+    return False

@@ -126,3 +126,21 @@ def test_a_working_folder_is_gone_after_an_error(temporary: Path) -> None:
     with pytest.raises(KeyError), working_folder():
         raise KeyError
     assert list(temporary.iterdir()) == []
+
+
+def test_a_folder_whose_process_died_before_it_was_marked_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"],
+                           capture_output=True, text=True, check=True)  # fmt: skip
+    dead = tmp_path / f"prism-sim-{ended.stdout.strip()}-a"
+    alive = tmp_path / f"prism-sim-{os.getpid()}-b"
+    for folder in (dead, alive, tmp_path / "prism-sim-of-mine"):
+        folder.mkdir()
+    full = tmp_path / f"prism-sim-{ended.stdout.strip()}-c"
+    full.mkdir()
+    (full / "thesis.txt").write_text("mine")
+    assert remove_abandoned() == [dead]
+    assert alive.exists()
+    assert full.exists()

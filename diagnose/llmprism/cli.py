@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from llmprism.diagnosis import Diagnosis
-    from llmprism.model import Progress
 
 HELP = """Find jobs, parallelism, steps and slow parts from flow records and the topology.
 
@@ -109,11 +106,12 @@ def _diagnosed(flows: Path, topology: Path, method: str, out: str | None, quiet:
     from llmprism import pipeline
     from llmprism.diagnosis import check_target
     from llmprism.errors import Problem, UserError
+    from llmprism.ingest.commands import reporting
 
     if out is not None:
         check_target(out)  # before the work
     try:
-        with _reporting(quiet) as progress:
+        with reporting(quiet) as progress:
             diagnosis = pipeline.diagnose_files(flows, topology, method, progress)
         if out is not None:
             diagnosis.write(out)
@@ -123,22 +121,6 @@ def _diagnosed(flows: Path, topology: Path, method: str, out: str | None, quiet:
     except MemoryError as error:
         raise UserError(Problem("not enough memory", str(flows), "diagnose less time")) from error
     return diagnosis
-
-
-@contextmanager
-def _reporting(quiet: bool) -> Iterator[Progress]:
-    """Yield a progress callback: a bar on a terminal, nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("starting", total=1.0)
-
-        def report(fraction: float, doing: str) -> None:
-            bar.update(task, completed=fraction, description=doing)
-
-        yield report
 
 
 def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prism_sim.toolkit import table
 from reproduction import pages
@@ -19,11 +19,6 @@ from reproduction.e2_pairs.levels import (
     WINDOW,
 )
 from reproduction.e2_pairs.measure import trials
-from reproduction.words import percent_range, with_range
-
-if TYPE_CHECKING:
-    pass
-
 from reproduction.e2_pairs.page_figures import draw_noise, draw_windows
 from reproduction.e2_pairs.page_shares import (
     LOOK,
@@ -40,6 +35,7 @@ from reproduction.e2_pairs.page_shares import (
     span,
     windows_of,
 )
+from reproduction.words import percent_range, with_range
 
 
 def section(done: Sequence[Done]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prism_sim.toolkit import paint
 from reproduction.base import Done
@@ -12,9 +12,6 @@ from reproduction.e2_pairs.levels import (
     MESSAGES,
     UNDISTURBED,
 )
-
-if TYPE_CHECKING:
-    pass
 
 PUBLISHED = {60: 0.9600, 180: 0.9793, 300: 0.9803, 600: 0.9961}
 """Accuracy without refinement by window [s] (table I); with it, 1 at all four."""

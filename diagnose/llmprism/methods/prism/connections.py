@@ -80,9 +80,8 @@ def find_connections(flows: FlowTable) -> Connections:
     """Group the records of ``flows`` into connections."""
     of_row = _codes(flows)
     size = _payload(flows)
-    twice = _seen_twice(flows, of_row, size)
-    count = int(of_row.max(initial=-1)) + 1
-    by = grouped(of_row, count)
+    by = grouped(of_row, int(of_row.max(initial=-1)) + 1)
+    twice = _seen_twice(flows, by, size)
     opening = by.order[by.offsets[:-1]]
     src, dst = flows.src[opening], flows.dst[opening]
     total, typical, last = _volumes(size, flows.end_ns, by.order, by.offsets)
@@ -104,13 +103,12 @@ def _codes(flows: FlowTable) -> Codes:
     return codes
 
 
-def _seen_twice(flows: FlowTable, of_row: Codes, size: Ints) -> Bools:
+def _seen_twice(flows: FlowTable, by: Grouped, size: Ints) -> Bools:
     """Records that repeat the one before: the same bytes at the same time, seen elsewhere.
 
     Exporters on both sides of a transfer each make a record of it. Believed only if a good part
     of all records has such a repetition; then every second one is marked.
     """
-    by = grouped(of_row, int(of_row.max(initial=-1)) + 1)
     marks = _repetitions(flows.start_ns, flows.end_ns, size, by.order, by.offsets)
     believed: Bools = marks & (marks.mean() > OFTEN if marks.size else False)
     return believed

@@ -57,12 +57,9 @@ class Job:
     epochs: tuple[tuple[Part, ...], ...]
 
 
-def find_jobs(
-    flows: FlowTable, topology: Topology, connections: Connections
-) -> tuple[list[Job], Bools]:
-    """The jobs in order of their first record, and which connections are training traffic."""
-    parts, used = _parts(flows, connections)
-    parts = [part for part in parts if part.stepping.count]
+def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) -> list[Job]:
+    """The jobs, in order of their first record."""
+    parts = [part for part in _parts(flows, connections) if part.stepping.count]
     label = _merged(parts, topology.servers)
     jobs = []
     for one in dict.fromkeys(label.tolist()):
@@ -70,7 +67,7 @@ def find_jobs(
         ends = np.unique(np.concatenate([part.component.endpoints for part in own]))
         jobs.append(Job(ends, (tuple(own),)))
     jobs = sorted(_restarted(jobs), key=_opening)
-    return _with_silent(jobs, topology, connections), used
+    return _with_silent(jobs, topology, connections)
 
 
 def _with_silent(jobs: list[Job], topology: Topology, connections: Connections) -> list[Job]:
@@ -120,11 +117,10 @@ def _alike(topology: Topology, ends: Codes, alone: list[int]) -> bool:
     return bool(alone) and all(own == nics[alone[0]] for own in nics.values())
 
 
-def _parts(flows: FlowTable, connections: Connections) -> tuple[list[Part], Bools]:
+def _parts(flows: FlowTable, connections: Connections) -> list[Part]:
     """Components with their steps, without traffic that does not repeat."""
-    used = connections.carries.copy()
     settled: list[Part] = []
-    pending = find_components(flows, connections, used)
+    pending = find_components(flows, connections, connections.carries)
     while pending:
         again = np.zeros(len(connections), np.bool_)
         for component in pending:
@@ -136,13 +132,8 @@ def _parts(flows: FlowTable, connections: Connections) -> tuple[list[Part], Bool
             for one in component.classes:
                 again[one.connections] = True
             again[odd] = False
-            used[odd] = False
         pending = find_components(flows, connections, again) if again.any() else []
-    inside = np.zeros(len(connections), np.bool_)
-    for part in settled:
-        for one in part.component.classes:
-            inside[one.connections] = part.stepping.count > 0
-    return settled, used & inside
+    return settled
 
 
 def _irregular(connections: Connections, component: Component, stepping: Stepping) -> Ints:

@@ -52,7 +52,7 @@ def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[s
     progress(0.0, "finding connections")
     connections = find_connections(flows)
     progress(0.2, "finding jobs and their steps")
-    jobs, _ = find_jobs(flows, topology, connections)
+    jobs = find_jobs(flows, topology, connections)
     found = []
     for i, job in enumerate(jobs):
         progress(0.5 + 0.4 * i / len(jobs), "reconstructing timelines")

@@ -92,7 +92,7 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
     count = int(kept.sum())
     firsts = [int(max(0, shift[min(f, shift.size - 1)])) for f in firsts]
     moments = {kind: _moments(flows, classes, kind, job.endpoints, count) for kind in ("dp", "pp")}
-    group = _dp_groups(connections, classes, job.endpoints, len(flows.addresses))
+    group = joined(connections, classes, "dp", job.endpoints, len(flows.addresses))
     period = _period(moments)
     moments["dp"] = _repaired(moments["dp"], group, period)
     quality = float(np.mean([part.stepping.quality for epoch in job.epochs for part in epoch]))
@@ -178,11 +178,11 @@ def _moments(
     return Moments(start, end, sent)
 
 
-def _dp_groups(
-    connections: Connections, classes: Sequence[KindOf], endpoints: Codes, nodes: int
+def joined(
+    connections: Connections, classes: Sequence[KindOf], kind: str, endpoints: Codes, nodes: int
 ) -> Ints:
-    """Number the data-parallel groups: what data-parallel connections join."""
-    own = [one.one.connections for one in classes if one.kind == "dp"]
+    """Number what connections of ``kind`` join, by first record; -1 where there are none."""
+    own = [one.one.connections for one in classes if one.kind == kind]
     group = np.full(endpoints.size, -1)
     if not own:
         return group

@@ -23,9 +23,8 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import MISSING, KindOf, Phases, by_first_record, first_records
+from llmprism.methods.prism.phases import MISSING, KindOf, Phases, joined
 from llmprism.numerics.arrays import Codes, Floats, Ints
-from llmprism.numerics.graph import components
 
 WHOLE = 0.1  # a count of messages may be this far from a whole number
 BIN = 0.02  # width of the bins (in logarithm) in which sizes count as equal
@@ -82,7 +81,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     sent = phases.moments["pp"].sent_ns
     origin = int(sent[sent != MISSING].min())
     offset = np.where(sent == MISSING, np.nan, (sent - origin).astype(np.float64))
-    number = _numbers(connections, own, phases.endpoints, len(flows.addresses))
+    number = joined(connections, own, "pp", phases.endpoints, len(flows.addresses))
     stage = _stages(number, offset)
     micro_batches, chunks = _messages(connections, own, phases.count)
     passes = _passes(flows, connections, phases, own, stage, micro_batches * chunks, origin)
@@ -100,16 +99,6 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
 def _middle(values: Floats) -> float:
     known = values[np.isfinite(values)]
     return float(np.median(known)) if known.size else np.nan
-
-
-def _numbers(connections: Connections, own: Sequence[KindOf], endpoints: Codes, nodes: int) -> Ints:
-    chosen = np.concatenate([one.one.connections for one in own])
-    pairs = np.unique(np.column_stack((connections.src[chosen], connections.dst[chosen])), axis=0)
-    label = components(pairs[:, 0], pairs[:, 1], nodes)
-    used = np.isin(endpoints, np.unique(pairs))
-    number = np.full(endpoints.size, -1)
-    number[used] = label[endpoints[used]]
-    return by_first_record(number, first_records(connections, chosen, nodes)[endpoints])
 
 
 def _stages(number: Ints, sent: Floats) -> Ints:

@@ -43,22 +43,18 @@ class Stepping:
     Attributes
     ----------
     count : number of steps, 0 if none can be told.
-    agreement : share of classes (by number) that divide into as many parts, in [0, 1].
     quality : of the reference's division, in [0, 1].
     reference : index of the class whose division is the reference.
     step_of : for each class the step of each of its records, -1 where unknown.
     start_ns, end_ns : of the reference's traffic in each step [ns], shape (count,).
-    divided : for each class whether it has a division of its own.
     """
 
     count: int
-    agreement: float
     quality: float
     reference: int
     step_of: tuple[Ints, ...]
     start_ns: Ints
     end_ns: Ints
-    divided: tuple[bool, ...]
 
 
 NONE = np.empty(0, np.int64)
@@ -74,8 +70,7 @@ def find_steps(component: Component) -> Stepping:
     count = _agreed(component.classes, proposed)
     if count == 0:
         unknown = tuple(np.full(len(one.traffic), -1) for one in component.classes)
-        flags = (False,) * len(unknown)
-        return Stepping(0, 0.0, 0.0, -1, unknown, NONE, NONE, flags)
+        return Stepping(0, 0.0, -1, unknown, NONE, NONE)
     own = [_of_count(divisions_, count) for divisions_ in proposed]
     reference = max(range(len(own)), key=lambda i: _standing(own[i]))
     best = own[reference]
@@ -88,9 +83,7 @@ def find_steps(component: Component) -> Stepping:
         for one, division in zip(component.classes, own, strict=True)
     ]
     start, end = _extent(lead, best)
-    agreement = float(np.mean([d is not None for d in own]))
-    divided = tuple(d is not None for d in own)
-    return Stepping(count, agreement, best.quality, reference, tuple(step_of), start, end, divided)
+    return Stepping(count, best.quality, reference, tuple(step_of), start, end)
 
 
 def _lasting(component: Component) -> list[bool]:
@@ -181,7 +174,7 @@ def _by_windows(traffic: Traffic, lead: Traffic, division: Division) -> Ints:
     Of the two, the one that makes volumes more equal.
     """
     start, end = _extent(lead, division)
-    choices: list[tuple[tuple[float, float, float], Ints]] = []
+    choices: list[tuple[tuple[float, float], Ints]] = []
     for borders in (end[:-1], start[1:]):
         step = np.searchsorted(borders, traffic.start_ns, side="right")
         volumes = np.bincount(step, traffic.size, len(division)).astype(np.float64)
@@ -189,7 +182,7 @@ def _by_windows(traffic: Traffic, lead: Traffic, division: Division) -> Ints:
     return min(choices, key=lambda choice: choice[0])[1]
 
 
-def _spread(volumes: Floats) -> tuple[float, float, float]:
+def _spread(volumes: Floats) -> tuple[float, float]:
     median = float(np.median(volumes))
     away = np.abs(volumes - median)
-    return float(np.median(away)) / max(median, 1.0), float(away.mean()), 0.0
+    return float(np.median(away)) / max(median, 1.0), float(away.mean())

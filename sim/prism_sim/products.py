@@ -146,7 +146,7 @@ def stage_files(folder: Path, stage: str) -> Iterator[Path]:
     UserError : a file that would be replaced was not written by prism-sim.
     """
     with exclusive(folder):
-        _refuse_to_replace(folder, _expected(stage))
+        refuse_to_replace(folder, _expected(stage))
         aside = folder / f".prism-sim.{os.getpid()}.partial"
         view = aside / folder.resolve().name
         try:
@@ -154,7 +154,7 @@ def stage_files(folder: Path, stage: str) -> Iterator[Path]:
             with _naming(view, folder):
                 yield view
             made = sorted(_files_below(view))
-            _refuse_to_replace(folder, made)
+            refuse_to_replace(folder, made)
             with _uninterrupted():
                 _put_in_place(folder, view, stage, made)
         finally:
@@ -179,7 +179,13 @@ def _outdated(stage: str) -> list[str]:
     return [stage] if stage == "score" else _from(stage)
 
 
-def _refuse_to_replace(folder: Path, products: Iterable[str]) -> None:
+def adopt(folder: Path, products: dict[str, str]) -> None:
+    """Record files from before records existed, with the stage that wrote each."""
+    _write_record(folder, products | own_products(folder))
+
+
+def refuse_to_replace(folder: Path, products: Iterable[str]) -> None:
+    """Raise a UserError if one of ``products`` exists and prism-sim did not write it."""
     own = own_products(folder)
     foreign = [path for path in products if path not in own and os.path.lexists(folder / path)]
     if foreign:

@@ -224,3 +224,44 @@ def test_a_killed_sweep_leaves_no_working_folder_for_long(study: Path) -> None:
     assert [path.name for path in temporary.iterdir()] == ["prism-sim-of-mine"], left
     assert list(folder.rglob(".*.partial")) == []
     assert len(_points(folder)) == 20
+
+
+@pytest.mark.usefixtures("study")
+@pytest.mark.parametrize(
+    "name", ["sweep.parquet", "study.json", "sweep.png", "points/notes.txt", "points"]
+)
+def test_a_sweep_refuses_a_folder_with_files_of_the_user(call: Call, name: str) -> None:
+    mine = Path("mine") / name
+    mine.parent.mkdir(parents=True)
+    mine.write_text("years of work")
+    result = call("sweep", "study.yaml", "--processes", "1", "--out", "mine")
+    assert result.exit_code == 1
+    assert f"{mine}: prism-sim did not write this" in result.stderr
+    assert "--out" in result.stderr
+    assert mine.read_text() == "years of work"
+    assert [path for path in Path("mine").rglob("*") if path.is_file()] == [mine]
+
+
+@pytest.mark.usefixtures("study")
+def test_a_sweep_leaves_other_files_alone_and_continues_one_without_a_record(call: Call) -> None:
+    command = ("sweep", "study.yaml", "--processes", "1", "--out", "mine", "--json")
+    Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("years of work")
+    assert call(*command).exit_code == 0
+    record = Path("mine/.prism-sim.json")
+    assert set(json.loads(record.read_text())["products"]) == {
+        "sweep.parquet", "study.json", "sweep.png",
+    }  # fmt: skip
+    record.unlink()  # as an older version left it
+    again = json.loads(call(*command).stdout)
+    assert (again["made"], again["from_before"]) == (0, 4)
+    assert Path("mine/notes.txt").read_text() == "years of work"
+
+
+def test_a_name_of_a_figure_is_checked_before_anything_runs(call: Call, study: Path) -> None:
+    study.write_text(STUDY.replace("pairs.accuracy", "pairs.acuracy"))
+    result = call("sweep", "study.yaml", "--processes", "1")
+    assert result.exit_code == 1
+    assert "study.yaml:4: no run has a figure 'pairs.acuracy'" in result.stderr
+    assert "did you mean pairs.accuracy" in result.stderr
+    assert not Path("results").exists()

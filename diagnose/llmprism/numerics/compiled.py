@@ -11,10 +11,15 @@ for calls from Python and no file in the cache, which halves the time to compile
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
 from typing import Any, ParamSpec, TypeVar, cast
 
+import numpy as np
 from numba import njit
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
@@ -24,10 +29,17 @@ R = TypeVar("R")
 
 
 class ForgivingCache(FunctionCache):
-    """Numba's cache on disk; a damaged file counts as an empty cache."""
+    """Numba's cache on disk; a damaged file counts as an empty cache.
+
+    Numba compares the file of the function with that of the cache. Compiled code also contains
+    the functions that it calls and the constants that it reads, so this cache compares them too.
+    """
+
+    _stamps_included = False
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled code of a signature, or None if it must be compiled."""
+        self._include_stamps()
         load: Callable[[Any, Any], Any] = super().load_overload
         try:
             return load(sig, target_context)
@@ -37,8 +49,19 @@ class ForgivingCache(FunctionCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save compiled code, if the disk accepts it."""
+        self._include_stamps()
         save: Callable[[Any, Any], None] = super().save_overload
         self._give_up(lambda: save(sig, data))
+
+    def _include_stamps(self) -> None:
+        """Add all that the code depends on to the stamp of its file in the cache.
+
+        This waits for the first call: before, the module may not define everything yet.
+        """
+        if not self._stamps_included:
+            self._stamps_included = True
+            file = self._cache_file
+            file._source_stamp = (file._source_stamp, inputs_digest(self._py_func))
 
     def _give_up(self, attempt: Callable[[], None]) -> None:
         """Try to write; continue without a cache if that fails."""
@@ -47,6 +70,42 @@ class ForgivingCache(FunctionCache):
         except Exception:
             disable: Callable[[], None] = self.disable
             disable()
+
+
+def inputs_digest(function: Callable[..., Any]) -> str:
+    """Hash of the compiled functions that ``function`` calls, and of the constants it reads.
+
+    Of a function the source file counts, also if it is called by way of others.
+    """
+    digest, known, ahead = hashlib.blake2b(digest_size=16), {function}, [function]
+    while ahead:
+        for name, value in _globals_of(ahead.pop()):
+            inner = getattr(value, "py_func", None)
+            if inner is None:
+                if isinstance(value, _CONSTANTS):
+                    digest.update(f"{name} = {value!r}".encode())
+            elif inner not in known:
+                known.add(inner)
+                ahead.append(inner)
+    for source in sorted({inspect.getfile(each) for each in known}):
+        with suppress(OSError):  # the source is in an archive, or in a notebook
+            digest.update(Path(source).read_bytes())
+    return digest.hexdigest()
+
+
+_CONSTANTS = (int, float, complex, str, tuple, np.dtype, np.generic)
+"""Types of global values that become part of compiled code."""
+
+
+def _globals_of(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Global values that the code of ``function`` names, also those of modules that it names."""
+    code, scope = function.__code__, inspect.getclosurevars(function)
+    found = {**scope.globals, **scope.nonlocals}
+    for value in list(found.values()):
+        if isinstance(value, ModuleType):
+            inside = vars(value)
+            found |= {f"{value.__name__}.{n}": inside[n] for n in code.co_names if n in inside}
+    yield from sorted(found.items(), key=lambda item: item[0])
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:

@@ -35,6 +35,7 @@ def sweep(
     """
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.loading.bundled import find_study
+        from prism_sim.products import stage_files
         from prism_sim.render.paint import write_png
         from prism_sim.run_folder import Run
         from prism_sim.studies import sweep, sweep_figure
@@ -48,13 +49,15 @@ def sweep(
             _confirm(session, total, path)
         folder = out or Path("results") / "sweeps" / path.stem
         at_once = processes or study.processes or default_processes()
-        with session.stage(counted(total, "run")) as progress:
-            points = points_of(study, source)
-            swept = sweep.run_points(points, folder, at_once, progress, retry, total=total)
-        session.note(f"{swept.made} made now, {swept.there} from before")
-        table = sweep.table_of(study, swept.rows, folder, source)
-        sweep.write_table(study, table, folder)
-        write_png(sweep_figure.draw(Run(folder)), folder / sweep.PICTURE)
+        with sweep.own_folder(folder):
+            with session.stage(counted(total, "run")) as progress:
+                points = points_of(study, source)
+                swept = sweep.run_points(points, folder, at_once, progress, retry, total=total)
+            session.note(f"{swept.made} made now, {swept.there} from before")
+            table = sweep.table_of(study, swept.rows, folder, source)
+            with stage_files(folder, sweep.STAGE) as aside:
+                sweep.write_table(study, table, aside)
+                write_png(sweep_figure.draw(Run(aside)), aside / sweep.PICTURE)
         failed = table[table["error"].notna()]
         files = {"table": str(folder / sweep.TABLE), "figure": str(folder / sweep.PICTURE)}
         facts = {"runs": len(table), "failed": len(failed)}

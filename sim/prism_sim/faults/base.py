@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 
@@ -38,12 +39,25 @@ class Culprit:
     rank: int | None = None
 
 
+SLOW_COMPUTE = frozenset({"slow_gpu", "slow_rank", "slow_compute"})
+"""Causes that flow records cannot distinguish: something computes slowly."""
+SLOW_ACCESS = frozenset({"slow_nic", "slow_host_link", "slow_link"})
+"""Causes that flow records cannot distinguish: a NIC, or its cable."""
+
+
 class FaultBase(Closed, ABC):
     """The window of a fault; each kind adds its target and its severity.
 
     A kind names the culprit, makes its change in ``begin``, and lists the jobs that it affects.
     Most are a :class:`LinkFault`, which only names the links that are slow.
+
+    Attributes
+    ----------
+    causes : right causes of a finding, besides the name of the kind. Flow records cannot
+        distinguish all kinds, so several names may be right.
     """
+
+    causes: ClassVar[frozenset[str]] = frozenset()
 
     kind: str
     job: str | None = Field(default=None, description="The job whose steps the window counts.")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from prism_sim.faults.base import Culprit, SlowFault
+from prism_sim.faults.base import SLOW_COMPUTE, Culprit, SlowFault
 from prism_sim.faults.target import Target, Undo
 from prism_sim.scenario.base import Remarks
 from prism_sim.scenario.setting import Setting
@@ -19,6 +19,8 @@ class SlowGpu(SlowFault):
     Its tensor-parallel group works in lock-step, so the whole group is as slow. A window in
     seconds takes effect with the next pass.
     """
+
+    causes: ClassVar[frozenset[str]] = SLOW_COMPUTE
 
     kind: Literal["slow_gpu"] = "slow_gpu"
     job: str = Field(description="The job whose rank is slow, and whose steps a window counts.")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from prism_sim.cluster.topology import topology_of
-from prism_sim.faults.base import Culprit, LinkFault, never_crossed, what_exists
+from prism_sim.faults.base import SLOW_ACCESS, Culprit, LinkFault, never_crossed, what_exists
 from prism_sim.faults.target import LinkNumbers, Target
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.cluster import SHAPE
@@ -22,6 +22,8 @@ class SlowLink(LinkFault):
 
     If several parallel links join two switches, all of them are slow.
     """
+
+    causes: ClassVar[frozenset[str]] = SLOW_ACCESS
 
     kind: Literal["slow_link"] = "slow_link"
     a: str = Field(description="One end: a NIC's address (10.0.3.1) or a switch (leaf000).")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from prism_sim.faults.base import Culprit, LinkFault
+from prism_sim.faults.base import SLOW_ACCESS, Culprit, LinkFault
 from prism_sim.faults.target import LinkNumbers, Target
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.names import nic_address, server_index, server_name
@@ -18,6 +18,8 @@ class SlowNic(LinkFault):
 
     Named as the ``nic`` of a ``server``, or as the one that ``rank`` of ``job`` uses.
     """
+
+    causes: ClassVar[frozenset[str]] = SLOW_ACCESS
 
     kind: Literal["slow_nic"] = "slow_nic"
     server: str | None = Field(default=None, description="Server of the NIC, such as s0003.")

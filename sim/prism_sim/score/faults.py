@@ -15,8 +15,8 @@ job-steps (true steps summed over jobs).
 The *top* alarm of a fault is its true alarm of highest confidence (ties: the earliest). Three
 figures depend on it: *localized_top1*, the fraction of injected faults whose top alarm names the
 true culprit; *cause_accuracy*, the fraction of detected faults whose top alarm gives a cause that
-:data:`CAUSES` accepts for the fault; and *steps_to_detect*, the mean number of steps of the
-affected job from the first affected step to the first flagged one, not below 0. The first
+:func:`causes_of` accepts for the kind of fault; and *steps_to_detect*, the mean number of steps of
+the affected job from the first affected step to the first flagged one, not below 0. The first
 flagged step is the one at the middle of the finding, or half a median step after its start if
 that is earlier. For a method whose findings name only symptoms (no cause of any fault),
 ``cause_accuracy`` is ``None``.
@@ -31,24 +31,12 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
+from prism_sim.faults import KINDS
 from prism_sim.score.culprits import culprit_of, mentioned, names_of
 from prism_sim.score.declare import NS, Named, Words, descriptive, higher, lower, right
 from prism_sim.score.jobs import true_job_of
 from prism_sim.score.load import Case, Flags
 from prism_sim.score.stats import mean, ratio
-
-_COMPUTE = frozenset({"slow_gpu", "slow_rank", "slow_compute"})
-_LINK = frozenset({"slow_nic", "slow_host_link", "slow_link"})  # equal in flow records
-
-CAUSES: dict[str, frozenset[str]] = {
-    "slow_gpu": _COMPUTE,
-    "slow_rank": _COMPUTE,
-    "slow_nic": _LINK,
-    "slow_host_link": _LINK,
-    "slow_link": _LINK,
-    "slow_switch": frozenset({"slow_switch"}),
-}
-"""Right causes of a finding for a kind of fault; for any other kind: its own name."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +170,7 @@ def _match(
         match,
         finding=int(top["finding"]),
         localized=bool(top["culprit"] in names),
-        cause_right=bool(top["cause"] in _causes(match.kind)) if asked else None,
+        cause_right=bool(top["cause"] in causes_of(match.kind)) if asked else None,
         steps_to_detect=_delay(case, fault, top),
     )
 
@@ -236,10 +224,16 @@ def _median_step(case: Case, jobs: list[str]) -> float:
     return float((steps["end_ns"] - steps["start_ns"]).median()) if len(steps) else 0.0
 
 
-def _causes(kind: str) -> frozenset[str]:
-    return CAUSES.get(kind, frozenset({kind}))
+def causes_of(kind: str) -> frozenset[str]:
+    """Right causes of a finding for a ``kind`` of fault: its name, and those that it declares.
+
+    A kind of a foreign capture that is a cause of a registered kind has the causes of that kind.
+    """
+    declared = (known.causes for name, known in KINDS.items() if kind in (name, *known.causes))
+    own = KINDS[kind].causes if kind in KINDS else next(declared, frozenset())
+    return own | {kind}
 
 
 def _names_causes(findings: pd.DataFrame, faults: pd.DataFrame) -> bool:
-    known = frozenset().union(*map(_causes, [*CAUSES, *faults["kind"].astype(str)]))
+    known = frozenset().union(*map(causes_of, [*KINDS, *faults["kind"].astype(str)]))
     return bool(findings["cause"].isin(known).any())

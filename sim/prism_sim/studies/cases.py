@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 from prism_sim.loading.scenario import Scenario
 from prism_sim.score import CATALOGUE as SCORE_FIGURES
+from prism_sim.score.catalogue import Catalogue
 from prism_sim.score.declare import Named, declared, descriptive
 from prism_sim.score.encoding import flatten, to_json
 from prism_sim.studies.fingerprints import fingerprint, method_fingerprint
@@ -91,7 +92,10 @@ class Truth:
     per_job: Annotated[dict[str, JobTruth], Named("JOB")]
 
 
-CATALOGUE = SCORE_FIGURES + declared(Truth, "truth.")
+TRUTH_FIGURES = Catalogue(tuple(declared(Truth, "truth.")))
+"""The figures of a simulation."""
+
+CATALOGUE = SCORE_FIGURES + TRUTH_FIGURES
 """Every figure of a case: those of the score, and those of the simulation."""
 
 

@@ -25,6 +25,7 @@ T = TypeVar("T")
 Content = dict[str, Any]
 """Content of a piece's file: ``case``, its name, and the result, or ``error``."""
 
+_PIECE = re.compile(r"[0-9a-f]{24}\.json")
 _PARTIAL = re.compile(r"\.[0-9a-f]+\.json\.(\d+)\.partial")
 """Name of a piece's file while the process with that number writes it."""
 
@@ -83,6 +84,11 @@ def do_missing(
 def content(folder: Path, key: str) -> Content:
     """Content of the file under ``key``; a UserError if there is none."""
     return Run(folder).read_json(_file(folder, key))
+
+
+def is_piece(path: Path) -> bool:
+    """Whether a file has the name of a piece, complete or while it is written."""
+    return bool(_PIECE.fullmatch(path.name) or _PARTIAL.fullmatch(path.name))
 
 
 def _once(pieces: Iterable[Piece[T]]) -> Iterator[Piece[T]]:

@@ -14,7 +14,8 @@ from pydantic import Field
 from llmprism.errors import Problem, UserError
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.source import Source
-from prism_sim.studies.cases import SIMULATED_ONLY, RunCase
+from prism_sim.scenario.words import did_you_mean
+from prism_sim.studies.cases import CATALOGUE, SIMULATED_ONLY, TRUTH_FIGURES, RunCase
 from prism_sim.studies.reading import known_methods, read_closed, scenario_at
 
 Values = Annotated[tuple[Any, ...], Field(min_length=1)]
@@ -78,7 +79,25 @@ def read_study(path: Path) -> tuple[Study, Source]:
     """The study at ``path``; a UserError with every problem and its line."""
     study, source = read_closed(path, Study)
     known_methods(study.methods, [SIMULATED_ONLY])
+    known_figures(study, source)
     return study, source
+
+
+def known_figures(study: Study, source: Source) -> None:
+    """Refuse names of figures that no run can have, before anything runs.
+
+    A study without a diagnosis has the figures of the simulation only.
+    """
+    scored = any(method != SIMULATED_ONLY for method in study.methods)
+    catalogue = CATALOGUE if scored else TRUTH_FIGURES
+    problems = [
+        Problem(f"no run has a figure {name!r}", source.place(("figures", index)),
+                did_you_mean(name, catalogue.paths()))
+        for index, name in enumerate(study.figures)
+        if catalogue.find(name) is None
+    ]  # fmt: skip
+    if problems:
+        raise UserError(problems)
 
 
 def runs_of(study: Study) -> int:

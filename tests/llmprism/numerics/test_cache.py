@@ -96,3 +96,58 @@ def test_a_part_works_inside_and_refuses_calls_from_python(tmp_path):
                           capture_output=True, text=True, check=False)  # fmt: skip
     refusal = "double can only be called by compiled code"
     assert (done.returncode, done.stdout.splitlines()) == (0, [refusal, "40", refusal])
+
+
+MODULES = {
+    "entry": """
+from llmprism.numerics.compiled import compiled
+import middle
+
+@compiled
+def answer(x):
+    return middle.through(x)
+
+print(answer(10))
+""",
+    "middle": """
+from llmprism.numerics.compiled import compiled_part
+from bottom import FACTOR, shifted
+
+@compiled_part
+def through(x):
+    return FACTOR * shifted(x)
+""",
+    "bottom": """
+from llmprism.numerics.compiled import compiled_part
+
+FACTOR = 2
+
+@compiled_part
+def shifted(x):
+    return x + 1
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "answer"), [("x + 1", "x + 2", "24"), ("FACTOR = 2", "FACTOR = 3", "33")]
+)
+def test_a_change_of_what_is_called_or_read_is_compiled_again(tmp_path, before, after, answer):
+    """In a file that the entry function's own file does not even import."""
+    for name, text in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    cache = tmp_path / "cache"
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
+    env.pop("NUMBA_DISABLE_JIT", None)
+
+    def run() -> str:
+        command = [sys.executable, str(tmp_path / "entry.py")]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+    assert run() == "22\n"
+    kept = {path: path.stat().st_mtime_ns for path in files(cache)}
+    assert run() == "22\n"
+    assert {path: path.stat().st_mtime_ns for path in files(cache)} == kept, "nothing is repeated"
+    changed = MODULES["bottom"].replace(before, after)
+    (tmp_path / "bottom.py").write_text(changed)
+    assert run() == f"{answer}\n"

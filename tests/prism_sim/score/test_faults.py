@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from prism_sim.faults import KINDS
+from prism_sim.score.faults import causes_of
+
 
 def test_a_false_alarm_costs_precision_only(world):
     away = {"job": "job1", "culprit": "b0", "start_ns": world.begin("B", 0), "end_ns": None}
@@ -165,3 +168,11 @@ def test_a_healthy_cluster_and_a_quiet_diagnosis(world):
     assert faults["recall"] is faults["precision"] is faults["localized_top1"] is None
     assert faults["false_alarms_per_1000_job_steps"] == 0.0
     assert faults["by_kind"] == {}
+
+
+def test_right_causes_are_those_that_the_registered_kinds_declare():
+    for kind, fault in KINDS.items():
+        assert causes_of(kind) == fault.causes | {kind}
+    assert causes_of("slow_rank") == {"slow_gpu", "slow_rank", "slow_compute"}, "a capture's word"
+    assert "slow_nic" in causes_of("slow_host_link")
+    assert causes_of("solar_flare") == {"solar_flare"}

@@ -20,7 +20,7 @@ from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import MISSING, Phases
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Floats, Ints
-from llmprism.numerics.graph import components
+from llmprism.numerics.graph import components_of_edges
 
 LOCKSTEP = 0.02  # of how much replicas differ: NICs of one tensor-parallel group differ by less
 UNKNOWN = -1
@@ -79,10 +79,10 @@ def _group_size(connections: Connections, phases: Phases, kind: str) -> int:
     if not own:
         return 0
     chosen = np.concatenate(own)
-    pairs = np.unique(np.column_stack((connections.src[chosen], connections.dst[chosen])), axis=0)
-    nodes = int(pairs.max()) + 1
-    label = components(pairs[:, 0].astype(np.int32), pairs[:, 1].astype(np.int32), nodes)
-    return int(np.bincount(label[np.unique(pairs)]).max())
+    src, dst = connections.src[chosen], connections.dst[chosen]
+    label = components_of_edges(src, dst)
+    ends = np.column_stack((np.tile(label, 2), np.concatenate((src, dst))))
+    return int(np.bincount(np.unique(ends, axis=0)[:, 0]).max())
 
 
 def _largest(group: Ints) -> int:

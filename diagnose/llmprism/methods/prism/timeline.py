@@ -32,14 +32,12 @@ class Ranks:
     Attributes
     ----------
     start, end, dp_end : [ns], NaN where unknown, shape (endpoints, steps).
-    host : host work before each step [ns], NaN where it cannot be told, shape (steps,).
     origin_ns : what times are relative to.
     """
 
     start: Floats
     end: Floats
     dp_end: Floats
-    host: Floats
     origin_ns: int
 
 
@@ -62,7 +60,7 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     begin = _begins(shown, _relative(dp.start_ns, origin), end, phases.first_of_epoch)
     start[:, phases.first_of_epoch] = begin[None, :]
     start = np.minimum(start, end)
-    return Ranks(start, end, dp_end, host, origin)
+    return Ranks(start, end, dp_end, origin)
 
 
 def _relative(times: Ints, origin: int) -> Floats:

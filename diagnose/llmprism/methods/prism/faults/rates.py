@@ -25,7 +25,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.series import Judged, judged
 from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
-from llmprism.numerics.graph import components
+from llmprism.numerics.graph import components_of_edges
 
 MESSAGES, COLLECTIVES = 0.5, 0.25  # share of a step's bytes that move faster than its pace
 CLEARLY = 1.5  # messages that take less than half longer hardly delay what waits for them
@@ -148,11 +148,8 @@ def _groups(context: Context, part: KindOf, own: Ints, conversation: Codes) -> I
     count = int(conversation.max(initial=-1)) + 1
     if part.kind == "pp":
         return np.full(count, -1)
-    pairs = np.column_stack((connections.src[own], connections.dst[own]))
-    unique = np.unique(pairs, axis=0)
-    label = components(unique[:, 0], unique[:, 1], int(pairs.max()) + 1)
     group = np.full(count, -1)
-    group[conversation] = label[pairs[:, 0]]
+    group[conversation] = components_of_edges(connections.src[own], connections.dst[own])
     return group
 
 

@@ -1,6 +1,6 @@
 """Named kinds of one thing: those of this package, and those of installed packages.
 
-A kind is a class (or a function) in a file of its own. It is registered in the list of its package,
+A kind is a class in a file of its own. It is registered in the list of its package,
 or, from outside, as an entry point of an installed package::
 
     [project.entry-points."prism_sim.schedules"]
@@ -31,19 +31,17 @@ class Registry(Mapping[str, K]):
     ----------
     group : group of entry points in which other packages register theirs.
     own : the kinds of this package.
-    name_of : gives the name of a kind in a scenario. Left out: own kinds are given by name, and
-        others have the name of their entry point.
+    name_of : gives the name of a kind in a scenario.
     """
 
     def __init__(
         self,
         group: str,
         *own: K,
-        name_of: Callable[[K], str] | None = None,
-        by_name: Mapping[str, K] | None = None,
+        name_of: Callable[[K], str],
     ) -> None:
         self._group = group
-        self._own = {name_of(kind): kind for kind in own} if name_of else dict(by_name or {})
+        self._own = {name_of(kind): kind for kind in own}
         self._name_of = name_of
 
     @cached_property
@@ -55,7 +53,7 @@ class Registry(Mapping[str, K]):
         """
         found = dict(self._own)
         for entry, kind in _installed(self._group):
-            name = self._name_of(kind) if self._name_of else entry.name
+            name = self._name_of(kind)
             if name in found:
                 what = f"two kinds of {self._group} are called {name!r}"
                 raise UserError(Problem(what, entry.value, "rename or uninstall one"))

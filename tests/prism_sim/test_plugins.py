@@ -18,7 +18,7 @@ from pydantic import Field
 from prism_sim.collector.effects.base import EffectBase
 from prism_sim.faults.base import Culprit, FaultBase
 from prism_sim.scenario.base import Remark
-from prism_sim.training.collectives import ALGORITHMS
+from prism_sim.training.collectives import ALGORITHMS, AllReduceBase
 from prism_sim.training.data_parallel.base import DataParallel, StrategyBase
 from prism_sim.training.exchanges.base import Around, ExchangeBase, blocking
 from prism_sim.training.habits.base import Habit, HabitBase
@@ -27,9 +27,40 @@ from prism_sim.training.schedules.work import BACKWARD, FORWARD, Work
 from prism_sim.truth import NO_MICRO_BATCH
 
 
-def double_tree(group, network):
-    """The package's trees by another name."""
-    return ALGORITHMS["tree"](group, network)
+class DoubleTree(AllReduceBase):
+    """Several trees one after another, each a phase of the truth."""
+    spans: ClassVar[tuple[str, ...]] = ("one_tree",)
+    kind: Literal["double-tree"] = "double-tree"
+    trees: int = Field(default=2, ge=1, le=9, description="How many, one after another.")
+
+    def build(self, group, network):
+        parts = ALGORITHMS["tree"](group, network)[:1]
+        return [InTurn(network.env, part, self.trees) for part in parts]
+
+    def remarks(self, job, at):
+        yield from super().remarks(job, at)
+        if self.trees > job.dp:
+            yield Remark((*at, "all_reduce", "trees"), f"{self.trees} are more than the replicas")
+
+
+class InTurn:
+    def __init__(self, env, part, times):
+        self.env, self.part, self.times, self.phases = env, part, times, []
+
+    def start(self, operation, size_bytes, ready_ns, event):
+        self.env.process(self.run(operation, size_bytes, ready_ns, event))
+
+    def run(self, operation, size_bytes, ready_ns, event):
+        for _ in range(self.times):
+            start_ns, ended = self.env.now, self.env.event()
+            self.part.start(operation, size_bytes, ready_ns, ended)
+            yield ended
+            self.phases.append(("one_tree", start_ns, self.env.now))
+        event.succeed()
+
+    def take_phases(self):
+        taken, self.phases = self.phases, []
+        return taken
 
 
 class OneByOne(ScheduleBase):
@@ -171,7 +202,7 @@ again = foreign_kinds:Twice
 [prism_sim.habits]
 garbage_collection = foreign_kinds:Collects
 [prism_sim.collectives]
-double-tree = foreign_kinds:double_tree
+double-tree = foreign_kinds:DoubleTree
 [prism_sim.exchanges]
 statistics = foreign_kinds:Statistics
 [prism_sim.faults]
@@ -247,13 +278,37 @@ def test_kinds_of_another_package_run_from_a_scenario_to_the_truth(installed, tm
     assert kept["zero_stage"] is None
 
 
-def test_an_all_reduce_of_another_package_runs(installed, tmp_path):
+@pytest.mark.parametrize("trees", [1, 2])
+def test_an_all_reduce_of_another_package_runs_with_its_options_and_spans(
+    installed, tmp_path, trees
+):
     scenario, out = tmp_path / "world.yaml", tmp_path / "out"
-    asked = "all_reduce: double-tree, zero_stage: 0".replace(", ", "\n    ")
+    asked = f"all_reduce: {{kind: double-tree, trees: {trees}}}\n    zero_stage: 0"
     scenario.write_text(SCENARIO.replace("data_parallel: {kind: again, times: 3}", asked))
     done = prism_sim(installed, "simulate", str(scenario), "--out", str(out))
     assert done.returncode == 0, done.stderr
-    assert "all_reduce" in set(pd.read_parquet(out / "truth" / "spans.parquet")["kind"])
+    spans = pd.read_parquet(out / "truth" / "spans.parquet")
+    every, own = (spans[spans["kind"] == kind] for kind in ("all_reduce", "one_tree"))
+    assert len(own) == trees * len(every) > 0
+    assert set(own["communication"]) == set(every["communication"])
+    last = own.groupby(["rank", "communication"])["end_ns"].max()
+    assert (last == every.set_index(["rank", "communication"])["end_ns"].sort_index()).all()
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ("all_reduce: {kind: double-tree, trees: 3}", "3 are more than the replicas"),
+        ("all_reduce: double-tree\n    library: {}", "only rings, not all_reduce: double-tree"),
+    ],
+)
+def test_an_all_reduce_of_another_package_is_checked(installed, tmp_path, asked, complaint):
+    scenario = tmp_path / "world.yaml"
+    scenario.write_text(SCENARIO.replace("data_parallel: {kind: again, times: 3}", asked))
+    done = prism_sim(installed, "validate", str(scenario))
+    assert done.returncode == 1
+    assert "world.yaml:10" in done.stderr
+    assert complaint in done.stderr
 
 
 def test_checks_of_another_package_complain_at_the_line(installed, tmp_path):

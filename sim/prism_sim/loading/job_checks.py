@@ -88,9 +88,6 @@ def sharding_remarks(job: Job, at: Loc) -> Remarks:
         if job.cp > 1 or job.ep > 1:
             what = "hybrid sharding of context- or expert-parallel replicas is not modelled"
             yield Remark((*at, "hybrid_shards"), what, "", ((*at, "cp"), (*at, "ep")))
-    if job.library is not None and job.all_reduce != "ring":
-        what = f"the socket library has only rings, not all_reduce: {job.all_reduce}"
-        yield Remark((*at, "all_reduce"), what, "leave it out", ((*at, "library"),))
 
 
 def restart_remarks(job: Job, at: Loc) -> Remarks:

@@ -188,11 +188,6 @@ class JobConfig(Closed):
         description="ZeRO 1 and 2: gather updated parameters during the next step's first forward "
         "instead of right after the optimizer.",
     )
-    all_reduce: str = Field(
-        default="ring",
-        description="Algorithm of gradient all-reduces (ZeRO stage 0). Reduce-scatters and "
-        "all-gathers are rings.",
-    )
     bucket_params: int | None = Field(
         default=None,
         ge=1,

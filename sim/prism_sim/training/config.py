@@ -1,22 +1,22 @@
 """The configuration of a training job, with the kinds that it can choose from.
 
-Schedules and data-parallel strategies are fields. A habit, or an exchange with options of its
-own, is active if the job has its key.
+Schedules, data-parallel strategies and algorithms of all-reduces are fields. A habit, or an
+exchange with options of its own, is active if the job has its key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, create_model, model_validator
+from pydantic import BaseModel, Field, create_model, model_validator
 
 from prism_sim.registry import named
 from prism_sim.scenario.base import Loc, Remarks
 from prism_sim.scenario.job import JobConfig
-from prism_sim.scenario.words import did_you_mean
-from prism_sim.training.collectives import ALL_REDUCES
+from prism_sim.training.collectives import ALL_REDUCES, AllReduceBase
+from prism_sim.training.collectives.ring import RingAllReduce
 from prism_sim.training.data_parallel import STRATEGIES, StrategyBase
 from prism_sim.training.exchanges import EXCHANGES, ExchangeBase
 from prism_sim.training.habits import HABITS, HabitBase
@@ -28,24 +28,14 @@ ZERO_STAGES: dict[int, type[StrategyBase]] = {
 """The strategies that correspond to stages of ZeRO."""
 
 
-def _known_all_reduce(name: str) -> str:
-    if name not in ALL_REDUCES:
-        raise ValueError(f"there is no algorithm {name!r}; {did_you_mean(name, ALL_REDUCES)}")
-    return name
-
-
-AllReduce = Annotated[
-    str,
-    AfterValidator(_known_all_reduce),
-    Field(json_schema_extra={"enum": [*ALL_REDUCES]}),
-]
-
 if TYPE_CHECKING:
     Schedule: TypeAlias = ScheduleBase
     Strategy: TypeAlias = StrategyBase
+    AllReduce: TypeAlias = AllReduceBase
 else:
     Schedule = named(SCHEDULES)
     Strategy = named(STRATEGIES)
+    AllReduce = named(ALL_REDUCES)
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -92,9 +82,10 @@ class TrainingConfig(JobConfig):
         description="The data-parallel strategy by its name, or its kind and options. Left out: "
         "determined by zero_stage.",
     )
-
     all_reduce: AllReduce = Field(
-        default="ring", description=JobConfig.model_fields["all_reduce"].description
+        default=RingAllReduce(),
+        description="Algorithm of gradient all-reduces (ZeRO stage 0): its name, or its kind and "
+        "options. Reduce-scatters and all-gathers are rings.",
     )
 
     @model_validator(mode="before")
@@ -146,6 +137,7 @@ class TrainingConfig(JobConfig):
         """Errors of the kinds that the job (at ``at`` in the scenario) chose."""
         yield from self.schedule.remarks(self, at)
         yield from self.strategy.remarks(self, at)
+        yield from self.all_reduce.remarks(self, at)
         yield from _all(kind.checks(self, at) for kind in EXCHANGES.values())
         yield from _all(habit.remarks(self, at, has_storage) for habit in self.habits)
 

@@ -21,6 +21,7 @@ from prism_sim.cluster.network import Network
 from prism_sim.cluster.storage import Storage
 from prism_sim.draws import Draws
 from prism_sim.scenario.job import JobConfig
+from prism_sim.training.collectives import AllReduceBase
 from prism_sim.training.compute import ComputeTimes
 from prism_sim.training.data_parallel import StrategyBase
 from prism_sim.training.rendezvous import Rendezvous
@@ -56,7 +57,7 @@ class JobContext:
     Attributes
     ----------
     config : the job's layout, sizes and options.
-    schedule, strategy : the chosen kinds.
+    schedule, strategy, all_reduce : the chosen kinds.
     gpus : GPU of every rank, shape (pp, members, tp).
     network, storage : the cluster; no storage if the scenario has none.
     log : receives spans.
@@ -68,6 +69,7 @@ class JobContext:
     config: JobConfig
     schedule: ScheduleBase
     strategy: StrategyBase
+    all_reduce: AllReduceBase
     gpus: NDArray[np.int64]
     network: Network
     log: SpanLog

@@ -113,7 +113,8 @@ class JobGroups:
         """Communicators of a group that reduces gradients, on its ``connections``-th set of
         connections."""
         config = self._config
-        build = ALGORITHMS[self.context.strategy.algorithm(config)]
+        context = self.context
+        build = context.all_reduce.build if context.strategy.all_reduces else ALGORITHMS["ring"]
         side_by_side = 1
         if config.library is not None:
             build = self._segmented(config.library)

@@ -128,9 +128,14 @@ class CommStream:
         self._running -= 1
         common = self._ranks_each > 1
         number = self._log.communication(self._workers[0], common=common)
+        phased = [part for part in self._parts_for(call) if hasattr(part, "take_phases")]
+        phases = [phase for part in phased for phase in part.take_phases()]
         for member, since in collective.joined_ns.items():
             worker = self._workers[member]
             self._log.add(worker, call.step, call.micro_batch, kind, since, now, number)
+            for phase, start_ns, end_ns in phases:
+                own = self._label + phase
+                self._log.add(worker, call.step, call.micro_batch, own, start_ns, end_ns, number)
         collective.done.succeed()
         self._try()
 

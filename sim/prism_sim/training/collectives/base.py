@@ -7,14 +7,17 @@ each NIC, say), each with an equal share of the bytes; the group is done when al
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import simpy
 
 from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.network import Connection, Network
+from prism_sim.scenario.base import Closed, Loc, Remark, Remarks
+from prism_sim.scenario.job import JobConfig
 
 
 class Collective(Protocol):
@@ -49,6 +52,38 @@ class Group:
             sorted({layout.nic_of_gpu(self.gpus[member]) for member in members})
             for members in self.by_server(layout)
         ]
+
+
+class PhasedCollective(Collective, Protocol):
+    """A collective with phases that the truth shows, besides the whole operation."""
+
+    def take_phases(self) -> list[tuple[str, int, int]]:
+        """Kind of span, start and end [ns] of the phases of the run that has just ended."""
+
+
+class AllReduceBase(Closed, ABC):
+    """An algorithm for all-reduces; each kind adds its options as fields.
+
+    Attributes
+    ----------
+    over_sockets : whether a socket library (``library`` of a job) has it too.
+    spans : kinds of spans of its phases in the truth (:class:`PhasedCollective`).
+    """
+
+    over_sockets: ClassVar[bool] = False
+    spans: ClassVar[tuple[str, ...]] = ()
+
+    kind: str
+
+    @abstractmethod
+    def build(self, group: Group, network: Network) -> list[Collective]:
+        """Lay the algorithm out for ``group``; empty if it has one member only."""
+
+    def remarks(self, job: JobConfig, at: Loc) -> Remarks:
+        """Errors if ``job`` (at ``at`` in the scenario) cannot use this algorithm."""
+        if job.library is not None and not self.over_sockets:
+            what = f"the socket library has only rings, not all_reduce: {self.kind}"
+            yield Remark((*at, "all_reduce"), what, "leave it out", ((*at, "library"),))
 
 
 Builder = Callable[[Group, Network], list[Collective]]

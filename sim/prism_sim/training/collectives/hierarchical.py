@@ -11,12 +11,13 @@ Reference: Jia et al., Highly scalable deep learning training system with mixed-
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import Literal
 
 import simpy
 
 from llmprism.errors import Problem, UserError
 from prism_sim.cluster.network import Network
-from prism_sim.training.collectives.base import Collective, Group, shared
+from prism_sim.training.collectives.base import AllReduceBase, Collective, Group, shared
 from prism_sim.training.collectives.ring import rings
 
 
@@ -70,3 +71,12 @@ class Hierarchical:
 def hierarchical(group: Group, network: Network) -> list[Collective]:
     """One hierarchical all-reduce over the group."""
     return [Hierarchical(group, network)] if len(group.gpus) > 1 else []
+
+
+class HierarchicalAllReduce(AllReduceBase):
+    """Three phases: inside servers, between them, inside again."""
+
+    kind: Literal["hierarchical"] = "hierarchical"
+
+    def build(self, group: Group, network: Network) -> list[Collective]:
+        return hierarchical(group, network)

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import ClassVar, Literal
 
 import numpy as np
 import simpy
@@ -34,7 +35,7 @@ from llmprism.numerics.compiled import compiled
 from prism_sim.cluster.history import Spare, sent_by
 from prism_sim.cluster.network import Connection, Hop, Network
 from prism_sim.cluster.state import Int64s
-from prism_sim.training.collectives.base import Collective, Group, shared
+from prism_sim.training.collectives.base import AllReduceBase, Collective, Group, shared
 from prism_sim.training.collectives.coupled import CoupledHops, Course, Early, Floats
 
 ROUNDS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
@@ -195,3 +196,14 @@ def _hops(group: Group, network: Network, channel: int, connection: Connection) 
         else:
             hops.append(network.hop(gpus[-1], gpus[0], connection))
     return hops
+
+
+class RingAllReduce(AllReduceBase):
+    """Rings over the group."""
+
+    over_sockets: ClassVar[bool] = True
+
+    kind: Literal["ring"] = "ring"
+
+    def build(self, group: Group, network: Network) -> list[Collective]:
+        return rings(group, network)

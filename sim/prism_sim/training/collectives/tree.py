@@ -11,8 +11,10 @@ NCCL's tuning model, base + 2 ((ranks / nodes - 1) intra + log2(nodes) inter).
 
 from __future__ import annotations
 
+from typing import Literal
+
 from prism_sim.cluster.network import Hop, Network
-from prism_sim.training.collectives.base import Collective, Group
+from prism_sim.training.collectives.base import AllReduceBase, Collective, Group
 from prism_sim.training.collectives.pipelined import Pipelined
 
 
@@ -62,3 +64,12 @@ def _tree(
         back = network.nic_hop(parent, child, group.connection)
         both_ways(way, back, below + levels - level)
     return Pipelined(hops, depth, shares, network)
+
+
+class TreeAllReduce(AllReduceBase):
+    """Two binary trees over the group's servers."""
+
+    kind: Literal["tree"] = "tree"
+
+    def build(self, group: Group, network: Network) -> list[Collective]:
+        return trees(group, network)

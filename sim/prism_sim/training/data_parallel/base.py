@@ -125,12 +125,15 @@ class StrategyBase(Closed, ABC):
     zero_stage : its stage of ZeRO, if it has one.
     sharded : whether each rank keeps only a part of the optimizer's state.
     gathers_after_step : whether updated parameters are gathered once a step.
+    all_reduces : whether its groups use the algorithm that the job chose for all-reduces; they use
+        rings otherwise.
     spans : kinds of spans of its collectives in the truth.
     """
 
     zero_stage: ClassVar[int | None] = None
     sharded: ClassVar[bool] = False
     gathers_after_step: ClassVar[bool] = False
+    all_reduces: ClassVar[bool] = False
     spans: ClassVar[tuple[str, ...]] = ("all_reduce",)
 
     kind: str
@@ -141,16 +144,14 @@ class StrategyBase(Closed, ABC):
     ) -> DataParallel:
         """The actions of one worker of ``job``."""
 
-    def algorithm(self, job: JobConfig) -> str:
-        """Name of the collective algorithm that its groups use."""
-        return "ring"
-
-    def all_spans(self, job: JobConfig) -> tuple[str, ...]:
+    def all_spans(self, job: JobConfig, phases: Sequence[str]) -> tuple[str, ...]:
         """Kinds of spans of its collectives in the truth of ``job``.
 
-        Hybrid sharding adds all-reduces; collectives of experts' parameters have own kinds.
+        ``phases`` are those of the job's algorithm for all-reduces. Hybrid sharding adds
+        all-reduces; collectives of experts' parameters have own kinds.
         """
         own = (*self.spans, *(("all_reduce",) if job.hybrid_shards else ()))
+        own += tuple(phases) if self.all_reduces else ()
         return (*own, *(f"expert_{name}" for name in own if job.mixture))
 
     def optimizer_shards(self, job: JobConfig) -> int:

@@ -105,6 +105,7 @@ class Plain(StrategyBase):
     """Replicas with whole gradients, all-reduced once a step (DDP, ZeRO stage 0)."""
 
     zero_stage: ClassVar[int | None] = 0
+    all_reduces: ClassVar[bool] = True
 
     kind: Literal["ddp"] = "ddp"
 
@@ -112,9 +113,6 @@ class Plain(StrategyBase):
         self, job: JobConfig, sets: Sequence[ParameterSet], units: Sequence[Sequence[Unit]]
     ) -> DataParallel:
         return Replicated(job, sets, units)
-
-    def algorithm(self, job: JobConfig) -> str:
-        return job.all_reduce
 
 
 class Zero1(StrategyBase):

@@ -15,6 +15,8 @@ import typer
 
 if TYPE_CHECKING:
     from llmprism.ingest.ingesting import Ingested, Progress
+    from llmprism.ingest.network.parts import Content
+    from llmprism.ingest.notes import Notes
 
 INGEST_HELP = """Turn telemetry of any kind into the flow table that llmprism reads.
 
@@ -110,8 +112,18 @@ def ingest_command(
         typer.Option(metavar="THEIRS=NAME,...", help="Names of the observation points."),
     ] = "",
     topology: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="The network: topology.json, a CSV of cables, ibnetdiscover, LLDP (JSON), Slurm's "
+            "topology.conf or containerlab; a folder, or several times, for several files.",
+        ),
+    ] = None,
+    hosts: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The network: topology.json, or a CSV of cables."),
+        typer.Option(
+            metavar="FILE", help="Addresses of servers or NICs (SERVER-NIC), as in /etc/hosts."
+        ),
     ] = None,
     observation_point: Annotated[
         str | None,
@@ -127,6 +139,7 @@ def ingest_command(
     """Turn telemetry into a flow table."""
     with _user_errors(debug):
         from llmprism.ingest.ingesting import ingest
+        from llmprism.ingest.notes import Notes
         from llmprism.ingest.options import Options, parse_duration, parse_pairs, parse_time
         from llmprism.ingest.sources import find
 
@@ -144,23 +157,37 @@ def ingest_command(
             to_ns=parse_time(until, "--to") if until else None,
         )
         metadata = {"observation_point": observation_point} if observation_point else {}
-        folder = Path(out)
+        folder, notes = Path(out), Notes()
+        sources = find(inputs)
+        network = _described(topology or [], hosts, notes)  # before the work
         with reporting(quiet) as progress:
             target = folder / "flows.parquet"
-            done = ingest(find(inputs), target, options, file_format, metadata, progress)
-        _write_topology(done, topology, folder)
+            done = ingest(sources, target, options, file_format, metadata, progress, notes)
+        _write_topology(done, network, folder)
         _write_notes(done, folder)
         _print_ingested(done, folder, as_json, quiet)
 
 
-def _write_topology(done: Ingested, described: Path | None, folder: Path) -> None:
-    """Write the network as described, or else what the records show of it."""
+def _described(topology: list[Path], hosts: Path | None, notes: Notes) -> Content | None:
+    """Return the network as its descriptions have it; None if there are none."""
     from llmprism.ingest.network import read_network
+    from llmprism.ingest.network.hosts import read_hosts
+
+    if hosts and not topology:
+        raise typer.BadParameter("it names parts of --topology", param_hint="--hosts")
+    if not topology:
+        return None
+    return read_network(topology, read_hosts(hosts) if hosts else {}, notes)
+
+
+def _write_topology(done: Ingested, described: Content | None, folder: Path) -> None:
+    """Write the network as described, or else what the records show of it."""
     from llmprism.ingest.network.inferred import infer
     from llmprism.io.writing import replacing
 
     if described:
-        content = read_network(described)
+        content = described
+        _compare(done, {end["address"] for end in content["endpoints"]})
     else:
         content = infer(done.seen.pairs, done.seen.paths)
         done.notes.remark(
@@ -169,6 +196,18 @@ def _write_topology(done: Ingested, described: Path | None, folder: Path) -> Non
         )
     with replacing(folder / "topology.json") as partial:
         partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _compare(done: Ingested, described: set[str]) -> None:
+    """Remark on addresses of flows that the description of the network does not have."""
+    seen = {address for pair in done.seen.pairs for address in pair}
+    unknown = sorted(seen - described)
+    if unknown:
+        named = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
+        done.notes.remark(
+            f"{len(unknown):,} of {len(seen):,} addresses of flows are not in the description of "
+            f"the network ({named}); their records will be set aside; --hosts FILE names addresses"
+        )
 
 
 def _write_notes(done: Ingested, folder: Path) -> None:

@@ -40,6 +40,7 @@ def ingest(
     reader: str | None = None,
     metadata: dict[str, str] | None = None,
     progress: Progress | None = None,
+    notes: Notes | None = None,
 ) -> Ingested:
     """Read all sources and write one flow table in order of time.
 
@@ -47,7 +48,7 @@ def ingest(
     ------
     UserError : if a file cannot be opened, or its format is not known.
     """
-    notes = Notes()
+    notes = Notes() if notes is None else notes
     progress = progress or _silent
     chosen = _readers(sources, reader)
     target.parent.mkdir(parents=True, exist_ok=True)

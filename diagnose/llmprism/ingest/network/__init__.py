@@ -1,87 +1,85 @@
-"""Readers of network descriptions, by name: each returns what ``topology.json`` holds.
+"""Descriptions of a network, from any source, as the content of ``topology.json``.
 
-One format, one file, one registration, as for telemetry. A reader takes the text of a file and
-returns the content of a ``topology.json``; the diagnoser's own checks are then applied.
+One format, one file, one registration, as for telemetry
+(:mod:`llmprism.ingest.network.registry`). What several files list is put together, and the
+diagnoser's own checks are then applied.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from llmprism.errors import Problem, UserError
+from llmprism.ingest.network.content import content
+from llmprism.ingest.network.hosts import Hosts
+from llmprism.ingest.network.parts import Content, Parts
+from llmprism.ingest.network.registry import known
+from llmprism.ingest.notes import Notes
 from llmprism.io.sources import read_text
 from llmprism.io.topology import parse_topology, read_topology
 
-Content = dict[str, list[dict[str, Any]]]
-"""What ``topology.json`` holds: ``endpoints``, ``switches``, ``links``."""
 _LIMIT_BYTES = 1 << 28
-_OWN = ("cables_csv",)
+_OWN = ("cables_csv", "ibnetdiscover", "lldp", "slurm", "containerlab")
 
 
-@dataclass(frozen=True)
-class Description:
-    """A format of network descriptions, and how to recognise and read it."""
+def read_network(paths: Sequence[Path], hosts: Hosts, notes: Notes) -> Content:
+    """Return what descriptions of a network say, checked as ``topology.json`` is.
 
-    name: str
-    recognises: Callable[[str, str], bool]
-    read: Callable[[str, str], Content]
-
-
-_known: dict[str, Description] = {}
-
-
-def register(
-    name: str, recognises: Callable[[str, str], bool]
-) -> Callable[[Callable[[str, str], Content]], Callable[[str, str], Content]]:
-    """Make a function known as the reader of the descriptions ``name``."""
-
-    def keep(read: Callable[[str, str], Content]) -> Callable[[str, str], Content]:
-        _known[name] = Description(name, recognises, read)
-        return read
-
-    return keep
-
-
-def read_network(path: Path) -> Content:
-    """Return what a description of a network says, checked as ``topology.json`` is.
+    Parameters
+    ----------
+    paths : files, or folders of them; a ``topology.json`` stands alone.
+    hosts : the address of each name.
 
     Raises
     ------
-    UserError : if its format is not recognised, or with everything that is wrong in it.
+    UserError : if a format is not recognised, or with everything that is wrong.
     """
     for module in _OWN:
         import_module(f"{__name__}.{module}")
+    files = [file for path in paths for file in _files(path)]
+    if len(files) == 1 and _is_topology(files[0]):
+        read_topology(files[0])
+        found: Content = json.loads(read_text(files[0], _LIMIT_BYTES))
+        return found
+    parts = Parts()
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            parts.add(_read(file, notes))
+        except UserError as error:
+            problems += error.problems
+    if problems:
+        raise UserError(problems)
+    result = content(parts, hosts, notes)
+    parse_topology(result, ", ".join(map(str, paths)))
+    return result
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    inside = sorted(one for one in path.rglob("*") if one.is_file() and one.name[0] != ".")
+    if not inside:
+        raise UserError(Problem("this folder has no files", str(path)))
+    yield from inside
+
+
+def _is_topology(path: Path) -> bool:
+    """Return whether a file is JSON that no description is recognised in."""
     text = read_text(path, _LIMIT_BYTES)
-    if text.lstrip().startswith("{"):
-        return _as_it_is(path)
-    for description in _known.values():
+    if not text.lstrip().startswith("{"):
+        return False
+    return not any(one.recognises(text, path.name) for one in known.values())
+
+
+def _read(path: Path, notes: Notes) -> Parts:
+    text = read_text(path, _LIMIT_BYTES)
+    for description in known.values():
         if description.recognises(text, path.name):
-            content = description.read(text, str(path))
-            parse_topology(content, str(path))
-            return content
-    how = f"known formats: topology.json, {', '.join(_known)}"
+            return description.read(text, str(path), notes)
+    how = f"known formats: topology.json (alone), {', '.join(known)}"
     raise UserError(Problem("no description of a network is recognised", str(path), how))
-
-
-def _as_it_is(path: Path) -> Content:
-    """Return a ``topology.json`` after the diagnoser's checks."""
-    read_topology(path)
-    content: Content = json.loads(read_text(path, _LIMIT_BYTES))
-    return content
-
-
-def assemble(
-    endpoints: list[dict[str, Any]], links: list[dict[str, Any]], switches: set[str]
-) -> Content:
-    """Return the content; a switch with endpoints is a leaf, others are spines."""
-    leaves = {one["switch"] for one in endpoints if one.get("switch")}
-    tiers = [
-        {"name": name, "tier": "leaf" if name in leaves else "spine"}
-        for name in sorted(switches | leaves)
-    ]
-    return {"endpoints": endpoints, "switches": tiers, "links": links}

@@ -6,10 +6,11 @@ A line without an address describes a cable between two switches: ``server`` is 
 from __future__ import annotations
 
 import csv
-from typing import Any
 
 from llmprism.errors import Problem, UserError
-from llmprism.ingest.network import Content, assemble, register
+from llmprism.ingest.network.parts import Cable, Nic, Parts
+from llmprism.ingest.network.registry import register
+from llmprism.ingest.notes import Notes
 
 _NEEDED = ("server", "address", "switch")
 _RATES = ("gbps", "gbit/s", "speed", "rate")
@@ -21,36 +22,42 @@ def _recognises(text: str, _name: str) -> bool:
 
 
 @register("cables_csv", _recognises)
-def read(text: str, where: str) -> Content:
+def read(text: str, where: str, _notes: Notes) -> Parts:
     """Return the network of a table of cables."""
-    endpoints: list[dict[str, Any]] = []
-    links: list[dict[str, Any]] = []
-    switches: set[str] = set()
+    parts = Parts()
     problems: list[Problem] = []
-    rows = csv.DictReader(text.splitlines())
-    for line, raw in enumerate(rows, start=2):
+    for line, raw in enumerate(csv.DictReader(text.splitlines()), start=2):
         row = {
             str(k).strip().lower(): (v or "").strip() for k, v in raw.items() if isinstance(v, str)
         }
-        place = f"{where}:{line}"
-        rate = next((row[name] for name in _RATES if row.get(name)), "")
         if not row.get("server") or not row.get("switch"):
-            problems.append(Problem("a cable needs a server and a switch", place))
+            problems.append(Problem("a cable needs a server and a switch", f"{where}:{line}"))
             continue
         try:
-            gbps = float(rate) if rate else None
-            nic = int(row["nic"]) if row.get("nic", "").isdecimal() else None
-        except ValueError:
-            problems.append(Problem(f"{rate!r} is no number of Gbit/s", place))
-            continue
-        switches.add(row["switch"])
-        if row.get("address"):
-            end = {"address": row["address"], "server": row["server"], "switch": row["switch"]}
-            endpoints.append({**end, "nic": nic})
-            links.append({"a": row["address"], "b": row["switch"], "gbps": gbps})
-        else:
-            switches.add(row["server"])
-            links.append({"a": row["server"], "b": row["switch"], "gbps": gbps})
+            _add(parts, row)
+        except ValueError as error:
+            problems.append(Problem(str(error), f"{where}:{line}"))
     if problems:
         raise UserError(problems[:50])
-    return assemble(endpoints, links, switches)
+    return parts
+
+
+def _add(parts: Parts, row: dict[str, str]) -> None:
+    """Add a NIC, or the cable between two switches that a line without an address is."""
+    server, switch = row["server"], row["switch"]
+    gbps = _rate(next((row[name] for name in _RATES if row.get(name)), ""))
+    if row.get("address"):
+        nic = row.get("nic", "")
+        number = int(nic) if nic.isdecimal() else None
+        parts.nics.append(Nic(server, nic, switch, gbps, row["address"], "", number))
+        parts.switches.add(switch)
+    else:
+        parts.cables.append(Cable(server, switch, gbps))
+        parts.switches |= {server, switch}
+
+
+def _rate(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise ValueError(f"{text!r} is no number of Gbit/s") from None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from llmprism.ingest.network import Content
+from llmprism.ingest.network.parts import Content
 
 _UNKNOWN_HOP = "?"
 

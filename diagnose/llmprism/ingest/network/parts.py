@@ -1,0 +1,92 @@
+"""What a description of a network lists: NICs, cables between switches, and switches.
+
+A reader returns :class:`Parts`. One cable is often reported twice, once from each end; the
+reports of the end that lists more of them count (:mod:`llmprism.ingest.network.content`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Content = dict[str, list[dict[str, Any]]]
+"""What ``topology.json`` holds: ``endpoints``, ``switches``, ``links``."""
+
+
+class Nic(NamedTuple):
+    """One NIC and its cable.
+
+    ``port`` names the NIC in its server (empty: unknown); ``address`` is what flows call it
+    (empty: unknown); ``reporter`` is the device that reported the cable.
+    """
+
+    server: str
+    port: str
+    switch: str
+    gbps: float | None = None
+    address: str = ""
+    reporter: str = ""
+    number: int | None = None
+
+
+class Cable(NamedTuple):
+    """One cable between two switches, and the switch that reported it."""
+
+    a: str
+    b: str
+    gbps: float | None = None
+    reporter: str = ""
+
+
+class Neighbour(NamedTuple):
+    """What a device reports of the device at the other end of a cable.
+
+    Either may be a switch or a server. ``forwards``: whether the neighbour calls itself a bridge
+    or router (None: it does not tell).
+    """
+
+    reporter: str
+    reporter_port: str
+    name: str
+    port: str
+    address: str = ""
+    forwards: bool | None = None
+    gbps: float | None = None
+
+
+@dataclass
+class Parts:
+    """What one or several descriptions list."""
+
+    nics: list[Nic] = field(default_factory=list)
+    cables: list[Cable] = field(default_factory=list)
+    switches: set[str] = field(default_factory=set)
+    neighbours: list[Neighbour] = field(default_factory=list)
+
+    def add(self, other: Parts) -> None:
+        """Add what another description lists."""
+        self.nics += other.nics
+        self.cables += other.cables
+        self.switches |= other.switches
+        self.neighbours += other.neighbours
+
+    def renamed(self, names: dict[str, str]) -> Parts:
+        """Return the parts with other names of devices."""
+
+        def fields(one: Any, *which: str) -> Any:
+            return one._replace(**{x: names.get(getattr(one, x), getattr(one, x)) for x in which})
+
+        return Parts(
+            [fields(one, "server", "switch", "reporter") for one in self.nics],
+            [fields(one, "a", "b", "reporter") for one in self.cables],
+            {names.get(one, one) for one in self.switches},
+            [fields(one, "reporter", "name") for one in self.neighbours],
+        )
+
+    @property
+    def devices(self) -> set[str]:
+        """Names of all servers and switches."""
+        names = set(self.switches)
+        names |= {name for one in self.nics for name in (one.server, one.switch)}
+        names |= {name for one in self.cables for name in (one.a, one.b)}
+        return names | {name for one in self.neighbours for name in (one.reporter, one.name)}

@@ -1,0 +1,108 @@
+"""Slurm's ``topology.conf`` (plugin topology/tree): which nodes are on which switch.
+
+It names nodes, not NICs: ``--hosts`` gives their addresses. ``LinkSpeed`` has no unit there, so
+link rates stay unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+
+from llmprism.errors import Problem, UserError
+from llmprism.ingest.network.parts import Cable, Nic, Parts
+from llmprism.ingest.network.registry import register
+from llmprism.ingest.notes import Notes
+
+_KEY = re.compile(r"(\w+)\s*=\s*(\S+)")
+_MOST_NAMES = 1 << 20
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_BLOCKS = "topology/block lists no switches; a file of topology/tree does"
+
+
+def _recognises(text: str, _name: str) -> bool:
+    return bool(re.search(r"^\s*(SwitchName|BlockName)\s*=", text, re.MULTILINE | re.IGNORECASE))
+
+
+@register("slurm", _recognises)
+def read(text: str, where: str, notes: Notes) -> Parts:
+    """Return the network of a ``topology.conf``."""
+    parts = Parts()
+    problems = []
+    for number, line in _lines(text):
+        keys = {key.lower(): value for key, value in _KEY.findall(line)}
+        if "linkspeed" in keys:
+            notes.remark(f"{where}: LinkSpeed has no unit; link rates are unknown")
+        try:
+            if "blockname" in keys:
+                raise ValueError(_BLOCKS)
+            if "switchname" in keys:
+                _add(parts, keys)
+        except ValueError as error:
+            problems.append(Problem(str(error), f"{where}:{number}"))
+    if problems:
+        raise UserError(problems[:50])
+    return parts
+
+
+def _add(parts: Parts, keys: dict[str, str]) -> None:
+    nodes, below = expanded(keys.get("nodes", "")), expanded(keys.get("switches", ""))
+    switches = expanded(keys["switchname"])
+    cables = len(switches) * (len(nodes) + len(below))
+    if len(parts.nics) + len(parts.cables) + cables > _MOST_NAMES:
+        raise ValueError(f"more than {_MOST_NAMES:,} cables")
+    for switch in switches:
+        parts.switches.add(switch)
+        parts.nics += [Nic(node, "", switch) for node in nodes]
+        parts.cables += [Cable(one, switch) for one in below]
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line; one that ends in a backslash goes on in the next."""
+    held, first = "", 0
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.split("#", 1)[0].rstrip()
+        first = first if held else number
+        held += line.removesuffix("\\")
+        if not line.endswith("\\"):
+            if held.strip():
+                yield first, held
+            held = ""
+    if held.strip():
+        yield first, held
+
+
+def expanded(text: str) -> list[str]:
+    """Return the names that a list of Slurm stands for.
+
+    >>> expanded("gpu[01-02,5],login")
+    ['gpu01', 'gpu02', 'gpu5', 'login']
+    """
+    names: list[str] = []
+    for part in filter(None, re.split(r",(?![^\[]*\])", text)):
+        pieces = re.split(r"\[([^\]]*)\]", part)
+        choices = [_numbers(one, part) if i % 2 else [one] for i, one in enumerate(pieces)]
+        if any(mark in one for one in pieces[::2] for mark in "[]"):
+            raise ValueError(f"{part!r} is no list of names")
+        count = 1
+        for choice in choices:
+            count *= max(len(choice), 1)
+        if count + len(names) > _MOST_NAMES:
+            raise ValueError(f"{part!r} stands for too many names")
+        names += ["".join(choice) for choice in product(*choices)]
+    return names
+
+
+def _numbers(text: str, part: str) -> list[str]:
+    """Return the numbers of a bracket, with the zeros that its bounds start with."""
+    found: list[str] = []
+    for one in text.split(","):
+        ends = _RANGE.fullmatch(one.strip())
+        if not ends:
+            raise ValueError(f"{part!r} is no list of names")
+        first, last = ends[1], ends[2] or ends[1]
+        if int(last) - int(first) >= _MOST_NAMES:
+            raise ValueError(f"{part!r} stands for too many names")
+        found += [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
+    return found

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from llmprism.defaults import METHOD
 from llmprism.version import __version__
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def run(
     topology: Annotated[
         Path, typer.Option(metavar="FILE", help="The physical network, JSON.", show_default=False)
     ],
-    method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = "prism",
+    method: Annotated[str, typer.Option(metavar="NAME", help="Method of diagnosis.")] = METHOD,
     out: Annotated[
         str | None,
         typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet."),

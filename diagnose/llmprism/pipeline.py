@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from llmprism import methods
+from llmprism.defaults import METHOD
 from llmprism.diagnosis import Diagnosis, conform
 from llmprism.errors import UserError
 from llmprism.io.flows import FlowTable, Intake, place
@@ -23,7 +24,6 @@ from llmprism.io.topology import Topology, parse_topology, read_topology
 from llmprism.model import Progress
 from llmprism.verdict import judge
 
-METHOD = "prism"
 _READING = 0.2  # share of the time that reading the file takes
 
 

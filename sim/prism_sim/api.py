@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llmprism.defaults import METHOD
 from prism_sim.commands import stages
-from prism_sim.commands.options import METHOD
 from prism_sim.commands.session import Session
 from prism_sim.products import exclusive
 from prism_sim.run_folder import Run

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from llmprism.defaults import METHOD
 from prism_sim.commands.bounds import Bound, check_bounds, parse_bound
 from prism_sim.commands.command import Command, Group
 from prism_sim.commands.costing import whatif
 from prism_sim.commands.options import (
-    METHOD,
     Debug,
     FailUnder,
     Json,

@@ -60,3 +60,21 @@ def test_importing_the_package_is_cheap_whatever_is_imported_first(tmp_path: Pat
     )
     done = completed([sys.executable, "-c", code], tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_both_programs_and_both_packages_have_the_same_default_method():
+    from inspect import signature
+
+    import llmprism.cli
+    import llmprism.pipeline
+    import prism_sim.cli
+    from llmprism.defaults import METHOD
+
+    takers = (
+        llmprism.cli.run,
+        llmprism.pipeline.diagnose,
+        llmprism.pipeline.diagnose_files,
+        prism_sim.cli.run,
+        prism_sim.cli.diagnose,
+    )
+    assert {signature(one).parameters["method"].default for one in takers} == {METHOD}

@@ -60,8 +60,6 @@ FailUnder = Annotated[
         show_default=False,
     ),
 ]
-METHOD = "prism"
-"""Method of diagnosis if none is given."""
 Method = Annotated[str, typer.Option("--method", help="Method of diagnosis; see list.")]
 NoReport = Annotated[
     bool, typer.Option("--no-report", help="Stop after the score: no figures, report or trace.")

@@ -1,9 +1,9 @@
-"""How alike two worlds look on the wire: a real capture, and the twin that was made of it.
+"""Compare a real capture with its twin, the simulation of that capture.
 
-Records that were cut by silence alone are nested: those of a longer idle gap are unions of
-those of a shorter one. So one flow table of the shortest gap tells all the others, and both
-worlds are compared gap by gap: how many records there are and of what, how large, how long,
-and how many a pair and step.
+If only silence ends records, the records of a longer idle gap are unions of those of a shorter
+one. The flow table of the shortest gap therefore gives all the others. For each gap, a capture
+and its twin are compared by the number and content of records, their sizes and lengths, and
+their number per pair and step.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from prism_sim.run_folder import Run
 GAPS_MS = (1, 2, 5, 10)
 """Idle gaps at which the real captures were cut [ms]."""
 SMALL_BYTES = 10_000
-"""A record with less payload holds no part of a tensor: control messages, requests, or nothing at
-all. The smallest message of a tensor in the captures has 66,304 bytes."""
+"""A record with less payload holds no part of a tensor, only control messages or requests. The
+smallest message of a tensor in the captures has 66,304 bytes."""
 QUANTILES = (0.1, 0.5, 0.9)
 
 TUPLE = ["src", "dst", "src_port", "dst_port", "protocol"]
-CARRIED = ["bytes", "payload", "packets"]
+SUMMED = ["bytes", "payload", "packets"]
 
-LITTLE = 0.1
-"""A pair that carries less than this share of what its job's busiest pair of the kind does was
-only set up (or given the first parameters): it is no part of the ring."""
+LEAST_SHARE = 0.1
+"""A pair whose traffic is below this share of the traffic of its job's busiest pair of the same
+kind was only set up, or only got the first parameters. It is not part of the ring."""
 
 DATA, CONTROL, BARE = "with data", "control", "bare"
 ROLES = ("pp", "dp, with data", "dp, against data", "other")
-"""What a directed pair of ranks is to its job."""
+"""Roles of a directed pair of ranks in its job."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Records of a world, and as much of the truth as a comparison needs.
+    """Records of a capture or a twin, and the part of the truth that a comparison needs.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Observation:
 
 
 def read(run: Run, flows: Path | None = None) -> Observation:
-    """Records of ``run``, with ends named by job and rank; ``flows``: another flow table."""
+    """Records of ``run``, with jobs and ranks as names; ``flows`` replaces the flow table."""
     frame = pd.read_parquet(flows or run.flows).astype({"src": str, "dst": str})
     ranks = run.truth("ranks")
     names = dict(zip(ranks["address"], ranks["job"] + ranks["rank"].astype(str), strict=True))
@@ -71,48 +71,48 @@ def read(run: Run, flows: Path | None = None) -> Observation:
 
 
 def _roles(frame: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
-    """Role of each record's pair: by the truth, and by whether the pair moves tensors at all."""
+    """Role of each record's pair: by the truth, and by whether the pair sends tensors."""
     kinds = pairs[pairs["kind"] != "other"].groupby(["job", "src", "dst"])["kind"].first()
     total = frame.groupby(["src", "dst"])["payload"].sum()
     sent = kinds.reset_index().assign(
         total=lambda p: total.reindex(pd.MultiIndex.from_frame(p[["src", "dst"]])).to_numpy()
     )
     most = sent.groupby(["job", "kind"])["total"].transform("max")
-    moving = sent[sent["total"] > most * LITTLE]
+    sending = sent[sent["total"] > most * LEAST_SHARE]
     role = {
-        (p.src, p.dst): "pp" if p.kind == "pp" else "dp, with data" for p in moving.itertuples()
+        (p.src, p.dst): "pp" if p.kind == "pp" else "dp, with data" for p in sending.itertuples()
     }
-    back = {(b, a): "dp, against data" for (a, b), what in role.items() if what != "pp"}
+    back = {(b, a): "dp, against data" for (a, b), name in role.items() if name != "pp"}
     found = pd.MultiIndex.from_frame(frame[["src", "dst"]]).map(back | role)
     return pd.Series(found, frame.index).fillna(ROLES[3])
 
 
 def coarser(flows: pd.DataFrame, gap_ns: float) -> pd.DataFrame:
-    """``flows`` as they would be, had records ended only at silence of more than ``gap_ns``.
+    """``flows`` with a longer idle gap: records end at silences of more than ``gap_ns``.
 
-    The records must have been cut by silence alone, of at most ``gap_ns``.
+    Only silence may have ended the given records, with an idle gap of at most ``gap_ns``.
     """
     ordered = flows.sort_values([*TUPLE, "start_ns"], kind="stable").reset_index(drop=True)
     same = (ordered[TUPLE] == ordered[TUPLE].shift()).all(axis=1)
     silence = ordered["start_ns"] - ordered.groupby(TUPLE)["end_ns"].cummax().shift()
     record = (~same | (silence > gap_ns)).cumsum().rename("record")
-    rest = [name for name in ordered if name not in (*CARRIED, "start_ns", "end_ns")]
-    how = dict.fromkeys(rest, "first") | dict.fromkeys(CARRIED, "sum")
-    merged = ordered.groupby(record).agg(how | {"start_ns": "min", "end_ns": "max"})
+    rest = [name for name in ordered if name not in (*SUMMED, "start_ns", "end_ns")]
+    merge = dict.fromkeys(rest, "first") | dict.fromkeys(SUMMED, "sum")
+    merged = ordered.groupby(record).agg(merge | {"start_ns": "min", "end_ns": "max"})
     return merged[list(flows.columns)].reset_index(drop=True)
 
 
 def content(flows: pd.DataFrame) -> pd.Series:
-    """Of each record, whether it holds tensor data, control messages only, or no payload at all."""
+    """Content of each record: tensor data, control messages only, or no payload."""
     payload = flows["payload"]
     kinds = np.select([payload >= SMALL_BYTES, payload > 0], [DATA, CONTROL], BARE)
     return pd.Series(kinds, flows.index)
 
 
 def counts(flows: pd.DataFrame) -> dict[str, float]:
-    """Records in all and of each content, and the share of small ones."""
-    of = content(flows).value_counts()
-    found = {name: float(of.get(name, 0)) for name in (DATA, CONTROL, BARE)}
+    """Number of all records and of those of each content, and the share of small records."""
+    number = content(flows).value_counts()
+    found = {name: float(number.get(name, 0)) for name in (DATA, CONTROL, BARE)}
     small = (found[CONTROL] + found[BARE]) / len(flows)
     return {"records": float(len(flows)), **found, "share small": small}
 
@@ -123,13 +123,13 @@ def sizes(flows: pd.DataFrame) -> dict[str, float]:
 
 
 def durations(flows: pd.DataFrame) -> dict[str, float]:
-    """Quantiles of how long records with data last [ms]."""
+    """Quantiles of the length of records with data [ms]."""
     data = _data(flows)
     return _quantiles((data["end_ns"] - data["start_ns"]) * 1e-6)
 
 
 def by_pair(observation: Observation, flows: pd.DataFrame) -> pd.DataFrame:
-    """Records, payload and bytes a step of every pair that trains, by role and pair."""
+    """Records, payload and bytes per step of each pair with training traffic, by role and pair."""
     training = flows[flows["role"] != ROLES[3]]
     found = training.groupby(["role", "pair", "job"], as_index=False).agg(
         records=("payload", "size"), payload=("payload", "sum"), bytes=("bytes", "sum")
@@ -141,7 +141,7 @@ def by_pair(observation: Observation, flows: pd.DataFrame) -> pd.DataFrame:
 
 
 def relative_error(twin: float, real: float) -> float:
-    """How much more the twin has, as a fraction of the real value.
+    """Difference between the twin and the real value, as a fraction of the real value.
 
     >>> relative_error(11.0, 10.0)
     0.1

@@ -1,4 +1,4 @@
-"""A capture and its twins side by side: counts, sizes, lengths, and records a pair."""
+"""A figure of captures and their twins: counts, sizes, lengths, and records per pair."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 REAL, TWIN = paint.INK, paint.WRONG
 MIDDLE_MS = 5
-"""Idle gap at which sizes, lengths and pairs are shown: that of the captures' ``flows``."""
+"""Idle gap for sizes, lengths and pairs: the idle gap of the captures' ``flows``."""
 SIZE_TICKS = {1.0: "none", 1e2: "100", 1e4: "10 k", 1e6: "1 M"}
 LENGTH_TICKS = {1.0: "1", 10.0: "10", 100.0: "100"}
 ROLES = {
@@ -39,18 +39,18 @@ class TwinComparison(NamedTuple):
 
 @paint.styled
 def draw(cases: Sequence[TwinComparison]) -> Figure:
-    """A row a case: records by idle gap, sizes, lengths, and records a pair and step."""
+    """Draw a row for each case: records by idle gap, sizes, lengths, records per pair and step."""
     made = paint.figure(15, 0.6 + 3.1 * len(cases))
     panels = made.subplots(len(cases), 4, squeeze=False)
     for row, case in zip(panels, cases, strict=True):
-        worlds = [case.real.flows, *(twin.flows for twin in case.twins)]
-        middle = [likeness.coarser(flows, MIDDLE_MS * 1e6) for flows in worlds]
+        tables = [case.real.flows, *(twin.flows for twin in case.twins)]
+        middle = [likeness.coarser(flows, MIDDLE_MS * 1e6) for flows in tables]
         _counts(row[0], case)
         _spread(row[1], middle, _payload, SIZE_TICKS, "payload of a record [bytes]")
-        _spread(row[2], middle, _lasting_ms, LENGTH_TICKS, "length of a record with data [ms]")
+        _spread(row[2], middle, _length_ms, LENGTH_TICKS, "length of a record with data [ms]")
         _pairs(row[3], case, middle)
     for row, case in zip(panels, cases, strict=True):
-        titles = (f"{case.name}: records", "sizes", "lengths", "records a pair and step")
+        titles = (f"{case.name}: records", "sizes", "lengths", "records per pair and step")
         for axes, text in zip(row, titles, strict=True):
             axes.set_title(text)
         corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "top"}
@@ -64,14 +64,16 @@ def draw(cases: Sequence[TwinComparison]) -> Figure:
 
 
 def _counts(axes: Axes, case: TwinComparison) -> None:
-    """How the number of records falls as the idle gap grows."""
+    """Draw the number of records over the idle gap."""
     import seaborn as sns
 
-    for lines, colour, label in (
+    for observations, colour, label in (
         ([case.real], REAL, "real"), (case.twins, TWIN, "twin: mean and range")
     ):  # fmt: skip
         found = [
-            (gap, len(likeness.coarser(one.flows, gap * 1e6))) for one in lines for gap in GAPS_MS
+            (gap, len(likeness.coarser(one.flows, gap * 1e6)))
+            for one in observations
+            for gap in GAPS_MS
         ]
         gaps, records = zip(*found, strict=True)
         style: dict[str, Any] = {"marker": "o", "markersize": 5, "linewidth": 1.4, "color": colour}
@@ -88,43 +90,43 @@ def _counts(axes: Axes, case: TwinComparison) -> None:
 
 
 def _spread(
-    axes: Axes, worlds: Sequence[pd.DataFrame], of: Any, ticks: dict[float, str], label: str
+    axes: Axes, tables: Sequence[pd.DataFrame], value: Any, ticks: dict[float, str], label: str
 ) -> None:
-    """Cumulative distributions on a logarithmic axis: each twin, and the real one on top."""
+    """Draw cumulative distributions on a logarithmic axis: each twin, and the capture on top."""
     import seaborn as sns
 
-    for number, flows in reversed(list(enumerate(worlds))):
+    for number, flows in reversed(list(enumerate(tables))):
         how: dict[str, Any] = {"color": REAL if number == 0 else TWIN}
         how |= {"linewidth": 1.4 if number == 0 else 0.8, "stat": "percent"}
-        sns.ecdfplot(x=of(flows), ax=axes, **how)
+        sns.ecdfplot(x=value(flows), ax=axes, **how)
     axes.set_xscale("log")
     axes.set_xticks(list(ticks), list(ticks.values()))
     axes.set_xticks([], minor=True)
     axes.set_ylim(0, 102)
     axes.set_xlabel(f"{label}, idle gap {MIDDLE_MS} ms")
-    axes.set_ylabel("records up to it [%]")
+    axes.set_ylabel("share of records [%]")
     axes.grid(axis="y")
 
 
 def _payload(flows: pd.DataFrame) -> Any:
-    """Records without payload stand at 1 byte, where a logarithmic axis can show them."""
+    """Payload of each record; no payload counts as 1 byte, for the logarithmic axis."""
     return np.maximum(flows["payload"].to_numpy(), 1)
 
 
-def _lasting_ms(flows: pd.DataFrame) -> Any:
-    """A length below 1 ms is drawn at 1 ms: a handful of merged requests to the store."""
+def _length_ms(flows: pd.DataFrame) -> Any:
+    """Length of each record with data; at least 1 ms (merged store requests are shorter)."""
     data = flows[flows["payload"] >= likeness.SMALL_BYTES]
     return np.maximum((data["end_ns"] - data["start_ns"]).to_numpy() * 1e-6, 1.0)
 
 
-def _pairs(axes: Axes, case: TwinComparison, worlds: Sequence[pd.DataFrame]) -> None:
-    """Each pair: how many records the twins have in the mean, against the real capture."""
+def _pairs(axes: Axes, case: TwinComparison, tables: Sequence[pd.DataFrame]) -> None:
+    """Draw the mean number of the twins' records over that of the capture, for each pair."""
     import seaborn as sns
 
-    real = likeness.by_pair(case.real, worlds[0])["records"]
+    real = likeness.by_pair(case.real, tables[0])["records"]
     twins = [
         likeness.by_pair(twin, flows)["records"]
-        for twin, flows in zip(case.twins, worlds[1:], strict=True)
+        for twin, flows in zip(case.twins, tables[1:], strict=True)
     ]
     mean = pd.concat(twins, axis=1).mean(axis=1).reindex(real.index)
     limit = float(np.ceil(1.1 * max(real.max(), mean.max())))

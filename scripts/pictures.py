@@ -1,4 +1,4 @@
-"""Draw the pictures of the README from a run of the quickstart made here and now.
+"""Simulate the quickstart and draw the pictures of the README.
 
 python scripts/pictures.py
 """
@@ -21,8 +21,8 @@ PICTURES = ("timeline",)
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as room:
-        run = Run(Path(room))
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(Path(folder))
         simulate(load(ROOT / "scenarios" / "tiny" / "quickstart.yaml"), run)
         diagnose_files(run.flows, run.topology).write(run.diagnosis_folder)
         score_run(run)

@@ -1,7 +1,7 @@
-"""Training runs whose authors published a step time, or a throughput, and a layout.
+"""Training runs whose authors published a layout, and a step time or a throughput.
 
-Each is a scenario below scenarios/published, changed where one file stands for several runs. A
-figure says where it is from, and whether it was read there or second-hand.
+Each run is a scenario in scenarios/published, with changes where several runs share one file. Each
+source ends with ``read`` if the figure was read there, or with ``second-hand``.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ LLAMA = "arXiv 2407.21783, table 4; second-hand: glennklockwood.com/garden/llama
 
 @dataclass(frozen=True)
 class PublishedRun:
-    """A run as its authors report it.
+    """A published run.
 
     Attributes
     ----------
-    name, source : what it is, and where its figures are from.
+    name, source : of the run, and of its published figures.
     scenario : name of its file.
-    step_s, tflops : its step [s], or its model FLOP/s a GPU [TFLOP/s]; one of them.
-    changes, cluster : what is changed in the scenario's job, and in its cluster.
-    calibrates : it is the run that its kind of GPU has its efficiency from.
-    bound : it is the run without one of its costs: a limit, not a prediction.
-    micro_batches, gpus : of the whole run, where less of it is simulated.
+    step_s, tflops : step time [s], or model FLOP/s per GPU [TFLOP/s]; one of them is given.
+    changes, cluster : changed values of the scenario's job, and of its cluster.
+    calibrates : whether the efficiency of its kind of GPU is taken from this run.
+    bound : whether one of its costs is left out, which gives a limit, not a prediction.
+    micro_batches, gpus : of the whole run, if only a part of it is simulated.
     """
 
     name: str
@@ -93,10 +93,10 @@ RUNS: tuple[PublishedRun, ...] = (
     _deepseek("DeepSeek-V3"),
     _deepseek("DeepSeek-V3, exchange free", nic_gbps=1e6, nvlink_gbps=1e6),
 )  # fmt: skip
-"""Every run of the table. Steps are derived from FLOP/s with the FLOPs of :func:`model_flops`."""
+"""All runs of the table. A step time is derived from FLOP/s with :func:`counted_flops`."""
 
 
 PLAIN: tuple[PublishedRun, ...] = tuple(
     replace(run, changes={**run.changes, "kernels": "ideal", "mfu": 0.603}) for run in RUNS[:8]
 )
-"""Megatron's runs with one efficiency for everything, set so that 175B, selective, comes out."""
+"""Megatron's runs with one efficiency for all work; it is taken from "175B, selective"."""

@@ -1,12 +1,11 @@
-"""Write the reference tables below results/reference from runs made here and now.
+"""Simulate, diagnose and score, and write the pages in results/reference.
 
-    python scripts/reference.py captures    the paper method on the committed real captures
+    python scripts/reference.py captures    the published method on the committed real captures
     python scripts/reference.py scores      bundled scenarios, several seeds, as in the README
-    python scripts/reference.py timeline    an imported timeline against what was measured
+    python scripts/reference.py timeline    an imported timeline compared with the measured one
     python scripts/reference.py workloads   published training runs: step times and bytes
 
-Every figure in those files comes from this program. The sentences around the tables are in
-``scripts/templates``.
+This program computes every figure of those pages. The text is in ``scripts/templates``.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def percent(value: float | None) -> str:
 
 
 def score_capture(case: Path, flows: str, folder: Path) -> dict[str, Any]:
-    """Score the paper method on one capture, in a copy of its folder."""
+    """Score the published method on one capture, in a copy of its folder."""
     shutil.copytree(case, folder)
     shutil.copy(case / flows, folder / "flows.parquet")
     run = Run(folder)
@@ -57,10 +56,10 @@ def score_capture(case: Path, flows: str, folder: Path) -> dict[str, Any]:
 
 def captures() -> str:
     rows = []
-    with tempfile.TemporaryDirectory() as room:
+    with tempfile.TemporaryDirectory() as temporary:
         for case in sorted(path for path in CAPTURES.iterdir() if path.is_dir()):
             for gap, flows in (("5 ms", "flows.parquet"), ("2 ms", "flows_gap2ms.parquet")):
-                s = score_capture(case, flows, Path(room) / f"{case.name}-{gap}")
+                s = score_capture(case, flows, Path(temporary) / f"{case.name}-{gap}")
                 rows.append(_capture_row(case.name, gap, s))
     return page("captures", table=table(CAPTURE_COLUMNS, rows))
 
@@ -113,8 +112,8 @@ SCORED = (
 
 def _scored(name: str, seed: int) -> dict[str, Any]:
     scenario = load(ROOT / "scenarios" / f"{name}.yaml", {"seed": seed})
-    with tempfile.TemporaryDirectory() as room:
-        run = Run(Path(room))
+    with tempfile.TemporaryDirectory() as temporary:
+        run = Run(Path(temporary))
         simulate(scenario, run)
         diagnose_files(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
         return score_run(run).to_json()
@@ -129,11 +128,11 @@ def _mean_of(results: list[dict[str, Any]], path: str) -> str:
 
 
 def timeline() -> str:
-    """The published timeline of a job, simulated with its compute times."""
-    with tempfile.TemporaryDirectory() as room:
-        path = Path(room) / "measured.yaml"
+    """Compare the published timeline of a job with a simulation that has its compute times."""
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "measured.yaml"
         path.write_text(TIMELINE_SCENARIO.format(file=MEASURED))
-        run, level = Run(Path(room) / "run"), Run(Path(room) / "level")
+        run, level = Run(Path(temporary) / "run"), Run(Path(temporary) / "level")
         simulate(load(path), run)
         simulate(_level(run), level)
         spans, steps = run.truth("spans"), run.truth("steps")
@@ -144,10 +143,13 @@ def timeline() -> str:
     kind, begin, end = spans["kind"], spans["start_ns"] / 1e9, spans["end_ns"] / 1e9
     simulated = _parts(kind, spans["step"], begin, end, ("fwd", "bwd", "opt"))
     rows = []
-    for part, was in measured.items():
-        made = simulated[part]
-        share = abs(made - was) / measured["first forward to last update"]
-        shown = [f"{1000 * value:.1f}" for value in (was.mean(), made.mean(), (made - was).mean())]
+    for part, true_s in measured.items():
+        made_s = simulated[part]
+        share = abs(made_s - true_s) / measured["first forward to last update"]
+        shown = [
+            f"{1000 * value:.1f}"
+            for value in (true_s.mean(), made_s.mean(), (made_s - true_s).mean())
+        ]
         spread = [percent(float(share.mean())), percent(float(share.quantile(0.95)))]
         rows.append([part, *shown, *spread, percent(float(share.max()))])
     head = ["part", "measured, ms", "simulated, ms", "bias, ms", "mean error", "p95", "max"]
@@ -169,7 +171,7 @@ jobs:
 
 
 def _level(run: Run) -> Scenario:
-    """The scenario of ``run`` with every pass as long as the mean of its kind."""
+    """The scenario of ``run`` with the mean duration of its kind for every pass."""
     scenario = Scenario.model_validate(run.read_json(run.manifest)["scenario"])
     values = scenario.model_dump(mode="json")
     ((_, job),) = scenario.modelled
@@ -193,13 +195,13 @@ def _parts(
 ) -> dict[str, pd.Series]:
     """Duration of each part of every step [s], in the order of the steps."""
     forward, backward, update = (kind == name for name in passes)
-    computes = start[forward].groupby(step[forward]).min()
-    computed = end[backward].groupby(step[backward]).max()
-    over = end[update].groupby(step[update]).max()
+    first_forward = start[forward].groupby(step[forward]).min()
+    last_backward = end[backward].groupby(step[backward]).max()
+    last_update = end[update].groupby(step[update]).max()
     parts = {
-        "first forward to last backward": computed - computes,
-        "after the last backward": over - computed,
-        "first forward to last update": over - computes,
+        "first forward to last backward": last_backward - first_forward,
+        "after the last backward": last_update - last_backward,
+        "first forward to last update": last_update - first_forward,
     }
     return {name: part.reset_index(drop=True) for name, part in parts.items()}
 
@@ -219,12 +221,12 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def page(name: str, **values: Any) -> str:
-    """The page that the template of this name makes of ``values``."""
+    """The page from the template of this name with ``values``."""
     return render_page(TEMPLATES, name, **values)
 
 
 def into_readme(text: str) -> None:
-    """Put the table of a page between the README's marks."""
+    """Replace the table between the marks in the README by the table of a page."""
     readme = ROOT / "README.md"
     before, rest = readme.read_text().split("<!-- scores -->\n")
     _, after = rest.split("<!-- /scores -->")
@@ -236,7 +238,7 @@ def into_readme(text: str) -> None:
 def main(names: list[str]) -> None:
     for name in names or TABLES:
         if name == "timeline" and not MEASURED.exists():
-            print(f"left timeline.md as it is: there is no {MEASURED}")
+            print(f"did not write timeline.md: {MEASURED} does not exist")
             continue
         text = TABLES[name]()
         (REFERENCE / f"{name}.md").write_text(text)

@@ -1,9 +1,9 @@
-"""Simulate the twins of real captures, compare them, and write the table and the figure.
+"""Simulate the twins of real captures, compare them, and write the page and the figure.
 
     python scripts/twins.py
 
-Every figure of ``results/reference/twins.md`` comes from this program. The sentences around the
-tables are in ``scripts/templates``.
+This program computes every figure of ``results/reference/twins.md``. The text is in
+``scripts/templates``.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ PICTURE = ROOT / "docs" / "images" / "twins.png"
 SEEDS = (1, 2, 3, 4, 5)
 DIAGNOSED_MS = 5
 ABOUT = {
-    "b_dp4pp2": "DP 4 x PP 2\nnoise measured here",
-    "c_two_jobs": "DDP 4, and DP 2 x PP 2\nnoise taken over",
+    "b_dp4pp2": "DP 4 x PP 2\nnoise measured in it",
+    "c_two_jobs": "DDP 4, and DP 2 x PP 2\nnoise of b_dp4pp2",
     "a2_ddp4": "DDP 4\nonly its layout is known",
 }
 
 
 class Measured(NamedTuple):
-    """Everything that is known of a case."""
+    """A capture and its twins, with their runs and scores."""
 
     runs: list[Run]
     case: likeness_figure.TwinComparison
@@ -58,18 +58,18 @@ class Measured(NamedTuple):
         return likeness.mean_of([of(flows) for flows in cut])
 
 
-def measured(name: str, room: Path) -> Measured:
-    """A capture and its twins, recorded, diagnosed and scored."""
-    capture = Run(shutil.copytree(CAPTURES / name, room / name / "real"))
+def measured(name: str, folder: Path) -> Measured:
+    """Simulate, diagnose and score a capture and its twins, in ``folder``."""
+    capture = Run(shutil.copytree(CAPTURES / name, folder / name / "real"))
     real = likeness.read(capture, capture.folder / "flows_gap1ms.parquet")
     runs, twins, scores = [capture], [], []
     for seed in SEEDS:
-        runs.append(run := Run(room / name / str(seed)))
+        runs.append(run := Run(folder / name / str(seed)))
         simulate(load(ROOT / "scenarios" / "twins" / f"{name}.yaml", {"seed": seed}), run)
         twins.append(likeness.read(run))
         cut = likeness.coarser(twins[-1].flows, DIAGNOSED_MS * 1e6)
         cut.drop(columns=["job", "pair", "role"]).to_parquet(run.flows, index=False)
-        pairs = run.truth("pairs")  # the captures' truth does not list pairs that only talk
+        pairs = run.truth("pairs")  # the captures' truth has no pairs with control traffic only
         run.write_truth("pairs", pairs[pairs["kind"] != "other"])
         scores.append(scored(run))
     case = likeness_figure.TwinComparison(name, ABOUT[name], real, twins)
@@ -114,7 +114,7 @@ def counts_table(cases: Sequence[Measured]) -> str:
                 *parts, small,
             ])  # fmt: skip
     head = ("capture", "idle gap", "real", "twin (range)", "error", DATA, CONTROL, BARE,
-            "share of small")  # fmt: skip
+            "share of small records")  # fmt: skip
     return table(head, rows)
 
 
@@ -127,16 +127,18 @@ def spread_table(cases: Sequence[Measured]) -> str:
                 real, twin = m.real(of, gap), m.twin(of, gap)
                 cells += [f"{form.format(real[q])} / {form.format(twin[q])}" for q in real]
             rows.append(cells)
-    names = [f"{what} {q:.0%}" for what in ("payload", "length") for q in likeness.QUANTILES]
+    names = [
+        f"{quantity} {q:.0%}" for quantity in ("payload", "length") for q in likeness.QUANTILES
+    ]
     return table(["capture", "idle gap", *names], rows)
 
 
 def pairs_table(cases: Sequence[Measured]) -> str:
     rows = []
     for m in cases:
-        worlds = [m.case.real, *m.case.twins]
+        observations = [m.case.real, *m.case.twins]
         by_gap = [
-            [likeness.by_pair(w, likeness.coarser(w.flows, gap * 1e6)) for w in worlds]
+            [likeness.by_pair(o, likeness.coarser(o.flows, gap * 1e6)) for o in observations]
             for gap in GAPS_MS
         ]
         for role in likeness.ROLES[:3]:
@@ -152,7 +154,7 @@ def pairs_table(cases: Sequence[Measured]) -> str:
             rows.append([f"`{m.case.name}`", role, str(len(by_gap[0][0].loc[role])), *cells,
                          f"{real_bytes:,.0f} / {twin_bytes:,.0f}"])  # fmt: skip
     gaps = [f"records, {gap} ms" for gap in GAPS_MS]
-    return table(["capture", "pairs", "how many", *gaps, "payload [bytes]"], rows)
+    return table(["capture", "pairs", "number", *gaps, "payload [bytes]"], rows)
 
 
 def steps_table(cases: Sequence[Measured]) -> str:
@@ -201,8 +203,8 @@ def page(cases: Sequence[Measured]) -> str:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as room:
-        cases = [measured(name, Path(room)) for name in ABOUT]
+    with tempfile.TemporaryDirectory() as folder:
+        cases = [measured(name, Path(folder)) for name in ABOUT]
         PAGE.write_text(page(cases))
         write_png(likeness_figure.draw([m.case for m in cases]), PICTURE)
     for path in (PAGE, PICTURE):

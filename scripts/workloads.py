@@ -1,8 +1,7 @@
-"""Published training runs beside what the simulator makes of them: step times and bytes.
+"""Published training runs compared with their simulations: step times and bytes.
 
-Step times are those of the simulated job. Bytes are what its flows carried, beside what the
-parallel layout implies in closed form; nothing of the simulator is used for that but the model's
-published sizes.
+The bytes of the simulated flows are compared with closed forms that follow from the parallel
+layout. The closed forms use nothing of the simulator but the published sizes of the model.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ PUBLISHED = Path(__file__).resolve().parent.parent / "scenarios" / "published"
 
 @dataclass(frozen=True)
 class SimulatedRun:
-    """One run as simulated.
+    """Results of one simulated run.
 
     Attributes
     ----------
-    step_s, published_s : length of a step [s].
-    tflops, published_tflops : model FLOP/s a GPU that they mean [TFLOP/s].
-    products : fraction of the GPU's peak in products, as assumed.
-    peak_tflops : of the GPU.
-    sent, implied : bytes a step and NIC by kind of traffic, simulated and in closed form.
+    step_s, published_s : step time, simulated and published [s].
+    tflops, published_tflops : model FLOP/s per GPU in these times [TFLOP/s].
+    products : assumed fraction of the GPU's peak in matrix products.
+    peak_tflops : peak of the GPU [TFLOP/s].
+    sent, implied : bytes per step and NIC by kind of traffic, simulated and in closed form.
     """
 
     run: PublishedRun
@@ -73,17 +72,17 @@ def job_of(scenario: Scenario) -> Job:
 
 
 def _steps(job: Job) -> int:
-    """One step is like the next, but where parameters are gathered in the next one."""
+    """All steps are alike, unless the next step gathers the parameters of the last."""
     return 2 if job.overlap_param_gather else 1
 
 
 def model_flops(job: Job) -> float:
-    """FLOPs that a step needs, nothing computed twice; as much attention as its kernels compute."""
+    """FLOPs of a step without recomputation; its kernels decide how much of attention counts."""
     return step_flops(job.model_copy(update={"recompute": "none"}))
 
 
 def counted_flops(job: Job) -> float:
-    """FLOPs as the authors count them: Megatron-LM counts what the causal mask hides as well."""
+    """FLOPs as the authors count them: Megatron-LM also counts what the causal mask hides."""
     return model_flops(job.model_copy(update={"kernels": "ideal"} if job.mixture else {}))
 
 
@@ -91,36 +90,36 @@ def outcome(run: PublishedRun) -> SimulatedRun:
     """Simulate ``run``."""
     scenario = scenario_of(run)
     job, cluster = job_of(scenario), scenario.cluster
-    with tempfile.TemporaryDirectory() as room:
-        made = Run(Path(room))
+    with tempfile.TemporaryDirectory() as folder:
+        made = Run(Path(folder))
         simulate(scenario, made)
         step_s = _step_s(made, job, run)
         pairs = made.truth("pairs")
     whole = run.micro_batches or job.micro_batches
     flops = counted_flops(job) * whole / job.micro_batches
-    flops_a_gpu = flops / job.ranks / 1e12
-    published_s = run.step_s or flops_a_gpu / (run.tflops or 0.0)
+    flops_per_gpu = flops / job.ranks / 1e12
+    published_s = run.step_s or flops_per_gpu / (run.tflops or 0.0)
     nics = cluster.servers * cluster.nics_per_server
     sent = pairs.groupby("kind")["bytes"].sum() / nics / job.steps
     implied = {kind: size / nics for kind, size in implied_bytes(scenario).items() if size}
     return SimulatedRun(
-        run, run.gpus or job.ranks, step_s, published_s, flops_a_gpu / step_s,
-        flops_a_gpu / published_s, job.mfu, cluster.gpu.peak_tflops,
+        run, run.gpus or job.ranks, step_s, published_s, flops_per_gpu / step_s,
+        flops_per_gpu / published_s, job.mfu, cluster.gpu.peak_tflops,
         {str(kind): float(size) for kind, size in sent.items()}, implied,
     )  # fmt: skip
 
 
 def _step_s(made: Run, job: Job, run: PublishedRun) -> float:
-    """Length of the last step; with the micro-batches that were left out [s]."""
+    """Duration of the last step, plus that of the micro-batches that are not simulated [s]."""
     ends = made.truth("steps").groupby("step")["end_ns"].max()
-    began = ends.iloc[-2] if len(ends) > 1 else made.truth("steps")["start_ns"].min()
-    left_out = (run.micro_batches or job.micro_batches) - job.micro_batches
-    took = float(ends.iloc[-1] - began)
-    return (took + (left_out * _slot_ns(made, job) if left_out else 0.0)) / 1e9
+    start_ns = ends.iloc[-2] if len(ends) > 1 else made.truth("steps")["start_ns"].min()
+    missing = (run.micro_batches or job.micro_batches) - job.micro_batches
+    took = float(ends.iloc[-1] - start_ns)
+    return (took + (missing * _micro_batch_ns(made, job) if missing else 0.0)) / 1e9
 
 
-def _slot_ns(made: Run, job: Job) -> float:
-    """What one more micro-batch adds: all passes of it through the slowest stage [ns]."""
+def _micro_batch_ns(made: Run, job: Job) -> float:
+    """Time that one more micro-batch adds: all its passes in the slowest stage [ns]."""
     spans = made.truth("spans")
     passes = spans[spans["kind"].isin(("fwd", "bwd", "wgrad"))]
     took = passes["end_ns"] - passes["start_ns"]
@@ -130,11 +129,11 @@ def _slot_ns(made: Run, job: Job) -> float:
 def implied_bytes(scenario: Scenario) -> dict[str, float]:
     """Bytes that cross the network in a step, by kind, in closed form.
 
-    Stages hand on 2 s b h bytes a micro-batch and direction (SC'21, section 3.2). Of what n ranks
-    reduce-scatter or gather, each sends (n - 1) / n (ZeRO, section 7.1), to the next one of a ring.
-    A token goes to top_k ranks and back, forward and backward (GShard). Keys and values go round
-    a ring once forward, and with their gradients backward (ring attention). Parameters that are
-    gathered in the next step are so in all steps but the first.
+    A stage sends 2 s b h bytes for each micro-batch and direction (SC'21, section 3.2). If n ranks
+    reduce-scatter or gather data, each rank sends (n - 1) / n of it (ZeRO, section 7.1), to the
+    next rank of a ring. A token goes to top_k ranks and back, forward and backward (GShard). Keys
+    and values go round a ring once forward, and with their gradients backward (ring attention).
+    If the next step gathers the parameters, the first step gathers none.
     """
     job, servers = job_of(scenario), scenario.cluster.servers
     model, moe, members, m = job.model, job.mixture, job.members, job.micro_batches
@@ -162,13 +161,13 @@ def implied_bytes(scenario: Scenario) -> dict[str, float]:
 
 
 def _crossing(scenario: Scenario, members: int) -> float:
-    """Part of a ring's hops that leave a server: one of those that its members there make."""
+    """Share of a ring's hops that leave a server: one hop of all that its ranks there make."""
     near = max(1, scenario.cluster.gpus_per_server // job_of(scenario).tp)
     return 1 / near if members > near else 0.0
 
 
 def outcomes(runs: Iterable[PublishedRun] = RUNS) -> list[SimulatedRun]:
-    """Simulate ``runs``, two at a time, the largest first; in the order they are given in."""
+    """Simulate ``runs``, two at a time, the largest first; results are in the order of ``runs``."""
     runs = list(runs)
     largest_first = sorted(runs, key=lambda run: -job_of(scenario_of(run)).ranks)
     with ProcessPoolExecutor(2) as pool:
@@ -177,7 +176,7 @@ def outcomes(runs: Iterable[PublishedRun] = RUNS) -> list[SimulatedRun]:
 
 
 def values() -> dict[str, Any]:
-    """Tables and figures of the reference page, by the names that its template uses."""
+    """Values for the template of the reference page, by name."""
     found = outcomes()
     shown = [one for one in found if not one.run.bound]
     plain = ([one.run.name, _percent(one.error)] for one in outcomes(PLAIN))
@@ -190,7 +189,7 @@ def values() -> dict[str, Any]:
 
 
 def _errors(found: Sequence[SimulatedRun]) -> list[dict[str, str]]:
-    """Size of the error by kind of GPU, over runs that no number was taken from [%]."""
+    """Size of the error by kind of GPU, over runs from which no number was taken [%]."""
     rows = []
     for peak, name in ((312, "A100"), (989, "H100 and H800")):
         errors = [
@@ -209,21 +208,21 @@ def _percent(fraction: float) -> str:
 
 
 STEP_COLUMNS = (
-    "run", "GPUs", "published step [s]", "simulated [s]", "error", "published TFLOP/s a GPU",
+    "run", "GPUs", "published step [s]", "simulated [s]", "error", "published TFLOP/s per GPU",
     "simulated", "MFU obtained", "assumed in products", "source",
 )  # fmt: skip
-BYTE_COLUMNS = ("run", "traffic", "GB a step and NIC", "in closed form", "error")
+BYTE_COLUMNS = ("run", "traffic", "GB per step and NIC", "in closed form", "error")
 
 
 def _step_row(one: SimulatedRun) -> list[str]:
-    from_here = " (calibrates)" if one.run.calibrates else ""
+    note = " (calibrates)" if one.run.calibrates else ""
     derived = "" if one.run.step_s else "*"
     return [
         one.run.name,
         f"{one.gpus:,}",
         f"{one.published_s:.2f}{derived}",
         f"{one.step_s:.2f}",
-        f"{_percent(one.error)}{from_here}",
+        f"{_percent(one.error)}{note}",
         f"{one.published_tflops:.0f}",
         f"{one.tflops:.0f}",
         f"{100 * one.tflops / one.peak_tflops:.1f} %",

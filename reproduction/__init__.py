@@ -1,7 +1,7 @@
-"""The publication's evaluation, made again: LLMPrism's experiments on simulated clusters.
+"""Repeat the evaluation of the publication: LLMPrism's experiments on simulated clusters.
 
-:mod:`~reproduction.base` says what an experiment is; a further one is a folder
-here and a line in :data:`EXPERIMENTS`.
+:mod:`~reproduction.base` defines an experiment. A new one is a folder here and a line in
+:data:`EXPERIMENTS`.
 """
 
 from __future__ import annotations

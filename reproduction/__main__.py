@@ -1,4 +1,4 @@
-"""``python -m reproduction``, which is ``prism-sim reproduce paper`` from a checkout."""
+"""``python -m reproduction``, the same as ``prism-sim reproduce paper`` in a checkout."""
 
 from __future__ import annotations
 

@@ -1,24 +1,24 @@
-"""What an experiment of the publication is, and what all of them share.
+"""The definition of an experiment of the publication, and the code that all of them share.
 
-An experiment is a folder of this package and one line in :data:`..paper.EXPERIMENTS`:
+An experiment is a folder of this package and one line in :data:`..EXPERIMENTS`:
 
-- ``__init__.py`` ties its functions together as an :class:`Experiment`;
-- ``measure.py`` (and what else it needs) lists the trials and measures one;
-- ``page.py`` (and ``page_*.py``) turns the results of all trials into text, tables and pictures.
+- ``__init__.py`` combines its functions in an :class:`Experiment`;
+- ``measure.py`` (and the modules that it needs) lists the trials and measures one of them;
+- ``page.py`` (and ``page_*.py``) makes text, tables and pictures from the results.
 
-A :class:`Trial` is one world to be made, and is measured in a worker process: ``measure`` gets
-it, makes what it needs (:func:`diagnosed` simulates, diagnoses and scores in a temporary
-folder), and returns what JSON can hold. That is kept in a file under the trial's
-key; large arrays go in as quantiles or histograms. The key covers the world, ``settings``,
-the simulator, the diagnoser and the experiment's own modules but those whose name
-begins with ``page``, so a changed sentence or picture repeats no run.
+A :class:`Trial` is one scenario and is measured in a worker process. ``measure`` gets the trial,
+makes the files that it needs (:func:`diagnosed` simulates, diagnoses and scores in a temporary
+folder), and returns values that JSON can hold. Large arrays are returned as quantiles or
+histograms. The result is saved in a file under the trial's key. The key covers the scenario,
+``settings``, the simulator, the diagnoser, and the modules of the experiment. Modules whose name
+begins with ``page`` are not part of the key, so a changed sentence or picture repeats no run.
 
-``page.py`` has three functions of the finished trials, which may be fewer than were listed
-(and never none); none of them computes a world:
+``page.py`` has three functions of the finished trials. At least one trial has finished; others may
+have failed. None of the functions simulates anything:
 
-- ``section``: Markdown below the experiment's heading: published figures beside ours, with
-  mean and range over the seeds;
-- ``gaps``: sentences about what cannot be reproduced, and why;
+- ``section``: Markdown below the experiment's heading, which compares published figures with ours,
+  as mean and range over the seeds;
+- ``gaps``: sentences about figures that cannot be reproduced, with the reasons;
 - ``pictures``: the redrawn figures, shown below the section.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 METHOD = "paper"
 """The method whose evaluation is reproduced."""
 
-_NO_MATTER = (
+_WITHOUT_EFFECT = (
     "__main__.py",
     "api.py",
     "cli.py",
@@ -55,22 +55,22 @@ _NO_MATTER = (
     "scenarios",
     "toolkit.py",
 )
-"""Parts of the project that no measured figure rests on."""
+"""Parts of the simulator that have no effect on a measured figure."""
 
 Result = dict[str, Any]
-"""What one trial gives; JSON can hold it."""
+"""Result of one trial; JSON can hold it."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One world to be made and measured.
+    """One scenario to simulate and measure.
 
     Attributes
     ----------
-    experiment : name of the experiment it belongs to.
-    name : what to call it in messages; unlike any other of the experiment.
-    scenario : the world, seed included.
-    settings : of the measurement; JSON can hold them.
+    experiment : name of its experiment.
+    name : for messages; unique in the experiment.
+    scenario : with its seed.
+    settings : options of the measurement; JSON can hold them.
     """
 
     experiment: str
@@ -87,7 +87,7 @@ class Done(NamedTuple):
 
 
 class PageFigure(NamedTuple):
-    """A redrawn figure: ``name`` for its file, ``caption`` for its reader."""
+    """A redrawn figure: ``name`` is part of its file name, ``caption`` is shown below it."""
 
     name: str
     caption: str
@@ -100,12 +100,12 @@ class Experiment:
 
     Attributes
     ----------
-    name : as in ``--only``.
-    title : its heading.
-    trials : given the seeds, and whether the reduced form is wanted (all of whose trials
-        take seconds), the trials.
-    measure : of one trial; a function at the top level of a module of the experiment's folder.
-    section, gaps, pictures : of the finished trials; see the head of this module.
+    name : for ``--only``.
+    title : heading of its section.
+    trials : lists the trials for some seeds; with True, those of the reduced form, which take
+        seconds each.
+    measure : measures one trial; a top-level function of a module in the experiment's folder.
+    section, gaps, pictures : take the finished trials; see the docstring of this module.
     """
 
     name: str
@@ -117,16 +117,19 @@ class Experiment:
     pictures: Callable[[Sequence[Done]], list[PageFigure]]
 
     def key(self, trial: Trial) -> str:
-        """Hash of all that the result of ``trial`` rests on."""
-        world = trial.scenario.model_dump(mode="json", exclude={"name", "description"})
-        rests = [fingerprint(_NO_MATTER), _sources(Path(inspect.getfile(self.measure)).parent)]
-        content = json.dumps([*rests, self.name, dict(trial.settings), world], sort_keys=True)
+        """Hash of everything that the result of ``trial`` depends on."""
+        scenario = trial.scenario.model_dump(mode="json", exclude={"name", "description"})
+        sources = [
+            fingerprint(_WITHOUT_EFFECT),
+            _sources(Path(inspect.getfile(self.measure)).parent),
+        ]
+        content = json.dumps([*sources, self.name, dict(trial.settings), scenario], sort_keys=True)
         return hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
 
 
 @cache
 def _sources(folder: Path) -> str:
-    """Hash of the modules that measure: those of the folder, and this one."""
+    """Hash of the modules of the folder that measure, and of this module."""
     digest = hashlib.blake2b(Path(__file__).read_bytes(), digest_size=8)
     for path in sorted(folder.rglob("*.py")):
         if not path.name.startswith("page"):
@@ -137,7 +140,7 @@ def _sources(folder: Path) -> str:
 
 @contextmanager
 def simulated(scenario: Scenario) -> Iterator[Run]:
-    """The simulated run of ``scenario``, in a temporary folder."""
+    """Simulate ``scenario`` in a temporary folder and yield the run."""
     from prism_sim.toolkit import Run, simulate
 
     with working_folder() as folder:
@@ -148,7 +151,7 @@ def simulated(scenario: Scenario) -> Iterator[Run]:
 
 @contextmanager
 def diagnosed(scenario: Scenario) -> Iterator[tuple[Run, Result]]:
-    """The run of ``scenario``, diagnosed by the published method, and its score."""
+    """Simulate ``scenario``, apply the published method, and yield the run and its score."""
     from llmprism.pipeline import diagnose_files
     from prism_sim.toolkit import score_run
 
@@ -158,7 +161,7 @@ def diagnosed(scenario: Scenario) -> Iterator[tuple[Run, Result]]:
 
 
 def published_method() -> StagedMethod:
-    """The published method, whose stages can be run one by one."""
+    """The published method; its stages can be run one by one."""
     from llmprism import methods
     from llmprism.methods.paper import StagedMethod
 

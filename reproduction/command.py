@@ -30,9 +30,11 @@ def paper(
         str, typer.Option("--only", metavar="NAMES", help="Experiments, as e1,e3. Default: all.")
     ] = "",
     reduced: Annotated[
-        bool, typer.Option("--reduced", help="Small worlds, in about a minute.")
+        bool, typer.Option("--reduced", help="Small clusters, in about a minute.")
     ] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Run again what failed before.")] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Repeat cases that failed before.")
+    ] = False,
     update: Annotated[
         bool,
         typer.Option("--update", help=f"Rewrite {REFERENCE}/paper.md and {IMAGES}/paper-*.png."),
@@ -60,7 +62,7 @@ def paper(
             report = progress or (lambda _, doing: session.note(doing))
             at_once = processes or default_processes()
             ran, there = running.run_trials(trials, out, at_once, report, retry)
-        session.note(f"{ran} made now, {there} from before")
+        session.note(f"{ran} computed, {there} reused")
         results = running.results_of(trials, out)
         places = [(out / writing.PAGE, out)]
         if update and not any(one.failed for one in results):
@@ -75,9 +77,9 @@ def paper(
         failed = [f"{one.experiment.name} {name}: {e}" for one in results for name, e in one.failed]
         session.complain(failed)
         if failed:
-            session.complain(["--retry runs again what failed, and nothing else"])
+            session.complain(["--retry repeats only the cases that failed"])
         if failed and update:
-            session.complain([f"{REFERENCE}/{writing.PAGE} was left as it is"])
+            session.complain([f"{REFERENCE}/{writing.PAGE} was not changed"])
         if failed:
             raise SystemExit(WRONG)
 

@@ -1,4 +1,4 @@
-"""What several figures of the page draw: a mean over the seeds, with its range."""
+"""Parts of figures that several experiments draw: a mean over the seeds, with its range."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 def mean_and_range(
     axes: Axes, places: Sequence[float], values: Sequence[Sequence[float]], **style: Any
 ) -> None:
-    """A line of means, with a band from the lowest to the highest value at each place.
+    """Draw a line of means, with a band from the lowest to the highest value at each place.
 
-    ``values`` has, for each of ``places``, one value a seed.
+    ``values`` has one value per seed for each of ``places``.
     """
     import seaborn as sns
 

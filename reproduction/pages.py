@@ -1,4 +1,4 @@
-"""Text of the page, from the templates below ``templates/``: sentences there, figures here."""
+"""Text of the page: the sentences are in ``templates/``, and Python computes the figures."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def text(name: str, **values: Any) -> str:
-    """What the template ``name`` makes of ``values``."""
+    """The text of the template ``name`` with ``values``."""
     return render_page(TEMPLATES, name, **values)
 
 
 def paragraphs(name: str, **values: Any) -> list[str]:
-    """The same, a line for each paragraph; empty ones are left out."""
+    """The paragraphs of the template, each as one line, without empty ones."""
     parts = text(name, **values).split("\n\n")
     return [joined for part in parts if (joined := " ".join(part.split()))]
 
 
 def sentence(name: str, **values: Any) -> str:
-    """The same, as one line."""
+    """The text of the template as one line."""
     return " ".join(paragraphs(name, **values))

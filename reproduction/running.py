@@ -1,4 +1,4 @@
-"""From experiments to results: every trial once, in processes, resumed where it was stopped."""
+"""Run the trials of experiments in processes. An interrupted run resumes, and repeats no trial."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CASES = "cases"
 
 @dataclass(frozen=True)
 class Results:
-    """Outcome of the trials of one experiment.
+    """Results of the trials of one experiment.
 
     Attributes
     ----------
-    done : those that finished, in the order in which the experiment lists them.
-    failed : name and error of the others.
-    cpu_seconds : of work for those that finished, over all processes.
+    done : the finished trials, in the order in which the experiment lists them.
+    failed : name and error of the other trials.
+    cpu_seconds : CPU time of the finished trials, over all processes.
     """
 
     experiment: Experiment
@@ -35,7 +35,10 @@ class Results:
 
 
 def chosen(names: Iterable[str]) -> list[Experiment]:
-    """The experiments called so, or all; a UserError names the nearest to one that is not."""
+    """The experiments with these names, or all.
+
+    An unknown name is a UserError, which suggests the nearest one.
+    """
     wanted = list(names)
     problems = [
         Problem(f"there is no experiment {name!r}", "--only", did_you_mean(name, EXPERIMENTS))
@@ -61,7 +64,7 @@ def run_trials(
     progress: Callable[[float, str], None] | None = None,
     retry: bool = False,
 ) -> tuple[int, int]:
-    """Run what is not yet in ``folder``; returns how many were run, and how many were there."""
+    """Run the trials without a result in ``folder``; return the numbers of new and old results."""
     pieces = [
         Piece(EXPERIMENTS[trial.experiment].key(trial), f"{trial.experiment} {trial.name}", trial)
         for listed in trials.values()
@@ -80,14 +83,14 @@ def run_trials(
 
 
 def _measured(trial: Trial) -> Content:
-    began, worked = time.perf_counter(), time.process_time()
+    started_s, cpu_started_s = time.perf_counter(), time.process_time()
     result = EXPERIMENTS[trial.experiment].measure(trial)
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss [bytes]
     return {
         "experiment": trial.experiment,
         "settings": dict(trial.settings),
-        "seconds": round(time.perf_counter() - began, 3),
-        "cpu_seconds": round(time.process_time() - worked, 3),
+        "seconds": round(time.perf_counter() - started_s, 3),
+        "cpu_seconds": round(time.process_time() - cpu_started_s, 3),
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit,
         "result": result,
         "scenario": trial.scenario.model_dump(mode="json", exclude_defaults=True),
@@ -95,7 +98,7 @@ def _measured(trial: Trial) -> Content:
 
 
 def results_of(trials: dict[str, list[Trial]], folder: Path) -> list[Results]:
-    """What :func:`run_trials` left in ``folder``, an entry an experiment."""
+    """Results of :func:`run_trials` in ``folder``, one entry for each experiment."""
     return [_results(EXPERIMENTS[name], listed, folder) for name, listed in trials.items()]
 
 

@@ -1,4 +1,4 @@
-"""How figures stand on the page: a mean with its range."""
+"""The form of figures on the page: a mean with its range."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from statistics import mean
 
 
 def with_range(values: Iterable[float | None], form: str = "{:.3g}", unit: str = "") -> str:
-    """Mean and range over the seeds, or one figure where all read alike; a dash where none has one.
+    """Mean and range over the seeds; one figure if all look the same; a dash if there is none.
 
     >>> with_range([1.0, 2.0, 3.0], unit=" s"), with_range([2.0, 2.0]), with_range([None])
     ('2 (1 to 3) s', '2', '-')
@@ -32,6 +32,6 @@ def percent_range(values: Iterable[float | None], digits: int = 2) -> str:
 
 
 def _written(value: float, form: str) -> str:
-    """``value`` in its form, without the sign of what reads as zero."""
+    """``value`` in its form; a value that is shown as zero has no sign."""
     text = form.format(value)
     return text.lstrip("-") if not text.strip("-0.") else text

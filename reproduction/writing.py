@@ -1,4 +1,4 @@
-"""The page ``paper.md``: one section an experiment, and at the end what cannot be reproduced."""
+"""Write the page ``paper.md``: a section for each experiment, then a list of open differences."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from reproduction.running import Results
 PAGE = "paper.md"
 
 SEEDS = 5
-"""Seeds of every case, unless asked otherwise."""
+"""Number of seeds without ``--seeds``."""
 
 
 def write_page(
     results: Sequence[Results], seeds: Sequence[int], reduced: bool, page: Path, images: Path
 ) -> list[Path]:
-    """Write the page and its pictures; returns their paths, the page first."""
+    """Write the page and its pictures; return their paths, the page first."""
     figures = {r.experiment.name: r.experiment.pictures(r.done) for r in results if r.done}
     images.mkdir(parents=True, exist_ok=True)
     files = {f.name: images / f"paper-{f.name}.png" for many in figures.values() for f in many}

@@ -1,4 +1,4 @@
-"""E1: can the jobs of a platform be separated by one minute of flows?"""
+"""E1: does one minute of flows show which addresses form a job?"""
 
 from __future__ import annotations
 

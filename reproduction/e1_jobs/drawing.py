@@ -1,9 +1,9 @@
-"""A platform full of jobs, drawn: how many servers each, which model, how split, and where.
+"""Draw the jobs of a platform: their sizes, models, layouts, step times and servers.
 
-The ranges are a YAML file (``scenarios/paper/e1.yaml``). Every value is drawn by
-its own key (:mod:`prism_sim.draws`), job after job: first the size, among those that leave
-room for the jobs to come; then a model that is trained at that size, a layout that fits, a
-duration of its steps from which the micro-batches follow, and free servers.
+The ranges are in a YAML file (``scenarios/paper/e1.yaml``). Every value is drawn with a key of its
+own (:mod:`prism_sim.draws`), one job after the other. The size comes first, and must leave enough
+servers for the jobs that follow. Then come a model that is trained at this size, a layout that
+fits, a step time, which gives the number of micro-batches, and free servers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from prism_sim.toolkit import (
 
 RANGES = Path("paper") / "e1.yaml"
 ENDLESS = 1000
-"""Steps of a job that is still at work when the window closes."""
+"""Number of steps of a job that runs longer than the window."""
 
 T = TypeVar("T")
 Free = NDArray[np.bool_]
@@ -47,7 +47,7 @@ Placement = Literal["neighbours", "scattered"]
 
 
 class Split(Closed):
-    """How a model is split over GPUs; replicas take what is left."""
+    """Parallel layout of a model; the other GPUs hold replicas."""
 
     tp: Count = Field(default=1, description="Tensor-parallel ranks.")
     pp: Count = Field(default=1, description="Pipeline stages.")
@@ -55,49 +55,49 @@ class Split(Closed):
 
 
 class Trained(Closed):
-    """A model, and how it is trained."""
+    """A model with its sizes and layouts."""
 
     model: str = Field(description="A preset.")
-    servers: tuple[Count, Count] = Field(description="Fewest and most servers it runs on.")
-    layouts: tuple[Split, ...] = Field(min_length=1, description="Ways it is split.")
+    servers: tuple[Count, Count] = Field(description="Fewest and most servers of a job.")
+    layouts: tuple[Split, ...] = Field(min_length=1, description="Possible layouts.")
 
 
 class Ranges(Closed):
-    """What the jobs are drawn from."""
+    """Ranges from which the jobs are drawn."""
 
-    jobs: Count = Field(description="How many.")
+    jobs: Count = Field(description="Number of jobs.")
     servers: Sizes = Field(description="Sizes of a job [servers].")
     placements: tuple[Placement, ...] = Field(min_length=1, description="Ways to choose servers.")
     step_s: Range = Field(description="Shortest and longest computing time of a step [s].")
     mfu: Range = Field(description="Lowest and highest fraction of the GPU's peak.")
     compute_jitter: float = Field(ge=0, description="As in a scenario.")
     step_overhead_ms: float = Field(ge=0, description="As in a scenario [ms].")
-    models: tuple[Trained, ...] = Field(min_length=1, description="What is trained.")
+    models: tuple[Trained, ...] = Field(min_length=1, description="Models that are trained.")
 
 
 class Platform(Closed):
-    """The file: a cluster seen for a while, and what its jobs are drawn from."""
+    """Content of the file: a cluster, the window, and the ranges of its jobs."""
 
-    description: str = Field(description="What it is for.")
-    base: dict[str, Any] = Field(description="The scenario but for its jobs.")
-    draw: Ranges = Field(description="What the jobs are drawn from.")
-    small: dict[str, Any] = Field(description="Values by dotted path, to have small jobs as well.")
+    description: str = Field(description="Purpose of the file.")
+    base: dict[str, Any] = Field(description="The scenario without its jobs.")
+    draw: Ranges = Field(description="Ranges from which the jobs are drawn.")
+    small: dict[str, Any] = Field(description="Values by dotted path, which add small jobs.")
     reduced: dict[str, Any] = Field(description="Values by dotted path, for the reduced form.")
 
 
 def read_platform(small: bool = False, reduced: bool = False) -> Platform:
-    """The bundled ranges; a UserError with every problem, each at its line."""
+    """Read the bundled ranges; a UserError reports every problem at its line."""
     platform, source = read_closed(scenarios_folder() / RANGES, Platform)
     source.override_all((platform.reduced if reduced else {}) | (platform.small if small else {}))
     return Platform.model_validate(source.values)
 
 
 def draw_scenario(platform: Platform, seed: int) -> Scenario:
-    """The platform with the jobs of ``seed``.
+    """The scenario of the platform with the jobs of ``seed``.
 
     Raises
     ------
-    UserError : so many jobs of the smallest size find no room.
+    UserError : the cluster has too few servers, even for jobs of the smallest size.
     """
     draws = Draws(seed)
     base = Scenario.model_validate({**platform.base, "seed": seed, "jobs": ()})
@@ -108,15 +108,15 @@ def draw_scenario(platform: Platform, seed: int) -> Scenario:
 
 
 def _sizes(ranges: Ranges, cluster: Cluster, draws: Draws) -> list[int]:
-    """Servers of each job: any size that leaves the smallest for each job to come."""
+    """Number of servers of each job; each later job can have at least the smallest size."""
     least, left = min(ranges.servers), cluster.servers
     if ranges.jobs * least > left:
-        what = f"{ranges.jobs} jobs of {least} servers or more do not fit on {left}"
-        raise UserError(Problem(what, str(RANGES), "draw fewer jobs, or give the base servers"))
+        message = f"{ranges.jobs} jobs of {least} servers or more do not fit on {left}"
+        raise UserError(Problem(message, str(RANGES), "draw fewer jobs, or give the base servers"))
     sizes = []
     for job in range(ranges.jobs):
-        room = left - least * (ranges.jobs - job - 1)
-        sizes.append(_one_of([n for n in ranges.servers if n <= room], draws, "servers", job))
+        most = left - least * (ranges.jobs - job - 1)
+        sizes.append(_one_of([n for n in ranges.servers if n <= most], draws, "servers", job))
         left -= sizes[-1]
     return sizes
 
@@ -124,22 +124,26 @@ def _sizes(ranges: Ranges, cluster: Cluster, draws: Draws) -> list[int]:
 def _job(
     ranges: Ranges, cluster: Cluster, draws: Draws, number: int, servers: int, free: Free
 ) -> Job:
-    """Job ``number``, on servers that it takes from the ``free`` ones."""
+    """Draw job ``number`` and take its servers from ``free``."""
     gpus = servers * cluster.gpus_per_server
-    ways = [
+    choices = [
         (trained, split)
         for trained in ranges.models
         if trained.servers[0] <= servers <= trained.servers[1]
         for split in trained.layouts
         if gpus % (split.tp * split.pp) == 0 and gpus > split.tp * split.pp
     ]
-    model = _one_of(list(dict.fromkeys(way[0].model for way in ways)), draws, "model", number)
-    split = _one_of([s for trained, s in ways if trained.model == model], draws, "layout", number)
+    model = _one_of(
+        list(dict.fromkeys(choice[0].model for choice in choices)), draws, "model", number
+    )
+    split = _one_of(
+        [s for trained, s in choices if trained.model == model], draws, "layout", number
+    )
     low, high = map(math.log, ranges.step_s)
     step_s = math.exp(_between(low, high, draws, "step", number))
     strategy = _one_of(ranges.placements, draws, "placement", number)
-    mine = PLACEMENTS[strategy](free, servers, draws.stream("paper", "where", number))
-    free[mine] = False
+    own_servers = PLACEMENTS[strategy](free, servers, draws.stream("paper", "where", number))
+    free[own_servers] = False
     job = Job(
         name=f"job-{number:02d}",
         model=preset(model),
@@ -150,20 +154,20 @@ def _job(
         micro_batches=1,
         mfu=round(_between(*ranges.mfu, draws, "mfu", number), 3),
         recompute="selective",
-        placement=OnServers(servers=tuple(server_name(int(place)) for place in mine)),
+        placement=OnServers(servers=tuple(server_name(int(place)) for place in own_servers)),
         steps=1,
         start_s=round(_between(0.0, step_s, draws, "start", number), 3),
         compute_jitter=ranges.compute_jitter,
         step_overhead_ms=ranges.step_overhead_ms,
     )
-    return _lasting(job, cluster, step_s)
+    return _with_step_time(job, cluster, step_s)
 
 
-def _lasting(job: Job, cluster: Cluster, step_s: float) -> Job:
-    """``job`` with micro-batches that compute for ``step_s``, and steps without end.
+def _with_step_time(job: Job, cluster: Cluster, step_s: float) -> Job:
+    """``job`` with micro-batches for a step of ``step_s``, and more steps than fit the window.
 
-    A pipeline of p stages takes (m + p - 1) times its slowest stage for m micro-batches, and has
-    at least p of them.
+    A pipeline of p stages takes (m + p - 1) times its slowest stage for m micro-batches. There
+    are at least p micro-batches.
     """
     slowest_ns = max(cost.forward_ns + cost.backward_ns for cost in stage_costs(job, cluster))
     micro_batches = max(job.pp, round(step_s * 1e9 / slowest_ns) - (job.pp - 1))
@@ -171,7 +175,7 @@ def _lasting(job: Job, cluster: Cluster, step_s: float) -> Job:
 
 
 def _neighbours(free: Free, servers: int, generator: np.random.Generator) -> Ints:
-    """A run of free servers; where there is none long enough, any that are free."""
+    """Neighbouring free servers; if there are too few side by side, any free servers."""
     runs = np.lib.stride_tricks.sliding_window_view(free, servers).all(axis=1)
     if not runs.any():
         return _scattered(free, servers, generator)
@@ -190,9 +194,9 @@ PLACEMENTS: dict[str, Callable[[Free, int, np.random.Generator], Ints]] = {
 """Ways to choose among free servers, by name."""
 
 
-def _one_of(values: Sequence[T], draws: Draws, what: str, job: int) -> T:
-    return values[int(draws.stream("paper", what, job).integers(len(values)))]
+def _one_of(values: Sequence[T], draws: Draws, purpose: str, job: int) -> T:
+    return values[int(draws.stream("paper", purpose, job).integers(len(values)))]
 
 
-def _between(low: float, high: float, draws: Draws, what: str, job: int) -> float:
-    return float(draws.stream("paper", what, job).uniform(low, high))
+def _between(low: float, high: float, draws: Draws, purpose: str, job: int) -> float:
+    return float(draws.stream("paper", purpose, job).uniform(low, high))

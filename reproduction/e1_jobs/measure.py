@@ -1,8 +1,8 @@
-"""Nineteen drawn jobs, one minute of their flows, and Algorithm 1 on it.
+"""Measure job recognition: Algorithm 1 on one minute of flows of nineteen drawn jobs.
 
-Only the first stage of the published method is asked; that is all that recognition needs.
-Before and after its merging by server sets, every NIC gets a label: the *cross-machine
-cluster* it is in, and the job it is diagnosed to be of.
+Only the first stage of the published method runs, because recognition needs no other. Every NIC
+gets two labels: its *cross-machine cluster*, before the merging by server sets, and its inferred
+job, after it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from prism_sim.toolkit import Job, Run
 
 KINDS = ("large", "small")
-"""Jobs of two servers and more, as the publication's must have been; and any."""
+"""Jobs of at least two servers, as in the publication; and jobs of any size."""
 
 
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
-    """A draw of the platform for every seed, without and with jobs of a single server."""
+    """Two draws of the platform per seed, without and with jobs of a single server."""
     return [
         Trial(
             "e1",
@@ -39,7 +39,7 @@ def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
 
 
 def measure(trial: Trial) -> Result:
-    """Jobs true, found and exact, clusters before merging, and the labels of all NICs."""
+    """Numbers of true, inferred and exact jobs and of clusters, and the labels of all NICs."""
     with simulated(trial.scenario) as run:
         cluster, found = _recognised(run)
         ranks, steps = run.truth("ranks"), run.truth("steps")
@@ -48,9 +48,9 @@ def measure(trial: Trial) -> Result:
     diagnosed = found[found >= 0].astype(str).rename_axis("address").reset_index(name="job")
     true = ranks.drop_duplicates("address").set_index("address")["job"]
     exact = _exact(ranks, diagnosed)
-    seen = steps.groupby("job")["step"].nunique()
+    steps_of = steps.groupby("job")["step"].nunique()
     jobs = [
-        {**_facts(job), "steps": int(seen.get(job.name, 0)), "exact": job.name in exact}
+        {**_facts(job), "steps": int(steps_of.get(job.name, 0)), "exact": job.name in exact}
         for _, job in trial.scenario.modelled
     ]
     return {
@@ -68,7 +68,7 @@ def measure(trial: Trial) -> Result:
 
 
 def _recognised(run: Run) -> tuple[pd.Series, pd.Series]:
-    """Cross-machine cluster and job of every address that has traffic, -1 for the others."""
+    """Cross-machine cluster and inferred job of every address; -1 without traffic."""
     import numpy as np
     import pandas as pd
 
@@ -87,7 +87,7 @@ def _recognised(run: Run) -> tuple[pd.Series, pd.Series]:
 
 
 def _connected(src: NDArray[Any], dst: NDArray[Any], addresses: int) -> NDArray[np.int64]:
-    """Number of the connected component that each address is in."""
+    """Number of the connected component of each address."""
     import numpy as np
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -104,7 +104,7 @@ def _scored(ranks: pd.DataFrame, diagnosed: pd.DataFrame) -> dict[str, Any]:
 
 
 def _exact(ranks: pd.DataFrame, diagnosed: pd.DataFrame) -> set[str]:
-    """Names of the true jobs whose addresses are exactly those of a found one."""
+    """Names of the true jobs that have exactly the addresses of an inferred job."""
     from prism_sim.toolkit import members
 
     found = set(members(diagnosed).values())
@@ -123,6 +123,6 @@ def _facts(job: Job) -> dict[str, Any]:
 
 
 def _as_text(labels: pd.Series, addresses: list[str]) -> str:
-    """Labels of the addresses in their order, as one text; -1 where there is none."""
+    """Labels of ``addresses`` as one text; -1 for an address without a label."""
     values: NDArray[np.int64] = labels.reindex(addresses).fillna(-1).to_numpy("int64")
     return " ".join(map(str, values.tolist()))

@@ -1,4 +1,4 @@
-"""E1 on the page: how many of the jobs are exact, and the platform before and after."""
+"""E1 on the page: the number of exact jobs, and the platform before and after merging."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GPUS = 8  # of a server
 
 
 def section(done: Sequence[Done]) -> str:
-    """Published beside ours, and the jobs of the first draw."""
+    """The published figures and ours, and the jobs of the first draw."""
     first = done[0]
     scenario = first.trial.scenario
     rows = [["published", "19", "19 of 19", "not given", "-", "-", "-"]]
@@ -46,7 +46,7 @@ def section(done: Sequence[Done]) -> str:
 
 
 def _small(done: Sequence[Done]) -> dict[str, Any] | None:
-    """Figures behind the second row, if there is one."""
+    """Figures about single-server jobs, if these were drawn."""
     small = [one.result for one in _of(done, "small")]
     if not small:
         return None
@@ -94,14 +94,14 @@ def _jobs(one: Done) -> str:
 
 
 def gaps(done: Sequence[Done]) -> list[str]:
-    """What of E1 stays open."""
+    """The difference from the publication that remains."""
     large = [one.result for one in _of(done, "large")]
     exact = sum(result["exact"] == result["true"] for result in large)
     return pages.paragraphs("e1-gaps", exact=exact, draws=len(large))
 
 
 def pictures(done: Sequence[Done]) -> list[PageFigure]:
-    """Recognition before and after merging, of the first draw of each kind."""
+    """Recognition before and after merging, for the first draw of each kind."""
     firsts = [of[0] for kind in KINDS if (of := _of(done, kind))]
     caption = pages.sentence("e1-recognition", panels=len(firsts))
     return [PageFigure("recognition", caption, _draw(firsts))]
@@ -109,13 +109,13 @@ def pictures(done: Sequence[Done]) -> list[PageFigure]:
 
 @paint.styled
 def _draw(firsts: Sequence[Done]) -> Figure:
-    """Before and after for the first of ``firsts``, after for the others."""
+    """Draw both labels for the first of ``firsts``, and the second label for the others."""
     lead = firsts[0].result
     made = paint.figure(12, 2.6 + 2.9 * len(firsts))
     panels = made.subplots(1 + len(firsts), 1, squeeze=False)[:, 0]
     colours = [_hue(number) for number in range(_top(lead["labels"]["cluster"]))]
     _show(panels[0], _grid(lead["labels"]["cluster"]), colours)
-    panels[0].set_title(f"Before: {lead['clusters']} cross-machine clusters, a colour each")
+    panels[0].set_title(f"Before: {lead['clusters']} cross-machine clusters, one colour each")
     for at, (panel, one) in enumerate(zip(panels[1:], firsts, strict=True)):
         _show_jobs(panel, one.result)
         kind = _kind(one)
@@ -129,7 +129,7 @@ def _draw(firsts: Sequence[Done]) -> Figure:
         for job in lead["jobs"]
     ]
     entries.append(paint.swatch(paint.GRID, "no traffic"))
-    heading = "Jobs of the first two panels; crosses: not found exactly"
+    heading = "Jobs of the first two panels; crosses: not recognised exactly"
     legend = made.legend(handles=entries, loc="outside lower left", ncols=5, title=heading)
     legend.set_alignment("left")
     paint.title(made, f"{lead['clusters']} clusters become {lead['found']} jobs")
@@ -141,7 +141,7 @@ def _top(text: str) -> int:
 
 
 def _grid(text: str) -> Cells:
-    """Labels in cells: servers from left to right in rows of bands, NICs from top to bottom."""
+    """Labels as a picture: servers from left to right in several bands, NICs from top to bottom."""
     import numpy as np
 
     labels = np.array(text.split(), float).reshape(-1, _BAND - 1)
@@ -153,7 +153,7 @@ def _grid(text: str) -> Cells:
 
 
 def _show(axes: Axes, cells: Cells, colours: Sequence[Any]) -> None:
-    """Cells in the colour of their label; grey where there is none."""
+    """Draw cells in the colour of their label; cells without a label are grey."""
     import numpy as np
     from matplotlib.colors import to_rgb
 
@@ -170,7 +170,7 @@ def _show(axes: Axes, cells: Cells, colours: Sequence[Any]) -> None:
 
 
 def _show_jobs(axes: Axes, result: dict[str, Any]) -> None:
-    """NICs in the colour of their diagnosed job; those of inexact jobs are crossed."""
+    """Draw NICs in the colour of their inferred job, and a cross on those of inexact jobs."""
     import numpy as np
 
     true, found = _grid(result["labels"]["true"]), _grid(result["labels"]["found"])
@@ -181,7 +181,7 @@ def _show_jobs(axes: Axes, result: dict[str, Any]) -> None:
 
 
 def _colours_found(result: dict[str, Any], true: Cells, found: Cells) -> list[Any]:
-    """A colour a found job: that of the true job if it is exactly that one, else a grey."""
+    """A colour for each inferred job: that of an exactly equal true job, otherwise a grey."""
     colours = list(paint.job_colours(job["job"] for job in result["jobs"]).values())
     of_found = [_inexact(number) for number in range(max(1, _top(result["labels"]["found"])))]
     for number, job in enumerate(result["jobs"]):
@@ -192,12 +192,12 @@ def _colours_found(result: dict[str, Any], true: Cells, found: Cells) -> list[An
 
 
 def _inexact(number: int) -> str:
-    """Greys darker than that of no traffic, unlike those of the neighbours."""
+    """Greys darker than that of NICs without traffic; neighbours differ."""
     return ("#333333", "#666666", "#999999")[number % 3]
 
 
 def _hue(number: int) -> tuple[float, float, float]:
-    """A colour unlike that of its neighbours: hues a golden angle apart."""
+    """A colour that differs from its neighbours: the hues are a golden angle apart."""
     from colorsys import hsv_to_rgb
 
     return hsv_to_rgb(number * 0.618034 % 1, 0.45 + 0.2 * (number % 3), 0.92 - 0.15 * (number % 2))

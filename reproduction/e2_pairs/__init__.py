@@ -1,4 +1,4 @@
-"""E2: is each pair of ranks recognised as data or pipeline parallel, and how soon?"""
+"""E2: is the type of each pair of ranks (DP or PP) recognised, and in how long a window?"""
 
 from __future__ import annotations
 

@@ -1,18 +1,19 @@
-"""What disturbs the records, and how much: levels as published or as stated, never as tuned.
+"""Disturbances of the records and their levels. A level has a source or is our stated choice.
 
-A *platform* is a collector as an operator might run it, with every level from a source; the
-table of windows is made with each. A *cause* is one disturbance alone, over its whole range,
-for the curves.
+The table of windows has a column for each entry of :data:`COLLECTORS`, which are collectors as an
+operator might run them. Each curve has one :class:`Disturbance` alone, over its whole range. No
+level is tuned.
 
 Sources
 -------
 - Frames lost for bit errors: 200 and 400 Gbit/s Ethernet is built for one bit in 1e13 (IEEE
-  802.3bs, objectives), so 4.1e3 bytes are hit with 3.3e-9. RoCE fabrics lose next to none by
-  congestion. Packets lost in healthy data centres at large: 1e-5 to 1e-4 (Guo et al., Pingmesh,
-  SIGCOMM'15). A NIC repeats what it has sent since, up to a window of 100 packets or so.
-- Records lost on their way: 1e-3, what the scenario language calls a good export over UDP.
+  802.3bs, objectives), so a packet of 4.1e3 bytes is lost with 3.3e-9. RoCE fabrics lose almost
+  none by congestion. Packets lost in healthy data centres in general: 1e-5 to 1e-4 (Guo et al.,
+  Pingmesh, SIGCOMM'15). A NIC also repeats the packets that it sent after the lost one, up to a
+  window of about 100 packets.
+- Records lost between exporter and collector: 1e-3, a good export over UDP.
 - Flow caches: 15 s of silence and 30 min of age are the defaults of Cisco IOS (NetFlow
-  configuration guide); collectors for diagnosis set far less. Stated here: 15 ms and 60 s.
+  configuration guide); collectors for diagnosis use much less. Our choice: 15 ms and 60 s.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from typing import Any
 import numpy as np
 
 BIT_ERRORS = 3.3e-9
-WINDOW = 100  # packets sent again for each that is lost
+WINDOW = 100  # packets retransmitted for each lost packet
 
 
 def _losing(probability: float) -> dict[str, Any]:
-    """Records lost one by one, with the same probability at all times."""
+    """Effect that loses each record with the same probability."""
     return {"kind": "loss", "probability": probability}
 
 
@@ -36,10 +37,10 @@ def _retransmitting(probability: float) -> list[dict[str, Any]]:
 
 
 UNDISTURBED = "undisturbed"
-MESSAGES = "messages seen, 1 record in 1,000 lost"
-CACHE = "flow cache: no messages seen, 15 ms idle gap"
+MESSAGES = "messages known, 1 record in 1,000 lost"
+CACHE = "flow cache: messages unknown, 15 ms idle gap"
 
-PLATFORMS: dict[str, dict[str, Any]] = {
+COLLECTORS: dict[str, dict[str, Any]] = {
     UNDISTURBED: {},
     MESSAGES: {"effects": [*_retransmitting(BIT_ERRORS), _losing(1e-3)]},
     CACHE: {
@@ -49,17 +50,17 @@ PLATFORMS: dict[str, dict[str, Any]] = {
         "effects": [*_retransmitting(BIT_ERRORS), _losing(1e-3)],
     },
 }
-"""Collectors by what the table calls them; fields of a scenario's ``collector``."""
+"""Collectors by name: fields of a scenario's ``collector``."""
 
 
-class Cause:
+class Disturbance:
     """One disturbance.
 
     Attributes
     ----------
-    title, unit : what the curve's panel and its x axis are called.
+    title, unit : of the curve's panel, and of its x axis.
     levels : from weak to strong, in ``unit``.
-    log : whether levels stand at equal distances, being about equal factors.
+    log : whether levels are drawn at equal distances.
     """
 
     def __init__(self, title: str, unit: str, levels: list[float], log: bool = True) -> None:
@@ -71,16 +72,16 @@ class Cause:
         raise NotImplementedError
 
 
-class Loss(Cause):
-    """Records lost one by one."""
+class RecordLoss(Disturbance):
+    """Each record is lost with the same probability."""
 
     def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
                   ) -> dict[str, Any]:  # fmt: skip
         return {"effects": [_losing(level)]}
 
 
-class Bursts(Cause):
-    """Each leaf's export fails altogether for a second at a time, ``level`` of the time."""
+class LossBursts(Disturbance):
+    """The export of each leaf fails for a second at a time; ``level`` is the share of the time."""
 
     def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
                   ) -> dict[str, Any]:  # fmt: skip
@@ -89,8 +90,8 @@ class Bursts(Cause):
         return {"effects": [{"kind": "loss", **bad}]}
 
 
-class Outage(Cause):
-    """The collector is down for ``level`` of the window, in its middle."""
+class Outage(Disturbance):
+    """The collector is down in the middle of the window; ``level`` is the share of the window."""
 
     def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
                   ) -> dict[str, Any]:  # fmt: skip
@@ -99,27 +100,27 @@ class Outage(Cause):
         return {"effects": [{"kind": "outages", "windows": [down]}]}
 
 
-class Silent(Cause):
-    """``level`` of the leaves export nothing."""
+class SilentLeaves(Disturbance):
+    """Some leaves export nothing; ``level`` is their share."""
 
     def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
                   ) -> dict[str, Any]:  # fmt: skip
         count = max(1, round(level * len(leaves)))
-        mute = np.random.default_rng(seed).permutation(len(leaves))[:count]
-        names = [leaves[at] for at in sorted(mute.tolist())]
+        silent = np.random.default_rng(seed).permutation(len(leaves))[:count]
+        names = [leaves[at] for at in sorted(silent.tolist())]
         return {"effects": [{"kind": "silent_switches", "switches": names}]}
 
 
-class Retransmission(Cause):
-    """Packets lost behind the exporter, and what followed them sent again."""
+class Retransmission(Disturbance):
+    """Packets are lost behind the exporter; they and the next packets are retransmitted."""
 
     def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
                   ) -> dict[str, Any]:  # fmt: skip
         return {"effects": _retransmitting(level)}
 
 
-class Merging(Cause):
-    """No message is known: records end by silence of ``level`` ms alone, or after a minute."""
+class Merging(Disturbance):
+    """Messages are unknown: a record ends after a silence of ``level`` ms, or after a minute."""
 
     def collector(self, level: float, span: tuple[float, float], leaves: list[str], seed: int
                   ) -> dict[str, Any]:  # fmt: skip
@@ -127,16 +128,18 @@ class Merging(Cause):
         return {"message_boundary": False, "idle_gap_us": gap_us, "active_timeout_s": 60}
 
 
-CAUSES: dict[str, Cause] = {
-    "loss": Loss("Records lost singly", "probability", [1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6]),
-    "bursts": Bursts(
+DISTURBANCES: dict[str, Disturbance] = {
+    "loss": RecordLoss("Records lost one by one", "probability", [1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6]),
+    "bursts": LossBursts(
         "Exports that fail for 1 s at a time", "share of the time", [1e-3, 1e-2, 0.03, 0.1, 0.3]
     ),
     "outage": Outage("Collector down", "share of the window", [0.1, 0.3, 0.5, 0.7, 0.9], log=False),
-    "silent": Silent("Leaves that export nothing", "share of leaves", [0.0625, 0.125, 0.25, 0.5]),
+    "silent": SilentLeaves(
+        "Leaves that export nothing", "share of leaves", [0.0625, 0.125, 0.25, 0.5]
+    ),
     "retransmission": Retransmission(
         "Packets retransmitted", "probability a packet", [3.3e-9, 1e-7, 1e-6, 1e-5, 1e-4]
     ),
-    "merging": Merging("Records cut by silence alone", "idle gap [ms]", [1, 5, 15, 50, 200, 1000]),
+    "merging": Merging("Records cut only by silence", "idle gap [ms]", [1, 5, 15, 50, 200, 1000]),
 }  # fmt: skip
-"""Every cause by its name in results."""
+"""Disturbances by their name in results."""

@@ -1,8 +1,8 @@
-"""E2, what is measured: pair types of five jobs, by window, and by what disturbs the records.
+"""Measure E2: pair types of five jobs, by window and by disturbance of the records.
 
-Each job is simulated once; windows are cut from its records, and disturbances replayed on them
-(:mod:`prism_sim.replay`). Of the published method only the stages for pair types are run.
-The truth of a window are the pairs that really sent in it; one without a record left is wrong.
+Each job is simulated once. Windows are cut from its records, and disturbances are replayed on them
+(:mod:`prism_sim.replay`). Only the stages of the published method that find pair types run. The
+truth of a window has the pairs that sent data in it. A pair without any record counts as wrong.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from prism_sim.toolkit import (
     topology_of,
 )
 from reproduction.base import Result, Trial, published_method, simulated
-from reproduction.e2_pairs.levels import CAUSES, PLATFORMS
+from reproduction.e2_pairs.levels import COLLECTORS, DISTURBANCES
 
 NAME = "e2"
 JOBS = (1, 2, 3, 4, 5)
 WINDOWS_S = (60, 180, 300, 600)
-FIRST_S = 25.0  # when windows begin: somewhere in a job that has been running
+FIRST_S = 25.0  # start of the windows, when the jobs have run for a while
 
 _REDUCED: dict[int, dict[str, Any]] = {
     3: {"jobs.0.dp": 8, "cluster.servers": 16, "duration_s": 60},
     4: {"jobs.0.dp": 4, "jobs.0.pp": 4, "cluster.servers": 16, "duration_s": 60},
 }
-"""Two of the jobs on 128 GPUs, for windows of seconds."""
+"""Changes for the reduced form: two of the jobs on 128 GPUs, with windows of seconds."""
 
 
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
-    """One trial a job and seed."""
+    """One trial for each job and seed."""
     settings = {
         "first_s": 5.0 if reduced else FIRST_S,
         "windows_s": [20, 50] if reduced else list(WINDOWS_S),
@@ -60,56 +60,59 @@ def _scenario(job: int, seed: int, reduced: bool) -> Scenario:
 
 
 def measure(trial: Trial) -> Result:
-    """Scores by platform and window, and by cause and level in the shortest window."""
+    """Scores by collector and window, and by disturbance and level in the shortest window."""
     first_s, windows_s = trial.settings["first_s"], trial.settings["windows_s"]
     with simulated(trial.scenario) as run:
         topology = read_topology(run.topology)
         flows, _ = read_flows(run.flows, topology)
         true, steps = run.truth("pairs"), run.truth("steps")
     stream = Stream(flows, trial.scenario)
-    judge = _Judge(true, topology)
+    scorer = _PairScorer(true, topology)
     last_s = first_s + max(windows_s)
     windows = []
-    for platform, collector in PLATFORMS.items():
-        seen = stream.seen(collector, first_s, last_s)
+    for name, collector in COLLECTORS.items():
+        exported = stream.exported(collector, first_s, last_s)
         for window_s in windows_s:
             span = (first_s, first_s + window_s)
             sent = stream.window(flows, *span)
-            scores = judge.score(stream.window(seen, *span), sent)
-            windows.append({"platform": platform, "window_s": window_s, **scores})
+            scores = scorer.score(stream.window(exported, *span), sent)
+            windows.append({"collector": name, "window_s": window_s, **scores})
     return {
         "job": trial.scenario.jobs[0].name,
         "records": len(flows),
         "step_s": float((steps["end_ns"] - steps["start_ns"]).mean() / 1e9),
         "windows": windows,
-        "curves": _curves(trial, stream, judge),
+        "curves": _curves(trial, stream, scorer),
     }
 
 
-def _curves(trial: Trial, stream: Stream, judge: _Judge) -> list[dict[str, Any]]:
+def _curves(trial: Trial, stream: Stream, scorer: _PairScorer) -> list[dict[str, Any]]:
     first_s, window_s = trial.settings["first_s"], trial.settings["windows_s"][0]
     span = (first_s, first_s + window_s)
     leaves = topology_of(trial.scenario.cluster).leaves.names
-    clean = stream.seen({}, *span)
+    sent = stream.exported({}, *span)
     found = []
-    for name, cause in CAUSES.items():
-        for level in cause.levels[: trial.settings["levels_of"]]:
-            collector = cause.collector(level, span, leaves, trial.scenario.seed)
-            seen = stream.seen(collector, *span)
-            found.append({"cause": name, "level": level, **judge.score(seen, clean)})
+    for name, disturbance in DISTURBANCES.items():
+        for level in disturbance.levels[: trial.settings["levels_of"]]:
+            collector = disturbance.collector(level, span, leaves, trial.scenario.seed)
+            exported = stream.exported(collector, *span)
+            scores = scorer.score(exported, sent)
+            found.append({"disturbance": name, "level": level, **scores})
     return found
 
 
-class _Judge:
-    """Holds the published method's pair types against the truth."""
+class _PairScorer:
+    """Compares the pair types of the published method with the truth."""
 
     def __init__(self, true: pd.DataFrame, topology: Topology) -> None:
         self._true, self._topology = true, topology
         self._names = np.array(topology.addresses)
 
-    def score(self, seen: FlowTable, sent: FlowTable) -> dict[str, Any]:
-        """Scores of what is made of the records ``seen``, on the pairs that really ``sent``."""
-        case = ScoreTables({"pairs": self._truth(sent)}, {"pairs": self._diagnosed(seen)}, {}, {})
+    def score(self, exported: FlowTable, sent: FlowTable) -> dict[str, Any]:
+        """Scores of a diagnosis of ``exported``, over the pairs with records in ``sent``."""
+        case = ScoreTables(
+            {"pairs": self._truth(sent)}, {"pairs": self._diagnosed(exported)}, {}, {}
+        )
         score = score_pairs(case)
         refined, raw = score.confusion, score.confusion_unrefined
         return {
@@ -128,9 +131,9 @@ class _Judge:
         there = pd.DataFrame({"src": self._names[src], "dst": self._names[dst]})
         return self._true.merge(there, on=["src", "dst"])
 
-    def _diagnosed(self, seen: FlowTable) -> pd.DataFrame:
+    def _diagnosed(self, exported: FlowTable) -> pd.DataFrame:
         method = published_method()
-        pairs = method.pairs(seen, method.jobs(seen, self._topology))
+        pairs = method.pairs(exported, method.jobs(exported, self._topology))
         kinds = np.array(KINDS)
         return pd.DataFrame(
             {

@@ -1,4 +1,4 @@
-"""E2 on the page: Table I redrawn, five jobs, and accuracy over the noise."""
+"""E2 on the page: Table I, five jobs, and accuracy over the disturbances."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from reproduction.base import Done, PageFigure
 from reproduction.e2_pairs.levels import (
     BIT_ERRORS,
     CACHE,
-    CAUSES,
+    COLLECTORS,
+    DISTURBANCES,
     MESSAGES,
-    PLATFORMS,
     UNDISTURBED,
     WINDOW,
 )
@@ -39,11 +39,11 @@ from reproduction.words import percent_range, with_range
 
 
 def section(done: Sequence[Done]) -> str:
-    """Table I beside ours, then what each job gives, then which way errors go."""
-    done = _whole(done)
+    """Table I and ours, then the results of each job, then the direction of errors."""
+    done = _complete(done)
     if not done:
         return "No seed finished with all its jobs.\n"
-    windows = [e for one in done for e in one.result["windows"] if e["platform"] == UNDISTURBED]
+    windows = [e for one in done for e in one.result["windows"] if e["collector"] == UNDISTURBED]
     return pages.text(
         "e2",
         **_setting(done),
@@ -51,15 +51,15 @@ def section(done: Sequence[Done]) -> str:
             {"label": label, "table": _by_window(done, what)} for what, (_, label) in LOOK.items()
         ],
         by_job=_by_job(done),
-        clean=_misread(windows),
-        noisy=_misread([entry for one in done for entry in one.result["curves"]]),
+        clean=_wrong(windows),
+        noisy=_wrong([entry for one in done for entry in one.result["curves"]]),
         shortest=span(windows_of(done)[0]),
         crossings=_crossings(done),
     )
 
 
-def _whole(done: Sequence[Done]) -> list[Done]:
-    """The trials of those seeds that have all their jobs: a share over fewer is another share."""
+def _complete(done: Sequence[Done]) -> list[Done]:
+    """The trials of the seeds whose jobs all have a result, because shares are over all jobs."""
     of_seed = Counter(one.trial.scenario.seed for one in done)
     reduced = any(one.trial.settings["levels_of"] for one in done)
     wanted = len(trials([1], reduced))
@@ -67,9 +67,9 @@ def _whole(done: Sequence[Done]) -> list[Done]:
 
 
 def _setting(done: Sequence[Done]) -> dict[str, Any]:
-    """The jobs, and what each platform does."""
+    """Figures about the jobs and the collectors."""
     sizes = sorted({job.ranks for one in done for _, job in one.trial.scenario.modelled})
-    cache = PLATFORMS[CACHE]
+    cache = COLLECTORS[CACHE]
     return {
         "jobs": len({one.result["job"] for one in done}),
         "gpus": " or ".join(f"{size:,}" for size in sizes),
@@ -90,10 +90,10 @@ def _by_window(done: Sequence[Done], what: str) -> str:
         if window_s in PUBLISHED:
             published = f"{100 * PUBLISHED[window_s]:.2f} %" if what == RAW else "100 %"
         ours = [
-            percent_range(by_seed(done, at(window_s, platform), what)) for platform in PLATFORMS
+            percent_range(by_seed(done, at(window_s, collector), what)) for collector in COLLECTORS
         ]
         rows.append([span(window_s), published, *ours])
-    return table(["window", "published", *(f"ours: {NAMES[name]}" for name in PLATFORMS)], rows)
+    return table(["window", "published", *(f"ours: {NAMES[name]}" for name in COLLECTORS)], rows)
 
 
 def _by_job(done: Sequence[Done]) -> str:
@@ -113,8 +113,8 @@ def _layout(one: Done) -> str:
     return f"DP {job.dp}, PP {job.pp}, TP {job.tp}, ZeRO {job.zero_stage}"
 
 
-def _misread(entries: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """How many pairs were misread in each direction."""
+def _wrong(entries: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Number of pairs with a wrong type, in each direction."""
     return {
         name: f"{sum(entry[f'{name}_unrefined'] for entry in entries):,}"
         for name in ("dp_as_pp", "pp_as_dp")
@@ -122,28 +122,28 @@ def _misread(entries: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def _crossings(done: Sequence[Done]) -> str:
-    """Where each curve comes down to the published figure of the shortest window."""
+    """The level at which each curve falls below the published figure of the shortest window."""
     shortest = windows_of(done)[0]
     wanted = PUBLISHED.get(shortest, PUBLISHED[60])
     start = mean_of(by_seed(done, at(shortest, UNDISTURBED), RAW))
     rows = []
-    for name, cause in CAUSES.items():
+    for name, disturbance in DISTURBANCES.items():
         levels = [0.0, *levels_of(done, name)]
         means = [start, *(mean_of(by_seed(done, at_level(name, one), RAW)) for one in levels[1:])]
         below = next((n for n, mean in enumerate(means) if mean < wanted), None)
-        where = "not in its range" if below is None else "at none already"
+        where = "at no level" if below is None else "at level 0"
         if below:
             where = f"between {short(levels[below - 1])} and {short(levels[below])}"
         worst = min(zip(means, levels, strict=True))
         lowest = f"{100 * worst[0]:.2f} % at {short(worst[1])}"
-        rows.append([cause.title, cause.unit, where, lowest])
+        rows.append([disturbance.title, disturbance.unit, where, lowest])
     head = ["disturbance", "level", f"falls below {100 * wanted:.2f} %", "lowest"]
     return table(head, rows)
 
 
 def gaps(done: Sequence[Done]) -> list[str]:
-    """Where ours leave the published figures, and why."""
-    done = _whole(done)
+    """Differences from the published figures, and their reasons."""
+    done = _complete(done)
     if not done or not all(window_s in PUBLISHED for window_s in windows_of(done)):
         return []  # the reduced form has nothing to be compared with
     longest = span(windows_of(done)[-1])
@@ -151,7 +151,7 @@ def gaps(done: Sequence[Done]) -> list[str]:
 
 
 def _short_of(done: Sequence[Done]) -> list[dict[str, str]]:
-    """Windows in which refinement does not mend everything, though nothing is disturbed."""
+    """Windows in which types are wrong after refinement, without any disturbance."""
     refined = {w: by_seed(done, at(w, UNDISTURBED), REFINED) for w in windows_of(done)}
     return [
         {"accuracy": percent_range(values), "window": span(window_s)}
@@ -161,20 +161,20 @@ def _short_of(done: Sequence[Done]) -> list[dict[str, str]]:
 
 
 def _worse(done: Sequence[Done]) -> list[dict[str, str]]:
-    """Platforms on which refinement makes it worse in the longest window."""
+    """Collectors for which refinement lowers the accuracy in the longest window."""
     longest = windows_of(done)[-1]
     found = []
-    for platform in PLATFORMS:
-        raw, refined = (by_seed(done, at(longest, platform), what) for what in (RAW, REFINED))
+    for collector in COLLECTORS:
+        raw, refined = (by_seed(done, at(longest, collector), what) for what in (RAW, REFINED))
         if mean_of(refined) < mean_of(raw):
             shares = {"raw": percent_range(raw), "refined": percent_range(refined)}
-            found.append({**shares, "platform": NAMES[platform]})
+            found.append({**shares, "collector": NAMES[collector]})
     return found
 
 
 def pictures(done: Sequence[Done]) -> list[PageFigure]:
-    """Accuracy over the window, and over the noise."""
-    done = _whole(done)
+    """Accuracy over the window, and over the disturbances."""
+    done = _complete(done)
     if not done:
         return []
     noise = pages.sentence("e2-noise", shortest=span(windows_of(done)[0]))

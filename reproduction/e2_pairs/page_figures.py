@@ -1,4 +1,4 @@
-"""The pictures of E2: accuracy over the length of the window, and over the noise."""
+"""The pictures of E2: accuracy over the length of the window, and over the disturbances."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from prism_sim.toolkit import paint
 from reproduction.base import Done
 from reproduction.drawing import mean_and_range
 from reproduction.e2_pairs.levels import (
-    CAUSES,
-    PLATFORMS,
+    COLLECTORS,
+    DISTURBANCES,
     UNDISTURBED,
 )
 
@@ -38,11 +38,11 @@ from reproduction.e2_pairs.page_shares import (
 @paint.styled
 def draw_windows(done: Sequence[Done]) -> Figure:
     made = paint.figure(11, 3.6)
-    panels = made.subplots(1, len(PLATFORMS), sharey=True)
+    panels = made.subplots(1, len(COLLECTORS), sharey=True)
     windows = windows_of(done)
-    for axes, platform in zip(panels, PLATFORMS, strict=True):
+    for axes, collector in zip(panels, COLLECTORS, strict=True):
         for what, (colour, label) in LOOK.items():
-            values = [by_seed(done, at(window_s, platform), what) for window_s in windows]
+            values = [by_seed(done, at(window_s, collector), what) for window_s in windows]
             dashed = what == REFINED
             _band(axes, range(len(windows)), values, colour, f"ours, {label}", dashed)
         known = [n for n, window_s in enumerate(windows) if window_s in PUBLISHED]
@@ -51,12 +51,12 @@ def draw_windows(done: Sequence[Done]) -> Figure:
             axes.scatter(known, published, marker="D", s=26, facecolor="none", edgecolor=colour,
                          label=f"published, {label}", zorder=3)  # fmt: skip
         axes.set_xticks(range(len(windows)), [span(window_s) for window_s in windows])
-        axes.set_title(NAMES[platform].capitalize(), fontsize=8.5)
+        axes.set_title(NAMES[collector].capitalize(), fontsize=8.5)
         axes.grid(axis="y")
-    panels[0].set_ylabel("pair types right [%]")
+    panels[0].set_ylabel("correct pair types [%]")
     handles, labels = panels[0].get_legend_handles_labels()
     made.legend(handles, labels, loc="outside lower left", ncols=4)
-    paint.title(made, "Pair types right, by the length of the window")
+    paint.title(made, "Correct pair types, by the length of the window")
     return made
 
 
@@ -66,26 +66,26 @@ def draw_noise(done: Sequence[Done]) -> Figure:
 
     made = paint.figure(11, 6.2)
     rows = made.subplots(2, 3, sharey="row")
-    for axes, name in zip(rows.ravel(), CAUSES, strict=True):
-        _draw_cause(axes, done, name)
+    for axes, name in zip(rows.ravel(), DISTURBANCES, strict=True):
+        _draw_disturbance(axes, done, name)
     for row in rows:
         lowest = min(axes.dataLim.y0 for axes in row)
         floor = 5 * (lowest // 5)
         row[0].set_ylim(floor, 100 + 0.04 * (100 - floor))
         row[0].yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-        row[0].set_ylabel("pair types right [%]")
+        row[0].set_ylabel("correct pair types [%]")
     handles, labels = rows[0, 0].get_legend_handles_labels()
     made.legend(handles, labels, loc="outside lower left", ncols=4)
     shortest = span(windows_of(done)[0])
-    paint.title(made, f"Pair types right in {shortest}, one disturbance at a time")
+    paint.title(made, f"Correct pair types in {shortest}, one disturbance at a time")
     return made
 
 
-def _draw_cause(axes: Axes, done: Sequence[Done], name: str) -> None:
-    """The curves of one disturbance; levels at equal distances, whose ticks do not collide."""
-    cause, levels = CAUSES[name], levels_of(done, name)
+def _draw_disturbance(axes: Axes, done: Sequence[Done], name: str) -> None:
+    """Draw the curves of one disturbance; ticks at equal distances do not overlap."""
+    disturbance, levels = DISTURBANCES[name], levels_of(done, name)
     clean = at(windows_of(done)[0], UNDISTURBED)
-    places = range(1, len(levels) + 1) if cause.log else levels
+    places = range(1, len(levels) + 1) if disturbance.log else levels
     for what, (colour, label) in LOOK.items():
         refined = what == REFINED
         values = [by_seed(done, at_level(name, level), what) for level in levels]
@@ -98,8 +98,8 @@ def _draw_cause(axes: Axes, done: Sequence[Done], name: str) -> None:
     none = "messages" if name == "merging" else "0"
     axes.set_xticks([0, *places], [none, *map(short, levels)])
     axes.tick_params(axis="x", labelsize=7.5)
-    axes.set_title(cause.title, fontsize=9)
-    axes.set_xlabel(cause.unit)
+    axes.set_title(disturbance.title, fontsize=9)
+    axes.set_xlabel(disturbance.unit)
     axes.grid(axis="y")
 
 
@@ -111,7 +111,7 @@ def _band(
     label: str,
     dashed: bool = False,
 ) -> None:
-    """Mean and range over the seeds; ``dashed``, so that a line below it is seen."""
+    """Draw mean and range over the seeds; a ``dashed`` line does not hide one below it."""
     scaled = [[100 * value for value in many] for many in values]
     how: dict[str, Any] = {"marker": "o", "markersize": 3.5 if dashed else 4.5, "linewidth": 1.4}
     how |= {"linestyle": (0, (3, 2)) if dashed else "-", "color": colour, "label": label}

@@ -1,4 +1,4 @@
-"""What E2's page looks up in the results: shares of pairs, by window, platform and disturbance."""
+"""Shares of correct pairs in the results of E2, by window, collector and disturbance."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ LOOK = {
 
 NAMES = {
     UNDISTURBED: "undisturbed",
-    MESSAGES: "lossy, messages seen",
+    MESSAGES: "lossy, messages known",
     CACHE: "lossy, flow cache",
 }
-"""Names of the platforms on the page."""
+"""Names of the collectors on the page."""
 
 
-def levels_of(done: Sequence[Done], cause: str) -> list[float]:
+def levels_of(done: Sequence[Done], disturbance: str) -> list[float]:
     entries = (entry for one in done for entry in one.result["curves"])
-    return sorted({entry["level"] for entry in entries if entry["cause"] == cause})
+    return sorted({entry["level"] for entry in entries if entry["disturbance"] == disturbance})
 
 
 def windows_of(done: Sequence[Done]) -> list[int]:
@@ -43,25 +43,25 @@ Chosen = Callable[[dict[str, Any]], dict[str, Any]]
 """Finds one score in a trial's result."""
 
 
-def at(window_s: int, platform: str) -> Chosen:
+def at(window_s: int, collector: str) -> Chosen:
     def choose(result: dict[str, Any]) -> dict[str, Any]:
-        wanted = (window_s, platform)
+        wanted = (window_s, collector)
         entries: list[dict[str, Any]] = result["windows"]
-        return next(e for e in entries if (e["window_s"], e["platform"]) == wanted)
+        return next(e for e in entries if (e["window_s"], e["collector"]) == wanted)
 
     return choose
 
 
-def at_level(cause: str, level: float) -> Chosen:
+def at_level(disturbance: str, level: float) -> Chosen:
     def choose(result: dict[str, Any]) -> dict[str, Any]:
         entries: list[dict[str, Any]] = result["curves"]
-        return next(e for e in entries if (e["cause"], e["level"]) == (cause, level))
+        return next(e for e in entries if (e["disturbance"], e["level"]) == (disturbance, level))
 
     return choose
 
 
 def by_seed(done: Sequence[Done], choose: Chosen, what: str) -> list[float]:
-    """Share of right pairs over all jobs of a seed, one value a seed."""
+    """Share of correct pairs over all jobs of a seed, one value for each seed."""
     right: dict[int, float] = {}
     total: dict[int, int] = {}
     for one in done:

@@ -1,4 +1,4 @@
-"""E3: how well is the timeline of every rank of a large job rebuilt?"""
+"""E3: how exactly is the timeline of every rank of a large job inferred?"""
 
 from __future__ import annotations
 

@@ -1,21 +1,20 @@
-"""One 1,024-GPU job: the error of every step of every rank, under three readings of it.
+"""Measure E3: the error of every step of every rank of a 1,024-GPU job, with three definitions.
 
-"Within 0.3 %" comes without a formula. Three readings of it are used, all of them
-|inferred - true| / true for every (rank, step), with what was not matched as error 1:
+"Within 0.3 %" is published without a formula. Each of three definitions is
+|inferred - true| / true for every (rank, step); an unmatched step has an error of 1:
 
 ``step``
-    of a step's duration, from the start of the rank's first forward pass, its waiting
-    included, to the end of its optimizer (what a profiler's step range shows);
+    the duration of a step, from the start of the rank's first forward pass, its waiting
+    included, to the end of its optimizer (a step of a profiler);
 ``first_forward``
-    the same, but the true step begins when the first forward pass computes, so that a later
-    stage's wait for its first activation does not belong to it;
+    the same, but the true step begins when the first forward pass computes, so the wait of a
+    later stage for its first activation is not part of it;
 ``dp_end``
-    from the end of one step's last DP collective to that of the next, which is all that
-    flows can show.
+    the time from the end of one step's last DP collective to that of the next, which is the only
+    time that flows can show.
 
-Beside the job with jitter and host work as measured there is one with neither, one whose records
-went through an exporter, and some with more or less host work between steps, which is what no
-flow shows.
+The variants of the job are: jitter and host work as measured; neither of them; records as an
+exporter writes them; and several amounts of host work between steps, which no flow shows.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ MEASURED, CLEAN, EXPORTED = "measured", "clean", "exported"
 READINGS = ("step", "first_forward", "dp_end")
 
 COMPUTING = ("fwd", "bwd", "opt")
-"""Kinds of true spans in which this job's ranks compute."""
+"""Kinds of true spans in which ranks compute."""
 
 _SHORTER = {"jobs.0.steps": 10}
 _EXPORT = [
@@ -43,7 +42,7 @@ _EXPORT = [
     {"kind": "clocks", "offset_us": 1000},
     {"kind": "granularity", "unit_ns": 1_000_000},
 ]
-"""What NetFlow over UDP does to records where clocks are kept by NTP; see the effects' defaults."""
+"""Effects of NetFlow over UDP and of clocks with NTP; see the defaults of the effects."""
 VARIANTS: dict[str, dict[str, Any]] = {
     MEASURED: {},
     CLEAN: {"jobs.0.compute_jitter": 0, "jobs.0.step_overhead_ms": 0, **_SHORTER},
@@ -53,24 +52,24 @@ VARIANTS: dict[str, dict[str, Any]] = {
         for ms in (0, 50, 100, 200)
     },
 }
-"""What is changed in the scenario, by what it is called."""
+"""Changes of the scenario, by the name of the variant."""
 
 _REDUCED = {"cluster.servers": 16, "jobs.0.dp": 8, "jobs.0.steps": 4}
-_SHOWN = (1, 3)  # steps of the picture: from this one to before that one
+_SHOWN = (1, 3)  # steps of the picture; the end is not part of it
 _PERCENTS = range(101)
 
 
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
-    """Every variant with every seed; the first of the job as measured keeps three ranks' spans."""
+    """Every variant with every seed; the first measured one keeps the spans of three ranks."""
     from prism_sim.toolkit import find_scenario, load_scenario
 
     listed = []
     for variant, changes in VARIANTS.items():
         for seed in seeds:
-            wishes = changes | (_REDUCED if reduced else {}) | {"seed": seed}
+            overrides = changes | (_REDUCED if reduced else {}) | {"seed": seed}
             shown = variant == MEASURED and seed == seeds[0]
             settings = {"variant": variant, "shown": shown}
-            scenario = load_scenario(find_scenario(SCENARIO), wishes)
+            scenario = load_scenario(find_scenario(SCENARIO), overrides)
             listed.append(Trial("e3", f"{variant}, seed {seed}", scenario, settings))
     return listed
 
@@ -82,7 +81,7 @@ def host_work_ms(done: Done) -> float:
 
 
 def measure(trial: Trial) -> Result:
-    """Figures and quantiles of each reading, and facts of the world."""
+    """Figures and quantiles of each definition, and figures of the simulated job."""
     from llmprism.pipeline import diagnose_files
     from prism_sim.toolkit import figures_of, load_tables, match_steps, samples_of
 
@@ -112,7 +111,7 @@ def _readings(case: ScoreTables, match: Match, samples: pd.DataFrame) -> dict[st
 
 
 def _errors(true: pd.Series, inferred_ns: pd.Series) -> dict[str, Any]:
-    """Figures as in ``score.json``, and percentiles 0 to 100 of the size, unmatched as 1."""
+    """Figures as in ``score.json``, and percentiles of the errors, with 1 for unmatched steps."""
     import numpy as np
 
     from prism_sim.toolkit import RelativeErrors, to_json
@@ -130,7 +129,7 @@ def _errors(true: pd.Series, inferred_ns: pd.Series) -> dict[str, Any]:
 
 
 def _from_first_forward(case: ScoreTables, match: Match) -> pd.Series:
-    """Time from the first forward's computing to the end of each true step [ns]."""
+    """Time from the start of the first forward pass to the end of each true step [ns]."""
     import pandas as pd
 
     from prism_sim.toolkit import rank_rows
@@ -140,12 +139,12 @@ def _from_first_forward(case: ScoreTables, match: Match) -> pd.Series:
     forwards = forwards.assign(rank_row=rank_rows(case.truth["ranks"], forwards))
     first = forwards.groupby(["rank_row", "step"])["start_ns"].min()
     where = pd.MultiIndex.from_frame(match.true[["rank_row", "step"]])
-    began = first.reindex(where).to_numpy()
-    return pd.Series(match.true["end_ns"].to_numpy() - began)
+    start_ns = first.reindex(where).to_numpy()
+    return pd.Series(match.true["end_ns"].to_numpy() - start_ns)
 
 
 def _spans(run: Run, case: ScoreTables) -> dict[str, Any]:
-    """What three ranks did in a few steps, and what was rebuilt of it [s from the first]."""
+    """True and rebuilt work of three ranks in a few steps [s from the first]."""
     ranks, steps = case.truth["ranks"], case.truth["steps"]
     last = ranks["dp"].max()
     first_of = ranks[ranks["tp"] == 0]

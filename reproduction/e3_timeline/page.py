@@ -1,4 +1,4 @@
-"""E3 on the page: where the published 0.3 % lies among three readings of it."""
+"""E3 on the page: the published 0.3 % and our errors with three definitions of a step."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ _SPREAD = ((MEASURED, "step"), (EXPORTED, "step"), (EXPORTED, "dp_end"),
 
 
 def section(done: Sequence[Done]) -> str:
-    """Setting, world, errors, and how they follow host work."""
+    """Setting, figures of the job, errors, and errors by host work."""
     lead = of(done, MEASURED) or list(done)
     results = [one.result for one in lead]
     world = [
-        ["published, read off a plot", "about 23.6 s", "about 1.2 s", "-", "-"],
+        ["published, read from a plot", "about 23.6 s", "about 1.2 s", "-", "-"],
         ["ours", with_range([r["step_s"] for r in results], "{:.2f}", " s"),
          with_range([r["dp_s"] for r in results], "{:.2f}", " s"),
          f"{sum(r['steps_true'] for r in results):,}",
          percent_range([r["coverage"] for r in results])],
     ]  # fmt: skip
     world_head = ["", "step", "DP traffic at its end", "steps x ranks", "coverage"]
-    errors_head = ["", "steps", "reading", "mean", "p50", "p99", "max", "bias",
+    errors_head = ["", "steps", "definition", "mean", "p50", "p99", "max", "bias",
                    "within 0.3 %", "coverage"]  # fmt: skip
     rows = [["published", "-", "not given", "within 0.3 %", "-", "-", "-", "-", "-", "-"]]
     rows += [
         row for name in _VARIANTS if (some := of(done, name)) for row in _error_rows(name, some)
     ]
-    work_head = ["host work [ms]", "steps", "mean error of the step", "worst"]
+    work_head = ["host work [ms]", "steps", "mean error of the step", "largest"]
     allowed = PUBLISHED * 1e3 * mean(r["step_s"] for r in results)
     gpus = sum(job.ranks for job in lead[0].trial.scenario.jobs)
     return pages.text(
@@ -70,7 +70,7 @@ def of(done: Sequence[Done], variant: str) -> list[Done]:
 
 
 def _error_rows(variant: str, done: Sequence[Done]) -> list[list[str]]:
-    """A row a reading; unmatched steps count as 1, but in the coverage they show by themselves."""
+    """A row for each definition; an unmatched step counts as an error of 1."""
     rows = []
     for reading in READINGS:
         readings = [one.result["readings"][reading] for one in done]
@@ -85,7 +85,7 @@ def _error_rows(variant: str, done: Sequence[Done]) -> list[list[str]]:
 
 
 def _steps(done: Sequence[Done]) -> str:
-    """How many steps the job of these trials has."""
+    """Number of steps of the job in these trials."""
     counts = {job.steps for one in done for _, job in one.trial.scenario.modelled}
     return " or ".join(map(str, sorted(counts)))
 
@@ -100,14 +100,14 @@ def _work_rows(done: Sequence[Done]) -> list[list[str]]:
 
 
 def errors_by_work(done: Sequence[Done]) -> dict[float, list[dict[str, Any]]]:
-    """Figures of the reading *step* by host work [ms]."""
+    """Figures of the definition *step* by host work [ms]."""
     return {
         ms: [one.result["readings"]["step"] for one in some] for ms, some in by_work(done).items()
     }
 
 
 def by_work(done: Sequence[Done]) -> dict[float, list[Done]]:
-    """Trials by host work [ms]; they differ by it and by the number of steps alone."""
+    """Trials by host work [ms]; they differ only in it and in the number of steps."""
     some = [one for one in done if one.trial.settings["variant"] not in (CLEAN, EXPORTED)]
     found: dict[float, list[Done]] = {}
     for one in sorted(some, key=host_work_ms):
@@ -116,7 +116,7 @@ def by_work(done: Sequence[Done]) -> dict[float, list[Done]]:
 
 
 def gaps(done: Sequence[Done]) -> list[str]:
-    """What of E3 stays open."""
+    """Unknown facts about the publication that change the error."""
     readings = [one.result["readings"] for one in of(done, MEASURED)]
     if not readings:
         return []
@@ -128,7 +128,7 @@ def gaps(done: Sequence[Done]) -> list[str]:
 
 
 def pictures(done: Sequence[Done]) -> list[PageFigure]:
-    """Three ranks, true and rebuilt; and where the errors lie."""
+    """Three ranks, true and rebuilt; and the distribution of the errors."""
     made = []
     shown = next((one.result["shown"] for one in done if "shown" in one.result), None)
     if shown:

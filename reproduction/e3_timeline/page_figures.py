@@ -1,4 +1,4 @@
-"""The pictures of E3: three ranks from close by, and where the errors lie."""
+"""The pictures of E3: the work of three ranks, and the errors."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_CLOSE_S = (2.2, 1.1)  # shown from close by, before and after the end of a step
-_LEAST = 1e-6  # an error below it is drawn there
+_CLOSE_S = (2.2, 1.1)  # before and after the end of a step, in the enlarged panel
+_LEAST = 1e-6  # a smaller error is drawn as this one
 
 Errors = tuple[
     Mapping[str, Sequence[Sequence[float]]], Mapping[float, Sequence[tuple[float, float]]], float
 ]
-"""Percentiles 0 to 100 by name and seed; mean and worst by host work [ms]; the published bound."""
+"""Percentiles 0 to 100 by name and seed; mean and largest error by host work [ms]; the bound."""
 
 
 @paint.styled
 def draw_ranks(shown: dict[str, Any]) -> Figure:
-    """True above rebuilt line of each rank, over all the seconds and around a step's end."""
+    """Draw a true and a rebuilt line for each rank: two steps, and the end of a step enlarged."""
     made = paint.figure(12, 6.6)
     whole, close = made.subplots(2, 1)
     middle_s = shown["seconds"] / 2
@@ -41,7 +41,7 @@ def draw_ranks(shown: dict[str, Any]) -> Figure:
     entries: list[Any] = [paint.swatch(paint.WORK[kind], label) for kind, label in parts]
     entries += [_mark(paint.INK, "step ends"), _mark(paint.REBUILT, "step ends, rebuilt")]
     made.legend(handles=entries, loc="outside lower left", ncols=8)
-    paint.title(made, "Three ranks: what they did, and what was rebuilt from flows")
+    paint.title(made, "Three ranks: their true work, and the work rebuilt from flows")
     return made
 
 
@@ -68,7 +68,7 @@ def _lines(axes: Axes, ranks: Sequence[dict[str, Any]]) -> None:
 
 
 def _line(axes: Axes, line: dict[str, Any], y: float, mark: str) -> None:
-    """Computation fills the line, traffic lies in its lower half."""
+    """Draw computation at full height, and traffic in the lower half."""
     for kind, bars in line.items():
         if kind == "ends":
             axes.vlines(bars, y - 0.48, y + 0.48, color=mark, linewidth=1.6)
@@ -111,7 +111,7 @@ def _spread(axes: Axes, named: Mapping[str, Sequence[Sequence[float]]], publishe
     axes.axvline(100 * published, color=paint.INK, linewidth=1, linestyle="--")
     axes.text(110 * published, 3, "published", fontsize=8)
     axes.set_title("Distribution of the error")
-    axes.set_xlabel("error [%], below 0.0001 drawn there")
+    axes.set_xlabel("error [%], at least 0.0001")
     axes.set_ylabel("(rank, step) pairs at or below [%]")
     axes.grid(axis="y")
 
@@ -119,13 +119,13 @@ def _spread(axes: Axes, named: Mapping[str, Sequence[Sequence[float]]], publishe
 def _rise(
     axes: Axes, work: Mapping[float, Sequence[tuple[float, float]]], published: float
 ) -> None:
-    for place, label, colour in ((0, "mean", paint.REBUILT), (1, "worst", paint.WRONG)):
+    for place, label, colour in ((0, "mean", paint.REBUILT), (1, "largest", paint.WRONG)):
         y = [[100 * one[place] for one in seeds] for seeds in work.values()]
         how: dict[str, Any] = {"marker": "o", "markersize": 5, "label": label, "color": colour}
         mean_and_range(axes, list(work), y, **how)
     axes.axhline(100 * published, color=paint.INK, linewidth=1, linestyle="--")
     axes.text(max(work), 100 * published * 1.05, "published", fontsize=8, ha="right", va="bottom")
-    axes.set_title("Error of the step against host work between steps")
+    axes.set_title("Error of the step over host work between steps")
     axes.set_xlabel("host work [ms]")
     axes.set_ylabel("error [%]")
     axes.set_ylim(bottom=0)

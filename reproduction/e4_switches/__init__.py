@@ -1,4 +1,4 @@
-"""E4: an hour of switch bandwidth, and an alert where it falls."""
+"""E4: an hour of switch bandwidth, with a fault that should raise an alert."""
 
 from __future__ import annotations
 

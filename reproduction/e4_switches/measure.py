@@ -1,8 +1,8 @@
-"""E4, what is measured: DP bandwidth by leaf and time, the alerts, and what should have come out.
+"""Measure E4: DP bandwidth by leaf and time, the alerts, and the expected bandwidth.
 
-What should have come out follows from counting: f DP connections leave the sick leaf at once,
-one uplink of rate C is left, so each has C / f; the rings that they belong to run at that
-pace, and their other leaves see it as well. Those are the *affected* leaves.
+The expected bandwidth is a closed form. If f DP connections leave the faulty leaf at the same time
+over one remaining uplink of rate C, each connection gets C / f. Their rings run at this rate, so
+the other leaves of these rings are slow as well. These leaves are the *affected* leaves.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from prism_sim.toolkit import Run, Scenario, find_scenario, load_scenario, serve
 from reproduction.base import Result, Trial, diagnosed
 
 NAME = "e4"
-SLICE_S = 30.0  # about a step, so a slice rarely lacks a DP burst
-BLOCKS = 32  # servers of the two blocks that a stage lies on
+SLICE_S = 30.0  # about a step, so nearly every slice has a DP burst
+BLOCKS = 32  # servers in the two blocks of a stage
 SYMPTOM = "low_switch_bandwidth"
 
 _REDUCED = {
@@ -31,8 +31,8 @@ _REDUCED = {
 }
 
 
-_SHORT = {
-    "collector.idle_gap_us": 1000,  # tens of records a message
+_SHORT_GAP = {
+    "collector.idle_gap_us": 1000,  # tens of records per message
     "duration_s": 300,
     "faults.0.from_s": 120,
     "faults.0.to_s": 240,
@@ -40,17 +40,17 @@ _SHORT = {
 
 
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
-    """One trial a seed; minutes of the first once more, with records cut after 1 ms of silence."""
+    """One trial per seed, and some minutes of the first seed with an idle gap of 1 ms."""
     hours = [
-        Trial(NAME, f"seed {seed}", _scenario(seed, reduced), {"cut_short": False})
+        Trial(NAME, f"seed {seed}", _scenario(seed, reduced), {"short_gap": False})
         for seed in seeds
     ]
-    short = _scenario(seeds[0], reduced, _SHORT)
-    return [*hours, Trial(NAME, f"seed {seeds[0]}, 1 ms", short, {"cut_short": True})]
+    short = _scenario(seeds[0], reduced, _SHORT_GAP)
+    return [*hours, Trial(NAME, f"seed {seeds[0]}, 1 ms", short, {"short_gap": True})]
 
 
 def _scenario(seed: int, reduced: bool, more: Mapping[str, Any] | None = None) -> Scenario:
-    """The hour, each stage's replicas on two blocks in the order in which servers came free."""
+    """The hour, with the servers of each stage shuffled within two blocks."""
     servers = 32 if reduced else 128
     shuffled = np.random.default_rng(seed).permuted(
         np.arange(servers).reshape(-1, BLOCKS), axis=1
@@ -63,7 +63,7 @@ def _scenario(seed: int, reduced: bool, more: Mapping[str, Any] | None = None) -
 
 
 def measure(trial: Trial) -> Result:
-    """Bandwidths, alerts, and the closed form of the fault."""
+    """Bandwidths and alerts, and the closed form of the fault."""
     with diagnosed(trial.scenario) as (run, score):
         dp = _dp_records(run)
         fault = run.truth("faults").iloc[0]
@@ -88,14 +88,14 @@ def measure(trial: Trial) -> Result:
 
 
 def _dp_records(run: Run) -> pd.DataFrame:
-    """DP records with their leaves and rate [bit/s]; pairs as they truly are."""
+    """Records of the true DP pairs, with their leaves and rate [bit/s]."""
     columns = ["start_ns", "end_ns", "src", "dst", "bytes", "path"]
     flows = pd.read_parquet(run.flows, columns=columns)
     pairs = run.truth("pairs").query("kind == 'dp'")[["src", "dst"]]
     names = pd.Index(np.unique(pairs.to_numpy()))
     src, dst = (flows[end].cat.set_categories(names).cat.codes for end in ("src", "dst"))
     wanted = [names.get_indexer(pairs[end]) for end in ("src", "dst")]
-    width = len(names) + 1  # codes begin with -1, for addresses without a DP pair
+    width = len(names) + 1  # codes begin at -1, for addresses without a DP pair
     key = src.to_numpy(np.int64) * width + dst.to_numpy(np.int64)
     flows = flows[np.isin(key, wanted[0] * width + wanted[1])]
     rate = 8e9 * flows["bytes"] / (flows["end_ns"] - flows["start_ns"])
@@ -108,14 +108,14 @@ def _dp_records(run: Run) -> pd.DataFrame:
 
 
 def _affected(dp: pd.DataFrame, leaf: str) -> list[str]:
-    """Leaves that share a ring with a connection over the sick leaf's uplinks."""
+    """Leaves of the rings that have a connection over the uplinks of ``leaf``."""
     across = dp[(dp["first"] != dp["last"])][["first", "last"]].drop_duplicates()
     own = across[(across["first"] == leaf) | (across["last"] == leaf)]
     return sorted({*own["first"], *own["last"], leaf})
 
 
 def _closed_form(dp: pd.DataFrame, scenario: Scenario, leaf: str) -> dict[str, Any]:
-    """Connections each way over the uplinks of ``leaf``, and the share of the busiest way."""
+    """Connections over the uplinks of ``leaf`` by direction, and the rate of each."""
     apart = dp[dp["first"] != dp["last"]]
     out, back = (
         len(apart.loc[apart[end] == leaf, ["src", "dst"]].drop_duplicates())
@@ -136,19 +136,19 @@ def _by_leaf(records: pd.DataFrame) -> pd.Series:
 
 
 def _rates(dp: pd.DataFrame, fault: pd.Series, affected: list[str]) -> dict[str, Any]:
-    """Range of the leaves' mean rates, before the fault and while it lasts [Gbit/s]."""
+    """Range of the leaves' mean rates, before the fault and during it [Gbit/s]."""
     before = _by_leaf(dp[dp["end_ns"] <= fault["start_ns"]])
     since = dp[(dp["start_ns"] >= fault["start_ns"]) & (dp["end_ns"] <= fault["end_ns"])]
     during = _by_leaf(since)
-    sick, well = during[during.index.isin(affected)], during[~during.index.isin(affected)]
+    slow, others = during[during.index.isin(affected)], during[~during.index.isin(affected)]
     crossing = since[(since["first"] != since["last"])
                      & since[["first", "last"]].eq(str(fault["culprit"])).any(axis=1)]  # fmt: skip
     busy_s = (crossing["end_ns"] - crossing["start_ns"]).sum() / 1e9
     return {
         "leaves": len(before),
         "healthy_gbps": _spread(before),
-        "others_gbps": _spread(well),
-        "affected_gbps": _spread(sick),
+        "others_gbps": _spread(others),
+        "affected_gbps": _spread(slow),
         "affected_before_gbps": _spread(before[before.index.isin(affected)]),
         "crossing_gbps": float(8e-9 * crossing["bytes"].sum() / busy_s),
         "sigmas": _sigmas(during, affected),
@@ -160,20 +160,20 @@ def _spread(rates: pd.Series) -> list[float]:
 
 
 def _sigmas(rates: pd.Series, affected: list[str]) -> dict[str, float]:
-    """How far the lowest affected leaf lies below the mean; and how far it could at the most.
+    """Distance of the lowest affected leaf from the mean, and its largest possible value.
 
-    Were all others alike, k of n equally low values would lie sqrt((n - k) / k) sigma out.
+    If all other leaves were alike, k of n equally low values would be sqrt((n - k) / k) sigma low.
     """
-    sick = rates[rates.index.isin(affected)]
-    n, k = len(rates), max(len(sick), 1)
+    slow = rates[rates.index.isin(affected)]
+    n, k = len(rates), max(len(slow), 1)
     return {
-        "seen": float((rates.mean() - sick.min()) / rates.std(ddof=0)),
-        "at_most": float(np.sqrt((n - k) / k)),
+        "observed": float((rates.mean() - slow.min()) / rates.std(ddof=0)),
+        "largest": float(np.sqrt((n - k) / k)),
     }
 
 
 def _series(dp: pd.DataFrame, scenario: Scenario) -> dict[str, list[float | None]]:
-    """Mean rate by leaf and slice of time [Gbit/s], None without a record."""
+    """Mean rate by leaf and slice of time [Gbit/s]; None for a slice without a record."""
     slices = int(float(scenario.duration_s or 0) // SLICE_S)
     at = ((dp["start_ns"] - scenario.epoch_ns) / 1e9 // SLICE_S).astype(int)
     found: dict[str, list[float | None]] = {}
@@ -185,7 +185,7 @@ def _series(dp: pd.DataFrame, scenario: Scenario) -> dict[str, list[float | None
 
 
 def _alerts(findings: pd.DataFrame, epoch_ns: int) -> list[dict[str, Any]]:
-    """Alerts about low bandwidth, by begin; times of the simulation [s]."""
+    """Alerts about low bandwidth in order of time; times are those of the simulation [s]."""
     alerts = findings[findings["symptom"] == SYMPTOM].sort_values("start_ns")
     return [
         {

@@ -1,4 +1,4 @@
-"""E4 on the page: which bandwidth fell, why, and whether there was an alert."""
+"""E4 on the page: the bandwidths that fell, the reason, and the alerts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEALTHY, FALLEN = (100, 180), (30, 60)
-"""Published ranges of switches as they should be, and of those that fell [Gbit/s]."""
+"""Published ranges of healthy switches, and of switches whose bandwidth fell [Gbit/s]."""
 
 
 def section(done: Sequence[Done]) -> str:
-    """Rates and alerts beside the published ones, then seed by seed with the closed form."""
+    """Rates and alerts next to the published ones, then by seed with the closed form."""
     hours = _hours(done)
     if not hours:
         return "Nothing finished.\n"
@@ -46,30 +46,30 @@ def _setting(one: Done) -> dict[str, Any]:
 
 def _overall(done: Sequence[Done]) -> str:
     results = [one.result for one in done]
-    raised = sum(bool(_right(r)) for r in results)
-    right = sum(len(_right(r)) for r in results)
+    raised = sum(bool(_true_alerts(r)) for r in results)
+    right = sum(len(_true_alerts(r)) for r in results)
     wrong = sum(len(r["alerts"]) for r in results) - right
-    further = with_range((r["other_findings"] for r in results), "{:.0f}")
+    other = with_range((r["other_findings"] for r in results), "{:.0f}")
     delay = with_range(map(_delay_s, results), "{:.0f}", " s")
     of = f"{raised} of {len(results)} seeds"
     rows = [
         *_rate_rows(results, "leaves before the fault", HEALTHY, "healthy_gbps"),
-        *_rate_rows(results, "affected leaves while it lasts", FALLEN, "affected_gbps"),
+        *_rate_rows(results, "affected leaves during the fault", FALLEN, "affected_gbps"),
         ["alert raised", "yes", of],
         ["first alert after the failure", "-", f"{delay} ({of})" if raised else "-"],
-        ["alerts about affected leaves / false ones, all seeds", "-", f"{right} / {wrong}"],
-        ["further findings (slow steps, groups, contention)", "-", further],
+        ["alerts about affected leaves / false alerts, all seeds", "-", f"{right} / {wrong}"],
+        ["other findings (slow steps, groups, contention)", "-", other],
     ]
     return table(["", "published", "ours"], rows)
 
 
 def _rate_rows(
-    results: list[dict[str, Any]], what: str, published: tuple[int, int], name: str
+    results: list[dict[str, Any]], label: str, published: tuple[int, int], name: str
 ) -> list[list[str]]:
-    """Lowest, mean and highest leaf, each with its mean and range over the seeds."""
+    """Rates of the lowest, mean and highest leaf, each as mean and range over the seeds."""
     limits = (f"from {published[0]} Gbit/s", "-", f"to {published[1]} Gbit/s")
     return [
-        [f"{what}, {which}", of, with_range((r[name][at] for r in results), "{:.0f}", " Gbit/s")]
+        [f"{label}, {which}", of, with_range((r[name][at] for r in results), "{:.0f}", " Gbit/s")]
         for at, (which, of) in enumerate(zip(("lowest", "mean", "highest"), limits, strict=True))
     ]
 
@@ -79,10 +79,10 @@ def _by_seed(done: Sequence[Done]) -> str:
         "seed",
         "connections out / in",
         "closed form: uplink / connections",
-        "records across it",
+        "records across the uplink",
         "affected leaves",
-        "lowest lies",
-        "if others were alike",
+        "lowest leaf",
+        "largest possible",
         "alert",
     ]
     rows = []
@@ -96,8 +96,8 @@ def _by_seed(done: Sequence[Done]) -> str:
                 f"{form['gbps']:.1f} Gbit/s",
                 f"{r['crossing_gbps']:.1f} Gbit/s",
                 f"{', '.join(r['affected'])}: {low:.0f} to {high:.0f}",
-                f"{r['sigmas']['seen']:.2f} sigma out",
-                f"{r['sigmas']['at_most']:.2f}",
+                f"{r['sigmas']['observed']:.2f} sigma low",
+                f"{r['sigmas']['largest']:.2f} sigma",
                 _alert_text(r),
             ]
         )
@@ -105,14 +105,14 @@ def _by_seed(done: Sequence[Done]) -> str:
 
 
 def _alert_text(result: dict[str, Any]) -> str:
-    right = _right(result)
-    if not right:
+    alerts = _true_alerts(result)
+    if not alerts:
         return "none"
-    return f"{', '.join(dict.fromkeys(a['switch'] for a in right))} after {_delay_s(result):.0f} s"
+    return f"{', '.join(dict.fromkeys(a['switch'] for a in alerts))} after {_delay_s(result):.0f} s"
 
 
-def _right(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Alerts about a affected leaf while the fault lasts."""
+def _true_alerts(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Alerts about an affected leaf during the fault."""
     start, end = result["fault_s"]
     return [
         alert
@@ -124,27 +124,27 @@ def _right(result: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _delay_s(result: dict[str, Any]) -> float | None:
-    """From the failure to the first DP burst that an alert is about [s]."""
-    right = _right(result)
+    """Time from the start of the fault to the first DP burst of a true alert [s]."""
+    alerts = _true_alerts(result)
     start: float = result["fault_s"][0]
-    return max(0.0, min(alert["start_s"] for alert in right) - start) if right else None
+    return max(0.0, min(alert["start_s"] for alert in alerts) - start) if alerts else None
 
 
 def gaps(done: Sequence[Done]) -> list[str]:
-    """What leaves the published ranges, when no alert was raised, and what is not published."""
+    """Rates outside the published ranges, seeds without an alert, and facts not published."""
     hours = _hours(done)
-    cut_short = [
+    short_gap = [
         {"seed": one.trial.scenario.seed, **_low_and_high([one.result["affected_gbps"]])}
         for one in done
         if one not in hours
     ]
     return pages.paragraphs(
-        "e4-gaps", beyond=_beyond(hours), quiet=_quiet(hours), cut_short=cut_short
+        "e4-gaps", outside=_outside(hours), quiet=_without_alert(hours), short_gap=short_gap
     )
 
 
-def _beyond(hours: Sequence[Done]) -> list[dict[str, Any]]:
-    """Facts of every published range that ours leave."""
+def _outside(hours: Sequence[Done]) -> list[dict[str, Any]]:
+    """Each published range that our rates leave, with its figures."""
     found = []
     for name, published, whose in (
         ("healthy_gbps", HEALTHY, "leaves before the fault"),
@@ -160,28 +160,28 @@ def _beyond(hours: Sequence[Done]) -> list[dict[str, Any]]:
 
 
 def _low_and_high(ranges: Iterable[Sequence[float]]) -> dict[str, str]:
-    """Lowest and highest of some rates [Gbit/s], each given as lowest, mean, highest, spread."""
+    """Lowest and highest rate of ``ranges`` (lowest, mean, highest, spread) [Gbit/s]."""
     listed = list(ranges)
     low, high = min(one[0] for one in listed), max(one[2] for one in listed)
     return {"low": f"{low:.0f}", "high": f"{high:.0f}"}
 
 
-def _quiet(hours: Sequence[Done]) -> dict[str, Any] | None:
-    """Seeds without an alert, and how far the lowest leaf was from one."""
-    quiet = [one for one in hours if not _right(one.result)]
+def _without_alert(hours: Sequence[Done]) -> dict[str, Any] | None:
+    """Seeds without a true alert, and the distance of their lowest leaf from the mean."""
+    quiet = [one for one in hours if not _true_alerts(one.result)]
     if not quiet:
         return None
-    sigma = with_range((one.result["sigmas"]["seen"] for one in quiet), "{:.2f}")
+    sigma = with_range((one.result["sigmas"]["observed"] for one in quiet), "{:.2f}")
     return {"seeds": [one.trial.scenario.seed for one in quiet], "sigma": sigma}
 
 
 def _hours(done: Sequence[Done]) -> list[Done]:
-    """The hours as such, without those whose records are cut otherwise."""
-    return [one for one in done if not one.trial.settings["cut_short"]]
+    """The trials of an hour, without the one with a short idle gap."""
+    return [one for one in done if not one.trial.settings["short_gap"]]
 
 
 def pictures(done: Sequence[Done]) -> list[PageFigure]:
-    """The hour of the first seed, whatever became of it."""
+    """The hour of the first seed."""
     hours = _hours(done)
     if not hours:
         return []
@@ -201,10 +201,10 @@ def _draw(one: Done) -> Figure:
     start, end = (value / 60 for value in result["fault_s"])
     axes.axvspan(start, end, color=paint.FAULT, alpha=0.22, linewidth=0, zorder=0)
     for n, alert in enumerate(result["alerts"]):
-        right = alert in _right(result)
+        true = alert in _true_alerts(result)
         axes.scatter(
             [alert["start_s"] / 60], [8], marker="^", s=44,
-            color=paint.FINDING if right else paint.WRONG, zorder=4,
+            color=paint.FINDING if true else paint.WRONG, zorder=4,
             label="alert" if n == 0 else None,
         )  # fmt: skip
     slices = len(next(iter(result["series"].values())))
@@ -216,8 +216,8 @@ def _draw(one: Done) -> Figure:
     form = result["closed_form"]
     paint.title(
         made,
-        f"{max(form['connections_out'], form['connections_in'])} connections share the one uplink "
-        f"that is left, {form['gbps']:.0f} Gbit/s each",
+        f"{max(form['connections_out'], form['connections_in'])} connections share the "
+        f"remaining uplink, {form['gbps']:.0f} Gbit/s each",
     )
     return made
 

@@ -1,4 +1,4 @@
-"""The traps: where the publication, read literally or as it stands, goes wrong."""
+"""The traps: points at which the published method fails, if it is used as printed."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a trap is: a world, a prediction made before looking, and what to look at.
+"""Definition of a trap: a scenario, a prediction, and a function that measures its figures.
 
-A new trap is a function in :mod:`.statistics`, :mod:`.pairs` or :mod:`.worlds`, a line in
-:data:`..measure.TRAPS`, and its words in ``traps.yaml``. The prediction is a formula or a count of
-what is in the truth. Whether it came true is decided from it, never from an earlier run.
+A new trap is a function in :mod:`.statistics`, :mod:`.pairs` or :mod:`.workloads`, a line in
+:data:`..measure.TRAPS`, and its text in ``traps.yaml``. The prediction is a formula, or a count in
+the truth. The output of an earlier run is never used as a prediction.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from prism_sim.toolkit import Run
 from reproduction.base import Result
 
 Figures = dict[str, Any]
-"""What is seen in a run: numbers by name, and ``fails``, whether the prediction came true."""
+"""Figures of a run by name; ``fails`` tells whether the method fails as predicted."""
 
 
 @dataclass(frozen=True)
 class Trap:
-    """One way in which the publication, read literally or as it stands, goes wrong.
+    """One point at which the published method fails.
 
     Attributes
     ----------
-    number : as in the list of traps.
-    scenario : name below ``scenarios/paper``.
-    look : finds the figures in a diagnosed run and its score.
+    number : in the list of traps.
+    scenario : name of a file in ``scenarios/paper``.
+    figures : computes the figures of a diagnosed run and its score.
     """
 
     number: int
     scenario: str
-    look: Callable[[Run, Result], Figures]
+    figures: Callable[[Run, Result], Figures]

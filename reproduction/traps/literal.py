@@ -1,6 +1,6 @@
-"""Two formulas of the publication exactly as they are printed, to see what they do.
+"""Two formulas of the publication exactly as printed.
 
-``method="paper"`` has them mended, since it could not run otherwise; nothing else uses these.
+Only the traps use them. ``method="paper"`` uses corrected formulas, because these do not work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def printed_sigma(values: Floats) -> float:
 
 
 def printed_outliers(values: Floats) -> NDArray[np.bool_]:
-    """Where a value exceeds the mean by more than three printed sigmas."""
+    """Mark values that exceed the mean by more than three printed sigmas."""
     flagged: NDArray[np.bool_] = values > values.mean() + K * printed_sigma(values)
     return flagged
 
@@ -32,8 +32,9 @@ def printed_outliers(values: Floats) -> NDArray[np.bool_]:
 def change_probabilities(values: Floats, hazard: float) -> Floats:
     """P(run length = 0 | values so far) after each value, by algorithm 1 of Adams and MacKay.
 
-    Normal values of unknown mean and variance (normal-inverse-gamma prior around the first
-    value, of the weight of one observation), a constant hazard, nothing pruned.
+    The model has normal values of unknown mean and variance, and a constant hazard. The prior is
+    normal-inverse-gamma around the first value, with the weight of one observation. No run length
+    is pruned.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The traps, what is measured: each world diagnosed, and held against its prediction."""
+"""Measure the traps: diagnose each scenario and compare the figures with the prediction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from prism_sim.toolkit import find_scenario, load_scenario
 from reproduction.base import Result, Trial, diagnosed
-from reproduction.traps import pairs, statistics, worlds
+from reproduction.traps import pairs, statistics, workloads
 from reproduction.traps.base import Trap
 
 NAME = "traps"
@@ -19,16 +19,16 @@ TRAPS: dict[int, Trap] = {
         Trap(3, "trap-3-hazard", statistics.hazard),
         Trap(4, "trap-4-bridge", pairs.bridge),
         Trap(5, "trap-5-one-size", pairs.one_size),
-        Trap(6, "trap-6-jobs", worlds.jobs),
-        Trap(7, "trap-7-workloads", worlds.workloads),
+        Trap(6, "trap-6-jobs", workloads.jobs),
+        Trap(7, "trap-7-workloads", workloads.workloads),
         Trap(8, "trap-8-transport", pairs.transport),
     )
 }
-"""The eight, by number; their titles and predictions are in ``traps.yaml``."""
+"""The eight traps by number; their titles and predictions are in ``traps.yaml``."""
 
 
 def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
-    """One trial a trap and seed; worlds are small, so the reduced form has one seed of each."""
+    """One trial for each trap and seed; the reduced form has one seed."""
     seeds = seeds[:1] if reduced else seeds
     return [
         Trial(
@@ -43,6 +43,6 @@ def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
 
 
 def measure(trial: Trial) -> Result:
-    """What is seen of one trap in one world."""
+    """Figures of one trap in one scenario."""
     with diagnosed(trial.scenario) as (run, score):
-        return TRAPS[trial.settings["trap"]].look(run, score)
+        return TRAPS[trial.settings["trap"]].figures(run, score)

@@ -1,4 +1,4 @@
-"""The traps on the page: prediction, what was found, and whether the prediction came true."""
+"""The traps on the page: the prediction, the observed figures, and whether they agree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reproduction.words import with_range
 
 
 class Description(NamedTuple):
-    """What the page says of a trap; ``shown`` has the label of each figure."""
+    """Text about a trap on the page; ``shown`` has the label of each figure."""
 
     title: str
     prediction: str
@@ -29,18 +29,18 @@ class Description(NamedTuple):
 def descriptions() -> dict[int, Description]:
     """The description of each trap, by its number."""
     content = yaml.safe_load((Path(__file__).parent / "traps.yaml").read_text(encoding="utf-8"))
-    return {number: Description(**words) for number, words in content.items()}
+    return {number: Description(**fields) for number, fields in content.items()}
 
 
 def section(done: Sequence[Done]) -> str:
-    """The failure map."""
+    """The table of all traps, with notes."""
     finished = [number for number in TRAPS if _of(number, done)]
-    words = descriptions()
+    about = descriptions()
     head = ["", "trap", "prediction", "observed", "as predicted"]
     return pages.text(
         "traps",
         map=table(head, [_row(number, _of(number, done)) for number in finished]),
-        notes=[words[number].note for number in finished if words[number].note],
+        notes=[about[number].note for number in finished if about[number].note],
     )
 
 
@@ -49,19 +49,19 @@ def _of(number: int, done: Sequence[Done]) -> list[Done]:
 
 
 def _row(number: int, done: list[Done]) -> list[str]:
-    words = descriptions()[number]
+    about = descriptions()[number]
     found = [
         f"{label}: {with_range(float(one.result[name]) for one in done)}"
-        for name, label in words.shown.items()
+        for name, label in about.shown.items()
     ]
-    came = sum(one.result["fails"] for one in done)
-    verdict = "yes" if came == len(done) else "no" if not came else "in part"
-    seeds = f"{verdict}, {came} of {len(done)} seeds"
-    return [str(number), words.title, words.prediction, "; ".join(found), seeds]
+    failures = sum(one.result["fails"] for one in done)
+    verdict = "yes" if failures == len(done) else "no" if not failures else "in part"
+    seeds = f"{verdict}, {failures} of {len(done)} seeds"
+    return [str(number), about.title, about.prediction, "; ".join(found), seeds]
 
 
 def gaps(done: Sequence[Done]) -> list[str]:
-    """Traps whose prediction did not come true."""
+    """Traps that did not fail as predicted."""
     missed = [one.trial for one in done if not one.result["fails"]]
     facts = [{"trap": trial.settings["trap"], "name": trial.name} for trial in missed]
     return pages.paragraphs("traps-gaps", missed=facts)

@@ -9,16 +9,16 @@ from reproduction.base import Result
 from reproduction.traps.base import Figures
 
 
-def _read(score: Result, confusion: str, true: str, inferred: str) -> int:
+def _typed(score: Result, confusion: str, true: str, inferred: str) -> int:
     count: int = score["pairs"][confusion].get(true, {}).get(inferred, 0)
     return count
 
 
 def bridge(run: Run, score: Result) -> Figures:
-    """PP pairs read as DP before refinement, after it, and as bridging says."""
-    before = _read(score, "confusion_unrefined", "pp", "dp")
-    after = _read(score, "confusion", "pp", "dp")
-    predicted = _bridged(run)
+    """PP pairs with type DP before refinement and after it, and their predicted number."""
+    before = _typed(score, "confusion_unrefined", "pp", "dp")
+    after = _typed(score, "confusion", "pp", "dp")
+    predicted = _joined(run)
     return {
         "before": before,
         "after": after,
@@ -29,8 +29,8 @@ def bridge(run: Run, score: Result) -> Figures:
     }
 
 
-def _bridged(run: Run) -> int:
-    """PP pairs between true DP groups that the misread ones join, directly or through others."""
+def _joined(run: Run) -> int:
+    """PP pairs between true DP groups that wrong types join, directly or through others."""
     true = run.truth("pairs")
     inferred = run.diagnosis("pairs").astype({"src": str, "dst": str})
     both = true.merge(inferred[["src", "dst", "kind_unrefined"]], on=["src", "dst"], how="left")
@@ -50,9 +50,9 @@ def _bridged(run: Run) -> int:
 
 
 def one_size(run: Run, score: Result) -> Figures:
-    """DP pairs read as DP, and what is then left of accuracy."""
+    """DP pairs with type DP, and the accuracy."""
     kinds = run.truth("pairs")["kind"]
-    inferred = [_read(score, name, "dp", "dp") for name in ("confusion_unrefined", "confusion")]
+    inferred = [_typed(score, name, "dp", "dp") for name in ("confusion_unrefined", "confusion")]
     share = float((kinds == "pp").mean())
     return {
         "dp_pairs": int((kinds == "dp").sum()),
@@ -65,24 +65,24 @@ def one_size(run: Run, score: Result) -> Figures:
 
 
 def transport(run: Run, score: Result) -> Figures:
-    """Pairs that only acknowledge, and PP pairs whose acknowledgements add a size."""
+    """Pairs with acknowledgements only, and PP pairs with a second size."""
     flows = pd.read_parquet(run.flows, columns=["src", "dst", "bytes", "payload"])
     flows = flows.astype({"src": str, "dst": str})
-    speaking = flows.loc[flows["payload"] > 0, ["src", "dst"]].drop_duplicates()
-    couples = set(zip(speaking["src"], speaking["dst"], strict=True))
-    one_way = sum((dst, src) not in couples for src, dst in couples)
+    with_data = flows.loc[flows["payload"] > 0, ["src", "dst"]].drop_duplicates()
+    sending = set(zip(with_data["src"], with_data["dst"], strict=True))
+    one_way = sum((dst, src) not in sending for src, dst in sending)
     inferred = run.diagnosis("pairs").astype({"src": str, "dst": str})
-    mute = sum(
-        couple not in couples for couple in zip(inferred["src"], inferred["dst"], strict=True)
+    without_data = sum(
+        pair not in sending for pair in zip(inferred["src"], inferred["dst"], strict=True)
     )
     pp = run.truth("pairs").query("kind == 'pp'")[["src", "dst"]]
     sizes = flows.merge(pp, on=["src", "dst"]).groupby(["src", "dst"])["bytes"].nunique()
-    wrong = _read(score, "confusion_unrefined", "pp", "dp")
+    wrong = _typed(score, "confusion_unrefined", "pp", "dp")
     return {
         "one_way": one_way,
-        "mute": mute,
+        "without_data": without_data,
         "pp_pairs": len(pp),
         "pp_as_dp": wrong,
         "sizes": int(sizes.max()),
-        "fails": 0 < one_way == mute and wrong == len(pp) and (sizes == 2).all().item(),
+        "fails": 0 < one_way == without_data and wrong == len(pp) and (sizes == 2).all().item(),
     }

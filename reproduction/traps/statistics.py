@@ -21,27 +21,27 @@ ROUNDING = 1e-12  # of a mean
 
 
 def sigma(run: Run, _: Result) -> Figures:
-    """Printed sigma on every rank's steps; and the high tail of bandwidth over the leaves."""
+    """Printed sigma over the steps of every rank, and the high tail of bandwidth over leaves."""
     steps = run.diagnosis("steps")
-    took = steps.assign(took=(steps["end_ns"] - steps["start_ns"]).astype(float))
-    samples = [part["took"].to_numpy() for _, part in took.groupby("address")]
+    steps = steps.assign(duration_ns=(steps["end_ns"] - steps["start_ns"]).astype(float))
+    samples = [part["duration_ns"].to_numpy() for _, part in steps.groupby("address")]
     size = max(float(abs(printed_sigma(own)) / own.mean()) for own in samples)
     flagged = np.concatenate([printed_outliers(own) for own in samples])
     number = np.repeat(np.arange(len(samples)), [len(own) for own in samples])
-    mended = k_sigma(np.concatenate(samples), number).flagged
+    corrected = k_sigma(np.concatenate(samples), number).flagged
     high, low = _tails(run)
     return {
         "sigma": size,
         "literal_share": float(flagged.mean()),
-        "mended_share": float(mended.mean()),
+        "corrected_share": float(corrected.mean()),
         "high_tail": high,
         "low_tail": low,
-        "fails": bool(size <= ROUNDING and flagged.mean() > mended.mean() and not high and low),
+        "fails": bool(size <= ROUNDING and flagged.mean() > corrected.mean() and not high and low),
     }
 
 
 def _tails(run: Run) -> tuple[int, int]:
-    """How often the affected leaf stands out upward and downward, in the steps of the fault."""
+    """Whether the affected leaf is flagged as high and as low, in the steps of the fault."""
     fault = run.truth("faults").iloc[0]
     flows = pd.read_parquet(run.flows)
     pairs = run.truth("pairs").query("kind == 'dp'")[["src", "dst"]]
@@ -56,7 +56,7 @@ def _tails(run: Run) -> tuple[int, int]:
 
 
 def sample(run: Run, _: Result) -> Figures:
-    """Faults that a cross-step finding reports while they last, one of each job."""
+    """Faults that a cross-step finding reports, one fault for each job."""
     faults, findings = run.truth("faults"), run.diagnosis("findings")
     owner = _found_jobs(run)
     found = {}
@@ -68,7 +68,7 @@ def sample(run: Run, _: Result) -> Figures:
 
 
 def _found_jobs(run: Run) -> dict[str, str]:
-    """The true job of each job found, by most of its addresses."""
+    """The true job of each inferred job: that of most of its addresses."""
     found = run.diagnosis("jobs").astype(str)
     both = found.merge(run.truth("ranks").astype(str), on="address", suffixes=("", "_true"))
     most = both.groupby("job")["job_true"].agg(lambda names: names.mode().iloc[0])
@@ -90,6 +90,6 @@ def hazard(run: Run, score: Result) -> Figures:
         "points": points,
         "off": off,
         "fired": fired,
-        "mended_coverage": score["timeline"]["coverage"],
+        "corrected_coverage": score["timeline"]["coverage"],
         "fails": off < 1e-9 and fired == 0,
     }

@@ -47,8 +47,8 @@ class Stream:
         self._scene = Scene(tuples, draws, scenario.epoch_ns)
         self._tuple = _numbered(flows, tuples)
 
-    def seen(self, collector: dict[str, Any], first_s: float, last_s: float) -> FlowTable:
-        """The records of a time window as ``collector`` (fields of a scenario's) exports them."""
+    def exported(self, collector: dict[str, Any], first_s: float, last_s: float) -> FlowTable:
+        """Records of a time window from another collector, given as in a scenario."""
         if not collector:
             return self.window(self._flows, first_s, last_s)
         model = CollectorConfig.model_validate(collector)

@@ -120,7 +120,7 @@ def test_sweep_writes_a_table_and_a_figure(call: Call) -> None:
     assert result.exit_code == 0
     folder = Path("results/sweeps/study")
     assert f"table: {folder}/sweep.parquet" in result.stdout
-    assert "4 made now, 0 from before" in result.stderr
+    assert "4 computed, 0 reused" in result.stderr
     assert len(pd.read_parquet(folder / "sweep.parquet")) == 4
     assert (folder / "sweep.png").read_bytes().startswith(b"\x89PNG")
     again = json.loads(call("sweep", "study.yaml", "--json", "--quiet").stdout)
@@ -201,7 +201,7 @@ def test_a_stopped_sweep_resumes_and_repeats_nothing(study: Path, signum: int, c
         assert list(folder.rglob(".*.partial")) == []
     done = completed(SWEEP, folder)
     assert done.returncode == 0
-    assert f"{20 - len(before)} made now, {len(before)} from before" in done.stderr
+    assert f"{20 - len(before)} computed, {len(before)} reused" in done.stderr
     after = _points(folder)
     assert len(after) == 20
     assert before.items() <= after.items()

@@ -72,7 +72,7 @@ def test_a_failure_is_told_and_keeps_the_reference_as_it_is(call: Call) -> None:
     page = Path("results/paper/paper.md").read_text()
     assert "2 finished" in page
     assert "**seed 2 failed:** MemoryError" in page
-    assert "results/reference/paper.md was left as it is" in result.stderr
+    assert "results/reference/paper.md was not changed" in result.stderr
     assert not Path("results/reference").exists()
 
 

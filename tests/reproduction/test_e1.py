@@ -1,4 +1,4 @@
-"""E1: what is drawn keeps to its ranges and fits, and what is measured is what is there."""
+"""E1: drawn jobs keep to their ranges and fit the cluster, and the measured figures are right."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_drawn_jobs_are_disjoint_whole_servers_that_fit(seed: int, small: bool) 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_computing_times_of_steps_are_those_asked_for(seed: int) -> None:
+def test_step_times_are_in_their_range(seed: int) -> None:
     """A pipeline of p stages and m micro-batches takes (m + p - 1) times its slowest stage."""
     scenario = draw_scenario(read_platform(), seed)
     for job in scenario.jobs:
@@ -55,16 +55,16 @@ def test_seeds_draw_different_platforms_and_the_same_seed_the_same() -> None:
     assert [job.ranks for job in first.jobs] != [job.ranks for job in other.jobs]
 
 
-def test_recognition_finds_what_leaves_its_servers() -> None:
-    """Whole servers of its own make a job exact, unless its traffic stays within one."""
+def test_recognition_finds_jobs_with_traffic_between_servers() -> None:
+    """A job on servers of its own is exact, unless its traffic stays inside one server."""
     done = [Done(trial, measure.measure(trial)) for trial in measure.trials([1], True)]
     for trial, result in done:
         assert result["true"] == 19
         for job, servers in zip(result["jobs"], servers_of(trial.scenario), strict=True):
             assert job["exact"] == (len(servers) > 1), job
         assert result["found"] == result["exact"] < result["clusters"]
-        labels = [told.split() for told in result["labels"].values()]
-        assert {len(told) for told in labels} == {trial.scenario.cluster.gpus}
+        labels = [text.split() for text in result["labels"].values()]
+        assert {len(one) for one in labels} == {trial.scenario.cluster.gpus}
         idle = sum(label == "-1" for label in labels[0])
         assert idle == result["idle_gpus"]
     large, small = (one.result for one in done)
@@ -78,8 +78,8 @@ def test_recognition_finds_what_leaves_its_servers() -> None:
     assert png(picture.figure).startswith(b"\x89PNG")
 
 
-def test_a_found_job_has_the_colour_of_a_true_one_only_where_it_is_exact() -> None:
-    """The first job is found under the name 1; of the second, half of the NICs are."""
+def test_an_inferred_job_has_the_colour_of_a_true_job_only_if_it_is_exact() -> None:
+    """The first job is inferred as number 1; only half of the NICs of the second are found."""
     jobs = [{"job": "a", "exact": True}, {"job": "b", "exact": False}]
     labels = {"true": "0 0 0 0 1 1 1 1", "found": "1 1 1 1 0 0 -1 -1"}
     result = {"jobs": jobs, "labels": labels}

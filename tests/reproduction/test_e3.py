@@ -1,4 +1,4 @@
-"""E3: the job is the published one in outline, and its errors are those of closed forms."""
+"""E3: the job is close to the published one, and its errors follow closed forms."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ SMALL = {"cluster.servers": 16, "jobs.0.dp": 8, "jobs.0.steps": 4}
 QUIET = {**SMALL, "jobs.0.compute_jitter": 0, "jobs.0.step_overhead_jitter": 0}
 
 
-def scenario(**changes: object) -> Scenario:
+def small_scenario(**changes: object) -> Scenario:
     return load(find(measure.SCENARIO), {**QUIET, **changes})
 
 
-def measured(world: Scenario, **settings: object) -> measure.Result:
-    return measure.measure(Trial("e3", "x", world, {"shown": False, **settings}))
+def measured(scenario: Scenario, **settings: object) -> measure.Result:
+    return measure.measure(Trial("e3", "x", scenario, {"shown": False, **settings}))
 
 
 def test_steps_and_their_dp_traffic_are_about_as_published(tmp_path: Path) -> None:
-    """Published, read off a plot: steps of about 23.6 s with about 1.2 s of DP at the end."""
-    world = load(find(measure.SCENARIO), {"jobs.0.steps": 2})
-    assert world.jobs[0].ranks == 1024
+    """Published, read from a plot: steps of about 23.6 s with about 1.2 s of DP at the end."""
+    published = load(find(measure.SCENARIO), {"jobs.0.steps": 2})
+    assert published.jobs[0].ranks == 1024
     run = Run(tmp_path)
-    simulate(world, run)
+    simulate(published, run)
     steps, ranks, spans = (run.truth(name) for name in ("steps", "ranks", "spans"))
     assert len(steps) == 2 * 1024
     lengths_s = (steps["end_ns"] - steps["start_ns"]) / 1e9
@@ -50,7 +50,7 @@ def test_steps_and_their_dp_traffic_are_about_as_published(tmp_path: Path) -> No
 
 def test_the_error_of_a_step_is_the_host_work_before_it() -> None:
     """Without jitter, host work h and step T: inferred T + h, so error h / T for every step."""
-    result = measured(scenario(**{"jobs.0.step_overhead_ms": 100}))
+    result = measured(small_scenario(**{"jobs.0.step_overhead_ms": 100}))
     error = result["readings"]["step"]
     assert result["coverage"] == 1
     assert error["error_mean"] == pytest.approx(0.1 / result["step_s"], rel=0.02)
@@ -59,14 +59,14 @@ def test_the_error_of_a_step_is_the_host_work_before_it() -> None:
     assert result["readings"]["dp_end"]["error_max"] == pytest.approx(0, abs=1e-9)
 
 
-def test_from_the_first_forward_a_later_stage_is_late_by_its_wait() -> None:
-    """Stage 1 is done a backward before stage 0, and waits for that and for a forward of it.
+def test_the_wait_of_a_later_stage_is_its_error_with_the_definition_first_forward() -> None:
+    """Stage 1 ends a backward pass before stage 0, then waits for a forward pass of stage 0.
 
-    So of its time T only T - w is a step by this reading, and the error is w / (T - w).
+    With this definition only T - w of its time T is a step, so the error is w / (T - w).
     """
-    world = scenario(**{"jobs.0.step_overhead_ms": 0})
-    result = measured(world)
-    first, _ = stage_costs(world.jobs[0], world.cluster)
+    idle_host = small_scenario(**{"jobs.0.step_overhead_ms": 0})
+    result = measured(idle_host)
+    first, _ = stage_costs(idle_host.jobs[0], idle_host.cluster)
     wait_s = (first.forward_ns + first.backward_ns) / 1e9
     percentiles = result["readings"]["first_forward"]["percentiles"]
     assert percentiles[25] == pytest.approx(0, abs=1e-5)
@@ -74,14 +74,14 @@ def test_from_the_first_forward_a_later_stage_is_late_by_its_wait() -> None:
 
 
 def test_an_unmatched_step_counts_as_one() -> None:
-    """All records of some steps lost: those are errors of 1, and so many percentiles are."""
+    """All records of some steps are lost; these steps have an error of 1."""
     outage = [{"kind": "loss", "burst_probability": 1.0, "mean_good_s": 40, "mean_bad_s": 20}]
-    result = measured(scenario(**{"collector.effects": outage}))
-    told = result["readings"]["step"]
+    result = measured(small_scenario(**{"collector.effects": outage}))
+    step = result["readings"]["step"]
     assert result["coverage"] < 1
     missed = 1 - result["coverage"]
-    assert sum(p == 1 for p in told["percentiles"]) == pytest.approx(100 * missed, abs=2)
-    assert told["error_all_mean"] >= missed
+    assert sum(p == 1 for p in step["percentiles"]) == pytest.approx(100 * missed, abs=2)
+    assert step["error_all_mean"] >= missed
 
 
 @pytest.fixture(scope="module")
@@ -92,20 +92,20 @@ def done() -> list[Done]:
 def test_the_page_has_published_and_ours(done: list[Done]) -> None:
     text = page.section(done)
     rows = [line.split(" | ")[0].lstrip("| ") for line in text.splitlines() if "|" in line]
-    for row in ("published, read off a plot", "ours", "jitter and host work as measured",
+    for row in ("published, read from a plot", "ours", "jitter and host work as measured",
                 "neither (clean)", "as measured, records exported", "16.6", "200"):  # fmt: skip
         assert row in rows, row
     assert page.gaps(done)
 
 
-def test_the_page_does_without_what_failed(done: list[Done]) -> None:
+def test_the_page_leaves_out_failed_variants(done: list[Done]) -> None:
     for name in (measure.MEASURED, measure.EXPORTED):
         some = [one for one in done if one.trial.settings["variant"] != name]
         assert "published" in page.section(some)
         assert page.pictures(some)
 
 
-def test_three_ranks_are_kept_true_and_rebuilt(done: list[Done]) -> None:
+def test_the_work_of_three_ranks_is_kept_true_and_rebuilt(done: list[Done]) -> None:
     (shown,) = [one.result["shown"] for one in done if "shown" in one.result]
     assert [rank["stage"] for rank in shown["ranks"]] == [0, 1, 0]
     job = load(find(measure.SCENARIO)).jobs[0]

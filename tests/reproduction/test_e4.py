@@ -1,4 +1,4 @@
-"""E4: the affected leaves fall to what the closed form says, and nothing else does."""
+"""E4: only the affected leaves become slow, and their rate follows the closed form."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def done() -> list[Done]:
 
 
 def hours(done: list[Done]) -> list[dict[str, Any]]:
-    return [one.result for one in done if not one.trial.settings["cut_short"]]
+    return [one.result for one in done if not one.trial.settings["short_gap"]]
 
 
-def test_what_crosses_the_last_uplink_shares_it(done: list[Done]) -> None:
-    """f connections on 400 Gbit/s, less what pipeline messages take of it: up to a fifth."""
+def test_connections_share_the_last_uplink(done: list[Done]) -> None:
+    """f connections share 400 Gbit/s; pipeline messages take up to a fifth of it."""
     for result in hours(done):
         form = result["closed_form"]
         assert form["gbps"] == 400 / max(form["connections_out"], form["connections_in"])
@@ -33,7 +33,7 @@ def test_what_crosses_the_last_uplink_shares_it(done: list[Done]) -> None:
 
 
 def test_only_leaves_of_the_same_rail_are_affected(done: list[Done]) -> None:
-    """Rings stay on their rail; that of leaf 2 has one leaf in each of two blocks."""
+    """Rings stay on their rail; the rail of leaf 2 has one leaf in each of two blocks."""
     for result in hours(done):
         assert result["affected"] == ["leaf002", "leaf010"]
         assert result["affected_gbps"][2] < result["others_gbps"][0]
@@ -42,19 +42,19 @@ def test_only_leaves_of_the_same_rail_are_affected(done: list[Done]) -> None:
 
 
 def test_a_fault_of_an_eighth_of_the_leaves_cannot_be_flagged(done: list[Done]) -> None:
-    """2 of 16 lie sqrt(14 / 2) sigma out at the most: the reduced form is trap 2."""
+    """2 of 16 are at most sqrt(14 / 2) sigma below the mean, as in trap 2."""
     for result in hours(done):
-        assert result["sigmas"]["at_most"] == pytest.approx(np.sqrt(7))
+        assert result["sigmas"]["largest"] == pytest.approx(np.sqrt(7))
         assert not any(alert["switch"] in result["affected"] for alert in result["alerts"])
 
 
-def test_records_cut_short_hide_the_fault(done: list[Done]) -> None:
-    """Between two chunks at 400 / f Gbit/s a ring pauses for ms; each burst is fast."""
-    (short,) = [one.result for one in done if one.trial.settings["cut_short"]]
+def test_a_short_idle_gap_hides_the_fault(done: list[Done]) -> None:
+    """A ring pauses for ms between two chunks at 400 / f Gbit/s, and each burst is fast."""
+    (short,) = [one.result for one in done if one.trial.settings["short_gap"]]
     assert short["affected_gbps"][0] > 2 * hours(done)[0]["affected_gbps"][2]
 
 
-def test_results_are_json_and_the_page_tells_them(done: list[Done]) -> None:
+def test_results_are_json_and_the_page_shows_them(done: list[Done]) -> None:
     json.dumps([one.result for one in done], allow_nan=False)
     text = page.section(done)
     assert "0 of 1 seeds" in text
@@ -67,49 +67,49 @@ def test_results_are_json_and_the_page_tells_them(done: list[Done]) -> None:
 
 
 def changed(done: list[Done], seed: int, **figures: Any) -> Done:
-    """The hour as if it had been of another seed, with other figures."""
-    (hour,) = [one for one in done if not one.trial.settings["cut_short"]]
+    """The hour with another seed and other figures."""
+    (hour,) = [one for one in done if not one.trial.settings["short_gap"]]
     model = hour.trial.scenario.model_copy(update={"seed": seed})
     return Done(replace(hour.trial, scenario=model), {**hour.result, **figures})
 
 
-def test_a_range_beyond_the_published_one_is_told_with_its_seeds(done: list[Done]) -> None:
+def test_a_range_outside_the_published_one_is_listed_with_its_seeds(done: list[Done]) -> None:
     inside = {"healthy_gbps": [100, 140, 180, 1], "affected_gbps": [30, 40, 60, 1]}
     three = [
         changed(done, 1, **inside),
         changed(done, 2, **inside | {"affected_gbps": [40, 50, 61, 1]}),
         changed(done, 3, **inside | {"healthy_gbps": [99, 150, 170, 1]}),
     ]
-    said = [gap for gap in page.gaps(three) if "beyond" in gap]
-    assert [gap.partition(". ")[0].rpartition("seed ")[2] for gap in said] == ["3", "2"]
-    assert "ours 99 to 180 Gbit/s" in said[0]
-    assert "ours 30 to 61 Gbit/s" in said[1]
-    assert not any("beyond" in gap for gap in page.gaps(three[:1]))
+    listed = [gap for gap in page.gaps(three) if "outside" in gap]
+    assert [gap.partition(". ")[0].rpartition("seed ")[2] for gap in listed] == ["3", "2"]
+    assert "ours 99 to 180 Gbit/s" in listed[0]
+    assert "ours 30 to 61 Gbit/s" in listed[1]
+    assert not any("outside" in gap for gap in page.gaps(three[:1]))
     text = page.section(three)
     assert "lowest | from 100 Gbit/s | 100 (99 to 100) Gbit/s |" in text
-    assert "affected leaves while it lasts, mean | - | 43 (40 to 50) Gbit/s |" in text
+    assert "affected leaves during the fault, mean | - | 43 (40 to 50) Gbit/s |" in text
 
 
-def test_a_delay_says_of_how_many_seeds_it_is(done: list[Done]) -> None:
+def test_a_delay_is_shown_with_its_number_of_seeds(done: list[Done]) -> None:
     start_s = changed(done, 1).result["fault_s"][0]
     alert = {"switch": "leaf002", "start_s": start_s + 10, "end_s": start_s + 20}
     text = page.section([changed(done, 1, alerts=[]), changed(done, 2, alerts=[alert])])
     assert "| first alert after the failure | - | 10 s (1 of 2 seeds) |" in text
 
 
-def test_the_page_does_without_hours(done: list[Done]) -> None:
-    (short,) = [one for one in done if one.trial.settings["cut_short"]]
+def test_a_page_without_hours_is_complete(done: list[Done]) -> None:
+    (short,) = [one for one in done if one.trial.settings["short_gap"]]
     assert page.section([short]) == "Nothing finished.\n"
     assert page.pictures([short]) == []
     assert any("idle gap of 1 ms" in gap for gap in page.gaps([short]))
 
 
-def test_an_alert_counts_from_the_failure_on_and_on_affected_leaves_only() -> None:
+def test_only_alerts_during_the_fault_and_about_affected_leaves_count() -> None:
     def alert(switch: str, start_s: float, end_s: float) -> dict[str, Any]:
         return {"switch": switch, "start_s": start_s, "end_s": end_s, "steps": 1, "magnitude": 0.3}
 
     alerts = [alert("x", 10, 20), alert("y", 110, 120), alert("x", 130, 140)]
     result = {"fault_s": [100.0, 200.0], "affected": ["x"], "alerts": alerts}
-    assert page._right(result) == [result["alerts"][2]]
+    assert page._true_alerts(result) == [result["alerts"][2]]
     assert page._delay_s(result) == 30.0
     assert page._delay_s({**result, "alerts": []}) is None

@@ -1,17 +1,35 @@
-"""The committed page has every experiment; pictures and files that pages name are there."""
+"""The committed page has every experiment and the text of its templates; its files exist."""
 
 import re
 from pathlib import Path
 
+import pytest
+from jinja2 import Environment, nodes
+
 from reproduction import EXPERIMENTS
+from reproduction.pages import TEMPLATES
+from reproduction.traps.page import descriptions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "results" / "reference" / "paper.md"
 FOLDERS = ("benchmarks", "diagnose", "docs", "results", "scenarios", "scripts", "sim", "tests")
-"""What a path into the repository begins with."""
+"""Folders at the top of the repository."""
 
 
-def test_the_committed_page_is_whole() -> None:
+def words_of(text: str) -> str:
+    return " ".join(text.split())
+
+
+def fixed_text(template: Path) -> list[str]:
+    """Paragraphs, or parts of them, that are on every page and do not depend on figures."""
+    parsed = Environment().parse(template.read_text(encoding="utf-8"))
+    outputs = [node for node in parsed.body if isinstance(node, nodes.Output)]
+    parts = [part for one in outputs for part in one.nodes if isinstance(part, nodes.TemplateData)]
+    paragraphs = [paragraph for part in parts for paragraph in part.data.split("\n\n")]
+    return [text for paragraph in paragraphs if (text := words_of(paragraph))]
+
+
+def test_the_committed_page_is_complete() -> None:
     text = PAGE.read_text()
     for one in EXPERIMENTS.values():
         section = text.split(f"\n## {one.title}\n")[1].split("\n## ")[0]
@@ -24,8 +42,22 @@ def test_the_committed_page_is_whole() -> None:
         assert (PAGE.parent / link).exists(), link
 
 
+@pytest.mark.parametrize("template", sorted(TEMPLATES.iterdir()), ids=lambda path: path.name)
+def test_the_committed_page_has_the_text_of_its_templates(template: Path) -> None:
+    page = words_of(PAGE.read_text(encoding="utf-8"))
+    missing = [text for text in fixed_text(template) if text not in page]
+    assert missing == []
+
+
+def test_the_committed_page_has_the_text_about_every_trap() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for one in descriptions().values():
+        for text in (one.title, one.prediction, *one.shown.values(), one.note):
+            assert text in page
+
+
 def test_files_that_the_pages_name_exist() -> None:
-    """`scenarios/paper/e1.yaml` and the like, alone, in a command, or with a star."""
+    """Paths such as `scenarios/paper/e1.yaml`, alone, in a command, or with a star."""
     named = {
         (page.name, word)
         for page in PAGE.parent.glob("*.md")

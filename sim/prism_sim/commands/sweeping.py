@@ -53,7 +53,7 @@ def sweep(
             with session.stage(counted(total, "run")) as progress:
                 points = points_of(study, source)
                 swept = sweep.run_points(points, folder, at_once, progress, retry, total=total)
-            session.note(f"{swept.made} made now, {swept.there} from before")
+            session.note(f"{swept.made} computed, {swept.there} reused")
             table = sweep.table_of(study, swept.rows, folder, source)
             with stage_files(folder, sweep.STAGE) as aside:
                 sweep.write_table(study, table, aside)

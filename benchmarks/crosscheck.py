@@ -1,7 +1,7 @@
-"""Writes ``results/reference/fabric.md``: the fabric against closed forms and other tools.
+"""Write ``results/reference/fabric.md``: the fabric compared with closed forms and other tools.
 
-``python benchmarks/crosscheck.py`` takes a few minutes. With ``--fixtures`` it renews what
-``tests/theory/test_foreign.py`` reads instead. Both need SimGrid (see ``peer.py``).
+``python benchmarks/crosscheck.py`` takes a few minutes. With ``--fixtures`` it writes the files of
+``tests/theory/test_foreign.py`` instead. Both need SimGrid (see ``peer.py``).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import own_checks
 import peer
 
 PAGE = Path(__file__).parent.parent / "results" / "reference" / "fabric.md"
-OPENING = """# The fabric, cross-checked
+OPENING = """# Checks of the fabric
 
-Written by `python benchmarks/crosscheck.py`; change that rather than this page. Where figures
-of other tools are quoted rather than computed here, the text says so.
+This page is made by `python benchmarks/crosscheck.py`, so do not edit it. The text says which
+figures of other tools are quoted and not computed here.
 """
 SECTIONS = (
     own_checks.closed_forms,
@@ -32,7 +32,7 @@ SECTIONS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--fixtures", action="store_true", help="renew the tests' fixtures")
+    parser.add_argument("--fixtures", action="store_true", help="write the tests' fixtures instead")
     arguments = parser.parse_args()
     try:
         peer.build()

@@ -1,25 +1,25 @@
-"""Flow sets as text, so that other simulators can run exactly what ours ran.
+"""Flow sets as text, so that other simulators can run exactly the same flows.
 
-A *flow set* is a :class:`~prism_sim.cluster.program.Program` written out: links with
-capacities, routes over links, and flows that wait for each other. The file is plain text,
-numbers separated by white space, everything counted from 0; lines that start with ``#``
-are remarks, and stand only before the first section:
+A *flow set* is a :class:`~prism_sim.cluster.program.Program` as a text file: links with
+capacities, routes over links, and flows that wait for each other. The file has numbers
+separated by white space, and all indices start at 0. Lines that start with ``#`` are remarks.
+Remarks are only allowed before the first section:
 
 .. code-block:: text
 
     # prism flow set 1
     links <L>
-    <capacity [bytes/s]>                                       one line a link
+    <capacity [bytes/s]>                                       one line per link
     routes <R>
-    <n> <link> ... <link>                                      one line a route
+    <n> <link> ... <link>                                      one line per route
     flows <F>
-    <size [bytes]> <latency [ns]> <route> <n> <flow> ... <flow>  one line a flow
+    <size [bytes]> <latency [ns]> <route> <n> <flow> ... <flow>  one line per flow
 
 The last numbers of a flow are its predecessors. A flow whose last predecessor ends at t
-(0 if it has none) moves its first byte at t + latency and ends with its last one. What
-moves at one time shares links max-min fairly; a route uses each of its links once.
+(0 if it has none) sends its first byte at t + latency and ends with its last byte. Flows that
+are active at the same time share links max-min fairly. A route uses each of its links once.
 
-An *answer* is text as well: the end of every flow [ns, fractions allowed], one a line, in
+An *answer* is a text file too: the end of every flow [ns, fractions allowed], one per line, in
 the order of the flows, with remarks as above.
 """
 
@@ -44,7 +44,7 @@ def write_flow_set(program: Program, path: Path, remarks: str = "") -> None:
 
     Raises
     ------
-    ValueError : a route runs twice through one link, which other simulators cannot follow.
+    ValueError : a route uses one link twice, which other simulators do not support.
     """
     lines = [TITLE, *(f"# {line}" for line in remarks.splitlines())]
     lines += _links(program) + _routes(program) + _flows(program)
@@ -60,7 +60,7 @@ def _routes(program: Program) -> list[str]:
     t = program.templates
     used = t.via[: t.ptr[t.count]]
     if not (used["weight"] == 1).all():
-        raise ValueError("a route of the flow set runs more than once through one of its links")
+        raise ValueError("a route of the flow set uses one of its links more than once")
     rows = np.split(used["link"], t.ptr[1 : t.count])
     return [f"routes {t.count}", *(_row(row) for row in rows)]
 
@@ -83,7 +83,7 @@ def _row(numbers: NDArray[np.int32]) -> str:
 
 
 def predecessors(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Who each flow waits for, as compressed rows (``ptr``, ``flow``)."""
+    """The predecessors of each flow, as compressed rows (``ptr``, ``flow``)."""
     flows = len(program.template)
     first = np.repeat(np.arange(flows, dtype=np.int32), np.diff(program.after_ptr))
     order = np.argsort(program.after, kind="stable")
@@ -91,7 +91,7 @@ def predecessors(program: Program) -> tuple[NDArray[np.int64], NDArray[np.int32]
 
 
 def read_flow_set(path: Path) -> Program:
-    """The program that :func:`write_flow_set` wrote to ``path``."""
+    """Read the program that :func:`write_flow_set` wrote to ``path``."""
     words = _Words(path)
     capacity = words.decimals(words.count("links")) / _NS
     templates = Templates()
@@ -114,45 +114,45 @@ def chained(
     latency_ns: NDArray[np.int64],
     before: Sequence[Sequence[int] | NDArray[np.int64]],
 ) -> Program:
-    """A program of flows over ``templates``, each with the list of flows it waits for."""
+    """A program of flows over ``templates``; ``before`` has the predecessors of each flow."""
     waits = np.array([len(row) for row in before], np.int32)
     first = np.concatenate([np.asarray(row, np.int64) for row in before])
-    then = np.repeat(np.arange(len(before), dtype=np.int32), waits)
+    second = np.repeat(np.arange(len(before), dtype=np.int32), waits)
     after_ptr = pointers(np.bincount(first, minlength=len(before)))
-    after = then[np.argsort(first, kind="stable")]
+    after = second[np.argsort(first, kind="stable")]
     return Program(capacity, templates, template, size_bytes, latency_ns, waits, after_ptr, after)
 
 
 def pointers(counts: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Where each row of a compressed table begins, and where the last one ends."""
+    """Begin of each row of a compressed table, and the end of the last row."""
     return np.concatenate([[0], np.cumsum(counts)])
 
 
 def write_answer(end_ns: NDArray[Any], path: Path, remarks: str = "") -> None:
-    """Write when each flow ended [ns]."""
+    """Write the end of each flow [ns]."""
     lines = [f"# {line}" for line in remarks.splitlines()]
     path.write_text("\n".join([*lines, *(f"{end:.3f}" for end in end_ns.tolist())]) + "\n")
 
 
 def read_answer(path: Path) -> NDArray[np.float64]:
-    """When each flow ended [ns], shape (flows,)."""
+    """Read the end of each flow [ns], shape (flows,)."""
     return np.loadtxt(path, comments="#", ndmin=1)
 
 
 class _Words:
-    """The numbers of a flow set, one after the other."""
+    """Reads the numbers of a flow set in order."""
 
     def __init__(self, path: Path) -> None:
         lines = path.read_text().splitlines()
         if not lines or lines[0] != TITLE:
-            raise ValueError(f"{path} is no flow set: its first line is not {TITLE!r}")
+            raise ValueError(f"{path} is not a flow set: its first line is not {TITLE!r}")
         self._words = iter(" ".join(line for line in lines if not line.startswith("#")).split())
 
     def count(self, section: str) -> int:
-        """The length of the section that begins here, which must be ``section``."""
+        """Read the begin of a section, which must be ``section``, and return its length."""
         name = next(self._words)
         if name != section:
-            raise ValueError(f"the flow set goes on with {name!r} where {section!r} should begin")
+            raise ValueError(f"the flow set has {name!r} in place of the section {section!r}")
         return self.number()
 
     def number(self) -> int:

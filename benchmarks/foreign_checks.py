@@ -1,4 +1,4 @@
-"""The fabric against SimGrid: the same flows, one file, both answers compared flow by flow."""
+"""Compare the fabric with SimGrid: both run the same file, and every end of a flow is compared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEEDS = range(20)
 
 
 def flow_sets() -> dict[str, Program]:
-    """Every set of flows that SimGrid is asked about, by what it is."""
+    """All sets of flows for SimGrid, by name."""
     sets = {}
     for gpus in (64, 256, 1024):
         sets[f"rings of {gpus:,} GPUs, equal chunks"] = strided_rings(gpus, seed=1)
@@ -34,30 +34,30 @@ def flow_sets() -> dict[str, Program]:
 
 
 def same_flows() -> Section:
-    """Ends of all flows in SimGrid and here."""
+    """Compare the ends of all flows in SimGrid and here."""
     rows = []
     for name, program in flow_sets().items():
         rough, fine = _against_simgrid(program)
         rows.append([name, f"{len(program.template):,}", _ms(program.run()), percent(rough.max()),
                      percent(rough.mean()), percent(fine.max())])  # fmt: skip
     head = ["flows", "number", "last end [ms]", "largest", "mean", "largest, finer clocks"]
-    text = "How far the end of a flow is from SimGrid's, relative to SimGrid's:\n\n"
+    text = "Differences between the ends of flows here and in SimGrid, relative to SimGrid's:\n\n"
     text += table(head, rows, numbers_right=True)
     text += """
-What remains is the grain of the clocks. Here an end is rounded up to the next nanosecond, and
-what waits for it starts from there, so a chain of k flows is up to k ns late; SimGrid joins
-what happens within 1 ns. The last column takes both away: our time in picoseconds, and
-SimGrid's `surf/precision` at 1e-12 s.
+The rest comes from the resolution of the clocks. Here an end is rounded up to the next nanosecond,
+and the next flow of a chain starts at that time, so a chain of k flows is up to k ns late. SimGrid
+joins events within 1 ns. The last column has neither effect: our time is in picoseconds, and
+SimGrid's `surf/precision` is 1e-12 s.
 
-One thing has to be kept equal: CM02 gives a flow a share in inverse proportion to the latency
-of its route. The flow sets mean plain max-min fairness, so `ringbench.cpp` lets links have
-latency only where all flows that share a link have the same, and delays starts otherwise.
+SimGrid's model CM02 gives a flow a share in inverse proportion to the latency of its route, but
+flow sets assume plain max-min fairness. Therefore `ringbench.cpp` gives links a latency only if
+all flows on a link have the same latency. In all other cases it delays the starts of flows.
 """
     return Section("SimGrid 3.32, the same flows over the same paths", text)
 
 
 def _against_simgrid(program: Program) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Relative distance of every end from SimGrid's: as it is, and with finer clocks."""
+    """Relative difference of every end from SimGrid's, with usual and with finer clocks."""
     finer = replace(program, capacity=program.capacity / 1e3, latency_ns=program.latency_ns * 1000)
     theirs = simgrid(program)
     finer_theirs = simgrid(program, "--cfg=surf/precision:1e-12")
@@ -66,7 +66,7 @@ def _against_simgrid(program: Program) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def simgrid(program: Program, *options: str) -> NDArray[np.float64]:
-    """When SimGrid ends each flow of ``program`` [ns]."""
+    """The end of each flow of ``program`` in SimGrid [ns]."""
     with tempfile.TemporaryDirectory() as folder:
         flow_set, answer = Path(folder) / "flows", Path(folder) / "ends"
         write_flow_set(program, flow_set)
@@ -75,7 +75,7 @@ def simgrid(program: Program, *options: str) -> NDArray[np.float64]:
 
 
 def contention() -> Section:
-    """SimGrid's published ends of the strided rings beside ours over many hash seeds."""
+    """Compare SimGrid's ends of the strided rings with ours over many hash seeds."""
     rows = []
     for gpus, theirs in FIGURES.items():
         ends = np.array([strided_rings(gpus, seed=seed).run().max() for seed in SEEDS]) / 1e6
@@ -84,16 +84,16 @@ def contention() -> Section:
     head = ["GPUs", "SimGrid, its hash [ms]", "ours, mean", "median", "least", "most"]
     text = table(head, rows, numbers_right=True)
     text += """
-Eight strided rings of 1 GiB, from the first byte to the last, over 20 hash seeds of ours. On a
-fabric of 64 NICs and 64 uplinks a leaf, the busiest uplink carries one, two or three rings,
-and the all-reduce takes one, two or three times as long. SimGrid's figures are those of one
-seed with two on the busiest.
+Times are from the first byte to the last, for eight strided rings of 1 GiB. Ours are over 20 hash
+seeds. With 64 NICs and 64 uplinks per leaf, the busiest uplink carries one, two or three rings,
+and the all-reduce takes one, two or three times as long. SimGrid's figures come from one seed, in
+which the busiest uplink carries two rings.
 """
     return Section("Collisions: eight strided rings", text)
 
 
 def write_fixtures() -> None:
-    """Have SimGrid answer the small sets that the tests hold us to."""
+    """Write small flow sets and SimGrid's answers, which the tests compare with ours."""
     FIXTURES.mkdir(parents=True, exist_ok=True)
     remark = "Regenerate: python benchmarks/crosscheck.py --fixtures"
     small = {

@@ -1,8 +1,8 @@
-"""What ``make benchmark`` measures, one function for each subject.
+"""The measurements of ``make benchmark``, one function for each subject.
 
-A measurement takes a scratch folder and a number of repeats, and returns rows for the
-table and figures for the JSON file. It never raises for a peer that is missing: the row
-says what is missing and how to get it.
+A measurement takes a temporary folder and a number of repeats, and returns rows for the
+table and figures for the JSON file. A missing peer is not an error: the row says what is
+missing and how to install it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Figures = dict[str, Any]
 class Row(NamedTuple):
     """One row of the table, as text."""
 
-    what: str
+    subject: str
     measured: str
     compared: str = ""
     ratio: str = ""
@@ -40,11 +40,11 @@ Measurement = Callable[[Path, int], tuple[list[Row], Figures]]
 
 
 class _Rates(NamedTuple):
-    """Flows a second of ours and SimGrid's, and how far apart any end is, relative to its."""
+    """Flows per second here and in SimGrid, and the largest relative difference of an end."""
 
     ours: float
     simgrid: float | None
-    apart: float | None
+    deviation: float | None
 
     @property
     def ratio(self) -> float | None:
@@ -52,20 +52,20 @@ class _Rates(NamedTuple):
 
 
 def ring(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
-    """The strided rings of 1,024 GPUs, flow by flow, against SimGrid."""
+    """Measure the strided rings of 1,024 GPUs, flow by flow, here and in SimGrid."""
     found = {"equal": _ring(folder, 0.0, repeats), "varied": _ring(folder, 0.2, repeats)}
     ratios = [rates.ratio for rates in found.values() if rates.ratio is not None]
-    aparts = [rates.apart for rates in found.values() if rates.apart is not None]
+    deviations = [rates.deviation for rates in found.values() if rates.deviation is not None]
     figures: Figures = {
         "ring_rate_vs_simgrid": min(ratios, default=None),
-        "ring_deviation_max": max(aparts, default=None),
+        "ring_deviation_max": max(deviations, default=None),
     }
     rows: list[Row] = []
     for name, rates in found.items():
         figures[f"ring_rate_vs_simgrid_{name}"] = rates.ratio
         figures[f"ring_rate_{name}"] = rates.ours
         figures[f"ring_rate_simgrid_{name}"] = rates.simgrid
-        figures[f"ring_deviation_{name}"] = rates.apart
+        figures[f"ring_deviation_{name}"] = rates.deviation
         rows += _ring_rows(name, rates)
     return rows, figures
 
@@ -78,52 +78,52 @@ def _ring(folder: Path, spread: float, repeats: int) -> _Rates:
         process.run([*script, str(flow_set), str(our_answer)])
     ours, simgrid = [], []
     for _ in range(max(repeats, 5)):
-        said = json.loads(process.run(script).said)
-        ours.append(said["flows"] / said["seconds"])
+        result = json.loads(process.run(script).output)
+        ours.append(result["flows"] / result["seconds"])
         if not missing:
             timing = peer.run(flow_set, answer)
             simgrid.append(timing.flows / timing.seconds)
     if missing:
         return _Rates(median(ours), None, None)
-    return _Rates(median(ours), median(simgrid), _apart(our_answer, answer))
+    return _Rates(median(ours), median(simgrid), _deviation(our_answer, answer))
 
 
 def _missing_peer() -> bool:
     try:
         peer.build()
     except peer.NoPeerError as error:
-        process.tell(str(error))
+        process.report(str(error))
         return True
     return False
 
 
-def _apart(ours: Path, theirs: Path) -> float:
+def _deviation(ours: Path, theirs: Path) -> float:
     with ours.open() as a, theirs.open() as b:
         pairs = [(float(x), float(y)) for x, y in zip(a, b, strict=True)]
     return max(abs(x - y) / y for x, y in pairs)
 
 
 def _ring_rows(name: str, rates: _Rates) -> list[Row]:
-    what = f"260,096 flows in 8 rings, {name} sizes"
+    subject = f"260,096 flows in 8 rings, {name} sizes"
     rate = f"{rates.ours / K:,.0f} k flows/s"
-    if rates.simgrid is None or rates.ratio is None or rates.apart is None:
-        return [Row(what, rate, peer.HOW, "", ">= 1, aim 3", "?")]
+    if rates.simgrid is None or rates.ratio is None or rates.deviation is None:
+        return [Row(subject, rate, peer.HOW, "", ">= 1, aim 3", "?")]
     simgrid = f"SimGrid {rates.simgrid / K:,.0f} k flows/s"
-    apart = f"{rates.apart:.1e}"
+    deviation = f"{rates.deviation:.1e}"
     return [
-        Row(what, rate, simgrid, f"{rates.ratio:.2f}", ">= 1, aim 3", _met(rates.ratio >= 1)),
-        Row("  largest deviation of an end", "", "SimGrid's ends", apart, "< 1e-3",
-            _met(rates.apart < 1e-3)),
+        Row(subject, rate, simgrid, f"{rates.ratio:.2f}", ">= 1, aim 3", _met(rates.ratio >= 1)),
+        Row("  largest deviation of an end", "", "SimGrid's ends", deviation, "< 1e-3",
+            _met(rates.deviation < 1e-3)),
     ]  # fmt: skip
 
 
 JOB_SECONDS, SHORT_SECONDS = 600, 60
 SMALL, LARGE = (256, 440), (16_384, 10)
-"""GPUs and seconds of cluster time that give about as many records."""
+"""GPUs and seconds of cluster time; both give about the same number of records."""
 
 
 def job(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
-    """A training job on 1,024 GPUs for ten minutes of cluster time, records written."""
+    """Measure a training job on 1,024 GPUs for ten minutes of cluster time."""
     runs = [_train(folder / "job", 1024, JOB_SECONDS) for _ in range(repeats)]
     short = [_train(folder / "short", 1024, SHORT_SECONDS) for _ in range(repeats)]
     records, seconds, peak = _records(runs[0]), _seconds(runs), _peak(runs)
@@ -143,14 +143,14 @@ def job(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
             ">= 300 k", _met(records / seconds >= 300e3)),
         Row("  its peak memory", f"{peak / MIB:,.0f} MiB", "", "", "< 2,048 MiB",
             _met(peak < 2**31)),
-        Row("  ... against 1 min of cluster time", f"{peak / MIB:,.0f} MiB",
+        Row("  ... compared with 1 min of cluster time", f"{peak / MIB:,.0f} MiB",
             f"{_peak(short) / MIB:,.0f} MiB", f"{growth:.2f}", "<= 1.1", _met(growth <= 1.1)),
     ]  # fmt: skip
     return rows, figures
 
 
 def growth(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
-    """The same job on 16,384 GPUs and on 256, over about as many records."""
+    """Measure the same job on 16,384 and on 256 GPUs, over about the same number of records."""
     small, large = [], []
     for _ in range(repeats):
         small.append(_train(folder / "small", *SMALL))
@@ -176,7 +176,7 @@ def growth(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
 
 
 def startup(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
-    """A tiny scenario from the command line, and the same with empty compile caches."""
+    """Measure a tiny scenario from the command line, with full and with empty compile caches."""
     command = [str(BIN / "prism-sim"), "simulate", "tiny/pair", "--quiet"]
     command += ["--out", str(folder / "tiny")]
     process.run(command)  # fills the caches
@@ -186,12 +186,12 @@ def startup(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
     return [
         Row("start-up: tiny/pair simulated", f"{seconds:.2f} s", "", "", "< 2 s",
             _met(seconds < 2)),
-        Row("  the first time ever", f"{cold:.1f} s", "compile caches empty"),
+        Row("  the first run", f"{cold:.1f} s", "compile caches empty"),
     ], figures  # fmt: skip
 
 
 def diagnose(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
-    """The diagnoser on the flows of the training job."""
+    """Measure the diagnoser on the flows of the training job."""
     run = folder / "job"
     if not run.exists():
         _train(run, 1024, JOB_SECONDS)
@@ -200,7 +200,7 @@ def diagnose(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
     try:
         runs = [process.run(command) for _ in range(repeats)]
     except FailedError as error:
-        process.tell(str(error))
+        process.report(str(error))
         return [Row("diagnosis of the job's flows", "failed, see above", met="no")], {}
     rows, seconds, peak = _manifest(run)["records"], _seconds(runs), _peak(runs)
     figures = {
@@ -225,7 +225,7 @@ MEASUREMENTS: dict[str, Measurement] = {
 
 
 def _train(folder: Path, gpus: int, seconds: float) -> Usage:
-    """Simulate ``job.yaml`` on ``gpus`` GPUs, so many more or fewer replicas, into ``folder``."""
+    """Simulate ``job.yaml`` into ``folder``, with as many replicas as ``gpus`` GPUs need."""
     shutil.rmtree(folder, ignore_errors=True)
     changes = {"cluster.servers": gpus // 8, "jobs.0.dp": gpus // 64, "duration_s": seconds}
     command = [str(BIN / "prism-sim"), "simulate", str(HERE / "job.yaml"), "--json", "--quiet"]
@@ -235,7 +235,7 @@ def _train(folder: Path, gpus: int, seconds: float) -> Usage:
 
 
 def _records(run: Usage) -> int:
-    return int(json.loads(run.said)["records"])
+    return int(json.loads(run.output)["records"])
 
 
 def _manifest(run: Path) -> Figures:

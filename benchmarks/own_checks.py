@@ -1,4 +1,4 @@
-"""The fabric against what can be worked out without another simulator's program."""
+"""Compare the fabric with closed forms, exact recursions and published measurements."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ L_NS = 2_000
 SEEDS = range(20)
 
 
-class Blind:
-    """An observer that looks away: only ends matter here."""
+class IgnoringObserver:
+    """An observer that ignores all trains, because only ends are compared here."""
 
     def observe(self, trains: NDArray[np.void]) -> None:
         assert trains.dtype == TRAIN
@@ -50,11 +50,11 @@ class Blind:
 def ring_ends(
     of: Cluster, groups: Sequence[Sequence[int]], size_bytes: int, seed: int = 0
 ) -> NDArray[np.int64]:
-    """When the ring all-reduce of each group ends [ns], all starting at once."""
+    """End of the ring all-reduce of each group [ns]; all start at the same time."""
     env, layout, templates = Clock(), Layout(of), Templates()
     fabric = Fabric(env, layout.capacity, templates)
     router = Router(layout, templates, Draws(seed))
-    network = Network(env, layout, router, fabric, Blind())  # type: ignore[arg-type]
+    network = Network(env, layout, router, fabric, IgnoringObserver())  # type: ignore[arg-type]
     end_ns = np.zeros(len(groups), np.int64)
 
     def note(number: int, _: simpy.Event) -> None:
@@ -72,23 +72,23 @@ def ring_ends(
 
 
 def one_leaf(gpus: int) -> Cluster:
-    """Servers of one GPU, all on one leaf switch; 2 us from NIC to NIC."""
+    """Servers with one GPU each on one leaf switch, with 2 us from NIC to NIC."""
     fabric = {"kind": "tor", "leaf_ports": gpus, "hop_latency_ns": L_NS / 2}
     alone = {"gpus_per_server": 1, "nics_per_server": 1}
     return Cluster.model_validate({"servers": gpus, "nic_gbps": 400, **alone, "fabric": fabric})
 
 
 def closed_forms() -> Section:
-    """One flow, k flows on a link, what one leaves to others, and rings of equal hops."""
+    """Compare flows on one link, a limited flow, and rings of equal hops with closed forms."""
     rows = []
     for name, expected_ns, found_ns in [*_flows(), *_rings()]:
-        apart = abs(found_ns - expected_ns) / expected_ns
-        rows.append([name, f"{expected_ns:,.2f}", f"{found_ns:,.0f}", percent(apart)])
-    text = table(["case", "closed form [ns]", "ours [ns]", "apart"], rows, numbers_right=True)
+        difference = abs(found_ns - expected_ns) / expected_ns
+        rows.append([name, f"{expected_ns:,.2f}", f"{found_ns:,.0f}", percent(difference)])
+    text = table(["case", "closed form [ns]", "ours [ns]", "difference"], rows, numbers_right=True)
     text += """
-The rings are all-reduces of 1 GiB with 50 bytes/ns and 2 us a hop, 2 (n - 1) (S / (n B) + L);
-ASTRA-sim's analytical backend gives the same within 0.05 %. Chunks are whole bytes, rounded
-up, and times whole nanoseconds: that is all that remains.
+The rings are all-reduces of 1 GiB with 50 bytes/ns and 2 us per hop: 2 (n - 1) (S / (n B) + L).
+ASTRA-sim's analytical backend gives the same within 0.05 %. The only reason for a difference is
+rounding: chunks are whole bytes, rounded up, and times are whole nanoseconds.
 """
     return Section("Closed forms", text)
 
@@ -104,8 +104,10 @@ def _flows() -> list[tuple[str, float, float]]:
     narrow.add([0, 1])
     narrow.add([0])
     end_ns = _together(np.array([B, B / 5]), narrow, np.array([0, 1], np.int32), size).run()
-    cases.append(("one of two, limited to a fifth elsewhere", size / (B / 5) + L_NS, end_ns[0]))
-    cases.append(("the other one, with what it leaves", size / (B * 4 / 5) + L_NS, end_ns[1]))
+    cases.append(
+        ("one of two, which another link limits to a fifth", size / (B / 5) + L_NS, end_ns[0])
+    )
+    cases.append(("the other one, with the rest of the link", size / (B * 4 / 5) + L_NS, end_ns[1]))
     return cases
 
 
@@ -134,7 +136,7 @@ def _rings() -> list[tuple[str, float, float]]:
 
 
 def chunks_of_unequal_hops(draws: int = 100) -> Section:
-    """The coupled ring against the recursion over chunks, hops of random rates."""
+    """Compare the coupled ring with the recursion over chunks, for hops of random rates."""
     random = np.random.default_rng(0)
     rows = []
     for n, size_bytes, low in product((4, 16, 64, 256), (RING_BYTES, 2**24), (0.9, 0.1)):
@@ -149,24 +151,25 @@ def chunks_of_unequal_hops(draws: int = 100) -> Section:
         spread = "within 10 %" if low == 0.9 else "within a factor of 10"
         rows.append([f"{n}", f"{size_bytes >> 20:,} MiB", spread, percent(float(np.mean(early))),
                      percent(max(early))])  # fmt: skip
-    text = "By how much the coupled ring ends earlier than the last chunk of the recursion:\n\n"
+    text = "Time by which the coupled ring ends before the last chunk of the recursion:\n\n"
     text += table(
         ["hops", "size", "rates of the hops", "mean", "largest"], rows, numbers_right=True
     )
     text += """
-Each row is 100 rings with rates and latencies (up to 4 us) drawn afresh. The coupled form has the
-pace of the settled ring from the start; the difference is the time it takes to settle, less than
-one trip of a chunk round the ring. It is nil for equal hops, and never negative but for rounding.
+Each row has 100 rings with newly drawn rates and latencies (up to 4 us). The coupled ring has the
+rate of the steady state from the start. The difference is the time until the steady state, which is
+less than the time of a chunk once round the ring. It is zero for equal hops, and negative only by
+rounding.
 """
     return Section("A ring of unequal hops, chunk by chunk", text)
 
 
 def _coupled_ns(rate: NDArray[np.float64], latency_ns: NDArray[np.float64], size_bytes: int) -> int:
-    """When the coupled ring ends, every hop with a link of its own."""
+    """End of the coupled ring if every hop has a link of its own."""
     env = Clock()
     fabric = Fabric(env, rate, Templates())
     hops = [Hop(i, (i,), latency) for i, latency in enumerate(latency_ns.tolist())]
-    network: Any = SimpleNamespace(fabric=fabric, observer=Blind())
+    network: Any = SimpleNamespace(fabric=fabric, observer=IgnoringObserver())
     event = env.event()
     ring = Ring(hops, range(len(hops)), 1, network)
     ring.start("all_reduce", size_bytes, [0] * len(hops), event)
@@ -175,32 +178,33 @@ def _coupled_ns(rate: NDArray[np.float64], latency_ns: NDArray[np.float64], size
 
 
 def rings_that_collide() -> Section:
-    """Coupled strided rings against the same flow by flow, where ECMP makes them collide."""
+    """Compare coupled strided rings that collide by ECMP with the same rings flow by flow."""
     rows = []
     for gpus in (64, 256, 1024):
         early: list[float] = []
-        held_up = 0
+        delayed = 0
         groups = [range(k, gpus, GPUS_PER_SERVER) for k in range(GPUS_PER_SERVER)]
         for seed in SEEDS:
             coupled = ring_ends(cluster(gpus), groups, RING_BYTES, seed)
             chunked = strided_rings(gpus, seed=seed, link_ns=0).run()
             exact = chunked.reshape(GPUS_PER_SERVER, -1).max(axis=1)
             early += ((exact - coupled) / exact).tolist()
-            held_up += int((exact > 1.01 * _alone_ns(gpus)).sum())
-        apart = np.abs(early)
-        rows.append([f"{gpus:,}", f"{len(early)}", f"{held_up}", percent(apart.mean()),
-                     f"{(apart > 1e-3).sum()}", percent(min(early)), percent(max(early))]
+            delayed += int((exact > 1.01 * _alone_ns(gpus)).sum())
+        error = np.abs(early)
+        rows.append([f"{gpus:,}", f"{len(early)}", f"{delayed}", percent(error.mean()),
+                     f"{(error > 1e-3).sum()}", percent(min(early)), percent(max(early))]
                     )  # fmt: skip
-    head = ["GPUs", "rings", "held up by others", "mean error", "above 0.1 %", "least", "most"]
+    head = ["GPUs", "rings", "delayed by others", "mean error", "above 0.1 %", "least", "most"]
     text = table(head, rows, numbers_right=True)
     text += """
-Eight strided rings of 1 GiB over 20 hash seeds, each as one entity, against the same rings as
-flows for every chunk and hop (no latency, so that only sharing counts); a positive error is an end
-too early. Rings that hold each other up on one uplink come out exact. The exception is a ring
-that shares a link with another that is itself held up more elsewhere: as entities they share
-the link as two steady streams, in reality the slower one's chunks come in bursts that meet some
-of the faster one's chunks and miss others, and what is missed is lost to a ring that cannot
-send ahead.
+Eight strided rings of 1 GiB over 20 hash seeds are simulated in two ways: each ring as one entity,
+and with a flow for every chunk and hop (without latency, so that only sharing counts). A positive
+error is an end that is too early. Rings that delay each other on one uplink are exact. There is one
+exception: a ring shares a link with a second ring, and a third ring delays the second one more
+on another link. As entities, the two rings share the link as steady streams. In reality the
+chunks of the slower ring come in bursts. The faster ring competes with some of them, and has
+the link alone between them. It cannot use all of this free capacity, because a ring cannot send
+ahead.
 """
     return Section("Rings that collide, chunk by chunk", text)
 
@@ -215,7 +219,7 @@ PUBLISHED = {4: 338.0, 16: 91.7, 64: 91.4, 256: 86.9, 1024: 35.5, 2048: 61.8}
 
 
 def nccl_tests() -> Section:
-    """The published nccl-tests row beside what our rings give on such nodes."""
+    """Compare the published row of nccl-tests with our rings on such nodes."""
     rows = []
     for gpus, published in PUBLISHED.items():
         row = [f"{gpus:,}", f"{published:.1f}"]
@@ -226,11 +230,11 @@ def nccl_tests() -> Section:
     head = ["GPUs", "measured", "ours, links only", "ours, `efficiency: measured`"]
     text = table(head, rows, numbers_right=True)
     text += """
-Bus bandwidth in GB/s; ours as the mean and range over five hash seeds. The row does not say on
-which machine it was taken. We assume the nodes of Alps (CSCS): four GH200, each with a NIC of
-200 Gbit/s, under leaves of 64 ports and four spines. Nothing is tuned to this row. Real runs
-lose to other jobs, to protocol and to placement, and scatter: 1,024 GPUs came out slower than
-2,048.
+The table has bus bandwidth in GB/s; ours is the mean and range over five hash seeds. The source
+does not name the machine. We assume the nodes of Alps (CSCS): four GH200, each with a NIC of
+200 Gbit/s, under leaves of 64 ports and four spines. Nothing is tuned to these figures. Real runs
+lose bandwidth to other jobs, to the protocol and to the placement, and they vary: 1,024 GPUs were
+slower than 2,048.
 """
     return Section("nccl-tests on GH200, 1 GiB", text)
 

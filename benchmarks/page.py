@@ -1,4 +1,4 @@
-"""Pieces of a page of figures."""
+"""Parts of the page of checks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Section(NamedTuple):
-    """A heading and what stands below it."""
+    """A heading and the text below it."""
 
     title: str
     text: str

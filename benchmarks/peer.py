@@ -1,7 +1,7 @@
-"""SimGrid, the peer: built on first use, and run on a flow set.
+"""Build SimGrid, the peer, on first use, and run it on a flow set.
 
-SimGrid 3.32 comes with Debian 12: ``apt-get install libsimgrid-dev g++``. Nothing else of
-the project needs it; where it is missing, what compares with it says so.
+SimGrid 3.32 comes with Debian 12: ``apt-get install libsimgrid-dev g++``. Only comparisons with
+SimGrid need it. If it is missing, they say so.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ HOW = "not measured: SimGrid is missing (apt-get install libsimgrid-dev g++)"
 
 
 class NoPeerError(Exception):
-    """SimGrid cannot be used here; the text says why, and what to do."""
+    """SimGrid cannot be used here; the message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What SimGrid says of its run: number of flows, CPU time of the simulation [s]."""
+    """Number of flows of a SimGrid run, and CPU time of the simulation [s]."""
 
     flows: int
     seconds: float
 
 
 def build() -> Path:
-    """Compile the peer if it is older than its source; returns the program.
+    """Compile the peer if it is older than its source; return the program.
 
     Raises
     ------
-    NoPeerError : there is no compiler or no SimGrid, or they do not get along.
+    NoPeerError : the compiler or SimGrid is missing, or the compilation fails.
     """
     if PROGRAM.exists() and PROGRAM.stat().st_mtime >= SOURCE.stat().st_mtime:
         return PROGRAM
@@ -46,15 +46,15 @@ def build() -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         missing = "simgrid" in done.stderr.partition("\n")[0] and "No such file" in done.stderr
-        raise NoPeerError(HOW if missing else f"g++ refuses {SOURCE.name}:\n{done.stderr}")
+        raise NoPeerError(HOW if missing else f"g++ cannot compile {SOURCE.name}:\n{done.stderr}")
     return PROGRAM
 
 
 def run(flow_set: Path, answer: Path, *options: str) -> Timing:
-    """Have SimGrid run ``flow_set`` and write its ``answer``; ``options`` are its own."""
+    """Run SimGrid on ``flow_set`` with its own ``options``, and write its ``answer``."""
     command = [str(build()), str(flow_set), str(answer), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NoPeerError(f"SimGrid failed on {flow_set}:\n{done.stderr}")
-    said = json.loads(done.stdout)
-    return Timing(said["flows"], said["seconds"])
+    result = json.loads(done.stdout)
+    return Timing(result["flows"], result["seconds"])

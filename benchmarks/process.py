@@ -1,4 +1,4 @@
-"""Runs commands in fresh processes, and says what they took."""
+"""Run commands in new processes, and measure their time and memory."""
 
 from __future__ import annotations
 
@@ -13,41 +13,43 @@ from dataclasses import dataclass
 
 
 class FailedError(Exception):
-    """A command that was to be measured did not work; the text ends with its last words."""
+    """A measured command failed; the message ends with the last lines of its stderr."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What one process took.
+    """Time and memory of one process.
 
     Attributes
     ----------
-    seconds : from start to exit, on the wall clock.
-    cpu_seconds : of all its threads.
+    seconds : wall-clock time from start to exit.
+    cpu_seconds : CPU time of all its threads.
     peak_bytes : largest resident set.
-    said : its standard output.
+    output : its standard output.
     """
 
     seconds: float
     cpu_seconds: float
     peak_bytes: int
-    said: str
+    output: str
 
 
 def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Usage:
-    """Run ``command``, with ``environment`` on top of this one's, to its end.
+    """Run ``command`` to its end; ``environment`` is added to that of this process.
 
     Raises
     ------
-    FailedError : it ended with another exit code than 0.
+    FailedError : its exit code is not 0.
     """
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
-        began = time.perf_counter()
+        started_s = time.perf_counter()
         process = subprocess.Popen(
             command, stdout=out, stderr=errors, env={**os.environ, **(environment or {})}
         )
-        _, status, usage = os.wait4(process.pid, 0)  # the only way to one child's own peak
-        seconds = time.perf_counter() - began
+        _, status, usage = os.wait4(
+            process.pid, 0
+        )  # the only call that gives the peak of one child
+        seconds = time.perf_counter() - started_s
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         errors.seek(0)
@@ -58,15 +60,15 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
 
 
 def median(values: Sequence[float]) -> float:
-    """The median; of an even number of values, the mean of the middle two."""
+    """The median; for an even number of values, the mean of the middle two."""
     return float(statistics.median(values))
 
 
 def repeated(times: int, measure: Callable[[], Usage]) -> list[Usage]:
-    """Measure as often as asked, one after the other."""
+    """Measure several times, one after the other."""
     return [measure() for _ in range(times)]
 
 
-def tell(text: str) -> None:
-    """Say on stderr what is going on."""
+def report(text: str) -> None:
+    """Print progress or an error on stderr."""
     print(text, file=sys.stderr, flush=True)

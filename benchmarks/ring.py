@@ -1,8 +1,8 @@
-"""One run of the ring benchmark, in a process of its own.
+"""Run the ring benchmark once, in a process of its own.
 
-``ring.py SPREAD`` prints, as JSON, the number of flows and the CPU time of the simulation
-alone: imports, compilation and laying out the flows are not in it. ``ring.py SPREAD FLOWSET
-ANSWER`` writes the flows and when they ended instead, for other simulators.
+``ring.py SPREAD`` prints the number of flows and the CPU time of the simulation as JSON. The time
+has no imports, no compilation and no construction of the flows. ``ring.py SPREAD FLOWSET ANSWER``
+writes the flows and their ends to files instead, for other simulators.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def main(spread: float, files: list[Path]) -> None:
         write_answer(program.run(), files[1])
         return
     random_flows(flows=3, links=2).run()  # loads the compiled code
-    began = time.process_time()
+    started_s = time.process_time()
     end_ns = program.run()
-    print(json.dumps({"flows": len(end_ns), "seconds": time.process_time() - began}))
+    print(json.dumps({"flows": len(end_ns), "seconds": time.process_time() - started_s}))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""``make benchmark``: speed and memory of the whole project, as one table.
+"""``make benchmark``: speed and memory of the project, as one table.
 
-Every figure is the median of runs in fresh processes, and where there is a peer it runs in
-turn with ours. README.md says how each thing is measured. All figures go to
-``results/benchmark.json`` as well, unless only some are asked for (``--only``).
+Every figure is the median of runs in new processes. A peer runs in turn with ours. README.md
+describes each measurement. Without ``--only``, all figures are also written to
+``results/benchmark.json``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from measurements import MEASUREMENTS, Figures, Row
-from process import FailedError, tell
+from process import FailedError, report
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "results" / "benchmark.json"
@@ -27,29 +27,29 @@ def main() -> int:
     figures: Figures = {"machine": _machine(), "repeats": arguments.repeats}
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="prism-benchmark-") as name:
-        for what, measure in MEASUREMENTS.items():
-            if what in arguments.only:
-                tell(f"measuring {what} ...")
+        for subject, measure in MEASUREMENTS.items():
+            if subject in arguments.only:
+                report(f"measuring {subject} ...")
                 try:
-                    more, figures_of_it = measure(Path(name), arguments.repeats)
+                    more_rows, more_figures = measure(Path(name), arguments.repeats)
                 except FailedError as error:
-                    tell(f"what was to be measured failed: {error}")
+                    report(f"a measured command failed: {error}")
                     return 1
-                rows += more
-                figures |= figures_of_it
+                rows += more_rows
+                figures |= more_figures
     _show(rows)
     if set(arguments.only) == set(MEASUREMENTS):
         RESULT.parent.mkdir(exist_ok=True)
         RESULT.write_text(json.dumps(figures, indent=1) + "\n")
-        tell(f"written: {RESULT.relative_to(ROOT)}")
+        report(f"written: {RESULT.relative_to(ROOT)}")
     return 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each thing [3]")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each measurement [3]")
     names = [*MEASUREMENTS]
-    help_ = f"of {', '.join(names)} [all]"
+    help_ = f"measurements: {', '.join(names)} [all]"
     parser.add_argument("--only", nargs="+", choices=names, default=names, help=help_)
     return parser.parse_args()
 
@@ -68,7 +68,7 @@ def _show(rows: list[Row]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("what", "measured", "compared with", "ratio", "wanted", "met")
+    table = Table("subject", "measured", "compared with", "ratio", "target", "met")
     for row in rows:
         table.add_row(*row)
     console = Console()

@@ -1,10 +1,10 @@
-"""The sets of flows that are measured and cross-checked.
+"""Sets of flows for the benchmark and for the checks of the fabric.
 
-The *strided rings* are the usual hard case for a fabric simulator. Every GPU of a cluster
-takes part in a ring all-reduce with the GPUs of its own position in all other servers, so
-as many rings run side by side as a server has GPUs. Where a ring leaves its leaf switch,
-hashing decides which uplink a connection takes; some take the same one, wait for each
-other, and hold up the rest of their ring.
+*Strided rings* are a usual hard case for a fabric simulator. Every GPU of a cluster takes part in
+a ring all-reduce with the GPUs at the same position in all other servers, so there is a ring for
+each GPU of a server. If a connection of a ring leaves its leaf switch, a hash decides its uplink.
+Several connections may get the same uplink. They then delay each other and the rest of their
+rings.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from prism_sim.scenario.cluster import Cluster
 GPUS_PER_SERVER = 8
 RING_BYTES = 2**30
 LINK_NS = 1_000
-"""Latency of every link of the strided rings [ns]: 2 us in a leaf, 4 us across."""
+"""Latency of every link of the strided rings [ns]: 2 us inside a leaf, 4 us between leaves."""
 SPREAD = 0.2
-"""Chunks of unequal size are drawn within this fraction of the equal ones."""
+"""Unequal chunks differ by at most this fraction from equal ones."""
 FIGURES = {64: 37.609, 256: 83.46, 1024: 86.24}
-"""What SimGrid found for the strided rings with a hash of its own [ms], by GPUs."""
+"""Ends of the strided rings in SimGrid with its own hash [ms], by GPUs."""
 
 
 def cluster(gpus: int, ports: int = 64) -> Cluster:
@@ -53,10 +53,10 @@ def strided_routes(router: Router) -> NDArray[np.int32]:
 def strided_rings(
     gpus: int, spread: float = 0.0, seed: int = 0, link_ns: int = LINK_NS, ports: int = 64
 ) -> Program:
-    """All-reduces of 1 GiB in strided rings over ``gpus`` GPUs, one flow a chunk and hop.
+    """All-reduces of 1 GiB in strided rings over ``gpus`` GPUs, one flow per chunk and hop.
 
-    A hop sends its next chunk when it has sent the one before and has received the one
-    that the hop behind it sent. Chunks are equal, or drawn within ``spread`` of that.
+    A hop sends its next chunk when it has sent the last one and has received the chunk of the
+    previous hop. Chunks are equal, or differ by at most the fraction ``spread``.
     """
     layout, templates = Layout(cluster(gpus, ports)), Templates()
     route = strided_routes(Router(layout, templates, Draws(seed)))
@@ -65,8 +65,8 @@ def strided_rings(
     flow = np.arange(rings * steps * servers, dtype=np.int32).reshape(rings, steps, servers)
     followed = np.zeros(flow.shape, np.int64)
     followed[:, :-1] = 2
-    behind = flow[:, 1:]
-    after = np.stack([behind, np.roll(behind, -1, axis=2)], axis=-1)
+    next_step = flow[:, 1:]
+    after = np.stack([next_step, np.roll(next_step, -1, axis=2)], axis=-1)
     template = np.repeat(route[:, None], steps, axis=1).ravel()
     factor = np.random.default_rng(seed).uniform(1 - spread, 1 + spread, flow.size)
     return Program(
@@ -82,10 +82,10 @@ def strided_rings(
 
 
 def contended_rings(rings: int, hops: int, late_ns: int, chunk_bytes: int = 10_000_000) -> Program:
-    """All-reduces in rings: each sends one hop over link 0, and every other over a link of its own.
+    """All-reduces in rings. One hop of each ring uses link 0; other hops have their own links.
 
-    Ring r begins ``r * late_ns`` after the first. Links carry 50 bytes/ns. Flows are numbered by
-    ring, step and hop; a chunk waits as in :func:`strided_rings`.
+    Ring r begins ``r * late_ns`` after the first ring. Links carry 50 bytes/ns. Flows are in the
+    order of ring, step and hop; a chunk waits as in :func:`strided_rings`.
     """
     steps = 2 * (hops - 1)
     templates, size = Templates(), rings * steps * hops
@@ -108,17 +108,17 @@ def contended_rings(rings: int, hops: int, late_ns: int, chunk_bytes: int = 10_0
 
 
 def random_flows(flows: int, links: int, seed: int = 0) -> Program:
-    """Flows over one to five random links that wait for up to three random earlier ones.
+    """Flows over one to five random links, which wait for up to three random earlier flows.
 
-    Capacities [bytes/ns] and sizes [bytes] are drawn evenly on a logarithmic scale,
-    latencies up to 5 us. There are as many routes as flows.
+    Capacities [bytes/ns] and sizes [bytes] are uniform on a logarithmic scale, and latencies are
+    at most 5 us. Each flow has its own route.
     """
     draw = np.random.default_rng(seed)
     capacity = np.exp(draw.uniform(np.log(1), np.log(50), links))
     templates = Templates()
     for _ in range(flows):
-        way = draw.choice(links, draw.integers(1, min(links, 5) + 1), replace=False)
-        templates.add(way.tolist())
+        links_used = draw.choice(links, draw.integers(1, min(links, 5) + 1), replace=False)
+        templates.add(links_used.tolist())
     size = np.exp(draw.uniform(np.log(2e5), np.log(5e7), flows)).astype(np.int64)
     latency = draw.integers(0, 5_000, flows)
     waits = np.minimum(draw.integers(0, 4, flows), np.arange(flows))

@@ -1,12 +1,13 @@
-"""The fabric against SimGrid's answers to the same flows, flow by flow.
+"""Compare the fabric with SimGrid, flow by flow.
 
-The fixtures hold sets of flows and when SimGrid 3.32 (model CM02) ended each of them, so that
-this holds without SimGrid installed. With it, ``python benchmarks/crosscheck.py --fixtures``
-makes them again. The larger comparison is in ``results/reference/fabric.md``.
+The fixtures have sets of flows and the end of each flow in SimGrid 3.32 (model CM02), so these
+tests run without SimGrid. ``python benchmarks/crosscheck.py --fixtures`` writes the fixtures, and
+needs SimGrid. The larger comparison is in ``results/reference/fabric.md``.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ WITHIN = 1e-3
 
 
 def load_flowset():
-    """The module that reads flow sets; benchmarks are scripts, not a package."""
+    """Import the module that reads flow sets; benchmarks are scripts, not a package."""
     spec = importlib.util.spec_from_file_location("flowset", ROOT / "benchmarks" / "flowset.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -39,20 +40,20 @@ def simgrid_ends(name):
     return flowset.read_answer(FIXTURES / f"{name}.ends.txt")
 
 
-def apart(program, expected):
+def deviation(program, expected):
     return np.abs(program.run() - expected) / expected
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_flow_ends_when_simgrid_says(name):
+def test_every_flow_ends_as_in_simgrid(name):
     program, expected = flows(name), simgrid_ends(name)
     assert len(expected) == len(program.template) > 250
-    assert apart(program, expected).max() < WITHIN
+    assert deviation(program, expected).max() < WITHIN
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_answers_depend_on_sharing(name):
-    """Were each flow alone on its links, most would end far from where SimGrid has them."""
+    """If each flow were alone on its links, most ends would differ much from SimGrid's."""
     program, expected = flows(name), simgrid_ends(name)
     alone = replace(program, capacity=program.capacity * 1e6)
     t = program.templates
@@ -61,18 +62,18 @@ def test_the_answers_depend_on_sharing(name):
     )
     own_ns = np.ceil(program.size_bytes / narrowest[program.template]).astype(np.int64)
     unshared = replace(alone, latency_ns=program.latency_ns + own_ns)
-    assert np.median(apart(unshared, expected)) > 0.05
+    assert np.median(deviation(unshared, expected)) > 0.05
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_hundredth_of_bandwidth_more_would_be_noticed(name):
+def test_one_percent_more_bandwidth_is_noticed(name):
     program, expected = flows(name), simgrid_ends(name)
     faster = replace(program, capacity=program.capacity * 1.01)
-    assert np.median(apart(faster, expected)) > 5 * WITHIN
+    assert np.median(deviation(faster, expected)) > 5 * WITHIN
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_flow_set_survives_being_written_and_read(name, tmp_path):
+def test_a_flow_set_is_the_same_after_writing_and_reading(name, tmp_path):
     path = FIXTURES / f"{name}.flows.txt"
     remarks = "\n".join(
         line[2:] for line in path.read_text().splitlines()[1:] if line.startswith("# ")
@@ -81,7 +82,7 @@ def test_a_flow_set_survives_being_written_and_read(name, tmp_path):
     assert (tmp_path / "again").read_text() == path.read_text()
 
 
-def test_a_flow_set_says_who_waits_for_whom(tmp_path):
+def test_a_flow_set_names_the_predecessors_of_each_flow(tmp_path):
     path = tmp_path / "flows"
     path.write_text(
         "# prism flow set 1\n"
@@ -89,15 +90,15 @@ def test_a_flow_set_says_who_waits_for_whom(tmp_path):
         "routes 2\n1 0\n2 0 1\n"
         "flows 3\n1000 5 0 0\n400 0 1 1 0\n1000 0 0 1 0\n"
     )
-    # 0 ends at 5 + 1000/10; then 1 runs at 2 bytes/ns and 2 at the 8 that it leaves.
+    # 0 ends at 5 + 1000/10; then 1 gets 2 bytes/ns, and 2 gets the other 8
     assert flowset.read_flow_set(path).run().tolist() == [105, 305, 230]
 
 
 @pytest.mark.parametrize("text", ["", "links 1\n", "# prism flow set 2\nlinks 0\n"])
-def test_what_is_no_flow_set_is_refused(text, tmp_path):
+def test_a_file_that_is_not_a_flow_set_is_refused(text, tmp_path):
     path = tmp_path / "flows"
     path.write_text(text)
-    with pytest.raises(ValueError, match="is no flow set"):
+    with pytest.raises(ValueError, match="is not a flow set"):
         flowset.read_flow_set(path)
 
 
@@ -106,3 +107,14 @@ def test_a_route_through_a_link_twice_cannot_be_written(tmp_path):
     program.templates.via["weight"][0] = 2
     with pytest.raises(ValueError, match="more than once"):
         flowset.write_flow_set(program, tmp_path / "flows")
+
+
+@pytest.mark.parametrize("name", ["crosscheck", "own_checks", "foreign_checks"])
+def test_the_committed_page_has_the_text_of_its_generator(name):
+    page = (ROOT / "results" / "reference" / "fabric.md").read_text()
+    tree = ast.parse((ROOT / "benchmarks" / f"{name}.py").read_text())
+    values = [n.value for n in ast.walk(tree) if isinstance(n, ast.Assign | ast.AugAssign)]
+    texts = [one.value for one in values if isinstance(one, ast.Constant)]
+    prose = [text for text in texts if isinstance(text, str) and text.endswith("\n")]
+    assert prose
+    assert [text for text in prose if text not in page] == []

@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help quickstart test lint regress check-full reference paper pictures benchmark constraints clean
+CASE ?= ddp4
+.PHONY: help lab lab-test quickstart test lint regress check-full reference paper pictures benchmark constraints clean
 
 help:           ## Say what can be made.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,6 +53,17 @@ paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; under 30 mi
 
 pictures: $(VENV)/.installed-dev ## Draw the pictures of the README again.
 	@$(BIN)/python scripts/pictures.py
+
+$(VENV)/.installed-lab: $(VENV)/.installed
+	@echo "installing the libraries of the lab's trainers into $(VENV) ..."
+	@$(PIP) install -c constraints.txt -e '.[lab]'
+	@touch $@
+
+lab: $(VENV)/.installed-lab ## Make real training traffic: make lab CASE=ddp4 (root, Linux).
+	@$(BIN)/python -m lab $(CASE)
+
+lab-test: $(VENV)/.installed-lab ## One short case of the lab from end to end; under 5 minutes.
+	@$(BIN)/python -m lab.selftest
 
 benchmark: $(VENV)/.installed-dev ## Speed and memory, each against a peer, as one table.
 	@$(BIN)/python benchmarks/run.py

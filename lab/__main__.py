@@ -1,0 +1,80 @@
+"""The command line: ``python -m lab CASE --out FOLDER``."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from lab import isolation, needs
+from lab.case import CASES, find, read_case
+from llmprism.errors import UserError
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m lab", description="Make a real capture.")
+    parser.add_argument("case", nargs="?", help="a name in lab/cases, or a YAML file")
+    parser.add_argument("--out", help="the run folder; default: results/lab/CASE")
+    parser.add_argument("--list", action="store_true", help="list the cases")
+    told = parser.parse_args(words)
+    if told.list or not told.case:
+        for path in sorted(CASES.glob("*.yaml")):
+            print(f"{path.stem:24} {' '.join(read_case(path).scenario.description.split())}")
+        return 0
+    try:
+        return _run(told.case, told.out)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(name: str, out: str | None) -> int:
+    path = find(name)
+    case = read_case(path)
+    folder = Path(out or f"results/lab/{case.name}").resolve()
+    if isolation.is_inside():
+        return _inside(name, folder)
+    needs.check("mpi" in case.lab.trainers.values())
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        code = isolation.run_inside([str(path.resolve()), "--out", str(partial)])
+        if code:
+            return _failed(partial)
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    except KeyboardInterrupt:
+        print("interrupted; everything was ended, nothing is left", file=sys.stderr)
+        return 130
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    print(folder)
+    return 0
+
+
+def _inside(name: str, folder: Path) -> int:
+    from lab.jobs import JobFailedError
+    from lab.running import run_case
+
+    isolation.prepare()
+    with tempfile.TemporaryDirectory(prefix="lab-") as room:
+        try:
+            manifest = run_case(read_case(find(name)), folder, Path(room))
+        except JobFailedError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
+    print(f"{manifest['duration_s']} s, records: {manifest['records']}", file=sys.stderr)
+    return 0
+
+
+def _failed(partial: Path) -> int:
+    for log in sorted((partial / "logs").glob("job-*.log")):
+        print(f"{log.name}:", *log.read_text(errors="replace").splitlines()[-30:],
+              sep="\n  ", file=sys.stderr)  # fmt: skip
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -71,7 +71,7 @@ TRUTH: dict[str, pa.Schema] = {
         [
             ("fault", pa.int64()),
             ("kind", pa.string()),
-            ("culprit_kind", pa.string()),  # address, link, switch
+            ("culprit_kind", pa.string()),  # address, link, switch, server, stage, job
             ("culprit", pa.string()),  # "a|b" for a link
             ("job", pa.string()),  # null if no single job is affected
             ("rank", pa.int64()),

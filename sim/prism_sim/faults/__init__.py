@@ -10,15 +10,35 @@ listing and truth follow from that. The parts of a cluster that a fault may chan
 from __future__ import annotations
 
 from prism_sim.faults.base import FaultBase
+from prism_sim.faults.degraded_nvlink import DegradedNvlink
 from prism_sim.faults.failed_uplinks import FailedUplinks
+from prism_sim.faults.gc_pauses import GcPauses
+from prism_sim.faults.intermittent_gpu import IntermittentGpu
+from prism_sim.faults.loader_stalls import LoaderStalls
 from prism_sim.faults.slow_gpu import SlowGpu
 from prism_sim.faults.slow_link import SlowLink
 from prism_sim.faults.slow_nic import SlowNic
+from prism_sim.faults.slow_server import SlowServer
 from prism_sim.faults.slow_switch import SlowSwitch
+from prism_sim.faults.thermal_ramp import ThermalRamp
+from prism_sim.faults.uneven_stage import UnevenStage
 from prism_sim.registry import Registry, by_literal
 
 KINDS: Registry[type[FaultBase]] = Registry(
-    "prism_sim.faults", SlowGpu, SlowNic, SlowLink, SlowSwitch, FailedUplinks, name_of=by_literal
+    "prism_sim.faults",
+    SlowGpu,
+    ThermalRamp,
+    IntermittentGpu,
+    SlowServer,
+    GcPauses,
+    LoaderStalls,
+    UnevenStage,
+    DegradedNvlink,
+    SlowNic,
+    SlowLink,
+    SlowSwitch,
+    FailedUplinks,
+    name_of=by_literal,
 )
 """The class of each kind of fault, by its name in a scenario."""
 

@@ -28,8 +28,8 @@ class Culprit:
 
     Attributes
     ----------
-    kind : ``address``, ``link`` or ``switch``.
-    name : the address, ``a|b`` for a link, or the switch.
+    kind : ``address``, ``link``, ``switch``, ``server``, ``stage`` or ``job``.
+    name : the address, ``a|b`` for a link, the switch, the server, ``job stage 3``, or the job.
     job, rank : where the culprit is one rank of one job.
     """
 

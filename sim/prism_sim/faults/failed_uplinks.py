@@ -6,15 +6,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from prism_sim.cluster.topology import topology_of
-from prism_sim.faults.base import Culprit, FaultBase, what_exists
+from prism_sim.faults.places import OfLeaf
 from prism_sim.faults.target import Target, Undo
 from prism_sim.scenario.base import Remark, Remarks
-from prism_sim.scenario.cluster import SHAPE
 from prism_sim.scenario.setting import Setting
 
 
-class FailedUplinks(FaultBase):
+class FailedUplinks(OfLeaf):
     """Some uplinks of a leaf fail, and its connections share the remaining ones.
 
     The leaf, and the spines that send to it, rehash every connection over the remaining uplinks.
@@ -27,7 +25,6 @@ class FailedUplinks(FaultBase):
     factor: float = Field(
         default=1.0, ge=1, le=1, description="Speed of the remaining uplinks: as before."
     )
-    leaf: str = Field(description="The leaf switch, such as leaf000.")
     failed: int = Field(
         ge=1,
         le=1_000_000,
@@ -42,26 +39,12 @@ class FailedUplinks(FaultBase):
     def magnitude(self, target: Target) -> float:
         return 2 * self.failed / len(target.links.uplinks_of(self.leaf))  # two directions each
 
-    def culprit(self, target: Target) -> Culprit:
-        return Culprit("switch", self.leaf)
-
     def begin(self, target: Target) -> Undo:
         return target.links.fail_uplinks(self.leaf, range(self.failed))
 
-    def jobs_affected(self, target: Target) -> list[str]:
-        return target.links.jobs_across(target.links.uplinks_of(self.leaf))
-
-    def doubts(self, setting: Setting) -> Remarks:
-        yield from super().doubts(setting)
-        if setting.cluster.leaves == 1:
-            yield Remark(("leaf",), f"all NICs are on {self.leaf}: nothing crosses its uplinks")
-
     def remarks(self, setting: Setting) -> Remarks:
         yield from super().remarks(setting)
-        leaves, uplinks = topology_of(setting.cluster).leaves, setting.cluster.uplinks
-        if leaves.node(self.leaf) is None:
-            what = f"there is no leaf {self.leaf!r} in the cluster"
-            yield Remark(("leaf",), what, what_exists(self.leaf, [leaves]), SHAPE)
+        uplinks = setting.cluster.uplinks
         if self.failed >= uplinks:
             what = f"{self.failed} uplinks fail, but a leaf has only {uplinks}"
             where = (("cluster", "fabric", "uplinks"),)

@@ -7,7 +7,7 @@ faults that slow the same link multiply, and each is undone separately.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +17,18 @@ from prism_sim.clock import Clock
 
 Undo = Callable[[], None]
 """Undoes one change."""
+
+
+def together(changes: Iterable[Undo]) -> Undo:
+    """Undo several changes at once."""
+    every = [*changes]
+
+    def undo() -> None:
+        for change in every:
+            change()
+
+    return undo
+
 
 LinkNumbers = NDArray[np.int64]
 """Numbers of directed links."""
@@ -52,6 +64,27 @@ class ComputeControl(Protocol):
 
     def slow(self, job: str, rank: int, factor: float) -> Undo:
         """Make the passes of a rank, and of its lock-step group, take 1/factor as long."""
+
+    def workers_on(self, server: str) -> list[tuple[str, int]]:
+        """Job and first rank of every tensor-parallel group with a GPU in ``server``."""
+
+    def workers_of_stage(self, job: str, stage: int) -> list[int]:
+        """First rank of every tensor-parallel group of a pipeline stage."""
+
+    def stall(self, job: str, rank: int, stall_ns: int) -> None:
+        """Make a rank, and its lock-step group, wait once before their next pass."""
+
+    def step_of_rank(self, job: str, rank: int) -> int:
+        """The step that a rank is in, or begins next."""
+
+    def shortest_step_ns(self, job: str) -> int:
+        """Duration of the shortest finished step of ``job`` [ns]; 0 before the first."""
+
+    def nvlink_of(self, job: str, rank: int) -> LinkNumbers:
+        """Directed links between the GPU of a rank and NVLink."""
+
+    def nvlink_share(self, job: str, rank: int) -> float:
+        """Part of the duration of a rank's passes that its group communicates over NVLink."""
 
     def at_step(self, job: str, step: int, call: Callable[[], None]) -> None:
         """Schedule ``call`` for the time when the first rank of ``job`` begins ``step``."""

@@ -29,6 +29,10 @@ class JobOutline(Protocol):
         """Number of its GPUs."""
 
     @property
+    def stages(self) -> int:
+        """Number of its pipeline stages; 1 for a trace."""
+
+    @property
     def start_s(self) -> float:
         """Start of its first step [s]."""
 

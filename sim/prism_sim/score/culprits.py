@@ -1,10 +1,11 @@
 """Names that a finding may give to a culprit.
 
-A fault affects an address (a GPU or its NIC), a link or a switch. If the truth has no
-culprit (captures from elsewhere), the culprit is the address of the fault's rank, or its
-switch. Flow records cannot distinguish a NIC from its cable, so the two are one
+A fault affects an address (a GPU or its NIC), a link, a switch, a server, a stage or a job. If the
+truth has no culprit (captures from elsewhere), the culprit is the address of the fault's rank, or
+its switch. Flow records cannot distinguish a NIC from its cable, so the two are one
 culprit: an address, and the link between it (or its server) and its leaf. A link
-has no direction.
+has no direction. A server may also be named by one of its addresses; a job, or a stage of it, by
+its true name or by that of the found job.
 
 A finding *names* a culprit in its ``culprit`` column, and *mentions* it if the name occurs
 as a whole string anywhere in its evidence.
@@ -18,6 +19,7 @@ from typing import Any
 
 import pandas as pd
 
+from prism_sim.score.jobs import true_job_of
 from prism_sim.score.load import Case
 
 Names = frozenset[str]
@@ -37,13 +39,26 @@ def names_of(case: Case, culprit: tuple[str, str] | None) -> Names:
     """Every correct name of ``culprit``."""
     if culprit is None:
         return frozenset()
-    _, name = culprit
+    kind, name = culprit
+    if kind in ("job", "stage"):
+        return _in_found_jobs(case, name)
     ends = frozenset(name.split("|"))
     names = {name, "|".join(reversed(name.split("|")))}
     for address, links in _access(case.topology):
-        if name == address or ends in map(frozenset, links):
+        of_server = kind == "server" and any(name == owner for owner, _ in links)
+        if name == address or of_server or ends in map(frozenset, links):
             names |= {address, *(f"{a}|{b}" for a, b in links), *(f"{b}|{a}" for a, b in links)}
     return frozenset(names)
+
+
+def _in_found_jobs(case: Case, name: str) -> Names:
+    """A job, or a stage of it (``job stage 3``), by its true name and those of the found jobs."""
+    job, stage = name, ""
+    if " stage " in name:
+        job, _, stage = name.rpartition(" stage ")
+        stage = f" stage {stage}"
+    found = {one for one, true in true_job_of(case).items() if true == job}
+    return frozenset(f"{one}{stage}" for one in {job, *found})
 
 
 def mentioned(evidence: object) -> Names:

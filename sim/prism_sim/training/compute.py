@@ -23,7 +23,18 @@ class ComputeSpeed(list[float]):
     >>> speed = ComputeSpeed([0.5, 0.5])
     >>> speed.slowness
     4.0
+
+    Attributes
+    ----------
+    stall_ns : time that the worker waits before its next pass.
     """
+
+    stall_ns: int = 0
+
+    def take_stall(self) -> int:
+        """The time to wait before this pass [ns]; the next one does not wait again."""
+        stall_ns, self.stall_ns = self.stall_ns, 0
+        return stall_ns
 
     @property
     def slowness(self) -> float:

@@ -48,6 +48,7 @@ class ChunkCost:
     quadratic : the fraction of the whole forward pass that grows with the square of a sequence's
         length.
     units : units of the forward pass, in order.
+    nvlink_ns : the part of both passes that is communication over NVLink.
     """
 
     forward_ns: float
@@ -55,6 +56,7 @@ class ChunkCost:
     weights_ns: float
     quadratic: float
     units: tuple[Unit, ...]
+    nvlink_ns: float = 0.0
 
     @property
     def parameters(self) -> tuple[int, ...]:
@@ -89,6 +91,12 @@ class StageCost:
     def backward_ns(self) -> float:
         """Time of one micro-batch's backward through all chunks on a healthy GPU [ns]."""
         return sum(chunk.backward_ns for chunk in self.chunks)
+
+    @property
+    def nvlink_share(self) -> float:
+        """Part of the duration of its passes that is communication over NVLink."""
+        nvlink_ns = sum(chunk.nvlink_ns for chunk in self.chunks)
+        return nvlink_ns / ((self.forward_ns + self.backward_ns) or 1.0)
 
     @property
     def parameters(self) -> tuple[int, ...]:
@@ -166,6 +174,7 @@ def _chunk(job: JobConfig, cluster: Cluster, stage: int, chunk: int) -> ChunkCos
         weights_ns=(forward - attention) / flops_per_ns * factor,
         quadratic=square_ns / (forward_ns or 1.0),
         units=units_of(job, part),
+        nvlink_ns=exchange_ns * (1 + rounds) * factor,
     )
 
 

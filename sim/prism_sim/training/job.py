@@ -99,6 +99,9 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
         for successor, worker in zip(self.workers, before, strict=True):
             successor.take_over(worker, first)
 
+    def nvlink_share(self, rank: int) -> float:
+        return self.worker_of(rank).cost.nvlink_share
+
     def places(self) -> dict[str, NDArray[np.int64]]:
         """Position of every rank along each kind of parallelism.
 

@@ -25,6 +25,7 @@ class JobWorker(Protocol):
     number: int
     first_rank: int
     slowdowns: ComputeSpeed
+    step: int
 
     def at_step(self, step: int, call: Callable[[], None]) -> None:
         """Schedule ``call`` for the time when this worker begins ``step``."""
@@ -77,6 +78,14 @@ class PlacedJob(ABC, Generic[M, W]):
 
     def worker_of(self, rank: int) -> W:
         return self.workers[rank * len(self.workers) // self.gpus.size]
+
+    def first_ranks(self) -> NDArray[np.int64]:
+        """First rank of every worker."""
+        return np.arange(len(self.workers)) * (self.gpus.size // len(self.workers))
+
+    def nvlink_share(self, rank: int) -> float:
+        """Part of the duration of a rank's passes that its group communicates over NVLink."""
+        return 0.0
 
     def address_of(self, rank: int) -> str:
         return self.layout.addresses[self.layout.nic_of_gpu(int(self.gpus.flat[rank]))]

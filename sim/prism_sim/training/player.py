@@ -74,6 +74,7 @@ class Player:
         self.first_rank = rank
         self.number = number
         self.slowdowns = ComputeSpeed()
+        self.step = 0
         self._program = program
         self._after: list[list[int]] = [[] for _ in program]
         for task_number, task in enumerate(program):
@@ -116,6 +117,7 @@ class Player:
         step = self._step(task)
         if step not in self._step_start_ns:
             self._step_start_ns[step] = self.job.env.now
+            self.step = max(self.step, step)
             for call in self._at_step.pop(step, ()):
                 call()
             self.job.record.begin(step)
@@ -160,7 +162,8 @@ class Player:
         number = heapq.heappop(lane.ready)
         task, env = self._program[number], self.job.env
         start_ns = env.now
-        timeout = env.timeout(round(task.amount * self._slowness(kind)))
+        stall_ns = self.slowdowns.take_stall() if kind == "compute" else 0
+        timeout = env.timeout(round(task.amount * self._slowness(kind)) + stall_ns)
 
         def over(_: simpy.Event) -> None:
             step = self._step(task)

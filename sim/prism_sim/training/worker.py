@@ -85,6 +85,7 @@ class Worker:
     plan : a step's passes, in order.
     final : the collectives between the last reduction of gradients and the update.
     slowdowns : factors on its speed.
+    step : the step that it is in, or begins next.
     """
 
     context: JobContext
@@ -102,6 +103,7 @@ class Worker:
     measured: Measured | None = None
     slowdowns: ComputeSpeed = field(default_factory=ComputeSpeed)
     inbox: dict[Key, simpy.Event] = field(default_factory=dict)
+    step: int = 0
     _lengths: list[float] | None = None
     _at_step: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
 
@@ -167,6 +169,7 @@ class Worker:
                     self._send(item.peer, key, self.flow_bytes)
 
     def _begin(self, step: int) -> None:
+        self.step = step
         for call in self._at_step.pop(step, ()):
             call()
         self.context.steps.begin(step)
@@ -182,6 +185,7 @@ class Worker:
                 yield self._receive((step, kind, mb, chunk))
             start_ns = env.now
             wait_ns = round(healthy_ns[row][mb] * self.slowdowns.slowness)
+            wait_ns += self.slowdowns.take_stall()
             if program is None:
                 yield env.timeout(wait_ns)
             else:

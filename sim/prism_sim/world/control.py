@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
@@ -20,6 +21,7 @@ from prism_sim.cluster.layout import Layout
 from prism_sim.cluster.routes import Router
 from prism_sim.collector import Collector
 from prism_sim.faults.target import LinkNumbers, Undo
+from prism_sim.scenario.names import server_index
 from prism_sim.training.placed import PlacedJob
 
 Jobs = Mapping[str, PlacedJob[Any, Any]]
@@ -109,11 +111,49 @@ class ClusterCompute:
     def _restore(self, job: str, rank: int, factor: float) -> None:
         self.jobs[job].worker_of(rank).slowdowns.remove(factor)  # the worker may be new
 
+    def workers_on(self, server: str) -> list[tuple[str, int]]:
+        number = server_index(server)
+        return [
+            (name, rank)
+            for name, job in self.jobs.items()
+            for rank, gpus in zip(job.first_ranks().tolist(), _by_worker(job), strict=True)
+            if any(job.layout.server_of_gpu(gpu) == number for gpu in gpus.tolist())
+        ]
+
+    def workers_of_stage(self, job: str, stage: int) -> list[int]:
+        placed = self.jobs[job]
+        stages = placed.places()["pp"]
+        return [rank for rank in placed.first_ranks().tolist() if stages[rank] == stage]
+
+    def stall(self, job: str, rank: int, stall_ns: int) -> None:
+        self.jobs[job].worker_of(rank).slowdowns.stall_ns += stall_ns
+
+    def step_of_rank(self, job: str, rank: int) -> int:
+        step: int = self.jobs[job].worker_of(rank).step
+        return step
+
+    def shortest_step_ns(self, job: str) -> int:
+        rows: list[tuple[int, int, int, int]] = self.jobs[job].record.rows
+        return min([end - start for _, _, start, end in rows] or [0])
+
+    def nvlink_of(self, job: str, rank: int) -> LinkNumbers:
+        placed = self.jobs[job]
+        gpu = int(placed.gpus.flat[rank])
+        return np.array(placed.layout.nvlink(gpu, gpu))
+
+    def nvlink_share(self, job: str, rank: int) -> float:
+        return self.jobs[job].nvlink_share(rank)
+
     def at_step(self, job: str, step: int, call: Callable[[], None]) -> None:
         self.jobs[job].at_step(step, call)
 
     def at_step_of_rank(self, job: str, rank: int, step: int, call: Callable[[], None]) -> None:
         self.jobs[job].worker_of(rank).at_step(step, call)
+
+
+def _by_worker(job: PlacedJob[Any, Any]) -> NDArray[np.int64]:
+    """GPUs of every worker, one row each."""
+    return job.gpus.reshape(len(job.workers), -1)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-# Two commands for a newcomer: `make quickstart` and `make test`. Both make what they need.
+# Two commands for a newcomer: `make quickstart` and `make test`. Both install what they need.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CASE ?= ddp4
 .PHONY: help lab lab-test quickstart test lint regress check-full reference paper pictures benchmark constraints clean
 
-help:           ## Say what can be made.
+help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -24,31 +24,31 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 quickstart: $(VENV)/.installed ## Simulate, diagnose, score and report a small cluster.
 	@$(BIN)/prism-sim run scenarios/tiny/quickstart.yaml
 
-lint: $(VENV)/.installed-dev ## Style, types, and who may import whom.
+lint: $(VENV)/.installed-dev ## Style, types, and the import contract.
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-regress: $(VENV)/.installed-dev ## Hold every scored figure of a small suite; under a minute.
+regress: $(VENV)/.installed-dev ## Compare every figure of a small suite with its reference; under a minute.
 	@$(BIN)/prism-sim regress --junit junit-regress.xml
 
-# The compiled kernels are covered once as plain Python (a coverage tool cannot look into
-# machine code); everything else, the kernels as compiled included, runs in the second call.
+# The first call runs the kernels as plain Python, because a coverage tool cannot measure compiled
+# code. The second call runs all other tests, and the compiled kernels too.
 KERNEL_TESTS := tests/theory/test_fabric.py tests/theory/test_ring.py tests/llmprism/numerics/test_bocd.py
-test: lint regress ## Everything that must hold before a change lands; under 8 minutes.
+test: lint regress ## All checks of a change; under 8 minutes.
 	@rm -f .coverage .coverage.*
 	@NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q --cov --cov-report= --no-cov-on-fail --cov-fail-under=0 $(KERNEL_TESTS)
 	@$(BIN)/pytest -q -n 2 -m "not full" --cov --cov-append --cov-report=term
 
-check-full: $(VENV)/.installed-dev ## The larger checks as well.
+check-full: $(VENV)/.installed-dev ## All tests and the larger checks.
 	@$(BIN)/pytest -q -n 2
 
-reference: $(VENV)/.installed-dev ## Rewrite the reference tables, README's among them.
+reference: $(VENV)/.installed-dev ## Rewrite the reference tables, and the table of the README.
 	@$(BIN)/python scripts/reference.py
 	@$(BIN)/python scripts/twins.py
 
-paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; under 30 minutes, resumes.
+paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; under 30 minutes, resumes if interrupted.
 	@$(BIN)/python -m reproduction --update
 
 pictures: $(VENV)/.installed-dev ## Draw the pictures of the README again.
@@ -65,11 +65,11 @@ lab: $(VENV)/.installed-lab ## Make real training traffic: make lab CASE=ddp4 (r
 lab-test: $(VENV)/.installed-lab ## One short case of the lab from end to end; under 5 minutes.
 	@$(BIN)/python -m lab.selftest
 
-benchmark: $(VENV)/.installed-dev ## Speed and memory, each against a peer, as one table.
+benchmark: $(VENV)/.installed-dev ## Measure speed and memory, also compared with SimGrid.
 	@$(BIN)/python benchmarks/run.py
 
-constraints: $(VENV)/.installed-dev ## Pin the versions that are installed now.
+constraints: $(VENV)/.installed-dev ## Write the installed versions to constraints.txt.
 	@$(BIN)/python -m pip freeze --exclude-editable | grep '==' > constraints.txt
 
-clean:          ## Remove what was made, the private environment included.
+clean:          ## Remove all made files and the private environment.
 	@rm -rf $(VENV) dist build .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache

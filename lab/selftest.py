@@ -36,7 +36,7 @@ def main() -> int:
         problems = [f"{name} is missing" for name in EXPECTED if not (folder / name).exists()]
         problems += _wrong(folder)
         flows, topology = folder / "flows.parquet", folder / "topology.json"
-        _command("llmprism", str(flows), "--topology", str(topology),
+        _command("prism_sim", "diagnose", str(flows), "--topology", str(topology),
                  "--out", str(folder / "diagnosis"))  # fmt: skip
         _command("prism_sim", "score", str(folder))
         problems += [] if (folder / "score.json").exists() else ["there is no score"]

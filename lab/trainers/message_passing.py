@@ -9,15 +9,16 @@ stages go from point to point.
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 
-from lab.plan import FLOAT_BYTES, JobPlan
+from lab.plan import JobPlan
 from lab.trainers.order import one_forward_one_backward
-from lab.trainers.recording import Passes, RankRecorder
+from lab.trainers.recording import Passes, RankRecorder, Sending
 
 FORWARD, BACKWARD = 1, 2
 
@@ -57,7 +58,7 @@ class Worker:
     def __init__(self, recorder: RankRecorder, world: Any) -> None:
         self._recorder, self._world = recorder, world
         self._passes = Passes(recorder)
-        self._sending: list[tuple[Any, Any]] = []
+        self._sending: list[Sending] = []
 
     def step(self) -> None:
         plan, stage = self._recorder.plan, self._recorder.stage
@@ -67,27 +68,24 @@ class Worker:
             self._receive(stage - way, kind, micro_batch)
             self._passes.whole(kind)
             self._send(stage + way, kind, micro_batch)
-        for request, _ in self._sending:
-            request.Wait()
+        for message in self._sending:
+            message.end(self._recorder)
         self._sending.clear()
 
     def _receive(self, stage: int, kind: str, micro_batch: int) -> None:
         if 0 <= stage < self._recorder.plan.pp:
             name, tag = ("recv_act", FORWARD) if kind == "fwd" else ("recv_grad", BACKWARD)
-            with self._span(name, micro_batch):
-                self._world.Recv(self._buffer(), self._peer(stage), tag)
+            buffer = self._buffer()
+            with self._recorder.span(name, micro_batch=micro_batch, bytes=buffer.nbytes):
+                self._world.Recv(buffer, self._peer(stage), tag)
 
     def _send(self, stage: int, kind: str, micro_batch: int) -> None:
         if 0 <= stage < self._recorder.plan.pp:
             name, tag = ("send_act", FORWARD) if kind == "fwd" else ("send_grad", BACKWARD)
-            buffer = self._buffer()
-            with self._span(name, micro_batch):
-                request = self._world.Isend(buffer, self._peer(stage), tag)
-            self._sending.append((request, buffer))
-
-    def _span(self, name: str, micro_batch: int) -> Any:
-        size = self._recorder.plan.message_floats * FLOAT_BYTES
-        return self._recorder.span(name, micro_batch=micro_batch, bytes=size)
+            buffer, start_ns = self._buffer(), time.time_ns()
+            request = self._world.Isend(buffer, self._peer(stage), tag)
+            about = {"micro_batch": micro_batch, "bytes": buffer.nbytes}
+            self._sending.append(Sending(request.Wait, buffer, name, start_ns, about))
 
     def _peer(self, stage: int) -> int:
         return self._recorder.plan.rank(stage, self._recorder.member, self._recorder.tensor)

@@ -7,6 +7,7 @@ backward pass.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from lab.plan import FLOAT_BYTES
 from lab.trainers import gloo
 from lab.trainers.model import Stage, update
 from lab.trainers.order import one_forward_one_backward
-from lab.trainers.recording import RankRecorder
+from lab.trainers.recording import RankRecorder, Sending
 
 
 def run(recorder: RankRecorder) -> None:
@@ -47,7 +48,7 @@ class Pipeline:
         self._bytes = plan.message_floats * FLOAT_BYTES
         self._inputs: dict[int, Any] = {}
         self._outputs: dict[int, Any] = {}
-        self._sending: list[tuple[Any, Any]] = []
+        self._sending: list[Sending] = []
 
     def step(self) -> None:
         """All passes of one step."""
@@ -57,8 +58,8 @@ class Pipeline:
         order = one_forward_one_backward(self._recorder.stage, plan.pp, plan.micro_batches)
         for kind, micro_batch in order:
             work[kind](micro_batch)
-        for sent, _ in self._sending:
-            sent.wait()
+        for message in self._sending:
+            message.end(self._recorder)
         self._sending.clear()
 
     def _forward(self, micro_batch: int) -> None:
@@ -87,5 +88,6 @@ class Pipeline:
             dist.recv(x, rank)
 
     def _send(self, x: Any, rank: int, kind: str, micro_batch: int) -> None:
-        with self._recorder.span(kind, micro_batch=micro_batch, bytes=self._bytes):
-            self._sending.append((dist.isend(x, rank), x))
+        about = {"micro_batch": micro_batch, "bytes": self._bytes}
+        start_ns = time.time_ns()
+        self._sending.append(Sending(dist.isend(x, rank).wait, x, kind, start_ns, about))

@@ -11,8 +11,9 @@ import os
 import random
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,19 @@ class Passes:
             start_ns, end_ns = self._start_ns[kind], time.time_ns()
             recorder.add_span(kind, start_ns, end_ns, micro_batch=self._done[kind])
             self._done[kind] += 1
+
+
+@dataclass(frozen=True)
+class Sending:
+    """A message under way; ``buffer`` is kept until it has gone."""
+
+    wait: Callable[[], Any]
+    buffer: Any
+    kind: str
+    start_ns: int
+    about: dict[str, Any]
+
+    def end(self, recorder: RankRecorder) -> None:
+        """Wait until the message has gone, and record it."""
+        self.wait()
+        recorder.add_span(self.kind, self.start_ns, time.time_ns(), **self.about)

@@ -12,6 +12,8 @@ from lab import isolation, needs
 from lab.case import CASES, find, read_case
 from llmprism.errors import UserError
 
+SHOWN_LINES = 60
+
 
 def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lab", description="Make a real capture.")
@@ -70,9 +72,10 @@ def _inside(name: str, folder: Path) -> int:
 
 
 def _failed(partial: Path) -> int:
+    """Show how the logs of the jobs begin: the first error made the others."""
     for log in sorted((partial / "logs").glob("job-*.log")):
-        print(f"{log.name}:", *log.read_text(errors="replace").splitlines()[-30:],
-              sep="\n  ", file=sys.stderr)  # fmt: skip
+        lines = log.read_text(errors="replace").splitlines()[:SHOWN_LINES]
+        print(f"{log.name}:", *lines, sep="\n  ", file=sys.stderr)
     return 1
 
 

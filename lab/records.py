@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lab.capture import OUT
 from lab.network import Network
-from llmprism.ingest.ingesting import Ingested, ingest
+from llmprism.ingest.coarser import coarser
+from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.options import Options
 from llmprism.ingest.sources import Source, find
 from llmprism.io.writing import replacing
@@ -21,22 +23,30 @@ from llmprism.io.writing import replacing
 GAPS_MS = (1, 2, 5, 10)
 DEFAULT_GAP_MS = 5
 KEY = ("src", "dst", "src_port", "dst_port", "protocol")
+_NAME = pa.dictionary(pa.int32(), pa.string())
+COLUMNS = pa.schema([
+    ("start_ns", pa.int64()), ("end_ns", pa.int64()),
+    ("src", _NAME), ("dst", _NAME),
+    ("src_port", pa.int32()), ("dst_port", pa.int32()), ("protocol", pa.int32()),
+    ("bytes", pa.int64()), ("payload", pa.int64()), ("packets", pa.int64()),
+    ("path", _NAME),
+])  # fmt: skip
+TIMES = ("start_ns", "end_ns")
 _LONG_NS = 10**15
 
 Paths = dict[tuple[object, ...], str]
 
 
 def write_flows(pcaps: Path, folder: Path, network: Network) -> dict[str, int]:
-    """Write the flow tables of all idle gaps, of both sides; return their numbers of records."""
-    paths = _paths(pcaps, folder, network)
-    counts = {}
-    for gap_ms in GAPS_MS:
-        end = "" if gap_ms == DEFAULT_GAP_MS else f"_gap{gap_ms}ms"
-        name = f"flows{end}.parquet"
-        counts[name] = _write(_of_leaves(pcaps, False), folder / name, gap_ms, "ingress", paths)
-    name = "flows_egress.parquet"
-    counts[name] = _write(_of_leaves(pcaps, True), folder / name, DEFAULT_GAP_MS, "egress", paths)
-    return counts
+    """Write the flow tables of all idle gaps, and of what hosts receive; count their records."""
+    finest_ms, *others = GAPS_MS
+    flows = _read(_of_leaves(pcaps, False), folder, finest_ms)
+    paths = _paths(flows, pcaps, folder, network)
+    counts = _write(flows, folder, finest_ms, "ingress", paths)
+    for gap_ms in others:
+        counts |= _write(coarser(flows, gap_ms * 1e6), folder, gap_ms, "ingress", paths)
+    received = _read(_of_leaves(pcaps, True), folder, DEFAULT_GAP_MS)
+    return counts | _write(received, folder, DEFAULT_GAP_MS, "egress", paths)
 
 
 def write_exports(collected: Path, target: Path) -> int:
@@ -45,51 +55,68 @@ def write_exports(collected: Path, target: Path) -> int:
     return ingest(sources, target, Options()).notes.records
 
 
+def flows_name(gap_ms: int) -> str:
+    """Return the name of the flow table of an idle gap."""
+    return "flows.parquet" if gap_ms == DEFAULT_GAP_MS else f"flows_gap{gap_ms}ms.parquet"
+
+
+def write_packed(table: pa.Table, path: Path) -> None:
+    """Write a table in as few bytes as Parquet allows: times as differences."""
+    others = [name for name in table.column_names if name not in TIMES]
+    with replacing(path) as partial:
+        pq.write_table(table, partial, compression="zstd", compression_level=19,
+                       use_dictionary=others,
+                       column_encoding=dict.fromkeys(TIMES, "DELTA_BINARY_PACKED"))  # fmt: skip
+
+
 def _of_leaves(pcaps: Path, out: bool) -> list[Source]:
     names = sorted(path for path in pcaps.glob("leaf*.pcap") if path.stem.endswith(OUT) == out)
     return find([str(path) for path in names])
 
 
-def _write(sources: list[Source], target: Path, gap_ms: int, point: str, paths: Paths) -> int:
-    options = Options(idle_gap_ns=gap_ms * 1_000_000)
-    done: Ingested = ingest(sources, target, options, metadata={"observation_point": point})
-    table = pq.read_table(target)
-    keys = zip(*(table[name].to_pylist() for name in KEY), strict=True)
-    column = pa.array([paths.get(key) for key in keys], pa.string()).dictionary_encode()
-    place = table.schema.get_field_index("path")
-    table = table.remove_column(place) if place >= 0 else table
-    table = table.append_column("path", column)
-    for name in ("src", "dst"):
-        where = table.schema.get_field_index(name)
-        table = table.set_column(where, name, table[name].dictionary_encode())
-    with replacing(target) as partial:
-        pq.write_table(table, partial, compression="zstd", compression_level=19)
-    return done.notes.records
+def _read(sources: list[Source], folder: Path, gap_ms: float) -> pd.DataFrame:
+    """Return records of captures, cut by silence alone."""
+    target = folder / ".read.parquet"
+    options = Options(idle_gap_ns=round(gap_ms * 1e6), active_timeout_ns=_LONG_NS)
+    ingest(sources, target, options)
+    frame: pd.DataFrame = pq.read_table(target).to_pandas(integer_object_nulls=False)
+    target.unlink()
+    return frame.drop(columns="path", errors="ignore")
 
 
-def _paths(pcaps: Path, folder: Path, network: Network) -> Paths:
+def _write(
+    flows: pd.DataFrame, folder: Path, gap_ms: int, point: str, paths: Paths
+) -> dict[str, int]:
+    name = flows_name(gap_ms) if point == "ingress" else "flows_egress.parquet"
+    ordered = flows.sort_values(["start_ns", "end_ns"], kind="stable").reset_index(drop=True)
+    ordered["path"] = pd.Series([paths.get(key) for key in _keys(ordered)], dtype="object")
+    known = {"observation_point": point, "idle_gap_ns": str(gap_ms * 1_000_000), "sampling": "1:1"}
+    table = pa.Table.from_pandas(ordered, COLUMNS, preserve_index=False)
+    write_packed(table.replace_schema_metadata(known), folder / name)
+    return {name: len(ordered)}
+
+
+def _paths(flows: pd.DataFrame, pcaps: Path, folder: Path, network: Network) -> Paths:
     """Return the path of each 5-tuple: source's leaf, spine if any, destination's leaf."""
     leaf_of = {a: leaf for leaf, below in network.leaves.items() for a in below}
+    over: dict[tuple[object, ...], str] = {}
+    for pcap in sorted(pcaps.glob("spine*.pcap")):
+        seen = _read(find([str(pcap)]), folder, _LONG_NS / 1e6)
+        over |= dict.fromkeys(_tuples(seen), pcap.stem)
     found: Paths = {}
-    for pcap in [*sorted(pcaps.glob("leaf???.pcap")), *sorted(pcaps.glob("spine*.pcap"))]:
-        spine = pcap.stem if pcap.stem not in network.leaves else None
-        for key in _tuples(pcap, folder):
-            first, last = leaf_of.get(str(key[0])), leaf_of.get(str(key[1]))
-            if first is None or last is None:
-                continue
-            if spine is not None:
-                found[key] = f"{first}|{spine}|{last}"
-            elif first == last:
-                found[key] = first
+    for key in _tuples(flows):
+        first, last = leaf_of.get(str(key[0])), leaf_of.get(str(key[1]))
+        if first is not None and last is not None:
+            middle = [over.get(key, "?")] if first != last else []
+            found[key] = "|".join([first, *middle, *([last] if first != last else [])])
     return found
 
 
-def _tuples(pcap: Path, folder: Path) -> set[tuple[object, ...]]:
-    target = folder / ".tuples.parquet"
-    options = Options(idle_gap_ns=_LONG_NS, active_timeout_ns=_LONG_NS)
-    ingest(find([str(pcap)]), target, options)
-    table = pq.read_table(target)
-    target.unlink()
-    if not set(KEY) <= set(table.column_names):
-        return set()
-    return set(zip(*(table[name].to_pylist() for name in KEY), strict=True))
+def _tuples(flows: pd.DataFrame) -> set[tuple[object, ...]]:
+    return set(_keys(flows)) if set(KEY) <= set(flows) else set()
+
+
+def _keys(flows: pd.DataFrame) -> list[tuple[object, ...]]:
+    """Return the 5-tuple of each record; protocols without ports have -1 for them."""
+    known = flows[list(KEY)].fillna({"src_port": -1, "dst_port": -1})
+    return list(known.itertuples(index=False, name=None))

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from lab.faults import FaultWindows, row
 from lab.plan import JobPlan
+from lab.records import write_packed
 from llmprism.io.writing import write_table
 from prism_sim.run_folder import TRUTH
 
@@ -32,7 +33,7 @@ def write_truth(plans: list[JobPlan], windows: FaultWindows, room: Path, folder:
     recorded = {plan.job: _recorded(plan, room) for plan in plans}
     for name, schema in (("steps", TRUTH["steps"]), ("spans", SPANS)):
         rows = [own for job in recorded.values() for own in job[name]]
-        write_table(_frame(rows, schema), truth / f"{name}.parquet", schema)
+        write_packed(_frame(rows, schema), truth / f"{name}.parquet")
     flows = pq.read_table(folder / "flows.parquet", columns=["src", "dst", "payload"]).to_pandas()
     sent = flows.astype({"src": str, "dst": str}).groupby(["src", "dst"])["payload"].sum()
     _write(truth, "pairs", [one for plan in plans for one in _pairs(plan, sent)])

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from llmprism.ingest.coarser import coarser as coarser
 from prism_sim.run_folder import Run
 
 GAPS_MS = (1, 2, 5, 10)
@@ -23,9 +24,6 @@ SMALL_BYTES = 10_000
 """A record with less payload holds no part of a tensor, only control messages or requests. The
 smallest message of a tensor in the captures has 66,304 bytes."""
 QUANTILES = (0.1, 0.5, 0.9)
-
-TUPLE = ["src", "dst", "src_port", "dst_port", "protocol"]
-SUMMED = ["bytes", "payload", "packets"]
 
 LEAST_SHARE = 0.1
 """A pair whose traffic is below this share of the traffic of its job's busiest pair of the same
@@ -85,21 +83,6 @@ def _roles(frame: pd.DataFrame, pairs: pd.DataFrame) -> pd.Series:
     back = {(b, a): "dp, against data" for (a, b), name in role.items() if name != "pp"}
     found = pd.MultiIndex.from_frame(frame[["src", "dst"]]).map(back | role)
     return pd.Series(found, frame.index).fillna(ROLES[3])
-
-
-def coarser(flows: pd.DataFrame, gap_ns: float) -> pd.DataFrame:
-    """``flows`` with a longer idle gap: records end at silences of more than ``gap_ns``.
-
-    Only silence may have ended the given records, with an idle gap of at most ``gap_ns``.
-    """
-    ordered = flows.sort_values([*TUPLE, "start_ns"], kind="stable").reset_index(drop=True)
-    same = (ordered[TUPLE] == ordered[TUPLE].shift()).all(axis=1)
-    silence = ordered["start_ns"] - ordered.groupby(TUPLE)["end_ns"].cummax().shift()
-    record = (~same | (silence > gap_ns)).cumsum().rename("record")
-    rest = [name for name in ordered if name not in (*SUMMED, "start_ns", "end_ns")]
-    merge = dict.fromkeys(rest, "first") | dict.fromkeys(SUMMED, "sum")
-    merged = ordered.groupby(record).agg(merge | {"start_ns": "min", "end_ns": "max"})
-    return merged[list(flows.columns)].reset_index(drop=True)
 
 
 def content(flows: pd.DataFrame) -> pd.Series:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.fx.experimental.symbolic_shapes  # else every rank imports it in its first backward
 
 from lab.plan import FLOAT_BYTES
 from lab.trainers.recording import RankRecorder

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from lab.trainers.recording import Passes, RankRecorder
 
@@ -21,13 +22,20 @@ class Wait(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any, passes: Passes, unit: int) -> Any:
         ctx.passes, ctx.unit = passes, unit
-        passes.forward(unit)
+        if _is_real(x):
+            passes.forward(unit)
         return x.clone()
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
-        ctx.passes.backward(ctx.unit)
+        if _is_real(gradient):
+            ctx.passes.backward(ctx.unit)
         return gradient, None, None
+
+
+def _is_real(x: Any) -> bool:
+    """Return whether a tensor has data; libraries infer shapes with tensors that have none."""
+    return x.device.type != "meta" and not isinstance(x, FakeTensor)
 
 
 class Unit(nn.Module):

@@ -7,7 +7,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -162,13 +161,21 @@ def test_what_is_missing_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) ->
     assert "'.[lab]'" in said
 
 
-def test_processes_end_with_the_block_that_started_them(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
-    with pytest.raises(KeyboardInterrupt), Processes(tmp_path) as processes:
-        started = [processes.start(command, str(n), ends_with=signal.SIGINT) for n in range(2)]
-        time.sleep(0.1)
-        raise KeyboardInterrupt
-    assert all(isinstance(one, subprocess.Popen) and one.poll() is not None for one in started)
+def test_processes_end_when_their_run_is_interrupted(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run() -> None:
+        with Processes(tmp_path) as processes:
+            started.extend(
+                processes.start(command, str(n), ends_with=signal.SIGINT) for n in range(2)
+            )
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert len(started) == 2
+    assert all(one.poll() is not None for one in started)
 
 
 def test_a_piece_of_a_capture_begins_and_ends_where_asked() -> None:

@@ -71,7 +71,7 @@ def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) ->
 
 
 def _with_silent(jobs: list[Job], topology: Topology, connections: Connections) -> list[Job]:
-    """Add NICs that are never seen, where the rest of the cluster says whose they are.
+    """Add NICs without training traffic, where the rest of the cluster says whose they are.
 
     Two cases, both on servers that one job has to itself. *A leaf without any record*, while
     every other leaf has some: it does not export, and its NICs belong with their servers.
@@ -83,6 +83,9 @@ def _with_silent(jobs: list[Job], topology: Topology, connections: Connections) 
     seen = np.zeros(servers.size, np.bool_)
     seen[connections.src] = seen[connections.dst] = True
     mute = _mute_leaf(topology, seen)
+    employed = np.zeros(servers.size, np.bool_)
+    for job in jobs:
+        employed[job.endpoints] = True
     users: dict[int, set[int]] = {}
     for i, job in enumerate(jobs):
         for server in np.unique(servers[job.endpoints]).tolist():
@@ -91,9 +94,9 @@ def _with_silent(jobs: list[Job], topology: Topology, connections: Connections) 
     for job in jobs:
         homes = np.unique(servers[job.endpoints]).tolist()
         alone = [server for server in homes if len(users[server]) == 1]
-        unseen = np.isin(servers, alone) & ~seen
+        unseen = np.isin(servers, alone) & ~employed
         if len(alone) == len(homes) or not _alike(topology, job.endpoints, alone):
-            unseen &= mute
+            unseen &= mute & ~seen
         ends = np.union1d(job.endpoints, np.flatnonzero(unseen)).astype(np.int32)
         grown.append(Job(ends, job.epochs))
     return grown

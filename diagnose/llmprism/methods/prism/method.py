@@ -23,14 +23,19 @@ from llmprism.methods import register
 from llmprism.methods.prism.connections import SMALL, Connections, find_connections
 from llmprism.methods.prism.faults import Context, JobView, find_findings
 from llmprism.methods.prism.jobs import Job, find_jobs
-from llmprism.methods.prism.layout import Layout, find_layout
+from llmprism.methods.prism.layout import UNKNOWN, Layout, find_layout
 from llmprism.methods.prism.phases import Phases, find_phases, with_late_gathers
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
+from llmprism.methods.prism.resolution import refusal
 from llmprism.methods.prism.spans import KINDS, find_spans
-from llmprism.methods.prism.stepless import find_stepless, stepless_tables
+from llmprism.methods.prism.stepless import Stepless, find_stepless, layout_row
 from llmprism.methods.prism.timeline import Ranks, find_timeline
 from llmprism.model import Progress
+from llmprism.numerics.arrays import Bools, Codes
 
+OTHER = 0.6  # confidence that what belongs to no class is no training traffic
+FEW = 0.2  # of the records of the data that a connection would acknowledge
+_ROW = ["src", "dst", "kind"]
 BESIDE = 0.4  # confidence that small records beside data are traffic of their own
 
 
@@ -52,54 +57,82 @@ def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[s
     progress(0.0, "finding connections")
     connections = find_connections(flows)
     progress(0.2, "finding jobs and their steps")
-    jobs = find_jobs(flows, topology, connections)
+    jobs: list[Job | Stepless] = []
+    for job in find_jobs(flows, topology, connections):
+        refused = refusal(flows, connections, job)
+        jobs.append(Stepless(job.endpoints, refused) if refused else job)
+    taken = np.concatenate([np.empty(0, np.int32), *(job.endpoints for job in jobs)])
+    jobs += find_stepless(connections, topology, taken, alone=not jobs)
     found = []
-    for i, job in enumerate(jobs):
-        progress(0.5 + 0.4 * i / len(jobs), "reconstructing timelines")
-        phases = find_phases(flows, connections, job)
-        pipelines = find_pipelines(flows, connections, phases)
-        phases = with_late_gathers(flows, phases, pipelines.begin_ns)
-        ranks = find_timeline(phases, pipelines)
-        layout = find_layout(topology, connections, phases, pipelines)
-        found.append(Found(f"job-{i}", job, phases, pipelines, ranks, layout))
+    for i, one in enumerate(jobs):
+        if isinstance(one, Job):
+            progress(0.5 + 0.4 * i / len(jobs), "reconstructing timelines")
+            found.append(_look_into(flows, topology, connections, one, f"job-{i}"))
     progress(0.9, "looking for causes of slow steps")
     views = [JobView(one.name, one.phases, one.pipelines, one.ranks) for one in found]
     findings = find_findings(Context(flows, topology, connections, views))
     progress(0.95, "filling tables")
     names = np.array(flows.addresses, dtype=object)
-    if not found:
-        stepless = find_stepless(connections, topology)
-        if stepless:
-            return stepless_tables(stepless, connections, flows.addresses)
-        return {"pairs": _pairs(found, connections, names)}
+    stepless = {f"job-{i}": one for i, one in enumerate(jobs) if isinstance(one, Stepless)}
+    tables = {
+        "jobs": [
+            *(
+                _jobs(one.name, one.job.endpoints, names, one.pipelines.micro_batches)
+                for one in found
+            ),
+            *(_jobs(name, one.endpoints, names, UNKNOWN) for name, one in stepless.items()),
+        ],
+        "groups": [_groups(one, names) for one in found],
+        "steps": [_steps(one, names) for one in found],
+        "layouts": [
+            *(_layout(one) for one in found),
+            *(layout_row(name, one) for name, one in stepless.items()),
+        ],
+        "spans": [_spans(one, flows, names) for one in found],
+    }
     return {
-        "jobs": pd.concat([_jobs(one, names) for one in found], ignore_index=True),
-        "pairs": _pairs(found, connections, names),
-        "groups": pd.concat([_groups(one, names) for one in found], ignore_index=True),
-        "steps": pd.concat([_steps(one, names) for one in found], ignore_index=True),
-        "layouts": pd.concat([_layout(one) for one in found], ignore_index=True),
-        "spans": pd.concat([_spans(one, flows, names) for one in found], ignore_index=True),
+        **{name: pd.concat(own, ignore_index=True) for name, own in tables.items() if own},
+        "pairs": _pairs(found, stepless, connections, names),
         "findings": findings,
     }
 
 
-def _jobs(one: Found, names: Any) -> pd.DataFrame:
-    frame = pd.DataFrame({"job": one.name, "address": names[one.job.endpoints]})
-    return frame.assign(micro_batches=one.pipelines.micro_batches)
+def _look_into(
+    flows: FlowTable, topology: Topology, connections: Connections, job: Job, name: str
+) -> Found:
+    """Work out kinds, pipelines, timeline and layout of one job."""
+    phases = find_phases(flows, connections, job)
+    pipelines = find_pipelines(flows, connections, phases)
+    phases = with_late_gathers(flows, phases, pipelines.begin_ns)
+    ranks = find_timeline(phases, pipelines)
+    layout = find_layout(topology, connections, phases, pipelines)
+    return Found(name, job, phases, pipelines, ranks, layout)
 
 
-def _pairs(found: list[Found], connections: Connections, names: Any) -> pd.DataFrame:
+def _jobs(name: str, endpoints: Codes, names: Any, micro_batches: int) -> pd.DataFrame:
+    frame = pd.DataFrame({"job": name, "address": names[endpoints]})
+    return frame.assign(micro_batches=micro_batches)
+
+
+def _pairs(
+    found: list[Found], stepless: Mapping[str, Stepless], connections: Connections, names: Any
+) -> pd.DataFrame:
     job_of = np.full(len(names), -1)
     group_of = np.full(len(names), -1)
     kind = np.array(["other"] * len(connections), dtype=object)
-    sure = np.full(len(connections), 0.6)
+    sure = np.full(len(connections), OTHER)
+    for i, (_, ends) in enumerate(_members(found, stepless)):
+        job_of[ends] = i
     for i, one in enumerate(found):
-        job_of[one.job.endpoints] = i
         group = one.phases.dp_group
         group_of[one.job.endpoints] = np.where(group >= 0, group + i * len(names), -1)
         for part in one.phases.classes:
             kind[part.one.connections] = part.kind
             sure[part.one.connections] = part.confidence
+    same = job_of[connections.src] == job_of[connections.dst]
+    hidden = same & (job_of[connections.src] >= len(found))
+    hidden &= connections.carries | connections.answer
+    kind[hidden], sure[hidden] = "unknown", 0.0
     home, goal = group_of[connections.src], group_of[connections.dst]
     once = connections.carries & (kind == "other") & (home >= 0) & (home == goal)
     kind[once] = "dp"  # what the members of a group exchange once, such as initial parameters
@@ -108,14 +141,15 @@ def _pairs(found: list[Found], connections: Connections, names: Any) -> pd.DataF
     )
     carried = table[table["kind"] != "other"]
     back = carried.rename(columns={"src": "dst", "dst": "src"})
-    answers = table[connections.answer & (table["kind"] == "other")][["src", "dst"]]
-    answers = answers.merge(back, on=["src", "dst"]).drop_duplicates(["src", "dst", "kind"])
-    rest = table[~(connections.answer & (table["kind"] == "other"))]
-    beside = _beside(connections, table)
+    answering = connections.answer & (table["kind"] == "other")
+    answers = table[answering][["src", "dst"]].merge(back, on=["src", "dst"], how="left")
+    answers = answers.fillna({"kind": "other", "confidence": OTHER}).drop_duplicates(_ROW)
+    rest = table[~answering]
+    beside = pd.concat([_beside(connections, table), _services(connections, table, answering)])
     every = pd.concat([rest, answers, beside]).sort_values("confidence", ascending=False)
-    every = every.drop_duplicates(["src", "dst", "kind"])
+    every = every.drop_duplicates(_ROW)
     own, other = job_of[every["src"].to_numpy()], job_of[every["dst"].to_numpy()]
-    labels = np.array([one.name for one in found] + [""], dtype=object)
+    labels = np.array([name for name, _ in _members(found, stepless)] + [""], dtype=object)
     return pd.DataFrame(
         {
             "job": labels[np.where(own == other, own, -1)],
@@ -128,6 +162,12 @@ def _pairs(found: list[Found], connections: Connections, names: Any) -> pd.DataF
     )
 
 
+def _members(found: list[Found], stepless: Mapping[str, Stepless]) -> list[tuple[str, Codes]]:
+    """Name and endpoint codes of every job, those with a timeline first."""
+    with_steps = [(one.name, one.job.endpoints) for one in found]
+    return [*with_steps, *((name, one.endpoints) for name, one in stepless.items())]
+
+
 def _beside(connections: Connections, table: pd.DataFrame) -> pd.DataFrame:
     """Rows of kind ``other`` for connections on which small records pass beside the data.
 
@@ -136,7 +176,28 @@ def _beside(connections: Connections, table: pd.DataFrame) -> pd.DataFrame:
     size = connections.size * SMALL < connections.typical_bytes[connections.of_row]
     mixed = np.unique(connections.of_row[size])
     rows = table.iloc[mixed]
-    return rows[rows["kind"] != "other"].assign(kind="other", confidence=BESIDE)
+    data = ~rows["kind"].isin(["other", "unknown"])
+    return rows[data].assign(kind="other", confidence=BESIDE)
+
+
+def _services(connections: Connections, table: pd.DataFrame, answering: Bools) -> pd.DataFrame:
+    """Rows of kind ``other`` for connections between partners that do not answer their data.
+
+    Acknowledgements have about as many records as the data; a service between two partners
+    that send each other data has few.
+    """
+    answers = table[answering].assign(records=connections.records[answering])
+    data = table[table["kind"] != "other"]
+    records = pd.Series(connections.records[data.index], index=data.index)
+    most = records.groupby([data["src"], data["dst"]]).max()
+    forth = most.reindex(pd.MultiIndex.from_frame(answers[["src", "dst"]])).to_numpy()
+    back = most.reindex(pd.MultiIndex.from_frame(answers[["dst", "src"]])).to_numpy()
+    few = answers["records"].to_numpy() < FEW * back
+    known = pd.MultiIndex.from_frame(answers[~few & np.isfinite(back)][["src", "dst"]])
+    covered = pd.MultiIndex.from_frame(answers[["src", "dst"]]).isin(known)
+    few &= np.isfinite(forth) | covered
+    rows = pd.DataFrame(answers[few][["src", "dst"]])
+    return rows.assign(kind="other", confidence=BESIDE)
 
 
 def _groups(one: Found, names: Any) -> pd.DataFrame:

@@ -23,10 +23,11 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import MISSING, KindOf, Phases, joined
+from llmprism.methods.prism.phases import MISSING, KindOf, Phases, joined, nanmedian
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
 WHOLE = 0.1  # a count of messages may be this far from a whole number
+NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
 BIN = 0.02  # width of the bins (in logarithm) in which sizes count as equal
 
 
@@ -82,7 +83,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     origin = int(sent[sent != MISSING].min())
     offset = np.where(sent == MISSING, np.nan, (sent - origin).astype(np.float64))
     number = joined(connections, own, "pp", phases.endpoints, len(flows.addresses))
-    stage = _stages(number, offset)
+    stage = _stages(number, offset, phases.dp_group)
     micro_batches, chunks = _messages(connections, own, phases.count)
     passes = _passes(flows, connections, phases, own, stage, micro_batches * chunks, origin)
     forward = _middle(passes["second"] - passes["first"])
@@ -101,14 +102,25 @@ def _middle(values: Floats) -> float:
     return float(np.median(known)) if known.size else np.nan
 
 
-def _stages(number: Ints, sent: Floats) -> Ints:
-    """Stage of each endpoint: its place among those of its pipeline by first sending."""
+def _stages(number: Ints, sent: Floats, dp_group: Ints) -> Ints:
+    """Stage of each endpoint: its place among those of its pipeline by first sending.
+
+    The members of a data-parallel group are in the same stage, so they count together: a first
+    message that was lost or not sampled misleads about one endpoint, not about its group.
+    """
+    late = np.full(number.size, np.nan)
+    for one in range(int(number.max()) + 1):
+        rows = np.flatnonzero(number == one)
+        own = sent[rows]
+        begin = np.where(np.isnan(own), np.inf, own).min(axis=0)
+        late[rows] = nanmedian(np.where(np.isfinite(begin), own - begin, np.nan), axis=1)
+    common = late.copy()
+    for group in np.unique(dp_group[dp_group >= 0]).tolist():
+        common[dp_group == group] = nanmedian(late[dp_group == group][None, :], axis=1)
     stage = np.full(number.size, -1)
     for one in range(int(number.max()) + 1):
         rows = np.flatnonzero(number == one)
-        begin = np.nanmin(sent[rows], axis=0)
-        late = np.nanmedian(sent[rows] - begin, axis=1)
-        stage[rows[np.argsort(late, kind="stable")]] = np.arange(rows.size)
+        stage[rows[np.lexsort((late[rows], common[rows]))]] = np.arange(rows.size)
     return stage
 
 
@@ -183,7 +195,8 @@ def _passes(
                 messages,
             )
             who = (connections.of_row[rows[out]], src[out])
-            _first_two(found, who, step[out], start[out], size[out], messages)
+            when = (start[out], end[out])
+            _first_two(found, who, step[out], when, size[out], messages)
     return found
 
 
@@ -239,29 +252,50 @@ def _first_two(
     found: dict[str, Floats],
     who: tuple[Codes, Ints],
     step: Ints,
-    start: Floats,
+    when: tuple[Floats, Floats],
     size: Ints,
     messages: int,
 ) -> None:
-    """When the step's first and second activation left; ``who``: connection and endpoint."""
+    """When the step's first and second activation left.
+
+    ``who`` has connection and endpoint of each record, ``when`` its start and end.
+    """
     steps = found["first"].shape[1]
+    start, end = when
     order = np.lexsort((start, step, who[0]))
     cell = who[0][order].astype(np.int64) * steps + step[order]
     opens = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0)))
-    for begin, end in zip(opens, np.append(opens[1:], order.size), strict=True):
-        rows = order[begin:end]
-        left = np.cumsum(size[rows][::-1])[::-1].astype(np.float64)
-        usual = _step_volume(left[0], size[rows], messages)
-        own = np.flatnonzero(left <= usual * (messages + 0.5) / messages)
-        after = np.flatnonzero(left <= usual * (messages - 0.5) / messages)
+    one_message = _usual_size(size)
+    single = size < 1.5 * one_message
+    passage = float(np.median((end - start)[single])) if single.any() else 0.0
+    most = _most_of_a_step(cell, size[order], steps, one_message)
+    for begin, stop in zip(opens, np.append(opens[1:], order.size), strict=True):
+        rows = order[begin:stop]
+        left = np.cumsum(size[rows][::-1])[::-1]
+        own = np.flatnonzero(left <= most[int(cell[begin]) // steps])
+        if not own.size:
+            continue
         at = int(who[1][rows[0]]), int(step[rows[0]])
-        if own.size:
-            found["first"][at] = np.fmin(found["first"][at], start[rows[own[0]]])
-        if after.size and messages > 1:
-            found["second"][at] = np.fmin(found["second"][at], start[rows[after[0]]])
+        lead = rows[own[0]]
+        found["first"][at] = np.fmin(found["first"][at], start[lead])
+        held = round(size[lead] / one_message)
+        if held > 1:  # the record holds several messages
+            later = start[lead] + max(0.0, end[lead] - passage - start[lead]) / (held - 1)
+            found["second"][at] = np.fmin(found["second"][at], later)
+        elif messages > 1 and own.size > 1:
+            found["second"][at] = np.fmin(found["second"][at], start[rows[own[1]]])
 
 
-def _step_volume(total: float, size: Ints, messages: int) -> float:
-    """Bytes of the step's own activations: ``messages`` of the usual size, or all there is."""
-    usual = _usual_size(size) * messages
-    return usual if usual <= total * 1.02 else total
+def _most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> dict[int, float]:
+    """Bytes that each connection moves in a step at most, by its number.
+
+    The median step, half a message more, or as much more as steps usually differ: bytes of
+    sampled records are estimates. What goes beyond is not the step's own.
+    """
+    volume = pd.Series(size).groupby(cell).sum()
+    by_connection = volume.groupby(volume.index.to_numpy() // steps)
+    middle = by_connection.median()
+    away = (volume - middle.reindex(volume.index.to_numpy() // steps).to_numpy()).abs()
+    noise = 1.4826 * away.groupby(away.index.to_numpy() // steps).median()
+    most = middle + np.maximum(0.5 * one_message, NOISE * noise)
+    return {int(one): float(value) for one, value in most.items()}

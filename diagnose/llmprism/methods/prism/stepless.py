@@ -1,17 +1,19 @@
-"""Jobs in records that show no steps: who trains with whom, and nothing more.
+"""Jobs without a timeline: who trains with whom, and nothing more.
 
 Records longer than a step (long active or idle timeouts) and heavy sampling hide the steps.
 What circulates still shows who communicates: the strongly connected components of the data-
 carrying connections, joined where they use the same servers (tensor parallelism joins them
 out of sight). Their pairs are of unknown kind, and their layout is unknown.
 
-Used only where no job has steps. Beside jobs that do have steps, traffic without any is more
-likely to be that of services.
+Where other jobs do have steps, a component without any is more likely to be that of a service.
+It is a job only if its traffic is *repeated*: the members of a group send each other equal
+volumes, so almost all bytes are on connections whose volume another one has as well.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -19,59 +21,68 @@ import pandas as pd
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes import components
 from llmprism.methods.prism.connections import Connections
-from llmprism.numerics.arrays import Codes
+from llmprism.methods.prism.resolution import Refusal
+from llmprism.numerics.arrays import Codes, Ints
 
 CONFIDENCE = 0.5  # two jobs on the same servers look like one
-REASON = "no division of the traffic into equal steps: records may be longer than a step"
+REPEATED = 0.9  # share of bytes on connections whose volume another connection has
+SAME_VOLUME = 0.02
+NO_STEPS = Refusal(
+    "no division of the traffic into equal steps: records may be longer than a step",
+    "an idle timeout of a twentieth of a step, and no sampling",
+)
 
 
-def find_stepless(connections: Connections, topology: Topology) -> list[Codes]:
-    """Endpoint codes of each job, in order of the first record."""
-    own = np.flatnonzero(connections.carries)
+@dataclass(frozen=True)
+class Stepless:
+    """A job without a timeline: its endpoint codes, sorted, and why."""
+
+    endpoints: Codes
+    refusal: Refusal
+
+
+def find_stepless(
+    connections: Connections, topology: Topology, taken: Codes, alone: bool
+) -> list[Stepless]:
+    """Jobs among the endpoints that are not ``taken``, in order of the first record.
+
+    ``alone``: whether there is no other job.
+    """
+    free = ~(np.isin(connections.src, taken) | np.isin(connections.dst, taken))
+    own = np.flatnonzero(connections.carries & free)
     src, dst = connections.src[own], connections.dst[own]
     label = components(len(topology.endpoints), src, dst)
-    inside = label[src] == label[dst]
-    members: dict[int, set[int]] = {}
-    for a, b in zip(src[inside].tolist(), dst[inside].tolist(), strict=True):
-        members.setdefault(int(label[a]), set()).update((a, b))
+    own = own[label[src] == label[dst]]
+    home = label[connections.src[own]]
     joined: dict[frozenset[int], set[int]] = {}
-    for ends in members.values():
+    for one in dict.fromkeys(home.tolist()):
+        inside = own[home == one]
+        if not alone and _repeated(connections.total_bytes[inside]) < REPEATED:
+            continue
+        ends = {*connections.src[inside].tolist(), *connections.dst[inside].tolist()}
         homes = frozenset(topology.servers[sorted(ends)].tolist())
         joined.setdefault(homes, set()).update(ends)
-    return [np.array(sorted(ends), np.int32) for ends in joined.values()]
+    return [Stepless(np.array(sorted(ends), np.int32), NO_STEPS) for ends in joined.values()]
 
 
-def stepless_tables(
-    jobs: list[Codes], connections: Connections, addresses: list[str]
-) -> dict[str, pd.DataFrame]:
-    """The tables ``jobs``, ``pairs`` and ``layouts`` for jobs without steps."""
-    names = np.array(addresses, dtype=object)
-    job_of = np.full(len(addresses), -1)
-    for i, ends in enumerate(jobs):
-        job_of[ends] = i
-    own = np.where(job_of[connections.src] == job_of[connections.dst], job_of[connections.src], -1)
-    labels = np.array([*(f"job-{i}" for i in range(len(jobs))), ""], dtype=object)
-    kind = np.where(connections.carries | connections.answer, "unknown", "other")
-    pairs = pd.DataFrame(
-        {
-            "job": labels[own],
-            "src": names[connections.src],
-            "dst": names[connections.dst],
-            "kind": kind,
-            "kind_unrefined": kind,
-            "confidence": 0.0,
-        }
-    ).drop_duplicates(["src", "dst", "kind"])
-    members = [pd.DataFrame({"job": labels[i], "address": names[e]}) for i, e in enumerate(jobs)]
-    layout = {
+def _repeated(volumes: Ints) -> float:
+    """Share of bytes on connections whose volume another connection has as well."""
+    ordered = np.sort(volumes).astype(np.float64)
+    close = np.diff(ordered) <= SAME_VOLUME * ordered[1:]
+    twin = np.zeros(ordered.size, np.bool_)
+    twin[1:] |= close
+    twin[:-1] |= close
+    return float(ordered[twin].sum() / max(ordered.sum(), 1.0))
+
+
+def layout_row(name: str, one: Stepless) -> pd.DataFrame:
+    """The row of ``layouts`` of a job without a timeline."""
+    evidence = {"refused": one.refusal.reason, "would_allow": one.refusal.setting}
+    row = {
         **dict.fromkeys(("dp", "pp", "tp", "ep", "cp", "micro_batches"), -1),
         **dict.fromkeys(("schedule", "sharding"), "unknown"),
         "period_ns": -1,
         "confidence": CONFIDENCE,
-        "evidence": json.dumps({"refused": REASON}),
+        "evidence": json.dumps(evidence, sort_keys=True),
     }
-    return {
-        "jobs": pd.concat(members, ignore_index=True),
-        "pairs": pairs,
-        "layouts": pd.DataFrame([{"job": labels[i], **layout} for i in range(len(jobs))]),
-    }
+    return pd.DataFrame([{"job": name, **row}])

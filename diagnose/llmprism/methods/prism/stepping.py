@@ -30,6 +30,9 @@ FEWEST = 3
 CHANCE = 0.05
 PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
 LASTING = 0.4  # share of the time of the longest class
+UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
+CLEARER = 3.0  # ratio of clarities from which the reference is believed rather than a class
+SAME_SPREAD = 0.02  # of a part: difference in spread that decides nothing
 _GOOD = 0.5  # quality of a division that is believed
 _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
 _NEAR = 0.03  # difference in votes that decides nothing
@@ -77,9 +80,7 @@ def find_steps(component: Component) -> Stepping:
     assert best is not None
     lead = component.classes[reference].traffic
     step_of = [
-        _parts(one.traffic, division)
-        if division is not None
-        else _by_windows(one.traffic, lead, best)
+        _assigned(one.traffic, division, lead, best)
         for one, division in zip(component.classes, own, strict=True)
     ]
     start, end = _extent(lead, best)
@@ -168,13 +169,33 @@ def _extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
     return traffic.start_ns[edges], np.maximum.reduceat(traffic.end_ns, edges)
 
 
+def _assigned(traffic: Traffic, own: Division | None, lead: Traffic, best: Division) -> Ints:
+    """Step of each record: by the class's own division, or by that of the reference.
+
+    A class may have equal parts in several ways, a step's end shifted into the next one. If it
+    is unclear about its cuts, while those of the reference are clear and make parts as equal,
+    the reference's count.
+    """
+    if own is None:
+        return _by_windows(traffic, lead, best)
+    parts = _parts(traffic, own)
+    if own.clarity >= UNCLEAR or best.clarity < CLEARER * own.clarity:
+        return parts
+    windows = _by_windows(traffic, lead, best)
+    spreads = [
+        _spread(np.bincount(step, traffic.size, len(best)).astype(np.float64))
+        for step in (windows, parts)
+    ]
+    return windows if spreads[0] <= spreads[1] + SAME_SPREAD else parts
+
+
 def _by_windows(traffic: Traffic, lead: Traffic, division: Division) -> Ints:
     """Step of each record by the reference's cuts: right after a part, or at the next one's begin.
 
     Of the two, the one that makes volumes more equal.
     """
     start, end = _extent(lead, division)
-    choices: list[tuple[tuple[float, float], Ints]] = []
+    choices: list[tuple[float, Ints]] = []
     for borders in (end[:-1], start[1:]):
         step = np.searchsorted(borders, traffic.start_ns, side="right")
         volumes = np.bincount(step, traffic.size, len(division)).astype(np.float64)
@@ -182,7 +203,8 @@ def _by_windows(traffic: Traffic, lead: Traffic, division: Division) -> Ints:
     return min(choices, key=lambda choice: choice[0])[1]
 
 
-def _spread(volumes: Floats) -> tuple[float, float]:
+def _spread(volumes: Floats) -> float:
+    """How unequal parts are, usually and on average, over the median part."""
     median = float(np.median(volumes))
     away = np.abs(volumes - median)
-    return float(np.median(away)) / max(median, 1.0), float(away.mean())
+    return float(np.median(away) + away.mean()) / max(median, 1.0)

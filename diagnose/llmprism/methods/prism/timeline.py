@@ -4,7 +4,8 @@ The end of a step is the end of its data-parallel traffic. The begin is the end 
 before, plus the host's work between steps, which leaves no traffic: in a job with a pipeline
 it is what remains between that end and the first activation, less one forward pass. The first
 stage shows it; the other stages are taken to do as much. In a job without a pipeline host work
-cannot be told from computation.
+cannot be told from computation. Only a *pause* can (a checkpoint, a data loader that is behind):
+it delays all data-parallel traffic of one step without stretching it, as slow computation would.
 
 The first step has no predecessor. It begins, for all ranks of the job alike, one forward pass
 before the first activation, or as long before the first data-parallel traffic as it usually
@@ -23,6 +24,11 @@ import numpy as np
 from llmprism.methods.prism.phases import MISSING, Phases, nanmedian
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Floats, Ints
+
+FEWEST = 3  # steps from which it can be told what is usual
+PAUSE = 0.15  # of a step: what traffic is late by after a pause, at least
+STRETCH = 0.25  # of what slow computation would stretch the traffic by; less is a pause
+SELDOM = 0.34  # share of steps that follow a pause, at most
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,13 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
         end[without] = _ends_without_dp(phases, pipelines, origin)[without]
     end = _filled(end)
     shown = first_sent - pipelines.forward_ns if pipelines.length > 1 else np.full_like(end, np.nan)
+    dp_start = _relative(dp.start_ns, origin)
     host = _host(shown, end, phases.first_of_epoch)
+    if pipelines.length == 1:
+        host = _pauses(dp_start, end, phases.first_of_epoch)
     start = np.full_like(end, np.nan)
     start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
-    begin = _begins(shown, _relative(dp.start_ns, origin), end, phases.first_of_epoch)
+    begin = _begins(shown, dp_start, end, phases.first_of_epoch)
     start[:, phases.first_of_epoch] = begin[None, :]
     start = np.minimum(start, end)
     return Ranks(start, end, dp_end, origin)
@@ -84,6 +93,28 @@ def _host(shown: Floats, end: Floats, firsts: Ints) -> Floats:
             if own.size and step not in firsts:
                 host[step] = max(0.0, float(np.median(own)))
     return host
+
+
+def _pauses(dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
+    """Pause before each step of a job without pipeline [ns]; NaN where there is none.
+
+    Shape (steps,). In the step after a pause, traffic begins late and takes as long as usual.
+    """
+    steps = end.shape[1]
+    pause = np.full(steps, np.nan)
+    later = np.setdiff1d(np.arange(1, steps), firsts)
+    if later.size < FEWEST or not np.isfinite(dp_start[:, later]).any():
+        return pause
+    lead = nanmedian(dp_start[:, later] - end[:, later - 1], axis=0)
+    spans = nanmedian(end[:, later] - dp_start[:, later], axis=0)
+    usual, span = np.nanmedian(lead), np.nanmedian(spans)
+    excess = lead - usual
+    long = excess > PAUSE * (usual + span)
+    stretched = spans > (1 + excess / max(usual, 1.0) * STRETCH) * span
+    paused = long & ~stretched
+    if paused.mean() <= SELDOM:
+        pause[later[paused]] = excess[paused]
+    return pause
 
 
 def _begins(shown: Floats, dp_start: Floats, end: Floats, firsts: Ints) -> Floats:

@@ -1,0 +1,91 @@
+"""What the records resolve: whether the steps found can be steps of the job.
+
+An exporter ends a record after a silence (its idle timeout) or some time after it began (its
+active timeout). Where a record lasts longer than a step it is the *timer* that cuts, and parts
+of equal volume are what the timer makes: one, two or more steps each. A timeline from such
+records would be wrong, so it is refused.
+
+A job is refused if half of its bytes travel in records that are long for the step found, and
+the exporter's clock, not a silence, ended them: the idle timeout is as long as the step, or the
+records last as long as the active timeout. Where the table does not name the timeouts, the
+active one is recognised by its round value: records that the timer cuts are all a little
+shorter than it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.jobs import Job
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.quantities import duration
+
+LONG = 0.4  # of a step: a record this long may hold the end of one
+CUT = 0.8  # of the active timeout: records that it cut are at least this long
+BY_TIMER = 0.3  # share of bytes in such records from which the timer is taken to have cut
+ROUND_S = (1, 5, 10, 15, 30, 60, 120, 300, 600, 1800)  # what exporters are set to
+AT_TIMEOUT = (0.97, 1.03)  # of a round timeout: where the tenth-longest record in a hundred lies
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a job has no timeline, and the setting of the exporter that would allow one."""
+
+    reason: str
+    setting: str
+
+
+def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | None:
+    """Return why the steps of ``job`` cannot be believed; None if they can."""
+    length, size, step_ns = _records(flows, connections, job)
+    if size.size == 0 or not step_ns > 0:
+        return None
+    typical = _weighted_median(length, size)
+    if typical < LONG * step_ns:
+        return None
+    idle_ns = float(flows.meta.get("idle_gap_ns", 0))
+    if idle_ns >= step_ns:
+        return Refusal(
+            f"silence ends a record after {duration(idle_ns)}, as long as the step found or longer",
+            "an idle timeout of a twentieth of a step",
+        )
+    active_ns = float(flows.meta.get("active_timeout_ns", 0)) or _round_timeout(length)
+    if active_ns and size[length >= CUT * active_ns].sum() > BY_TIMER * size.sum():
+        return Refusal(
+            f"records last up to the active timeout of {duration(active_ns)}, "
+            f"against {duration(step_ns)} for the step found",
+            "an idle timeout of a twentieth of a step, so that silence ends records",
+        )
+    return None
+
+
+def _records(flows: FlowTable, connections: Connections, job: Job) -> tuple[Ints, Ints, float]:
+    """Length [ns] and bytes of the job's data records, and the median step [ns]."""
+    rows, lengths = [], []
+    for part in (part for epoch in job.epochs for part in epoch):
+        rows += [one.traffic.row for one in part.component.classes]
+        lengths.append(np.diff(part.stepping.end_ns))
+    chosen = np.concatenate(rows)
+    steps = np.concatenate(lengths)
+    step_ns = float(np.median(steps)) if steps.size else 0.0
+    return flows.durations_ns[chosen], connections.size[chosen], step_ns
+
+
+def _weighted_median(values: Ints, weights: Ints) -> float:
+    """The value below which half of the weight lies."""
+    order = np.argsort(values)
+    so_far: Floats = np.cumsum(weights[order], dtype=np.float64)
+    return float(values[order][np.searchsorted(so_far, so_far[-1] / 2)])
+
+
+def _round_timeout(length_ns: Ints) -> float:
+    """The round active timeout [ns] that the longest records come close to; 0 if there is none."""
+    longest = float(np.quantile(length_ns, 0.9))
+    timeouts = np.array(ROUND_S) * 1e9
+    low, high = AT_TIMEOUT
+    near: Bools = (longest >= low * timeouts) & (longest <= high * timeouts)
+    return float(timeouts[near][0]) if near.any() else 0.0

@@ -24,8 +24,11 @@ UDP = 17
 DYNAMIC_PORTS = (49152, 65536)
 """Range that RoCE v2 source ports are drawn from (RFC 6335, as Annex A17 recommends)."""
 
-Failed = Counter[tuple[int, int]]
-"""Uplinks out of use, by leaf and number: how many faults each has."""
+FAILED, ANY = "", "*"
+"""Whose connections an uplink is not used for: all, in both directions; or all that leave the leaf.
+Otherwise those of one job, by its name, that leave the leaf."""
+Failed = Counter[tuple[int, int, str]]
+"""Uplinks out of use, by leaf, number, and for whom: how many faults each has."""
 
 _WORD = (1 << 64) - 1
 
@@ -126,24 +129,30 @@ class Router:
             self.paths.append(path)
         return self._text_number[path]
 
-    def fail(self, leaf: int, uplinks: Sequence[int]) -> dict[int, list[int]]:
+    def fail(self, leaf: int, uplinks: Sequence[int], whose: str = FAILED) -> dict[int, list[int]]:
         """Take uplinks of a leaf out of use; returns the new links of every route that moves.
+
+        ``whose`` connections are concerned: all (FAILED), all that leave the leaf (ANY), or those
+        of a job that leave it.
 
         Raises
         ------
         UserError : a connection has no path left; nothing has changed then.
         """
-        return self._hash_again(self._failed + Counter((leaf, uplink) for uplink in uplinks))
+        return self._hash_again(self._failed + Counter((leaf, up, whose) for up in uplinks))
 
-    def repair(self, leaf: int, uplinks: Sequence[int]) -> dict[int, list[int]]:
+    def repair(
+        self, leaf: int, uplinks: Sequence[int], whose: str = FAILED
+    ) -> dict[int, list[int]]:
         """Undo one :meth:`fail`; returns the new links of every route that moves."""
-        return self._hash_again(self._failed - Counter((leaf, uplink) for uplink in uplinks))
+        return self._hash_again(self._failed - Counter((leaf, up, whose) for up in uplinks))
 
     def _hash_again(self, failed: Failed) -> dict[int, list[int]]:
         """Give every route the path that the switches choose where ``failed`` are out of use."""
         r, moved = self.routes, {}
         for number, old in enumerate(self.links):
-            links, switches = self._walk(r.src[number], r.dst[number], r.src_port[number], failed)
+            ends = r.src[number], r.dst[number], r.src_port[number]
+            links, switches = self._walk(*ends, failed, r.job[number])
             if links != old:
                 moved[number] = links, switches
         self._failed = failed  # every route has a path: from here on nothing can be refused
@@ -160,7 +169,7 @@ class Router:
         again = (attempt,) if attempt else ()
         draw = self._draws.number("source port", job, kind, src, dst, queue_pair, *again)
         port = low + draw % (high - low)
-        links, switches = self._walk(src, dst, port, self._failed)
+        links, switches = self._walk(src, dst, port, self._failed, job)
         hop_ns = self.layout.cluster.fabric.hop_latency_ns
         r = self.routes
         r.src.append(src)
@@ -177,11 +186,11 @@ class Router:
         return number
 
     def _walk(
-        self, src: int, dst: int, port: int, failed: Failed
+        self, src: int, dst: int, port: int, failed: Failed, job: str = FAILED
     ) -> tuple[list[int], tuple[int, ...]]:
         """Directed links of a route, and the switches it crosses (leaves 0, 1, ..., then spines).
 
-        ``failed`` are the uplinks out of use.
+        ``failed`` are the uplinks out of use, for ``job`` or for all.
         """
         layout, topology = self.layout, self.layout.topology
         a, b = int(topology.leaf_of_nic[src]), int(topology.leaf_of_nic[dst])
@@ -189,7 +198,7 @@ class Router:
         if a == b:
             return [first, last], (a,)
         five_tuple = (src, dst, port, ROCE_PORT, UDP)
-        up = self._pick(a, five_tuple, self._uplinks_towards(a, b, failed))
+        up = self._pick(a, five_tuple, self._uplinks_towards(a, b, failed, job))
         spine_a = topology.spine_of(a, up)
         n_leaves = len(topology.leaves)
         if topology.pod_of(a) == topology.pod_of(b):
@@ -218,14 +227,15 @@ class Router:
         down = self._pick(core, (*five_tuple, 1), topology.uplinks_to_core(far_end))
         return spine_b, [layout.core_up(spine_a, up), layout.core_down(spine_b, down)], core
 
-    def _uplinks_towards(self, leaf: int, to: int, failed: Failed) -> Sequence[int]:
-        """Uplinks of ``leaf`` by which leaf ``to`` can be reached."""
+    def _uplinks_towards(self, leaf: int, to: int, failed: Failed, job: str) -> Sequence[int]:
+        """Uplinks of ``leaf`` by which leaf ``to`` can be reached, and which ``job`` may use."""
         topology, uplinks = self.layout.topology, range(self.layout.cluster.uplinks)
         if not failed:
             return uplinks
         apart = topology.pod_of(leaf) != topology.pod_of(to)
-        arrivals = [topology.spine_of(to, u) for u in uplinks if not failed[to, u]]
-        left = [u for u in uplinks if not failed[leaf, u]]
+        arrivals = [topology.spine_of(to, u) for u in uplinks if not failed[to, u, FAILED]]
+        concerned = {FAILED, ANY, job}
+        left = [u for u in uplinks if not any(failed[leaf, u, whose] for whose in concerned)]
         left = [u for u in left if apart or topology.spine_of(leaf, u) in arrivals]
         if not left or not arrivals:
             names = self.layout.leaves
@@ -236,7 +246,7 @@ class Router:
     def _cables(self, leaf: int, spine: int, failed: Failed) -> Sequence[int]:
         """Uplinks of ``leaf`` that lead to ``spine``, of its own pod, and work."""
         every = self.layout.topology.uplinks_to_spine(spine)
-        return [u for u in every if not failed[leaf, u]] if failed else every
+        return [u for u in every if not failed[leaf, u, FAILED]] if failed else every
 
     def _pick(self, switch: int, five_tuple: tuple[int, ...], choices: Sequence[int]) -> int:
         """Which of equal choices the switch's hash takes."""

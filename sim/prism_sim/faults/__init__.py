@@ -11,14 +11,23 @@ from __future__ import annotations
 
 from prism_sim.faults.base import FaultBase
 from prism_sim.faults.degraded_nvlink import DegradedNvlink
+from prism_sim.faults.expert_imbalance import ExpertImbalance
 from prism_sim.faults.failed_uplinks import FailedUplinks
+from prism_sim.faults.flapping_nic import FlappingNic
 from prism_sim.faults.gc_pauses import GcPauses
+from prism_sim.faults.incast_burst import IncastBurst
 from prism_sim.faults.intermittent_gpu import IntermittentGpu
+from prism_sim.faults.job_congestion import JobCongestion
+from prism_sim.faults.length_imbalance import LengthImbalance
 from prism_sim.faults.loader_stalls import LoaderStalls
+from prism_sim.faults.lossy_link import LossyLink
+from prism_sim.faults.misconfigured_switch import MisconfiguredSwitch
+from prism_sim.faults.polarised_hashing import PolarisedHashing
 from prism_sim.faults.slow_gpu import SlowGpu
 from prism_sim.faults.slow_link import SlowLink
 from prism_sim.faults.slow_nic import SlowNic
 from prism_sim.faults.slow_server import SlowServer
+from prism_sim.faults.slow_storage import SlowStorage
 from prism_sim.faults.slow_switch import SlowSwitch
 from prism_sim.faults.thermal_ramp import ThermalRamp
 from prism_sim.faults.uneven_stage import UnevenStage
@@ -34,10 +43,19 @@ KINDS: Registry[type[FaultBase]] = Registry(
     LoaderStalls,
     UnevenStage,
     DegradedNvlink,
+    LengthImbalance,
+    ExpertImbalance,
     SlowNic,
+    FlappingNic,
     SlowLink,
+    LossyLink,
     SlowSwitch,
+    MisconfiguredSwitch,
     FailedUplinks,
+    PolarisedHashing,
+    JobCongestion,
+    IncastBurst,
+    SlowStorage,
     name_of=by_literal,
 )
 """The class of each kind of fault, by its name in a scenario."""

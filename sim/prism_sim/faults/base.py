@@ -45,6 +45,10 @@ SLOW_ACCESS = frozenset({"slow_nic", "slow_host_link", "slow_link"})
 """Causes that flow records cannot distinguish: a NIC, or its cable."""
 
 
+STOPPED = 1e-9
+"""Factor on the rate of a link that is down: nothing ends on it."""
+
+
 class FaultBase(Closed, ABC):
     """The window of a fault; each kind adds its target and its severity.
 

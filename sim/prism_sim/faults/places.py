@@ -33,6 +33,11 @@ class OfJob(FaultBase):
     def jobs_affected(self, target: Target) -> list[str]:
         return [self.job]
 
+    @property
+    def steps_varied(self) -> tuple[int | None, int | None]:
+        """First step affected, and first one no longer affected; None if seconds decide."""
+        return ((self.from_step or 0), self.to_step) if self.in_steps else (None, None)
+
     def outline(self, setting: Setting) -> JobOutline | None:
         """The job; None if there is no such job."""
         return next((job for job in setting.jobs if job.name == self.job), None)

@@ -49,6 +49,21 @@ class LinkControl(Protocol):
     def slow(self, links: LinkNumbers, factor: float) -> Undo:
         """Make ``links`` run at ``factor`` of their rate."""
 
+    def out_of(self, switch: str, *, upwards: bool) -> LinkNumbers:
+        """Directed links from a switch to the tier above it, or to the one below it."""
+
+    def of_server(self, server: str) -> LinkNumbers:
+        """Directed links, in both directions, between the NICs of a server and their leaves."""
+
+    def rate(self, links: LinkNumbers) -> float:
+        """Healthy rate of the slowest of ``links`` [bytes/ns]."""
+
+    def uplink_to(self, leaf: str, uplink: int) -> str:
+        """The spine that an uplink of a leaf leads to."""
+
+    def avoid_uplinks(self, leaf: str, uplinks: Sequence[int], job: str | None = None) -> Undo:
+        """Let connections that leave a leaf avoid these uplinks: all, or those of ``job``."""
+
     def fail_uplinks(self, leaf: str, uplinks: Sequence[int]) -> Undo:
         """Move all connections over these uplinks of a leaf to other paths."""
 
@@ -70,6 +85,14 @@ class ComputeControl(Protocol):
 
     def workers_of_stage(self, job: str, stage: int) -> list[int]:
         """First rank of every tensor-parallel group of a pipeline stage."""
+
+    def vary(self, what: str, job: str, value: float, steps: tuple[int | None, int | None]) -> Undo:
+        """Change a random quantity of ``job`` in some steps.
+
+        ``what`` is ``length_spread`` or ``expert_imbalance``, and ``value`` its new sigma.
+        ``steps`` are the first step with it, and the first without it; None: the first that no rank
+        has begun when the change is made, or undone.
+        """
 
     def stall(self, job: str, rank: int, stall_ns: int) -> None:
         """Make a rank, and its lock-step group, wait once before their next pass."""
@@ -93,6 +116,16 @@ class ComputeControl(Protocol):
         """Schedule ``call`` for the time when this rank begins ``step``."""
 
 
+class TrafficControl(Protocol):
+    """Traffic that belongs to no job."""
+
+    def senders_to(self, server: str, count: int) -> list[int]:
+        """Numbers of the ``count`` servers after ``server``; the first follows the last."""
+
+    def send(self, name: str, src: tuple[int, int], dst: tuple[int, int], size_bytes: int) -> None:
+        """Send a flow from a NIC to another, each the numbers of its server and in the server."""
+
+
 class Target(Protocol):
     """The cluster from the point of view of faults."""
 
@@ -107,3 +140,7 @@ class Target(Protocol):
     @property
     def compute(self) -> ComputeControl:
         """The GPUs."""
+
+    @property
+    def traffic(self) -> TrafficControl:
+        """Traffic that belongs to no job."""

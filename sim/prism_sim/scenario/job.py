@@ -327,6 +327,16 @@ class JobConfig(Closed):
         return self.pp
 
     @property
+    def varies_lengths(self) -> bool:
+        """Whether the lengths of its sequences may differ from micro-batch to micro-batch."""
+        return not self.shares_experts
+
+    @property
+    def shares_experts(self) -> bool:
+        """Whether ranks share the experts of its layers."""
+        return self.mixture is not None and self.ep > 1
+
+    @property
     def ranks(self) -> int:
         """GPUs the job runs on."""
         return self.members * self.pp * self.tp

@@ -33,6 +33,14 @@ class JobOutline(Protocol):
         """Number of its pipeline stages; 1 for a trace."""
 
     @property
+    def varies_lengths(self) -> bool:
+        """Whether the lengths of its sequences may differ from micro-batch to micro-batch."""
+
+    @property
+    def shares_experts(self) -> bool:
+        """Whether ranks share the experts of its layers."""
+
+    @property
     def start_s(self) -> float:
         """Start of its first step [s]."""
 
@@ -47,6 +55,10 @@ class Setting(Protocol):
     @property
     def jobs(self) -> Sequence[JobOutline]:
         """The jobs in the cluster."""
+
+    @property
+    def storage(self) -> Sequence[str]:
+        """The servers for storage only."""
 
     @property
     def duration_s(self) -> float | None:

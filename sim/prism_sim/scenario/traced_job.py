@@ -72,6 +72,16 @@ class TracedJobConfig(Closed):
         return 1
 
     @property
+    def varies_lengths(self) -> bool:
+        """A trace has the messages that it has."""
+        return False
+
+    @property
+    def shares_experts(self) -> bool:
+        """A trace has the loads that it has."""
+        return False
+
+    @property
     def members(self) -> int:
         """Groups of such neighbours."""
         return self.ranks // self.tp

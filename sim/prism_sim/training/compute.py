@@ -7,6 +7,8 @@ warm-up) are in :class:`ComputeTimes`; the faults that slow down one worker are 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,6 +44,19 @@ class ComputeSpeed(list[float]):
         return 1.0 / float(np.prod(self)) if self else 1.0
 
 
+@dataclass
+class Variation:
+    """Another value of a random quantity's sigma, in steps from ``first`` to before ``stop``."""
+
+    value: float
+    first: int
+    stop: int | None = None
+
+
+Varied = dict[str, list[Variation]]
+"""Variations of each quantity of a job, the latest last."""
+
+
 class ComputeTimes:
     """Factors on the durations of one job's computation; every draw has its own key.
 
@@ -49,11 +64,23 @@ class ComputeTimes:
     ----------
     config : the job.
     draws : source of random numbers.
+    varied : what faults change in some steps.
     """
 
-    def __init__(self, config: JobConfig, draws: Draws) -> None:
+    def __init__(self, config: JobConfig, draws: Draws, varied: Varied | None = None) -> None:
         self._config = config
         self._draws = draws
+        self._varied = varied or {}
+
+    def sigma(self, what: str, step: int) -> float:
+        """Sigma of ``length_spread`` or ``expert_imbalance`` in ``step``."""
+        for each in reversed(self._varied.get(what, ())):
+            if each.first <= step and (each.stop is None or step < each.stop):
+                return each.value
+        config = self._config
+        if what == "expert_imbalance":
+            return config.mixture.imbalance if config.mixture else 0.0
+        return config.length_spread
 
     def jitter(self, rank: int, step: int, rows: int) -> NDArray[np.float64]:
         """Factor on every pass, shape (rows, micro-batches); one row per kind and chunk."""
@@ -71,11 +98,12 @@ class ComputeTimes:
         All stages of a replica, and the ranks that share its sequences, have the same lengths.
         """
         config = self._config
-        if not config.length_spread:
+        spread = self.sigma("length_spread", step)
+        if not spread:
             return None
         stream = self._draws.stream("lengths", config.name, member // config.cp, step)
         normal = stream.standard_normal(config.micro_batches)
-        factor = np.minimum(np.exp(config.length_spread * normal), LONGEST)
+        factor = np.minimum(np.exp(spread * normal), LONGEST)
         return [float(f) for f in factor]
 
     def warm_up(self, step: int, first_step: int) -> float:

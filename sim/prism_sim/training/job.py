@@ -67,7 +67,7 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
             log=self.log,
             draws=self._draws,
             storage=self._storage,
-            compute=ComputeTimes(model, self._draws),
+            compute=ComputeTimes(model, self._draws, self.varied),
             steps=self.record,
             progress=self._progress,
             rendezvous=Rendezvous(self.network, library.control_bytes) if library else None,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from prism_sim.cluster.network import Network
 from prism_sim.scenario.names import server_name
 from prism_sim.scenario.traced_job import AnyJobConfig
-from prism_sim.training.compute import ComputeSpeed
+from prism_sim.training.compute import ComputeSpeed, Varied
 from prism_sim.training.steps import StepRecord
 from prism_sim.truth import SpanLog, by_rank
 
@@ -52,6 +52,7 @@ class PlacedJob(ABC, Generic[M, W]):
     ----------
     workers : the job's workers, in the order of their ranks.
     record : the steps of its workers.
+    varied : random quantities that faults change in some steps.
     """
 
     workers: Sequence[W]
@@ -67,6 +68,7 @@ class PlacedJob(ABC, Generic[M, W]):
         self.fabric = network.fabric
         self.log = log
         self.record = StepRecord(workers)
+        self.varied: Varied = {"length_spread": [], "expert_imbalance": []}
 
     @abstractmethod
     def places(self) -> dict[str, NDArray[np.int64]]:
@@ -82,6 +84,11 @@ class PlacedJob(ABC, Generic[M, W]):
     def first_ranks(self) -> NDArray[np.int64]:
         """First rank of every worker."""
         return np.arange(len(self.workers)) * (self.gpus.size // len(self.workers))
+
+    @property
+    def next_step(self) -> int:
+        """The first step that no worker has begun."""
+        return max(self.record.began, default=-1) + 1
 
     def nvlink_share(self, rank: int) -> float:
         """Part of the duration of a rank's passes that its group communicates over NVLink."""

@@ -9,7 +9,7 @@ ends with the last of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -147,7 +147,7 @@ class ExpertStream(CommStream):
     ----------
     exchanges : the group's members once for every tensor-parallel rank.
     draws, key : source of the popularity, and the key of its draws.
-    imbalance : sigma of the lognormal popularity.
+    imbalance : gives the sigma of the lognormal popularity in a step.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class ExpertStream(CommStream):
         log: SpanLog,
         draws: Draws,
         key: tuple[str | int, ...],
-        imbalance: float,
+        imbalance: Callable[[int], float],
     ) -> None:
         super().__init__(env, (), workers, log)
         self._exchanges = exchanges
@@ -191,6 +191,6 @@ class ExpertStream(CommStream):
         members = len(self._workers)
         key = (*self._key, call.layer, call.step, call.micro_batch)
         normal = self._draws.stream("experts", *key).standard_normal((members + 1, members))
-        weight = np.exp(self._imbalance * (normal[0] + 0.5 * normal[1:]))
+        weight = np.exp(self._imbalance(call.step) * (normal[0] + 0.5 * normal[1:]))
         share: NDArray[np.float64] = weight / weight.sum(axis=1, keepdims=True)
         return share

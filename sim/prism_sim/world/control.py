@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from llmprism.kinds import OTHER
 from prism_sim.clock import Clock
 from prism_sim.cluster.fabric import Fabric
 from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.routes import Router
+from prism_sim.cluster.network import Connection, Network
+from prism_sim.cluster.routes import ANY, FAILED, Router
 from prism_sim.collector import Collector
 from prism_sim.faults.target import LinkNumbers, Undo
 from prism_sim.scenario.names import server_index
+from prism_sim.training.compute import Variation
 from prism_sim.training.placed import PlacedJob
 
 Jobs = Mapping[str, PlacedJob[Any, Any]]
@@ -72,10 +75,35 @@ class ClusterLinks:
         speed = math.prod(self._factors[link])
         self._fabric.set_capacity(link, float(self._layout.capacity[link]) * speed)
 
+    def out_of(self, switch: str, *, upwards: bool) -> LinkNumbers:
+        src, dst = self._layout.ends.T
+        return np.flatnonzero(
+            (src == self._layout.topology.node(switch)) & ((dst > src) == upwards)
+        )
+
+    def of_server(self, server: str) -> LinkNumbers:
+        number, nics = server_index(server), self._layout.cluster.nics_per_server
+        assert number is not None  # the fault's checks
+        addresses = self._layout.addresses[number * nics : (number + 1) * nics]
+        return np.concatenate([self.at(address) for address in addresses])
+
+    def rate(self, links: LinkNumbers) -> float:
+        return float(self._layout.capacity[links].min())
+
+    def uplink_to(self, leaf: str, uplink: int) -> str:
+        topology = self._layout.topology
+        return topology.spines.name_of(topology.spine_of(self._layout.leaves.index(leaf), uplink))
+
+    def avoid_uplinks(self, leaf: str, uplinks: Sequence[int], job: str | None = None) -> Undo:
+        return self._without(leaf, uplinks, ANY if job is None else job)
+
     def fail_uplinks(self, leaf: str, uplinks: Sequence[int]) -> Undo:
+        return self._without(leaf, uplinks, FAILED)
+
+    def _without(self, leaf: str, uplinks: Sequence[int], whose: str) -> Undo:
         number = self._layout.leaves.index(leaf)
-        self._change_paths(partial(self._router.fail, number, uplinks))
-        return partial(self._change_paths, partial(self._router.repair, number, uplinks))
+        self._change_paths(partial(self._router.fail, number, uplinks, whose))
+        return partial(self._change_paths, partial(self._router.repair, number, uplinks, whose))
 
     def _change_paths(self, change: Callable[[], dict[int, list[int]]]) -> None:
         self._collector.keep_paths(self._clock.now)  # for earlier traffic
@@ -125,6 +153,18 @@ class ClusterCompute:
         stages = placed.places()["pp"]
         return [rank for rank in placed.first_ranks().tolist() if stages[rank] == stage]
 
+    def vary(self, what: str, job: str, value: float, steps: tuple[int | None, int | None]) -> Undo:
+        placed = self.jobs[job]
+        first, stop = steps
+        variation = Variation(value, placed.next_step if first is None else first, stop)
+        placed.varied[what].append(variation)
+
+        def undo() -> None:
+            if variation.stop is None:
+                variation.stop = placed.next_step
+
+        return undo
+
     def stall(self, job: str, rank: int, stall_ns: int) -> None:
         self.jobs[job].worker_of(rank).slowdowns.stall_ns += stall_ns
 
@@ -157,9 +197,29 @@ def _by_worker(job: PlacedJob[Any, Any]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
+class ClusterTraffic:
+    """Traffic that faults send."""
+
+    network: Network
+
+    def senders_to(self, server: str, count: int) -> list[int]:
+        first, servers = server_index(server), self.network.layout.cluster.servers
+        assert first is not None  # the fault's checks
+        return [(first + 1 + number) % servers for number in range(count)]
+
+    def send(self, name: str, src: tuple[int, int], dst: tuple[int, int], size_bytes: int) -> None:
+        network, nics = self.network, self.network.layout.cluster.nics_per_server
+        ends = [server * nics + nic for server, nic in (src, dst)]
+        hop = network.nic_hop(ends[0], ends[1], Connection(name, OTHER))
+        number, latency_ns = network.bundle([hop])
+        network.fabric.transfer(number, size_bytes, latency_ns, network.env.event())
+
+
+@dataclass(frozen=True)
 class ClusterControl:
     """Everything that faults can change: the :class:`~prism_sim.faults.target.Target`."""
 
     clock: Clock
     links: ClusterLinks
     compute: ClusterCompute
+    traffic: ClusterTraffic

@@ -30,7 +30,7 @@ from prism_sim.training.job import TrainingJob
 from prism_sim.training.placed import PlacedJob
 from prism_sim.training.replay import ReplayedJob
 from prism_sim.truth import SpanLog
-from prism_sim.world.control import ClusterCompute, ClusterControl, ClusterLinks
+from prism_sim.world.control import ClusterCompute, ClusterControl, ClusterLinks, ClusterTraffic
 from prism_sim.world.faults import FaultSchedule
 
 JOBS: dict[type, Callable[..., PlacedJob[Any, Any]]] = {Job: TrainingJob, TracedJob: ReplayedJob}
@@ -75,7 +75,8 @@ class World:
             for job in scenario.jobs
         }
         links = ClusterLinks(self.env, self.fabric, self.router, self.collector)
-        control = ClusterControl(self.env, links, ClusterCompute(self.jobs))
+        traffic_control = ClusterTraffic(self.network)
+        control = ClusterControl(self.env, links, ClusterCompute(self.jobs), traffic_control)
         self.faults = FaultSchedule(scenario.faults, control)
 
     def run(self, on_time: Callable[[int], None]) -> None:

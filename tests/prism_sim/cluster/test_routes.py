@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fabrics import clusters
 from llmprism.errors import UserError
 from prism_sim.cluster.layout import Layout
-from prism_sim.cluster.routes import Router
+from prism_sim.cluster.routes import FAILED, Router
 from prism_sim.cluster.templates import Templates
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
@@ -71,7 +71,7 @@ def test_a_refused_change_leaves_everything_as_it_was(
         router.fail(leaf, uplinks)
     assert _state(router) == before
     gone = router.failed()
-    gone.update((leaf, uplink) for uplink in uplinks)
+    gone.update((leaf, uplink, FAILED) for uplink in uplinks)
     with pytest.raises(UserError, match="no uplink is left"):
         router.path_of(ends[0], ends[1], 50_000, gone)
     assert _state(router) == before

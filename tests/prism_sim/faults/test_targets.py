@@ -38,7 +38,7 @@ def _slowed(cluster: Cluster, fault: LinkFault) -> int:
     router = Router(layout, templates, Draws(0))
     links = ClusterLinks(clock, fabric, router, cast(Any, None))
     before = fabric.net.link["capacity"].copy()
-    undo = fault.begin(ClusterControl(clock, links, ClusterCompute({})))
+    undo = fault.begin(ClusterControl(clock, links, ClusterCompute({}), cast(Any, None)))
     ratio = fabric.net.link["capacity"] / before
     assert set(ratio.tolist()) <= {0.5, 1.0}
     undo()
@@ -136,6 +136,7 @@ def test_every_kind_of_fault_is_measured() -> None:
         Clock(),
         ClusterLinks(Clock(), cast(Any, None), _router(), cast(Any, None)),
         ClusterCompute({}),
+        cast(Any, None),
     )
     examples: dict[str, dict[str, Any]] = {
         "slow_gpu": {"job": "a", "rank": 0, "factor": 0.25},

@@ -38,20 +38,18 @@ from prism_sim.training.stream import ExpertStream
 class Dispatched:
     """Tokens of a rank: ``size_bytes`` of them, with every expert they are sent to.
 
-    ``load`` returns the received tokens relative to the mean; None if all ranks receive the same.
+    ``load`` returns the received tokens relative to the mean.
     """
 
     communicator: Communicator
     size_bytes: int
-    load: Callable[[], float] | None = None
+    load: Callable[[], float]
 
     def around(self, phase: Phase, forward: bool) -> Around:
         if phase.name != "experts":
             return Around()
         there = blocking(self.communicator, "dispatch", self.size_bytes, phase.layer)
         back = blocking(self.communicator, "combine", self.size_bytes, phase.layer)
-        if self.load is None:
-            return Around(before=there, after=back)
         extra = ExtraLoad(self.load, Fraction(phase.routed))
         return Around(before=(*there, extra), after=back)
 
@@ -99,7 +97,7 @@ class ExpertParallelism(ExchangeBase):
                 members = [first + context + rank * job.cp for rank in range(job.ep)]
                 stream = _stream(groups, stage, members, (job.name, first, context))
                 for place, member in enumerate(members):
-                    load = partial(stream.load, place) if job.mixture.imbalance else None
+                    load = partial(stream.load, place)
                     made[member] = Dispatched(GroupCommunicator(stream, place), size, load)
         return made
 
@@ -109,7 +107,6 @@ def _stream(
 ) -> ExpertStream:
     """The all-to-alls of ``members`` of ``stage``; draws are keyed by ``key``."""
     context, job = groups.context, groups.context.config
-    assert job.mixture is not None  # as above
     parts = [
         UnevenAllToAll(
             Group(context.gpus[stage, members, t].tolist(), Connection(job.name, EP, t)),
@@ -118,5 +115,5 @@ def _stream(
         for t in range(job.tp)
     ]
     numbers = [groups.numbers[stage][member] for member in members]
-    imbalance = job.mixture.imbalance
+    imbalance = partial(context.compute.sigma, "expert_imbalance")
     return ExpertStream(context.env, parts, numbers, context.log, context.draws, key, imbalance)

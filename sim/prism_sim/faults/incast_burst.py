@@ -1,0 +1,72 @@
+"""Incast: many servers send to one NIC at the same time, and what a job sends there waits."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from prism_sim.faults.base import SLOW_ACCESS, Culprit
+from prism_sim.faults.places import OfServer
+from prism_sim.faults.target import LinkNumbers, Target, Undo
+from prism_sim.faults.timing import nanoseconds, repeatedly
+from prism_sim.scenario.base import Remark, Remarks
+from prism_sim.scenario.names import nic_address, server_index
+from prism_sim.scenario.setting import Setting
+
+NAME = "incast"
+"""Name of the traffic in the truth, in place of a job."""
+
+
+class IncastBurst(OfServer):
+    """Every ``every_s``, ``senders`` servers each send ``burst_bytes`` to one NIC at once.
+
+    The senders are the servers after it, in order of their names; each uses its NIC of the same
+    number.
+    """
+
+    causes: ClassVar[frozenset[str]] = SLOW_ACCESS | {"incast", "congestion", "background"}
+
+    kind: Literal["incast_burst"] = "incast_burst"
+    nic: int = Field(default=0, ge=0, le=1_000, description="Index of the receiving NIC.")
+    senders: int = Field(ge=1, le=65_535, description="Servers that send.")
+    burst_bytes: int = Field(ge=1, le=10**15, description="Bytes from each of them [bytes].")
+    every_s: float = Field(ge=1e-6, le=1e8, description="Time from one burst to the next [s].")
+
+    def magnitude(self, target: Target) -> float:
+        rate = self.senders * self.burst_bytes / (self.every_s * 1e9)
+        return min(1.0, rate / target.links.rate(self._links(target)))
+
+    def culprit(self, target: Target) -> Culprit:
+        return Culprit("address", nic_address(self._number, self.nic))
+
+    def begin(self, target: Target) -> Undo:
+        def burst(_: int) -> None:
+            for sender in target.traffic.senders_to(self.server, self.senders):
+                to = (self._number, self.nic)
+                target.traffic.send(NAME, (sender, self.nic), to, self.burst_bytes)
+
+        return repeatedly(target.clock, nanoseconds(self.every_s), burst)
+
+    def jobs_affected(self, target: Target) -> list[str]:
+        jobs = target.links.jobs_across(self._links(target))
+        return [job for job in jobs if job != NAME]
+
+    def remarks(self, setting: Setting) -> Remarks:
+        yield from super().remarks(setting)
+        cluster = setting.cluster
+        if self.nic >= cluster.nics_per_server:
+            what = f"there is no NIC {self.nic} in a server of {cluster.nics_per_server}"
+            yield Remark(("nic",), what, "NICs count from 0", (("cluster", "nics_per_server"),))
+        if self.senders >= cluster.servers:
+            what = f"{self.senders} servers cannot send to another of {cluster.servers}"
+            yield Remark(("senders",), what, "use fewer", (("cluster", "servers"),))
+
+    @property
+    def _number(self) -> int:
+        number = server_index(self.server)
+        assert number is not None  # the checks
+        return number
+
+    def _links(self, target: Target) -> LinkNumbers:
+        return target.links.at(nic_address(self._number, self.nic))

@@ -58,21 +58,25 @@ def check_command(
         Path | None, typer.Option(metavar="FILE", help="The physical network, JSON.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
 ) -> None:
     """Say what flow records allow."""
     with _user_errors(debug):
         from llmprism.ingest.check import as_dict, check
 
-        found, lines = check(flows, topology)
+        with reporting(quiet) as progress:
+            found, lines, diagnosis = check(flows, topology, progress)
     if as_json:
-        typer.echo(json.dumps(as_dict(found, lines), indent=1))
+        typer.echo(json.dumps(as_dict(found, lines), indent=1, allow_nan=False))
         return
     typer.echo(f"{found.records:,} records")
     for line in lines:
         typer.echo(f"{line.answer:>7}  {line.stage}: {line.figures}")
         if line.mend:
             typer.echo(f"         to get it: {line.mend}")
+    for line_of_verdict in diagnosis.verdict.lines() if diagnosis else []:
+        typer.echo(line_of_verdict)
 
 
 @ingest_app.command(help=INGEST_HELP)

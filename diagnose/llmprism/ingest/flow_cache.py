@@ -20,6 +20,7 @@ from llmprism.ingest.packets import Packet
 from llmprism.ingest.records import BatchBuilder
 
 _MOST_OPEN = 1 << 20  # flows; the one silent longest is ended early
+_CHECK_PACKETS = 256  # how often flows that are silent are ended
 _COLUMNS: tuple[str, ...] = (
     "src",
     "dst",
@@ -58,6 +59,7 @@ class FlowCache:
         self._open: OrderedDict[tuple[tuple[bytes, bytes, int, int, int, int], str], _Open]
         self._open = OrderedDict()
         self._done = BatchBuilder(_COLUMNS)
+        self._since_check = 0
         notes.idle_gap_ns.add(self._idle)
         notes.active_timeout_ns.add(self._active)
 
@@ -79,7 +81,10 @@ class FlowCache:
             flow.payload = -1
         else:
             flow.payload += packet.payload * sampling
-        self._end_silent(time_ns)
+        self._since_check += 1
+        if self._since_check >= _CHECK_PACKETS:
+            self._since_check = 0
+            self._end_silent(time_ns)
 
     def batches(self) -> Iterator[pa.Table]:
         """Yield the records that ended, if there are enough for a batch."""

@@ -8,6 +8,7 @@ outer source is the switch that saw it. Packets may be cut: sizes come from the 
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import NamedTuple
 
 NOT_IP = "packet that is no IP (ARP, LLDP and others)"
@@ -23,6 +24,9 @@ _TCP, _UDP, _GRE = 6, 17, 47
 _SKIPPED_V6 = frozenset({0, 43, 60})  # extension headers with a length byte
 _FRAGMENT_V6 = 44
 _DEEPEST = 3  # nested mirrors
+_IPV4_HEADER = Struct(">BxHHHxBxx4s4s")
+_TWO_PORTS = Struct(">HH")
+_KIND = Struct(">H")
 
 
 class Packet(NamedTuple):
@@ -65,7 +69,7 @@ def _link(link_type: int, data: bytes) -> tuple[int, int | None]:
 
 def _ethernet(data: bytes, start: int) -> tuple[int, int]:
     place = start + 12
-    kind = _number(data, place, 2)
+    kind = _KIND.unpack_from(data, place)[0] if len(data) >= place + 2 else 0
     while kind in _VLAN_TAGS:
         place += 4
         kind = _number(data, place, 2)
@@ -95,13 +99,12 @@ def _network(
 def _ipv4(data: bytes, start: int, length: int, switch: bytes | None, depth: int) -> Packet | str:
     if len(data) < start + 20:
         return TOO_SHORT
-    header = (data[start] & 0x0F) * 4
-    if data[start] >> 4 != 4 or header < 20:
+    first, total, _, fragment, protocol, source, target = _IPV4_HEADER.unpack_from(data, start)
+    header = (first & 0x0F) * 4
+    if first >> 4 != 4 or header < 20:
         return NOT_IP
-    total = _number(data, start + 2, 2) or max(length - start, header)  # 0: segmented by the NIC
-    is_first = _number(data, start + 6, 2) & 0x1FFF == 0
-    source, target = data[start + 12 : start + 16], data[start + 16 : start + 20]
-    protocol = data[start + 9]
+    total = total or max(length - start, header)  # 0: segmented by the NIC
+    is_first = fragment & 0x1FFF == 0
     if not is_first:
         return Packet((source, target, 0, 0, protocol, -1), total, max(total - header, 0), switch)
     ends = (source, target)
@@ -148,7 +151,7 @@ def _transport(
         return Packet((*ends, 0, 0, protocol, -1), total, max(left, 0), switch)
     if len(data) < start + 4:
         return Packet((*ends, -1, -1, protocol, -1), total, -1, switch)
-    source_port, target_port = _number(data, start, 2), _number(data, start + 2, 2)
+    source_port, target_port = _TWO_PORTS.unpack_from(data, start)
     queue_pair = -1
     if protocol == _TCP:
         above = left - (data[start + 12] >> 4) * 4 if len(data) > start + 12 else None

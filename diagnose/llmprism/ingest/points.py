@@ -10,6 +10,8 @@ Points that sample see different packets of a flow, so their records need not ov
 gives an estimate of the whole flow: only the first point's are kept.
 
 Records without ports are left as they are: connections in parallel would look the same.
+
+What their clocks differ by is measured on the way (:mod:`llmprism.ingest.clocks`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from llmprism.ingest.clocks import ClockOffsets, clock_error_ns
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.records import SCHEMA
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -62,6 +65,7 @@ class SeveralPoints:
     notes: Notes
     _kept: pa.Table = field(default_factory=SCHEMA.empty_table)  # handed on, may cover later ones
     _ranks: dict[tuple[Any, ...], dict[str, int]] = field(default_factory=dict)
+    _clocks: ClockOffsets = field(default_factory=ClockOffsets)
 
     def join(self, batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Yield the batches with every transmission once."""
@@ -75,6 +79,8 @@ class SeveralPoints:
                 waiting = waiting.slice(ready)
         if waiting.num_rows:
             yield self._joined(waiting, waiting.num_rows)
+        error = clock_error_ns(self._clocks.differences_ns())
+        self.notes.clock_error_ns = None if error is None else round(error)
 
     def _joined(self, table: pa.Table, ready: int) -> pa.Table:
         """Return the first ``ready`` records without those of flows counted elsewhere."""
@@ -137,6 +143,7 @@ class SeveralPoints:
         """Return the path of each record: the points with a record that overlaps, by time."""
         known = table["path"].to_pylist()
         names = pd.factorize(table["observer"].to_pandas())[1].tolist()
+        sources, targets = table["src"], table["dst"]
         offsets = _offsets(window, self.tolerance_ns)
         seen = np.isfinite(offsets)
         mask = (seen @ (1 << np.arange(seen.shape[1], dtype=np.int64))).astype(np.int64)
@@ -153,12 +160,21 @@ class SeveralPoints:
             which = members.to_numpy()
             flow = int(window.flow[which[0]])
             ranks = np.flatnonzero(seen[which[0]])
-            mean = offsets[which][:, ranks].mean(axis=0)
+            own = offsets[which][:, ranks]
+            mean = own.mean(axis=0)
+            ends = (sources[int(which[0])].as_py(), targets[int(which[0])].as_py())
+            self._compare_clocks([names[point_of[flow, int(rank)]] for rank in ranks], ends, own)
             points = [point_of[flow, int(ranks[i])] for i in np.argsort(mean, kind="stable")]
             path = _joined_names([names[point] for point in points if point >= 0])
             for row in which.tolist():
                 known[row] = known[row] or path
         return pa.array(known, pa.string())
+
+    def _compare_clocks(self, points: list[str], ends: tuple[str, str], offsets: Floats) -> None:
+        """Keep how much later each point saw a flow's records than the first of them."""
+        late = (offsets[:, 1:] - offsets[:, :1]).T.tolist()
+        for name, each in zip(points[1:], late, strict=True):
+            self._clocks.add((points[0], name), ends, each)
 
 
 def _joined_names(names: list[str]) -> str | None:

@@ -106,6 +106,8 @@ def write_flows(
 def _shown(seen: Seen, notes: Notes) -> dict[str, str]:
     """Return the notes that the records themselves show."""
     found = {"clock": f"tick {seen.tick_ns} ns", "sampling": f"1:{seen.sampling}"}
+    if notes.clock_error_ns is not None:
+        found["clock_error_ns"] = str(notes.clock_error_ns)
     for name, values in (
         ("idle_gap_ns", notes.idle_gap_ns),
         ("active_timeout_ns", notes.active_timeout_ns),

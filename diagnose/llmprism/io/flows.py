@@ -26,7 +26,7 @@ from llmprism.io.screening import NULL, REPEATED, UNKNOWN, faults, has_ports, re
 from llmprism.io.topology import Topology
 from llmprism.numerics.arrays import Codes, Ints
 
-NOTES = ("observation_point", "idle_gap_ns", "active_timeout_ns", "sampling")
+NOTES = ("observation_point", "idle_gap_ns", "active_timeout_ns", "sampling", "clock_error_ns")
 _NAMED = 10  # unknown addresses that are named; the others are counted
 
 

@@ -18,11 +18,11 @@ MS = 1_000_000
 FLOW = {"src": "a", "dst": "b", "src_port": 1, "dst_port": 2, "protocol": 6, "bytes": 100}
 
 
-@pytest.mark.parametrize(("rows", "run_rows"), [(5_000, 700), (5_000, 10_000), (0, 10)])
+@pytest.mark.parametrize(("rows", "run_rows"), [(5_000, 700), (5_000, 10_000), (0, 10), (150, 1)])
 def test_any_order_comes_out_in_order_of_time(rows: int, run_rows: int, tmp_path: Path) -> None:
     start = np.random.default_rng(3).integers(0, 900, rows)
     order = TimeOrder(tmp_path, run_rows)
-    for part in np.array_split(np.arange(rows), 9):
+    for part in np.array_split(np.arange(rows), 9 if run_rows > 1 else rows):
         count = part.size
         order.add(
             batch(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import compile_early
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
@@ -74,3 +75,6 @@ def _counting_sort(codes: Codes, groups: int) -> tuple[Ints, Ints]:
         order[ahead[codes[i]]] = i
         ahead[codes[i]] += 1
     return order, offsets
+
+
+compile_early(_counting_sort, lambda: (np.zeros(0, np.int32), 0))

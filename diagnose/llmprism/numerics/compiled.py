@@ -6,7 +6,8 @@ unchanged as Python when ``NUMBA_DISABLE_JIT=1`` is set, so that coverage can me
 branches. A cache that is damaged, or cannot be written, costs only time.
 
 ``compiled_part`` is for functions that only other compiled functions call. They get no wrapper
-for calls from Python and no file in the cache, which halves the time to compile ``core.advance``.
+for calls from Python, and no file in the cache unless they are compiled early
+(:mod:`llmprism.numerics.early`). This halves the time to compile ``core.advance``.
 """
 
 from __future__ import annotations
@@ -33,19 +34,40 @@ class ForgivingCache(FunctionCache):
 
     Numba compares the file of the function with that of the cache. Compiled code also contains
     the functions that it calls and the constants that it reads, so this cache compares them too.
+
+    Attributes
+    ----------
+    compiled_elsewhere : whether another process has by now compiled the function of a name.
     """
+
+    compiled_elsewhere: Callable[[str], bool] = staticmethod(lambda _: False)
 
     _stamps_included = False
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled code of a signature, or None if it must be compiled."""
         self._include_stamps()
+        code = self._load(sig, target_context)
+        if code is None and self.compiled_elsewhere(name_of(self._py_func)):
+            code = self._load(sig, target_context)
+        return code
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
         load: Callable[[Any, Any], Any] = super().load_overload
         try:
             return load(sig, target_context)
         except Exception:  # unpickling a damaged file may raise anything
             self._give_up(self.flush)
             return None
+
+    def is_empty(self) -> bool:
+        """Whether no code of the present version of the function is in the cache."""
+        self._include_stamps()
+        try:
+            index: Callable[[], dict[Any, str]] = self._cache_file._load_index
+            return not index()
+        except Exception:  # the same as in `_load`
+            return True
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save compiled code, if the disk accepts it."""
@@ -111,11 +133,28 @@ def _globals_of(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` on first call, without fast-math, so results are reproducible."""
     dispatcher = njit(error_model="numpy")(function)
-    make_cache: Callable[[Any], ForgivingCache] = ForgivingCache
     if isinstance(dispatcher, Dispatcher):
-        with suppress(RuntimeError):  # no folder can be written: compile without a cache
-            vars(dispatcher)["_cache"] = make_cache(function)
+        keep_code(dispatcher)
     return cast(Callable[P, R], dispatcher)
+
+
+def keep_code(dispatcher: Dispatcher) -> None:
+    """Give a function a cache on disk, if it has none."""
+    make_cache: Callable[[Any], ForgivingCache] = ForgivingCache
+    if not isinstance(vars(dispatcher).get("_cache"), ForgivingCache):
+        with suppress(RuntimeError):  # no folder can be written: compile without a cache
+            vars(dispatcher)["_cache"] = make_cache(dispatcher.py_func)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function that is the same in every process."""
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def must_be_compiled(function: Callable[..., Any]) -> bool:
+    """Whether ``function`` has no code in the cache, and the cache could keep it."""
+    cache = getattr(function, "_cache", None)
+    return isinstance(cache, ForgivingCache) and cache.is_empty()
 
 
 def compiled_part(function: Callable[P, R]) -> Callable[P, R]:

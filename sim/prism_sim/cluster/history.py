@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llmprism.numerics.compiled import compiled, compiled_part
-from prism_sim.cluster.state import NOTES, Int64s, Net
+from llmprism.numerics.early import compile_early
+from prism_sim.cluster.state import NOTES, Int64s, Net, example_net
 
 
 @compiled_part
@@ -64,6 +65,9 @@ def spare_of(
             time_ns[row, NOTES - back] = net.note_ns[at, (notes - back) % NOTES]
             spared[row, NOTES - back] = net.note_bytes[at, (notes - back) % NOTES]
     return ptr, time_ns, spared
+
+
+compile_early(spare_of, lambda: (example_net(), 0, 0))
 
 
 @compiled_part

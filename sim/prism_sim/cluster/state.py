@@ -144,6 +144,13 @@ def new_net(capacity: NDArray[np.float64], tables: Tables, places: int, uses: in
     return Net(entity, link, use, heap, room, found, counters, *tables, touched, log, *notes)
 
 
+def example_net() -> Net:
+    """A fabric without links: an example of a kernel's argument."""
+    pointers, links = np.zeros(1, np.int64), np.zeros(0, np.int32)
+    tables = Tables(pointers, np.zeros(0, VIA), pointers, pointers, links)
+    return new_net(np.zeros(0), tables, places=0, uses=0)
+
+
 def with_places(net: Net, places: int) -> Net:
     """The same fabric with room for ``places`` entities.
 

@@ -25,6 +25,21 @@ if TYPE_CHECKING:
     from prism_sim.score import Score
 
 
+def compile_early(method: str | None = None) -> None:
+    """On the first run on a machine, compile in a second process too: for a run, or a simulation.
+
+    What the ``method`` of diagnosis needs comes after what the simulation needs.
+    """
+    from llmprism.numerics.compiled import must_be_compiled
+    from llmprism.numerics.early import start_helper
+    from prism_sim.cluster.core import advance
+
+    if must_be_compiled(advance):
+        of_simulation = ["prism_sim.cluster.maxmin", "prism_sim.world"]
+        of_diagnosis = [f"llmprism.methods.{method}"] if method else []
+        start_helper(of_simulation + of_diagnosis)
+
+
 def simulate(session: Session, scenario: Scenario, run: Run, command: list[str]) -> None:
     """Simulate ``scenario`` into the folder of ``run``."""
     with _stage(session, run.folder, "simulate") as (aside, progress):

@@ -28,6 +28,7 @@ import pandas as pd
 from llmprism.io.flows import FlowTable
 from llmprism.numerics.arrays import Bools, Codes, Grouped, Ints, grouped
 from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import INTS, compile_early
 
 SMALL = 64
 ANSWER_SIZE, ANSWER_SHARE = 32, 0.05
@@ -84,7 +85,7 @@ def find_connections(flows: FlowTable) -> Connections:
     twice = _seen_twice(flows, by, size)
     opening = by.order[by.offsets[:-1]]
     src, dst = flows.src[opening], flows.dst[opening]
-    total, typical, last = _volumes(size, flows.end_ns, by.order, by.offsets)
+    total, typical, last = _volumes(size, flows.end_ns, by)
     answer = _answers(src, dst, total, typical)
     light = _light(src, dst, total, typical, len(flows.addresses))
     return Connections(
@@ -133,31 +134,28 @@ def _repetitions(start_ns: Ints, end_ns: Ints, size: Ints, order: Ints, offsets:
     return marks
 
 
+compile_early(_repetitions, lambda: (INTS, INTS, INTS, INTS, INTS))
+
+
 def _payload(flows: FlowTable) -> Ints:
     """Bytes above the transport header where the exporter gives them for every record."""
     payload = flows.optional.get("payload")
     return flows.bytes if payload is None or (payload < 0).any() else payload
 
 
-@compiled
-def _volumes(size: Ints, end_ns: Ints, order: Ints, offsets: Ints) -> tuple[Ints, Ints, Ints]:
+def _volumes(size: Ints, end_ns: Ints, by: Grouped) -> tuple[Ints, Ints, Ints]:
     """Bytes, byte-weighted median record and last end of each connection."""
-    count = offsets.size - 1
-    total = np.zeros(count, np.int64)
-    typical = np.zeros(count, np.int64)
-    last = np.zeros(count, np.int64)
-    for c in range(count):
-        rows = order[offsets[c] : offsets[c + 1]]
-        own = np.sort(size[rows])
-        total[c] = own.sum()
-        last[c] = end_ns[rows].max()
-        half, so_far = total[c] / 2, 0
-        for one in own:
-            so_far += one
-            typical[c] = one
-            if so_far >= half:
-                break
-    return total, typical, last
+    if by.order.size == 0:
+        return INTS, INTS, INTS
+    connection = by.codes
+    own = size[by.order]
+    own = own[np.lexsort((own, connection))]  # by size within each connection
+    until = np.cumsum(own)
+    before = np.append(0, until)[by.offsets]
+    total = np.diff(before)
+    beyond = np.flatnonzero(2 * (until - before[connection]) >= total[connection])
+    typical = own[beyond[np.searchsorted(beyond, by.offsets[:-1])]]
+    return total, typical, np.maximum.reduceat(end_ns[by.order], by.offsets[:-1])
 
 
 def _answers(src: Codes, dst: Codes, total: Ints, typical: Ints) -> Bools:

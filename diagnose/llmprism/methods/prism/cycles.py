@@ -25,6 +25,7 @@ import numpy as np
 
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import BOOLS, FLOATS, INTS, compile_early
 
 TOLERANCES = (0.01, 0.03, 0.1, 0.25)
 THRESHOLDS = 160
@@ -189,6 +190,9 @@ def _whole_parts(volumes: Floats, median: float, tolerance: float) -> Bools:
     return cut
 
 
+compile_early(_whole_parts, lambda: (FLOATS, 0.0, 0.0))
+
+
 def regularity(volumes: Floats) -> tuple[float, float, float]:
     """Tolerance, share of parts and share of bytes that are regular.
 
@@ -245,3 +249,6 @@ def _imbalance(couple: Ints, forth: Bools, size: Ints, gain: Floats, at: Ints) -
             row += 1
         out[i] = total
     return out
+
+
+compile_early(_imbalance, lambda: (INTS, BOOLS, INTS, np.zeros((0, 2)), INTS))

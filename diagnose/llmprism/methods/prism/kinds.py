@@ -32,6 +32,7 @@ from llmprism.methods.prism.jobs import Part
 from llmprism.methods.prism.stepping import Stepping
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import BOOLS, INTS, compile_early
 from llmprism.numerics.graph import components
 
 OUTSTANDING = 0.35  # share of silence with messages outstanding from which it is a pipeline
@@ -304,6 +305,9 @@ def _silences(
     return ahead_ns, byte_ns, silent_ns
 
 
+compile_early(_silences, lambda: (INTS, INTS, INTS, INTS, BOOLS, INTS, 0, 0.0))
+
+
 def _together(traffic: Traffic) -> float:
     """Share of the lesser direction's time in which both directions of a couple move."""
     order = np.lexsort((traffic.start_ns, traffic.couple))
@@ -336,6 +340,9 @@ def _overlap(
         both += max(0, min(end_ns[i], ends[1 - way]) - begin)
         ends[way] = max(ends[way], end_ns[i])
     return both, one, other
+
+
+compile_early(_overlap, lambda: (INTS, INTS, INTS, BOOLS))
 
 
 def _leads(traffic: Traffic, step: Ints, count: int) -> float:

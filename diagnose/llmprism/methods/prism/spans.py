@@ -13,6 +13,7 @@ from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.timeline import Ranks
 from llmprism.numerics.arrays import Ints
 from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import INTS, compile_early
 
 KINDS = ("dp", "pp", "compute")
 
@@ -77,6 +78,9 @@ def _opens(cell: Ints, start: Ints, end: Ints) -> Ints:
     return opens
 
 
+compile_early(_opens, lambda: (INTS, INTS, INTS))
+
+
 @compiled
 def _between(
     cell: Ints, start: Ints, end: Ints, first: Ints, last: Ints
@@ -100,3 +104,6 @@ def _between(
             cells[count], begins[count], ends[count] = c, free, last[c]
             count += 1
     return cells[:count], begins[:count], ends[:count]
+
+
+compile_early(_between, lambda: (INTS, INTS, INTS, INTS, INTS))

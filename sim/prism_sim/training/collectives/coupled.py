@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llmprism.numerics.compiled import compiled, compiled_part
+from llmprism.numerics.early import FLOATS, INTS, compile_early
 from prism_sim.cluster.fabric import Fabric, Moved
 from prism_sim.cluster.history import Spare
 from prism_sim.cluster.network import Hop
@@ -213,6 +214,9 @@ def windows(since_ns: Floats, pace: Floats, end_ns: float, bursts: int) -> Float
     return starts_ns
 
 
+compile_early(windows, lambda: (FLOATS, FLOATS, 0.0, 0))
+
+
 @compiled
 def write_trains(
     since_ns: Floats,
@@ -270,6 +274,15 @@ def write_trains(
                 trains[n - 1]["follows"] = chunk > count
     trains["burst_bytes"][:] = burst_bytes
     return n
+
+
+compile_early(
+    write_trains,
+    lambda: (
+        FLOATS, np.zeros((0, 0)), FLOATS, 0.0, 0, Early(INTS, FLOATS, FLOATS, FLOATS), FLOATS,
+        np.zeros(0, np.int32), np.zeros(0, TRAIN),
+    ),
+)  # fmt: skip
 
 
 @compiled_part

@@ -32,11 +32,12 @@ import numpy as np
 import simpy
 
 from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import FLOATS, INTS, compile_early
 from prism_sim.cluster.history import Spare, sent_by
 from prism_sim.cluster.network import Connection, Hop, Network
 from prism_sim.cluster.state import Int64s
 from prism_sim.training.collectives.base import AllReduceBase, Collective, Group, shared
-from prism_sim.training.collectives.coupled import CoupledHops, Course, Early, Floats
+from prism_sim.training.collectives.coupled import NO_TIME, CoupledHops, Course, Early, Floats
 
 ROUNDS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
 """Rounds of n - 1 steps that each operation takes."""
@@ -160,6 +161,9 @@ def early_chunks(
         arrived = now_arrived
         step += 1
     return chunks, begin_ns, end_ns, left_bytes
+
+
+compile_early(early_chunks, lambda: (INTS, FLOATS, NO_TIME, 0, FLOATS, 0, 0))
 
 
 def rings(group: Group, network: Network) -> list[Collective]:

@@ -1,7 +1,8 @@
-"""Traffic that belongs to no training job: services, storage rebalancing, other tenants.
+"""Traffic of no training job: services, storage rebalancing, other tenants.
 
-Flows begin as a Poisson process; sizes are lognormal, as measured data-centre flows roughly
-are; ends are drawn from the servers given. Flows between the same two NICs share a connection.
+Flows begin as a Poisson process. Sizes are lognormal, which is close to measured data-centre
+flows. Source and destination are drawn from the given servers. Flows between the same two NICs
+share a connection.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def traffic(
         src = senders[stream.integers(len(senders))]
         dst = targets[stream.integers(len(targets))]
         if src == dst:
-            continue  # inside a server there is nothing to see
+            continue  # no flow record inside a server
         rail = int(stream.integers(cluster.nics_per_server))
         pair = (src * cluster.nics_per_server + rail, dst * cluster.nics_per_server + rail)
         if pair not in bundles:

@@ -1,7 +1,7 @@
-"""What happens to entities: they enter the fabric, move, and end.
+"""Entities enter the fabric, send bytes, and end.
 
 Time is an integer count of nanoseconds. All changes of one instant are made together, and
-rates are solved once for all of them.
+the rates are computed once for all of them.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def advance(
     """Make all changes of the instant ``now`` at once.
 
     The bundles of the ``n_start`` rows of ``start`` enter, links ``touched`` (whose
-    capacity was set) count as changed, and whatever is due by ``now`` ends: its record is
-    written behind the ``n_record`` there are, if its template is ``shown``, and its batch has
-    one less to wait for. Batches that have none left are listed in ``done``.
+    capacity was set) count as changed, and entities that are due by ``now`` end. If the template of
+    such an entity is ``shown``, its record is written after the ``n_record`` existing ones. Its
+    batch then waits for one entity less. Batches that wait for none are listed in ``done``.
 
     Returns
     -------
-    next_ns : when the next entity ends.
-    n_record, n_done, n_active, n_uses : how many records, done batches, entities and uses
-        (free blocks included) there are now.
+    next_ns : time of the next end.
+    n_record, n_done, n_active, n_uses : numbers of records, done batches, entities and uses
+        (with free blocks).
     """
     n_done = 0
     for k in range(n_touched):
@@ -101,14 +101,14 @@ def advance(
 
 @compiled_part
 def next_end(net: Net) -> int:
-    """When the next entity ends, or NEVER."""
+    """Time of the next end of an entity, or NEVER."""
     end_ns: int = net.entity[net.heap[0]]["end_ns"] if net.counters[HEAP_SIZE] > 0 else NEVER
     return end_ns
 
 
 @compiled_part
 def place(net: Net, template: int, size_bytes: int, cap: float, owner: int, due_ns: int) -> int:
-    """Give a new entity a place, and an appointment at ``due_ns``; it uses no link yet."""
+    """Give a new entity a place and the end ``due_ns``; it uses no link yet."""
     e: int = net.counters[FREE_ENTITY]
     net.counters[FREE_ENTITY] = net.entity[e]["next"]
     net.entity[e]["template"] = template
@@ -156,7 +156,7 @@ def enter(net: Net, e: int, now: int) -> None:
 
 @compiled_part
 def leave(net: Net) -> int:
-    """Take out the entity that ends first, and return it; its row stays readable until reuse."""
+    """Remove and return the entity that ends first; its row is readable until it is used again."""
     e = pop(net)
     seed_links_of(net, e)
     for u in uses_of(net, e):
@@ -178,7 +178,7 @@ def leave(net: Net) -> int:
 
 @compiled_part
 def _take_block(net: Net, count: int) -> int:
-    """Room for ``count`` uses in a row: a used block of the next power of two, or a new one."""
+    """Begin of a block for ``count`` uses: a free block of the next power of two, or a new one."""
     size = size_class(count)
     block: int = net.counters[FREE_BLOCK + size]
     if block >= 0:
@@ -210,7 +210,7 @@ def run_program(
 ) -> None:
     """Run flows that wait for each other to their end; see :mod:`prism_sim.cluster.program`.
 
-    ``waits_for`` is counted down in place; ``end_ns`` receives the answer.
+    ``waits_for`` is decremented in place; ``end_ns`` receives the result.
     """
     for flow in range(len(template)):
         if waits_for[flow] == 0:

@@ -1,12 +1,12 @@
-"""What fraction of line rate a collective reaches, by its size and the servers it spans.
+"""The fraction of line rate that a collective reaches, by its size and number of servers.
 
 SimAI publishes measured ratios (``nic_ratio.csv``): at 16 MiB 0.32 over 2 servers, 0.13 over 8,
 0.044 over 32; at 1 GiB 0.92, 0.90 and 0.74. They follow
 
     1 / ratio = 1.02 + A (servers / 2)^0.848 / size,    A = 33.1 MiB
 
-within 4 %: an overhead that small buffers and many servers feel most. Between and beyond those
-six points it is an extrapolation.
+within 4 %: an overhead that is largest for small buffers and many servers. All other values are
+interpolated or extrapolated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MIB = 2**20
 
 
 def measured(size_bytes: int, servers: int) -> float:
-    """The fitted law.
+    """The fitted formula.
 
     >>> round(measured(16 * MIB, 8), 2), round(measured(1024 * MIB, 32), 2)
     (0.13, 0.74)
@@ -30,4 +30,4 @@ EFFICIENCIES: dict[str, Callable[[int, int], float]] = {
     "ideal": lambda *_: 1.0,
     "measured": measured,
 }
-"""Ratio of line rate, by (buffer [bytes], servers), by its name in a scenario."""
+"""Functions from (buffer [bytes], servers) to the fraction of line rate, by name in a scenario."""

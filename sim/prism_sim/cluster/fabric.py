@@ -1,12 +1,12 @@
-"""The fabric as the ranks see it: hand it bytes and a route, wait for an event.
+"""The interface of the fabric for ranks: they give it bytes and a route, and wait for an event.
 
-SimPy keeps the time; :mod:`prism_sim.cluster.core` works out rates on arrays. What starts,
-ends or changes within one instant is gathered and solved once, at the end of that instant.
-Control comes back to Python only when a *batch* is complete: all flows of one message
-of a tensor-parallel group, say, or a ring collective.
+SimPy keeps the time, and :mod:`prism_sim.cluster.core` computes rates on arrays. All starts, ends
+and changes of one instant are collected, and the rates are computed once, at the end of the
+instant. Python code runs again only when a *batch* is complete: for example, all flows of one
+message of a tensor-parallel group, or a ring collective.
 
-A batch is *over* when its last byte has left, and its event fires one latency later, when
-that byte has arrived. Records of single flows are kept here until :meth:`Fabric.drain`.
+A batch is *over* when its last byte has been sent. Its event fires one latency later, when this
+byte has arrived. Records of single flows are kept here until :meth:`Fabric.drain`.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from prism_sim.cluster.state import (
 from prism_sim.cluster.templates import Templates
 
 Moved = Mapping[int, Sequence[int]]
-"""The new links of routes that have moved, by number of the route."""
+"""The new links of routes that have changed, by number of the route."""
 
 Over = Callable[[int, int], int]
 """Called with the begin and end of a batch [ns]; returns the further delay of its event [ns]."""
 CoupledOver = Callable[[int, int, int], int]
-"""The same for a coupled entity, with its log for :func:`~prism_sim.cluster.pace.take_log`."""
+"""The same for a coupled entity, whose log is given to :func:`~prism_sim.cluster.pace.take_log`."""
 
 Waiting = tuple[simpy.Event, int, Over | None, CoupledOver | None]
 _NOBODY: Any = (None, 0, None, None)
 
 
 class Fabric:
-    """Links with capacities, shared max-min fairly by whatever moves at the moment.
+    """Links with capacities, which the active flows and collectives share max-min fairly.
 
     Parameters
     ----------
     env : the clock.
-    capacity : bytes a nanosecond of each directed link, shape (links,).
-    templates : what entities may use; may grow while the simulation runs.
+    capacity : bytes per nanosecond of each directed link, shape (links,).
+    templates : the link sets of entities; may grow while the simulation runs.
 
     Attributes
     ----------
-    on_reroute : called when routes take other links.
+    on_reroute : called when the links of routes change.
     """
 
     def __init__(self, env: Clock, capacity: NDArray[np.float64], templates: Templates) -> None:
@@ -85,19 +85,19 @@ class Fabric:
         over: Over | None = None,
         cap: float = np.inf,
     ) -> None:
-        """Move ``size_bytes`` along each template of ``bundle`` from now on, as one batch.
+        """Send ``size_bytes`` over each template of ``bundle`` from now on, as one batch.
 
-        ``event`` fires ``latency_ns`` after the last of them has ended, plus what ``over``
-        returns. ``cap`` bounds the rate of each [bytes/ns].
+        ``event`` fires ``latency_ns`` after the end of the last one, plus the delay that ``over``
+        returns. ``cap`` limits the rate of each [bytes/ns].
         """
         self._start_batch(bundle, size_bytes, cap, (event, latency_ns, over, None))
 
     def move_coupled(
         self, bundle: int, size_bytes: int, event: simpy.Event, over: CoupledOver, cap: float
     ) -> None:
-        """Move ``size_bytes`` over every hop of the one coupled template of ``bundle``.
+        """Send ``size_bytes`` over every hop of the one coupled template of ``bundle``.
 
-        ``event`` fires when it has ended, later by what ``over`` returns. ``over`` must take the
+        ``event`` fires at its end, plus the delay that ``over`` returns. ``over`` must read the
         entity's log.
         """
         self._start_batch(bundle, size_bytes, cap, (event, 0, None, over))
@@ -117,11 +117,11 @@ class Fabric:
         self._flush_soon()
 
     def capacity_of(self, link: int) -> float:
-        """What ``link`` can carry at present [bytes/ns]."""
+        """Present capacity of ``link`` [bytes/ns]."""
         return float(self.net.link[link]["capacity"])
 
     def set_capacity(self, link: int, bytes_per_ns: float) -> None:
-        """Change what ``link`` can carry from this instant on [bytes/ns]."""
+        """Set the capacity of ``link`` from this instant on [bytes/ns]."""
         self.net.link[link]["capacity"] = bytes_per_ns
         if self._n_touched == len(self._touched):
             self._touched = grown(self._touched, 2 * len(self._touched))
@@ -130,20 +130,20 @@ class Fabric:
         self._flush_soon()
 
     def reroute(self, moved: Moved) -> None:
-        """Report that routes have ``moved`` to whatever keeps links of its own.
+        """Report changed routes (``moved``) to objects with their own list of links.
 
-        What is under way stays where it is and ends there.
+        Active entities keep their links to their end.
         """
         for listener in self.on_reroute:
             listener(moved)
 
     def spare(self, template: int) -> Spare:
-        """What the links of each hop of ``template`` had to spare until now."""
+        """Capacity that the links of each hop of ``template`` had left until now."""
         self._take_tables()
         return Spare(*spare_of(self.net, template, self.env.now))
 
     def drain(self) -> NDArray[np.void]:
-        """Hand over the records of single flows that ended since the last drain."""
+        """Return the records of single flows that ended since the last call."""
         rows: NDArray[np.void] = self._record[: self._n_record].copy()
         self._n_record = 0
         return rows
@@ -159,10 +159,10 @@ class Fabric:
         self.env.fire(flush, delay_ns, END_OF_INSTANT)
 
     def _flush(self, _: simpy.Event) -> None:
-        """Solve this instant, fire what is complete, and be back when the next entity ends."""
+        """Compute the rates, fire the events of complete batches, and schedule the next end."""
         now = self.env.now
         if not self._flush_due and now != self._wake_ns:
-            return  # an earlier end made this flush unnecessary
+            return  # an earlier end has replaced this flush
         self._flush_due = False
         self._make_room()
         t = self.templates
@@ -192,7 +192,7 @@ class Fabric:
         self.env.fire(event, latency_ns)
 
     def _make_room(self) -> None:
-        """Grow the arrays so that the compiled step cannot run out of any."""
+        """Grow the arrays, so that each is large enough for the compiled step."""
         self._take_tables()
         net = self.net
         active = self._n_active + self._coming
@@ -209,7 +209,7 @@ class Fabric:
                 self.net = net._replace(log=grown(net.log, 2 * needed))
 
     def _take_tables(self) -> None:
-        """Take the templates' tables, if they have been replaced by larger ones."""
+        """Read the tables of the templates again, if larger ones have replaced them."""
         tables, net = self.templates.tables(), self.net
         known = (net.ptr, net.via, net.hop_ptr, net.hop_link_ptr, net.hop_link)
         if any(new is not old for new, old in zip(tables, known, strict=True)):

@@ -1,6 +1,6 @@
-"""The entities in order of their predicted end: a binary heap that knows everyone's place.
+"""A binary heap of the entities in order of their predicted end.
 
-Ends move whenever rates do, so an entity is found in the heap by its own ``place``.
+Ends change with the rates, so each entity stores its own ``place`` in the heap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def push(net: Net, e: int) -> None:
 
 @compiled_part
 def pop(net: Net) -> int:
-    """Take out, and return, the entity that ends first."""
+    """Remove and return the entity that ends first."""
     first: int = net.heap[0]
     last = net.counters[HEAP_SIZE] - 1
     net.counters[HEAP_SIZE] = last
@@ -33,7 +33,7 @@ def pop(net: Net) -> int:
 
 @compiled_part
 def sift(net: Net, e: int) -> None:
-    """Restore the order around entity ``e``, whose end has moved in either direction."""
+    """Restore the order around entity ``e``, whose end has changed."""
     end_ns = net.entity[e]["end_ns"]
     i = to_int64(net.entity[e]["place"])
     while i > 0:

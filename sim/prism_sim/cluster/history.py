@@ -1,9 +1,9 @@
-"""What each link had to spare in the recent past.
+"""The free capacity of each link in the recent past.
 
-The room on a link changes when something on it starts, ends or changes its rate. At each such
-moment the link notes the time and the bytes that it could have carried beside its load up to
-then. The last :data:`NOTES` are kept. Ranks that wait for others send what they can before their
-collective begins as a whole; what they can is told by these notes.
+The free capacity of a link changes when an entity on it starts, ends or changes its rate. At each
+such time the link stores a note: the time, and the bytes that it could have carried in addition to
+its load until then. The last :data:`NOTES` are kept. Ranks that wait for others can already send
+some chunks before their collective begins. These notes limit the number of chunks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from prism_sim.cluster.state import NOTES, Int64s, Net, example_net
 
 @compiled_part
 def note_room(net: Net, at: int, now: int) -> None:
-    """Note what link ``at`` had to spare until ``now``, before its load changes."""
+    """Store the free capacity of link ``at`` until ``now``, before its load changes."""
     since_ns = net.link[at]["noted_ns"]
     if since_ns == now:
         return
@@ -33,12 +33,12 @@ def note_room(net: Net, at: int, now: int) -> None:
 
 
 class Spare(NamedTuple):
-    """What the links of an entity's hops had to spare.
+    """Free capacity of the links of an entity's hops.
 
     Attributes
     ----------
-    ptr : hop h takes the rows ``ptr[h]`` to ``ptr[h + 1] - 1``, one a link.
-    time_ns, spared : bytes spared until each of these times, shape (rows, NOTES + 1).
+    ptr : hop h has the rows ``ptr[h]`` to ``ptr[h + 1] - 1``, one per link.
+    time_ns, spared : free bytes until each of these times, shape (rows, NOTES + 1).
     """
 
     ptr: Int64s
@@ -74,9 +74,9 @@ compile_early(spare_of, lambda: (example_net(), 0, 0))
 def sent_by(
     spare: Spare, hop: int, begin_ns: float, size_bytes: int, rate: float
 ) -> tuple[float, float]:
-    """When ``hop`` has sent ``size_bytes`` in what its links had to spare, and what it has not.
+    """Time at which ``hop`` has sent ``size_bytes`` with free capacity, and the bytes not yet sent.
 
-    It begins at ``begin_ns`` and sends at ``rate`` [bytes/ns] at most, until the notes end.
+    The hop begins at ``begin_ns`` and sends at ``rate`` [bytes/ns] at most, until the last note.
     """
     end_ns, left_bytes = begin_ns, 0.0
     for row in range(spare.ptr[hop], spare.ptr[hop + 1]):

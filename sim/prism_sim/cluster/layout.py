@@ -1,9 +1,9 @@
-"""The cluster in numbers: every GPU, NIC and directed link.
+"""Numbers for every GPU, NIC and directed link of the cluster.
 
-A cable is two directed links, since both directions carry traffic at once without
-disturbing each other. Links are numbered in runs: NIC to leaf, leaf to spine, spine to core,
-each run followed by its reverse, then each GPU's link out to NVLink, then each GPU's link in.
-Capacities are in bytes a nanosecond (8 Gbit/s is one).
+A cable is two directed links, because its directions do not disturb each other. Links are numbered
+in groups: NIC to leaf, leaf to spine, spine to core, each group followed by its reverse; then the
+link of each GPU to NVLink, then the link of each GPU from NVLink. Capacities are in bytes per
+nanosecond (8 Gbit/s is one).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from prism_sim.cluster.topology import Numbers, topology_of
 from prism_sim.scenario.cluster import Cluster
 
 GBPS = 1 / 8
-"""Bytes a nanosecond of one Gbit/s."""
+"""Bytes per nanosecond of one Gbit/s."""
 
 
 class Layout:
@@ -29,7 +29,7 @@ class Layout:
     leaves, switches : names of the leaves, and of all switches.
     links : number of directed links.
     ends : the two nodes that each directed link of the network joins, shape (links, 2).
-    capacity : bytes a nanosecond of each directed link.
+    capacity : bytes per nanosecond of each directed link.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -57,7 +57,7 @@ class Layout:
         return gpu // self.cluster.gpus_per_server
 
     def nic_of_gpu(self, gpu: int) -> int:
-        """The NIC that GPU ``gpu`` sends through; neighbours share one if there are fewer."""
+        """The NIC of GPU ``gpu``; neighbouring GPUs share one if there are fewer NICs."""
         server, local = divmod(gpu, self.cluster.gpus_per_server)
         return server * self.cluster.nics_per_server + local // self.cluster.gpus_per_nic
 
@@ -84,7 +84,7 @@ class Layout:
         return [self._nv_out + src_gpu, self._nv_in + dst_gpu]
 
     def links_between(self, a: str, b: str) -> Numbers:
-        """Directed links, both ways, of the cable or parallel cables between ``a`` and ``b``."""
+        """Directed links of all cables between ``a`` and ``b``, in both directions."""
         return np.intersect1d(self.links_at(a), self.links_at(b))
 
     def links_at(self, name: str) -> Numbers:

@@ -1,17 +1,17 @@
-"""Who gets how much of which link: weighted max-min fairness, kept up to date.
+"""Weighted max-min fair rates of all entities, updated at every change.
 
-Rates (bytes a nanosecond and hop) are max-min fair under
+Rates (bytes per nanosecond and hop) are max-min fair under
 
     for every link:    sum over entities of weight * rate <= capacity
     for every entity:  rate <= cap
 
-A change (arrival, departure, capacity) can only reach what shares a link with it, directly
-or through others. So the links where something changed are *seeds*; :func:`solve` grows
-them to whole connected components, fills those afresh, and leaves everything else, with
-its rate and its predicted end, untouched.
+A change (start, end, capacity) can only affect entities that share a link with it, directly or
+through others. The links with a change are *seeds*. :func:`solve` grows them to whole connected
+components and computes the rates of these components again. The rates and predicted ends of all
+other entities stay the same.
 
 Reference: Bertsekas and Gallager, Data Networks (1992), section 6.5.2 (progressive
-filling); the weights make hops of a coupled entity count one by one.
+filling); with the weights, each hop of a coupled entity counts.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from prism_sim.cluster.history import note_room
 from prism_sim.cluster.state import MARK, N_SEEDS, N_TOUCHED, NEVER, Net, example_net, to_int64
 
 NOTHING = 1e-9
-"""A weight below this is none: weights are whole numbers, summed and taken away again."""
+"""A smaller weight counts as zero: weights are whole numbers that are added and subtracted."""
 SAME = 1.0 + 1e-12
-"""Levels closer than this are one: a few roundings of equal quotients."""
+"""Levels that differ by less are equal, up to rounding."""
 
 
 @compiled_part
@@ -40,7 +40,7 @@ def uses_of(net: Net, e: int) -> range:
 
 @compiled_part
 def seed(net: Net, at: int) -> None:
-    """Note, once, that something changed on link ``at``."""
+    """Mark link ``at`` as changed, once."""
     if net.link[at]["mark"] != net.counters[MARK]:
         net.link[at]["mark"] = net.counters[MARK]
         net.links[net.counters[N_SEEDS]] = at
@@ -49,14 +49,14 @@ def seed(net: Net, at: int) -> None:
 
 @compiled_part
 def seed_links_of(net: Net, e: int) -> None:
-    """Note that something changed on every link of entity ``e``."""
+    """Mark every link of entity ``e`` as changed."""
     for u in uses_of(net, e):
         seed(net, net.use[u]["link"])
 
 
 @compiled_part
 def solve(net: Net, now: int) -> None:
-    """Find the rates from ``now`` on of everything that the seeds can reach."""
+    """Compute the rates from ``now`` on of all entities that the seeds reach."""
     n_open = _component(net, now)
     n_links = net.counters[N_SEEDS]
     while n_open > 0:
@@ -76,7 +76,7 @@ compile_early(solve, lambda: (example_net(), 0))
 
 @compiled_part
 def _component(net: Net, now: int) -> int:
-    """Grow the seeds to whole components; returns how many entities are in ``found``."""
+    """Grow the seeds to whole components; return the number of entities in ``found``."""
     n_found = 0
     i = 0
     while i < net.counters[N_SEEDS]:
@@ -106,7 +106,7 @@ def _component(net: Net, now: int) -> int:
 
 @compiled_part
 def _lowest_link(net: Net, n_links: int) -> tuple[int, float]:
-    """Drop links without open entities; returns how many are left, and the lowest level."""
+    """Drop links without open entities; return the number of others, and the lowest level."""
     kept = 0
     level = np.inf
     for i in range(n_links):
@@ -154,7 +154,7 @@ def _fix_on_full_links(net: Net, n_links: int, level: float, now: int) -> None:
 
 @compiled_part
 def _fix(net: Net, e: int, rate: float, now: int) -> None:
-    """Settle the rate of ``e`` and take its share out of its links."""
+    """Fix the rate of ``e`` and subtract its share from its links."""
     net.entity[e]["open"] = 0
     for u in uses_of(net, e):
         at = net.use[u]["link"]
@@ -166,14 +166,14 @@ def _fix(net: Net, e: int, rate: float, now: int) -> None:
 
 @compiled_part
 def _change_rate(net: Net, e: int, rate: float, now: int) -> None:
-    """Book what ``e`` has moved so far, and predict its end at the new rate."""
+    """Update the bytes that ``e`` has sent, and predict its end at the new rate."""
     net.entity[e]["left_bytes"] -= net.entity[e]["rate"] * (now - net.entity[e]["since_ns"])
     net.entity[e]["since_ns"] = now
     net.entity[e]["rate"] = rate
     if rate <= 0.0:
         net.entity[e]["end_ns"] = NEVER
     else:
-        # A nanosecond is the clock's grain; 1e-6 of one forgives rounding of exact ends.
+        # The clock has a resolution of 1 ns; a tolerance of 1e-6 ns absorbs rounding of exact ends.
         wait = np.ceil(max(net.entity[e]["left_bytes"], 0.0) / rate - 1e-6)
         net.entity[e]["end_ns"] = now + to_int64(max(wait, 0.0))
     sift(net, to_int64(e))

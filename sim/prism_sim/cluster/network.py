@@ -1,7 +1,7 @@
-"""The cluster as traffic finds it: from one GPU to another, over NVLink or the network.
+"""Paths of traffic from one GPU to another, over NVLink or the network.
 
-A :class:`Network` holds together the fabric that carries bytes, the layout and the router that
-decide their paths, and the observer that sees them. Jobs and collectives ask it for hops.
+A :class:`Network` has the fabric, which sends bytes, the layout and the router, which decide their
+paths, and the observer of the trains. Jobs and collectives get their hops from it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Hop:
 
     Attributes
     ----------
-    route : number of its route, or HIDDEN where no switch sees it (NVLink).
-    links : directed links it takes.
-    latency_ns : time from the first of them to the last.
-    template : what a single flow on it uses.
+    route : number of its route, or HIDDEN for NVLink, which no switch observes.
+    links : its directed links.
+    latency_ns : time from the first link to the last.
+    template : the template of a single flow on it.
     """
 
     route: int
@@ -40,12 +40,12 @@ class Hop:
 
 @dataclass(frozen=True)
 class Connection:
-    """Whose traffic a connection carries. Each has a 5-tuple of its own between any two NICs.
+    """The owner of a connection. Between any two NICs, each owner has its own 5-tuple.
 
     Attributes
     ----------
     job : name of the job.
-    kind : kind of traffic, as the truth calls it.
+    kind : kind of traffic, as in the truth.
     queue_pair : number of the connection among those between the same two NICs.
     """
 
@@ -55,12 +55,12 @@ class Connection:
 
 
 class Bundle(NamedTuple):
-    """Flows that start together, one a hop, and are waited for together.
+    """Flows that start together, one per hop, and share one event at their end.
 
     Attributes
     ----------
-    number : what the fabric knows them by.
-    latency_ns : the longest time that a packet takes over any of the hops.
+    number : of the bundle in the fabric.
+    latency_ns : the largest latency of the hops.
     """
 
     number: int
@@ -69,7 +69,7 @@ class Bundle(NamedTuple):
 
 @dataclass(frozen=True)
 class Network:
-    """Everything that traffic needs of the cluster."""
+    """The parts of the cluster that traffic needs."""
 
     env: Clock
     layout: Layout
@@ -90,13 +90,13 @@ class Network:
         return Bundle(number, round(max(hop.latency_ns for hop in hops)))
 
     def cap(self, size_bytes: int, servers: int) -> float:
-        """Rate that a hop of a collective reaches at most [bytes/ns]."""
+        """Largest rate of a hop of a collective [bytes/ns]."""
         cluster = self.layout.cluster
         ratio = EFFICIENCIES[cluster.efficiency](size_bytes, servers)
         return cluster.nic_gbps * GBPS * ratio if ratio < 1 else math.inf
 
     def hop(self, src_gpu: int, dst_gpu: int, connection: Connection) -> Hop:
-        """From GPU to GPU: NVLink inside a server, their NICs between servers."""
+        """The path from GPU to GPU: NVLink inside a server, NICs between servers."""
         layout = self.layout
         if layout.server_of_gpu(src_gpu) == layout.server_of_gpu(dst_gpu):
             links = layout.nvlink(src_gpu, dst_gpu)
@@ -105,7 +105,7 @@ class Network:
         return self.nic_hop(layout.nic_of_gpu(src_gpu), layout.nic_of_gpu(dst_gpu), connection)
 
     def nic_hop(self, src_nic: int, dst_nic: int, connection: Connection) -> Hop:
-        """From NIC to NIC, over the network."""
+        """The path from NIC to NIC, over the network."""
         router = self.router
         route = router.route(
             src_nic, dst_nic, connection.job, connection.kind, connection.queue_pair

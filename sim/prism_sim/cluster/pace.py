@@ -1,19 +1,19 @@
-"""How fast the hops of a coupled entity may send, and a log of it over the entity's life.
+"""The rates of the hops of a coupled entity, and a log of these rates.
 
-All hops of a coupled entity (a ring, say) move at one pace on average, but a hop need not send
-evenly: where its links have room, it sends a chunk faster and then waits for the next. What a
-hop may use is its *burst rate*. On each link, the room that others leave is divided so that
-all hops together never exceed the capacity, whichever of them send at the moment:
+All hops of a coupled entity (for example, a ring) have one mean rate, its *pace*, but a hop need
+not send evenly. If its links have free capacity, it sends a chunk faster and then waits for the
+next chunk. The rate of a hop while it sends is its *burst rate*. On each link, the free capacity is
+divided so that all hops together never exceed the capacity, even if all send at the same time:
 
     burst rate of a hop on a link = max(its pace, level)
     sum over hops of max(pace, level) = capacity - rates of single flows
 
-A hop sends at the lowest of its links' burst rates. One that has its links to itself bursts at
-line rate; hops that share a full link send at their pace and have no time to wait.
+A hop sends at the lowest burst rate of its links. If it is alone on its links, its burst rate is
+the line rate. Hops that share a full link send at their pace and never wait.
 
-Burst rates and paces change when neighbours come and go. Each change adds a row to the
-entity's log: ``previous row, time [ns], pace, burst rate of each hop [bytes/ns]``. Whoever
-started the entity reads the log when it has ended, and gives the rows back.
+Burst rates and paces change when other entities start or end. Each change adds a row to the
+entity's log: ``previous row, time [ns], pace, burst rate of each hop [bytes/ns]``. The code that
+started the entity reads the log at its end and frees the rows.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from prism_sim.cluster.state import (
 )
 
 UNCHANGED = 1e-9
-"""Rates closer than this fraction are one: roundings of the same quotient."""
+"""Rates that differ by a smaller fraction are equal, up to rounding."""
 
 
 @compiled_part
 def log_changes(net: Net, now: int) -> None:
-    """Add to the log of every coupled entity whose surroundings changed in this instant."""
+    """Add a row to the log of every coupled entity that this instant affected."""
     net.counters[SETTLES] += 1
     for i in range(net.counters[N_TOUCHED]):
         e = net.touched[i]
@@ -54,7 +54,7 @@ def log_changes(net: Net, now: int) -> None:
 
 @compiled_part
 def _log(net: Net, e: int, now: int) -> None:
-    """Add one row to the log of ``e``, unless it would repeat the last one."""
+    """Add one row to the log of ``e``, unless it equals the last row."""
     hops = net.entity[e]["hops"]
     last = net.entity[e]["log"]
     row = _take_row(net, hops)
@@ -80,7 +80,7 @@ def _same(net: Net, row: int, last: int, hops: int) -> bool:
 
 @compiled_part
 def _burst_rate(net: Net, hop: int, pace: float) -> float:
-    """What ``hop`` may send at while it sends [bytes/ns]."""
+    """Burst rate of ``hop`` [bytes/ns]."""
     rate = np.inf
     for i in range(net.hop_link_ptr[hop], net.hop_link_ptr[hop + 1]):
         at = net.hop_link[i]
@@ -93,7 +93,7 @@ def _burst_rate(net: Net, hop: int, pace: float) -> float:
 
 @compiled_part
 def _level(net: Net, at: int) -> float:
-    """The level up to which hops on link ``at`` may send; see the module's text."""
+    """The level of link ``at``; see the docstring of the module."""
     room, weight = _room(net, at, np.inf)
     level = room / weight
     while True:
@@ -106,7 +106,7 @@ def _level(net: Net, at: int) -> float:
 
 @compiled_part
 def _room(net: Net, at: int, level: float) -> tuple[float, float]:
-    """What single flows and hops above ``level`` leave of a link, and how many hops share it."""
+    """Capacity that single flows and hops above ``level`` leave, and the number of other hops."""
     room, weight = net.link[at]["capacity"], 0.0
     u = net.link[at]["first"]
     while u >= 0:
@@ -142,12 +142,12 @@ def _free_row(net: Net, row: int, hops: int) -> None:
 def take_log(
     net: Net, last: int, hops: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Read a log whose newest row is ``last``, and give its rows back.
+    """Read the log whose newest row is ``last``, and free its rows.
 
     Returns
     -------
-    since_ns, pace, burst : from when on each row holds, shape (rows,); the pace, shape
-        (rows,), and the burst rate of each hop, shape (rows, hops) [bytes/ns].
+    since_ns, pace, burst : begin of each row [ns], shape (rows,); the pace, shape (rows,), and
+        the burst rate of each hop, shape (rows, hops) [bytes/ns].
     """
     count, row = 0, last
     while row != NO_LOG:

@@ -1,9 +1,8 @@
-"""Which GPU each rank runs on.
+"""Placement: the GPU of each rank.
 
-A tensor-parallel group needs NVLink, so it takes an aligned run of ``tp`` GPUs of one
-server: a *slot*. (A group larger than a server takes several slots, each a whole server.)
-Slots of the servers are handed out in an order that the placement strategy gives;
-tensor-parallel groups take them in rank order.
+A tensor-parallel group needs NVLink, so it gets ``tp`` neighbouring GPUs of one server: a *slot*.
+(A group larger than a server gets several slots, each a whole server.) The placement strategy
+gives the order of the slots. Tensor-parallel groups get them in rank order.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Slots = NDArray[np.int64]
 
 
 class JobShape(Protocol):
-    """What placement needs to know of a job."""
+    """The facts about a job that placement needs."""
 
     @property
     def name(self) -> str:
@@ -33,7 +32,7 @@ class JobShape(Protocol):
 
     @property
     def placement(self) -> Strategy | OnServers:
-        """A strategy, or the servers to take."""
+        """A strategy, or the servers to use."""
 
     @property
     def ranks(self) -> int:
@@ -57,7 +56,7 @@ def _packed(slots: Slots, _: Cluster, __: np.random.Generator) -> Slots:
 
 
 def _spread(slots: Slots, cluster: Cluster, _: np.random.Generator) -> Slots:
-    """Slots server by server in turn: everyone's first, then everyone's second, ..."""
+    """The first slot of every server, then the second of every server, and so on."""
     server = slots // cluster.gpus_per_server
     turn = np.arange(len(slots)) - np.searchsorted(server, server)
     return slots[np.lexsort((server, turn))]
@@ -68,7 +67,7 @@ def _random(slots: Slots, _: Cluster, generator: np.random.Generator) -> Slots:
 
 
 def _fragmented(slots: Slots, _: Cluster, generator: np.random.Generator) -> Slots:
-    """Runs of one to six neighbouring slots in random order, as comings and goings leave them."""
+    """Groups of one to six neighbouring slots in random order, as after many jobs."""
     runs = np.cumsum(generator.integers(1, 7, len(slots)))
     pieces = np.split(slots, runs[runs < len(slots)])
     return np.concatenate([pieces[i] for i in generator.permutation(len(pieces))])
@@ -80,11 +79,11 @@ STRATEGIES: dict[str, Callable[[Slots, Cluster, np.random.Generator], Slots]] = 
     "random": _random,
     "fragmented": _fragmented,
 }
-"""Orders in which free slots are handed out, by name."""
+"""Orders of the free slots, by name of the strategy."""
 
 
 class Placement:
-    """Hands out the GPUs of a cluster, job after job, but for those of ``reserved`` servers."""
+    """Places one job after the other on the GPUs of a cluster, without ``reserved`` servers."""
 
     def __init__(self, cluster: Cluster, draws: Draws, reserved: Iterable[str] = ()) -> None:
         self._cluster = cluster
@@ -101,7 +100,7 @@ class Placement:
 
         Raises
         ------
-        UserError : the cluster has too few free slots left for the job.
+        UserError : the cluster has too few free slots for the job.
         """
         size = min(job.tp, self._cluster.gpus_per_server)
         slots = self._slots(size)

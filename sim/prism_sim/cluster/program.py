@@ -1,12 +1,12 @@
-"""A whole set of flows that wait for each other, run in compiled code in one go.
+"""A set of flows that wait for each other, which compiled code runs in one call.
 
-Where nobody outside has to be told of single ends, control need not come back to Python: a
-program is a table of flows, each with the links it takes, its size, its latency, and the
-flows that wait for its end. It runs on the same core as :class:`~prism_sim.cluster.
-fabric.Fabric`, so it is also how the core is compared, flow by flow, with other simulators.
+A program is a table of flows. Each flow has its links, its size, its latency, and the flows that
+wait for its end. No Python code runs between the ends of flows. A program uses the same core as
+:class:`~prism_sim.cluster.fabric.Fabric`, so it serves to compare the core with other simulators,
+flow by flow.
 
-A flow whose last predecessor ends at t begins to move bytes at t + latency and ends when
-the last byte has moved (as SimGrid's CM02 model has it).
+A flow whose last predecessor ends at t begins to send bytes at t + latency and ends when the last
+byte has been sent (as in SimGrid's CM02 model).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from prism_sim.cluster.templates import Templates
 
 @dataclass(frozen=True)
 class Program:
-    """Flows and who waits for whom.
+    """Flows and their dependencies.
 
     Attributes
     ----------
-    capacity : bytes a nanosecond of each link, shape (links,).
+    capacity : bytes per nanosecond of each link, shape (links,).
     templates : the links of each kind of flow.
     template : template of each flow, shape (flows,).
     size_bytes, latency_ns : of each flow, shape (flows,).
-    waits_for : how many predecessors each flow has, shape (flows,).
+    waits_for : number of predecessors of each flow, shape (flows,).
     after_ptr, after : compressed rows; the flows that wait for flow i are
         ``after[after_ptr[i]:after_ptr[i + 1]]``.
     """
@@ -46,7 +46,7 @@ class Program:
     after: Int32s
 
     def run(self) -> Int64s:
-        """Run from time 0; returns when each flow ends [ns], shape (flows,).
+        """Run from time 0; return the end of each flow [ns], shape (flows,).
 
         Flows that never become ready (a cycle of waits) end at ``NEVER``.
         """

@@ -1,10 +1,10 @@
-"""Which path a connection takes: its 5-tuple decides, hashed at every switch.
+"""The path of a connection: every switch hashes its 5-tuple.
 
 A *route* is one queue pair between two NICs: source, destination, UDP source port (which
 carries the queue pair's entropy in RoCE v2) and the path that equal-cost multi-path
-hashing gives that 5-tuple. It is fixed for the life of the connection, so two busy
-connections that hash onto one uplink share it all along, while another uplink idles. Only
-where an uplink fails or is repaired do the switches hash again, over those that are left.
+hashing gives that 5-tuple. A connection keeps its route. If two busy connections hash onto one
+uplink, they always share it, while another uplink may be idle. The switches hash again only when
+an uplink fails or is repaired, over the working uplinks.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ ROCE_PORT = 4791
 """UDP destination port of RoCE v2 (InfiniBand Architecture Annex A17)."""
 UDP = 17
 DYNAMIC_PORTS = (49152, 65536)
-"""Range that RoCE v2 source ports are drawn from (RFC 6335, as Annex A17 recommends)."""
+"""Range of RoCE v2 source ports (RFC 6335, as Annex A17 recommends)."""
 
 FAILED, ANY = "", "*"
-"""Whose connections an uplink is not used for: all, in both directions; or all that leave the leaf.
-Otherwise those of one job, by its name, that leave the leaf."""
+"""Connections that may not use an uplink: all in both directions, or all that leave the leaf. The
+name of a job stands for its connections that leave the leaf."""
 Failed = Counter[tuple[int, int, str]]
-"""Uplinks out of use, by leaf, number, and for whom: how many faults each has."""
+"""Failed uplinks, by leaf, number and connections, with the number of their active faults."""
 
 _WORD = (1 << 64) - 1
 
 
 def mix(*words: int) -> int:
-    """Hash integers to 64 bits, as a switch would a 5-tuple (SplitMix64's finalizer)."""
+    """Hash integers to 64 bits, as a switch hashes a 5-tuple (SplitMix64's finalizer)."""
     state = 0x9E3779B97F4A7C15
     for word in words:
         state = (state ^ word) & _WORD
@@ -48,8 +48,8 @@ def mix(*words: int) -> int:
 class Routes:
     """All routes in use, as columns; a route's number is its row, and its template.
 
-    ``job`` and ``kind`` are for the truth only; no record carries them. ``attempt`` counts how
-    often the job was restarted before it opened the connection.
+    ``job`` and ``kind`` are for the truth only; no record has them. ``attempt`` is the number of
+    restarts of the job before it opened the connection.
     """
 
     src: list[int] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Router:
     Parameters
     ----------
     layout : the cluster.
-    templates : where the links of routes are registered.
+    templates : the table that gets the links of routes.
     draws : for source ports and the switches' hash salts.
     """
 
@@ -99,63 +99,63 @@ class Router:
         return self._known[key]
 
     def renew(self, job: str) -> None:
-        """Have ``job`` open new connections, with ports of their own, instead of those it has."""
+        """Replace all connections of ``job`` by new ones, with new ports."""
         self._attempts[job] = self._attempts.get(job, 0) + 1
         self._known = {key: route for key, route in self._known.items() if key[2] != job}
 
     def template(self, route: int) -> int:
-        """The template of a flow that runs on ``route`` alone and leaves a record."""
+        """The template of a single flow on ``route``, which has a record."""
         return self._template[route]
 
     def failed(self) -> Failed:
-        """The uplinks that are out of use now."""
+        """The uplinks that have failed now."""
         return self._failed.copy()
 
     def path_of(
         self, src_nic: int, dst_nic: int, port: int, failed: Failed | None = None
     ) -> tuple[int, int]:
-        """Path (its number) and latency [ns] of a 5-tuple that no job's route stands for.
+        """Path (its number) and latency [ns] of a 5-tuple that is not a route of a job.
 
-        ``failed`` are the uplinks out of use at the time in question. Left out: those of now.
+        ``failed`` are the failed uplinks at that time; default: those that have failed now.
         """
         failed = self._failed if failed is None else failed
         links, switches = self._walk(src_nic, dst_nic, port, failed)
         return self._path(switches), round(len(links) * self.layout.cluster.fabric.hop_latency_ns)
 
     def note_path(self, path: str) -> int:
-        """The number of a path that is given by its text."""
+        """The number of the path with this text."""
         if path not in self._text_number:
             self._text_number[path] = len(self.paths)
             self.paths.append(path)
         return self._text_number[path]
 
     def fail(self, leaf: int, uplinks: Sequence[int], whose: str = FAILED) -> dict[int, list[int]]:
-        """Take uplinks of a leaf out of use; returns the new links of every route that moves.
+        """Fail uplinks of a leaf; return the new links of every route that changes.
 
-        ``whose`` connections are concerned: all (FAILED), all that leave the leaf (ANY), or those
-        of a job that leave it.
+        ``whose`` names the affected connections: all (FAILED), all that leave the leaf (ANY), or
+        those of a job that leave it.
 
         Raises
         ------
-        UserError : a connection has no path left; nothing has changed then.
+        UserError : a connection would have no path; nothing is changed then.
         """
         return self._hash_again(self._failed + Counter((leaf, up, whose) for up in uplinks))
 
     def repair(
         self, leaf: int, uplinks: Sequence[int], whose: str = FAILED
     ) -> dict[int, list[int]]:
-        """Undo one :meth:`fail`; returns the new links of every route that moves."""
+        """Undo one :meth:`fail`; return the new links of every route that changes."""
         return self._hash_again(self._failed - Counter((leaf, up, whose) for up in uplinks))
 
     def _hash_again(self, failed: Failed) -> dict[int, list[int]]:
-        """Give every route the path that the switches choose where ``failed`` are out of use."""
+        """Give every route the path that the switches choose without the ``failed`` uplinks."""
         r, moved = self.routes, {}
         for number, old in enumerate(self.links):
             ends = r.src[number], r.dst[number], r.src_port[number]
             links, switches = self._walk(*ends, failed, r.job[number])
             if links != old:
                 moved[number] = links, switches
-        self._failed = failed  # every route has a path: from here on nothing can be refused
+        self._failed = failed  # every route has a path, so no error can follow
         for number, (links, switches) in moved.items():
             self.links[number] = links
             r.path[number] = self._path(switches)
@@ -190,7 +190,7 @@ class Router:
     ) -> tuple[list[int], tuple[int, ...]]:
         """Directed links of a route, and the switches it crosses (leaves 0, 1, ..., then spines).
 
-        ``failed`` are the uplinks out of use, for ``job`` or for all.
+        ``failed`` are the failed uplinks, for ``job`` or for all.
         """
         layout, topology = self.layout, self.layout.topology
         a, b = int(topology.leaf_of_nic[src]), int(topology.leaf_of_nic[dst])
@@ -214,7 +214,7 @@ class Router:
     def _through_cores(
         self, spine_a: int, leaf_b: int, five_tuple: tuple[int, ...], failed: Failed
     ) -> tuple[int, list[int], int]:
-        """Spine of the other pod, the two links by way of a core, and the core's number."""
+        """Spine of the other pod, the two links over a core, and the number of the core."""
         layout, topology = self.layout, self.layout.topology
         switch = len(topology.leaves) + spine_a
         up = self._hash(switch, five_tuple) % topology.core_uplinks
@@ -228,7 +228,7 @@ class Router:
         return spine_b, [layout.core_up(spine_a, up), layout.core_down(spine_b, down)], core
 
     def _uplinks_towards(self, leaf: int, to: int, failed: Failed, job: str) -> Sequence[int]:
-        """Uplinks of ``leaf`` by which leaf ``to`` can be reached, and which ``job`` may use."""
+        """Uplinks of ``leaf`` that reach leaf ``to`` and that ``job`` may use."""
         topology, uplinks = self.layout.topology, range(self.layout.cluster.uplinks)
         if not failed:
             return uplinks
@@ -244,16 +244,16 @@ class Router:
         return left
 
     def _cables(self, leaf: int, spine: int, failed: Failed) -> Sequence[int]:
-        """Uplinks of ``leaf`` that lead to ``spine``, of its own pod, and work."""
+        """Uplinks of ``leaf`` that work and lead to ``spine`` of its own pod."""
         every = self.layout.topology.uplinks_to_spine(spine)
         return [u for u in every if not failed[leaf, u, FAILED]] if failed else every
 
     def _pick(self, switch: int, five_tuple: tuple[int, ...], choices: Sequence[int]) -> int:
-        """Which of equal choices the switch's hash takes."""
+        """The choice of the switch's hash among equal ones."""
         return choices[self._hash(switch, five_tuple) % len(choices)]
 
     def _hash(self, switch: int, five_tuple: tuple[int, ...]) -> int:
-        """Each switch hashes with a salt of its own, or all would choose alike."""
+        """The salt of a switch's hash; without it, all switches would choose alike."""
         if switch not in self._salts:
             self._salts[switch] = self._draws.number("ecmp salt", switch)
         return mix(self._salts[switch], *five_tuple)

@@ -1,12 +1,11 @@
-"""The fabric's memory: a few record arrays, passed around as one tuple.
+"""The state of the fabric: a few record arrays in one tuple.
 
-An *entity* is anything that moves bytes at one pace: a single flow, or a ring whose hops
-are coupled. It uses links, each with a weight: how many of its hops run through that link.
-Which links those are is its *template*'s, a row of a compressed sparse table that many
-entities share. Every use of a link by an entity is a node of that link's list, so that
-whoever shares a link is found without looking at anyone else.
+An *entity* sends bytes at one pace: a single flow, or a ring whose hops are coupled. It uses links,
+each with a weight, the number of its hops on that link. Its *template* has the list of its links: a
+row of a compressed sparse table that many entities share. Every use of a link by an entity is a
+node of the link's list, so the entities on a link are found without a search.
 
-Compiled code works on these arrays in place, and reuses their places; Python only grows them.
+Compiled code changes these arrays in place and uses their places again. Python only grows them.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ Int32s = NDArray[np.int32]
 T = TypeVar("T", bound=np.generic)
 
 to_int64 = cast(Callable[[int], int], np.int64)
-"""Gives a number the type that inner functions are compiled for, so that each is compiled once."""
+"""Converts a number to the type of compiled inner functions, so each is compiled only once."""
 NEVER = 2**62
-"""The end of an entity that moves no bytes at present."""
+"""The end of an entity that sends no bytes at present."""
 NOTES = 16
-"""How many changes of its load a link remembers."""
+"""Number of changes of its load that a link stores."""
 NO_LOG = -1
 ROW_HEAD = 3
 """Numbers in a row of a log before the burst rates: previous row, time, pace."""
@@ -47,26 +46,26 @@ ENTITY = np.dtype(
         ("owner", "i4"),  # batch, or flow of a program
         ("block", "i4"),  # first of its uses
         ("place", "i4"),  # in the heap of ends
-        ("mark", "i4"),  # solve that saw it last
-        ("open", "i4"),  # whether the present solve has still to fix its rate
+        ("mark", "i4"),  # last solve that included it
+        ("open", "i4"),  # whether the present solve has not fixed its rate
         ("next", "i4"),  # in the list of free places
         ("hops", "i4"),  # of a coupled entity; 0 for a single flow
-        ("touched", "i4"),  # whether it is in the list of what this instant touched
+        ("touched", "i4"),  # whether it is in the list of this instant
         ("log", "i8"),  # newest row of its log, or NO_LOG
     ]
 )
 LINK = np.dtype(
     [
         ("capacity", "f8"),  # bytes per ns
-        ("left", "f8"),  # of it beside its load
+        ("left", "f8"),  # free capacity
         ("weight", "f8"),  # of open entities, during a solve
-        ("first", "i4"),  # use, of the list of its uses
+        ("first", "i4"),  # first use in its list
         ("mark", "i4"),
         ("level", "f8"),  # up to which hops may send; see prism_sim.cluster.pace
-        ("settled", "i8"),  # when `level` was worked out, by number of the settling
-        ("spared", "f8"),  # bytes it could have carried beside its load, until `noted_ns`
+        ("settled", "i8"),  # number of the settling that computed `level`
+        ("spared", "f8"),  # free bytes until `noted_ns`
         ("noted_ns", "i8"),
-        ("notes", "i8"),  # made so far; see prism_sim.cluster.history
+        ("notes", "i8"),  # number of notes; see prism_sim.cluster.history
     ]
 )
 USE = np.dtype([("weight", "f8"), ("entity", "i4"), ("link", "i4"), ("next", "i4"), ("prev", "i4")])
@@ -80,13 +79,13 @@ N_COUNTERS = FREE_LOG + 32
 
 
 class Net(NamedTuple):
-    """Everything that compiled code needs to know about the fabric.
+    """All arrays of the fabric that compiled code uses.
 
-    ``heap`` holds the entities in order of end, ``links`` and ``found`` are room for a
-    solve, ``touched`` for the coupled entities that an instant reached, ``log`` holds the rows
-    of their logs, ``note_ns`` and ``note_bytes`` what links spared, ``counters`` the sizes and
-    list heads named above. Template t uses the links ``via[ptr[t]:ptr[t + 1]]``. If it is coupled,
-    its hops are ``hop_ptr[t]`` to ``hop_ptr[t + 1] - 1``, and hop h takes
+    ``heap`` has the entities in order of end. ``links`` and ``found`` are work space for a solve,
+    and ``touched`` for the coupled entities of an instant. ``log`` has the rows of their logs,
+    ``note_ns`` and ``note_bytes`` the free capacity of links, and ``counters`` the sizes and list
+    heads that are named above. Template t uses the links ``via[ptr[t]:ptr[t + 1]]``. If it is
+    coupled, its hops are ``hop_ptr[t]`` to ``hop_ptr[t + 1] - 1``, and hop h takes
     ``hop_link[hop_link_ptr[h]:hop_link_ptr[h + 1]]``.
     """
 
@@ -109,7 +108,7 @@ class Net(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What :class:`~prism_sim.cluster.templates.Templates` knows, as compiled code reads it."""
+    """The tables of :class:`~prism_sim.cluster.templates.Templates` for compiled code."""
 
     ptr: Int64s
     via: Array
@@ -120,7 +119,7 @@ class Tables(NamedTuple):
 
 @compiled_part
 def size_class(count: int) -> int:
-    """The power of two that ``count`` numbers fit in."""
+    """Exponent of the smallest power of two that is at least ``count``."""
     size = 0
     while (1 << size) < count:
         size += 1

@@ -1,6 +1,6 @@
-"""Storage: servers that hold no job, and that jobs write to and read from.
+"""Storage servers: they have no job, and jobs write to them and read from them.
 
-Every GPU has a NIC of the storage servers that serves it, so that load is spread evenly.
+Every GPU uses one NIC of the storage servers, so the load is spread evenly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Storage:
 
     Parameters
     ----------
-    network : what carries the bytes.
+    network : the network of the cluster.
     servers : numbers of the storage servers; at least one.
     """
 

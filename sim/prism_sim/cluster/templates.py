@@ -1,8 +1,9 @@
-"""Which links entities use: the tables that all traffic is described by.
+"""Tables of the links that entities use.
 
-A *template* is the links of one entity, and how often it uses each; every flow of a route
-shares one, every run of a ring another. A *bundle* is a handful of templates that start
-together and are waited for together, such as the flows of a tensor-parallel group's message.
+A *template* is a list of the links of one entity, with the number of uses of each. All flows of a
+route share one template, and all runs of a ring share one. A *bundle* is a few templates whose
+entities start together and share one event at their end, such as the flows of a tensor-parallel
+group's message.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ import numpy as np
 from prism_sim.cluster.state import ROW_HEAD, VIA, Tables, grown
 
 HIDDEN = -1
-"""The route of what no switch sees, or of what writes its records itself."""
+"""The route of traffic that no switch observes, or that writes its own records."""
 
 
 class Templates:
     """A growing table of templates: template t uses the links ``via[ptr[t]:ptr[t + 1]]``.
 
-    ``shown[t]`` is the route that records of its entities carry, or HIDDEN. Bundle b is the
+    ``shown[t]`` is the route in the records of its entities, or HIDDEN. Bundle b has the
     templates ``bundle[bundle_ptr[b]:bundle_ptr[b + 1]]``; ``bundle_size[b]`` is their number,
-    ``bundle_uses[b]`` bounds the places that they take in lists of uses, and ``bundle_log[b]``
-    the numbers that one row of each one's log takes. A template is *coupled* if it has hops:
+    ``bundle_uses[b]`` limits their places in lists of uses, and ``bundle_log[b]`` is the size of
+    one row of all their logs. A template is *coupled* if it has hops:
     see :class:`~prism_sim.cluster.state.Net`.
     """
 
@@ -42,13 +43,13 @@ class Templates:
         self.bundle_log: list[int] = []
 
     def tables(self) -> Tables:
-        """The tables as compiled code reads them; they are replaced when they grow."""
+        """The tables for compiled code; new ones replace them when they grow."""
         return Tables(self.ptr, self.via, self.hop_ptr, self.hop_link_ptr, self.hop_link)
 
     def add(
         self, links: Sequence[int], weights: Sequence[float] | None = None, route: int = HIDDEN
     ) -> int:
-        """Register the links of one entity, adding up repeated ones; returns its number."""
+        """Register the links of one entity, and count repeated ones; return its number."""
         at, slot = np.unique(np.asarray(links, np.int32), return_inverse=True)
         self._reserve(len(at))
         begin = int(self.ptr[self.count])
@@ -61,7 +62,7 @@ class Templates:
         return self.count - 1
 
     def add_coupled(self, hops: Sequence[Sequence[int]]) -> int:
-        """Register an entity whose ``hops`` move at one pace, each over its links."""
+        """Register an entity whose ``hops`` send at one pace, each over its links."""
         template = self.add([link for links in hops for link in links])
         first = int(self.hop_ptr[template])
         self._reserve_hops(first + len(hops), sum(len(links) for links in hops))
@@ -74,12 +75,12 @@ class Templates:
         return template
 
     def relink(self, template: int, links: Sequence[int]) -> None:
-        """Have what starts from now on use ``links``, all different and as many as before."""
+        """Give entities that start from now on the ``links``: all different, as many as before."""
         begin, end = self.ptr[template], self.ptr[template + 1]
         self.via["link"][begin:end] = np.sort(links)
 
     def add_bundle(self, templates: Sequence[int]) -> int:
-        """Register templates that start together; returns the bundle's number."""
+        """Register templates that start together; return the number of the bundle."""
         number = len(self.bundle_size)
         begin = int(self.bundle_ptr[number])
         end = begin + len(templates)
@@ -91,7 +92,7 @@ class Templates:
         self.bundle_ptr[number + 1] = end
         self.bundle_size.append(len(templates))
         uses = sum(int(self.ptr[t + 1] - self.ptr[t]) for t in templates)
-        self.bundle_uses.append(2 * uses)  # room comes in powers of two
+        self.bundle_uses.append(2 * uses)  # space is a power of two
         rows = (int(self.hop_ptr[t + 1] - self.hop_ptr[t]) for t in templates)
         self.bundle_log.append(sum(1 << (ROW_HEAD + h - 1).bit_length() for h in rows if h))
         return number

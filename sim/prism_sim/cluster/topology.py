@@ -1,8 +1,8 @@
 """The network as a graph: NICs and switches in tiers, and the cables between them.
 
-This is the only description of what is joined to what. The checks of a scenario ask it which
-switches and links exist, the layout numbers directed links by it, routes find their next hop
-with it, and ``topology.json`` lists it.
+This is the only description of the graph. It tells the checks of a scenario which switches and
+links exist, the layout which directed links there are, and routes their next hop. ``topology.json``
+lists it.
 
 A node has a number: NICs come first, server by server, then leaves, then spines pod by pod,
 then cores. A cable joins a node of one tier (its lower end) to a node of the next tier.
@@ -33,9 +33,9 @@ class Tier:
     ----------
     name : ``nic``, ``leaf``, ``spine`` or ``core``.
     first : number of its first node.
-    count : how many nodes it has.
-    name_of : what a node is called, counted from 0 within the tier.
-    index_in : the count that a name would stand for; any number if it stands for none.
+    count : number of its nodes.
+    name_of : name of a node, by its index in the tier.
+    index_in : index of the node with a name; any number if there is no such node.
     """
 
     name: str
@@ -49,18 +49,18 @@ class Tier:
 
     @cached_property
     def names(self) -> list[str]:
-        """What its nodes are called, in the order of their numbers."""
+        """Names of its nodes, in the order of their numbers."""
         return [self.name_of(index) for index in range(self.count)]
 
     def node(self, name: str) -> int | None:
-        """Number of the node called ``name``; None if there is none."""
+        """Number of the node with this name; None if there is none."""
         index = self.index_in(name)
         known = 0 <= index < self.count and self.name_of(index) == name
         return self.first + index if known else None
 
     @property
     def extent(self) -> str:
-        """Which names there are, for messages."""
+        """The range of names, for messages."""
         if self.count == 1:
             return self.name_of(0)
         return f"{self.name_of(0)} to {self.name_of(self.count - 1)}"
@@ -89,7 +89,7 @@ class ClusterTopology:
 
     Attributes
     ----------
-    nics, leaves, spines, cores : the tiers; there are no cores where leaves form one pod only.
+    nics, leaves, spines, cores : the tiers; there are no cores if all leaves form one pod.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -111,7 +111,7 @@ class ClusterTopology:
 
     @property
     def switch_tiers(self) -> tuple[Tier, ...]:
-        """The tiers of switches that there are, lowest first."""
+        """The tiers of switches, lowest first."""
         return tuple(tier for tier in (self.leaves, self.spines, self.cores) if len(tier))
 
     @cached_property
@@ -125,18 +125,18 @@ class ClusterTopology:
         return self.nics.names + self.switches
 
     def node(self, name: str) -> int | None:
-        """Number of the NIC or switch called ``name``; None if there is none."""
+        """Number of the NIC or switch with this name; None if there is none."""
         found = (tier.node(name) for tier in (self.nics, *self.switch_tiers))
         return next((number for number in found if number is not None), None)
 
     @cached_property
     def leaf_of_nic(self) -> Numbers:
-        """Which leaf (counted from 0) each NIC is plugged into."""
+        """Leaf of each NIC (counted from 0)."""
         server, nic = np.divmod(np.arange(len(self.nics)), self.cluster.nics_per_server)
         return np.asarray(self.cluster.leaf_of(server, nic))
 
     def pod_of(self, leaf: Any) -> Any:
-        """The pod that a leaf (number or array) belongs to."""
+        """The pod of a leaf (number or array)."""
         return leaf // (self.cluster.fabric.pod_leaves or len(self.leaves))
 
     def spine_of(self, leaf: Any, uplink: Any) -> Any:
@@ -177,9 +177,9 @@ class ClusterTopology:
         )
 
     def neighbours(self, name: str) -> list[str]:
-        """Names of what a cable joins to the NIC or switch ``name``: above it, then below it.
+        """Names of the neighbours of the NIC or switch ``name``: those above it, then those below.
 
-        Found without listing all cables, so that a scenario can be checked whatever its size.
+        It does not list all cables, so it is fast for a scenario of any size.
         """
         for tier, above, below in (
             (self.nics, self._leaf_above, None),
@@ -200,7 +200,9 @@ class ClusterTopology:
         return [self.nics.name_of(nic) for nic in np.flatnonzero(self.leaf_of_nic == leaf).tolist()]
 
     def _spines_above(self, leaf: int) -> list[str]:
-        uplinks = range(min(self.cluster.uplinks, self.spines_per_pod))  # the next lead there too
+        uplinks = range(
+            min(self.cluster.uplinks, self.spines_per_pod)
+        )  # parallel cables to the same node
         return [self.spines.name_of(self.spine_of(leaf, uplink)) for uplink in uplinks]
 
     def _leaves_below(self, spine: int) -> list[str]:
@@ -223,7 +225,7 @@ class ClusterTopology:
         return node < self.spines.first or len(self.leaves) > 1
 
     def to_json(self) -> dict[str, Any]:
-        """What the diagnoser may know, as ``topology.json`` has it."""
+        """Content of ``topology.json``, the facts that the diagnoser may know."""
         return {
             "endpoints": [self._endpoint(nic) for nic in range(len(self.nics))],
             "switches": [
@@ -252,7 +254,7 @@ class ClusterTopology:
 
 @lru_cache(maxsize=4)
 def topology_of(cluster: Cluster) -> ClusterTopology:
-    """The graph of ``cluster``, made once for all who ask about the same cluster."""
+    """The graph of ``cluster``; the same cluster has one graph object."""
     return ClusterTopology(cluster)
 
 
@@ -267,13 +269,13 @@ def _above(below: Tier, name: str, count: int, name_of: Callable[[int], str]) ->
 
 
 def _trailing_number(name: str) -> int:
-    """The number that ``name`` ends with, or -1."""
+    """The number at the end of ``name``, or -1."""
     digits = re.search(r"\d{1,9}$", name, re.ASCII)
     return int(digits[0]) if digits else -1
 
 
 def _nic_number(address: str, per_server: int) -> int:
-    """Number of the NIC that ``address`` would belong to (see names.nic_address), or -1."""
+    """Number of the NIC with this ``address`` (see names.nic_address), or -1."""
     parts = re.fullmatch(r"10\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})", address, re.ASCII)
     if parts is None:
         return -1

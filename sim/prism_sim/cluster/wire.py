@@ -1,13 +1,12 @@
-"""What travels on the wire, and who observes it.
+"""Trains: the form in which an observer gets the traffic on the wire.
 
-Everything that a switch could see is a *train*: bursts of equal size on one route, at equal
-distances. A single flow is a train of one burst, a collective is a train on each of its hops
-(one burst a chunk), and a small control message is a burst that takes no time. Where the length
-or the distance of its bursts changes, a message goes on in a further train, which *follows* the
-one before.
+All traffic that a switch could observe is a *train*: bursts of equal size on one route, at equal
+distances. A single flow is a train of one burst, a collective is a train on each of its hops (one
+burst per chunk), and a small control message is a burst that takes no time. If the length or the
+distance of its bursts changes, a message continues in another train, which *follows* the last one.
 
-Whoever puts bytes on the wire hands trains to the network's :class:`Observer`. The cluster
-does not know who that is; in a simulation it is the collector of flow records.
+Every sender of bytes passes trains to the network's :class:`Observer`. In a simulation this is the
+collector of flow records, but the cluster does not know that.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from numpy.typing import NDArray
 TRAIN = np.dtype(
     [
         ("start_ns", "f8"),  # begin of the first burst
-        ("burst_ns", "f8"),  # how long one burst lasts; at most the period
+        ("burst_ns", "f8"),  # duration of one burst; at most the period
         ("period_ns", "f8"),  # from the begin of one burst to that of the next
         ("bursts", "i8"),
         ("burst_bytes", "i8"),
-        ("route", "i4"),  # number of the route; HIDDEN if no switch sees it
+        ("route", "i4"),  # number of the route; HIDDEN if no switch observes it
         ("reverse", "?"),  # from the route's destination back to its source
-        ("follows", "?"),  # whether it goes on with the message of the train before it
+        ("follows", "?"),  # whether it continues the message of the train before it
     ]
 )
 """Bursts of one message on one route, equally long and equally far apart."""
@@ -37,20 +36,20 @@ Trains = NDArray[np.void]
 
 
 class Observer(Protocol):
-    """Sees everything that is on the wire."""
+    """Gets all traffic on the wire."""
 
     def observe(self, trains: Trains) -> None:
-        """Take note of ``trains``, in any order; they have ended by now, or end soon."""
+        """Get ``trains``, in any order; they have ended, or end soon."""
 
     def job_restarts(self, job: str, start_ns: int, processes_since_ns: int) -> None:
-        """Take note that ``job`` begins again at ``start_ns``.
+        """Get the restart of ``job`` at ``start_ns``.
 
-        Its new processes, which open new connections, exist since ``processes_since_ns``.
+        Its new processes start at ``processes_since_ns`` and open new connections.
         """
 
 
 def flows(records: NDArray[np.void]) -> Trains:
-    """One train a record of a single flow (dtype ``core.RECORD``)."""
+    """One train per record of a single flow (dtype ``core.RECORD``)."""
     trains = np.zeros(len(records), TRAIN)
     trains["start_ns"] = records["start_ns"]
     trains["burst_ns"] = trains["period_ns"] = records["end_ns"] - records["start_ns"]
@@ -63,7 +62,7 @@ def flows(records: NDArray[np.void]) -> Trains:
 def messages(
     route: int, times_ns: Sequence[float], size_bytes: int, reverse: bool = False
 ) -> Trains:
-    """One train a small message of ``size_bytes`` on ``route``, or against its direction."""
+    """One train per small message of ``size_bytes`` on ``route``, or against its direction."""
     trains = np.zeros(len(times_ns), TRAIN)
     trains["start_ns"] = times_ns
     trains["bursts"] = 1

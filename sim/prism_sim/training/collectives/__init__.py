@@ -1,6 +1,6 @@
-"""How a group of ranks reduces, gathers and exchanges, one file an algorithm.
+"""Algorithms of collectives, one file for each.
 
-A new algorithm is a new file. For all-reduces it has a class that derives from
+A new algorithm is a new file. For an all-reduce it has a class that derives from
 :class:`~prism_sim.training.collectives.base.AllReduceBase` and has a literal ``kind``, and one
 entry in :data:`ALL_REDUCES`, or an entry point ``prism_sim.collectives`` of another package.
 Algorithms of other operations have one entry in :data:`ALGORITHMS`.

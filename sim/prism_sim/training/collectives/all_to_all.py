@@ -1,7 +1,7 @@
-"""All-to-all: every rank sends every other one an equal part of its buffer, all at once.
+"""All-to-all: every rank sends every other rank an equal part of its buffer at the same time.
 
-Nothing couples the flows but the links they share, so they are flows of their own: each ends
-when it ends, and the exchange with the last of them. Each member sends (n - 1) / n of its
+Only shared links couple the flows, so each is a flow of its own. The exchange ends with the last
+flow. Each member sends (n - 1) / n of its
 buffer (nccl-tests' bus bandwidth factor).
 """
 
@@ -13,7 +13,7 @@ from prism_sim.training.collectives.uncoupled import Uncoupled
 
 
 def all_to_all(group: Group, network: Network) -> list[Collective]:
-    """The exchange among all members of the group."""
+    """Lay out the exchange among all members of the group."""
     gpus = group.gpus
     if len(gpus) == 1:
         return []

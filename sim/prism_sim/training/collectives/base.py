@@ -1,8 +1,8 @@
-"""What every collective has in common.
+"""The interfaces of all collectives.
 
-A collective algorithm is laid out once for a group of GPUs, and then run as often as the
-group likes. Laid out, it is a few :class:`Collective` parts that run side by side (one for
-each NIC, say), each with an equal share of the bytes; the group is done when all parts are.
+A collective algorithm is laid out once for a group of GPUs, and can then run many times. The layout
+has some :class:`Collective` parts that run at the same time (for example, one for each NIC), each
+with an equal share of the bytes. The collective ends with its last part.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class Collective(Protocol):
     def start(
         self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
     ) -> None:
-        """Run ``operation`` on a buffer of ``size_bytes`` a rank now; ``event`` fires at its end.
+        """Run ``operation`` on ``size_bytes`` per rank now; ``event`` fires at its end.
 
-        ``ready_ns`` says when each member of the group had joined, the last one now.
+        ``ready_ns`` has the time at which each member joined; the last one joins now.
         """
 
 
 @dataclass(frozen=True)
 class Group:
-    """GPUs that communicate, in the order of their ranks, and on whose behalf."""
+    """GPUs that communicate, in the order of their ranks, and the owner of their connections."""
 
     gpus: Sequence[int]
     connection: Connection
@@ -55,10 +55,10 @@ class Group:
 
 
 class PhasedCollective(Collective, Protocol):
-    """A collective with phases that the truth shows, besides the whole operation."""
+    """A collective whose phases are in the truth, in addition to the whole operation."""
 
     def take_phases(self) -> list[tuple[str, int, int]]:
-        """Kind of span, start and end [ns] of the phases of the run that has just ended."""
+        """Kind of span, start and end [ns] of each phase of the last run."""
 
 
 class AllReduceBase(Closed, ABC):
@@ -66,7 +66,7 @@ class AllReduceBase(Closed, ABC):
 
     Attributes
     ----------
-    over_sockets : whether a socket library (``library`` of a job) has it too.
+    over_sockets : whether a socket library (``library`` of a job) can use it too.
     spans : kinds of spans of its phases in the truth (:class:`PhasedCollective`).
     """
 
@@ -77,7 +77,7 @@ class AllReduceBase(Closed, ABC):
 
     @abstractmethod
     def build(self, group: Group, network: Network) -> list[Collective]:
-        """Lay the algorithm out for ``group``; empty if it has one member only."""
+        """Lay the algorithm out for ``group``; empty for a group of one member."""
 
     def remarks(self, job: JobConfig, at: Loc) -> Remarks:
         """Errors if ``job`` (at ``at`` in the scenario) cannot use this algorithm."""

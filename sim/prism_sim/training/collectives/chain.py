@@ -1,7 +1,7 @@
-"""Broadcast along a chain: the first member sends, everyone else passes on.
+"""Broadcast along a chain: the first member sends, and every other member forwards.
 
-NCCL broadcasts along its rings in this way: pipelined, every hop carries the whole buffer,
-so the bus bandwidth factor is 1.
+NCCL broadcasts along its rings in this way. It is pipelined, and every hop carries the whole
+buffer, so the bus bandwidth factor is 1.
 """
 
 from __future__ import annotations

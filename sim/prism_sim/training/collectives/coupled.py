@@ -1,16 +1,16 @@
-"""Hops that move at one pace, as one entity of the fabric.
+"""Hops with one pace, as one entity of the fabric.
 
-No hop of a ring (or of a pipelined tree) can run ahead of the chunks that reach it, so in
-the fluid limit all hops move at the pace of the slowest, and one entity over all their links
-is exact. What a switch sees is finer: on every hop a train of bursts, one a chunk. The fluid
-gives each chunk a window of time, the same on all hops. Within its window a hop sends its
-chunk at its lowest burst rate there (:mod:`prism_sim.cluster.pace`), then waits for the next
-window. Both the windows and the burst rates follow what the links gave while the collective
-ran, so the bursts on a link never exceed its capacity, whoever else used it.
+No hop of a ring (or of a pipelined tree) can run ahead of the chunks that reach it. In the fluid
+limit all hops have the pace of the slowest one, and one entity over all their links is exact. A
+switch observes more detail: on every hop a train of bursts, one per chunk. The fluid gives each
+chunk a window of time, which is the same on all hops. In its window a hop sends its chunk at its
+lowest burst rate there (:mod:`prism_sim.cluster.pace`), then waits for the next window. The windows
+and the burst rates follow from the capacity of the links while the collective ran, so the bursts on
+a link never exceed its capacity, also together with other traffic.
 
-Which hop is slow can be told from its records only where the waiting of the others can be
-seen. A train whose waits are shorter than the telemetry's idle gap becomes one record, and
-then all hops of a collective look alike: same begin, same end, same bytes.
+Records show which hop is slow only if they show the waits of the other hops. A train whose waits
+are shorter than the telemetry's idle gap becomes one record. Then all hops of a collective look
+alike: same begin, same end, same bytes.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from prism_sim.cluster.wire import TRAIN
 
 Floats = NDArray[np.float64]
 SAME_NS = 1e-2
-"""Times closer than this are one: roundings of the same sum."""
+"""Times that differ by less are equal, up to rounding."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """How one run of coupled hops went.
+    """Times and rates of one run of coupled hops.
 
     Attributes
     ----------
     start_ns, end_ns : of the fluid run.
     since_ns, pace : the pace [bytes/ns] from each of these times on, shape (rows,).
-    burst : burst rate of each hop meanwhile [bytes/ns], shape (rows, hops).
+    burst : burst rate of each hop in these times [bytes/ns], shape (rows, hops).
     """
 
     start_ns: int
@@ -55,7 +55,7 @@ class Course:
     burst: Floats
 
     def own_ns(self, chunk_bytes: int) -> Floats:
-        """How long each hop sent for a chunk, on average over the chunks, shape (hops,)."""
+        """Mean time that each hop sent for a chunk [ns], shape (hops,)."""
         if len(self.pace) == 1:
             only: Floats = chunk_bytes / self.burst[0]
             return only
@@ -66,9 +66,9 @@ class Course:
         return mean
 
     def moved_to(self, alone_ns: Floats, done_ns: float) -> Floats:
-        """When the run reached what it would have reached ``alone_ns`` after its begin [ns].
+        """Times at which the run was as far as ``alone_ns`` after its begin at an even pace [ns].
 
-        ``done_ns`` is how long it would have taken at an even pace. Times before the begin stay.
+        ``done_ns`` is its duration at an even pace. Times before the begin stay the same.
         """
         times = np.append(self.since_ns, float(self.end_ns))
         moved = np.append(0.0, np.cumsum(self.pace * np.diff(times)))
@@ -77,7 +77,7 @@ class Course:
         return reached
 
     def burst_at(self, times_ns: Floats) -> Floats:
-        """The burst rate of each hop at times of its own [bytes/ns], shape (hops, times)."""
+        """The burst rate of each hop at its own times [bytes/ns], shape (hops, times)."""
         row = np.searchsorted(self.since_ns, times_ns, "right") - 1
         rate: Floats = self.burst[np.maximum(row, 0), np.arange(len(times_ns))[:, None]]
         return rate
@@ -89,9 +89,10 @@ class Course:
 
 
 class Early(NamedTuple):
-    """What each hop began to send before the fluid began.
+    """The bursts that each hop began to send before the fluid began.
 
-    ``bursts`` from ``start_ns`` to ``end_ns``; ``left_bytes`` of the last one are sent later.
+    ``bursts`` are sent from ``start_ns`` to ``end_ns``; ``left_bytes`` of the last one follow
+    later.
     """
 
     bursts: Int64s
@@ -101,7 +102,7 @@ class Early(NamedTuple):
 
 
 NO_TIME = Spare(np.zeros(1, np.int64), np.zeros((0, 1)), np.zeros((0, 1)))
-"""What links have to spare in no time at all."""
+"""Free capacity in a time of length zero."""
 
 
 class CoupledHops:
@@ -111,7 +112,7 @@ class CoupledHops:
     ----------
     route : of each hop, shape (hops,).
     latency_ns : of each hop, shape (hops,).
-    bundle : what to hand to the fabric.
+    bundle : for the fabric.
     """
 
     def __init__(self, hops: Sequence[Hop], fabric: Fabric) -> None:
@@ -128,7 +129,7 @@ class CoupledHops:
         self.bundle = templates.add_bundle([self._template])
 
     def _move(self, moved: Moved) -> None:
-        """Take the links that the hops' routes take now."""
+        """Use the present links of the hops' routes."""
         if moved.keys() & set(self.route.tolist()):
             old = zip(self.route.tolist(), self._links, strict=True)
             self._links = [tuple(moved.get(route, links)) for route, links in old]
@@ -138,7 +139,7 @@ class CoupledHops:
         return len(self.route)
 
     def free_rates(self) -> Floats:
-        """What each hop could send at if the collective had its links to itself [bytes/ns]."""
+        """Rate of each hop if the collective were alone on its links [bytes/ns]."""
         links = np.concatenate(self._links).astype(np.int64)
         _, at, hops_on = np.unique(links, return_inverse=True, return_counts=True)
         rate = self._fabric.net.link["capacity"][links] / hops_on[at]
@@ -146,13 +147,13 @@ class CoupledHops:
         return np.minimum.reduceat(rate, first)
 
     def spare_since(self, since_ns: int) -> Spare:
-        """What each hop's links had to spare from ``since_ns`` until now, if that is a while."""
+        """Free capacity of each hop's links from ``since_ns`` on; none within one instant."""
         if since_ns == self._fabric.env.now:
             return NO_TIME
         return self._fabric.spare(self._template)
 
     def course(self, start_ns: int, end_ns: int, log: int) -> Course:
-        """How the run from ``start_ns`` to ``end_ns`` went, from the fabric's ``log``."""
+        """Times and rates of the run from ``start_ns`` to ``end_ns``, from the fabric's ``log``."""
         return Course(start_ns, end_ns, *take_log(self._fabric.net, log, len(self)))
 
     def trains(
@@ -164,14 +165,14 @@ class CoupledHops:
         early: Early | None = None,
         delay_ns: Floats | float = 0.0,
     ) -> Array:
-        """The trains of all hops that a switch sees, in order of time on each hop.
+        """The trains of all hops that a switch observes, in order of time on each hop.
 
         Parameters
         ----------
-        period_ns : time from one burst to the next on average; never less than the fluid's.
+        period_ns : mean time from one burst to the next; at least that of the fluid.
         bursts, burst_bytes : of each hop.
-        early : those of the bursts that hops sent before the fluid began.
-        delay_ns : by how much each hop is behind the fluid, shape (hops,).
+        early : the bursts that hops sent before the fluid began.
+        delay_ns : delay of each hop after the fluid, shape (hops,).
         """
         after_ns = course.since_ns - course.start_ns
         starts_ns = windows(after_ns, course.pace, float(course.end_ns - course.start_ns), bursts)
@@ -190,7 +191,7 @@ class CoupledHops:
 
 @compiled
 def windows(since_ns: Floats, pace: Floats, end_ns: float, bursts: int) -> Floats:
-    """When the fluid begins each of ``bursts`` chunks, and ends the last, shape (bursts + 1,).
+    """Begin of each of ``bursts`` chunks in the fluid, and end of the last, shape (bursts + 1,).
 
     Times count from the begin of the collective.
     """
@@ -229,11 +230,11 @@ def write_trains(
     route: Int32s,
     trains: Array,
 ) -> int:
-    """Fill ``trains`` (dtype TRAIN), hop by hop; returns how many there are, room or not.
+    """Fill ``trains`` (dtype TRAIN), hop by hop; return their number, even if not all fit.
 
-    A hop's bursts are one train as long as they keep their length and distance. ``starts_ns`` are
-    the fluid's windows, stretched to ``period_ns`` each on average, from each hop's ``zero_ns``.
-    What was sent early is a train of its own.
+    Bursts of a hop with one length and distance are one train. ``starts_ns`` are the windows of the
+    fluid, stretched to a mean of ``period_ns``, from each hop's ``zero_ns``. Early bursts are a
+    train of their own.
     """
     bursts, n = len(starts_ns) - 1, 0
     fluid_ns = starts_ns[bursts]

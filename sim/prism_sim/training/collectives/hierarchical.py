@@ -2,10 +2,10 @@
 
 Three phases: the members of each server reduce-scatter among themselves; members of equal
 position in all servers all-reduce their share in a ring over the network; the servers gather
-what they have. Only the middle phase is seen by switches.
+the results. Switches observe only the middle phase.
 
 Reference: Jia et al., Highly scalable deep learning training system with mixed-precision,
-2018, section 3.2 (hierarchical all-reduce); NCCL's hierarchical schemes are its like.
+2018, section 3.2 (hierarchical all-reduce); NCCL's hierarchical algorithms are similar.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Collectives that push a buffer, slice by slice, along a fixed set of hops.
+"""Collectives that send a buffer, slice by slice, along a fixed set of hops.
 
-A tree and a chain differ only in which hops there are and how deep each one lies: a slice
-reaches a hop of depth d after d hops have passed it on. All hops carry the whole buffer, so
-they are coupled; the fluid time is the buffer over the slowest hop's rate, and a slice that
-travels to the deepest hop comes on top once:
+A tree and a chain differ only in their hops and the depth of each hop: a slice reaches a hop of
+depth d after d hops have forwarded it. All hops carry the whole buffer, so they are coupled. The
+total time is the buffer size over the rate of the slowest hop, plus the time of one slice to the
+deepest hop:
 
     time = S / min rate + depth (slice / rate + L)
 
@@ -27,13 +27,13 @@ SLICE_BYTES = 512 * 1024
 
 
 class Pipelined:
-    """One set of hops that a buffer, or a share of it, flows through.
+    """One set of hops that carries a buffer, or a share of it.
 
     Parameters
     ----------
     hops : all hops that carry it.
-    depth : how many hops a slice has passed before it comes to each of them.
-    shares : how many parts split the group's bytes among them.
+    depth : number of hops that a slice passes before each of them.
+    shares : number of parts that share the group's bytes.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Pipelined:
     def start(
         self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
     ) -> None:
-        """Move the share of ``size_bytes`` now; see :class:`~.base.Collective`."""
+        """Send the share of ``size_bytes`` now; see :class:`~.base.Collective`."""
         share = shared(size_bytes, self._shares)
         slices = shared(share, SLICE_BYTES)
         slice_bytes = shared(share, slices)
@@ -59,7 +59,7 @@ class Pipelined:
         fabric.move_coupled(self._hops.bundle, slices * slice_bytes, event, over, math.inf)
 
     def _over(self, course: Course, slices: int, slice_bytes: int) -> int:
-        """Write the trains of all hops; returns the time that depth adds [ns]."""
+        """Write the trains of all hops; return the time that depth adds [ns]."""
         hops = self._hops
         period_ns = (course.end_ns - course.start_ns) / slices
         period_ns = max(period_ns, float(course.own_ns(slice_bytes).max()))

@@ -1,21 +1,20 @@
-"""Ring collectives: each of n ranks passes chunks to the next, n - 1 or 2 (n - 1) times.
+"""Ring collectives: each of n ranks sends chunks to the next rank, n - 1 or 2 (n - 1) times.
 
-With c_i the time hop *i* needs for a chunk and L_i its latency, the time between one chunk
-and the next is
+If c_i is the time of hop *i* for a chunk and L_i its latency, the time from one chunk to the next
+is
 
     period = max(max_i c_i, mean_i (c_i + L_i))
 
 (the largest mean cycle of the max-plus recursion "a hop sends chunk k when it has sent
 chunk k - 1 and has received it from the hop before": either one hop is the bottleneck and
-hides every latency, or a chunk travels all the way round without ever waiting). K steps take
-K periods; equal hops give the textbook K (c + L). What is left out is the transient before the
-ring settles into that pace: nil for equal hops, less than one trip of a chunk round
-the ring otherwise.
+hides every latency, or a chunk goes round the ring without waiting). K steps take K periods;
+equal hops give the textbook K (c + L). The transient before this steady state is left out. It is
+zero for equal hops, and otherwise less than the time of one chunk once round the ring.
 
-Ranks do not come to a collective at the same time. Hops whose both ends are there send
-what they can: the first chunk at once, the next when the hop before has sent one, until the
-chain of chunks ends at the rank that is missing. So the hops just behind a late rank are
-the last to begin, and the time of the first packets tells who was late.
+Ranks do not join a collective at the same time. A hop sends as soon as both of its ends have
+joined: the first chunk at once, and each other chunk when the hop before has sent one. The chain of
+chunks ends at the missing rank. The hops just behind a late rank are therefore the last to begin,
+and the time of the first packets shows which rank was late.
 
 References: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, JPDC 2009;
 Baccelli et al., Synchronization and Linearity, 1992, for the cycle mean.
@@ -40,9 +39,9 @@ from prism_sim.training.collectives.base import AllReduceBase, Collective, Group
 from prism_sim.training.collectives.coupled import NO_TIME, CoupledHops, Course, Early, Floats
 
 ROUNDS = {"all_reduce": 2, "reduce_scatter": 1, "all_gather": 1}
-"""Rounds of n - 1 steps that each operation takes."""
+"""Number of rounds of n - 1 steps for each operation."""
 NEARLY_ALL = 1 - 1e-6
-"""A hop that would keep more of its chunk when the last rank joins does not begin before."""
+"""A hop begins early only if a smaller share of its chunk is left when the last rank joins."""
 
 
 class Ring:
@@ -50,10 +49,10 @@ class Ring:
 
     Parameters
     ----------
-    hops : the way from each member to the next, all around.
-    members : which member of the group sends on each hop.
-    shares : how many rings split the group's bytes among them.
-    servers : how many servers the group spans; decides what rate it reaches.
+    hops : from each member to the next, round the ring.
+    members : the member of the group that sends on each hop.
+    shares : number of rings that share the group's bytes.
+    servers : number of servers of the group, which decides its rate.
     """
 
     def __init__(
@@ -91,9 +90,9 @@ class Ring:
     def _over(
         self, course: Course, chunk_bytes: int, steps: int, ready_ns: Int64s, spare: Spare
     ) -> int:
-        """Write the trains of all hops; returns the time that latencies add [ns].
+        """Write the trains of all hops; return the time that latencies add [ns].
 
-        ``spare`` is what each hop could send before the last rank joined.
+        ``spare`` is the free capacity of each hop before the last rank joined.
         """
         hops, fluid_ns = self._hops, course.end_ns - course.start_ns
         travel_ns = float((course.own_ns(chunk_bytes) + hops.latency_ns).mean())
@@ -122,15 +121,15 @@ def early_chunks(
     last_ns: int,
     steps: int,
 ) -> tuple[Int64s, Floats, Floats, Floats]:
-    """What each hop begins to send before the last rank joins at ``last_ns``.
+    """The chunks that each hop begins to send before the last rank joins at ``last_ns``.
 
-    A hop sends at its ``rate`` [bytes/ns] or at what its links had to ``spare``.
+    A hop sends at its ``rate`` [bytes/ns], limited by the free capacity of its links (``spare``).
 
     Returns
     -------
-    chunks, begin_ns, end_ns, left_bytes : how many chunks, the begin of the first, the end of
-        the last or ``last_ns``, and what was left of it then, shape (hops,); a hop without early
-        chunks has 0 and ``last_ns`` twice.
+    chunks, begin_ns, end_ns, left_bytes : number of chunks, the begin of the first, the end of
+        the last or ``last_ns``, and the rest of the last chunk then, shape (hops,); a hop without
+        early chunks has 0 and ``last_ns`` twice.
     """
     hops = len(ready_ns)
     chunks, left_bytes = np.zeros(hops, np.int64), np.zeros(hops)
@@ -169,7 +168,7 @@ compile_early(early_chunks, lambda: (INTS, FLOATS, NO_TIME, 0, FLOATS, 0, 0))
 def rings(group: Group, network: Network) -> list[Collective]:
     """The rings over a group, which share its bytes evenly.
 
-    One ring for every NIC that each server of the group can contribute. Ring *c* enters and
+    There is one ring for every NIC that all servers of the group have. Ring *c* enters and
     leaves a server by the server's *c*-th NIC, so that rails are not crossed, and passes
     through the server's other members over NVLink. (NCCL builds its rings this way, with
     ``NCCL_CROSS_NIC=0``.)
@@ -203,7 +202,7 @@ def _hops(group: Group, network: Network, channel: int, connection: Connection) 
 
 
 class RingAllReduce(AllReduceBase):
-    """Rings over the group."""
+    """Lay out the rings over the group."""
 
     over_sockets: ClassVar[bool] = True
 

@@ -1,21 +1,21 @@
-"""Rings as a socket library runs them: segment after segment, each by agreement.
+"""Rings of a socket library: segment after segment, each with a rendezvous.
 
-A rank's loop sends segment j and posts the receive of segment j as soon as it has received
-and handled segment j - 2 and has sent its own segment j - 2, so two are under way at a time;
-between the rounds of an all-reduce it waits for both. A segment flies when its sender and
-its receiver are ready and the segment before it has left:
+The loop of a rank sends segment j and posts the receive of segment j when two conditions are true:
+it has received and handled segment j - 2, and it has sent its own segment j - 2. Two segments are
+therefore active at a time. Between the rounds of an all-reduce the rank waits for both. A segment
+starts when its sender and its receiver are ready and the segment before it has been sent:
 
     turn[r, j]    = max(turn[r, j - 1], end[r, j - 2], handled[r - 1, j - 2])
     begin[r, j]   = max(turn[r, j], turn[r + 1, j], end[r, j - 1])
     end[r, j]     = begin[r, j] + segment time
     handled[r, j] = max(end[r, j] + latency, handled[r, j - 1]) + handling time
 
-Where handling takes less time than a segment, pipelining hides it, and a hop is silent only
-between the two rounds; short segments and slow hosts leave a train with holes. Bandwidth is
-shared as in the plain ring: one entity over all hops. Its pace is at most what agreement and
-handling allow a ring that has its links to itself.
+If handling takes less time than a segment, pipelining hides it, and a hop is silent only between
+the two rounds. With short segments or slow hosts, a train has gaps. Bandwidth is shared as in the
+plain ring: one entity over all hops. Its pace is at most that of a ring that is alone on its links,
+with rendezvous and handling.
 
-Reference: the ring of ``gloo/allreduce.cc``, which also passes to the rank before, not behind.
+Reference: the ring of ``gloo/allreduce.cc``, in which a rank also sends to the rank before it.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from prism_sim.training.collectives.ring import ROUNDS
 
 Times = NDArray[np.float64]
 UNDER_WAY = 2
-"""Segments that a rank sends and receives ahead of those it has finished."""
+"""Number of segments that a rank may send and receive before it has finished earlier ones."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """When what happened in one run of a ring [ns], each of shape (hops, segments).
+    """Times of one run of a ring [ns], each of shape (hops, segments).
 
     Attributes
     ----------
-    turn : the sender of the hop was ready for its segment.
-    begin, end : the segment was on the wire.
-    done_ns : when the last rank had handled the last segment.
+    turn : the sender of the hop is ready for its segment.
+    begin, end : the first and the last byte of the segment are sent.
+    done_ns : the last rank has handled the last segment.
     """
 
     turn: Times
@@ -66,16 +66,16 @@ def follow(
     rounds: int,
     not_before_ns: Times | float = -math.inf,
 ) -> Run:
-    """Follow a ring of hops from each rank to the next.
+    """Compute the times of a ring of hops from each rank to the next.
 
     Parameters
     ----------
-    ready_ns : when each hop's sender joined, shape (hops,).
+    ready_ns : time at which the sender of each hop joined, shape (hops,).
     segment_ns : of each hop, shape (hops,), or of each segment on it, shape (hops, segments).
     latency_ns : of each hop, shape (hops,).
-    handling_ns : of what arrives over each hop, shape (hops, segments).
-    rounds : into how many equal parts segments fall; a part waits for all before it.
-    not_before_ns : when each segment may begin, shape (hops, segments).
+    handling_ns : of the segments that arrive over each hop, shape (hops, segments).
+    rounds : number of equal parts of the segments; a part waits for all parts before it.
+    not_before_ns : earliest begin of each segment, shape (hops, segments).
     """
     hops, segments = handling_ns.shape
     own_ns = np.broadcast_to(segment_ns.T, (segments, hops)).T
@@ -99,14 +99,14 @@ def follow(
 
 
 class SegmentedRing:
-    """One ring that moves segments by agreement.
+    """One ring that sends segments with a rendezvous.
 
     Parameters
     ----------
-    hops : the way from each rank to the one that it sends to, all around.
-    members : which member of the group sends on each hop.
-    library : how large segments are and how long they are handled.
-    key : what its draws are for.
+    hops : from each rank to the next, round the ring.
+    members : the member of the group that sends on each hop.
+    library : size of segments and time to handle them.
+    key : of its draws.
     """
 
     def __init__(
@@ -164,10 +164,10 @@ class SegmentedRing:
         return times
 
     def _show(self, c: Run, size_bytes: int) -> None:
-        """Hand the observer every segment, and the control messages that go before.
+        """Pass every segment to the observer, and the control messages before it.
 
-        A sender's word that it is ready is a part of ``size_bytes``, unless it comes while the
-        hop is silent; a receiver's goes the other way.
+        The request of a sender is a part of ``size_bytes``, unless it is sent while the hop is
+        silent; the answer of a receiver has the other direction.
         """
         control, observe = self._library.control_bytes, self._network.observer.observe
         hops, segments = c.begin.shape
@@ -188,9 +188,9 @@ class SegmentedRing:
 
 
 def segmented(library: Library, draws: Draws, first_step: int = 0) -> Builder:
-    """What lays such rings out: one a group, each rank passing to the one before it.
+    """Lays out such rings: one for each group, in which each rank sends to the rank before it.
 
-    ``first_step`` of the job's present life keeps its draws apart from those of earlier lives.
+    ``first_step`` of the job's present attempt separates its draws from those of earlier attempts.
     """
 
     def build(group: Group, network: Network) -> list[Collective]:
@@ -218,5 +218,5 @@ def segmented(library: Library, draws: Draws, first_step: int = 0) -> Builder:
 
 
 def _one(connection: Connection, network: Network) -> Connection:
-    """A socket library has one connection between two ranks, whatever RDMA would have."""
+    """A socket library has one connection between two ranks, also if RDMA would have more."""
     return network.queue_pairs(connection)[0]

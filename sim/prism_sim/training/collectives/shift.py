@@ -1,7 +1,7 @@
-"""Everyone passes a message to the next member of a ring, once.
+"""Every member of a ring sends a message to the next member, once.
 
-The flows are point to point and coupled by nothing but the links they share; the shift is over
-when the last one has arrived. Ring attention is a sequence of shifts.
+Only shared links couple the flows, which are point to point. The shift ends with the arrival of the
+last one. Ring attention is a sequence of shifts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from prism_sim.training.collectives.uncoupled import Uncoupled
 
 
 def shift(group: Group, network: Network) -> list[Collective]:
-    """A shift by one around the group."""
+    """Lay out a shift by one round the group."""
     gpus = list(group.gpus)
     if len(gpus) == 1:
         return []

@@ -1,9 +1,8 @@
-"""Tree all-reduce: sums flow up a binary tree of servers, results flow down again.
+"""Tree all-reduce: sums are sent up a binary tree of servers, and results are sent down.
 
-Two trees share the bytes, built so that a server that forwards for two others in one is a
-leaf of the other; that way every NIC sends and receives about as much as in a ring, with
-a logarithmic number of hops instead of a linear one. Inside a server the members form a
-chain over NVLink.
+Two trees share the bytes. A server that forwards for two others in one tree is a leaf of the other
+tree. Every NIC therefore sends and receives about as much as in a ring, with a logarithmic number
+of hops instead of a linear one. Inside a server the members form a chain over NVLink.
 
 Reference: NCCL's double binary trees (Sanders, Speck and Traeff, 2009); latency terms as in
 NCCL's tuning model, base + 2 ((ranks / nodes - 1) intra + log2(nodes) inter).
@@ -38,7 +37,7 @@ def trees(group: Group, network: Network) -> list[Collective]:
 def _tree(
     group: Group, network: Network, order: list[int], channel: int, shares: int
 ) -> Collective:
-    """The tree in which server ``order[i]`` hangs below ``order[(i - 1) // 2]``."""
+    """The tree in which server ``order[i]`` is a child of ``order[(i - 1) // 2]``."""
     servers = group.by_server(network.layout)
     nics = group.nics_by_server(network.layout)
     levels = len(order).bit_length() - 1
@@ -47,22 +46,22 @@ def _tree(
     depth: list[int] = []
 
     def both_ways(up: Hop, down: Hop, height: int) -> None:
-        """A link that a slice climbs after ``height`` hops, and descends as late."""
+        """Add two hops: a slice goes up after ``height`` hops, and down as many before the end."""
         hops.extend([up, down])
         depth.extend([height, 2 * (levels + below) - 1 - height])
 
     for members in servers:
         gpus = [group.gpus[m] for m in members]
         for i in range(len(gpus) - 1, 0, -1):
-            way = network.hop(gpus[i], gpus[i - 1], group.connection)
-            back = network.hop(gpus[i - 1], gpus[i], group.connection)
-            both_ways(way, back, below - i)
+            up = network.hop(gpus[i], gpus[i - 1], group.connection)
+            down = network.hop(gpus[i - 1], gpus[i], group.connection)
+            both_ways(up, down, below - i)
     for i in range(1, len(order)):
         child, parent = nics[order[i]][channel], nics[order[(i - 1) // 2]][channel]
         level = (i + 1).bit_length() - 1
-        way = network.nic_hop(child, parent, group.connection)
-        back = network.nic_hop(parent, child, group.connection)
-        both_ways(way, back, below + levels - level)
+        up = network.nic_hop(child, parent, group.connection)
+        down = network.nic_hop(parent, child, group.connection)
+        both_ways(up, down, below + levels - level)
     return Pipelined(hops, depth, shares, network)
 
 

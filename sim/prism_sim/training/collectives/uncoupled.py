@@ -1,7 +1,6 @@
-"""Messages that start together and are coupled by nothing but the links they share.
+"""Messages that start together; only shared links couple them.
 
-Each is a flow of its own and ends when it ends; the exchange is over when the last one has
-arrived.
+Each is a flow of its own. The exchange ends with the arrival of the last one.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ class Uncoupled:
 
     Parameters
     ----------
-    pairs : who sends to whom.
-    connection : on whose behalf; every queue pair of a connection carries an equal part.
-    parts : how many messages a rank's buffer makes.
+    pairs : sender and receiver of each message.
+    connection : the owner; every queue pair of a connection carries an equal part.
+    parts : number of messages in a rank's buffer.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""An all-to-all in which every pair exchanges an amount of its own.
+"""An all-to-all in which every pair exchanges a different amount.
 
-Each member divides its buffer by shares that are given with the exchange; what it keeps for
-itself moves nowhere. Each flow ends when it ends, and the exchange with the last of them.
+Each member divides its buffer by the shares of the exchange. Its own share is not sent. The
+exchange ends with the last flow.
 """
 
 from __future__ import annotations

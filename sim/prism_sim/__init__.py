@@ -1,4 +1,4 @@
-"""Simulate LLM training clusters and score what flow records alone can tell about them.
+"""Simulate LLM training clusters, and score diagnoses that use flow records only.
 
 >>> import prism_sim as ps
 >>> run = ps.run("tiny/pair")  # doctest: +SKIP

@@ -23,7 +23,7 @@ from prism_sim.cluster.templates import Templates
 from prism_sim.collector.config import CollectorConfig
 from prism_sim.collector.cutting import Cutter
 from prism_sim.collector.effects.base import Scene
-from prism_sim.collector.rows import SEEN, Rows
+from prism_sim.collector.rows import ROW, Rows
 from prism_sim.collector.tuples import FiveTuple, Tuples
 from prism_sim.draws import Draws
 from prism_sim.loading.scenario import Scenario
@@ -76,7 +76,7 @@ class Stream:
     def _rows(self, span: slice) -> Rows:
         flows, tuples = self._flows, self._scene.tuples
         of = self._tuple[span]
-        rows = np.zeros(len(of), SEEN)
+        rows = np.zeros(len(of), ROW)
         rows["tuple"] = of
         for name in ("start_ns", "end_ns"):
             rows[name] = getattr(flows, name)[span] - self._epoch_ns

@@ -29,7 +29,7 @@ from prism_sim.collector.config import CollectorConfig
 from prism_sim.collector.cutting import Cutter
 from prism_sim.collector.delay import HORIZON_NS, DelayLine
 from prism_sim.collector.job_hosts import JobHosts
-from prism_sim.collector.rows import COUNTED, FLOWS, NO_PATH, SEEN, Rows
+from prism_sim.collector.rows import COUNTED, FLOWS, NO_PATH, ROW, Rows
 from prism_sim.collector.scene import Scene
 from prism_sim.collector.trains import cut
 from prism_sim.collector.tuples import Tuples
@@ -183,7 +183,7 @@ class Collector(Streaming):
         of = tuples.of_routes(records["route"])
         back = records["reverse"]
         of[back] = tuples.reverse(of[back])
-        rows = np.zeros(len(records), SEEN)
+        rows = np.zeros(len(records), ROW)
         rows["tuple"] = of
         for name in ("start_ns", "end_ns", "bytes"):
             rows[name] = records[name]

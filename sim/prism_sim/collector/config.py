@@ -25,7 +25,7 @@ else:
 class CollectorConfig(Closed):
     """How transfers on the wire become flow records.
 
-    By default: one record a message, whole and exact, seen at the source's leaf.
+    By default: one exact record per message, observed at the source's leaf.
     """
 
     idle_gap_us: float = Field(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prism_sim.collector.job_hosts import JobHosts
-from prism_sim.collector.rows import INGRESS, SEEN, Rows, nothing
+from prism_sim.collector.rows import INGRESS, ROW, Rows, nothing
 from prism_sim.collector.scene import Scene, Stage
 
 TCP_BYTES = 52
@@ -74,7 +74,7 @@ def exchange(
 def _turn(scene: Scene, tuples: NDArray[np.int32], start_ns: Numbers, turn: Turn) -> Rows:
     """One row a tuple; several packets take a round trip."""
     known = scene.tuples
-    rows = np.zeros(len(tuples), SEEN)
+    rows = np.zeros(len(tuples), ROW)
     rows["tuple"] = tuples
     rows["start_ns"] = start_ns
     trip_ns = 2 * known.column("latency_ns")[tuples] + ANSWER_NS
@@ -95,12 +95,14 @@ def when_due(scene: Scene, plan: Callable[[JobHosts], Rows]) -> Stage:
 
     Rows planned for later are held: at most one start of each job and restart.
     """
-    planned, seen = nothing(), 0
+    planned, planned_hosts = nothing(), 0
 
     def add(rows: Rows) -> Rows:
-        nonlocal planned, seen
-        planned = np.concatenate([planned, *(plan(hosts) for hosts in scene.job_hosts[seen:])])
-        seen = len(scene.job_hosts)
+        nonlocal planned, planned_hosts
+        planned = np.concatenate(
+            [planned, *(plan(hosts) for hosts in scene.job_hosts[planned_hosts:])]
+        )
+        planned_hosts = len(scene.job_hosts)
         due = planned["start_ns"] < scene.now_ns
         sent, planned = planned[due], planned[~due]
         sent["path"] = scene.tuples.path_at(sent["tuple"], sent["start_ns"])  # may have moved

@@ -23,7 +23,7 @@ from prism_sim.cluster.state import grown
 from prism_sim.collector.config import CollectorConfig
 from prism_sim.collector.delay import HORIZON_NS
 from prism_sim.collector.eviction import ENTRY, Heap, drop, push
-from prism_sim.collector.rows import SEEN, Rows
+from prism_sim.collector.rows import ROW, Rows
 from prism_sim.collector.scene import Scene
 
 NO_LIMIT = 2**62
@@ -46,7 +46,7 @@ class Cutter:
         timeout_s = model.active_timeout_s
         self._timeout_ns = NO_LIMIT if timeout_s is None else max(1, round(timeout_s * 1e9))
         self._limit = NO_LIMIT if model.cache_entries is None else model.cache_entries
-        self._state = np.zeros(1024, SEEN)
+        self._state = np.zeros(1024, ROW)
         self._open = np.zeros(1024, np.bool_)
         self._load = np.zeros(len(scene.tuples.router.layout.leaves) + 1, np.int64)
         self._newest_ns = 0
@@ -65,7 +65,7 @@ class Cutter:
         parts: list[Any] = [slice(None)]
         if self._limit < NO_LIMIT:  # each switch has a table of its own
             parts = [np.flatnonzero(rows["exporter"] == at) for at in np.unique(rows["exporter"])]
-        out = np.empty(room, SEEN)
+        out = np.empty(room, ROW)
         n = 0
         for part in parts:
             n = cut_rows(

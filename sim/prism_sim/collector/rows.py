@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-SEEN = np.dtype(
+ROW = np.dtype(
     [
         ("start_ns", "i8"),  # of the simulation
         ("end_ns", "i8"),
@@ -53,4 +53,4 @@ COUNTED = [("payload", pa.int64()), ("packets", pa.int64())]
 
 def nothing() -> Rows:
     """No rows."""
-    return np.empty(0, SEEN)
+    return np.empty(0, ROW)

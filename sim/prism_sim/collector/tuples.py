@@ -147,9 +147,9 @@ class Tuples:
         """The number of ``tup``, an alias of 5-tuple ``number``: same path, same draws."""
         if (number, tup) not in self._aliases:
             c = self._columns
-            as_seen = self._append(tup, c.path[number], c.latency_ns[number], self.owners[number])
-            self._original[as_seen] = self._original[number]
-            self._aliases[number, tup] = as_seen
+            alias = self._append(tup, c.path[number], c.latency_ns[number], self.owners[number])
+            self._original[alias] = self._original[number]
+            self._aliases[number, tup] = alias
         return self._aliases[number, tup]
 
     def tuple_of(self, number: int) -> FiveTuple:

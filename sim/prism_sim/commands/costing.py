@@ -57,7 +57,7 @@ def whatif(
             plan = whatif.plan_faults(written)
         folder = out or Path("results") / "whatif" / written.name / str(written.seed)
         with exclusive(folder):
-            with session.stage(f"{len(plan.worlds)} worlds") as progress:
+            with session.stage(f"{len(plan.variants)} runs") as progress:
                 whatif.run_plan(plan, folder, processes or default_processes(), progress)
             found = whatif.compare(plan, folder)
             with stage_files(folder, "whatif") as aside:

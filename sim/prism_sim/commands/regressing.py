@@ -56,7 +56,7 @@ def regress(
         if update:
             regression.write_reference(reference, found)
             session.note(f"wrote {reference}")
-        _tell(session, verdicts)
+        _report(session, verdicts)
         if any(verdict.failed for verdict in verdicts) and not update:
             raise SystemExit(BELOW)
 
@@ -68,7 +68,7 @@ def _write(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
-def _tell(session: Session, verdicts: list[CaseResult]) -> None:
+def _report(session: Session, verdicts: list[CaseResult]) -> None:
     moves = [move for verdict in verdicts for move in verdict.moves]
     worse = sum(verdict.failed for verdict in verdicts)
     figures = sum(verdict.figures for verdict in verdicts)

@@ -74,7 +74,7 @@ def sweep(
 
 
 def _confirm(session: Session, runs: int, study: Path) -> None:
-    """Ask before a study with very many runs; refuse if nobody can answer."""
+    """Ask before a study with very many runs; refuse it without a terminal."""
     what = f"this study has {runs:,} runs"
     if sys.stdin.isatty() and sys.stderr.isatty() and not session.as_json:
         typer.confirm(f"{what}. Run them all?", abort=True, err=True)

@@ -265,8 +265,8 @@ _TRANSLATIONS = {
 
 
 def _graph(programs: Sequence[Sequence[Task]], families: dict[str, GroupSet]) -> Graph:
-    seen = sorted({task.step for program in programs for task in program} - {-1})
-    numbers = {step: number for number, step in enumerate(seen)} | {-1: 0}
+    steps = sorted({task.step for program in programs for task in program} - {-1})
+    numbers = {step: number for number, step in enumerate(steps)} | {-1: 0}
     return Graph(
         families=families,
         programs=tuple(
@@ -274,7 +274,7 @@ def _graph(programs: Sequence[Sequence[Task]], families: dict[str, GroupSet]) ->
             for program in programs
         ),
         ranks=tuple(range(len(programs))),
-        steps=max(1, len(seen)),
+        steps=max(1, len(steps)),
         tp=_neighbours(families),
     )
 

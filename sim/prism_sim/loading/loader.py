@@ -117,7 +117,7 @@ def _truth_for_numbers(written: Any, read: Any, loc: Loc) -> Iterator[Remark]:
         for key, value in written.items():
             yield from _truth_for_numbers(value, read.get(key), (*loc, key))
     elif isinstance(written, list) and isinstance(read, (list, tuple)):
-        for index, (value, seen) in enumerate(zip(written, read, strict=True)):
-            yield from _truth_for_numbers(value, seen, (*loc, index))
+        for index, (value, number) in enumerate(zip(written, read, strict=True)):
+            yield from _truth_for_numbers(value, number, (*loc, index))
     elif isinstance(written, bool) and not isinstance(read, bool):
         yield Remark(loc, f"{dotted(loc)} is {str(written).lower()}; it must be a number")

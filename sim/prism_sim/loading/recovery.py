@@ -74,18 +74,18 @@ def _leads_to(above: Loc, below: Loc) -> bool:
 
 def understood(values: dict[str, Any], errors: list[ErrorDetails]) -> Understood:
     """Read the valid part of ``values``, given pydantic's errors."""
-    mended = copy.deepcopy(values)
+    corrected = copy.deepcopy(values)
     doubtful: set[Loc] = set()
     for error in errors:
         if error["loc"][:1] != ("faults",):
-            doubtful.add(_mend(mended, values, error))
+            doubtful.add(_correct(corrected, values, error))
     kept = _well_formed_faults(values, errors)
-    mended["faults"] = [values["faults"][index] for index in kept]
+    corrected["faults"] = [values["faults"][index] for index in kept]
     try:
-        scenario = Scenario.model_validate(mended)
+        scenario = Scenario.model_validate(corrected)
     except ValidationError:
         return Understood(None, {}, frozenset(), ())
-    return Understood(scenario, mended, frozenset(doubtful), kept)
+    return Understood(scenario, corrected, frozenset(doubtful), kept)
 
 
 def _well_formed_faults(values: dict[str, Any], errors: list[ErrorDetails]) -> tuple[int, ...]:
@@ -95,11 +95,11 @@ def _well_formed_faults(values: dict[str, Any], errors: list[ErrorDetails]) -> t
     return tuple(index for index in every if index not in bad)
 
 
-def _mend(mended: dict[str, Any], values: dict[str, Any], error: ErrorDetails) -> Loc:
+def _correct(corrected: dict[str, Any], values: dict[str, Any], error: ErrorDetails) -> Loc:
     """Remove or replace the value of ``error``; returns the location that is now doubtful."""
     if error["type"] == "extra_forbidden":
         loc = plain_loc(error["loc"], values)
-        _holder(mended, loc).pop(loc[-1], None)
+        _holder(corrected, loc).pop(loc[-1], None)
         model = model_at(error["loc"][:-1])
         own = own_name(str(loc[-1]))
         meant = own[0] if own else nearest(str(loc[-1]), model.model_fields if model else ())
@@ -109,18 +109,18 @@ def _mend(mended: dict[str, Any], values: dict[str, Any], error: ErrorDetails) -
         field = field_at(error["loc"][:length])
         shape = tuple(part for part in loc if isinstance(part, str))
         if shape in _STAND_INS:
-            _holder(mended, loc)[loc[-1]] = copy.deepcopy(_STAND_INS[shape])
+            _holder(corrected, loc)[loc[-1]] = copy.deepcopy(_STAND_INS[shape])
             return loc
         if field and not field.is_required():
-            _holder(mended, loc).pop(loc[-1], None)
+            _holder(corrected, loc).pop(loc[-1], None)
             return loc
     return ()
 
 
-def _holder(mended: Any, loc: Loc) -> dict[Any, Any]:
+def _holder(corrected: Any, loc: Loc) -> dict[Any, Any]:
     """The container of ``loc``; an empty one if it was replaced before."""
     for part in loc[:-1]:
-        if (isinstance(mended, dict) and part not in mended) or isinstance(mended, str):
+        if (isinstance(corrected, dict) and part not in corrected) or isinstance(corrected, str):
             return {}
-        mended = mended[part]
-    return mended if isinstance(mended, dict) else {}
+        corrected = corrected[part]
+    return corrected if isinstance(corrected, dict) else {}

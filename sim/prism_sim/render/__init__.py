@@ -25,20 +25,20 @@ def render_run(run: Run, progress: Progress | None = None) -> None:
     from prism_sim.render.report import render_report
     from prism_sim.render.trace import render_trace
 
-    tell = progress or _untold
-    tell(0.0, "writing the trace")
+    report = progress or _ignore
+    report(0.0, "writing the trace")
     render_trace(run)
     drawn = {}
     for place, (name, picture) in enumerate(FIGURES.items()):
-        tell(0.25 + 0.5 * place / len(FIGURES), f"drawing: {picture.title.lower()}")
+        report(0.25 + 0.5 * place / len(FIGURES), f"drawing: {picture.title.lower()}")
         drawn[name] = picture.draw(run)
         write_png(drawn[name], run.folder / "figures" / f"{name}.png")
-    tell(0.75, "writing the report")
+    report(0.75, "writing the report")
     render_report(run, drawn)
-    tell(1.0, "rendered")
+    report(1.0, "rendered")
 
 
-def _untold(fraction: float, what: str) -> None:
+def _ignore(fraction: float, what: str) -> None:
     """Report no progress."""
     del fraction, what
 

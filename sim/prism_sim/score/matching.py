@@ -67,15 +67,15 @@ def _followed(case: Case, inferred: pd.DataFrame) -> tuple[Ints, Ints]:
     at = pd.DataFrame({"address": ranks["address"], "true": ranks["job"].astype(str)})
     at["rank_row"] = np.arange(len(ranks))
     couples = overlaps(members(ranks), members(case.diagnosis["jobs"]))
-    seen = at.merge(lines.rename(columns={"job": "found"}), on="address")
-    seen = seen.merge(couples, on=["true", "found"], how="left").fillna({"jaccard": 0.0})
-    seen = seen.sort_values(["rank_row", "jaccard", "found"], ascending=[True, False, True])
-    seen = seen.drop_duplicates("rank_row")
-    count = seen["n"].to_numpy(np.int64)
+    best = at.merge(lines.rename(columns={"job": "found"}), on="address")
+    best = best.merge(couples, on=["true", "found"], how="left").fillna({"jaccard": 0.0})
+    best = best.sort_values(["rank_row", "jaccard", "found"], ascending=[True, False, True])
+    best = best.drop_duplicates("rank_row")
+    count = best["n"].to_numpy(np.int64)
     start = np.cumsum(count) - count
     offset = np.arange(count.sum()) - np.repeat(start, count)
-    rows = np.repeat(seen["first"].to_numpy(np.int64), count) + offset
-    return np.repeat(seen["rank_row"].to_numpy(np.int64), count), rows
+    rows = np.repeat(best["first"].to_numpy(np.int64), count) + offset
+    return np.repeat(best["rank_row"].to_numpy(np.int64), count), rows
 
 
 def _match(

@@ -43,9 +43,9 @@ class RunCase:
     @cached_property
     def key(self) -> str:
         """Hash of everything that the result depends on; names and descriptions are excluded."""
-        world = self.scenario.model_dump(mode="json", exclude={"name", "description"})
+        values = self.scenario.model_dump(mode="json", exclude={"name", "description"})
         method = method_fingerprint(self.method) if self.method != SIMULATED_ONLY else ""
-        content = json.dumps([fingerprint(), self.method, method, world], sort_keys=True)
+        content = json.dumps([fingerprint(), self.method, method, values], sort_keys=True)
         return hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
 
 

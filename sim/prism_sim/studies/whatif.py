@@ -60,7 +60,7 @@ class Contrast:
 class Plan:
     """All simulations, and the pairs to compare."""
 
-    worlds: tuple[Variant, ...]
+    variants: tuple[Variant, ...]
     contrasts: tuple[Contrast, ...]
 
 
@@ -70,23 +70,23 @@ def plan_faults(scenario: Scenario) -> Plan:
         how = "add faults, or ask about a change with --set PATH=VALUE"
         raise UserError(Problem("the scenario has no faults to remove", scenario.name, how))
     written = Variant("as-written", scenario)
-    worlds = [written]
+    variants = [written]
     contrasts = []
     for index, fault in enumerate(scenario.faults):
         rest = tuple(other for place, other in enumerate(scenario.faults) if place != index)
-        world = Variant(f"without-{index}-{fault.kind}", _with_faults(scenario, rest))
-        worlds.append(world)
-        contrasts.append(Contrast(f"{index}: {_described(fault)}", written.folder, world.folder))
+        variant = Variant(f"without-{index}-{fault.kind}", _with_faults(scenario, rest))
+        variants.append(variant)
+        contrasts.append(Contrast(f"{index}: {_described(fault)}", written.folder, variant.folder))
     if len(scenario.faults) > 1:
-        worlds.append(Variant("without-faults", _with_faults(scenario, ())))
-        contrasts.append(Contrast(TOGETHER, written.folder, worlds[-1].folder))
-    return Plan(tuple(worlds), tuple(contrasts))
+        variants.append(Variant("without-faults", _with_faults(scenario, ())))
+        contrasts.append(Contrast(TOGETHER, written.folder, variants[-1].folder))
+    return Plan(tuple(variants), tuple(contrasts))
 
 
 def plan_change(written: Scenario, changed: Scenario, settings: Iterable[str]) -> Plan:
     """The unchanged scenario, compared with the one changed by ``settings``."""
-    worlds = (Variant("as-written", written), Variant("changed", changed))
-    return Plan(worlds, (Contrast(", ".join(settings), "changed", "as-written"),))
+    variants = (Variant("as-written", written), Variant("changed", changed))
+    return Plan(variants, (Contrast(", ".join(settings), "changed", "as-written"),))
 
 
 def _with_faults(scenario: Scenario, faults: tuple[Any, ...]) -> Scenario:
@@ -127,13 +127,13 @@ def run_plan(
     ------
     UserError : a simulation failed.
     """
-    tasks = [(world.scenario, str(out / world.folder)) for world in plan.worlds]
+    tasks = [(variant.scenario, str(out / variant.folder)) for variant in plan.variants]
     problems = []
     for done, (task, outcome) in enumerate(outcomes(_simulate, tasks, processes), 1):
         if outcome.error is not None:
             problems.append(Problem(outcome.error, task[1]))
         if progress:
-            progress(done / len(tasks), f"{done} of {len(tasks)} worlds")
+            progress(done / len(tasks), f"{done} of {len(tasks)} runs")
     if problems:
         raise UserError(problems)
 
@@ -154,11 +154,12 @@ def compare(plan: Plan, out: Path) -> dict[str, Any]:
     over jobs, ``gpu_hours``) and that of each job, and for each simulation the time at which each
     step of each job ended, from the job's start [s].
     """
-    scenario = plan.worlds[0].scenario
+    scenario = plan.variants[0].scenario
     gpus = {
-        world.folder: {job.name: job.ranks for job in world.scenario.jobs} for world in plan.worlds
+        variant.folder: {job.name: job.ranks for job in variant.scenario.jobs}
+        for variant in plan.variants
     }
-    ends = {world.folder: step_ends_s(Run(out / world.folder)) for world in plan.worlds}
+    ends = {variant.folder: step_ends_s(Run(out / variant.folder)) for variant in plan.variants}
     return {
         "scenario": scenario.name,
         "seed": scenario.seed,

@@ -67,17 +67,17 @@ def _draw_costs(axes: Axes, costs: list[dict[str, Any]]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _draw_job(axes: Axes, job: str, worlds: dict[str, list[float]]) -> None:
+def _draw_job(axes: Axes, job: str, variants: dict[str, list[float]]) -> None:
     import seaborn as sns
 
     for (name, ends), colour, width in zip(
-        worlds.items(), (paint.REBUILT, paint.WRONG), (2.2, 1.1), strict=True
+        variants.items(), (paint.REBUILT, paint.WRONG), (2.2, 1.1), strict=True
     ):
         times = np.diff(np.array(ends), prepend=0.0)
         how: dict[str, Any] = {"drawstyle": "steps-mid", "linewidth": width, "color": colour}
         label = name.replace("-", " ")
         sns.lineplot(x=range(len(times)), y=times, label=label, legend=False, ax=axes, **how)
-    axes.set_ylim(0, 1.35 * max(float(np.diff(e, prepend=0.0).max()) for e in worlds.values()))
+    axes.set_ylim(0, 1.35 * max(float(np.diff(e, prepend=0.0).max()) for e in variants.values()))
     axes.set_ylabel("step time [s]")
     axes.set_title(f"Job {job}")
     axes.grid(axis="y")

@@ -21,7 +21,7 @@ from prism_sim.collector.config import ORDER
 from prism_sim.collector.config import CollectorConfig as Model
 from prism_sim.collector.cutting import NO_LIMIT, cut_rows
 from prism_sim.collector.eviction import ENTRY
-from prism_sim.collector.rows import SEEN
+from prism_sim.collector.rows import ROW
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
 from records import FABRIC, MS, collected, effects, rows
@@ -153,12 +153,12 @@ def test_a_full_table_evicts_its_oldest_record(tmp_path_factory, transfers, limi
 def test_eviction_does_not_scan_the_table():
     """100,000 evictions from a table of as many: a scan each would look at 10^10 records."""
     count = 200_000
-    waiting = np.zeros(count, SEEN)
+    waiting = np.zeros(count, ROW)
     waiting["start_ns"] = waiting["end_ns"] = np.arange(count)
     waiting["bytes"] = 1
-    state, is_open = np.zeros(count, SEEN), np.zeros(count, np.bool_)
+    state, is_open = np.zeros(count, ROW), np.zeros(count, np.bool_)
     load, key = np.zeros(1, np.int64), np.arange(count)
-    out, heap = np.empty(count, SEEN), np.empty(2 * count, ENTRY)
+    out, heap = np.empty(count, ROW), np.empty(2 * count, ENTRY)
 
     def cut(some):
         return cut_rows(

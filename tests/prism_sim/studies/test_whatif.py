@@ -47,7 +47,7 @@ def test_jitter_is_the_same_with_and_without(tmp_path: Path) -> None:
     noisy = scenario(SLOW, compute_jitter=0.3, dp=8)
     plan = plan_faults(noisy)
     run_plan(plan, tmp_path, processes=1)
-    slow, fast = (step_ends_s(Run(tmp_path / world.folder))["a"] for world in plan.worlds)
+    slow, fast = (step_ends_s(Run(tmp_path / variant.folder))["a"] for variant in plan.variants)
     times = [ends.diff().round(9) for ends in (slow, fast)]
     assert (times[0] == times[1])[3:].all()  # steps after the fault: to the nanosecond
     assert slow[0] == fast[0]

@@ -46,15 +46,15 @@ class MovedAddresses(EffectBase):
         moves = list(zip(in_time, begins_ns, [*begins_ns[1:], NEVER_NS], strict=True))
 
         def show(rows: Rows) -> Rows:
-            as_seen = np.arange(len(scene.tuples.names))  # every server has its own addresses
+            new_address = np.arange(len(scene.tuples.names))  # every server has its own addresses
             start_ns = rows["start_ns"]
             for move, begin_ns, end_ns in moves:
                 own, shown = (
                     (server_index(name) or 0) * per_server for name in (move.to, move.address_of)
                 )
-                as_seen[own : own + per_server] = shown + np.arange(per_server)
+                new_address[own : own + per_server] = shown + np.arange(per_server)
                 now = (start_ns >= begin_ns) & (start_ns < end_ns)
-                rows = _renamed(scene, rows, now, as_seen)
+                rows = _renamed(scene, rows, now, new_address)
             return rows
 
         return show
@@ -69,11 +69,15 @@ class MovedAddresses(EffectBase):
                 yield Remark(("moves", index, "to"), f"{move.to} has its own addresses already")
 
 
-def _renamed(scene: Scene, rows: Rows, now: NDArray[np.bool_], as_seen: NDArray[np.int64]) -> Rows:
-    """``rows``, where those selected by ``now`` carry the addresses given by ``as_seen``."""
-    moved = now & ((as_seen[rows["src"]] != rows["src"]) | (as_seen[rows["dst"]] != rows["dst"]))
+def _renamed(
+    scene: Scene, rows: Rows, now: NDArray[np.bool_], new_address: NDArray[np.int64]
+) -> Rows:
+    """``rows`` with the addresses of ``new_address`` in the rows that ``now`` selects."""
+    moved = now & (
+        (new_address[rows["src"]] != rows["src"]) | (new_address[rows["dst"]] != rows["dst"])
+    )
 
     def change(tup: FiveTuple) -> FiveTuple:
-        return tup._replace(src=int(as_seen[tup.src]), dst=int(as_seen[tup.dst]))
+        return tup._replace(src=int(new_address[tup.src]), dst=int(new_address[tup.dst]))
 
     return scene.renamed(rows, moved, change)

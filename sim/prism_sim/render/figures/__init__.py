@@ -31,7 +31,7 @@ class ReportFigure:
     ----------
     title : what the page calls it.
     caption : how to read it, in a sentence or two.
-    draw : makes it from a saved run; never fails for want of data, but says what is missing.
+    draw : draws it from a saved run; missing data is not an error, but named in the figure.
     """
 
     title: str

@@ -108,9 +108,9 @@ def _draw_traffic(axes: Axes, key: Axes, cells: _Cells, run: Run) -> None:
         sizes = sizes.add(total.rename(str).reindex(sizes.index).fillna(0.0))
     busy = cells.grid(sizes.where(sizes > 0).to_numpy())
     _mesh(axes, cells, cells.grid(sizes.where(sizes == 0).to_numpy()), cmap=_one(paint.GRID))
-    seen = int((sizes > 0).sum())
-    axes.set_title(f"Before: {seen} of {len(sizes)} NICs have traffic")
-    if seen:
+    busy_nics = int((sizes > 0).sum())
+    axes.set_title(f"Before: {busy_nics} of {len(sizes)} NICs have traffic")
+    if busy_nics:
         image = _mesh(axes, cells, busy, cmap=_depth(), norm=_norm(sizes[sizes > 0]))
         place = key.inset_axes((0.0, 0.75, 0.62, 0.1))
         bar = axes.figure.colorbar(image, cax=place, orientation="horizontal")

@@ -1,4 +1,4 @@
-"""Who talks to whom and why: kinds of pairs, true and inferred."""
+"""True and inferred kinds of all pairs."""
 
 from __future__ import annotations
 

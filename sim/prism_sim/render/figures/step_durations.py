@@ -109,7 +109,7 @@ def _thinned(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw_job(axes: Axes, name: str, kinds: dict[str, pd.DataFrame], origin: int) -> float:
-    """Dots, line and band of one job; returns the highest duration to be seen [ms]."""
+    """Draw dots, line and band of one job; return the largest duration shown [ms]."""
     import seaborn as sns
 
     tops = []

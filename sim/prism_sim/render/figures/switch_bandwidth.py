@@ -26,7 +26,7 @@ CAPTION = (
 
 _SLICES = 120
 _LOUD = 5
-_HUSH = 0.1  # of a switch's usual bytes in a slice; with less there is no rate to speak of
+_HUSH = 0.1  # of a switch's usual bytes in a slice; with fewer, the rate is not shown
 _LOWER = 0.9  # of the usual rate is worth a headline
 _UNITS = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"))
 _COLOURS = ("#aa3377", "#0072b2", "#d55e00", "#332288", "#44aa99")
@@ -195,9 +195,9 @@ def _finding(rates: Floats, switches: list[str], named: list[str], in_fault: Fla
     )
     for name in named:
         row = rates[switches.index(name)]
-        seen = np.isfinite(row)
-        if (seen & in_fault).any() and (seen & ~in_fault).any():
-            then, usual = np.median(row[seen & in_fault]), np.median(row[seen & ~in_fault])
+        known = np.isfinite(row)
+        if (known & in_fault).any() and (known & ~in_fault).any():
+            then, usual = np.median(row[known & in_fault]), np.median(row[known & ~in_fault])
             if then < _LOWER * usual:
                 slow = f"at {_bandwidth(then)} while a fault lasts"
                 return f"DP traffic through {name} moves {slow}, {_bandwidth(usual)} otherwise"

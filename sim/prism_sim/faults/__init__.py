@@ -10,11 +10,13 @@ listing and truth follow from that. The parts of a cluster that a fault may chan
 from __future__ import annotations
 
 from prism_sim.faults.base import FaultBase
+from prism_sim.faults.crash import Crash
 from prism_sim.faults.degraded_nvlink import DegradedNvlink
 from prism_sim.faults.expert_imbalance import ExpertImbalance
 from prism_sim.faults.failed_uplinks import FailedUplinks
 from prism_sim.faults.flapping_nic import FlappingNic
 from prism_sim.faults.gc_pauses import GcPauses
+from prism_sim.faults.hang import Hang
 from prism_sim.faults.incast_burst import IncastBurst
 from prism_sim.faults.intermittent_gpu import IntermittentGpu
 from prism_sim.faults.job_congestion import JobCongestion
@@ -29,6 +31,7 @@ from prism_sim.faults.slow_nic import SlowNic
 from prism_sim.faults.slow_server import SlowServer
 from prism_sim.faults.slow_storage import SlowStorage
 from prism_sim.faults.slow_switch import SlowSwitch
+from prism_sim.faults.stopped_nic import StoppedNic
 from prism_sim.faults.thermal_ramp import ThermalRamp
 from prism_sim.faults.uneven_stage import UnevenStage
 from prism_sim.registry import Registry, by_literal
@@ -56,6 +59,9 @@ KINDS: Registry[type[FaultBase]] = Registry(
     JobCongestion,
     IncastBurst,
     SlowStorage,
+    Hang,
+    Crash,
+    StoppedNic,
     name_of=by_literal,
 )
 """The class of each kind of fault, by its name in a scenario."""

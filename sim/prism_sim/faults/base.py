@@ -59,9 +59,11 @@ class FaultBase(Closed, ABC):
     ----------
     causes : right causes of a finding, besides the name of the kind. Flow records cannot
         distinguish all kinds, so several names may be right.
+    stops_jobs : whether it may stop a job, which then ends or restarts.
     """
 
     causes: ClassVar[frozenset[str]] = frozenset()
+    stops_jobs: ClassVar[bool] = False
 
     kind: str
     job: str | None = Field(default=None, description="The job whose steps the window counts.")
@@ -95,6 +97,11 @@ class FaultBase(Closed, ABC):
     @property
     def speed(self) -> float | None:
         """Speed during the fault, as a fraction of the healthy one; None if it has none."""
+        return None
+
+    @property
+    def lasts_ns(self) -> int | None:
+        """Time from its beginning to its end [ns]; None if the window decides."""
         return None
 
     @abstractmethod

@@ -94,6 +94,15 @@ class ComputeControl(Protocol):
         has begun when the change is made, or undone.
         """
 
+    def hold(self, job: str, rank: int) -> Undo:
+        """Let a rank, and its lock-step group, wait before its next pass until this is undone."""
+
+    def fail(self, job: str, rank: int | None, noticed_after_ns: int, down_ns: int | None) -> None:
+        """Let a job fail: it is stopped when that is noticed, and restarts later.
+
+        ``rank`` stops at once. The job does not restart if ``down_ns`` is None.
+        """
+
     def stall(self, job: str, rank: int, stall_ns: int) -> None:
         """Make a rank, and its lock-step group, wait once before their next pass."""
 

@@ -177,6 +177,7 @@ def _end_s(scenario: Scenario, job: Job) -> float:
     step = compute * bubble + _bytes_of_a_rank(job) / rate + job.step_overhead_ms / 1e3
     slow_steps = min(job.steps, job.warm_up_steps) * (job.warm_up_factor - 1)
     down = sum(restart.noticed_after_s + restart.down_s for restart in job.restarts)
+    down += sum((fault.lasts_ns or 0) / 1e9 for fault in scenario.faults)
     return job.start_s + step * (job.steps + slow_steps) + down
 
 

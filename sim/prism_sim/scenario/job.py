@@ -332,6 +332,11 @@ class JobConfig(Closed):
         return not self.shares_experts
 
     @property
+    def can_fail(self) -> bool:
+        """Whether the job can stop, and restart, at any time."""
+        return self.timings is None
+
+    @property
     def shares_experts(self) -> bool:
         """Whether ranks share the experts of its layers."""
         return self.mixture is not None and self.ep > 1

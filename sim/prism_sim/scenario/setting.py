@@ -37,6 +37,10 @@ class JobOutline(Protocol):
         """Whether the lengths of its sequences may differ from micro-batch to micro-batch."""
 
     @property
+    def can_fail(self) -> bool:
+        """Whether the job can stop, and restart, at any time."""
+
+    @property
     def shares_experts(self) -> bool:
         """Whether ranks share the experts of its layers."""
 

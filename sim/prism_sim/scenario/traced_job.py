@@ -77,6 +77,11 @@ class TracedJobConfig(Closed):
         return False
 
     @property
+    def can_fail(self) -> bool:
+        """A trace has one attempt."""
+        return False
+
+    @property
     def shares_experts(self) -> bool:
         """A trace has the loads that it has."""
         return False

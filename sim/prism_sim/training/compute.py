@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import simpy
 from numpy.typing import NDArray
 
 from prism_sim.draws import Draws
@@ -29,9 +30,11 @@ class ComputeSpeed(list[float]):
     Attributes
     ----------
     stall_ns : time that the worker waits before its next pass.
+    held : what the worker waits for before its next pass, if it hangs.
     """
 
     stall_ns: int = 0
+    held: simpy.Event | None = None
 
     def take_stall(self) -> int:
         """The time to wait before this pass [ns]; the next one does not wait again."""

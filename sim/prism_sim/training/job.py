@@ -21,7 +21,7 @@ from prism_sim.training.groups import FINAL_SPANS
 from prism_sim.training.messages import MESSAGE_SPANS
 from prism_sim.training.placed import PlacedJob
 from prism_sim.training.rendezvous import Rendezvous
-from prism_sim.training.restarts import attempts
+from prism_sim.training.restarts import Failure, Supervision, attempts, stop
 from prism_sim.training.worker import UPDATE, Worker
 from prism_sim.training.workers import Assembly
 from prism_sim.truth import SpanLog
@@ -51,6 +51,7 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
         self._draws = draws
         self._storage = storage
         self._progress = Progress(range(model.steps))
+        self.supervision = Supervision()
         log.declare(_spans(model))
         self.workers = self._assemble()
 
@@ -77,10 +78,18 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
 
     def start(self) -> list[simpy.Process]:
         """Start every worker; returns the processes, which end with the job."""
-        if self.model.restarts:
-            process = attempts(self, self.model.name, self.model.restarts)
+        if self.model.restarts or self.may_fail:
+            restarts, name = self.model.restarts, self.model.name
+            process = attempts(self, name, restarts, lasting=self.may_fail)
             return [self.env.process(process)]
         return super().start()
+
+    def fail(self, rank: int | None, noticed_after_ns: int, down_ns: int | None) -> None:
+        if rank is not None:
+            victim = self.workers.index(self.worker_of(rank))
+            if self.supervision.processes:
+                stop(self.supervision.processes[victim])
+        self.supervision.fail(Failure(noticed_after_ns, down_ns))
 
     def restart(self) -> None:
         """Make new workers and connections, for the iterations that are not in a checkpoint.

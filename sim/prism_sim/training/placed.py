@@ -53,6 +53,7 @@ class PlacedJob(ABC, Generic[M, W]):
     workers : the job's workers, in the order of their ranks.
     record : the steps of its workers.
     varied : random quantities that faults change in some steps.
+    may_fail : whether faults may stop the job; set before it starts.
     """
 
     workers: Sequence[W]
@@ -68,6 +69,7 @@ class PlacedJob(ABC, Generic[M, W]):
         self.fabric = network.fabric
         self.log = log
         self.record = StepRecord(workers)
+        self.may_fail = False
         self.varied: Varied = {"length_spread": [], "expert_imbalance": []}
 
     @abstractmethod
@@ -84,6 +86,13 @@ class PlacedJob(ABC, Generic[M, W]):
     def first_ranks(self) -> NDArray[np.int64]:
         """First rank of every worker."""
         return np.arange(len(self.workers)) * (self.gpus.size // len(self.workers))
+
+    def fail(self, rank: int | None, noticed_after_ns: int, down_ns: int | None) -> None:
+        """Let the present attempt fail: it is stopped when this is noticed, and restarts later.
+
+        ``rank`` stops at once. The job does not restart if ``down_ns`` is None. A job that follows
+        a trace does not fail.
+        """
 
     @property
     def next_step(self) -> int:

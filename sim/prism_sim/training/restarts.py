@@ -9,7 +9,8 @@ the count: each step is counted, also if it repeats one that was lost.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, cast
 
 import simpy
 
@@ -20,6 +21,18 @@ from prism_sim.training.worker import Worker
 Process = Generator[simpy.Event, object, None]
 
 
+class Failure(NamedTuple):
+    """A failure of an attempt: when it is noticed, and how long the job is down then [ns].
+
+    The job does not restart if ``down_ns`` is None. ``planned`` is whether it is one of the job's
+    ``restarts``.
+    """
+
+    noticed_after_ns: int
+    down_ns: int | None
+    planned: bool = False
+
+
 class Restartable(Protocol):
     """A job that can restart.
 
@@ -27,9 +40,11 @@ class Restartable(Protocol):
     ----------
     network : the cluster; its observer is notified.
     workers : those of the present attempt.
+    supervision : the present attempt.
     """
 
     network: Network
+    supervision: Supervision
 
     @property
     def workers(self) -> Sequence[Worker]: ...
@@ -40,22 +55,53 @@ class Restartable(Protocol):
         """Make new workers and connections, for the iterations that no checkpoint holds."""
 
 
-def attempts(job: Restartable, name: str, restarts: Sequence[Restart]) -> Process:
-    """All attempts of the job called ``name``, as a SimPy process."""
-    env = job.network.env
-    for restart in restarts:
+@dataclass
+class Supervision:
+    """The present attempt of a job.
+
+    Attributes
+    ----------
+    processes : those of its workers, in their order.
+    failed : fires when the attempt fails, with the :class:`Failure`; None before the first.
+    """
+
+    processes: list[simpy.Process] = field(default_factory=list)
+    failed: simpy.Event | None = None
+
+    def fail(self, failure: Failure) -> None:
+        """Let the attempt fail, unless it has ended or failed."""
+        running = any(process.is_alive for process in self.processes)
+        if running and self.failed is not None and not self.failed.triggered:
+            self.failed.succeed(failure)
+
+
+def attempts(
+    job: Restartable, name: str, restarts: Sequence[Restart], *, lasting: bool = False
+) -> Process:
+    """All attempts of the job called ``name``, as a SimPy process.
+
+    ``lasting`` is whether it may also fail at times that are not planned.
+    """
+    env, planned = job.network.env, [*restarts]
+    while planned or lasting:
         processes = _begin(job)
-        failed = _failure(job, restart, processes)
+        failed = env.event()
+        job.supervision = Supervision(processes, failed)
+        if planned:
+            _plan(job, planned[0])
         over = env.all_of(processes)
         yield over | failed
         if not failed.triggered:
             return
-        yield env.timeout(round(restart.noticed_after_s * 1e9))
+        failure = cast(Failure, failed.value)
+        yield env.timeout(failure.noticed_after_ns)
         for process in processes:
-            _stop(process)
-        down_ns = round(restart.down_s * 1e9)
-        job.network.observer.job_restarts(name, env.now + down_ns, env.now)
-        yield env.timeout(down_ns)
+            stop(process)
+        if failure.down_ns is None:
+            return
+        job.network.observer.job_restarts(name, env.now + failure.down_ns, env.now)
+        yield env.timeout(failure.down_ns)
+        planned = planned[failure.planned :]
         job.restart()
     yield env.all_of(_begin(job))
 
@@ -65,23 +111,22 @@ def _begin(job: Restartable) -> list[simpy.Process]:
     return [env.process(_interruptible(worker.run())) for worker in job.workers]
 
 
-def _failure(job: Restartable, restart: Restart, processes: list[simpy.Process]) -> simpy.Event:
-    """The event of the failure; it never happens if its step is not part of this attempt."""
-    env = job.network.env
+def _plan(job: Restartable, restart: Restart) -> None:
+    """Let the attempt fail in a step; nothing happens if the step is not part of it."""
+    env, supervision = job.network.env, job.supervision
     victim = job.worker_of(restart.rank)
-    process = processes[job.workers.index(victim)]
-    failed = env.event()
+    process = supervision.processes[job.workers.index(victim)]
+    times_ns = (round(restart.noticed_after_s * 1e9), round(restart.down_s * 1e9))
 
     def fail() -> None:
         if process.is_alive:
-            _stop(process)
-            failed.succeed()
+            stop(process)
+            supervision.fail(Failure(*times_ns, planned=True))
 
     def begin() -> None:
         env.call_at(env.now + round(restart.into_step_s * 1e9), fail)
 
     victim.at_step(restart.step, begin)
-    return failed
 
 
 def _interruptible(process: Process) -> Process:
@@ -91,6 +136,6 @@ def _interruptible(process: Process) -> Process:
         return
 
 
-def _stop(process: simpy.Process) -> None:
+def stop(process: simpy.Process) -> None:
     if process.is_alive:
         process.interrupt()

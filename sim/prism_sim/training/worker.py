@@ -183,6 +183,8 @@ class Worker:
             kind, mb, chunk = work
             if waits:
                 yield self._receive((step, kind, mb, chunk))
+            if self.slowdowns.held is not None:
+                yield self.slowdowns.held
             start_ns = env.now
             wait_ns = round(healthy_ns[row][mb] * self.slowdowns.slowness)
             wait_ns += self.slowdowns.take_stall()

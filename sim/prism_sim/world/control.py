@@ -165,6 +165,20 @@ class ClusterCompute:
 
         return undo
 
+    def hold(self, job: str, rank: int) -> Undo:
+        placed = self.jobs[job]
+        speed = placed.worker_of(rank).slowdowns  # a successor takes it over
+        speed.held = held = placed.env.event()
+
+        def release() -> None:
+            speed.held = None
+            held.succeed()
+
+        return release
+
+    def fail(self, job: str, rank: int | None, noticed_after_ns: int, down_ns: int | None) -> None:
+        self.jobs[job].fail(rank, noticed_after_ns, down_ns)
+
     def stall(self, job: str, rank: int, stall_ns: int) -> None:
         self.jobs[job].worker_of(rank).slowdowns.stall_ns += stall_ns
 

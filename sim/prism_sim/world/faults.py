@@ -77,7 +77,10 @@ class FaultSchedule:
 
     def _begin(self, active: ActiveFault) -> None:
         active.undo = active.fault.begin(self.target)
-        active.start_ns = self.target.clock.now
+        active.start_ns = now = self.target.clock.now
+        lasts_ns = active.fault.lasts_ns
+        if lasts_ns is not None:
+            self.target.clock.call_at(now + lasts_ns, partial(self._end, active))
 
     def _end(self, active: ActiveFault) -> None:
         if active.undo is None:

@@ -78,6 +78,8 @@ class World:
         traffic_control = ClusterTraffic(self.network)
         control = ClusterControl(self.env, links, ClusterCompute(self.jobs), traffic_control)
         self.faults = FaultSchedule(scenario.faults, control)
+        for job in self.jobs.values():
+            job.may_fail = any(fault.stops_jobs for fault in scenario.faults)
 
     def run(self, on_time: Callable[[int], None]) -> None:
         """Run the simulation until all jobs, or the scenario's duration, have ended.

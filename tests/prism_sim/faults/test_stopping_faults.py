@@ -1,0 +1,112 @@
+"""Faults that stop a job: who stops first, what the others do, and what comes afterwards."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from faulty import compute_ms, fault_of, run_with, step_ms
+from prism_sim.faults import KINDS
+from prism_sim.loading.bundled import find
+from prism_sim.loading.checks import errors
+from prism_sim.loading.loader import load
+from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
+from prism_sim.simulate import simulate
+from tiny import TINY_MODEL
+
+STOPS = [
+    {"kind": "hang", "job": "a", "rank": 9},
+    {"kind": "crash", "job": "a", "rank": 9, "into_step_s": 1.0},
+    {"kind": "stopped_nic", "job": "a", "rank": 9},
+]
+NAMES = [fault["kind"] for fault in STOPS]
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory):
+    return run_with(tmp_path_factory.mktemp("healthy"))
+
+
+@pytest.mark.parametrize("fault", STOPS, ids=NAMES)
+def test_all_traffic_stops_and_the_job_ends(healthy, tmp_path, fault):
+    run = run_with(tmp_path, fault | {"from_step": 3, "noticed_after_s": 30})
+    truth, steps = fault_of(run), run.truth("steps")
+    assert steps["step"].max() <= 3, "no rank finishes a step that needs the others"
+    assert (steps.query("step < 3").groupby("step").size() == 16).all(), "earlier ones are whole"
+    flows = pd.read_parquet(run.flows)
+    quiet_ns = truth["start_ns"] + 3e9 * step_ms(healthy).median() / 1e3
+    assert (flows["start_ns"] < quiet_ns).all()
+    assert len(flows.query(f"start_ns < {truth['start_ns']}")) > 0
+    assert truth["end_ns"] - truth["start_ns"] == pytest.approx(30e9, abs=1.1e9)
+    assert (truth["magnitude"], truth["rank"]) == (1, 9)
+
+
+@pytest.mark.parametrize("fault", STOPS, ids=NAMES)
+def test_the_job_restarts_and_does_all_its_steps(healthy, tmp_path, fault):
+    stop = fault | {"from_step": 3, "noticed_after_s": 20, "down_s": 10}
+    run = run_with(tmp_path, stop)
+    steps = run.truth("steps")
+    whole = steps.groupby("step").size() == 16
+    assert whole.sum() == 8, "as many whole steps as without the fault"
+    last = steps["step"].max()
+    later = steps.query(f"step > {last - 3}")
+    assert later["start_ns"].min() > fault_of(run)["start_ns"] + 30e9
+    took = step_ms(run)
+    assert took[last] == pytest.approx(step_ms(healthy)[7], rel=0.01)
+
+
+def test_a_hanging_rank_is_the_first_that_computes_no_more(tmp_path):
+    run = run_with(tmp_path, {**STOPS[0], "from_step": 3, "noticed_after_s": 30})
+    spans = run.truth("spans")
+    spans = spans[spans["kind"].isin(["fwd", "bwd"])]
+    last = spans.groupby("rank")["end_ns"].max()
+    assert last.idxmin() == 9
+    assert compute_ms(run)[3].isna()[9], "it computes nothing in the step"
+
+
+def test_a_crash_comes_on_top_of_planned_restarts(tmp_path):
+    """The crash in step 2, then the planned failure, which keeps its own step."""
+    restart = {"step": 5, "rank": 0, "noticed_after_s": 5, "down_s": 5}
+    crash = {**STOPS[1], "from_step": 2, "noticed_after_s": 7, "down_s": 3}
+    run = run_with(tmp_path, crash, restarts=[restart])
+    steps = run.truth("steps").groupby("step").agg({"start_ns": "min", "rank": "size"})
+    assert (steps["rank"] == 16).sum() == 8
+    gaps = steps["start_ns"].diff() / 1e9
+    assert (gaps > 9).sum() == 2
+
+
+def test_another_job_goes_on(tmp_path):
+    jobs = [
+        {"name": name, "model": TINY_MODEL, "dp": 2, "pp": 2, "micro_batches": 2, "steps": 5,
+         "mfu": 0.01, "placement": "packed"}
+        for name in ("a", "b")
+    ]  # fmt: skip
+    cluster = {"servers": 8, "gpus_per_server": 1, "nics_per_server": 1}
+    ends = {}
+    for name, faults in (
+        ("healthy", []),
+        ("sick", [{"kind": "hang", "job": "a", "rank": 0, "from_step": 2, "noticed_after_s": 60}]),
+    ):
+        scenario = Scenario.model_validate({"cluster": cluster, "jobs": jobs, "faults": faults})
+        run = Run(tmp_path / name)
+        simulate(scenario, run)
+        ends[name] = run.truth("steps").groupby(["job", "step"])["end_ns"].max()
+    assert ends["sick"]["b"].equals(ends["healthy"]["b"])
+    assert list(ends["sick"]["a"].index) == [0, 1]
+
+
+def test_a_window_has_no_end():
+    for kind in NAMES:
+        place = {"job": "a", "rank": 0}
+        with pytest.raises(ValidationError, match="ends when the job restarts"):
+            KINDS[kind].model_validate({**place, "from_step": 1, "to_step": 2})
+
+
+def test_a_job_of_a_measured_timeline_is_refused():
+    scenario = load(find("workloads/import-timeline"), {})
+    job = scenario.jobs[0].name
+    fault = KINDS["hang"].model_validate({"job": job, "rank": 0, "from_step": 0})
+    found = errors(scenario.model_copy(update={"faults": (fault,)}))
+    assert any("follows a trace" in remark.what for remark in found)

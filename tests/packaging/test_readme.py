@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import runpy
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import export_fixture
 import llmprism.cli
 import prism_sim.cli
 from prism_sim.loading.loader import load
@@ -22,6 +27,11 @@ def blocks(language: str) -> list[str]:
     """The README's code blocks in ``language`` ("": plain ones)."""
     found = re.findall(r"^```(\w*)\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
     return [text for name, text in found if name == language]
+
+
+THREE_COMMANDS = re.search(
+    r"## Your own flows in three commands\n\n```\n(.*?)```", README, re.DOTALL
+)[1].splitlines()  # fmt: skip
 
 
 def table_rows(page: str) -> list[str]:
@@ -79,13 +89,48 @@ def test_its_commands_run(run_folder, monkeypatch):
     named = re.findall(r"`(prism-sim [^`]+)`", README)
     shown = [line for block in blocks("") for line in block.splitlines()]
     lines = [line for line in named + shown if re.match(r"(prism-sim|llmprism) ", line)]
+    lines = [line for line in lines if line not in THREE_COMMANDS]  # they have their own test
     apps = {"prism-sim": prism_sim.cli.app, "llmprism": llmprism.cli.app}
-    assert {line.split()[0] for line in lines} == set(apps)
+    assert {line.split()[0] for line in lines} <= set(apps)
+    assert lines
     for line in sorted(lines, key=lambda line: " new " not in line):
         words = shlex.split(line.replace("NAME", "mine").replace("tiny/quickstart", "tiny/pair"))
         words = [str(ROOT / "scenarios/tiny/pair.yaml") if w == "FILE" else w for w in words]
         result = CliRunner().invoke(apps[words[0]], words[1:])
         assert result.exit_code == 0, (line, result.output)
+
+
+def test_its_three_commands_lead_from_an_export_to_the_faults(tmp_path):
+    """Exactly as written, each in a process of its own, on the files that are committed."""
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    printed = []
+    for line in THREE_COMMANDS:
+        program, *words = shlex.split(line)
+        assert program == "llmprism"
+        command = [sys.executable, "-m", "llmprism.cli", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (line, done.stderr)
+        printed.append(done.stdout)
+    ingested, checked, _ = printed
+    truth = ROOT / "tests/fixtures/captures/d_fault_rank_link"
+    assert f"{len(pd.read_parquet(truth / 'flows.parquet')):,} flow records" in ingested
+    assert re.search(r"can  steps: step \d+ ms", checked)
+    assert re.search(r"cannot  slow switch or link: .*\n +to get it: export at leaves", checked)
+    found = pd.read_parquet(tmp_path / "mine/diagnosis/findings.parquet")
+    spans = set(zip(found["first_step"], found["last_step"], strict=True))
+    assert spans == {(12, 19), (28, 37)} == steps_of_faults(truth)
+
+
+def steps_of_faults(case):
+    faults = pd.read_parquet(case / "truth/faults.parquet")
+    return set(zip(faults["from_step"], faults["to_step"] - 1, strict=True))
+
+
+def test_the_committed_export_is_made_from_the_capture():
+    exports = ROOT / "tests/fixtures/exports"
+    content = gzip.decompress((exports / "training.ipfix.gz").read_bytes())
+    assert content == export_fixture.datagrams()
+    assert (exports / "cables.csv").read_text() == export_fixture.cables()
 
 
 def test_the_reference_of_the_captures_is_what_the_captures_give():

@@ -82,6 +82,8 @@ def measure(
     measured = None if gap else _shortest_silence(flows)
     noted = _whole(flows.meta.get("clock_error_ns"))
     clocks = of_answers(flows).differences_ns() if noted is None else {}
+    error = clock_error_ns(clocks)
+    tick = clock_tick_ns(flows.start_ns, flows.end_ns)
     jobs = diagnosis.verdict.figures.get("jobs", []) if diagnosis else []
     stepping = [job for job in jobs if job["step_ns"] > 0 and job["steps_most"] >= 2]
     kinds = diagnosis.pairs["kind"].to_numpy(object) if diagnosis else np.empty(0, object)
@@ -90,7 +92,7 @@ def measure(
         rows=intake.rows,
         set_aside=dict(intake.set_aside),
         span_ns=int(flows.end_ns.max() - flows.start_ns.min()) if len(flows) else 0,
-        tick_ns=clock_tick_ns(flows.start_ns, flows.end_ns),
+        tick_ns=tick,
         record_ns=_usual_length(flows),
         longest_ns=int(flows.durations_ns.max(initial=0)),
         covered=max((job["covered"] for job in jobs), default=0.0),
@@ -100,7 +102,7 @@ def measure(
         is_gap_measured=measured is not None,
         active_timeout_ns=_whole(flows.meta.get("active_timeout_ns")),
         sampling=_rate(flows.meta.get("sampling", "")),
-        clock_error_ns=clock_error_ns(clocks) if noted is None else noted,
+        clock_error_ns=noted if error is None else max(error, tick),  # less does not show
         clock_pairs=len(clocks),
         jobs=len(jobs),
         jobs_with_steps=len(stepping),

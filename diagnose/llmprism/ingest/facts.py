@@ -36,7 +36,7 @@ class Facts:
     record_ns : half of the bytes are in records as long or longer.
     longest_ns : of the records.
     covered : share of the time that records of a pair cover (the median pair of the worst job).
-    with_ports, with_path, with_answers : shares of the records.
+    with_ports, with_path : shares of the records; a path must name all of its switches.
     idle_gap_ns : of the notes, or else the shortest silence in a connection.
     is_gap_measured : whether it is the latter.
     clock_error_ns : the largest difference of two clocks.
@@ -97,7 +97,7 @@ def measure(
         longest_ns=int(flows.durations_ns.max(initial=0)),
         covered=max((job["covered"] for job in jobs), default=0.0),
         with_ports=_share_with_ports(flows),
-        with_path=float(np.mean(flows.path >= 0)) if len(flows) else 0.0,
+        with_path=_share_with_path(flows, network),
         idle_gap_ns=gap or measured,
         is_gap_measured=measured is not None,
         active_timeout_ns=_whole(flows.meta.get("active_timeout_ns")),
@@ -122,6 +122,22 @@ def _whole(text: str | None) -> int | None:
 def _rate(text: str) -> int:
     """Return N of sampling ``1:N``."""
     return max([1, *(int(part) for part in text.split(":") if part.isdecimal())])
+
+
+def _share_with_path(flows: FlowTable, network: Topology) -> float:
+    """Return the share of records whose path leads from one end's switch to the other's.
+
+    One switch alone is a path only between two NICs of that switch.
+    """
+    if not len(flows):
+        return 0.0
+    hops = [path.split("|") for path in flows.paths]
+    lengths = np.array([*map(len, hops), 0])[flows.path]  # the last one is for no path
+    codes = network.switch_codes
+    home = np.array([codes.get(end.switch or "", -1) for end in network.endpoints], dtype=np.int64)
+    alone = np.array([*(codes.get(each[0], -2) for each in hops), -2], dtype=np.int64)[flows.path]
+    same = (home[flows.src] == alone) & (home[flows.dst] == alone)
+    return float(np.mean((lengths >= 2) | ((lengths == 1) & same)))
 
 
 def _share_with_ports(flows: FlowTable) -> float:

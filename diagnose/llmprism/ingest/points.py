@@ -36,6 +36,8 @@ SEEN_TWICE = "record of a flow that another observation point counted"
 WITHOUT_PORTS = "records of several observation points without ports: some may count twice"
 _HOLD_NS = 2_000_000_000  # how much later another point's record may start
 _KEY = ("src", "dst", "src_port", "dst_port", "protocol", "dst_qp")
+_TCP = 6
+_PORTLESS = (0, 1, 2, 41, 47, 50, 51, 58, 89, 103, 112)  # ICMP, GRE, OSPF and others
 _MOST_POINTS = 62  # of one flow; a path in a data centre has five or so
 
 
@@ -105,7 +107,8 @@ class SeveralPoints:
         frame = pd.DataFrame({name: _codes(table[name]) for name in _KEY})
         flow: Ints = frame.groupby(list(_KEY), sort=False).ngroup().to_numpy().astype(np.int64)
         bare = table["src_port"].is_null().to_numpy() | table["dst_port"].is_null().to_numpy()
-        if bare[before:].any():
+        has_none = np.isin(pc.fill_null(table["protocol"], _TCP).to_numpy(), _PORTLESS)
+        if (bare & ~has_none)[before:].any():
             self.notes.remark(WITHOUT_PORTS)
         alone = flow.max(initial=0) + 1 + np.arange(flow.size)
         flow = np.where(bare, alone, flow).astype(np.int64)

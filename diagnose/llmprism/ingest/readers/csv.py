@@ -48,12 +48,18 @@ def header(source: Source) -> tuple[list[str], str]:
 
 
 def text_tables(
-    source: Source, names: list[str], delimiter: str, notes: Notes
+    source: Source, names: list[str], delimiter: str, notes: Notes, ending: str | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the lines of a CSV after its header as tables of text."""
+    """Yield the lines of a CSV after its header as tables of text.
 
-    def bad_line(_row: Any) -> str:
-        notes.drop(_WRONG)
+    What begins with the line ``ending`` is not part of the table.
+    """
+    has_ended = False
+
+    def bad_line(row: Any) -> str:
+        nonlocal has_ended
+        has_ended |= ending is not None and row.text == ending
+        notes.drop(_WRONG, not has_ended)
         return "skip"
 
     with source.open() as stream:

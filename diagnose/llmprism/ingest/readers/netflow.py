@@ -2,7 +2,9 @@
 
 NetFlow counts time in ms since the exporter started. Version 9 tells the wall clock in whole
 seconds only, so the start is worked out from all datagrams of an exporter together: it lies at
-or after "wall clock minus uptime" of each, and the largest of these is closest. An exporter
+or after "wall clock minus uptime" of each, and the largest of these is closest. A capture of
+datagrams also has their times of arrival: the start lies at or before "arrival minus uptime" of
+each, and the smallest of these is closer, if it fits the wall clock's whole seconds. An exporter
 that restarts, or sets its clock, is a new one from there on.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +31,8 @@ from llmprism.ingest.sources import Source
 
 NO_CLOCK = "record without a time, or with one that needs the exporter's start, which is unknown"
 _NTP_EPOCH_S = 2_208_988_800
+_SECOND_NS = 1_000_000_000
+_SLACK_NS = 50_000_000  # that arrival may be before the exporter's clock: clocks differ
 _SAME_START_NS = 2_000_000_000  # starts of one exporter, as its datagrams tell, are this close
 _PORTS = frozenset({2055, 2056, 4739, 9995, 9996, 9555, 9025})
 _WRAP = 1 << 32
@@ -89,19 +94,44 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
 
 def _find_starts(source: Source) -> Starts:
     """Return when each exporter of NetFlow v9 started, from the headers of all datagrams."""
-    starts: Starts = {}
+    bounds: dict[Scope, list[_Bounds]] = {}
     for number, datagram in enumerate(datagrams(source, datagram_length, Notes())):
         content = datagram.content
         if len(content) < 20 or content[:2] != b"\0\x09":
             continue
         uptime, seconds, _, scope_id = struct.unpack_from(">IIII", content, 4)
-        start = seconds * 1_000_000_000 - uptime * 1_000_000
-        known = starts.setdefault((datagram.exporter, 9, scope_id), [])
-        if known and abs(start - known[-1][1]) <= _SAME_START_NS:
-            known[-1] = (known[-1][0], max(start, known[-1][1]))
-        else:  # a restart, or the counter of the uptime wrapped
-            known.append((number, start))
-    return starts
+        uptime_ns = uptime * 1_000_000
+        earliest = seconds * _SECOND_NS - uptime_ns
+        latest = None if datagram.arrival_ns is None else datagram.arrival_ns - uptime_ns
+        known = bounds.setdefault((datagram.exporter, 9, scope_id), [])
+        if not known or abs(earliest - known[-1].earliest_ns) > _SAME_START_NS:
+            known.append(_Bounds(number, earliest, latest))  # a restart, or the uptime wrapped
+        else:
+            known[-1].narrow(earliest, latest)
+    return {scope: [(one.number, one.start_ns) for one in each] for scope, each in bounds.items()}
+
+
+@dataclass
+class _Bounds:
+    """Between which times an exporter started, from datagram ``number`` on."""
+
+    number: int
+    earliest_ns: int
+    latest_ns: int | None
+
+    def narrow(self, earliest_ns: int, latest_ns: int | None) -> None:
+        """Take what another datagram of the same start shows."""
+        self.earliest_ns = max(self.earliest_ns, earliest_ns)
+        if latest_ns is not None:
+            self.latest_ns = min(latest_ns, self.latest_ns or latest_ns)
+
+    @property
+    def start_ns(self) -> int:
+        """The start: from arrivals if their clock agrees with the exporter's."""
+        if self.latest_ns is None:
+            return self.earliest_ns
+        after = self.latest_ns - self.earliest_ns
+        return self.latest_ns if -_SLACK_NS <= after <= _SECOND_NS else self.earliest_ns
 
 
 def _start(starts: Starts, scope: Scope, number: int, decoder: Decoder) -> int | None:

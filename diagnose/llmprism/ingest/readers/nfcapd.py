@@ -2,6 +2,10 @@
 
 Its JSON is read, not its text formats: those lose digits of the end in some versions. nfdump
 scales sampled counts itself, marks such records, and lists the exporters' sampling rates.
+
+Some versions (1.7.1) turn first and last packet around for IPFIX whose times count from the
+exporter's start. If no record of a file begins before it ends, and some end before they begin,
+they are turned back.
 """
 
 from __future__ import annotations
@@ -15,12 +19,13 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from llmprism.errors import Problem, UserError
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
-from llmprism.ingest.records import BATCH_ROWS
+from llmprism.ingest.records import BATCH_ROWS, SCHEMA
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import convert
 
@@ -59,12 +64,30 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
             command, stdout=subprocess.PIPE, stderr=errors, env={"TZ": "UTC", "LC_ALL": "C"}
         ) as running:
             assert running.stdout is not None
-            yield from _tables(running.stdout, _rate(program, source))
+            yield from _turned(_tables(running.stdout, _rate(program, source)), source, notes)
         if running.returncode:
             errors.seek(0)
             lines = errors.read(400).decode(errors="replace").strip().splitlines()
             notes.drop("file not read to its end")
             notes.remark(f"{source}: nfdump: {lines[0] if lines else running.returncode}")
+
+
+def _turned(tables: Iterator[pa.Table], source: Source, notes: Notes) -> Iterator[pa.Table]:
+    """Turn first and last packet back where a file has them the wrong way around."""
+    is_turned: bool | None = None  # unknown until a record lasts
+    for table in tables:
+        if is_turned is None:
+            forward = pc.any(pc.less(table["start_ns"], table["end_ns"])).as_py()
+            backward = pc.any(pc.greater(table["start_ns"], table["end_ns"])).as_py()
+            is_turned = None if not forward and not backward else bool(backward and not forward)
+            if is_turned:
+                notes.remark(
+                    f"{source}: nfdump gives last packets before first ones; they are turned back"
+                )
+        yield table.select(_TURNED).rename_columns(table.column_names) if is_turned else table
+
+
+_TURNED = [{"start_ns": "end_ns", "end_ns": "start_ns"}.get(name, name) for name in SCHEMA.names]
 
 
 def _rate(program: str, source: Source) -> int:

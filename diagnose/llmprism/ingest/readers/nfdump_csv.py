@@ -41,7 +41,7 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
         chosen.pop("end_ns", None)  # it has no ms where the duration has
         chosen["duration"] = "td"
     whole_seconds = True
-    for table in text_tables(source, names, delimiter, notes):
+    for table in text_tables(source, names, delimiter, notes, "Summary"):
         table = table.filter(_is_record(table[names[0]]))
         whole_seconds &= not pc.any(pc.match_substring(table["ts"], ".")).as_py()
         yield convert(table, chosen, asked)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from lab import isolation, needs
@@ -60,13 +59,12 @@ def _inside(name: str, folder: Path) -> int:
     from lab.jobs import JobFailedError
     from lab.running import run_case
 
-    isolation.prepare()
-    with tempfile.TemporaryDirectory(prefix="lab-") as room:
-        try:
-            manifest = run_case(read_case(find(name)), folder, Path(room))
-        except JobFailedError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 1
+    room = isolation.prepare()
+    try:
+        manifest = run_case(read_case(find(name)), folder, room)
+    except JobFailedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     print(f"{manifest['duration_s']} s, records: {manifest['records']}", file=sys.stderr)
     return 0
 

@@ -51,7 +51,14 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def prepare() -> None:
-    """Make the names of network namespaces private; call it inside only."""
-    Path("/run/netns").mkdir(exist_ok=True)
-    run(["mount", "-t", "tmpfs", "lab", "/run/netns"])
+def prepare() -> Path:
+    """Make the names of network namespaces private; call it inside only.
+
+    Returns a folder for what a run needs only while it lasts; it goes with the mount.
+    """
+    names = Path("/run/netns")
+    names.mkdir(exist_ok=True)
+    run(["mount", "-t", "tmpfs", "lab", str(names)])
+    room = names / ".room"
+    room.mkdir()
+    return room

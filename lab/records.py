@@ -6,6 +6,8 @@ spine that saw its connection.
 
 from __future__ import annotations
 
+import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pandas as pd
@@ -31,6 +33,7 @@ COLUMNS = pa.schema([
     ("bytes", pa.int64()), ("payload", pa.int64()), ("packets", pa.int64()),
     ("path", _NAME),
 ])  # fmt: skip
+READERS = 2
 TIMES = ("start_ns", "end_ns")
 _LONG_NS = 10**15
 
@@ -40,13 +43,19 @@ Paths = dict[tuple[object, ...], str]
 def write_flows(pcaps: Path, folder: Path, network: Network) -> dict[str, int]:
     """Write the flow tables of all idle gaps, and of what hosts receive; count their records."""
     finest_ms, *others = GAPS_MS
-    flows = _read(_of_leaves(pcaps, False), folder, finest_ms)
-    paths = _paths(flows, pcaps, folder, network)
+    spines = sorted(path.stem for path in pcaps.glob("spine*.pcap"))
+    with ProcessPoolExecutor(READERS) as pool:
+        sent = pool.submit(_read, _of_leaves(pcaps, False), finest_ms)
+        crossed = {spine: pool.submit(_read, [Source(pcaps / f"{spine}.pcap")], _LONG_NS / 1e6)
+                   for spine in spines}  # fmt: skip
+        received = pool.submit(_read, _of_leaves(pcaps, True), DEFAULT_GAP_MS)
+        over = {key: spine for spine in spines for key in _tuples(crossed[spine].result())}
+        flows, egress = sent.result(), received.result()
+    paths = _paths(flows, over, network)
     counts = _write(flows, folder, finest_ms, "ingress", paths)
     for gap_ms in others:
         counts |= _write(coarser(flows, gap_ms * 1e6), folder, gap_ms, "ingress", paths)
-    received = _read(_of_leaves(pcaps, True), folder, DEFAULT_GAP_MS)
-    return counts | _write(received, folder, DEFAULT_GAP_MS, "egress", paths)
+    return counts | _write(egress, folder, DEFAULT_GAP_MS, "egress", paths)
 
 
 def write_exports(collected: Path, target: Path) -> int:
@@ -74,13 +83,13 @@ def _of_leaves(pcaps: Path, out: bool) -> list[Source]:
     return find([str(path) for path in names])
 
 
-def _read(sources: list[Source], folder: Path, gap_ms: float) -> pd.DataFrame:
+def _read(sources: list[Source], gap_ms: float) -> pd.DataFrame:
     """Return records of captures, cut by silence alone."""
-    target = folder / ".read.parquet"
     options = Options(idle_gap_ns=round(gap_ms * 1e6), active_timeout_ns=_LONG_NS)
-    ingest(sources, target, options)
-    frame: pd.DataFrame = pq.read_table(target).to_pandas(integer_object_nulls=False)
-    target.unlink()
+    with tempfile.TemporaryDirectory() as room:
+        target = Path(room) / "flows.parquet"
+        ingest(sources, target, options)
+        frame: pd.DataFrame = pq.read_table(target).to_pandas(integer_object_nulls=False)
     return frame.drop(columns="path", errors="ignore")
 
 
@@ -96,19 +105,15 @@ def _write(
     return {name: len(ordered)}
 
 
-def _paths(flows: pd.DataFrame, pcaps: Path, folder: Path, network: Network) -> Paths:
+def _paths(flows: pd.DataFrame, over: Paths, network: Network) -> Paths:
     """Return the path of each 5-tuple: source's leaf, spine if any, destination's leaf."""
     leaf_of = {a: leaf for leaf, below in network.leaves.items() for a in below}
-    over: dict[tuple[object, ...], str] = {}
-    for pcap in sorted(pcaps.glob("spine*.pcap")):
-        seen = _read(find([str(pcap)]), folder, _LONG_NS / 1e6)
-        over |= dict.fromkeys(_tuples(seen), pcap.stem)
     found: Paths = {}
     for key in _tuples(flows):
         first, last = leaf_of.get(str(key[0])), leaf_of.get(str(key[1]))
         if first is not None and last is not None:
-            middle = [over.get(key, "?")] if first != last else []
-            found[key] = "|".join([first, *middle, *([last] if first != last else [])])
+            rest = [over.get(key, "?"), last] if first != last else []
+            found[key] = "|".join([first, *rest])
     return found
 
 

@@ -1,6 +1,6 @@
 """Simulate, diagnose and score, and write the pages in results/reference.
 
-    python scripts/reference.py captures    the published method on the committed real captures
+    python scripts/reference.py captures    both methods on the committed real captures
     python scripts/reference.py scores      bundled scenarios, several seeds, as in the README
     python scripts/reference.py timeline    an imported timeline compared with the measured one
     python scripts/reference.py workloads   published training runs: step times and bytes
@@ -13,7 +13,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -32,6 +32,8 @@ from prism_sim.simulate import simulate
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURES = ROOT / "tests" / "fixtures" / "captures"
+LAB = ROOT / "tests" / "fixtures" / "lab"
+METHODS = ("paper", "prism")
 REFERENCE = ROOT / "results" / "reference"
 TEMPLATES = ROOT / "scripts" / "templates"
 SEEDS = (1, 2, 3, 4, 5)
@@ -45,23 +47,35 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f} %"
 
 
-def score_capture(case: Path, flows: str, folder: Path) -> dict[str, Any]:
-    """Score the published method on one capture, in a copy of its folder."""
+def score_capture(case: Path, flows: str, folder: Path, method: str) -> dict[str, Any]:
+    """Score one method on one capture, in a copy of its folder."""
     shutil.copytree(case, folder)
     shutil.copy(case / flows, folder / "flows.parquet")
     run = Run(folder)
-    diagnose_files(run.flows, run.topology, method="paper").write(run.diagnosis_folder)
+    diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
     return score_run(run).to_json()
 
 
-def captures() -> str:
+def capture_folders() -> list[Path]:
+    """All committed captures: the given ones, then those of the lab."""
+    return [*sorted(CAPTURES.glob("*/")), *sorted(LAB.glob("*/"))]
+
+
+def capture_rows(cases: Iterable[Path], method: str) -> list[list[str]]:
+    """Rows of the page: each capture at two idle gaps."""
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
-        for case in sorted(path for path in CAPTURES.iterdir() if path.is_dir()):
+        for case in cases:
             for gap, flows in (("5 ms", "flows.parquet"), ("2 ms", "flows_gap2ms.parquet")):
-                s = score_capture(case, flows, Path(temporary) / f"{case.name}-{gap}")
+                s = score_capture(case, flows, Path(temporary) / f"{case.name}-{gap}", method)
                 rows.append(_capture_row(case.name, gap, s))
-    return page("captures", table=table(CAPTURE_COLUMNS, rows))
+    return rows
+
+
+def captures() -> str:
+    folders = capture_folders()
+    tables = {method: table(CAPTURE_COLUMNS, capture_rows(folders, method)) for method in METHODS}
+    return page("captures", **tables)
 
 
 CAPTURE_COLUMNS = (

@@ -28,8 +28,8 @@ def run(recorder: RankRecorder) -> None:
         with recorder.span("schedule"):
             _passes(recorder, schedule, whole)
         gloo.reduce_gradients(recorder, list(module.parameters()), replicas)
-        update(module)
-        recorder.optimizer()
+        with recorder.optimizer():
+            update(module)
     gloo.leave()
 
 

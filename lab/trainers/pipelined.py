@@ -29,8 +29,8 @@ def run(recorder: RankRecorder) -> None:
     for _ in recorder.steps():
         pipeline.step()
         gloo.reduce_gradients(recorder, list(pipeline.stage.parameters()), replicas)
-        update(pipeline.stage)
-        recorder.optimizer()
+        with recorder.optimizer():
+            update(pipeline.stage)
     assert plan.pp > 1
     gloo.leave()
 

@@ -1,7 +1,8 @@
 """One rank's part of a job: how long it computes, and what it records.
 
 Computation is a wait of the length that the scenario gives it, with the scenario's jitter, so
-that two cores serve many ranks. Whatever the rank does is recorded with the machine's clock.
+that two cores serve many ranks. Processor time that the rank really spends in a pass is a part of
+that length. Whatever the rank does is recorded with the machine's clock.
 """
 
 from __future__ import annotations
@@ -64,10 +65,14 @@ class RankRecorder:
         row = {"step": self._step, "kind": kind, "start_ns": start_ns, "end_ns": end_ns}
         self._spans.append(row | also)
 
-    def optimizer(self) -> None:
-        """The time of the update."""
+    @contextmanager
+    def optimizer(self) -> Iterator[None]:
+        """The update: what is done in the block, and a wait for the rest of its time."""
+        start_s = time.monotonic()
         with self.span("opt"):
-            self._wait(self.plan.stages[self.stage].optimizer_ns * 1e-9)
+            yield
+            length_s = self.plan.stages[self.stage].optimizer_ns * 1e-9
+            self._wait(length_s - (time.monotonic() - start_s))
 
     def slowness(self) -> float:
         """Return the factor on the duration of this step's passes."""
@@ -113,6 +118,8 @@ class Passes:
         self._done = {"fwd": 0, "bwd": 0}
         self._start_ns = {"fwd": 0, "bwd": 0}
         self._factor = {"fwd": 1.0, "bwd": 1.0}
+        self._spent_s = 0.0
+        self._late_s = 0.0
 
     @property
     def units(self) -> int:
@@ -140,11 +147,21 @@ class Passes:
             self._start_ns[kind] = time.time_ns()
             jitter = recorder.jitter(kind, recorder.step, self._done[kind])
             self._factor[kind] = jitter * recorder.slowness()
-        time.sleep(pass_ns * 1e-9 * self._stage.shares[unit] * self._factor[kind])
+            self._spent_s, self._late_s = time.thread_time(), 0.0
+        self._wait(pass_ns * 1e-9 * self._stage.shares[unit] * self._factor[kind])
         if last:
             start_ns, end_ns = self._start_ns[kind], time.time_ns()
             recorder.add_span(kind, start_ns, end_ns, micro_batch=self._done[kind])
             self._done[kind] += 1
+
+    def _wait(self, length_s: float) -> None:
+        """Wait for a length less the processor time since the last wait, and its delay."""
+        start_s = time.monotonic()
+        rest_s = length_s - (time.thread_time() - self._spent_s) - self._late_s
+        if rest_s > 0:
+            time.sleep(rest_s)
+        self._late_s = time.monotonic() - start_s - rest_s
+        self._spent_s = time.thread_time()
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ def run(recorder: RankRecorder) -> None:
             last = micro_batch == recorder.plan.micro_batches - 1
             with nullcontext() if last else model.no_sync():
                 model(x).sum().backward()
-        update(stage)
-        recorder.optimizer()
+        with recorder.optimizer():
+            update(stage)
     gloo.leave()
 
 

@@ -24,6 +24,6 @@ def run(recorder: RankRecorder) -> None:
         model.passes.begin_step()
         for _ in range(recorder.plan.micro_batches):
             model(x).sum().backward()
-        update(model)
-        recorder.optimizer()
+        with recorder.optimizer():
+            update(model)
     gloo.leave()

@@ -40,8 +40,8 @@ def run(recorder: RankRecorder) -> None:
         for _ in range(plan.micro_batches):
             model(x).sum().backward()
         gloo.reduce_gradients(recorder, parameters, mesh.get_group("dp"))
-        update(model)
-        recorder.optimizer()
+        with recorder.optimizer():
+            update(model)
     gloo.leave()
 
 

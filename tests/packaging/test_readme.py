@@ -133,9 +133,26 @@ def test_the_committed_export_is_made_from_the_capture():
     assert (exports / "cables.csv").read_text() == export_fixture.cables()
 
 
+@pytest.mark.full
 def test_the_reference_of_the_captures_is_what_the_captures_give():
     made = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["captures"]()
     assert made == (ROOT / "results/reference/captures.md").read_text()
+
+
+@pytest.mark.parametrize("method", ["paper", "prism"])
+@pytest.mark.parametrize("case", ["captures/a2_ddp4", "lab/short"])
+def test_rows_of_the_reference_are_what_their_captures_give(case, method):
+    made = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
+    page = (ROOT / "results/reference/captures.md").read_text()
+    for row in made["capture_rows"]([ROOT / "tests/fixtures" / case], method):
+        assert f"| {' | '.join(row)} |\n" in page
+
+
+def test_the_reference_has_every_capture_with_both_methods():
+    made = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
+    page = (ROOT / "results/reference/captures.md").read_text()
+    for folder in made["capture_folders"]():
+        assert page.count(f"| `{folder.name}` |") == 4
 
 
 @pytest.mark.full

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -36,7 +37,8 @@ def make(run: Path, target: Path) -> None:
         shutil.copy(run / name, target / name)
     for folder in FOLDERS.values():
         for export in sorted((run / "raw" / folder).glob("nfcapd.*")):
-            shutil.copy(export, target / "raw" / f"{folder}.nfcapd")
+            packed = target / "raw" / f"{folder}.nfcapd"
+            subprocess.run(["nfdump", "-r", str(export), "-j", "-w", str(packed)], check=True)
     (target / "truth").mkdir()
     for path in sorted((run / "truth").glob("*.parquet")):
         shutil.copy(path, target / "truth" / path.name)

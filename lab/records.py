@@ -7,6 +7,7 @@ spine that saw its connection.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from llmprism.io.writing import replacing
 
 GAPS_MS = (1, 2, 5, 10)
 DEFAULT_GAP_MS = 5
+EXPORTED = "flows_netflow.parquet"
 KEY = ("src", "dst", "src_port", "dst_port", "protocol")
 _NAME = pa.dictionary(pa.int32(), pa.string())
 COLUMNS = pa.schema([
@@ -58,10 +60,21 @@ def write_flows(pcaps: Path, folder: Path, network: Network) -> dict[str, int]:
     return counts | _write(egress, folder, DEFAULT_GAP_MS, "egress", paths)
 
 
-def write_exports(collected: Path, target: Path) -> int:
-    """Write the flow table of what ``nfcapd`` collected; return its number of records."""
-    sources = find([str(path) for path in sorted(collected.glob("nfcapd.*"))])
-    return ingest(sources, target, Options()).notes.records
+def write_exports(collected: Sequence[Path], folder: Path) -> int:
+    """Write the flow table of what ``nfcapd`` collected; return its number of records.
+
+    Paths are those that the packets of the same 5-tuples took.
+    """
+    packets = pq.read_table(folder / flows_name(DEFAULT_GAP_MS)).to_pandas()
+    paths = dict(zip(_keys(packets), packets["path"].astype(object), strict=True))
+    target = folder / EXPORTED
+    done = ingest(find([str(path) for path in collected]), target, Options())
+    flows = pq.read_table(target).to_pandas()
+    flows["path"] = pd.Series([paths.get(key) for key in _keys(flows)], dtype="object")
+    schema = pa.schema([field for field in COLUMNS if field.name in flows])
+    table = pa.Table.from_pandas(flows, schema, preserve_index=False)
+    write_packed(table.replace_schema_metadata({"observation_point": "ingress"}), target)
+    return done.notes.records
 
 
 def flows_name(gap_ms: int) -> str:

@@ -16,7 +16,7 @@ from lab.faults import FaultWindows
 from lab.network import RESOLVER, RESOLVER_ADDRESS, Network, run
 from lab.plan import addresses, plans
 from lab.processes import Processes
-from lab.records import write_exports, write_flows
+from lab.records import EXPORTED, write_exports, write_flows
 from lab.truth import write_truth
 from prism_sim.cluster.topology import topology_of
 
@@ -45,9 +45,8 @@ def run_case(case: Case, folder: Path, room: Path) -> dict[str, Any]:
         time.sleep(DRAIN_S)
     duration_s = time.monotonic() - start
     counts = write_flows(raw / "pcap", folder, network)
-    counts["flows_netflow.parquet"] = write_exports(
-        raw / capture.FOLDERS[9], folder / "flows_netflow.parquet"
-    )
+    collected = sorted((raw / capture.FOLDERS[9]).glob("nfcapd.*"))
+    counts[EXPORTED] = write_exports(collected, folder)
     write_truth(told, windows, room, folder)
     (folder / "topology.json").write_text(json.dumps(network.topology, indent=1) + "\n")
     manifest = _manifest(case, duration_s, counts, folder)

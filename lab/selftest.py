@@ -6,9 +6,11 @@ python -m lab.selftest
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +18,7 @@ import pandas as pd
 from lab.records import GAPS_MS
 
 CASE = "short"
+PATIENCE_S, UNDER_WAY_S = 60.0, 6.0
 EXPECTED = (
     "manifest.json",
     "topology.json",
@@ -40,6 +43,8 @@ def main() -> int:
                  "--out", str(folder / "diagnosis"))  # fmt: skip
         _command("prism_sim", "score", str(folder))
         problems += [] if (folder / "score.json").exists() else ["there is no score"]
+        _interrupt(Path(room) / "interrupted")
+        problems += [f"left in the folder: {name}" for name in set(_listed(room)) - {CASE}]
     problems += [f"left behind: {what}" for what in sorted(_traces() - before)]
     for problem in problems:
         print(f"error: {problem}", file=sys.stderr)
@@ -50,6 +55,17 @@ def main() -> int:
 def _command(*words: str) -> None:
     print("$ python -m", *words, file=sys.stderr)
     subprocess.run([sys.executable, "-m", *words], check=True)
+
+
+def _interrupt(folder: Path) -> None:
+    """Start a run, and end it with Ctrl-C while everything is under way."""
+    run = subprocess.Popen([sys.executable, "-m", "lab", CASE, "--out", str(folder)])
+    until = time.monotonic() + PATIENCE_S
+    while "tcpdump" not in " ".join(_traces()) and time.monotonic() < until:
+        time.sleep(0.2)
+    time.sleep(UNDER_WAY_S)
+    run.send_signal(signal.SIGINT)
+    run.wait()
 
 
 def _wrong(folder: Path) -> list[str]:

@@ -83,6 +83,8 @@ TRUTH: dict[str, pa.Schema] = {
             ("to_step", pa.int64()),  # first step no longer affected
             ("start_ns", pa.int64()),
             ("end_ns", pa.int64()),
+            ("slowdown", pa.float64()),  # of the job's steps within it; null if not measured
+            ("extra_ns", pa.int64()),  # by which the job ends later; null if not measured
         ]
     ),
 }

@@ -45,6 +45,11 @@ class Scenario(Closed):
         default=(), description="Traffic that belongs to no job."
     )
     faults: tuple[Fault, ...] = Field(default=(), description="The faults, each with its window.")
+    measure_faults: bool = Field(
+        default=False,
+        description="Simulate once more without each fault, and write the slowdown that it really "
+        "causes into the truth. Takes as much time again for each fault.",
+    )
     collector: CollectorConfig = Field(
         default=CollectorConfig(), description="How transfers become flow records."
     )

@@ -134,6 +134,15 @@ class Cluster(Closed):
         description="Speed of one GPU: its name (which also sets nvlink_gbps, if that is left "
         "out), or numbers.",
     )
+    gpu_spread: float = Field(
+        default=0.0,
+        ge=0,
+        le=0.5,
+        description="Healthy GPUs differ: sigma of the lognormal factor (median 1) on the compute "
+        "time of each GPU, constant during the run. A tensor-parallel group is as slow as its "
+        "slowest GPU. 0.03 gives up to 14 % between the GPUs of a job, as published "
+        "(arXiv 2510.15596). Jobs that follow a trace keep its durations.",
+    )
     nvlink_gbps: float = Field(
         default=3600.0,
         ge=1e-6,

@@ -286,6 +286,23 @@ class JobConfig(Closed):
         le=1,
         description="Sigma of the lognormal factor (median 1) on every forward and backward.",
     )
+    server_jitter: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Sigma of a further lognormal factor (median 1) on the passes of a "
+        "micro-batch, which all ranks of the job in one server share.",
+    )
+    tail_probability: float = Field(
+        default=0.0,
+        ge=0,
+        le=0.5,
+        description="Probability that a pass takes longer than its jitter: by a factor with a "
+        "heavy tail (Pareto, at least 1, at most 100).",
+    )
+    tail_index: float = Field(
+        default=2.5, gt=1, le=100, description="Index of that tail; a lower one is heavier."
+    )
     step_overhead_ms: float = Field(
         default=0.0,
         ge=0,

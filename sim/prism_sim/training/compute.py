@@ -7,6 +7,7 @@ warm-up) are in :class:`ComputeTimes`; the faults that slow down one worker are 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,9 @@ from prism_sim.scenario.job import JobConfig
 
 LONGEST = 4.0
 """Maximum length of a micro-batch relative to the nominal one: packing bounds the lognormal."""
+
+LONGEST_TAIL = 100.0
+"""Maximum factor of a heavy tail."""
 
 
 class ComputeSpeed(list[float]):
@@ -31,8 +35,10 @@ class ComputeSpeed(list[float]):
     ----------
     stall_ns : time that the worker waits before its next pass.
     held : what the worker waits for before its next pass, if it hangs.
+    own : constant factor on the duration of its computation: healthy GPUs differ.
     """
 
+    own: float = 1.0
     stall_ns: int = 0
     held: simpy.Event | None = None
 
@@ -44,7 +50,16 @@ class ComputeSpeed(list[float]):
     @property
     def slowness(self) -> float:
         """Factor on the duration of all present computation of the worker."""
-        return 1.0 / float(np.prod(self)) if self else 1.0
+        return self.own / float(np.prod(self)) if self else self.own
+
+    @classmethod
+    def of_gpus(cls, gpus: Iterable[int], spread: float, draws: Draws) -> ComputeSpeed:
+        """The speed of GPUs in lock-step, which is that of the slowest."""
+        speed = cls()
+        if spread:
+            normal = (draws.stream("gpu speed", gpu).standard_normal() for gpu in gpus)
+            speed.own = float(np.exp(spread * max(normal)))
+        return speed
 
 
 @dataclass
@@ -85,8 +100,26 @@ class ComputeTimes:
             return config.mixture.imbalance if config.mixture else 0.0
         return config.length_spread
 
+    def noise(self, rank: int, server: int, step: int, rows: int) -> NDArray[np.float64]:
+        """Factor on every pass, shape (rows, micro-batches); one row per kind and chunk.
+
+        It has a part of its own, a part that the job's ranks in one server share, and a tail.
+        """
+        config, key = self._config, (self._config.name, step)
+        factor = self.jitter(rank, step, rows)
+        if config.server_jitter:
+            shared = self._draws.stream("server compute", *key, server)
+            normal = shared.standard_normal(config.micro_batches)
+            factor = factor * np.exp(config.server_jitter * normal)
+        if config.tail_probability:
+            stream = self._draws.stream("compute tail", *key, rank)
+            chance, size = stream.random((2, *factor.shape[::-1]))
+            tail = np.minimum((1 - size) ** (-1 / config.tail_index), LONGEST_TAIL)
+            factor = np.where(chance < config.tail_probability, tail, 1.0).T * factor
+        return factor
+
     def jitter(self, rank: int, step: int, rows: int) -> NDArray[np.float64]:
-        """Factor on every pass, shape (rows, micro-batches); one row per kind and chunk."""
+        """The part that every pass has of its own, shape (rows, micro-batches)."""
         config = self._config
         shape = (rows, config.micro_batches)
         if config.compute_jitter == 0:

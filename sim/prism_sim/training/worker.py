@@ -108,6 +108,12 @@ class Worker:
     _at_step: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
 
     @property
+    def server(self) -> int:
+        """The server of its first rank."""
+        context = self.context
+        return context.layout.server_of_gpu(int(context.gpus[self.stage, self.member, 0]))
+
+    @property
     def parameters(self) -> int:
         """Parameters of one rank, without experts."""
         return sum(self.cost.parameters)
@@ -201,7 +207,7 @@ class Worker:
         compute, nominal_ns = self.context.compute, self.nominal_ns
         if self.measured is not None:
             nominal_ns = self.measured.passes_ns[step]
-        healthy_ns = nominal_ns * compute.jitter(self.first_rank, step, rows)
+        healthy_ns = nominal_ns * compute.noise(self.first_rank, self.server, step, rows)
         if self.context.config.warm_up_steps:
             first = self.context.progress.steps.start
             healthy_ns = healthy_ns * compute.warm_up(step, first)

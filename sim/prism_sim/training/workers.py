@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from llmprism.kinds import PP
 from prism_sim.cluster.network import Connection
+from prism_sim.training.compute import ComputeSpeed
 from prism_sim.training.context import JobContext
 from prism_sim.training.costs import StageCost, pipeline_message_bytes, sharded_costs
 from prism_sim.training.data_parallel import DataParallel, ParameterSet, Pass
@@ -99,9 +100,16 @@ class Assembly:
                 Worker(
                     self._context, stage, member, groups.numbers[stage][member], first_rank, cost,
                     replicas, own_ns, flow_bytes, self._habits, measured=measured,
+                    slowdowns=self._speed(stage, member, measured),
                 )
             )  # fmt: skip
         return made
+
+    def _speed(self, stage: int, member: int, measured: Measured | None) -> ComputeSpeed:
+        """The speed of a worker's GPUs; measured durations contain it."""
+        context = self._context
+        spread = context.layout.cluster.gpu_spread if measured is None else 0.0
+        return ComputeSpeed.of_gpus(context.gpus[stage, member].tolist(), spread, context.draws)
 
     def _exchanges(self, groups: JobGroups, stage: int) -> list[list[Exchange]]:
         """The exchanges of each member of ``stage`` inside its passes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,32 +11,45 @@ import pandas as pd
 
 from prism_sim.run_folder import TRUTH, Run
 from prism_sim.world.faults import ActiveFault, FaultSchedule
+from prism_sim.world.slowdowns import UNKNOWN, Slowdown, slowdowns
 from prism_sim.world.world import World
+
+INTEGERS = ("rank", "from_step", "to_step", "extra_ns")
+"""Columns of the faults that may be null."""
 
 
 def write_truth(world: World, run: Run) -> None:
     """Write ranks, steps, pairs and faults."""
+    measured = slowdowns(world) if world.scenario.measure_faults else {}
     epoch_ns = world.scenario.epoch_ns
     jobs = world.jobs.values()
     for name, frames in (
         ("ranks", [job.ranks() for job in jobs]),
         ("steps", [job.steps(epoch_ns) for job in jobs]),
         ("pairs", [world.collector.pairs()]),
-        ("faults", [faults_table(world.faults, epoch_ns)]),
+        ("faults", [faults_table(world.faults, epoch_ns, measured)]),
     ):
         empty = TRUTH[name].empty_table().to_pandas()
         run.write_truth(name, pd.concat(frames, ignore_index=True) if frames else empty)
 
 
-def faults_table(schedule: FaultSchedule, epoch_ns: int) -> pd.DataFrame:
-    """The faults that actually began, one row each."""
-    rows = [_fault_row(active, schedule, epoch_ns) for active in schedule.begun]
+def faults_table(
+    schedule: FaultSchedule, epoch_ns: int, measured: Mapping[int, Slowdown] | None = None
+) -> pd.DataFrame:
+    """The faults that actually began, one row each, with the slowdown where it was ``measured``."""
+    rows = [
+        _fault_row(active, schedule, epoch_ns, (measured or {}).get(number, UNKNOWN))
+        for number, active in enumerate(schedule.all)
+        if active.start_ns is not None
+    ]
     frame = pd.DataFrame(rows, columns=TRUTH["faults"].names[1:])
     frame.insert(0, "fault", np.arange(len(frame)))
-    return frame.astype(dict.fromkeys(("rank", "from_step", "to_step"), "Int64"))
+    return frame.astype(dict.fromkeys(INTEGERS, "Int64") | {"slowdown": "float64"})
 
 
-def _fault_row(active: ActiveFault, schedule: FaultSchedule, epoch_ns: int) -> dict[str, Any]:
+def _fault_row(
+    active: ActiveFault, schedule: FaultSchedule, epoch_ns: int, slowdown: Slowdown
+) -> dict[str, Any]:
     fault, target = active.fault, schedule.target
     culprit = fault.culprit(target)
     assert active.start_ns is not None
@@ -54,4 +68,6 @@ def _fault_row(active: ActiveFault, schedule: FaultSchedule, epoch_ns: int) -> d
         "to_step": fault.to_step,
         "start_ns": epoch_ns + active.start_ns,
         "end_ns": epoch_ns + end_ns,
+        "slowdown": slowdown.share,
+        "extra_ns": slowdown.extra_ns,
     }

@@ -1,0 +1,107 @@
+"""The slowdown that each fault really causes: the same world again, without it.
+
+Every draw has its own key, so the two worlds differ by the fault alone. This takes a further
+simulation for each fault, and so is done only if the scenario asks for it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from prism_sim.loading.scenario import Scenario
+from prism_sim.world.faults import ActiveFault
+from prism_sim.world.world import World
+
+Ends = dict[int, tuple[int, int]]
+"""First start and last end of each step of a job [ns]."""
+
+
+@dataclass(frozen=True)
+class Slowdown:
+    """What one fault costs the job that it slows most.
+
+    Attributes
+    ----------
+    share : by how much the job's steps within the fault last longer than without it, as a share of
+        what they last without it; None if no step within it has an end in both worlds.
+    extra_ns : how much later the job's last step ends; None if the fault ends the job.
+    """
+
+    share: float | None
+    extra_ns: int | None
+
+
+UNKNOWN = Slowdown(None, None)
+"""Of a fault that was not measured."""
+
+
+def slowdowns(world: World) -> dict[int, Slowdown]:
+    """The slowdown by each fault that began, by its number in the scenario."""
+    scenario, found = world.scenario, {}
+    own = _all_steps(world)
+    for number, active in enumerate(world.faults.all):
+        if active.start_ns is not None:
+            rest = tuple(f for i, f in enumerate(scenario.faults) if i != number)
+            other = _simulated(scenario.model_copy(update={"faults": rest}))
+            each = [
+                _slowdown(own[job], other[job], _steps_within(own[job], job, active)) for job in own
+            ]
+            found[number] = max(each, key=lambda one: one.share or 0.0, default=UNKNOWN)
+    return found
+
+
+def _simulated(scenario: Scenario) -> dict[str, Ends]:
+    with tempfile.TemporaryDirectory(prefix="prism-sim-") as folder:
+        world = World(scenario, Path(folder) / "flows.parquet", Path(folder) / "spans.parquet")
+        world.run(lambda _: None)
+    return _all_steps(world)
+
+
+def _all_steps(world: World) -> dict[str, Ends]:
+    return {name: _steps(job.record.rows, len(job.workers)) for name, job in world.jobs.items()}
+
+
+def _steps(rows: list[tuple[int, int, int, int]], workers: int) -> Ends:
+    """The steps that all ranks have finished."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for _, step, start_ns, end_ns in rows:
+        found.setdefault(step, []).append((start_ns, end_ns))
+    return {
+        step: (min(start for start, _ in ends), max(end for _, end in ends))
+        for step, ends in sorted(found.items())
+        if len(ends) == workers
+    }
+
+
+def _slowdown(own: Ends, other: Ends, steps: list[int]) -> Slowdown:
+    """Compare a job with (``own``) and without (``other``) the fault in ``steps``."""
+    both = [step for step in steps if step in other]
+    took, without = (sum(_took(ends, step) for step in both) for ends in (own, other))
+    extra_ns = None
+    if own and len(own) == len(other):
+        extra_ns = max(end for _, end in own.values()) - max(end for _, end in other.values())
+    return Slowdown(took / without - 1 if without else None, extra_ns)
+
+
+def _steps_within(ends: Ends, job: str, active: ActiveFault) -> list[int]:
+    """Steps of ``job`` in which the fault was active: those of its window, or most of the time."""
+    fault = active.fault
+    if fault.in_steps and fault.job == job:
+        first, stop = fault.from_step or 0, fault.to_step
+        return [step for step in ends if first <= step and (stop is None or step < stop)]
+    begin_ns, end_ns = active.start_ns or 0, active.end_ns
+    middle_ns = {step: ends[step][1] - _took(ends, step) // 2 for step in ends}
+    within = [
+        step
+        for step, at_ns in middle_ns.items()
+        if at_ns >= begin_ns and (end_ns is None or at_ns < end_ns)
+    ]
+    return within or [step for step in ends if ends[step][1] > begin_ns][:1]
+
+
+def _took(ends: Ends, step: int) -> int:
+    """Time from the end of the step before; from its own start, if that one has no end."""
+    start_ns, end_ns = ends[step]
+    return end_ns - (ends[step - 1][1] if step - 1 in ends else start_ns)

@@ -32,6 +32,8 @@ THRESHOLDS = 160
 MOST_GAPS = 40_000
 _TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
 _BALANCED = 0.5  # of a message: less than one is on the way
+_TWO_WAY = 0.8  # the lesser direction of a couple carries at least this share of the greater
+_ONE_SIDED = 0.5  # of a part: by how much one direction may be ahead of the other
 _REPAIR = 0.03  # how far from the median joined parts may be
 _EVEN = 0.01  # difference of two directions' volumes that counts as none
 
@@ -71,6 +73,7 @@ class Division:
     tolerance : the smallest of TOLERANCES at which it is regular; inf if at none.
     regular_parts, regular_bytes : shares within that tolerance of the median.
     clarity : shortest gap that cuts over longest that does not.
+    two_sided : share of parts in which both directions of two-way couples move about as much.
     """
 
     cuts: Ints
@@ -79,6 +82,7 @@ class Division:
     regular_parts: float
     regular_bytes: float
     clarity: float
+    two_sided: float = 1.0
 
     def __len__(self) -> int:
         return int(self.cuts.size) + 1
@@ -93,7 +97,7 @@ class Division:
         """How well equal parts explain the traffic, in [0, 1]."""
         if not np.isfinite(self.tolerance):
             return 0.0
-        return self.regular_parts * self.regular_bytes * (1.0 - self.tolerance)
+        return self.regular_parts * self.regular_bytes * (1.0 - self.tolerance) * self.two_sided
 
 
 def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
@@ -108,7 +112,35 @@ def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
         whole = _where_balanced(traffic, at[balanced])
         if uneven > _TELLING and whole.quality > 0.8:
             return [whole]
-    return found
+    return _two_sided(traffic, found)
+
+
+def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
+    """``found``, with the share of two-sided parts where all couples are two-way.
+
+    A step brings a gradient for every activation. Forward passes alone and backward passes alone
+    (GPipe) are parts of equal volume, but each moves one way only.
+    """
+    couples = int(traffic.couple.max(initial=-1)) + 1
+    volume = np.bincount(traffic.couple * 2 + traffic.forth, traffic.size, 2 * couples)
+    low, high = volume.reshape(-1, 2).min(axis=1), volume.reshape(-1, 2).max(axis=1)
+    if (low < _TWO_WAY * high).any():
+        return found
+    signed = np.where(traffic.forth, traffic.size, -traffic.size).astype(np.float64)
+    return [
+        replace(one, two_sided=_share_two_sided(traffic, signed, couples, one))
+        if np.isfinite(one.tolerance)
+        else one
+        for one in found
+    ]
+
+
+def _share_two_sided(traffic: Traffic, signed: Floats, couples: int, division: Division) -> float:
+    part = np.zeros(len(traffic), np.int64)
+    part[division.cuts] = 1
+    cell = np.cumsum(part) * couples + traffic.couple
+    ahead = np.abs(np.bincount(cell, signed, len(division) * couples))
+    return float((ahead.reshape(-1, couples).sum(axis=1) <= _ONE_SIDED * division.volumes).mean())
 
 
 def _where_balanced(traffic: Traffic, cuts: Ints) -> Division:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import MISSING, Phases
@@ -22,6 +23,7 @@ from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.graph import components_of_edges
 
+COARSE = 2  # ticks of the clock that differences must exceed to show anything
 LOCKSTEP = 0.02  # of how much replicas differ: NICs of one tensor-parallel group differ by less
 UNKNOWN = -1
 
@@ -94,6 +96,7 @@ def _lockstep(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple
     sent = phases.moments["pp"].sent_ns
     if pipelines.length == 1:
         return UNKNOWN, False
+    finest = COARSE * clock_tick_ns(sent[sent != MISSING])
     sizes = []
     told = False
     servers = topology.servers[phases.endpoints]
@@ -103,6 +106,8 @@ def _lockstep(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple
         if key[1] < 0 or not whole.any():
             continue
         times = (sent[rows][:, whole] - sent[rows][:1, whole]).astype(np.float64)
+        if rows.size > 1 and np.ptp(times, axis=0).max() <= finest:
+            continue
         cluster, clear = _clusters(times)
         sizes += np.bincount(cluster).tolist()
         told |= clear or rows.size == 1

@@ -24,6 +24,7 @@ from llmprism.methods.prism.connections import SMALL, Connections, find_connecti
 from llmprism.methods.prism.faults import Context, JobView, find_findings
 from llmprism.methods.prism.jobs import Job, find_jobs
 from llmprism.methods.prism.layout import UNKNOWN, Layout, find_layout
+from llmprism.methods.prism.mirror import mirrored
 from llmprism.methods.prism.phases import Phases, find_phases, with_late_gathers
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
 from llmprism.methods.prism.resolution import refusal
@@ -92,7 +93,7 @@ def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[s
     }
     return {
         **{name: pd.concat(own, ignore_index=True) for name, own in tables.items() if own},
-        "pairs": _pairs(found, stepless, connections, names),
+        "pairs": _pairs(topology, found, stepless, connections, names),
         "findings": findings,
     }
 
@@ -115,7 +116,11 @@ def _jobs(name: str, endpoints: Codes, names: Any, micro_batches: int) -> pd.Dat
 
 
 def _pairs(
-    found: list[Found], stepless: Mapping[str, Stepless], connections: Connections, names: Any
+    topology: Topology,
+    found: list[Found],
+    stepless: Mapping[str, Stepless],
+    connections: Connections,
+    names: Any,
 ) -> pd.DataFrame:
     job_of = np.full(len(names), -1)
     group_of = np.full(len(names), -1)
@@ -146,7 +151,9 @@ def _pairs(
     answers = answers.fillna({"kind": "other", "confidence": OTHER}).drop_duplicates(_ROW)
     rest = table[~answering]
     beside = pd.concat([_beside(connections, table), _services(connections, table, answering)])
-    every = pd.concat([rest, answers, beside]).sort_values("confidence", ascending=False)
+    shown = pd.concat([rest, answers, beside])
+    hidden_pairs = mirrored(topology, [one.job.endpoints for one in found], shown)
+    every = pd.concat([shown, hidden_pairs]).sort_values("confidence", ascending=False)
     every = every.drop_duplicates(_ROW)
     own, other = job_of[every["src"].to_numpy()], job_of[every["dst"].to_numpy()]
     labels = np.array([name for name, _ in _members(found, stepless)] + [""], dtype=object)

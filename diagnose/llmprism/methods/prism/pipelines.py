@@ -64,10 +64,11 @@ class Pipelines:
 
     @property
     def begin_ns(self) -> Floats:
-        """When each step begins [ns], one forward pass before it sends; NaN if unknown."""
-        shown = self.first_sent - self.forward_ns + self.origin_ns
-        known = np.where(np.isnan(shown), np.inf, shown).min(axis=0)
-        return np.where(np.isinf(known), np.nan, known)
+        """When each step begins [ns], one forward pass before it sends; NaN if unknown.
+
+        The median of the first stage: one of its ranks may be late, or have lost a record.
+        """
+        return nanmedian(self.first_sent - self.forward_ns + self.origin_ns, axis=0)
 
 
 def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -> Pipelines:

@@ -106,7 +106,7 @@ def _lockstep(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple
         if key[1] < 0 or not whole.any():
             continue
         times = (sent[rows][:, whole] - sent[rows][:1, whole]).astype(np.float64)
-        if rows.size > 1 and np.ptp(times, axis=0).max() <= finest:
+        if rows.size > 1 and np.median(np.ptp(times, axis=0)) <= finest:
             continue
         cluster, clear = _clusters(times)
         sizes += np.bincount(cluster).tolist()
@@ -130,10 +130,18 @@ def _clusters(times: Floats) -> tuple[Ints, bool]:
 
 
 def _rings(topology: Topology, phases: Phases, pipelines: Pipelines) -> int:
-    """Rings of a stage that pass through the same server, the usual number."""
+    """Rings of a stage that pass through the same server, the usual number.
+
+    A NIC that no exporter saw is taken to be in the stage of the others of its server.
+    """
     servers = topology.servers[phases.endpoints]
-    key = np.column_stack((servers, pipelines.stage))
-    counts = np.unique(key, axis=0, return_counts=True)[1]
+    stage = pipelines.stage.copy()
+    for server in np.unique(servers[stage < 0]).tolist() if pipelines.length > 1 else ():
+        own = servers == server
+        there = np.unique(stage[own & (stage >= 0)])
+        if there.size == 1:
+            stage[own] = there[0]
+    counts = np.unique(np.column_stack((servers, stage)), axis=0, return_counts=True)[1]
     values, often = np.unique(counts, return_counts=True)
     return int(values[np.argmax(often)])
 

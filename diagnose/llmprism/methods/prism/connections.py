@@ -172,6 +172,6 @@ def _light(src: Codes, dst: Codes, total: Ints, typical: Ints, nodes: int) -> Bo
     busiest = np.zeros(nodes, np.int64)
     np.maximum.at(busiest, src, total)
     np.maximum.at(busiest, dst, total)
-    share = total < LIGHT_SHARE * np.minimum(busiest[src], busiest[dst])
+    share = total < LIGHT_SHARE * np.maximum(busiest[src], busiest[dst])
     light: Bools = share | (typical < LIGHT_BYTES)
     return light

@@ -199,7 +199,7 @@ def test_an_unknown_method_is_refused_before_any_work(call: Call, pair: Path) ->
     assert not Path("results").exists()
 
 
-def test_every_missed_bound_is_told(
+def test_every_missed_bound_is_reported(
     call: Call, pair: Path, stand_ins: list[tuple[str, ...]]
 ) -> None:
     result = call("run", str(pair), "--quiet", "--fail-under", "jobs.accuracy=1",
@@ -227,7 +227,7 @@ def test_a_rerun_replaces_the_run_before_and_nothing_else(call: Call, pair: Path
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_a_new_score_replaces_the_score_only_and_says_that_the_report_is_older(
+def test_a_new_score_replaces_only_the_score_and_reports_that_the_report_is_older(
     call: Call, pair: Path
 ) -> None:
     ran = call("run", str(pair), "--out", "here")
@@ -403,7 +403,7 @@ def test_a_new_scenario_needs_a_name(call: Call, name: str) -> None:
     assert "is not a file name" in result.stderr
 
 
-def test_a_new_scenario_replaces_a_file_only_when_told_to(call: Call) -> None:
+def test_a_new_scenario_replaces_a_file_only_with_the_option(call: Call) -> None:
     Path("mine.yaml").write_text("precious")
     assert call("new", "mine").exit_code == 1
     assert Path("mine.yaml").read_text() == "precious"
@@ -506,7 +506,7 @@ def test_a_fault_that_never_begins_is_warned_about_on_stderr(call: Call, pair: P
 
 @pytest.mark.usefixtures("pair", "stand_ins")
 @pytest.mark.parametrize("command", [("run", "pair.yaml"), ("diagnose", "f", "--topology", "t")])
-def test_records_that_cannot_tell_exit_4(
+def test_insufficient_records_exit_with_4(
     call: Call,
     command: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,

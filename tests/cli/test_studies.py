@@ -36,7 +36,7 @@ def regress(call: Call, suite: Path, *more: str) -> Result:
     return call("regress", *options, *more)
 
 
-def test_regress_holds_what_it_wrote(call: Call, suite: Path) -> None:
+def test_regress_passes_with_its_own_reference(call: Call, suite: Path) -> None:
     missing = regress(call, suite)
     assert missing.exit_code == 1
     assert "held.json: there is no reference" in missing.stderr
@@ -48,7 +48,7 @@ def test_regress_holds_what_it_wrote(call: Call, suite: Path) -> None:
     assert ElementTree.parse("out/junit.xml").getroot()[0].attrib["tests"] == "2"
 
 
-def test_regress_says_what_moved_and_exits_3(call: Call, suite: Path) -> None:
+def test_regress_lists_changed_figures_and_exits_with_3(call: Call, suite: Path) -> None:
     regress(call, suite, "--update", "--quiet")
     held = json.loads(Path("held.json").read_text())
     name = "pair.yaml seed 1 paper"
@@ -70,7 +70,7 @@ def test_regress_says_what_moved_and_exits_3(call: Call, suite: Path) -> None:
     assert regress(call, suite).exit_code == 0
 
 
-def test_whatif_says_what_each_fault_costs(call: Call, pair: Path) -> None:
+def test_whatif_reports_the_cost_of_each_fault(call: Call, pair: Path) -> None:
     fault = "  - {kind: slow_gpu, job: solo, rank: 0, factor: 0.5, from_step: 1, to_step: 2}\n"
     pair.write_text(f"{pair.read_text()}faults:\n{fault}")
     result = call("whatif", "pair.yaml", "--processes", "1", "--seed", "3")

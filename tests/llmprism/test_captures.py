@@ -39,7 +39,7 @@ def test_look_ups_at_an_unknown_resolver_are_set_aside(case: tuple[Path, Diagnos
     assert list(diagnosis.intake.unknown_addresses) == ["10.255.255.53"]
 
 
-def test_tenants_are_told_apart(case: tuple[Path, Diagnosis]) -> None:
+def test_tenants_are_separated(case: tuple[Path, Diagnosis]) -> None:
     folder, diagnosis = case
     expected = truth(folder, "ranks").groupby("job")["address"].agg(frozenset)
     found = diagnosis.jobs.groupby("job")["address"].agg(frozenset)

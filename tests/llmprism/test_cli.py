@@ -45,7 +45,9 @@ def test_the_result_is_a_table_on_stdout(files: tuple[str, ...], call: Call) -> 
     assert result.stderr == ""  # no terminal, nothing set aside: nothing to say
 
 
-def test_nothing_found_is_said(tmp_path: Path, make_world: Callable[..., Any], call: Call) -> None:
+def test_a_diagnosis_without_findings_says_so(
+    tmp_path: Path, make_world: Callable[..., Any], call: Call
+) -> None:
     flows, topology = make_world().save(tmp_path / "in")
     assert "Nothing stands out." in call(str(flows), "--topology", str(topology)).stdout
 
@@ -65,7 +67,7 @@ def test_out_writes_the_tables(files: tuple[str, ...], call: Call, tmp_path: Pat
     assert pq.read_table(tmp_path / "out" / "steps.parquet").num_rows == 16 * 8
 
 
-def test_what_was_set_aside_is_told_on_stderr(
+def test_records_set_aside_are_reported_on_stderr(
     tmp_path: Path, make_world: Callable[..., Any], call: Call
 ) -> None:
     world = make_world()
@@ -144,7 +146,7 @@ def test_tables_fit_80_columns(files: tuple[str, ...], call: Call) -> None:
     assert max(map(len, call(*files).stdout.splitlines())) <= 80
 
 
-def test_a_finding_about_a_job_says_how_many_are_affected(
+def test_a_finding_about_a_job_has_the_number_of_affected_addresses(
     files: tuple[str, ...], call: Call
 ) -> None:
     shown = " ".join(call(*files, "--method", "paper").stdout.replace("│", " ").split())
@@ -170,7 +172,7 @@ def test_names_with_brackets_are_shown_as_they_are(
     assert "[b]j" in console.file.getvalue()
 
 
-def test_records_that_cannot_tell_exit_4_and_say_why(
+def test_insufficient_records_exit_with_4_and_the_reason(
     tmp_path: Path, make_world: Callable[..., Any], call: Call
 ) -> None:
     flows, topology = make_world(steps=1).save(tmp_path / "in")

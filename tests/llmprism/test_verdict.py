@@ -48,32 +48,32 @@ def merged(flows: pd.DataFrame, idle_ns: int) -> pd.DataFrame:
     )
 
 
-def test_good_records_can_tell(world: Any) -> None:
+def test_good_records_suffice(world: Any) -> None:
     found = seen(world, world.flows)
     assert (found.verdict.can_tell, found.verdict.exit_code) == (True, 0)
     assert (codes(found), found.verdict.lines()) == (set(), [])
     assert found.findings["confidence"].max() > 0.9
 
 
-def test_an_empty_file_cannot_tell(world: Any) -> None:
+def test_an_empty_file_does_not_suffice(world: Any) -> None:
     found = seen(world, world.flows.iloc[:0])
     assert (codes(found), found.verdict.exit_code) == ({"no_records"}, 4)
 
 
-def test_refused_records_cannot_tell(world: Any) -> None:
+def test_records_set_aside_do_not_suffice(world: Any) -> None:
     found = seen(world, world.flows.assign(src="10.9.9.9"))
     assert (codes(found), found.verdict.exit_code) == ({"all_records_set_aside"}, 4)
     assert f"{len(world.flows):,}: address unknown to the topology" in text(found)
 
 
-def test_records_over_many_steps_cannot_tell(world: Any) -> None:
+def test_records_over_many_steps_do_not_suffice(world: Any) -> None:
     found = seen(world, merged(world.flows, idle_ns=10**12))
     assert "long_records" in codes(found)
     assert found.verdict.exit_code == 4
     assert len(found.jobs) == 8  # what can be filled is filled
 
 
-def test_records_cut_by_an_active_timeout_cannot_tell(world: Any) -> None:
+def test_records_cut_by_an_active_timeout_do_not_suffice(world: Any) -> None:
     """Records follow each other without a silence; none is as long as the steps found."""
     whole = merged(world.flows, idle_ns=10**12)
     parts, timeout = [], 2 * 10**9
@@ -86,7 +86,7 @@ def test_records_cut_by_an_active_timeout_cannot_tell(world: Any) -> None:
     assert "cover 100% of the time" in text(found)
 
 
-def test_a_clock_of_whole_seconds_cannot_tell_steps_of_less(world: Any) -> None:
+def test_a_clock_of_whole_seconds_does_not_suffice_for_shorter_steps(world: Any) -> None:
     second = 10**9
     times = {name: world.flows[name] // second * second for name in ("start_ns", "end_ns")}
     found = seen(world, world.flows.assign(**times))
@@ -103,7 +103,7 @@ def test_times_in_another_unit_are_noticed(make_world: Callable[..., Any], facto
     assert "are the times in ns" in text(found)
 
 
-def test_ranks_that_disagree_cannot_tell(world: Any) -> None:
+def test_ranks_that_disagree_do_not_suffice(world: Any) -> None:
     """Half of the ranks lose every second burst."""
     found = seen(world, world.flows)
     steps = found.steps
@@ -119,7 +119,7 @@ def test_ranks_that_disagree_cannot_tell(world: Any) -> None:
     assert json.loads(findings["evidence"].iloc[0])["doubts"] == ["ranks_disagree"]
 
 
-def test_one_step_cannot_tell(make_world: Callable[..., Any]) -> None:
+def test_one_step_does_not_suffice(make_world: Callable[..., Any]) -> None:
     world = make_world(steps=1)
     assert codes(seen(world, world.flows)) == {"too_few_steps"}
 

@@ -74,7 +74,7 @@ def test_a_failure_midway_leaves_the_old_diagnosis_whole(
         {"intake.json": '{"method": 1, "version": 1, "rows": 1, "kept": 1}', "notes": "mine"},
     ],
 )
-def test_what_is_not_ours_is_never_replaced(
+def test_files_of_users_are_never_replaced(
     diagnosis: Diagnosis, tmp_path: Path, files: dict[str, str]
 ) -> None:
     out = tmp_path / "out"
@@ -87,7 +87,7 @@ def test_what_is_not_ours_is_never_replaced(
     assert contents(out) == before
 
 
-def test_what_is_no_folder_is_refused(diagnosis: Diagnosis, tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder_is_refused(diagnosis: Diagnosis, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     for target in (file, file / "below", "", "a\0b"):

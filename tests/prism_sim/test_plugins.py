@@ -320,7 +320,7 @@ def test_checks_of_another_package_complain_at_the_line(installed, tmp_path):
     assert "9 is more than the job's steps" in done.stderr
 
 
-def test_the_schema_offers_kinds_of_another_package(installed):
+def test_the_schema_lists_kinds_of_another_package(installed):
     schema = prism_sim(installed, "schema").stdout
     for name in (
         "one-by-one", "again", "double-tree", "garbage_collection", "statistics", "heats",

@@ -34,7 +34,7 @@ def writers():
     return [thread for thread in threading.enumerate() if thread.name.startswith("write-")]
 
 
-def test_what_is_held_is_written_at_the_end(tmp_path):
+def test_buffered_rows_are_written_at_the_end(tmp_path):
     with Numbers(tmp_path / "n") as numbers:
         numbers.write([1, 2])
         numbers.held = [3]

@@ -62,7 +62,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("toy")
-def test_a_failure_is_told_and_keeps_the_reference_as_it_is(call: Call) -> None:
+def test_a_failure_is_reported_and_the_reference_does_not_change(call: Call) -> None:
     options = ("reproduce", "paper", "--processes", "1", "--update")
     result = call(*options, "--seeds", "3", "--json")
     assert result.exit_code == 1
@@ -91,7 +91,7 @@ def _cases(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (folder / "out/cases").glob("*.json")}
 
 
-def test_what_was_killed_goes_on_and_ends_with_every_experiment_on_the_page(tmp_path: Path) -> None:
+def test_a_killed_run_resumes_and_its_page_has_every_experiment(tmp_path: Path) -> None:
     command = [*PRISM_SIM, *ARGUMENTS, "--json"]
     with started(command, tmp_path) as process:
         wait_until(lambda: len(_cases(tmp_path)) >= 2)

@@ -9,7 +9,7 @@ from typer.testing import Result
 from prism_sim.commands import reproducing
 
 
-def test_an_installed_package_says_where_the_reproduction_is(
+def test_an_installed_package_names_the_place_of_the_reproduction(
     call: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reproducing, "checkout", lambda: tmp_path)

@@ -59,7 +59,7 @@ def ran(experiment: Experiment, folder: Path, seeds: Sequence[int], **how: bool)
     return running.run_trials({"toy": experiment.trials(seeds, False)}, folder, 1, **how)
 
 
-def test_nothing_is_measured_twice(toy: Experiment, tmp_path: Path) -> None:
+def test_no_trial_is_measured_twice(toy: Experiment, tmp_path: Path) -> None:
     assert ran(toy, tmp_path, [1, 2]) == (2, 0)
     assert ran(toy, tmp_path, [1, 2, 4]) == (1, 2)
     assert MEASURED == ["seed 1", "seed 2", "seed 4"]

@@ -31,7 +31,7 @@ def test_k_equal_flows_share_a_link_and_end_together(k):
     assert sorted(b.run()) == [(k * 100, str(i)) for i in range(k)]
 
 
-def test_what_one_flow_leaves_the_other_takes():
+def test_a_flow_gets_the_capacity_that_another_one_leaves():
     b = Bench(10.0)
     b.flow("long", [0], size=2_000)
     b.flow("short", [0], size=500, at=100)

@@ -76,7 +76,7 @@ def test_the_published_mfu_of_megatron_follows_from_its_step_times(workloads):
     assert 37.83 < published_s < 1.05 * 37.83
 
 
-def test_the_page_tells_of_every_run(workloads):
+def test_the_page_has_every_run(workloads):
     steps = PAGE.read_text().split("## Step times")[1].split("Size of the error")[0]
     rows = [line.split(" | ")[0].removeprefix("| ") for line in steps.splitlines() if "|" in line]
     assert rows[2:] == [run.name for run in workloads.RUNS]
@@ -89,7 +89,7 @@ def test_the_page_holds_what_the_code_makes_today(workloads, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_published_scenarios_say_what_they_are(name):
+def test_published_scenarios_have_a_description(name):
     scenario = load(bundled()[name])
     assert scenario.description
     assert scenario.cluster.gpus == scenario.jobs[0].ranks

@@ -215,7 +215,7 @@ def test_sflow_samples_stand_for_many_packets(tmp_path: Path, read: Read) -> Non
 NFCAPD = bytes.fromhex("0ca5") + bytes(200)
 
 
-def test_without_nfdump_a_message_says_how_to_install_it(
+def test_without_nfdump_a_message_explains_the_installation(
     tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "nfcapd.202601010000").write_bytes(NFCAPD)

@@ -72,7 +72,7 @@ def test_a_retransmission_at_the_same_point_is_kept() -> None:
     assert notes.set_aside[SEEN_TWICE] == 2
 
 
-def test_what_the_first_point_lost_is_taken_from_another() -> None:
+def test_records_lost_at_the_first_point_come_from_another() -> None:
     rows, _ = joined(at("l0", 0, 5), at("l1", 0.1, 5), at("l1", 20, 25), at("l2", 20.1, 25))
     assert [(row["observer"], row["start_ns"]) for row in rows] == [("l0", 0), ("l1", 20 * MS)]
 

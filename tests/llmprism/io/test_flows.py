@@ -220,7 +220,7 @@ def test_unknown_addresses_are_named_most_frequent_first(file: Path, topology: T
     assert list(intake.unknown_addresses.items()) == [("y", 2), ("x", 1)]
 
 
-def test_everything_wrong_with_the_columns_is_told_at_once(file: Path, topology: Topology) -> None:
+def test_all_mistakes_in_the_columns_are_reported_at_once(file: Path, topology: Topology) -> None:
     columns = {"start_ns": [1.5], "src": [7], "dst": ["b"], "bytes": [1], "path": [3]}
     types = {"start_ns": pa.float64(), "src": pa.int64(), "bytes": pa.int32(), "path": pa.int64()}
     with pytest.raises(UserError) as caught:
@@ -251,7 +251,9 @@ def test_a_damaged_page_is_refused(file: Path, topology: Topology) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"start_ns,end_ns\n1,2\n"])
-def test_what_is_no_parquet_is_refused(file: Path, topology: Topology, content: bytes) -> None:
+def test_a_file_that_is_not_parquet_is_refused(
+    file: Path, topology: Topology, content: bytes
+) -> None:
     file.write_bytes(content)
     with pytest.raises(UserError, match="not a readable Parquet file"):
         read_flows(file, topology)

@@ -72,7 +72,7 @@ def test_only_address_and_server_are_needed(tmp_path: Path) -> None:
     assert topology.addresses == ["x"]
 
 
-def test_all_missing_fields_are_told_at_once(tmp_path: Path) -> None:
+def test_all_missing_fields_are_reported_at_once(tmp_path: Path) -> None:
     told = problems(tmp_path, endpoints=[{"address": "x"}, {"server": 3}], switches=[{"name": "s"}])
     assert "endpoints[0].server: Field required" in told
     assert "endpoints[1].address: Field required" in told
@@ -80,7 +80,7 @@ def test_all_missing_fields_are_told_at_once(tmp_path: Path) -> None:
     assert "switches[0].tier: Field required" in told
 
 
-def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
+def test_all_contradictions_are_reported_at_once(tmp_path: Path) -> None:
     told = problems(
         tmp_path,
         endpoints=[*NETWORK["endpoints"], {"address": "10.0.0.1", "server": "s2", "switch": "no"}],
@@ -105,7 +105,7 @@ def test_a_rate_must_be_positive(tmp_path: Path, rate: Any) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "3"])
-def test_what_is_no_topology_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_a_topology_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "topology.json"
     path.write_text(content)
     with pytest.raises(UserError, match=r"topology\.json"):

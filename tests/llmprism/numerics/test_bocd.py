@@ -90,7 +90,7 @@ def test_the_summary_is_that_of_the_posterior() -> None:
     assert not runs.dropped.any()
 
 
-def test_forgetting_changes_no_more_than_it_says() -> None:
+def test_forgetting_changes_at_most_the_stated_amount() -> None:
     values = steps_and_noise(8)
     exact = run_lengths(values, PRIOR, HAZARD, prune=0.0, most=values.size + 2)
     pruned = run_lengths(values, PRIOR, HAZARD, prune=1e-4, most=1000)

@@ -48,7 +48,7 @@ def test_a_tcp_connection_is_opened_once_before_its_first_use(tmp_path):
     assert set(zip(small["bytes"], small["packets"], strict=True)) == {(172, 3), (112, 2)}
 
 
-def test_each_queue_pair_is_told_of_on_a_tcp_connection_beside_it(tmp_path):
+def test_the_set_up_of_each_queue_pair_uses_a_tcp_connection(tmp_path):
     _, frame = simulated(tmp_path, ROCE, {"kind": "connections"})
     pairs = frame[frame["protocol"] == 17].drop_duplicates(ENDS)
     beside = frame[frame["protocol"] == 6]
@@ -124,7 +124,7 @@ def test_a_restarted_job_has_another_rendezvous(tmp_path):
     assert len(told) == 2 * len(pairs)  # queue pairs of the second life among them
 
 
-def test_new_processes_say_nothing_before_the_old_ones_are_gone(tmp_path):
+def test_new_processes_send_nothing_before_the_old_ones_have_ended(tmp_path):
     """Down for 2 s, they would like 5 s: what they say begins with them, a second after the end."""
     life = {"step": 1, "noticed_after_s": 1, "down_s": 2}
     talk = [

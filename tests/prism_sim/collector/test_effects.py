@@ -121,7 +121,7 @@ def test_silent_leaves_leave_no_record(tmp_path):
     assert len(collected(tmp_path, {"effects": [effect]}, many(5))) == 0
 
 
-def test_sampling_is_unbiased_and_loses_what_it_never_hits(tmp_path):
+def test_sampling_is_unbiased_and_loses_records_without_a_sampled_packet(tmp_path):
     frame = collected(tmp_path, {"effects": [{"kind": "sampling", "one_in": 10}]}, many(20_000))
     missed = 0.9**10  # a record of ten packets
     assert len(frame) == pytest.approx(20_000 * (1 - missed), rel=0.02)
@@ -142,7 +142,7 @@ def test_independent_loss_keeps_its_share_and_its_choice(tmp_path):
     assert len(set(again["start_ns"] - frame["start_ns"])) == 1  # same records, one offset
 
 
-def test_bad_times_lose_as_much_as_good_ones_unless_told(tmp_path):
+def test_bad_times_lose_as_much_as_good_ones_by_default(tmp_path):
     effect = {"kind": "loss", "probability": 0.3, "mean_good_s": 0.001, "mean_bad_s": 0.1}
     frame = collected(tmp_path, {"effects": [effect]}, many(20_000))
     assert len(frame) == pytest.approx(14_000, rel=0.02)

@@ -18,7 +18,7 @@ SCENARIOS = sorted(FOLDER.glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_what_it_leaves_is_diagnosed(path, tmp_path):
+def test_the_exported_records_can_be_diagnosed(path, tmp_path):
     run = Run(tmp_path)
     simulate(load_with_warnings(path).scenario, run)
     intake = diagnose_files(run.flows, run.topology).intake

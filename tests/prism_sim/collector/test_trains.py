@@ -57,11 +57,11 @@ def test_waits_beyond_the_gap_cut_burst_from_burst(collect):
     assert records == [(50, 2_050, 100), (3_051, 5_051, 100), (6_052, 8_052, 100)]
 
 
-def test_what_was_sent_early_joins_the_first_record_within_the_gap(collect):
+def test_early_bytes_join_the_first_record_within_the_gap(collect):
     assert collect(1, train(5_000, 2_000, 2_000, 2, early=(3, 0, 4_000))) == [(0, 9_000, 500)]
 
 
-def test_what_was_sent_early_is_a_record_of_its_own_beyond_the_gap(collect):
+def test_early_bytes_are_a_record_of_their_own_beyond_the_gap(collect):
     records = collect(1, train(5_000, 2_000, 2_000, 2, early=(3, 0, 3_999)))
     assert records == [(0, 3_999, 300), (5_000, 9_000, 200)]
 
@@ -87,7 +87,7 @@ def test_two_messages_in_a_row_are_two_records(collect):
     assert collect(1, np.array(messages, TRAIN)) == [(0, 8_000, 200), (8_000, 11_000, 300)]
 
 
-def test_an_interrupted_collection_is_closed_without_what_it_held(tmp_path):
+def test_an_interrupted_collection_is_closed_without_open_records(tmp_path):
     router = Router(Layout(Cluster(servers=2)), Templates(), Draws(0))
     path = tmp_path / "flows.parquet"
 

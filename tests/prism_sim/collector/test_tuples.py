@@ -70,7 +70,7 @@ def everything(tuples, routes):
 
 
 @pytest.mark.parametrize("known_before", [False, True])
-def test_what_begins_after_an_uplink_fails_goes_another_way_and_nothing_else(known_before):
+def test_only_connections_that_begin_after_an_uplink_failed_change_their_path(known_before):
     healthy, sick = two_servers(), two_servers()
     tuples, routes = Tuples(sick, Draws(3)), opened(sick, 0, 1)
     was = Tuples(healthy, Draws(3))

@@ -38,7 +38,7 @@ def test_a_packet_alone_waits_for_a_second_one_or_for_the_delay(tmp_path, sent_m
     assert bare(frame) == [at * MS + HOP_NS for at in answered_ms]
 
 
-def test_what_is_sent_meanwhile_is_acknowledged_with_the_rest(tmp_path):
+def test_packets_sent_during_a_delay_are_acknowledged_together(tmp_path):
     """A packet alone, then a transfer of four packets, which are acknowledged as they come."""
     batch = [(0, 0, 48, 0), (10 * MS, 11 * MS, 4000, 0)]
     frame = collected(tmp_path, effects(TCP, answers(4, delay_ms=40, one_by_one=True)), [batch])

@@ -145,7 +145,7 @@ def activations(run):
     return sent.assign(step=step, gbps=8 * sent["bytes"] / (sent["end_ns"] - sent["start_ns"]))
 
 
-def test_what_crosses_a_leaf_shares_the_uplinks_that_are_left(simulated):
+def test_connections_share_the_remaining_uplinks_of_a_leaf(simulated):
     """Four activations leave the leaf at once. With one uplink left each has a quarter of it."""
     fields = {"dp": 4, "pp": 2, "micro_batches": 1, "steps": 6}
     fault = {"kind": "failed_uplinks", "leaf": "leaf000", "failed": 3, "job": "a",

@@ -212,7 +212,7 @@ def test_slow_storage_is_noticed_at_checkpoints_only(tmp_path):
         ({"kind": "expert_imbalance", "job": "a", "spread": 0.5}, "share no experts"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused(fault, what):
+def test_impossible_scenarios_are_refused(fault, what):
     job = {"name": "a", "model": TINY_MODEL, "dp": 4, "pp": 2, "micro_batches": 4, "steps": 6}
     content = {"cluster": FLAT, "jobs": [job], "faults": [{**fault, "from_s": 0}]}
     found = [remark.what for remark in errors(Scenario.model_validate(content))]

@@ -103,7 +103,9 @@ PODS: dict[str, Any] = {
         (_link("leaf009", "spine00"), "spine00 to spine03, core00, 10.0.0.1 to 10.0.7.1"),
     ],
 )
-def test_what_is_refused_is_answered_with_what_exists(fault: LinkFault, hint: str) -> None:
+def test_an_unknown_link_is_refused_with_a_list_of_existing_ones(
+    fault: LinkFault, hint: str
+) -> None:
     scenario = Scenario(
         cluster=Cluster.model_validate(PODS), jobs=(), duration_s=9, faults=(cast(Any, fault),)
     )

@@ -197,7 +197,7 @@ def test_metadata_that_make_no_sense_are_no_groups(tmp_path, refused):
         assert "process group '3' has unknown members" in refused(ONE)[0]
 
 
-def test_operations_take_as_long_as_the_given_rate_says(tmp_path, replayed, refused):
+def test_the_given_rate_decides_the_time_of_operations(tmp_path, replayed, refused):
     write_chakra(tmp_path, [[comp(0, 0, num_ops=3_000_000_000)]])
     run = replayed({"kind": "chakra", "file": "trace", "tflops": 100})
     assert steps_of(run)["ns"].tolist() == [30_000]
@@ -207,7 +207,7 @@ def test_operations_take_as_long_as_the_given_rate_says(tmp_path, replayed, refu
 
 
 @pytest.mark.parametrize("suffix", [".et", ".et.gz", ".json", ".json.gz"])
-def test_all_forms_of_a_trace_say_the_same(tmp_path, suffix):
+def test_all_forms_of_a_trace_give_the_same_job(tmp_path, suffix):
     nodes = [comp(0, 7, name="größer"), send(1, 5, 1, 0, comm_tag=3),
              coll(2, "all_reduce", 9, pg_name="x", involved_dim=[True, True]),
              comp(3, 1, is_cpu_op=True)]  # fmt: skip
@@ -281,14 +281,14 @@ ONE = {"kind": "chakra", "file": "trace"}
         ([[recv(0, 5, 1), send(1, 5, 1, 0)], [recv(0, 5, 0), send(1, 5, 0, 0)]], "can never start"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_expressed_is_refused(tmp_path, refused, ranks, said):
+def test_a_trace_that_cannot_be_expressed_is_refused(tmp_path, refused, ranks, said):
     write_chakra(tmp_path, ranks)
     complaints = refused(ONE)
     assert any(said in complaint for complaint in complaints), complaints
     assert all("node" in complaint or "trace.0.json" in complaint for complaint in complaints)
 
 
-def test_everything_wrong_is_said_at_once_and_where(tmp_path, refused):
+def test_all_mistakes_are_reported_at_once_with_their_places(tmp_path, refused):
     write_chakra(tmp_path, [
         [node(4, "MEM_STORE", name="spill"), node(5, "COMM_COLL", comm_type=3, comm_size=1)],
         [node(6, "COMM_SEND", comm_dst=0)],
@@ -349,7 +349,7 @@ def test_other_words_of_the_scenario_are_still_checked(tmp_path, refused):
     assert "the trace's 40 ranks of the cluster's 32" in refused(ONE)[0]
 
 
-def test_a_fault_strikes_a_job_that_follows_a_trace(tmp_path):
+def test_a_fault_affects_a_job_that_follows_a_trace(tmp_path):
     write_chakra(tmp_path, [[comp(0, 100)], [comp(0, 100)]])
     path = tmp_path / "w.yaml"
     path.write_text(

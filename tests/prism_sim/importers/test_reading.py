@@ -64,7 +64,7 @@ def test_a_trace_lies_beside_its_scenario_wherever_it_is_loaded_from(tmp_path, m
     assert load("mine/world.yaml").jobs[0].ranks == 2
 
 
-def test_a_trace_that_nobody_read_says_so():
+def test_a_trace_that_was_not_read_is_reported():
     trace = {"kind": "simai", "file": "w.txt"}
     scenario = Scenario.model_validate(
         {"cluster": {"servers": 1}, "jobs": [{"name": "a", "trace": trace}]}
@@ -73,7 +73,7 @@ def test_a_trace_that_nobody_read_says_so():
         _ = scenario.jobs[0].graph
 
 
-def test_mistakes_in_two_traces_are_told_together(tmp_path):
+def test_mistakes_in_two_traces_are_reported_together(tmp_path):
     path = tmp_path / "world.yaml"
     path.write_text(
         "cluster: {servers: 4}\njobs:\n"

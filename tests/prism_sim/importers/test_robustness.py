@@ -63,7 +63,7 @@ def test_the_files_are_good_to_begin_with(tmp_path, form):
 
 
 @pytest.mark.parametrize("form", FILES)
-def test_a_file_cut_at_any_byte_is_told_or_read(tmp_path, form):
+def test_a_file_cut_at_any_byte_is_refused_or_read(tmp_path, form):
     """Nothing says how much a file should hold but what it refers to, so a cut may go unseen."""
     good = FILES[form][2]
     cuts = range(0, len(good), 5 if form == "json" else 1)
@@ -72,7 +72,7 @@ def test_a_file_cut_at_any_byte_is_told_or_read(tmp_path, form):
 
 
 @pytest.mark.parametrize("form", FILES)
-def test_flipped_bits_are_told_or_read(tmp_path, form):
+def test_flipped_bits_are_refused_or_read(tmp_path, form):
     generator = random.Random(form)
     good = FILES[form][2]
     for _ in range(120):
@@ -90,7 +90,7 @@ def test_flipped_bits_are_told_or_read(tmp_path, form):
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(content=st.binary(max_size=200))
-def test_any_bytes_are_told_or_read(tmp_path, form, content):
+def test_any_bytes_are_refused_or_read(tmp_path, form, content):
     outcome(tmp_path, form, content)
 
 

@@ -139,7 +139,7 @@ GOOD = "x 5 NONE 0 0 NONE 0 0 NONE 0 0"
         ([], {}, "there are no layers"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_expressed_is_refused(workload, refused, layers, sizes, said):
+def test_a_trace_that_cannot_be_expressed_is_refused(workload, refused, layers, sizes, said):
     workload(*layers, **sizes)
     complaints = refused(TRACE)
     assert any(said in complaint for complaint in complaints), complaints
@@ -157,7 +157,7 @@ def test_files_of_something_else_are_refused(tmp_path, refused):
         assert refused(TRACE), content
 
 
-def test_everything_wrong_is_said_at_once(tmp_path, refused):
+def test_all_mistakes_are_reported_at_once(tmp_path, refused):
     text = simai("x 5 SUM 8 0 NONE 0 0 NONE 0 0", "y 5 NONE", pp=2).replace("\n2\n", "\n3\n")
     (tmp_path / "work.txt").write_text(text)
     assert [complaint.partition(": ")[0] for complaint in refused(TRACE)] == [

@@ -79,7 +79,7 @@ def test_chunks_have_times_of_their_own(timeline, replayed):
     assert ns == [111000_000, 111001_000, 111010_000, 111011_000]
 
 
-def test_what_the_job_leaves_out_is_the_timelines(timeline, tmp_path):
+def test_values_missing_in_the_job_come_from_the_timeline(timeline, tmp_path):
     timeline(steps=3, micro_batches=4)
     path = tmp_path / "w.yaml"
     path.write_text(
@@ -220,7 +220,7 @@ def test_the_published_long_stage_slows_the_job_as_much_as_was_published(publish
 
 @needs_public
 @pytest.mark.full
-def test_the_reference_of_the_timeline_is_what_it_gives():
+def test_the_reference_of_the_timeline_is_the_output_of_its_script():
     root = Path(__file__).resolve().parents[3]
     made = runpy.run_path(str(root / "scripts" / "reference.py"))["timeline"]()
     assert made == (root / "results" / "reference" / "timeline.md").read_text()

@@ -65,7 +65,7 @@ def test_the_world_of_these_tests_is_sound(tmp_path: Path) -> None:
         ("dp: 4", "dp: 4, placement: {servers: [s0000]}", 8, "needs 4 free groups of 1 GPUs, 0"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused(
+def test_impossible_scenarios_are_refused(
     complaints: Complaints, before: str, after: str, line: int, complaint: str
 ) -> None:
     assert before in WORLD
@@ -129,7 +129,7 @@ def test_an_idle_cluster_needs_an_end(complaints: Complaints, tmp_path: Path) ->
         ("kind: slow_switch, switch: leaf000, job: nobody, to_step: 9", "unknown job 'nobody'"),
     ],
 )
-def test_a_fault_must_strike_something_that_is_there(
+def test_a_fault_must_name_something_that_exists(
     complaints: Complaints, fault: str, complaint: str
 ) -> None:
     text = f"{WORLD}duration_s: 60\nfaults:\n  - {{factor: 0.5, {fault}}}\n"
@@ -149,7 +149,7 @@ def test_a_fault_must_strike_something_that_is_there(
         "kind: slow_switch, switch: leaf003, from_s: 59.9",
     ],
 )
-def test_a_fault_may_strike_anything_that_is_there(tmp_path: Path, fault: str) -> None:
+def test_a_fault_may_name_anything_that_exists(tmp_path: Path, fault: str) -> None:
     text = f"{WORLD}duration_s: 60\nfaults:\n  - {{factor: 0.5, {fault}}}\n"
     (kept,) = _loaded(text, tmp_path).faults
     assert fault.startswith(f"kind: {kept.kind}, ")
@@ -187,7 +187,7 @@ def test_a_fault_may_strike_anything_that_is_there(tmp_path: Path, fault: str) -
         ("restarts: [{step: 4, down_s: 1}, {step: 4, down_s: 1}]", "step 4 is over before step 4"),
     ],
 )
-def test_what_a_job_wishes_must_fit_together(
+def test_the_values_of_a_job_must_fit_together(
     complaints: Complaints, wish: str, complaint: str
 ) -> None:
     model = "" if "model:" in wish else "model: llama-7b, "

@@ -51,7 +51,7 @@ def test_a_good_file_becomes_the_scenario_it_describes(good: Path) -> None:
     assert scenario.faults == (SlowGpu(job="alpha", rank=3, factor=0.5, from_step=4),)
 
 
-def test_what_is_left_out_is_derived(good: Path) -> None:
+def test_missing_values_are_derived(good: Path) -> None:
     (job,) = load(good).jobs
     assert job.tokens == 4096
     assert job.bucket_limit_params == 40_000_000
@@ -189,7 +189,7 @@ faults:
     assert "did you mean nic?" in found[9][1]
 
 
-def test_misspelt_keys_and_impossible_wishes_are_told_together(complaints: Complaints) -> None:
+def test_misspelt_keys_and_impossible_values_are_reported_together(complaints: Complaints) -> None:
     found = complaints(
         """\
 cluster:

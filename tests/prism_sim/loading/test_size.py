@@ -108,7 +108,7 @@ def test_the_largest_allowed_number_is_judged_at_once(place: str, world: Path) -
     assert time.monotonic() - began < 5
 
 
-def test_what_no_machine_can_hold_is_refused_in_words(world: Path) -> None:
+def test_a_scenario_too_large_for_any_machine_is_refused_with_a_reason(world: Path) -> None:
     changes = {"cluster.servers": 65_536, "cluster.nics_per_server": 128,
                "cluster.gpus_per_server": 128, "cluster.fabric.leaf_ports": 1,
                "cluster.fabric.spines": 10_000}  # fmt: skip

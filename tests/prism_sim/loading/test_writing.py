@@ -24,7 +24,7 @@ def _scenario(**job: object) -> Scenario:
     )
 
 
-def test_what_was_left_out_is_written_out() -> None:
+def test_default_values_are_written() -> None:
     values = resolved(_scenario())
     assert values["cluster"]["fabric"]["uplinks"] == 64
     assert values["cluster"]["fabric"]["uplink_gbps"] == 400
@@ -74,7 +74,7 @@ def test_every_field_documents_itself(schema: dict[str, Any]) -> None:
     assert bare == []
 
 
-def test_the_schema_offers_presets_and_fault_kinds(schema: dict[str, Any]) -> None:
+def test_the_schema_lists_presets_and_fault_kinds(schema: dict[str, Any]) -> None:
     named, written_out = schema["$defs"]["Job"]["properties"]["model"]["anyOf"]
     assert named["enum"] == list(PRESETS)
     assert written_out == {"$ref": "#/$defs/ModelSizes"}

@@ -111,7 +111,7 @@ def test_axes_have_units(run):
     assert "[Gbit/s]" in words(FIGURES["switch_bandwidth"].draw(run))
 
 
-def test_titles_say_the_finding(run):
+def test_titles_state_the_finding(run):
     said = {name: words(picture.draw(run)) for name, picture in FIGURES.items()}
     assert "2 of 2 jobs recognised exactly, 2 found" in said["cluster_map"]
     assert "100 % of 10 pairs have the right kind" in said["pair_types"]
@@ -286,7 +286,7 @@ def test_many_culprits_share_a_row(run):
     assert names == [f"leaf{n}" for n in range(19, 9, -1)] + ["10 more"]
 
 
-def test_a_job_that_no_found_job_stands_for_says_so(run):
+def test_a_job_without_an_inferred_job_is_labelled_so(run):
     run.write_diagnosis("jobs", run.diagnosis("jobs").query("job == 'job0'"))
     assert "Job B: no found job stands for it" in words(FIGURES["step_durations"].draw(run))
 

@@ -60,7 +60,7 @@ def test_the_page_has_every_section_and_figure(run):
     assert page.tags.count("svg") + page.tags.count("img") == len(FIGURES)
 
 
-def test_the_page_tells_the_scores(run):
+def test_the_page_shows_the_scores(run):
     said = page_of(run).words()
     assert "2 / 2 jobs exact" in said
     assert "1 / 1 faults detected" in said
@@ -100,7 +100,7 @@ def test_evidence_that_is_no_json_or_very_long(make_run):
     assert len(long.words()) < 30_000
 
 
-def test_records_set_aside_are_told(run):
+def test_records_set_aside_are_reported(run):
     note = {"method": "paper", "rows": 1200, "kept": 1190}
     note |= {"set_aside": {"no address": 10}, "unknown_addresses": {"10.9.9.9": 3}}
     run.write_json(run.diagnosis_folder / "intake.json", note)
@@ -151,7 +151,7 @@ def test_a_dense_figure_becomes_an_image(run, monkeypatch):
     assert "svg" not in page.tags
 
 
-def test_render_run_writes_everything_and_says_how_far_it_is(run):
+def test_render_run_writes_everything_and_reports_progress(run):
     told = []
     render_run(run, lambda fraction, what: told.append((fraction, what)))
     pictures = {path.name for path in (run.folder / "figures").iterdir()}
@@ -181,7 +181,7 @@ def test_a_diagnosis_of_ones_own_flows_makes_a_page(make_run):
         assert absent not in page, absent
 
 
-def test_what_cannot_be_drawn_is_one_line_and_no_empty_figure(make_run):
+def test_a_figure_without_data_is_one_line_and_not_an_empty_figure(make_run):
     run = make_run("bare", truth=False, flows=False, topology=False)
     page = rendered(run)
     assert "Not drawn. No cluster map" in page
@@ -208,7 +208,7 @@ def test_tables_in_the_folder_itself_are_a_diagnosis(make_run):
     assert "Jobs found" in rendered(run)
 
 
-def test_what_is_cut_says_where_the_rest_is(make_run):
+def test_a_shortened_table_names_the_place_of_the_rest(make_run):
     run = own_flows(make_run)
     row = run.diagnosis("findings").iloc[[0]]
     many = pd.concat([row.assign(finding=n) for n in range(57)], ignore_index=True)

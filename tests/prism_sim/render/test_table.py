@@ -27,14 +27,14 @@ def test_a_good_run(run):
     assert "set aside" not in said
 
 
-def test_a_missed_fault_is_said_to_be_missed(run):
+def test_a_missed_fault_is_shown_as_missed(run):
     run.write_diagnosis("findings", run.diagnosis("findings").iloc[1:])
     said = shown(score_run(run))
     assert "faults 0 of 1 detected" in said
     assert "slow_gpu 10.0.0.2 not detected no -" in said
 
 
-def test_records_set_aside_are_told(run):
+def test_records_set_aside_are_reported(run):
     note = {"method": "paper", "rows": 1200, "kept": 1190, "set_aside": {"no address": 10}}
     run.write_json(run.diagnosis_folder / "intake.json", note)
     score = score_run(run)

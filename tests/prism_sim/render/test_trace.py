@@ -84,7 +84,7 @@ def test_times_are_microseconds_from_the_first_event(run):
     ]
 
 
-def test_spans_say_what_and_which_micro_batch(run):
+def test_spans_have_their_kind_and_micro_batch(run):
     trace = load(run)
     tracks = names(trace, "thread_name")
     compute = next(key for key, name in tracks.items() if name == "rank 0, 10.0.0.0 compute")
@@ -110,7 +110,7 @@ def test_faults_and_findings_have_windows(run):
     assert sorted(instants) == [0.0, 3e6]
 
 
-def test_a_large_run_is_cut_to_whole_ranks_the_struck_pipeline_first(run):
+def test_a_large_run_is_cut_to_whole_ranks_with_the_affected_pipeline_first(run):
     """The fault strikes rank 2, in one pipeline with rank 0."""
     whole = load(run)
     assert whole["otherData"]["ranks_shown"] == whole["otherData"]["ranks"] == 6

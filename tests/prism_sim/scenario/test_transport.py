@@ -21,7 +21,7 @@ def job(**fields: object) -> Job:
         ({"library": {}, "transport": "roce"}, "roce"),
     ],
 )
-def test_socket_libraries_use_tcp_unless_the_job_says_otherwise(fields, transport):
+def test_socket_libraries_use_tcp_by_default(fields, transport):
     assert job(**fields).wire_transport == transport
 
 

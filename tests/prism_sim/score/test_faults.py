@@ -113,7 +113,7 @@ def switch_fault(**values):
     return usual | values
 
 
-def test_kinds_are_told_apart(world):
+def test_kinds_are_distinguished(world):
     world.inject({}, switch_fault())
     world.report({})
     faults = world.score()["faults"]

@@ -22,7 +22,7 @@ def test_one_swapped_kind_of_ten_costs_a_tenth(world):
     assert pairs["confusion"] == {"dp": {"dp": 5, "pp": 1}, "pp": {"pp": 4}}
 
 
-def test_what_refinement_mended_is_wrong_only_without_it(world):
+def test_pairs_that_refinement_corrected_are_wrong_only_without_it(world):
     world.change("pairs", relabel("pp", src="a0", dst="a1", column="kind_unrefined"))
     pairs = world.score()["pairs"]
     assert pairs["accuracy"] == 1.0

@@ -7,7 +7,7 @@ def job(score, name):
     return next(job for job in score["parallelism"]["jobs"] if job["job"] == name)
 
 
-def test_what_flows_cannot_show_is_not_claimed(world):
+def test_numbers_that_flows_do_not_show_are_not_claimed(world):
     a = job(world.score(), "A")
     assert a["true"] == {"dp": 2, "pp": 2, "tp": 1, "ep": 1, "cp": 1}
     assert a["inferred"] == {"dp": 2, "pp": 2, "tp": None, "ep": None, "cp": None}
@@ -79,7 +79,7 @@ def test_an_axis_that_the_truth_does_not_know_is_undefined(world):
     assert score["parallelism"]["groups_exact"] == 1.0
 
 
-def test_micro_batches_are_taken_from_a_diagnosis_that_tells_them(world):
+def test_micro_batches_come_from_a_diagnosis_that_has_them(world):
     world.score()
     jobs = world.diagnosis["jobs"].assign(micro_batches=8)
     jobs.to_parquet(world.run.diagnosis_folder / "jobs.parquet")

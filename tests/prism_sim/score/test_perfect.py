@@ -69,7 +69,7 @@ def test_a_damaged_score_is_refused_with_the_place(world, part, value, message):
         Score.from_json(world.score() | {part: value})
 
 
-def test_meta_says_which_method_and_what_was_read(world):
+def test_meta_has_the_method_and_the_input(world):
     world.run.write_json(world.run.manifest, {"method": "paper"})
     meta = world.score()["meta"]
     assert meta["method"] == "paper"

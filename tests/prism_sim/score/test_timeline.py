@@ -176,7 +176,7 @@ def test_spans_that_overlap_are_not_counted_twice(world):
     assert world.score()["timeline"]["dp_time_error_max"] == 0.0
 
 
-def test_time_of_a_kind_that_never_was_is_told_in_nanoseconds(world):
+def test_time_of_a_kind_without_true_spans_is_in_nanoseconds(world):
     """Job B has no PP: its 20 steps have no relative error, and 1 of them has 40 us of it."""
     start = world.begin("B", 2)
     ghost = {"job": "job1", "address": "b0", "step": 2, "kind": "pp"}

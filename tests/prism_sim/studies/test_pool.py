@@ -11,14 +11,14 @@ from prism_sim.studies.pool import DIED, attempt, outcomes
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_task_that_fails_says_why_and_the_others_go_on(processes: int) -> None:
+def test_a_failed_task_gives_the_reason_and_the_others_continue(processes: int) -> None:
     told = dict(outcomes(math.sqrt, [4.0, -1.0, 9.0], processes))
     assert [told[4.0].result, told[9.0].result] == [2.0, 3.0]
     assert told[-1.0].error is not None
     assert "ValueError: math domain error" in told[-1.0].error
 
 
-def test_a_task_that_takes_its_process_down_is_told_from_its_neighbours() -> None:
+def test_a_task_that_ends_its_process_is_separated_from_its_neighbours() -> None:
     tasks = ["2", "__import__('os')._exit(3)", "4"]
     told = [(task, outcome.result, outcome.error) for task, outcome in outcomes(eval, tasks, 2)]
     assert sorted(told, key=lambda row: tasks.index(row[0])) == [

@@ -174,7 +174,7 @@ def test_a_move_that_is_neither_better_nor_worse_fails() -> None:
         ("pp.pp", None, 1, "gained"),
     ],
 )
-def test_pairs_told_right_should_grow_and_the_others_fall(
+def test_correct_pairs_should_grow_and_wrong_ones_fall(
     table: str, cell: str, was: int | None, now: int | None, verdict: str | None
 ) -> None:
     """An entry that is not there counts as 0: nothing was told so."""
@@ -257,7 +257,7 @@ def test_a_suite_is_refused_with_every_error_at_its_line(tmp_path: Path) -> None
         ("  - {scenario: tiny/pair, seeds: [1, 1]}", None, "occurs twice"),
     ],
 )
-def test_what_a_suite_asks_of_a_scenario_is_refused_at_its_line(
+def test_a_wrong_change_of_a_scenario_is_refused_at_its_line_in_the_suite(
     tmp_path: Path, lines: str, line: int | None, what: str
 ) -> None:
     path = tmp_path / "suite.yaml"

@@ -178,7 +178,7 @@ def test_the_figure_has_a_panel_for_each_figure_and_a_line_for_each_value(
         assert panel.get_lines()[0].get_xdata().tolist() == [0.25, 0.5]
 
 
-def test_a_figure_of_nothing_says_so(study: Path, tmp_path: Path) -> None:
+def test_a_figure_without_results_says_so(study: Path, tmp_path: Path) -> None:
     read, source = read_study(study)
     rows = [sweep.Row(dict.fromkeys(read.grid, 1), 1, "none", None, refused="no")]
     table = sweep.table_of(read, rows, tmp_path, source)

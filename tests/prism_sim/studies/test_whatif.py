@@ -54,7 +54,7 @@ def test_jitter_is_the_same_with_and_without(tmp_path: Path) -> None:
     assert times[0][1] > times[1][1]
 
 
-def test_two_faults_are_told_apart_and_taken_together(tmp_path: Path) -> None:
+def test_two_faults_are_compared_one_by_one_and_together(tmp_path: Path) -> None:
     late = SLOW | {"from_step": 3, "to_step": 4}
     first, second, both = costs(plan_faults(scenario(SLOW, late)), tmp_path)
     assert first["gpu_hours"] == pytest.approx(2 * second["gpu_hours"], rel=1e-3)

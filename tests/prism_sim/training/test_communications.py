@@ -40,7 +40,7 @@ def test_every_communication_is_named_and_nothing_else(name: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_members_of_a_communication_agree_on_what_it_is(name: str, tmp_path: Path) -> None:
+def test_members_of_a_communication_agree_on_its_kind(name: str, tmp_path: Path) -> None:
     spans = spans_of(tmp_path, **LARGE, **JOBS[name])
     collectives = spans[~spans["kind"].isin(MESSAGES)]
     by = collectives.groupby("communication")
@@ -57,7 +57,7 @@ def test_both_ends_of_a_message_share_its_number(tmp_path: Path) -> None:
         assert set(ends["pp"]) == {0, 1}
 
 
-def test_groups_of_hybrid_sharding_are_told_apart_although_one_is_late(tmp_path: Path) -> None:
+def test_groups_of_hybrid_sharding_are_separate_although_one_is_late(tmp_path: Path) -> None:
     slow = {"kind": "slow_gpu", "job": "a", "rank": 0, "factor": 0.5, "from_step": 0}
     spans = spans_of(tmp_path, dp=4, zero_stage=2, hybrid_shards=2, faults=[slow])
     scattered = spans[spans["kind"] == "reduce_scatter"]

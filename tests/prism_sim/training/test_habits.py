@@ -113,7 +113,7 @@ def test_a_checkpoint_is_the_state_once(tmp_path, zero_stage, writers):
     assert not set(run.truth("ranks")["address"]) & storage
 
 
-def test_a_synchronous_save_holds_everybody_up_and_an_asynchronous_one_nobody(tmp_path):
+def test_a_synchronous_save_delays_all_ranks_and_an_asynchronous_one_none(tmp_path):
     sync = with_storage(tmp_path / "sync", checkpoint={"every": 2})
     late = with_storage(tmp_path / "async", checkpoint={"every": 2, "mode": "async"})
     none = with_storage(tmp_path / "none")

@@ -115,7 +115,7 @@ def test_a_second_failure_and_a_warm_up_after_each(tmp_path):
     assert cold[[0, 1, 2, 4, 6, 7]].tolist() == pytest.approx([2, 1, 1, 2, 2, 1], rel=1e-3)
 
 
-def test_a_slow_gpu_stays_slow_in_the_next_life(tmp_path):
+def test_a_slow_gpu_stays_slow_in_the_next_attempt(tmp_path):
     fault = {"kind": "slow_gpu", "job": "a", "rank": 5, "factor": 0.5, "from_step": 3,
              "to_step": 5}  # fmt: skip
     run = job_of(tmp_path, faults=[fault], restarts=[FAILS | {"rank": 0}])
@@ -124,7 +124,7 @@ def test_a_slow_gpu_stays_slow_in_the_next_life(tmp_path):
     assert (length / length[0])[[2, 4, 5]].tolist() == pytest.approx([1, 2, 1], rel=1e-3)
 
 
-def test_a_socket_library_draws_anew_in_the_next_life(tmp_path):
+def test_a_socket_library_draws_again_in_the_next_attempt(tmp_path):
     """Without any other chance, reductions of equal steps differ by their handling alone."""
     library = {"handling_ms": 1.0, "handling_sigma": 0.5}
     run = job_of(tmp_path, restarts=[FAILS], library=library, zero_stage=0, pp=1,

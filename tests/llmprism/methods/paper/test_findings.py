@@ -107,7 +107,7 @@ def test_a_rank_that_lost_far_more_than_all_others_is_the_culprit() -> None:
     assert one.cost == 3 * LENGTH
 
 
-def test_two_ranks_that_lost_the_same_are_not_told_apart() -> None:
+def test_two_ranks_with_the_same_loss_are_not_distinguished() -> None:
     (one,) = late({3: LENGTH, 9: LENGTH})
     assert one.culprit_kind == "job"
     assert one.evidence["addresses"] == ["n3", "n9"]

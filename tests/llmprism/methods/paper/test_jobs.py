@@ -30,7 +30,7 @@ def members(read_rows: Callable[..., Any], simple_topology: Callable[..., Any]) 
     return recognise
 
 
-def test_whoever_is_connected_is_one_job(members: Members) -> None:
+def test_connected_addresses_are_one_job(members: Members) -> None:
     assert members(["ab", "bc", "de"], "abcdef", "123456") == [set("abc"), set("de")]
 
 

@@ -31,7 +31,7 @@ def test_sizes_and_period_of_a_job(
     }
 
 
-def test_what_the_published_method_cannot_tell_is_unknown(
+def test_layouts_of_the_published_method_are_unknown_beyond_its_output(
     make_world: Callable[..., Any], layout: Callable[[Any], dict[str, Any]]
 ) -> None:
     found = layout(make_world(tp=2))

@@ -82,7 +82,7 @@ def test_boundaries_nothing_confirms_cost_confidence(
     assert (sure.loc[[0, 5], "max"] <= 0.5).all()
 
 
-def test_what_follows_the_last_dp_traffic_is_no_step(
+def test_traffic_after_the_last_dp_traffic_is_not_a_step(
     make_world: Callable[..., Any], found: Diagnose
 ) -> None:
     """The record ends in the middle of step 5, before its DP traffic."""

@@ -11,7 +11,7 @@ def spans(columns):
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def test_what_touches_or_overlaps_in_a_cell_is_one_span():
+def test_touching_or_overlapping_intervals_of_a_cell_are_one_span():
     cell = np.array([1, 0, 0, 0, 1])
     start = np.array([5, 10, 0, 4, 7])
     end = np.array([6, 12, 4, 6, 9])

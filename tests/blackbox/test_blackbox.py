@@ -1,7 +1,7 @@
-"""The black box: the diagnosis depends on flows and topology, and on nobody's name.
+"""The black box: the diagnosis depends on flows and topology, and not on names.
 
-A run is diagnosed; then its truth is deleted, every address, server and switch gets another
-name, and the records are shuffled. The diagnosis must be the same, up to those names.
+A run is diagnosed. Then its truth is deleted, every address, server and switch gets another name,
+and the records are shuffled. The diagnosis must be the same, with the new names.
 """
 
 from __future__ import annotations

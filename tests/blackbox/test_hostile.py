@@ -1,4 +1,4 @@
-"""Hostile worlds: what the ``prism`` method must get right in each family, from flows alone."""
+"""Hostile scenarios: the results that ``prism`` must infer in each group, from flows only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command line to call in the tests, with the slow stages stood in for where asked."""
+"""The command line for tests; stand-ins can replace the slow stages."""
 
 import json
 from collections.abc import Callable
@@ -67,7 +67,7 @@ FIGURES: dict[str, float | None] = {
 
 
 class StandInScore:
-    """What the commands need of a score: its figures, and a JSON document."""
+    """The parts of a score that commands use: its figures, and a JSON document."""
 
     figures = FIGURES
 

@@ -1,4 +1,4 @@
-"""What each subcommand prints, writes and returns."""
+"""The output, files and exit code of each subcommand."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The command line as a process: what it imports, and how it takes a signal."""
+"""The command line as a process: its imports, and its reaction to signals."""
 
 import contextlib
 import json
@@ -48,7 +48,7 @@ jobs:
 
 
 def _records_written(folder: Path) -> bool:
-    """Whether the first records have reached the disk, so that the run is under way."""
+    """Whether the first records are in the file, so the run has started."""
     return any(path.stat().st_size > 1000 for path in folder.rglob(".flows.parquet.*"))
 
 
@@ -78,7 +78,7 @@ def test_results_go_to_stdout_and_the_rest_to_stderr(tmp_path: Path) -> None:
 
 
 def _read_to_the_end(terminal: int) -> str:
-    """What is written to a pseudo-terminal until its other end is closed."""
+    """The text that is written to a pseudo-terminal until its other end is closed."""
     pieces = []
     with contextlib.suppress(OSError):  # which is how Linux tells that the end is closed
         while piece := os.read(terminal, 65536):

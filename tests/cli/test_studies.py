@@ -1,4 +1,4 @@
-"""The commands that make many runs: what they print, write and return."""
+"""The commands with several runs: their output, files and exit codes."""
 
 import json
 import os

@@ -51,7 +51,7 @@ def write_pcap(path: Path, packets: int) -> int:
 
 
 def write_nfdump_csv(path: Path, records: int) -> int:
-    """Write what ``nfdump -o csv`` prints, four records a ms; return their number."""
+    """Write output of ``nfdump -o csv``, four records per ms; return their number."""
     with path.open("w") as out:
         out.write(NFDUMP_HEAD)
         for i in range(records):

@@ -1,4 +1,4 @@
-"""Bare fabrics, and a watch that no link is ever asked for more than it has."""
+"""Fabrics without a cluster, and a check that no link exceeds its capacity."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WatchedFabric(Fabric):
 
 
 class Bench:
-    """A fabric with links of given capacities, and a log of what ended when."""
+    """A fabric with links of given capacities, and a log of all ends."""
 
     def __init__(self, *capacities: float) -> None:
         self.env = Clock()

@@ -1,4 +1,4 @@
-"""Faults in a small job, and what they do to it."""
+"""Faults in a small job, and their effects."""
 
 from __future__ import annotations
 

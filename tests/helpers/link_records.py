@@ -1,11 +1,10 @@
-"""What the records of a run say that each directed link carried, and whether it could.
+"""Check that the records of a run fit the capacity of each directed link.
 
-A record holds a begin, an end and a number of bytes, and leaves open when within its life the bytes
-moved. So two questions can be asked of the records on one link. Is there *any* way to spread
-each one's bytes over its life that keeps the link within its capacity? That is answered by
-serving them one by one, the one that must be done first (earliest deadline first): it succeeds
-whenever anything can. And, where nothing changes while records last: is the sum of their mean
-rates within the capacity at every instant?
+A record has a begin, an end and a number of bytes, but not the times of the bytes in between. There
+are two checks. First: is there *any* way to spread the bytes of all records of a link over their
+times within its capacity? Serving the record with the earliest deadline first finds a way if there
+is one. Second, for records with constant rates: is the sum of their mean rates within the capacity
+at every instant?
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Child processes for tests: with the signals of an interactive shell, and always ended.
 
-A job that a script starts in the background inherits an ignored SIGINT, and so do its children.
-Every process started here gets the default signals back, and a group of its own, which is killed
-when the ``with`` block ends, whatever happened in it.
+If a script starts a job in the background, the job and its children ignore SIGINT. Every process
+that is started here gets the default signals, and a process group of its own. The group is killed
+when the ``with`` block ends, also after an exception.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records of a two-server world, taken through the collector without a simulation."""
+"""Records of two servers, given to the collector without a simulation."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def collected(
 
 
 def effects(*listed: dict[str, Any]) -> dict[str, Any]:
-    """A collector that does nothing but ``listed``."""
+    """A collector with the effects ``listed`` and no others."""
     return {"effects": list(listed)}
 
 

@@ -1,8 +1,7 @@
-"""Max-min fairness from the textbook, as slowly and plainly as it can be written.
+"""Max-min fairness from the textbook, in the simplest and slowest form.
 
-Raise all rates together; whenever a link is full or a flow reaches its cap, fix the flows
-concerned; repeat. It shares no code, no data structure and no arithmetic order with the
-simulator's own.
+Raise all rates together. Whenever a link is full or a flow reaches its cap, fix the rates of its
+flows; repeat. This code shares no data structure and no order of arithmetic with the simulator.
 
 Reference: Bertsekas and Gallager, Data Networks, 1992, section 6.5.2.
 """

@@ -1,4 +1,4 @@
-"""Small worlds, simulated in a moment."""
+"""Small scenarios that are simulated in a moment."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Small worlds with known answers, made without the simulator.
+"""Small worlds with a known truth, made without the simulator.
 
-One world is one training job, 1F1B pipelines of data-parallel replicas, computed by following
-the dependencies of each pass: exact, or with a lognormal jitter on every pass.
+A *world* is the flow records, the topology and the truth of one training job: 1F1B pipelines of
+data-parallel replicas. The times follow from the dependencies of each pass. They are exact, or have
+a lognormal jitter on every pass.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ EPOCH = 1_700_000_000_000_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """A job: its layout, what each pass takes [ns], and what each message holds [bytes]."""
+    """A job: its layout, the time of each pass [ns], and the size of each message [bytes]."""
 
     dp: int = 4
     pp: int = 2
@@ -48,7 +49,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class World:
-    """What a collector would have seen, and the answers."""
+    """Flow records and topology, and the truth."""
 
     flows: pd.DataFrame
     topology: dict[str, Any]
@@ -227,7 +228,7 @@ def _topology(plan: Plan, ranks: pd.DataFrame) -> dict[str, Any]:
 
 
 def together(*worlds: World) -> World:
-    """Several jobs seen by one collector."""
+    """Several jobs with one collector."""
     switches: dict[str, Any] = {}
     links: dict[str, Any] = {}
     for world in worlds:
@@ -255,13 +256,13 @@ def make_world() -> Callable[..., World]:
 
 @pytest.fixture
 def join_worlds() -> Callable[..., World]:
-    """Put several worlds under one collector."""
+    """Combine several worlds with one collector."""
     return together
 
 
 @pytest.fixture
 def read_world(tmp_path: Path) -> Callable[[World], tuple[FlowTable, Topology]]:
-    """Send a world through the files, as a user's would come."""
+    """Write a world to files and read them, as for a user."""
 
     def read(world: World) -> tuple[FlowTable, Topology]:
         flows, topology = world.save(tmp_path / "world")
@@ -273,7 +274,7 @@ def read_world(tmp_path: Path) -> Callable[[World], tuple[FlowTable, Topology]]:
 
 @pytest.fixture
 def simple_topology() -> Callable[..., dict[str, Any]]:
-    """A topology of bare addresses, two to a server unless told otherwise."""
+    """A topology with addresses only, by default two for each server."""
 
     def make(addresses: list[str], servers: list[str] | None = None) -> dict[str, Any]:
         homes = servers or [f"s{i // 2}" for i in range(len(addresses))]

@@ -1,8 +1,8 @@
-"""Real captures: the published method as it is, its weaknesses included.
+"""Real captures: the published method with its weaknesses.
 
-These are measurements held in place, not goals. PyTorch's gloo backend connects every rank
-with every other, TCP answers with acknowledgements, and records are cut by silence: pairs
-show many sizes, so PP reads as DP (traps 7 and 8), and refinement joins the rest (trap 4).
+These figures are measurements, not goals. PyTorch's gloo backend connects every rank with every
+other rank, TCP sends acknowledgements, and silence ends records. Pairs therefore have many sizes,
+so PP pairs get the type DP (traps 7 and 8), and the refinement joins the rest (trap 4).
 """
 
 from __future__ import annotations

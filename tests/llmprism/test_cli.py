@@ -1,4 +1,4 @@
-"""The command line: exit codes, what goes where, and what it says."""
+"""The command line: exit codes, messages, and the output on stdout and stderr."""
 
 from __future__ import annotations
 

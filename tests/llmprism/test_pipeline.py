@@ -1,4 +1,4 @@
-"""The whole way: what is written, that names and order play no part, and swapping methods."""
+"""The whole pipeline: its files, its independence of names and order, and other methods."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def comparable(diagnosis: Diagnosis, names: dict[str, str]) -> dict[str, Any]:
 
 
 def new_names(world: Any, seed: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Random new addresses, and the way back."""
+    """Random new addresses, and the map back to the old ones."""
     addresses = world.ranks["address"].tolist()
     numbers = np.random.default_rng(seed).permutation(len(addresses)).tolist()
     names = {old: f"10.0.0.{number}" for old, number in zip(addresses, numbers, strict=True)}

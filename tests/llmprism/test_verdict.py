@@ -1,4 +1,4 @@
-"""Records that cannot tell: the reason is said, with figures, and no finding is sure."""
+"""Insufficient records: the reason is given with figures, and every finding is uncertain."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def seen(world: Any, flows: pd.DataFrame) -> Diagnosis:
 
 
 def merged(flows: pd.DataFrame, idle_ns: int) -> pd.DataFrame:
-    """What an exporter makes of it that ends a record after a silence of ``idle_ns``."""
+    """The records of an exporter that ends a record after a silence of ``idle_ns``."""
     flows = flows.sort_values(["src", "dst", "start_ns"])
     pair = flows["src"] + ">" + flows["dst"]
     silence = flows["start_ns"] - flows.groupby(pair)["end_ns"].cummax().groupby(pair).shift()
@@ -74,7 +74,7 @@ def test_records_over_many_steps_do_not_suffice(world: Any) -> None:
 
 
 def test_records_cut_by_an_active_timeout_do_not_suffice(world: Any) -> None:
-    """Records follow each other without a silence; none is as long as the steps found."""
+    """Records follow each other without a silence; none is as long as an inferred step."""
     whole = merged(world.flows, idle_ns=10**12)
     parts, timeout = [], 2 * 10**9
     for row in whole.to_dict("records"):

@@ -1,4 +1,4 @@
-"""The README says nothing that is not so: its commands run, its figures are the reference's."""
+"""The README is correct: its commands run, and its figures are those of the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that are written while a run goes on: opened and closed with their block."""
+"""Tables that are written during a run: they are closed with their ``with`` block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEMA = pa.schema([("number", pa.int64())])
 
 
 class Numbers(Streaming):
-    """Holds numbers till the end."""
+    """Buffers numbers to the end."""
 
     def __init__(self, path, fails=False):
         self.held = []

@@ -1,4 +1,4 @@
-"""``prism-sim reproduce``: what it refuses, and what it makes, in its reduced form."""
+"""``prism-sim reproduce``: wrong arguments, and the results of its reduced form."""
 
 import json
 import signal
@@ -49,7 +49,7 @@ def _draw(done: Sequence[Done]) -> Figure:
 
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but one experiment, which fails with seed 2."""
+    """Only one experiment, which fails with seed 2."""
     one = Experiment(
         "toy", "Toy", _trials, _fails_with_seed_2,
         section=lambda done: f"{len(done)} finished\n",

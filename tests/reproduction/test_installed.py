@@ -1,4 +1,4 @@
-"""Without a checkout the command says where the program is."""
+"""Without a checkout the command names the place of the program."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Experiments as such: what runs, what is kept, what the page says of it."""
+"""All experiments: their runs, their files, and the page."""
 
 from __future__ import annotations
 

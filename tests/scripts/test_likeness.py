@@ -1,7 +1,7 @@
-"""The comparison itself, and how close twins are to the captures that they were made of.
+"""The comparison of captures and twins, and bounds on their differences.
 
-The bounds are promises about the twins, with room for the draws of a seed; what lies outside
-of them is named in ``results/reference/twins.md``.
+The bounds leave room for the draws of a seed. ``results/reference/twins.md`` names the differences
+outside the bounds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_a_longer_gap_joins_what_a_shorter_one_cut() -> None:
 
 
 def test_silence_counts_from_the_latest_end() -> None:
-    """The second record lies within the first; the third comes 1 ms after the first's end."""
+    """The second record is inside the first; the third starts 1 ms after the end of the first."""
     fine = flow_table((0, 10, 10, "x"), (2, 3, 20, "x"), (11, 12, 30, "x"))
     assert likeness.coarser(fine, MS)["payload"].tolist() == [60]
 

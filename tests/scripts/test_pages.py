@@ -1,4 +1,4 @@
-"""Reference pages and their templates say the same: all but the tables is in the template."""
+"""Reference pages have the text of their templates; only the tables are not in the templates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TABLES = {
 
 
 def facts(text: str) -> dict[str, Any]:
-    """What else the templates are given, read from the committed page."""
+    """The other values of the templates, read from the committed page."""
     errors = re.findall(
         r"^- (.+), (\d+) runs: median (.+?) %, mean (.+?) %, largest (.+?) %\.$", text, re.MULTILINE
     )

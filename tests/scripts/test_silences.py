@@ -13,7 +13,7 @@ MS = 1_000_000
 
 @pytest.fixture
 def run(tmp_path):
-    """Two ranks of one stage; the second all-reduce was asked for while the first one ran."""
+    """Two ranks of one stage; the second all-reduce is requested while the first one runs."""
     folder = Run(tmp_path)
     ranks = pd.DataFrame({"job": "A", "rank": [0, 1], "address": ["a", "b"], "pp": 0})
     spans = pd.DataFrame(
@@ -34,7 +34,7 @@ def test_an_all_reduce_runs_when_the_last_has_come_and_the_one_before_is_over(ru
 
 
 def test_silences_are_those_between_records_that_reach_into_it(run):
-    """Rests of 8 (before the first), 3 and 1.5 ms in the first, none in the second."""
+    """Pauses of 8 (before the first), 3 and 1.5 ms in the first all-reduce, none in the second."""
     times = [(5, 12), (20, 30), (33, 40), (41.5, 70), (95, 96)]
     flows = pd.DataFrame(times, columns=["start_ns", "end_ns"]) * MS
     flows = flows.astype("int64").assign(

@@ -1,10 +1,10 @@
-"""No link carries more than it can, according to the records that were exported.
+"""No link carries more than its capacity, according to the exported records.
 
-A record says when its first and last bytes passed and how many there were. Whatever shares
-links by the simulator's rules, there must be a way to spread every record's bytes over its life
-that keeps each directed link within its capacity. (The sum of mean rates at an instant
-is a narrower question: a flow that ran alone and was then joined by another has a mean
-rate above its present share. It is asked where rates do not change.)
+A record has the times of its first and last byte and its number of bytes. By the rules of the
+simulator, there must be a way to spread the bytes of every record over its time that keeps each
+directed link within its capacity. (The sum of mean rates at an instant is not always a valid check:
+if a flow is first alone and then joined by another, its mean rate is above its present share. It is
+checked for constant rates only.)
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STEPS = 3
 
 
 def bundled():
-    """Every bundled scenario that says what it simulates; large ones for the full run only."""
+    """Every bundled scenario with a simulation; large ones only in the full run."""
     for folder in ("tiny", "workloads", "telemetry", "twins", "published", "paper"):
         for path in sorted((SCENARIOS / folder).glob("*.yaml")):
             large = folder in ("published", "paper") or path.stem in HEAVY
@@ -58,7 +58,7 @@ def simulated(scenario: Scenario, folder: Path) -> Path:
 
 
 def shortened(job):
-    """The same job with a few steps only, if it says how many it has."""
+    """The same job with only a few steps, if it has a number of steps."""
     return job.model_copy(update={"steps": min(job.steps, STEPS)}) if hasattr(job, "steps") else job
 
 

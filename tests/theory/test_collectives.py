@@ -21,7 +21,7 @@ HOP_NS = 1_000  # two links of 500 ns by way of one leaf
 
 
 class Watch:
-    """An observer that keeps the trains that switches see."""
+    """An observer that stores the trains that switches observe."""
 
     def __init__(self):
         self.bytes = {}

@@ -1,10 +1,9 @@
-"""Rings that share a link, burst by burst, against the chunks of SimGrid.
+"""Rings that share a link, burst by burst, compared with the chunks of SimGrid.
 
-Three rings of nine hops each send one hop over the same link and begin 1 ms apart. SimGrid 3.32
-moved every chunk of every hop as a flow of its own that waits for two others (the fixture
-*contended*).
-The simulator moves each ring as one entity; what a switch would see of its bursts is compared here,
-one burst a chunk.
+Three rings of nine hops each send one hop over the same link and begin 1 ms apart. In SimGrid 3.32,
+every chunk of every hop is a flow of its own, which waits for two others (the fixture *contended*).
+In the simulator each ring is one entity. The bursts that a switch would observe are compared here,
+one per chunk.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def test_every_chunk_arrives_when_simgrid_has_it_within_a_trip_round_the_ring(
 
 
 def test_chunks_on_the_shared_link_take_as_long_as_in_simgrid(bursts, simgrid_ends_ns):
-    """It never rests there, so a chunk takes from the end of the one before to its own."""
+    """The link is never idle, so a chunk takes the time from the last end to its own end."""
     begin, end = bursts
     theirs = np.diff(simgrid_ends_ns[:, :, SHARED], axis=1)
     np.testing.assert_allclose((end - begin)[:, 1:, SHARED], theirs, rtol=1e-3)

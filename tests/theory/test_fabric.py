@@ -1,4 +1,4 @@
-"""The fabric against what can be worked out by hand, and against a slow reference."""
+"""The fabric compared with results by hand, and with a slow reference."""
 
 from __future__ import annotations
 

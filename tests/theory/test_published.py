@@ -1,4 +1,4 @@
-"""Published training runs: step times and bytes of what the scenarios of the same name make."""
+"""Published training runs: step times and bytes of the scenarios with the same names."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_kind_of_gpu_has_one_efficiency_for_all_its_runs():
     ],
 )
 def test_a_step_takes_about_as_long_as_published(workloads, name, tolerance):
-    """Tolerances leave room for what is not modelled, as the page says for each run."""
+    """Tolerances cover the effects that are not modelled, which the page lists for each run."""
     one = workloads.outcome(_run(workloads, name))
     assert one.step_s == pytest.approx(one.published_s, rel=tolerance)
     assert one.sent.keys() == one.implied.keys()

@@ -30,7 +30,7 @@ class Seen(list):
 
 
 def run_ring(rates, latency_ns, chunk_bytes, operation="all_reduce", routes=True, late_ns=()):
-    """Run one ring, hop i with a link of its own; returns (end [ns], what was seen).
+    """Run one ring, in which hop i has its own link; return (end [ns], observed trains).
 
     Ranks join at 0, or at ``late_ns``; the ring starts when the last one has.
     """

@@ -1,4 +1,4 @@
-"""Pipeline schedules as timelines: who does what when, and how long everybody waits."""
+"""Pipeline schedules as timelines: the work of each stage and its waits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def play(name, p, m, v=1, times=(1, 1, 1)):
 
 
 def _ready(work, stage, p, parts, end):
-    """When ``work`` can begin as far as messages are concerned; None if not yet known."""
+    """Earliest begin of ``work`` with respect to messages; None if not yet known."""
     kind, mb, chunk = work
     part = chunk * p + stage
     if kind == FORWARD:
@@ -60,7 +60,7 @@ def test_1f1b_alternates_after_its_warm_up():
 
 
 def test_interleaving_follows_figure_4_of_megatron():
-    """Four devices, eight micro-batches, two chunks: what comes up to the first backward."""
+    """Four devices, eight micro-batches, two chunks: the work up to the first backward pass."""
     _, logs = play("interleaved", 4, 8, 2)
     until = [[what for _, what in log][: 2 * (3 - i) + 4 + 2] for i, log in enumerate(logs)]
     both = ["F0.0", "F1.0", "F2.0", "F3.0", "F0.1", "F1.1", "F2.1", "F3.1"]
@@ -180,7 +180,7 @@ P, M = 4, 8
     ],
 )
 def test_flows_of_each_schedule_come_in_its_order(simulated, schedule, chunks, ahead):
-    """On the wire: activations that a stage sends before its first gradient comes back."""
+    """On the wire: activations that a stage sends before it receives its first gradient."""
     run = simulated(
         pp=P, tp=8, micro_batches=M, schedule=schedule, chunks=chunks, steps=1,
         head_on_last_stage=False,

@@ -1,4 +1,4 @@
-"""``llmprism check``: records spoiled in one way lose what needs it, and the setting is named."""
+"""``llmprism check``: damaged records lose the results that need them; a setting is named."""
 
 from __future__ import annotations
 

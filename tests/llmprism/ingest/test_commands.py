@@ -1,4 +1,4 @@
-"""Ingest, check, diagnose: the three commands, on a capture's records as somebody's CSV."""
+"""Ingest, check, diagnose: the three commands, on the records of a capture in a CSV file."""
 
 from __future__ import annotations
 

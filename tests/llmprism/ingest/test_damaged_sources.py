@@ -1,4 +1,4 @@
-"""Flipped bytes and cut files: records, counts of what was set aside, or one error message."""
+"""Flipped bytes and cut files: the result is records with counts of bad ones, or one error."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def test_without_nfdump_a_message_explains_the_installation(
 def test_nfcapd_files_are_read_through_nfdump(
     tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stand-in prints what nfdump 1.7.1 printed for a datagram of three flows."""
+    """A stand-in prints the output of nfdump 1.7.1 for a datagram of three flows."""
     flow = """{{"type" : "FLOW", "sampled" : 1, "first" : "2023-11-14T22:13:10.12{0}",
     "last" : "2023-11-14T22:13:10.133", "in_packets" : 100, "in_bytes" : 150000, "proto" : 6,
     "src_port" : 1000, "dst_port" : 29500, "src4_addr" : "10.0.0.1", "dst4_addr" : "10.0.0.2",

@@ -21,7 +21,7 @@ MOST_GROWTH = 1.25
 
 
 def peak_mib(path: Path, out: Path) -> tuple[int, str]:
-    """Ingest a file in a process of its own; its peak memory, and what it printed before."""
+    """Ingest a file in a process of its own; return its peak memory and its output."""
     command = [sys.executable, "-c", MEASURED, str(path), str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     *printed, peak = done.stdout.splitlines()

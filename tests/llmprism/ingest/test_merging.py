@@ -1,4 +1,4 @@
-"""Order of time with bounded memory; one flow seen at several points is one flow."""
+"""Order of time with bounded memory; a flow from several observation points is one flow."""
 
 from __future__ import annotations
 

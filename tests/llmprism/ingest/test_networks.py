@@ -71,7 +71,7 @@ def test_switches_of_one_chassis_have_different_names(tmp_path: Path) -> None:
 
 
 def test_lldp_neighbours_of_two_switches_join_in_one_cable() -> None:
-    """Files of a real lldpd 1.0.16; spine1 is seen from leaf1 and the other way around."""
+    """Files of a real lldpd 1.0.16; leaf1 lists spine1, and spine1 lists leaf1."""
     content, notes = network("lldp")
     assert ends(content, "server", "switch", "address") == {
         ("gpu01", "leaf1", "10.0.1.1"), ("gpu02", "leaf1", "10.0.1.2"),
@@ -101,7 +101,7 @@ def test_sonic_tells_rates_and_what_has_no_name_is_counted() -> None:
 
 
 def test_an_address_that_two_nics_report_is_the_servers_and_not_theirs(tmp_path: Path) -> None:
-    """LLDP tells a management address: that of a server with two NICs is no NIC's."""
+    """LLDP gives a management address; that of a server with two NICs belongs to no NIC."""
     text = (NETWORKS / "lldp/leaf1.json").read_text()
     (tmp_path / "leaf1.json").write_text(text)
     (tmp_path / "leaf2.json").write_text(text.replace('"descr": "eth0"', '"descr": "eth1"'))

@@ -1,4 +1,4 @@
-"""The input contract: what is accepted, what is set aside, what is refused."""
+"""The input contract: records that are accepted, set aside, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flow records from files, pipes and memory; and what is refused before it is read."""
+"""Flow records from files, pipes and memory; some inputs are refused before they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading topology.json, and refusing what cannot be a network."""
+"""Read topology.json, and refuse content that is not a network."""
 
 from __future__ import annotations
 

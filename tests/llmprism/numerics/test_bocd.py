@@ -18,9 +18,8 @@ HAZARD = 1 / 20
 def peer_posteriors(values: Floats, prior: Prior, hazard: float) -> list[Floats]:
     """Run the PyPI package on the same numbers.
 
-    It writes the same prior as (m, r, s, v) = (mean, kappa, 2 beta, 2 alpha), and takes its
-    first number as the mark of a change point without learning from it; so it is given one
-    number more.
+    Its form of the same prior is (m, r, s, v) = (mean, kappa, 2 beta, 2 alpha). It takes the first
+    number as a change point and does not learn from it, so it gets one additional number.
     """
     peer = changepoint.Bocpd(
         prior=changepoint.NormalGamma(prior.mean, prior.kappa, 2 * prior.beta, 2 * prior.alpha),

@@ -25,7 +25,7 @@ def double(x):
 
 @pytest.fixture
 def run(tmp_path):
-    """The answer of a compiled function in a process of its own, with a cache in ``tmp_path``."""
+    """Result of a compiled function in a process of its own, with a cache in ``tmp_path``."""
     (tmp_path / "function_of_user.py").write_text(FUNCTION)
 
     def once(cache: Path) -> str:
@@ -88,7 +88,7 @@ call_part()
 
 
 def test_a_part_works_inside_and_refuses_calls_from_python(tmp_path):
-    """Without its own refusal, the second call would crash the process."""
+    """Without the check, the second call would crash the process."""
     (tmp_path / "part.py").write_text(PART)
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     env.pop("NUMBA_DISABLE_JIT", None)

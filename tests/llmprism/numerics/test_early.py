@@ -44,7 +44,7 @@ print(kernels.total(np.arange(3.0)), sum(kernels.total.stats.cache_hits.values()
 
 @pytest.fixture
 def run(tmp_path):
-    """What a program prints that calls ``kernels.total``, with a cache in ``tmp_path``."""
+    """Output of a program that calls ``kernels.total``, with a cache in ``tmp_path``."""
     (tmp_path / "kernels.py").write_text(KERNELS)
 
     def once(
@@ -94,7 +94,7 @@ def test_without_another_process_everything_is_compiled_here(run):
 
 
 def test_a_helper_that_cannot_save_ends(run, tmp_path):
-    """It would compile for nobody: the main process could never load what it made."""
+    """Its compilation would be useless: the main process could not load the result."""
     (tmp_path / "kernels.py").write_text(KERNELS + "\nimport blocking\n")
     (tmp_path / "blocking.py").write_text(
         "import pathlib, shutil, sys\n"

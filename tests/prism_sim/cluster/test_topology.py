@@ -1,4 +1,4 @@
-"""One graph says what is joined to what, and everything that names a link agrees with it."""
+"""One graph describes the network, and every name of a link agrees with it."""
 
 from __future__ import annotations
 

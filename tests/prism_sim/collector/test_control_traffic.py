@@ -1,4 +1,4 @@
-"""Traffic beside the training: handshakes, the store, look-ups and scrapes, counted by hand."""
+"""Control traffic: handshakes, the store, look-ups and monitoring, counted by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def simulated(folder, *listed, **wishes):
 
 
 def both_ways(frame):
-    """The connection of each record, whichever way it went."""
+    """The connection of each record, in both directions."""
     there = frame[ENDS].itertuples(index=False, name=None)
     return [frozenset({(a, p), (b, q)}) for a, p, b, q in there]
 
@@ -125,7 +125,7 @@ def test_a_restarted_job_has_another_rendezvous(tmp_path):
 
 
 def test_new_processes_send_nothing_before_the_old_ones_have_ended(tmp_path):
-    """Down for 2 s, they would like 5 s: what they say begins with them, a second after the end."""
+    """Down for 2 s, with a set-up of 5 s: the first packets come 1 s after the end."""
     life = {"step": 1, "noticed_after_s": 1, "down_s": 2}
     talk = [
         {"kind": "rendezvous", "requests": 3}, {"kind": "dns", "questions": 1},

@@ -1,7 +1,7 @@
-"""An effect that is listed by its kind alone acts, with figures from practice; unlisted, it is off.
+"""An effect that is listed by its kind alone acts, with realistic figures; unlisted, it is off.
 
-The world is small, but begins late enough that every server has been scraped once, and its
-messages are short enough that they stand in a NIC's queue as a whole.
+The scenario is small. It begins late enough for one monitoring request to every server. Its
+messages are short enough to fit into a queue of a NIC.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def table(folder, *listed, **job):
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory):
-    """Tables of worlds with no effect but those that others need, each simulated once."""
+    """Tables of runs with one effect and those that it needs, each simulated once."""
     known: dict[str, pd.DataFrame] = {}
 
     def of(*listed, **job):
@@ -66,7 +66,7 @@ def test_listed_by_its_kind_it_changes_the_table(tmp_path, without, kind):
 
 
 def test_left_out_the_table_is_whole_and_exact(tmp_path, without):
-    """After worlds with each effect, one without them is what it was before."""
+    """After runs with each effect, a run without effects gives the same as before."""
     clean = without()
     assert table(tmp_path).equals(clean)
     assert "packets" not in clean
@@ -83,6 +83,6 @@ def test_loss_by_itself_is_that_of_an_export_over_udp(tmp_path):
 
 
 def test_bursts_may_be_had_alone(tmp_path):
-    """Bad times that lose as little as good ones leave none lost."""
+    """If bad times lose as little as good ones, no record is lost."""
     alone = {"kind": "loss", "burst_probability": 0}
     assert len(collected(tmp_path, effects(alone), many(20_000))) == 20_000

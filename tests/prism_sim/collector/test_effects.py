@@ -1,4 +1,4 @@
-"""What each effect does to records, against arithmetic by hand and expected distributions."""
+"""Effects on records, compared with arithmetic by hand and expected distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is held in memory does not grow with the run, and holding less changes nothing."""
+"""Memory does not grow with the run, and smaller buffers change nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ KINDS = [effect.model_fields["kind"].default for effect in ORDER if effect is no
 
 
 def most_held(folder, model: dict[str, Any], seconds: int) -> int:
-    """The most rows held at a time while two hosts exchange eight messages a second."""
+    """Largest number of buffered rows while two hosts exchange eight messages per second."""
     small = {"servers": 2, "gpus_per_server": 1, "nics_per_server": 1, "fabric": FABRIC}
     router = Router(Layout(Cluster.model_validate(small)), Templates(), Draws(0))
     routes = [router.route(0, 1, "a", "dp"), router.route(1, 0, "a", "dp")]
@@ -107,7 +107,7 @@ def gloo_run(folder):
 
 
 def test_the_table_is_that_of_the_whole_run_seen_at_once(tmp_path, monkeypatch):
-    """Held for half a second, a tenth at a time, or till the end: longer than any transfer."""
+    """Buffered for half a second, for a tenth, or to the end: longer than any transfer."""
     monkeypatch.setattr(collecting, "STRIDE_NS", 10**18)
     whole, pairs = gloo_run(tmp_path / "whole")
     monkeypatch.setattr(collecting, "STRIDE_NS", SECOND // 10)
@@ -119,7 +119,7 @@ def test_the_table_is_that_of_the_whole_run_seen_at_once(tmp_path, monkeypatch):
 
 
 def evicted_by_hand(batch, limit: int, gap_ns: int) -> list[tuple[int, int, int]]:
-    """Records of one switch whose table has room for ``limit``, the plain way."""
+    """Records of one switch whose table has room for ``limit``, computed in a simple way."""
     table: dict[int, list[int]] = {}
     out = []
     for start, end, size, line in sorted(batch, key=lambda row: (row[0], row[3], row[1])):

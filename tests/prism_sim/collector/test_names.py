@@ -1,4 +1,4 @@
-"""Addresses that are shared or move, against the tuples that were really used."""
+"""Shared and moved addresses, compared with the true 5-tuples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of a path, hop by hop."""
+"""Incomplete paths, hop by hop."""
 
 from __future__ import annotations
 

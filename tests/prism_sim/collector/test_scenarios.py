@@ -1,4 +1,4 @@
-"""Every bundled telemetry scenario runs, and the diagnoser takes what it leaves."""
+"""Every bundled telemetry scenario runs, and its records can be diagnosed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_together_with_the_twins_they_show_every_effect():
 
 
 def test_netflow_is_what_an_exporter_can_know(tmp_path):
-    """Timeouts of 10 s and a minute at least; of a path, its own place on it."""
+    """Timeouts of at least 10 s and a minute; the path has only the exporter."""
     scenario = load_with_warnings(FOLDER / "netflow.yaml", {"jobs.0.steps": 30}).scenario
     assert scenario.collector.idle_gap_us >= 10e6
     assert (scenario.collector.active_timeout_s or 0) >= 60

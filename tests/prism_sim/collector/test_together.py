@@ -1,4 +1,4 @@
-"""Effects in any company: records stay possible, and no effect moves what another draws."""
+"""Combined effects: records stay possible, and no effect changes the draws of another."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def job(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def seen(folder, jobs, *listed):
-    """Records of each job, told apart by the addresses that the truth has for it."""
+    """Records of each job, separated by the addresses in the truth."""
     run = Run(folder)
     scenario = {"name": "t", "cluster": ONE_EACH, "jobs": jobs, "collector": {"effects": listed}}
     simulate(Scenario.model_validate(scenario), run)
@@ -78,7 +78,7 @@ def test_two_jobs_with_different_transports(tmp_path):
 
 
 def test_handshakes_follow_the_transport(tmp_path):
-    """Over TCP on the connection itself; for RoCE on a TCP connection beside it."""
+    """TCP uses the connection itself; RoCE uses an additional TCP connection."""
     jobs = [job("a"), job("b", transport="tcp")]
     flows = seen(tmp_path, jobs, {"kind": "headers"}, {"kind": "connections"})
     roce, tcp = flows["a"], flows["b"]

@@ -1,4 +1,4 @@
-"""The table of 5-tuples: which way each takes, and when."""
+"""The table of 5-tuples: the path of each, and the time of its change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAST_WAY = {"leaf000|spine03|leaf001", "leaf001|spine03|leaf000"}
 
 
 def two_servers():
-    """Two servers under leaves of their own, with four ways between them."""
+    """Two servers under different leaves, with four paths between them."""
     small = {"servers": 2, "gpus_per_server": 1, "nics_per_server": 1, "fabric": FABRIC}
     return Router(Layout(Cluster.model_validate(small)), Templates(), Draws(0))
 
@@ -58,7 +58,7 @@ def test_bytes_over_tcp_take_their_route_though_an_answer_came_first(router, ans
 
 
 def control_traffic(tuples):
-    """5-tuples that no route stands for."""
+    """5-tuples that are not routes of a job."""
     added = [tuples.add(FiveTuple(1, 0, 50_000 + i, 29_500, TCP)) for i in range(40)]
     return np.array(added, np.int32)
 
@@ -97,7 +97,7 @@ def test_only_connections_that_begin_after_an_uplink_failed_change_their_path(kn
 
 
 def test_records_name_the_way_on_which_they_began(tmp_path):
-    """Big flows are under way when uplinks fail; they end on the links on which they began."""
+    """Long flows are active when uplinks fail; they keep their links to the end."""
     frames = []
     for faults in ([], [{"kind": "failed_uplinks", "leaf": "leaf000", "failed": 3, "from_s": 1}]):
         scenario = {

@@ -1,4 +1,4 @@
-"""Acknowledgements one by one and late, and what small packets wait for."""
+"""Acknowledgements one by one and late, and delays of small packets."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_small_packets_stand_behind_the_data_of_their_host(tmp_path):
 
 
 def test_a_shared_nic_is_clear_when_it_could_have_sent_the_message(tmp_path):
-    """At 0.4 Gbit/s 50,000 bytes take 1 ms, whoever else made this transfer last 2 ms."""
+    """50,000 bytes at 0.4 Gbit/s take 1 ms; here they take 2 ms with other traffic."""
     batch = [(0, 2 * MS, 50_000, 0), (MS // 2, MS // 2, 48, 0), (3 * MS // 2, 3 * MS // 2, 48, 0)]
     model = effects(TCP, {"kind": "waiting", "line_bytes": 60_000})
     frame = collected(tmp_path, model, [batch], nic_gbps=0.4)
@@ -73,7 +73,7 @@ def test_a_shared_nic_is_clear_when_it_could_have_sent_the_message(tmp_path):
 
 
 def test_stalls_take_their_share_of_time(tmp_path):
-    """2 ms in every 10 ms: a fifth of what is sent waits, 1 ms in the mean."""
+    """2 ms in every 10 ms: a fifth of the packets waits, with a mean of 1 ms."""
     model = effects(
         TCP, {"kind": "waiting", "line_bytes": 0, "stall_every_ms": 8.0, "stall_ms": 2.0}
     )

@@ -1,4 +1,4 @@
-"""Faults of GPUs, servers and stages: who computes how slowly, and when."""
+"""Faults of GPUs, servers and stages: the affected ranks, their speed, and the time."""
 
 from __future__ import annotations
 

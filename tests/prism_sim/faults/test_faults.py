@@ -165,7 +165,7 @@ def test_connections_share_the_remaining_uplinks_of_a_leaf(simulated):
 
 
 def test_traffic_to_a_leaf_avoids_spines_that_no_longer_reach_it(simulated):
-    """Leaf 1 keeps its last uplink, to spine 1; what leaf 0 sends has to go there as well."""
+    """Leaf 1 keeps its last uplink, to spine 1, so the traffic of leaf 0 has to use spine 1."""
     fault = {"kind": "failed_uplinks", "leaf": "leaf001", "failed": 3, "from_s": 0.0}
     fields = {"dp": 4, "pp": 2, "micro_batches": 1, "steps": 2}
     sent = activations(simulated("down", cluster=UPLINKS, faults=[fault], **fields))
@@ -174,7 +174,7 @@ def test_traffic_to_a_leaf_avoids_spines_that_no_longer_reach_it(simulated):
 
 
 def test_rings_are_hashed_again_too(simulated):
-    """Replicas on alternate leaves: eight hops, four each way, over one uplink each way."""
+    """Replicas on alternate leaves: four hops in each direction share one uplink."""
     names = [
         f"s{server:04d}" for pair in zip(range(4), range(4, 8), strict=True) for server in pair
     ]
@@ -189,7 +189,7 @@ def test_rings_are_hashed_again_too(simulated):
 
 
 def test_a_fault_that_did_nothing_is_warned_about(simulated):
-    """After the run: it never began, or no job has a connection over what it slowed."""
+    """After the run: the fault never began, or no connection of a job uses the slow part."""
     faults = [
         {"kind": "slow_switch", "switch": "leaf000", "factor": 0.5, "from_s": 1e6},
         {"kind": "slow_link", "a": "10.0.7.1", "b": "leaf003", "factor": 0.5, "from_s": 0},

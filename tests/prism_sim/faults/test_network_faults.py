@@ -182,7 +182,7 @@ def test_an_imbalance_of_experts_varies_exchanges_in_its_steps_only(tmp_path):
 
 
 def test_slow_storage_is_noticed_at_checkpoints_only(tmp_path):
-    """Saving takes 1/factor as long, where storage is what limits it."""
+    """A save takes 1/factor of the time if storage is the limit."""
     cluster = {**CLUSTER, "servers": 9}
     fields = {"storage": ["s0008"], "checkpoint": {"every": 4}, "cluster": cluster, "mfu": 0.5}
     fault = {"kind": "slow_storage", "server": "s0008", "factor": 0.25, "from_s": 0}

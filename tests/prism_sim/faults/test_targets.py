@@ -1,4 +1,4 @@
-"""What a fault may name is what the topology has, and naming it changes a capacity."""
+"""A fault may name everything in the topology, and changes a capacity."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _accepted(cluster: Cluster, fault: LinkFault) -> bool:
 
 
 def _slowed(cluster: Cluster, fault: LinkFault) -> int:
-    """Directed links whose capacity the fault halves; it leaves none changed when it is over."""
+    """Directed links that the fault slows to half; after the fault none is changed."""
     clock, templates = Clock(), Templates()
     layout = Layout(cluster)
     fabric = Fabric(clock, layout.capacity, templates)
@@ -133,7 +133,7 @@ def test_a_fault_that_no_traffic_can_meet_is_doubted(fault: dict[str, Any], doub
 
 
 def test_every_kind_of_fault_is_measured() -> None:
-    """The truth says how bad a fault is, whatever its kind."""
+    """The truth has the magnitude of every kind of fault."""
     control = ClusterControl(
         Clock(),
         ClusterLinks(Clock(), cast(Any, None), _router(), cast(Any, None)),

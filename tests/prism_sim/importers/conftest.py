@@ -41,7 +41,7 @@ def replayed(tmp_path: Path) -> Callable[..., Run]:
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[..., list[str]]:
-    """What is said against a trace in the test's folder."""
+    """The errors for a trace in the folder of the test."""
 
     def of(trace: dict[str, Any], **job: Any) -> list[str]:
         path = scenario_file(tmp_path, trace, **job)

@@ -177,7 +177,7 @@ def test_process_groups_are_read_from_the_metadata_of_pytorch(tmp_path, replayed
 
 
 def described(*ranks):
-    """What PyTorch's observer writes about a process group called 3."""
+    """The record of PyTorch's observer for a process group with the name 3."""
     return f'[\'[{{"pg_name": "3", "ranks": {list(ranks)}}}]\']'
 
 

@@ -1,4 +1,4 @@
-"""How a scenario names a trace: whatever it says, the answer is a scenario or its mistakes."""
+"""A scenario names a trace; the result is a scenario or a list of mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is in a file, the answer is a trace or a list of what is wrong with it."""
+"""For any content of a file, the result is a trace or a list of mistakes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FILES = {
 
 
 def outcome(folder, form, content):
-    """What comes of ``content`` in the place of a good file: a trace, or a UserError."""
+    """The result for ``content`` in place of a good file: a trace, or a UserError."""
     kind, name, _ = FILES[form]
     (folder / name).write_bytes(content)
     if kind == "chakra" and not (folder / "t.1.json").exists():
@@ -64,7 +64,7 @@ def test_the_files_are_good_to_begin_with(tmp_path, form):
 
 @pytest.mark.parametrize("form", FILES)
 def test_a_file_cut_at_any_byte_is_refused_or_read(tmp_path, form):
-    """Nothing says how much a file should hold but what it refers to, so a cut may go unseen."""
+    """Only references show how much a file should hold, so a cut may go unnoticed."""
     good = FILES[form][2]
     cuts = range(0, len(good), 5 if form == "json" else 1)
     refused = sum(isinstance(outcome(tmp_path, form, good[:n]), UserError) for n in cuts)

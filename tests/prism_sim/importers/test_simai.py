@@ -80,7 +80,7 @@ def test_tensor_parallel_collectives_take_time_and_leave_no_trace(workload, repl
 
 
 def test_groups_are_laid_out_as_in_simai(workload, replayed):
-    """Eight ranks, tp 2 and ep 2: pairs of neighbours, their counterparts, and what is left."""
+    """Eight ranks, tp 2 and ep 2: pairs of neighbours, their counterparts, and the others."""
     workload(
         f"x 0 ALLTOALL_EP {MIB} 0 NONE 0 0 ALLREDUCE_DP_EP {MIB} 0",
         f"y 0 NONE 0 0 NONE 0 0 ALLREDUCE {MIB} 0",

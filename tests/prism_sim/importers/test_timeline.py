@@ -1,4 +1,4 @@
-"""Measured timelines as compute times: taken over as they are, and held against the measured."""
+"""Measured timelines as compute times, and simulations compared with the measurement."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JOB = {"model": TINY_MODEL, "overlap_gradients": False}
 
 
 def rows(steps=2, stages=2, replicas=2, micro_batches=3, chunks=1):
-    """Every pass takes a time of its own [ms]: digits are step, stage, replica, chunk, batch."""
+    """Every pass has its own time [ms]: the digits are step, stage, replica, chunk, batch."""
     made = []
     for step in range(steps):
         for stage in range(stages):
@@ -181,7 +181,7 @@ def pipeline_s(begin, end, step):
 
 @needs_public
 def test_the_published_pipeline_takes_as_long_as_it_was_measured(published):
-    """What lies between first forward and last backward follows from the compute times alone."""
+    """The time from first forward to last backward follows from the compute times."""
     ops, run = published
     ops = ops[ops["optype"].isin(["forward-compute", "backward-compute"])]
     start = ops["start_ts"].astype(float)
@@ -198,7 +198,7 @@ def test_the_published_pipeline_takes_as_long_as_it_was_measured(published):
 
 @needs_public
 def test_the_published_long_stage_slows_the_job_as_much_as_was_published(published, tmp_path):
-    """The slowdown is the time over that of a job in which every pass takes the mean."""
+    """The slowdown is the time divided by that of a job in which every pass takes the mean."""
     timings = MeasuredTimeline(file=str(MEASURED)).read(MEASURED)
     passes = np.array(timings.passes_ns)
     mean = np.broadcast_to(np.rint(passes.mean((0, 1, 2, 4), keepdims=True)), passes.shape)

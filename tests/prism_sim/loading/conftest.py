@@ -14,7 +14,7 @@ Complaints = Callable[..., list[tuple[int | str, str]]]
 
 @pytest.fixture
 def complaints(tmp_path: Path) -> Complaints:
-    """Load a text as a scenario that must be refused; what is wrong, in order."""
+    """Load a text as a scenario that must be refused; return its mistakes in order."""
 
     def of(text: str, overrides: dict[str, Any] | None = None) -> list[tuple[int | str, str]]:
         path = tmp_path / "world.yaml"

@@ -29,7 +29,7 @@ def _loaded(text: str, tmp_path: Path) -> Scenario:
 
 
 def _job(**values: object) -> str:
-    """A line with one more job, of four GPUs unless it says otherwise."""
+    """A line with one more job, by default of four GPUs."""
     fields = {"name": "gamma", "model": "llama-7b", "dp": 4, "micro_batches": 4, "steps": 10}
     return f"  - {{{', '.join(f'{k}: {v}' for k, v in (fields | values).items())}}}\n"
 

@@ -219,7 +219,7 @@ faults:
 def test_nothing_is_held_against_the_author_that_rests_on_a_misread_value(
     complaints: Complaints,
 ) -> None:
-    """Each line's own mistake is told; what would follow from it is not."""
+    """The mistake of each line is reported, but not its consequences."""
     found = complaints(
         """\
 cluster:

@@ -38,7 +38,7 @@ Way = tuple[str | int, ...]
 
 
 def _ways(values: Any, above: Way = ()) -> list[Way]:
-    """The way to every value of the tree."""
+    """The location of every value of the tree."""
     items = values.items() if isinstance(values, dict) else enumerate(values)
     ways: list[Way] = []
     for key, value in items:
@@ -69,7 +69,7 @@ MUTATIONS = st.lists(
 
 
 def _mutate(tree: Any, way: Way, how: str, key: str, junk: Any) -> None:
-    """Do to the value at ``way`` what ``how`` says, if it is still there."""
+    """Change the value at ``way`` as ``how`` says, if it still exists."""
     try:
         for part in way[:-1]:
             tree = tree[part]
@@ -98,7 +98,7 @@ def test_a_damaged_scenario_is_read_or_refused_line_by_line(
 
 
 def _problems(source: Source) -> list[Problem] | None:
-    """What is wrong with the scenario of ``source``; None if it is valid."""
+    """The errors of the scenario in ``source``; None if it is valid."""
     try:
         validate(source)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""The size of a simulation: estimated, held to measured runs, refused where it is beyond reach."""
+"""The estimated size of a simulation: compared with runs, and refused if it is too large."""
 
 from __future__ import annotations
 

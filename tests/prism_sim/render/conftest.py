@@ -1,7 +1,7 @@
-"""Small runs to draw: a whole one, and ones that lack what a run may lack.
+"""Small runs to draw: a complete one, and runs without some parts.
 
 Job A is DP 2 x PP 2 over servers h0..h3, job B is DP 2 over h4 and h5; six steps of 1 s and 0.8 s.
-Rank 2 of A (10.0.0.2 on h2) is slow in steps 3 and 4. The diagnosis is what a fair one would be.
+Rank 2 of A (10.0.0.2 on h2) is slow in steps 3 and 4. The diagnosis is nearly right.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ MakeRun = Callable[..., Run]
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> MakeRun:
-    """Make a run folder with the parts asked for, all of them by default."""
+    """Make a run folder with the given parts, by default with all of them."""
 
     def make(
         name: str = "whole",

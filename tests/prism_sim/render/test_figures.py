@@ -302,7 +302,7 @@ def test_the_scale_of_bytes_is_legible_whatever_they_are(run, factor):
 
 
 def test_a_fault_in_seconds_is_found_by_its_time(run):
-    """From 4.5 s on, in A's step 4: steps 3 and 4 are shown, one made shorter here to tell them."""
+    """From 4.5 s on, in A's step 4: steps 3 and 4 are shown; one is shorter here to identify it."""
     faults = run.truth("faults").assign(from_step=None, to_step=None)
     run.write_truth("faults", faults.assign(start_ns=faults["start_ns"] + 1_500_000_000))
     spans = run.truth("spans")

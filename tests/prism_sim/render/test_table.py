@@ -1,4 +1,4 @@
-"""The terminal's table: what it says of a good run, a poor one, and one without faults."""
+"""The terminal's table for a good run, a poor one, and one without faults."""
 
 import io
 

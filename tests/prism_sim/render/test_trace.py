@@ -1,4 +1,4 @@
-"""The trace: well-formed Trace Event JSON, slices that nest, truth beside reconstruction."""
+"""The trace: well-formed Trace Event JSON, nested slices, true and inferred work."""
 
 import json
 from collections import defaultdict
@@ -124,7 +124,7 @@ def test_a_large_run_is_cut_to_whole_ranks_with_the_affected_pipeline_first(run)
 
 
 def test_a_span_that_waits_for_nothing_known_is_still_shown(run):
-    """A kind of span that the scores do not know stands with the computation."""
+    """A kind of span that the scores do not know is shown with the computation."""
     spans = run.truth("spans")
     kinds = spans["kind"].mask(spans["kind"] == "opt", "checkpoint")
     run.write_truth(

@@ -1,4 +1,4 @@
-"""What can be derived from the numbers of a cluster, and what its parts are called."""
+"""Numbers and names that follow from the values of a cluster."""
 
 import pytest
 

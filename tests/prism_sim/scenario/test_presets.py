@@ -98,7 +98,7 @@ def test_a_mixture_has_its_published_total_and_what_a_token_meets() -> None:
 
 
 def test_latent_attention_is_counted_matrix_by_matrix() -> None:
-    """DeepSeek-V3, from its configuration: what goes in times what comes out, and two norms."""
+    """DeepSeek-V3, from its configuration: inputs times outputs, and two norms."""
     sizes = preset("deepseek-v3")
     query = 7168 * 1536 + 1536 * 128 * (128 + 64)
     keys_and_values = 7168 * (512 + 64) + 512 * 128 * (128 + 128)
@@ -111,7 +111,7 @@ def test_latent_attention_is_counted_matrix_by_matrix() -> None:
 
 
 def test_stages_own_all_parameters_of_a_mixture() -> None:
-    """Sixteen ranks share the experts of a layer; what they hold together is the model."""
+    """Sixteen ranks share the experts of a layer; together they hold the model."""
     sizes = preset("deepseek-v3")
     layers = (1, *[4] * 15)
     job = Job(

@@ -131,7 +131,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
 
 
 def _bomb(levels: int) -> str:
-    """A few hundred bytes whose aliases stand for ``9 ** levels`` values."""
+    """A few hundred bytes whose aliases expand to ``9 ** levels`` values."""
     lines = ["a0: &a0 [" + ", ".join(["x"] * 9) + "]"]
     lines += [
         f"a{level}: &a{level} [" + ", ".join([f"*a{level - 1}"] * 9) + "]"

@@ -1,4 +1,4 @@
-"""A small world whose every answer is known by heart, and its perfect diagnosis.
+"""A small run with a known truth, and its perfect diagnosis.
 
 Job A is DP 2 x PP 2 on a0..a3, job B is DP 2 on b0 and b1; ten steps each, of 1000 us and
 800 us. Within a step of A, in us from its start (stage 0 left, stage 1 right)::
@@ -122,7 +122,7 @@ def _spans() -> pd.DataFrame:
 
 
 def a_fault(**values: Any) -> dict[str, Any]:
-    """A slow GPU of rank 2 of job A in steps 4 and 5, unless ``values`` say otherwise."""
+    """A slow GPU of rank 2 of job A in steps 4 and 5; ``values`` change it."""
     usual = {
         "fault": 0,
         "kind": "slow_gpu",
@@ -143,7 +143,7 @@ def a_fault(**values: Any) -> dict[str, Any]:
 
 
 def a_finding(**values: Any) -> dict[str, Any]:
-    """The finding that tells of :func:`a_fault` perfectly, unless ``values`` say otherwise."""
+    """The perfect finding for :func:`a_fault`; ``values`` change it."""
     usual = {
         "finding": 0,
         "level": "cross_step",
@@ -260,7 +260,7 @@ def _perfect(truth: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """The world above with one fault, and a diagnosis that gets everything right."""
+    """The world above with one fault and a perfect diagnosis."""
     truth = {
         "ranks": RANKS.copy(),
         "pairs": PAIRS.copy(),

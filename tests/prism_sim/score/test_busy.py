@@ -66,7 +66,7 @@ def test_a_sender_that_waits_long_after_the_arrival_is_not_busy(world):
 
 
 def test_a_collective_moves_when_its_last_member_has_joined(world):
-    """Replica 1 joins at 720, and ends on its own."""
+    """Replica 1 joins at 720 and ends at its own time."""
     assert moving(world, "dp", 0) == [(720, 900)]
     spans = world.truth["spans"]
     late = (spans["kind"] == "allreduce") & (spans["rank"] == 0) & (spans["job"] == "A")
@@ -95,7 +95,7 @@ def test_repeated_collectives_are_paired_in_their_order(world):
 
 
 def test_replicas_that_share_experts_reduce_what_all_of_them_hold(world):
-    """Two expert-parallel ranks: of dense gradients one group, each its own of its experts'."""
+    """Two expert-parallel ranks: one group for dense gradients, and one group per rank."""
     ranks = world.truth["ranks"]
     world.truth["ranks"] = ranks.assign(ep=ranks["dp"], dp=0)
     together = moving(world, "dp", 0)

@@ -1,4 +1,4 @@
-"""The catalogue has every figure of every score, each with a direction or none on purpose."""
+"""The catalogue has every figure of every score, each with a direction or explicitly none."""
 
 import doctest
 import importlib
@@ -89,7 +89,7 @@ def test_names_in_a_path_stand_for_anything_and_twice_for_the_same():
 
 
 def test_every_field_of_every_part_is_declared():
-    """A field is a figure, a table, a part of its own, or words: never just a number."""
+    """A field is a figure, a table, a nested score, or text, but never an undeclared number."""
     seen = [Score]
     for part in seen:
         for name, kind, declaration in declarations(part):

@@ -67,7 +67,7 @@ def test_an_alarm_that_starts_a_little_early_flags_the_step_it_lies_in(world):
 
 
 def test_a_window_in_seconds_starts_with_the_step_it_falls_in(world):
-    """From the middle of B's step 3, told from step 5 on."""
+    """The fault starts in the middle of B's step 3, and the finding starts at step 5."""
     start = world.begin("B", 3) + 400_000
     given = {"job": None, "rank": None, "jobs": json.dumps(["B"]), "culprit": "b0"}
     given |= {"from_step": None, "to_step": None, "start_ns": start, "end_ns": None}

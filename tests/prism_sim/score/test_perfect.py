@@ -1,4 +1,4 @@
-"""A diagnosis that gets everything right is told so in every figure."""
+"""A perfect diagnosis has a perfect value in every figure."""
 
 import json
 

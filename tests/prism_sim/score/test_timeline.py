@@ -1,5 +1,7 @@
-"""Timeline: steps split, merged, missed, shifted, stretched. 60 true (rank, step); steps of
-A last 1000 us, of B 800 us; what is broken here is rank 0 of A, address a0.
+"""Timeline: steps that are split, merged, missed, shifted or stretched.
+
+There are 60 true (rank, step) pairs; steps of A take 1000 us, and those of B 800 us. The errors are
+in rank 0 of A, address a0.
 """
 
 import numpy as np
@@ -157,7 +159,7 @@ def test_a_step_whose_dp_was_not_seen_breaks_two_periods(world):
 
 
 def test_time_of_each_kind_is_scored_apart(world):
-    """The 180 us of DP in one step are told as 90 us; PP and compute stay right."""
+    """The 180 us of DP in one step are diagnosed as 90 us; PP and compute are right."""
 
     def halve(spans):
         hit = at(spans, 4) & (spans["kind"] == "dp")
@@ -210,7 +212,7 @@ def test_ranks_that_share_a_nic_are_each_held_against_it(world):
 
 
 def test_a_nic_of_two_jobs_is_followed_in_the_right_one(world):
-    """Rank 0 of B moves to the NIC of A's rank 0; the diagnosis tells both jobs there."""
+    """Rank 0 of B moves to the NIC of A's rank 0; the diagnosis has both jobs there."""
     swap = {"b0": "a0"}
     world.truth["ranks"] = world.truth["ranks"].replace({"address": swap})
     for name in ("jobs", "steps", "spans"):

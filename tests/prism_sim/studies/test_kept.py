@@ -1,4 +1,4 @@
-"""Kept work: what counts as done, and what a killed process leaves."""
+"""Saved results: a file counts as done or not, and files of a killed process are removed."""
 
 from __future__ import annotations
 

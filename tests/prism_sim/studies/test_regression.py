@@ -1,4 +1,4 @@
-"""The gate: green on what it was made from, red on every small defect that is planted."""
+"""The regression suite: it passes with its own reference and fails with every planted defect."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_figure_moves_one_way_or_the_other(
 
 
 def test_a_move_that_is_neither_better_nor_worse_fails() -> None:
-    """The world must not change unseen, whichever way."""
+    """A change of the scenarios is noticed in both directions."""
     for now in (1, 3):
         verdict = compare({"case": Outcome({**REFERENCE["case"], "jobs.true": now})}, REFERENCE)[0]
         assert verdict.failed
@@ -177,7 +177,7 @@ def test_a_move_that_is_neither_better_nor_worse_fails() -> None:
 def test_correct_pairs_should_grow_and_wrong_ones_fall(
     table: str, cell: str, was: int | None, now: int | None, verdict: str | None
 ) -> None:
-    """An entry that is not there counts as 0: nothing was told so."""
+    """An absent entry counts as 0: no pair had this type."""
     figure = f"pairs.{table}.{cell}"
     before, after = ({} if n is None else {figure: n} for n in (was, now))
     moves = compare({"case": Outcome(after)}, {"case": before})[0].moves  # type: ignore[dict-item]

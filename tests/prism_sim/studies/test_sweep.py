@@ -1,4 +1,4 @@
-"""A sweep: its grid, its table, and what it does not do twice."""
+"""A sweep: its grid, its table, and results that are not computed twice."""
 
 from __future__ import annotations
 

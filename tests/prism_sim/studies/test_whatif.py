@@ -1,4 +1,4 @@
-"""What a fault costs, against what can be said without simulating."""
+"""The cost of a fault, compared with closed forms."""
 
 from __future__ import annotations
 

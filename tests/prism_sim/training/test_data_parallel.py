@@ -1,4 +1,4 @@
-"""Data parallelism against its published structure: what is sent when, and how much."""
+"""Data parallelism compared with its published structure: times and sizes of messages."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_zero_3_gathers_every_block_twice_and_scatters_it_once(simulated):
 
 
 def test_zero_3_moves_its_volume_where_a_stage_has_nothing_to_compute(simulated):
-    """The first stage holds nothing but the embedding, which takes no time."""
+    """The first stage has only the embedding, which takes no time."""
     run = simulated(dp=2, pp=2, tp=1, zero_stage=3, stage_layers=[0, 8], micro_batches=2, steps=1,
                     placement="spread")  # fmt: skip
     expected = 2 * 1 / 2 * (2 * 4 + 2 * 2 * 2) * PARAMETERS  # replicas; gradients, parameters
@@ -145,7 +145,7 @@ def test_gathers_of_the_next_step_hide_behind_its_forward(simulated):
 
 
 def test_hybrid_sharding_gathers_inside_and_all_reduces_outside(simulated):
-    """Two servers of four replicas: only what is left of gradients crosses between them."""
+    """Two servers of four replicas: only sharded gradients cross between them."""
     run = simulated(
         dp=8, tp=1, zero_stage=3, hybrid_shards=4, micro_batches=1, steps=1,
         cluster={"servers": 2, "gpus_per_server": 4, "nics_per_server": 4},

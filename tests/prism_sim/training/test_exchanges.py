@@ -1,4 +1,4 @@
-"""What ranks exchange inside their passes: experts, contexts, tensors, and the tiny things."""
+"""Exchanges inside passes: experts, contexts, tensors, and small reductions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sent(run, kind):
 
 
 def records(run, kind):
-    """Flow records of one kind of pair; connections are told apart by the bytes of each."""
+    """Flow records of one kind of pair; the bytes identify a connection."""
     flows = pd.read_parquet(run.flows).astype({"src": str, "dst": str})
     pairs = run.truth("pairs")
     connection = ["src", "dst", "src_port"]

@@ -1,4 +1,4 @@
-"""What jobs do besides plain steps: lengths that vary, warm-up, evaluation, saves, reads."""
+"""Work of jobs around their steps: varying lengths, warm-up, evaluation, saves, reads."""
 
 from __future__ import annotations
 

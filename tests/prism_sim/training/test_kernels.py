@@ -1,4 +1,4 @@
-"""What passes through memory between matrix products, counted by hand, and what it costs."""
+"""Bytes in memory between matrix products, counted by hand, and their time."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_experts_are_paid_for_by_how_many_a_token_meets() -> None:
 def test_backward_moves_twice_as_much_and_what_is_computed_again(
     recompute: str, again: int
 ) -> None:
-    """Memory's share of a pass is what is left of it once products cost nothing."""
+    """The memory time of a pass is its time with free products."""
     cluster = Cluster(servers=1, gpu={"peak_tflops": 1e9, **MEMORY})
     (cost,) = stage_costs(_job(recompute=recompute), cluster)
     whole, scores = 32 * (2 * 11 * 64 + 4 * 256 + 13 * 4 * 32), 32 * 13 * 4 * 32

@@ -63,7 +63,7 @@ def all_reduce(tmp_path_factory):
 
 
 def test_bytes_of_a_ring_are_gradients_headers_and_words(all_reduce):
-    """2 (n - 1) / n of the gradient, and 48 bytes twice a segment one way, once the other."""
+    """2 (n - 1) / n of the gradient, and 48 bytes per segment: twice forward, once back."""
     _, flows = all_reduce
     job = Job(name="a", model=TINY_MODEL, dp=4, micro_batches=1, steps=2)
     gradient = 4 * job.model.total_parameters
@@ -77,7 +77,7 @@ def test_bytes_of_a_ring_are_gradients_headers_and_words(all_reduce):
 
 @pytest.mark.parametrize("layout", [{"dp": 4, "zero_stage": 0}, {"dp": 2, "pp": 2}])
 def test_the_truth_counts_every_word(tmp_path, layout):
-    """Words go both ways, also where data go: acknowledgements have no payload to count."""
+    """Control messages have both directions, also with data; acknowledgements have no payload."""
     run = simulate_one(
         tmp_path, library=GLOO, micro_batches=2, steps=1, cluster=ONE_GPU | {"servers": 4},
         collector={"effects": [TCP, {"kind": "acknowledgements"}]}, **layout,
@@ -116,10 +116,10 @@ def pipeline(folder, **wishes):
 
 
 def test_an_activation_waits_for_its_receiver(tmp_path):
-    """In 1F1B the last stage asks for micro-batch 1 only when it is through with 0.
+    """In 1F1B the last stage requests micro-batch 1 only after micro-batch 0.
 
-    Its word comes behind the gradient that it sends first: 2 MiB and a header at 50 bytes a
-    nanosecond, over two links of 500 ns.
+    The request comes after the gradient that the stage sends first: 2 MiB and a header at 50 bytes
+    per nanosecond, over two links of 500 ns.
     """
     run, flows = pipeline(tmp_path, library=GLOO)
     spans = run.truth("spans").set_index(["rank", "micro_batch", "kind"])
@@ -145,7 +145,7 @@ def test_posted_ahead_it_waits_for_nobody(tmp_path):
 
 
 def test_a_message_costs_three_words(tmp_path):
-    """A header and "ready" with the data, "ready" the other way: 144 bytes, as gloo sends."""
+    """A header and "ready" with the data, "ready" in the other direction: 144 bytes, as in gloo."""
     _, flows = pipeline(tmp_path, library=GLOO, activation_bytes=4)
     job = Job(name="a", model=TINY_MODEL, pp=2, micro_batches=4, steps=1, activation_bytes=4)
     size = pipeline_message_bytes(job)

@@ -1,4 +1,4 @@
-"""Several jobs, none at all, and traffic that belongs to nobody."""
+"""Several jobs, no job, and traffic of no job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is reported as slow, about whom, and what it cost."""
+"""Findings: the slow part, the culprit, and the cost."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_overlapping_flows_of_one_pair_count_once(found_rows: Callable[..., Diag
 def test_where_no_rate_is_known_the_limit_comes_from_the_data(
     found_rows: Callable[..., Diagnosis],
 ) -> None:
-    """Pairs below leaves 6 to 11 cross leaf 5 as well: seven at once, where others see one."""
+    """Pairs below leaves 6 to 11 cross leaf 5 as well: it has seven pairs at once, others one."""
     topology, rows = star(leaves=12, slow=None, gbps=None)
     detour = {f"leaf{i}": f"leaf{i}|leaf5" for i in range(6, 12)}
     led = [(*row[:5], detour.get(row[5], row[5])) for row in rows]

@@ -1,4 +1,4 @@
-"""Algorithm 1: jobs from who talks to whom, and where it is blind."""
+"""Algorithm 1: jobs from communicating addresses, and the cases in which it fails."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_connected_addresses_are_one_job(members: Members) -> None:
 
 
 def test_clusters_on_the_same_servers_are_one_job(members: Members) -> None:
-    """Two rails of one job: a-b and c-d never talk, but sit in the same two servers."""
+    """Two rails of one job: a-b and c-d never communicate, but are in the same two servers."""
     assert members(["ab", "cd", "ef"], "abcdef", "121234") == [set("abcd"), set("ef")]
 
 
@@ -76,5 +76,5 @@ def test_a_common_storage_server_fuses_jobs(members: Members) -> None:
 
 
 def test_a_job_within_one_server_is_never_seen(members: Members) -> None:
-    """Its ranks talk over NVLink and leave no flow; only the other job is there."""
+    """Its ranks use NVLink and have no flow, so only the other job is found."""
     assert members(["cd"], "abcd", "1123") == [set("cd")]

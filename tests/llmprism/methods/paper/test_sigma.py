@@ -31,7 +31,7 @@ def test_sigma_is_the_population_standard_deviation() -> None:
 
 @pytest.mark.parametrize(("n", "fires"), [(5, False), (10, False), (11, True), (30, True)])
 def test_trap_2_no_outlier_fires_below_eleven(n: int, fires: bool) -> None:
-    """One value out of n lies sqrt(n - 1) sigma out, however far it is: 3 at n = 10."""
+    """One of n values is at most sqrt(n - 1) sigma from the mean: 3 for n = 10."""
     assert one_sample([1.0] * (n - 1) + [1e6]) == ([n - 1] if fires else [])
 
 

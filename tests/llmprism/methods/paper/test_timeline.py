@@ -97,7 +97,7 @@ def test_traffic_after_the_last_dp_traffic_is_not_a_step(
 
 
 def merged(intervals: pd.DataFrame) -> list[tuple[int, int]]:
-    """Union of intervals, the slow and plain way."""
+    """Union of intervals in the simplest and slowest form."""
     union: list[tuple[int, int]] = []
     for start, end in sorted(zip(intervals["start_ns"], intervals["end_ns"], strict=True)):
         if union and start <= union[-1][1]:
@@ -137,7 +137,7 @@ def test_compute_is_what_lies_between(make_world: Callable[..., Any], found: Dia
 def test_compute_and_waiting_follow_the_closed_form(
     make_world: Callable[..., Any], found: Diagnose
 ) -> None:
-    """Uniform 1F1B takes (m + p - 1)(tf + tb); what is no traffic of that is "compute"."""
+    """Uniform 1F1B takes (m + p - 1)(tf + tb); time without traffic is "compute"."""
     world = make_world(pp=4, message=50)  # messages of 1 ns
     spans = found(world).spans.query("kind == 'compute' and step > 0")
     length = (spans["end_ns"] - spans["start_ns"]).groupby([spans["address"], spans["step"]]).sum()

@@ -1,4 +1,4 @@
-"""Dividing traffic into equal parts: what repeats, whatever its length."""
+"""Traffic divided into equal parts: a repetition is found for any length of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings on real traffic, with faults that were made on purpose, and without any."""
+"""Findings on real traffic, with deliberate faults and without faults."""
 
 from __future__ import annotations
 

@@ -52,10 +52,10 @@ def test_all_mistakes_of_a_case_are_reported_at_once(tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(UserError) as caught:
         read_case(path)
-    said = str(caught.value)
-    assert "placement must list servers" in said
-    assert "'A'" in said
-    assert "'B'" in said
+    message = str(caught.value)
+    assert "placement must list servers" in message
+    assert "'A'" in message
+    assert "'B'" in message
 
 
 def test_a_case_without_its_section_or_with_an_unknown_key_is_refused(tmp_path: Path) -> None:

@@ -153,12 +153,12 @@ def test_what_is_missing_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(needs.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UserError) as caught:
         needs.check(mpi=True)
-    said = str(caught.value)
-    assert "needs root" in said
-    assert "apt-get install -y" in said
-    assert "tcpdump" in said
-    assert "openmpi-bin" in said
-    assert "'.[lab]'" in said
+    message = str(caught.value)
+    assert "needs root" in message
+    assert "apt-get install -y" in message
+    assert "tcpdump" in message
+    assert "openmpi-bin" in message
+    assert "'.[lab]'" in message
 
 
 def test_processes_end_when_their_run_is_interrupted(tmp_path: Path) -> None:

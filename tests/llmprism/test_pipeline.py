@@ -46,11 +46,11 @@ def test_every_table_is_written_as_contracted(busy_world: Any, tmp_path: Path) -
 
 
 def test_progress_goes_from_nothing_to_all(busy_world: Any, tmp_path: Path) -> None:
-    told: list[float] = []
+    reported: list[float] = []
     flows, topology = busy_world.save(tmp_path)
-    diagnose_files(flows, topology, progress=lambda fraction, _: told.append(fraction))
-    assert told == sorted(told)
-    assert (told[0], told[-1]) == (0.0, 1.0)
+    diagnose_files(flows, topology, progress=lambda fraction, _: reported.append(fraction))
+    assert reported == sorted(reported)
+    assert (reported[0], reported[-1]) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("method", ["paper", "prism"])
@@ -182,9 +182,9 @@ def test_odd_little_tables_do_not_crash(
 def test_both_files_are_complained_about_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         diagnose_files(tmp_path / "flows.parquet", tmp_path / "topology.json")
-    told = str(caught.value)
-    assert "flows.parquet: there is no such file" in told
-    assert "topology.json: there is no such file" in told
+    reported = str(caught.value)
+    assert "flows.parquet: there is no such file" in reported
+    assert "topology.json: there is no such file" in reported
 
 
 def test_an_unknown_method_is_refused_before_anything_is_read(tmp_path: Path) -> None:

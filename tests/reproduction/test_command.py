@@ -67,8 +67,8 @@ def test_a_failure_is_reported_and_the_reference_does_not_change(call: Call) -> 
     result = call(*options, "--seeds", "3", "--json")
     assert result.exit_code == 1
     assert "toy seed 2: MemoryError: too large" in result.stderr
-    (told,) = json.loads(result.stdout)["experiments"]
-    assert (told["done"], [failed["case"] for failed in told["failed"]]) == (2, ["seed 2"])
+    (summary,) = json.loads(result.stdout)["experiments"]
+    assert (summary["done"], [failed["case"] for failed in summary["failed"]]) == (2, ["seed 2"])
     page = Path("results/paper/paper.md").read_text()
     assert "2 finished" in page
     assert "**seed 2 failed:** MemoryError" in page

@@ -123,9 +123,13 @@ def test_sources_of_pages_do_not_count(tmp_path: Path) -> None:
 def test_the_file_of_a_trial_shows_its_world(toy: Experiment, tmp_path: Path) -> None:
     ran(toy, tmp_path, [7])
     (path,) = (tmp_path / running.CASES).glob("*.json")
-    said = json.loads(path.read_text())
-    assert (said["experiment"], said["case"], said["scenario"]["seed"]) == ("toy", "toy seed 7", 7)
-    assert said["result"] == {"twice": 14}
+    content = json.loads(path.read_text())
+    assert (content["experiment"], content["case"], content["scenario"]["seed"]) == (
+        "toy",
+        "toy seed 7",
+        7,
+    )
+    assert content["result"] == {"twice": 14}
 
 
 def test_the_page_has_results_pictures_failures_and_gaps(toy: Experiment, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_contents_and_quantiles() -> None:
 
 
 fitted = pytest.mark.parametrize("both", CASES[:2], indirect=True, scope="module")
-"""Without the twin of which nothing was measured: where its rings rest is foretold less well."""
+"""All twins but a2_ddp4, for which only the layout was measured: its sizes agree less well."""
 
 
 @pytest.fixture(scope="module", params=CASES)

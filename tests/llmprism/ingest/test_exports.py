@@ -151,8 +151,8 @@ def test_an_exporter_that_restarts_has_a_new_start(tmp_path: Path, read: Read) -
 
 def test_sampling_comes_from_an_options_template(tmp_path: Path, read: Read) -> None:
     options = struct.pack(">HHHHHHHHH", 300, 4, 8, 1, 4, 34, 4, 35, 1)
-    told = struct.pack(">IIB", 1, 64, 2)
-    sets = [a_set(1, options), a_set(300, told), a_set(0, template(FIELDS | V9_TIMES))]
+    option_data = struct.pack(">IIB", 1, 64, 2)
+    sets = [a_set(1, options), a_set(300, option_data), a_set(0, template(FIELDS | V9_TIMES))]
     (tmp_path / "a.v9").write_bytes(v9(*sets, one_v9(10, 20), uptime=30))
     rows, done = read(tmp_path / "a.v9")
     assert (rows[0]["bytes"], rows[0]["sampling"], done.seen.sampling) == (96_000, 64, 64)
@@ -233,11 +233,11 @@ def test_nfcapd_files_are_read_through_nfdump(
     "src_port" : 1000, "dst_port" : 29500, "src4_addr" : "10.0.0.1", "dst4_addr" : "10.0.0.2",
     "ip4_router" : "127.0.0.1"}}"""
     text = "[\n" + ",\n".join(flow.format(i) for i in range(3)) + "\n]\n"
-    (tmp_path / "said.json").write_text(text)
+    (tmp_path / "output.json").write_text(text)
     sampler = "Sampler: Generic Sampler: algorithm: 1, packet interval: 1, packet space: 99"
     program = tmp_path / "nfdump"
     program.write_text(
-        f"#!/bin/sh\nif [ $1 = -E ]; then echo '{sampler}'; else cat {tmp_path}/said.json; fi\n"
+        f"#!/bin/sh\nif [ $1 = -E ]; then echo '{sampler}'; else cat {tmp_path}/output.json; fi\n"
     )
     program.chmod(0o755)
     (tmp_path / "nfcapd.202601010000").write_bytes(NFCAPD)

@@ -225,11 +225,11 @@ def test_all_mistakes_in_the_columns_are_reported_at_once(file: Path, topology: 
     types = {"start_ns": pa.float64(), "src": pa.int64(), "bytes": pa.int32(), "path": pa.int64()}
     with pytest.raises(UserError) as caught:
         read_flows(write(file, columns, **types), topology)
-    told = "\n".join(problem.what for problem in caught.value.problems)
-    assert "'end_ns' (int64) is missing" in told
+    reported = "\n".join(problem.what for problem in caught.value.problems)
+    assert "'end_ns' (int64) is missing" in reported
     for name, found in (("start_ns", "double"), ("src", "int64"), ("bytes", "int32")):
-        assert f"'{name}' is {found}" in told
-    assert "'path' is int64" in told
+        assert f"'{name}' is {found}" in reported
+    assert "'path' is int64" in reported
     assert len(caught.value.problems) == 5
 
 

@@ -56,10 +56,10 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def piped() -> Callable[[bytes], str]:
-    """Offer some bytes through a pipe; returns its name."""
+    """Feed some bytes through a pipe; returns its name."""
     ends: list[int] = []
 
-    def offer(content: bytes) -> str:
+    def feed(content: bytes) -> str:
         read_end, write_end = os.pipe()
         ends.append(read_end)
 
@@ -70,7 +70,7 @@ def piped() -> Callable[[bytes], str]:
         threading.Thread(target=write, daemon=True).start()
         return f"/dev/fd/{read_end}"
 
-    yield offer
+    yield feed
     for end in ends:
         os.close(end)
 
@@ -132,9 +132,9 @@ def test_values_that_do_not_fit_are_refused_all_at_once() -> None:
     frame = FRAME.assign(start_ns=["soon", "late"], bytes=[1.5, 2.0], src_port=2**40)
     with pytest.raises(UserError) as caught:
         adopt(frame.drop(columns="end_ns"))
-    told = str(caught.value)
-    assert "'end_ns' (int64) is missing" in told
-    assert all(f"{name!r} does not fit" in told for name in ("start_ns", "bytes", "src_port"))
+    reported = str(caught.value)
+    assert "'end_ns' (int64) is missing" in reported
+    assert all(f"{name!r} does not fit" in reported for name in ("start_ns", "bytes", "src_port"))
 
 
 @pytest.mark.parametrize("column", sorted(set(COLUMNS) & set(FRAME.columns)))

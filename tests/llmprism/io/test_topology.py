@@ -73,15 +73,17 @@ def test_only_address_and_server_are_needed(tmp_path: Path) -> None:
 
 
 def test_all_missing_fields_are_reported_at_once(tmp_path: Path) -> None:
-    told = problems(tmp_path, endpoints=[{"address": "x"}, {"server": 3}], switches=[{"name": "s"}])
-    assert "endpoints[0].server: Field required" in told
-    assert "endpoints[1].address: Field required" in told
-    assert "endpoints[1].server" in told
-    assert "switches[0].tier: Field required" in told
+    reported = problems(
+        tmp_path, endpoints=[{"address": "x"}, {"server": 3}], switches=[{"name": "s"}]
+    )
+    assert "endpoints[0].server: Field required" in reported
+    assert "endpoints[1].address: Field required" in reported
+    assert "endpoints[1].server" in reported
+    assert "switches[0].tier: Field required" in reported
 
 
 def test_all_contradictions_are_reported_at_once(tmp_path: Path) -> None:
-    told = problems(
+    reported = problems(
         tmp_path,
         endpoints=[*NETWORK["endpoints"], {"address": "10.0.0.1", "server": "s2", "switch": "no"}],
         switches=[
@@ -91,17 +93,17 @@ def test_all_contradictions_are_reported_at_once(tmp_path: Path) -> None:
         ],
         links=[{"a": "nowhere", "b": "leaf0"}],
     )
-    assert "address '10.0.0.1' is listed 2 times" in told
-    assert "switch 'spine' is listed 2 times" in told
-    assert "'s1' names a switch and an endpoint or server" in told
-    assert "on unknown switch 'no'" in told
-    assert "links[0] names 'nowhere'" in told
+    assert "address '10.0.0.1' is listed 2 times" in reported
+    assert "switch 'spine' is listed 2 times" in reported
+    assert "'s1' names a switch and an endpoint or server" in reported
+    assert "on unknown switch 'no'" in reported
+    assert "links[0] names 'nowhere'" in reported
 
 
 @pytest.mark.parametrize("rate", [0, -1, "fast"])
 def test_a_rate_must_be_positive(tmp_path: Path, rate: Any) -> None:
-    told = problems(tmp_path, links=[{"a": "s0", "b": "leaf0", "gbps": rate}])
-    assert "links[0].gbps" in told
+    reported = problems(tmp_path, links=[{"a": "s0", "b": "leaf0", "gbps": rate}])
+    assert "links[0].gbps" in reported
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "3"])

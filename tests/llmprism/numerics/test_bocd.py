@@ -71,12 +71,12 @@ def test_run_length_zero_always_has_the_hazard(numbers: list[float], hazard: flo
     np.testing.assert_allclose(zero, hazard, rtol=1e-9)
 
 
-def test_the_literal_rule_never_fires_where_the_mended_one_does() -> None:
+def test_the_printed_rule_never_fires_where_the_corrected_one_does() -> None:
     values = SEQUENCES["periodic spikes"]
     literal = run_lengths(values, Prior(0, 0.01, 5, 0.05), HAZARD, k=0).short
-    mended = run_lengths(values, Prior(0, 0.01, 5, 0.05), HAZARD, k=1).short
+    corrected = run_lengths(values, Prior(0, 0.01, 5, 0.05), HAZARD, k=1).short
     assert literal.max() < 0.95
-    assert mended[4] > 0.95
+    assert corrected[4] > 0.95
     assert values[4] == 6.0
 
 

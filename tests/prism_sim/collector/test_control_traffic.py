@@ -87,11 +87,11 @@ def test_a_mesh_joins_all_ranks_of_different_servers(tmp_path):
 
 
 def test_every_other_rank_visits_the_store(tmp_path):
-    meeting = {"kind": "rendezvous", "before_s": 3, "lasts_s": 1, "requests": 5}
-    run, frame = simulated(tmp_path, ROCE, meeting, start_s=4)
-    asked, told = frame[frame["dst_port"] == 29500], frame[frame["src_port"] == 29500]
+    rendezvous = {"kind": "rendezvous", "before_s": 3, "lasts_s": 1, "requests": 5}
+    run, frame = simulated(tmp_path, ROCE, rendezvous, start_s=4)
+    asked, answers = frame[frame["dst_port"] == 29500], frame[frame["src_port"] == 29500]
     assert asked.groupby(["src", "src_port"]).size().tolist() == [6, 6, 6]  # SYN, questions
-    assert told.groupby(["dst", "dst_port"]).size().tolist() == [6, 6, 6]
+    assert answers.groupby(["dst", "dst_port"]).size().tolist() == [6, 6, 6]
     ranks = run.truth("ranks").set_index("rank")["address"]
     assert set(asked["dst"]) == {ranks[0]}
     assert sorted(asked["src"].unique()) == sorted(ranks[1:])
@@ -111,35 +111,35 @@ def test_ranks_beside_the_store_leave_no_trace(tmp_path):
 
 
 def test_a_restarted_job_has_another_rendezvous(tmp_path):
-    life = {"step": 1, "noticed_after_s": 1, "down_s": 2}
-    meeting = {"kind": "rendezvous", "before_s": 1, "lasts_s": 0.5, "requests": 2}
-    run, frame = simulated(tmp_path, ROCE, meeting, {"kind": "connections"}, restarts=[life])
+    attempt = {"step": 1, "noticed_after_s": 1, "down_s": 2}
+    rendezvous = {"kind": "rendezvous", "before_s": 1, "lasts_s": 0.5, "requests": 2}
+    run, frame = simulated(tmp_path, ROCE, rendezvous, {"kind": "connections"}, restarts=[attempt])
     asked = frame[frame["dst_port"] == 29500].sort_values("start_ns")
     assert asked["src_port"].nunique() == 2 * 3
     again_ns = run.truth("steps").query("step == 2")["start_ns"].min()
     second = asked.tail(3 * 3)["start_ns"]
     assert second.between(again_ns - 1_001 * MS, again_ns - 500 * MS).all()
     pairs = frame[frame["protocol"] == 17].drop_duplicates(ENDS)
-    told = frame[(frame["protocol"] == 6) & (frame["payload"] == 3500)]
-    assert len(told) == 2 * len(pairs)  # queue pairs of the second life among them
+    answers = frame[(frame["protocol"] == 6) & (frame["payload"] == 3500)]
+    assert len(answers) == 2 * len(pairs)  # queue pairs of the second attempt among them
 
 
 def test_new_processes_send_nothing_before_the_old_ones_have_ended(tmp_path):
     """Down for 2 s, with a set-up of 5 s: the first packets come 1 s after the end."""
-    life = {"step": 1, "noticed_after_s": 1, "down_s": 2}
+    attempt = {"step": 1, "noticed_after_s": 1, "down_s": 2}
     talk = [
         {"kind": "rendezvous", "requests": 3}, {"kind": "dns", "questions": 1},
         {"kind": "connections", "lead_ms": 5000, "mesh": True},
     ]  # fmt: skip
-    run, frame = simulated(tmp_path, ROCE, *talk, restarts=[life])
+    run, frame = simulated(tmp_path, ROCE, *talk, restarts=[attempt])
     first, again = (
         run.truth("steps").query(f"step == {step}")["start_ns"].min() for step in (0, 2)
     )
     born = again - 2_000 * MS
-    said = frame[frame["protocol"] == 6].assign(asks=frame["dst_port"] == 29500)
-    old, new = (said[said["start_ns"].between(*span)] for span in (
+    control = frame[frame["protocol"] == 6].assign(asks=frame["dst_port"] == 29500)
+    old, new = (control[control["start_ns"].between(*span)] for span in (
         (first - 6_000 * MS, first + 500 * MS), (born, again + 500 * MS)))  # fmt: skip
-    assert len(said) == len(old) + len(new)
+    assert len(control) == len(old) + len(new)
     assert old["asks"].sum() == new["asks"].sum() == 3 * (1 + 3)
     assert new.loc[new["asks"], "start_ns"].between(born, born + 501 * MS).all()
     mesh = (new["payload"] == 8) & ~new["asks"]
@@ -172,8 +172,8 @@ def test_at_egress_only_the_answers_of_a_foreign_resolver_are_seen(tmp_path):
 
 def test_a_resolver_in_the_cluster_is_a_pair_of_the_truth(tmp_path):
     run, frame = simulated(tmp_path, ROCE, {"kind": "dns", "at": "s0003"})
-    asked, told = frame[frame["dst_port"] == 53], frame[frame["src_port"] == 53]
-    assert len(asked) == len(told) == 3 * 2  # its own rank asks itself
+    asked, answers = frame[frame["dst_port"] == 53], frame[frame["src_port"] == 53]
+    assert len(asked) == len(answers) == 3 * 2  # its own rank asks itself
     pairs = run.truth("pairs").query("job == 'dns'")
     assert set(pairs["kind"]) == {"other"}
     assert len(pairs) == 2 * 3

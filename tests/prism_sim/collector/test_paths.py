@@ -14,14 +14,14 @@ N = 20_000
 WHOLE = "leaf000|spine00|leaf001"
 
 
-def told(folder, count=N, **fields):
+def exported_paths(folder, count=N, **fields):
     frame = collected(folder, effects({"kind": "paths", **fields}), many(count))
     return frame["path"].astype(object)
 
 
 def middle(folder):
     """The path that the record's hash takes, by either spine."""
-    return str(told(folder, 1, missing=0).iloc[0])
+    return str(exported_paths(folder, 1, missing=0).iloc[0])
 
 
 def share(mask, expected):
@@ -35,21 +35,21 @@ def test_without_shares_it_changes_nothing(tmp_path):
 
 
 def test_listed_alone_it_leaves_no_path(tmp_path):
-    assert told(tmp_path, 5).isna().all()
+    assert exported_paths(tmp_path, 5).isna().all()
 
 
 @pytest.mark.parametrize("given", [{"hidden": []}, {"unknown_hop": 0}, {"truncated": 0}])
 def test_beside_another_field_no_path_is_missing(tmp_path, given):
-    assert told(tmp_path, 5, **given).notna().all()
+    assert exported_paths(tmp_path, 5, **given).notna().all()
 
 
 def test_a_hidden_switch_is_always_a_question_mark(tmp_path):
-    paths = told(tmp_path, 10, hidden=["spine00", "spine01"])
+    paths = exported_paths(tmp_path, 10, hidden=["spine00", "spine01"])
     assert set(paths) == {"leaf000|?|leaf001"}
 
 
 def test_hops_are_unknown_each_for_itself(tmp_path):
-    paths = told(tmp_path, unknown_hop=0.2)
+    paths = exported_paths(tmp_path, unknown_hop=0.2)
     share(paths == middle(tmp_path), 0.8**3)
     share(paths == "?|?|?", 0.2**3)
     for hop in range(3):
@@ -57,19 +57,21 @@ def test_hops_are_unknown_each_for_itself(tmp_path):
 
 
 def test_truncated_paths_keep_their_begin(tmp_path):
-    paths, whole = told(tmp_path, truncated=0.5), middle(tmp_path)
+    paths, whole = exported_paths(tmp_path, truncated=0.5), middle(tmp_path)
     share(paths == whole, 0.5)
     share(paths == whole.split("|")[0], 0.25)  # one hop of three, or two
     share(paths == "|".join(whole.split("|")[:2]), 0.25)
 
 
 def test_missing_paths_are_null(tmp_path):
-    share(told(tmp_path, missing=0.3).isna(), 0.3)
-    assert told(tmp_path, 5, missing=1).isna().all()
+    share(exported_paths(tmp_path, missing=0.3).isna(), 0.3)
+    assert exported_paths(tmp_path, 5, missing=1).isna().all()
 
 
 def test_all_at_once_and_paths_of_one_hop(tmp_path):
-    paths = told(tmp_path, unknown_hop=0.1, truncated=0.4, missing=0.2, hidden=["leaf001"])
+    paths = exported_paths(
+        tmp_path, unknown_hop=0.1, truncated=0.4, missing=0.2, hidden=["leaf001"]
+    )
     share(paths.isna(), 0.2)
     known = paths.dropna().str.split("|")
     assert set(known.str[2].dropna()) == {"?"}

@@ -83,6 +83,6 @@ def test_no_effect_moves_which_records_are_lost(tmp_path, effect):
     batch = [(start, end, 4096 + i, 0) for i, (start, end, *_) in enumerate(many(400)[0])]
     plain = collected(tmp_path, effects(HEADERS, loss), [batch])
     frame = collected(tmp_path, effects(HEADERS, loss, effect), [batch])
-    told_apart_by = set(range(4096, 4096 + 400))
-    assert set(plain["payload"]) == set(frame["payload"]) & told_apart_by
+    data_sizes = set(range(4096, 4096 + 400))
+    assert set(plain["payload"]) == set(frame["payload"]) & data_sizes
     assert 150 < len(plain) < 250

@@ -71,29 +71,29 @@ def everything(tuples, routes):
 
 @pytest.mark.parametrize("known_before", [False, True])
 def test_only_connections_that_begin_after_an_uplink_failed_change_their_path(known_before):
-    healthy, sick = two_servers(), two_servers()
-    tuples, routes = Tuples(sick, Draws(3)), opened(sick, 0, 1)
+    healthy, failed_leaf = two_servers(), two_servers()
+    tuples, routes = Tuples(failed_leaf, Draws(3)), opened(failed_leaf, 0, 1)
     was = Tuples(healthy, Draws(3))
     if known_before:
         everything(tuples, routes)
     tuples.keep_paths(10)
-    tuples.reroute(sick.fail(0, [0, 1, 2]))
+    tuples.reroute(failed_leaf.fail(0, [0, 1, 2]))
     every = everything(tuples, routes)
     same = everything(was, opened(healthy, 0, 1))
     expected = was.column("path")[same]
     before = tuples.path_at(every, np.full(len(every), 9))
-    named = [sick.paths[number] for number in before]
+    named = [failed_leaf.paths[number] for number in before]
     assert named == [healthy.paths[number] for number in expected]
     assert len(set(named)) == 2 * 4
     after = tuples.path_at(every, np.full(len(every), 10))
-    assert {sick.paths[number] for number in after} == LAST_WAY
+    assert {failed_leaf.paths[number] for number in after} == LAST_WAY
     tuples.keep_paths(20)
-    tuples.reroute(sick.repair(0, [0, 1, 2]))
+    tuples.reroute(failed_leaf.repair(0, [0, 1, 2]))
     times = np.array([9, 19, 20])
-    for number, told in zip(every, before, strict=True):
+    for number, original in zip(every, before, strict=True):
         one, failed, repaired = tuples.path_at(np.repeat(number, 3), times)
-        assert one == repaired == told
-        assert sick.paths[failed] in LAST_WAY
+        assert one == repaired == original
+        assert failed_leaf.paths[failed] in LAST_WAY
 
 
 def test_records_name_the_way_on_which_they_began(tmp_path):
@@ -118,10 +118,10 @@ def test_records_name_the_way_on_which_they_began(tmp_path):
         frame[["start_ns", "end_ns"]] -= 1_767_225_600 * 10**9
         frames.append(frame)
     ends = ["src_port", "dst_port", "protocol"]
-    way, sick = frames[0].groupby(ends)["path"].first(), frames[1]
-    early = sick[sick["start_ns"] < 10**9]
+    way, failed_leaf = frames[0].groupby(ends)["path"].first(), frames[1]
+    early = failed_leaf[failed_leaf["start_ns"] < 10**9]
     assert (early["path"].to_numpy() == way[list(early[ends].itertuples(index=False))]).all()
     assert (early["end_ns"] > 10**9).any()
-    late = sick[sick["start_ns"] >= 10**9]
+    late = failed_leaf[failed_leaf["start_ns"] >= 10**9]
     assert set(late["path"]) == LAST_WAY
     assert {9100, 4791} < set(late["dst_port"])  # control traffic and answers among them

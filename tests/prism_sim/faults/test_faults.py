@@ -41,23 +41,25 @@ def faulty(simulated):
 
 
 def test_a_slow_gpu_computes_slower_in_its_window_only(faulty):
-    healthy, sick = faulty(kind="slow_gpu", job="a", rank=5, factor=0.25, from_step=2, to_step=4)
-    spans = sick.truth("spans")
+    healthy, slow_run = faulty(
+        kind="slow_gpu", job="a", rank=5, factor=0.25, from_step=2, to_step=4
+    )
+    spans = slow_run.truth("spans")
     compute = spans[spans["kind"].isin(["fwd", "bwd"])]
     took = (compute["end_ns"] - compute["start_ns"]).groupby([compute["rank"], compute["step"]])
     by_step = took.sum().unstack()
     ratio = by_step.loc[5] / by_step.loc[4]
     np.testing.assert_allclose(ratio, [1, 1, 4, 4, 1, 1], rtol=1e-6)
-    (fault,) = sick.truth("faults").to_dict("records")
-    address = sick.truth("ranks").set_index("rank").loc[5, "address"]
+    (fault,) = slow_run.truth("faults").to_dict("records")
+    address = slow_run.truth("ranks").set_index("rank").loc[5, "address"]
     assert (fault["culprit"], fault["culprit_kind"], fault["rank"]) == (address, "address", 5)
-    begun = sick.truth("steps").set_index(["rank", "step"])["start_ns"]
+    begun = slow_run.truth("steps").set_index(["rank", "step"])["start_ns"]
     assert (fault["start_ns"], fault["end_ns"]) == (begun[5, 2], begun[5, 4])
-    assert (step_ms(sick)[0] == step_ms(healthy)[0]).all()
+    assert (step_ms(slow_run)[0] == step_ms(healthy)[0]).all()
 
 
 def test_a_slow_nic_stretches_its_own_messages_by_its_factor(faulty):
-    healthy, sick = faulty(
+    healthy, slow_run = faulty(
         alone=True, kind="slow_nic", job="a", rank=1, factor=0.2, from_step=3, to_step=5
     )
     rank = healthy.truth("ranks").set_index("rank")["address"]
@@ -71,9 +73,9 @@ def test_a_slow_nic_stretches_its_own_messages_by_its_factor(faulty):
         return (within["end_ns"] - within["start_ns"]).min()  # alone on its NIC
 
     # Activations travel alone; gradients leave together with the first bucket, and share.
-    ratio = fastest_pp(sick, 1, 5) / fastest_pp(healthy, 1, 5)
+    ratio = fastest_pp(slow_run, 1, 5) / fastest_pp(healthy, 1, 5)
     assert ratio == pytest.approx(5, rel=1e-3)
-    assert fastest_pp(sick, 0, 4) == fastest_pp(healthy, 0, 4)
+    assert fastest_pp(slow_run, 0, 4) == fastest_pp(healthy, 0, 4)
 
 
 @pytest.mark.parametrize(
@@ -152,12 +154,12 @@ def test_connections_share_the_remaining_uplinks_of_a_leaf(simulated):
              "from_step": 2, "to_step": 4}  # fmt: skip
     healthy = activations(simulated("healthy", cluster=UPLINKS, **fields))
     run = simulated("faulty", cluster=UPLINKS, faults=[fault], **fields)
-    sick = activations(run)
-    during = sick["step"].isin([2, 3])
-    np.testing.assert_allclose(sick.loc[during, "gbps"], 100, rtol=1e-3)
-    assert set(sick.loc[during, "path"]) == {"leaf000|spine01|leaf001"}  # uplink 3 of 2 spines
+    slow_run = activations(run)
+    during = slow_run["step"].isin([2, 3])
+    np.testing.assert_allclose(slow_run.loc[during, "gbps"], 100, rtol=1e-3)
+    assert set(slow_run.loc[during, "path"]) == {"leaf000|spine01|leaf001"}  # uplink 3 of 2 spines
     usual = healthy.groupby(["src", "dst"], observed=True)["path"].unique().explode()
-    later = sick[sick["step"] >= 4].groupby(["src", "dst"], observed=True)["path"].unique()
+    later = slow_run[slow_run["step"] >= 4].groupby(["src", "dst"], observed=True)["path"].unique()
     assert later.explode().to_dict() == usual.to_dict()
     (row,) = run.truth("faults").to_dict("records")
     assert (row["culprit_kind"], row["culprit"], json.loads(row["jobs"])) == (
@@ -218,7 +220,7 @@ def test_a_slow_core_slows_what_crosses_pods_and_nothing_else(simulated, fault):
     fields = {"dp": 1, "pp": 4, "micro_batches": 1, "steps": 2}
     slow = {**fault, "factor": 0.2, "from_s": 0}
     took = []
-    for name, faults in (("healthy", []), ("sick", [slow])):
+    for name, faults in (("healthy", []), ("slow_run", [slow])):
         run = simulated(name, cluster=cluster, faults=faults, **fields)
         flows = pd.read_parquet(run.flows)
         stage = run.truth("ranks").set_index("address")["pp"]

@@ -40,7 +40,7 @@ def uplinks_used(run, leaf="leaf000"):
 def test_polarised_hashing_leaves_uplinks_idle_and_the_other_direction_alone(tmp_path):
     fault = {"kind": "polarised_hashing", "leaf": "leaf000", "used": 1, "job": "a"}
     healthy = run_with(tmp_path / "healthy", **PIPES)
-    run = run_with(tmp_path / "sick", fault | {"from_step": 3, "to_step": 5}, **PIPES)
+    run = run_with(tmp_path / "faulty", fault | {"from_step": 3, "to_step": 5}, **PIPES)
     before, used = uplinks_used(healthy), uplinks_used(run)
     assert before.min() > 1
     assert (used[[3, 4]] == 1).all()
@@ -62,7 +62,7 @@ def test_two_jobs_meet_on_one_uplink_and_a_third_does_not(tmp_path):
     ]  # fmt: skip
     fault = {"kind": "job_congestion", "between": ["a", "c"], "leaf": "leaf000", "uplink": 2}
     runs = {}
-    for name, faults in (("healthy", []), ("sick", [fault | {"from_s": 0}])):
+    for name, faults in (("healthy", []), ("faulty", [fault | {"from_s": 0}])):
         scenario = Scenario.model_validate({"cluster": wide, "jobs": jobs, "faults": faults})
         assert list(errors(scenario)) == []
         runs[name] = Run(tmp_path / name)
@@ -73,10 +73,10 @@ def test_two_jobs_meet_on_one_uplink_and_a_third_does_not(tmp_path):
         job = run.truth("ranks").set_index("address")["job"]
         out = flows[flows["path"].str.startswith("leaf000|spine")]
         paths[name] = out["path"].astype(str).groupby(out["src"].map(job)).agg(set)
-    meeting = {"leaf000|spine02|leaf001"}
-    assert paths["sick"]["a"] == paths["sick"]["c"] == meeting
-    assert paths["sick"]["b"] == paths["healthy"]["b"]
-    truth = fault_of(runs["sick"])
+    sharing = {"leaf000|spine02|leaf001"}
+    assert paths["faulty"]["a"] == paths["faulty"]["c"] == sharing
+    assert paths["faulty"]["b"] == paths["healthy"]["b"]
+    truth = fault_of(runs["faulty"])
     assert (truth["culprit_kind"], truth["culprit"]) == ("link", "leaf000|spine02")
     assert json.loads(truth["jobs"]) == ["a", "c"]
     assert len(servers) == 6
@@ -89,7 +89,7 @@ def test_a_misconfigured_switch_slows_one_direction(tmp_path, direction, slow):
     fault = {"kind": "misconfigured_switch", "switch": "leaf001", "factor": 0.1}
     fault |= {"direction": direction, "from_s": 0}
     took = []
-    for name, faults in (("healthy", []), ("sick", [fault])):
+    for name, faults in (("healthy", []), ("faulty", [fault])):
         run = run_with(tmp_path / name, *faults, **fields)
         flows, stage = flows_of(run), run.truth("ranks").set_index("address")["pp"]
         own = flows[flows["src"].map(stage) != flows["dst"].map(stage)]
@@ -104,7 +104,7 @@ def test_a_lossy_link_carries_what_retransmissions_leave(tmp_path):
     fault = {"kind": "lossy_link", "a": "10.0.0.1", "b": "leaf000", "probability": 0.01}
     rates = [
         flows_of(run_with(tmp_path / name, *faults, **fields)).groupby("src")["gbps"].max()
-        for name, faults in (("healthy", []), ("sick", [fault | {"from_s": 0}]))
+        for name, faults in (("healthy", []), ("faulty", [fault | {"from_s": 0}]))
     ]
     np.testing.assert_allclose(rates[1] / rates[0], 0.5, rtol=1e-3)  # 1 / (1 + 0.01 x 100)
 
@@ -116,7 +116,7 @@ def test_a_flapping_nic_stops_its_messages_until_it_is_back(tmp_path):
     down_s = 2 * step_s
     fault = {"kind": "flapping_nic", "server": "s0001", "nic": 0, "every_s": 8 * step_s}
     fault |= {"lasts_s": down_s, "from_s": 3 * step_s}
-    run = run_with(tmp_path / "sick", fault, **fields)
+    run = run_with(tmp_path / "faulty", fault, **fields)
     flows = flows_of(run).query("src == '10.0.1.1' or dst == '10.0.1.1'")
     truth, epoch_ns = fault_of(run), run.truth("faults")["start_ns"].iloc[0]
     at = (flows["start_ns"] - epoch_ns) / 1e9
@@ -134,7 +134,7 @@ def test_an_incast_slows_what_is_received_and_only_during_bursts(tmp_path):
     burst = {"kind": "incast_burst", "server": "s0004", "senders": 7, "burst_bytes": 10_000_000}
     healthy = run_with(tmp_path / "healthy", **PIPES)
     step_s = float(step_ms(healthy).median()) / 1e3
-    run = run_with(tmp_path / "sick", burst | {"every_s": 2 * step_s, "from_s": 0}, **PIPES)
+    run = run_with(tmp_path / "faulty", burst | {"every_s": 2 * step_s, "from_s": 0}, **PIPES)
     pairs = run.truth("pairs").query("job == 'incast'")
     assert set(pairs["dst"]) == {"10.0.4.1"}
     assert len(pairs) == 7
@@ -152,7 +152,7 @@ def test_an_incast_slows_what_is_received_and_only_during_bursts(tmp_path):
 def test_an_imbalance_of_lengths_varies_passes_in_its_steps_only(tmp_path):
     healthy = compute_ms(run_with(tmp_path / "healthy"))
     fault = {"kind": "length_imbalance", "job": "a", "spread": 0.3, "from_step": 3, "to_step": 6}
-    run = run_with(tmp_path / "sick", fault)
+    run = run_with(tmp_path / "faulty", fault)
     ratio = compute_ms(run) / healthy
     apart = (ratio - 1).abs().max()
     assert (apart[[0, 1, 2, 6, 7]] == 0).all()
@@ -171,14 +171,14 @@ def test_an_imbalance_of_experts_varies_exchanges_in_its_steps_only(tmp_path):
         run_with(tmp_path / name, *faults, **{**fields, **more})
         for name, faults, more in (
             ("healthy", [], {}),
-            ("sick", [fault], {}),
+            ("faulty", [fault], {}),
             ("always", [], {"moe": {**fields["moe"], "imbalance": 0.8}}),
         )
     ]
-    healthy, sick, always = map(step_ms, runs)
-    np.testing.assert_allclose(sick[[0, 1, 2, 7]], healthy[[0, 1, 2, 7]], rtol=1e-9)
-    assert (sick[[3, 4, 5]] > 1.1 * healthy[[3, 4, 5]]).all()
-    np.testing.assert_allclose(sick[[3, 4, 5]], always[[3, 4, 5]], rtol=0.02)
+    healthy, faulty, always = map(step_ms, runs)
+    np.testing.assert_allclose(faulty[[0, 1, 2, 7]], healthy[[0, 1, 2, 7]], rtol=1e-9)
+    assert (faulty[[3, 4, 5]] > 1.1 * healthy[[3, 4, 5]]).all()
+    np.testing.assert_allclose(faulty[[3, 4, 5]], always[[3, 4, 5]], rtol=0.02)
 
 
 def test_slow_storage_is_noticed_at_checkpoints_only(tmp_path):
@@ -188,13 +188,13 @@ def test_slow_storage_is_noticed_at_checkpoints_only(tmp_path):
     fault = {"kind": "slow_storage", "server": "s0008", "factor": 0.25, "from_s": 0}
     runs = [
         run_with(tmp_path / name, *faults, **fields)
-        for name, faults in (("healthy", []), ("sick", [fault]))
+        for name, faults in (("healthy", []), ("faulty", [fault]))
     ]
     saves = [run.truth("spans").query("kind == 'checkpoint'") for run in runs]
     took = [(one["end_ns"] - one["start_ns"]).groupby(one["step"]).max() for one in saves]
     np.testing.assert_allclose(took[1] / took[0], 4, rtol=0.02)
-    healthy, sick = map(step_ms, runs)
-    np.testing.assert_allclose(sick[[0, 1, 2, 5, 6]], healthy[[0, 1, 2, 5, 6]], rtol=1e-9)
+    healthy, faulty = map(step_ms, runs)
+    np.testing.assert_allclose(faulty[[0, 1, 2, 5, 6]], healthy[[0, 1, 2, 5, 6]], rtol=1e-9)
     truth = fault_of(runs[1])
     assert (truth["culprit_kind"], truth["culprit"]) == ("server", "s0008")
 

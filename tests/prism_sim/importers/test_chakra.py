@@ -201,9 +201,9 @@ def test_the_given_rate_decides_the_time_of_operations(tmp_path, replayed, refus
     write_chakra(tmp_path, [[comp(0, 0, num_ops=3_000_000_000)]])
     run = replayed({"kind": "chakra", "file": "trace", "tflops": 100})
     assert steps_of(run)["ns"].tolist() == [30_000]
-    (said,) = refused({"kind": "chakra", "file": "trace"})
-    assert "3000000000 operations, but no duration" in said
-    assert "tflops" in said
+    (expected,) = refused({"kind": "chakra", "file": "trace"})
+    assert "3000000000 operations, but no duration" in expected
+    assert "tflops" in expected
 
 
 @pytest.mark.parametrize("suffix", [".et", ".et.gz", ".json", ".json.gz"])
@@ -240,7 +240,7 @@ def test_the_same_trace_gives_the_same_bytes(tmp_path, replayed):
     assert once == again
 
 
-def test_without_protobuf_it_is_said_how_to_get_it(tmp_path, monkeypatch):
+def test_without_protobuf_a_message_explains_the_installation(tmp_path, monkeypatch):
     (tmp_path / "t.0.et").write_bytes(as_messages([comp(0, 1)]))
     chakra_schema.node_messages.cache_clear()
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
@@ -252,7 +252,7 @@ ONE = {"kind": "chakra", "file": "trace"}
 
 
 @pytest.mark.parametrize(
-    ("ranks", "said"),
+    ("ranks", "expected"),
     [
         ([[node(0, "COMM_COLL", comm_type=1, comm_size=5)]] * 2, "collective REDUCE is not"),
         ([[node(0, "COMM_COLL", comm_type=77, comm_size=5)]] * 2, "collective number 77 is not"),
@@ -281,10 +281,10 @@ ONE = {"kind": "chakra", "file": "trace"}
         ([[recv(0, 5, 1), send(1, 5, 1, 0)], [recv(0, 5, 0), send(1, 5, 0, 0)]], "can never start"),
     ],
 )  # fmt: skip
-def test_a_trace_that_cannot_be_expressed_is_refused(tmp_path, refused, ranks, said):
+def test_a_trace_that_cannot_be_expressed_is_refused(tmp_path, refused, ranks, expected):
     write_chakra(tmp_path, ranks)
     complaints = refused(ONE)
-    assert any(said in complaint for complaint in complaints), complaints
+    assert any(expected in complaint for complaint in complaints), complaints
     assert all("node" in complaint or "trace.0.json" in complaint for complaint in complaints)
 
 
@@ -311,12 +311,12 @@ def test_collectives_that_block_each_other_are_refused(tmp_path, refused):
 
 
 def test_files_of_every_rank_must_be_there(tmp_path, refused):
-    (said,) = refused(ONE)
-    assert "no trace is called 'trace'" in said
+    (expected,) = refused(ONE)
+    assert "no trace is called 'trace'" in expected
     for rank in (0, 3):
         (tmp_path / f"trace.{rank}.json").write_text(as_json([comp(0, 1)]))
-    (said,) = refused(ONE)
-    assert "the files of ranks 1 are missing; 2 others exist" in said
+    (expected,) = refused(ONE)
+    assert "the files of ranks 1 are missing; 2 others exist" in expected
 
 
 def test_a_file_of_something_else_is_refused(tmp_path, refused):
@@ -332,10 +332,10 @@ def test_a_file_of_any_rank_names_the_trace(tmp_path):
 
 def test_an_unknown_group_in_kinds_gets_a_hint(tmp_path, refused):
     write_chakra(tmp_path, [[coll(0, "all_reduce", 5, pg_name="stage0")]] * 2)
-    said = refused({**ONE, "groups": {"stage0": [0, 1]}, "kinds": {"stage1": "dp"}})
-    assert "did you mean stage0?" in said[0]
-    said = refused({**ONE, "groups": {"stage0": [0, 0, 5]}})
-    assert "process group 'stage0' has ranks [0, 0, 5]; the trace has 2" in said[0]
+    expected = refused({**ONE, "groups": {"stage0": [0, 1]}, "kinds": {"stage1": "dp"}})
+    assert "did you mean stage0?" in expected[0]
+    expected = refused({**ONE, "groups": {"stage0": [0, 0, 5]}})
+    assert "process group 'stage0' has ranks [0, 0, 5]; the trace has 2" in expected[0]
 
 
 def test_other_words_of_the_scenario_are_still_checked(tmp_path, refused):

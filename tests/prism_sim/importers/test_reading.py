@@ -82,7 +82,7 @@ def test_mistakes_in_two_traces_are_reported_together(tmp_path):
     )
     with pytest.raises(UserError) as caught:
         load(path)
-    told = [(p.where.removeprefix(f"{path}:"), p.what) for p in caught.value.problems]
-    assert [line for line, _ in told] == ["3", "4", "4"]
-    assert sum("there is no such trace" in what for _, what in told) == 2
-    assert any("mfu is 7" in what for _, what in told)
+    reported = [(p.where.removeprefix(f"{path}:"), p.what) for p in caught.value.problems]
+    assert [line for line, _ in reported] == ["3", "4", "4"]
+    assert sum("there is no such trace" in what for _, what in reported) == 2
+    assert any("mfu is 7" in what for _, what in reported)

@@ -121,7 +121,7 @@ GOOD = "x 5 NONE 0 0 NONE 0 0 NONE 0 0"
 
 
 @pytest.mark.parametrize(
-    ("layers", "sizes", "said"),
+    ("layers", "sizes", "expected"),
     [
         ([GOOD], {"pp": 4}, "work.txt:1: 4 pipeline stages, but the file does not assign"),
         ([GOOD], {"again": 2}, "work.txt:1: recomputed layers"),
@@ -139,10 +139,10 @@ GOOD = "x 5 NONE 0 0 NONE 0 0 NONE 0 0"
         ([], {}, "there are no layers"),
     ],
 )  # fmt: skip
-def test_a_trace_that_cannot_be_expressed_is_refused(workload, refused, layers, sizes, said):
+def test_a_trace_that_cannot_be_expressed_is_refused(workload, refused, layers, sizes, expected):
     workload(*layers, **sizes)
     complaints = refused(TRACE)
-    assert any(said in complaint for complaint in complaints), complaints
+    assert any(expected in complaint for complaint in complaints), complaints
 
 
 def test_other_parallelisms_are_refused(tmp_path, refused):

@@ -93,7 +93,7 @@ def test_values_missing_in_the_job_come_from_the_timeline(timeline, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("job", "said"),
+    ("job", "expected"),
     [
         ({"dp": 4}, "dp is 4, but the timeline was measured with 2"),
         ({"pp": 4}, "pp is 4, but the timeline was measured with 2"),
@@ -103,9 +103,9 @@ def test_values_missing_in_the_job_come_from_the_timeline(timeline, tmp_path):
         ({"stage_factors": [1, 2]}, "stage_factors would change durations that were measured"),
     ],
 )
-def test_a_job_must_be_the_one_that_was_measured(timeline, refused, job, said):
+def test_a_job_must_be_the_one_that_was_measured(timeline, refused, job, expected):
     timeline()
-    assert any(said in complaint for complaint in refused(TRACE, **JOB, **job))
+    assert any(expected in complaint for complaint in refused(TRACE, **JOB, **job))
 
 
 def drop(frame, **where):
@@ -116,7 +116,7 @@ def drop(frame, **where):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         (lambda f: f.drop(columns="mb_id"), "there is no column 'mb_id'"),
         (lambda f: f.assign(duration="long"), "column 'duration' holds no numbers"),
@@ -129,10 +129,10 @@ def drop(frame, **where):
         (lambda f: f.assign(tp_rank=f["stage"]), "several tensor-parallel ranks"),
     ],
 )  # fmt: skip
-def test_a_timeline_with_holes_is_refused(timeline, refused, change, said):
+def test_a_timeline_with_holes_is_refused(timeline, refused, change, expected):
     timeline(change(rows()))
     complaints = refused(TRACE, **JOB)
-    assert any(said in complaint for complaint in complaints), complaints
+    assert any(expected in complaint for complaint in complaints), complaints
 
 
 def test_other_files_are_refused(tmp_path, refused):

@@ -156,7 +156,7 @@ def test_a_fault_may_name_anything_that_exists(tmp_path: Path, fault: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("wish", "complaint"),
+    ("change", "complaint"),
     [
         ("schedule: interleaved, chunks: 2", "4 micro-batches cannot be interleaved over 1 stages"),
         ("chunks: 2", "schedule 1f1b has one chunk a stage, and chunks is 2"),
@@ -188,11 +188,11 @@ def test_a_fault_may_name_anything_that_exists(tmp_path: Path, fault: str) -> No
     ],
 )
 def test_the_values_of_a_job_must_fit_together(
-    complaints: Complaints, wish: str, complaint: str
+    complaints: Complaints, change: str, complaint: str
 ) -> None:
-    model = "" if "model:" in wish else "model: llama-7b, "
-    job = f"  - {{name: gamma, {model}micro_batches: 4, steps: 10, {wish}"
-    found = complaints(WORLD + job + ("" if " dp:" in wish else ", dp: 4") + "}\n")
+    model = "" if "model:" in change else "model: llama-7b, "
+    job = f"  - {{name: gamma, {model}micro_batches: 4, steps: 10, {change}"
+    found = complaints(WORLD + job + ("" if " dp:" in change else ", dp: 4") + "}\n")
     assert [line for line, _ in found] == [9]
     assert complaint in found[0][1]
 

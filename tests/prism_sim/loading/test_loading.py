@@ -137,15 +137,15 @@ faults:
 """
     )
     assert [line for line, _ in found] == [1, 2, 4, 6, 7, 10, 11, 12, 13, 14, 15, 17, 19, 20]
-    told = dict(found)
-    assert "cluster.servers is 'two'" in told[4]
-    assert "did you mean rail?" in told[6]
-    assert "finite number" in told[7]
-    assert "did you mean llama-7b?" in told[10]
-    assert "did you mean packed?" in told[13]
-    assert "zero_stage is 4" in told[14]
-    assert "did you mean slow_gpu?" in told[19]
-    assert "faults.1 needs the key 'kind'" in told[20]
+    reported = dict(found)
+    assert "cluster.servers is 'two'" in reported[4]
+    assert "did you mean rail?" in reported[6]
+    assert "finite number" in reported[7]
+    assert "did you mean llama-7b?" in reported[10]
+    assert "did you mean packed?" in reported[13]
+    assert "zero_stage is 4" in reported[14]
+    assert "did you mean slow_gpu?" in reported[19]
+    assert "faults.1 needs the key 'kind'" in reported[20]
 
 
 def test_an_unknown_key_points_to_the_key_and_a_missing_one_to_its_owner(

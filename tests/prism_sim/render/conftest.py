@@ -157,7 +157,7 @@ def make_run(tmp_path: Path) -> MakeRun:
         paths: bool = True,
         topology: bool = True,
         job_names: dict[str, str] | None = None,
-        **said: str,
+        **values: str,
     ) -> Run:
         run = Run(tmp_path / name)
         run.folder.mkdir()
@@ -170,7 +170,7 @@ def make_run(tmp_path: Path) -> MakeRun:
         if truth:
             write_truth(run, names)
         if diagnosis:
-            write_diagnosis(run, **said)
+            write_diagnosis(run, **values)
         if truth and diagnosis:
             score_run(run)
         return run

@@ -105,18 +105,18 @@ def test_hostile_names_are_drawn_as_they_are(make_run, name):
 
 def test_axes_have_units(run):
     assert "time in these steps [ms]" in words(FIGURES["timeline"].draw(run))
-    said = words(FIGURES["step_durations"].draw(run))
-    assert "step [ms]" in said
-    assert "time since the first step [s]" in said
+    text = words(FIGURES["step_durations"].draw(run))
+    assert "step [ms]" in text
+    assert "time since the first step [s]" in text
     assert "[Gbit/s]" in words(FIGURES["switch_bandwidth"].draw(run))
 
 
 def test_titles_state_the_finding(run):
-    said = {name: words(picture.draw(run)) for name, picture in FIGURES.items()}
-    assert "2 of 2 jobs recognised exactly, 2 found" in said["cluster_map"]
-    assert "100 % of 10 pairs have the right kind" in said["pair_types"]
-    assert "100 % of steps rebuilt, their durations off by 0 %" in said["timeline"]
-    assert "1 of 1 faults detected; 1 of 2 findings are true alarms" in said["step_durations"]
+    text = {name: words(picture.draw(run)) for name, picture in FIGURES.items()}
+    assert "2 of 2 jobs recognised exactly, 2 found" in text["cluster_map"]
+    assert "100 % of 10 pairs have the right kind" in text["pair_types"]
+    assert "100 % of steps rebuilt, their durations off by 0 %" in text["timeline"]
+    assert "1 of 1 faults detected; 1 of 2 findings are true alarms" in text["step_durations"]
 
 
 def test_the_cluster_map_marks_what_is_in_the_wrong_job(run):
@@ -207,8 +207,8 @@ def test_a_slow_switch_falls_in_its_window(run):
     flows.assign(end_ns=ends).to_parquet(run.flows)
     faults = run.truth("faults").assign(switch="leaf0", culprit="leaf0", culprit_kind="switch")
     run.write_truth("faults", faults)
-    said = words(FIGURES["switch_bandwidth"].draw(run))
-    assert "DP traffic through leaf0 moves at 2 Gbit/s while a fault lasts, 4 Gbit/s" in said
+    text = words(FIGURES["switch_bandwidth"].draw(run))
+    assert "DP traffic through leaf0 moves at 2 Gbit/s while a fault lasts, 4 Gbit/s" in text
 
 
 def test_many_jobs_and_servers_still_fit(tmp_path):

@@ -52,27 +52,27 @@ def page_of(run):
 
 def test_the_page_has_every_section_and_figure(run):
     page = page_of(run)
-    said = page.words()
+    text = page.words()
     for title in ("Injected faults", "Figures", "Score", "Findings", "Scenario", "How to read"):
-        assert title in said
+        assert title in text
     shown = {value for name, value in page.attributes if name == "id"}
     assert set(FIGURES) <= shown
     assert page.tags.count("svg") + page.tags.count("img") == len(FIGURES)
 
 
 def test_the_page_shows_the_scores(run):
-    said = page_of(run).words()
-    assert "2 / 2 jobs exact" in said
-    assert "1 / 1 faults detected" in said
-    assert "slow gpu 10.0.0.2 3.00 - 5.00 s A yes , finding 7 yes 0 1" in said
-    assert "1 of 1 detected" in said
+    text = page_of(run).words()
+    assert "2 / 2 jobs exact" in text
+    assert "1 / 1 faults detected" in text
+    assert "slow gpu 10.0.0.2 3.00 - 5.00 s A yes , finding 7 yes 0 1" in text
+    assert "1 of 1 detected" in text
 
 
 def test_the_page_shows_the_evidence_of_each_finding(run):
-    said = page_of(run).words()
-    assert '{ "sigma": 4.2 }' in said
-    assert "true" in said
-    assert "false" in said
+    text = page_of(run).words()
+    assert '{ "sigma": 4.2 }' in text
+    assert "true" in text
+    assert "false" in text
 
 
 def test_the_page_needs_no_network_and_runs_no_script(run):
@@ -104,10 +104,10 @@ def test_records_set_aside_are_reported(run):
     note = {"method": "paper", "rows": 1200, "kept": 1190}
     note |= {"set_aside": {"no address": 10}, "unknown_addresses": {"10.9.9.9": 3}}
     run.write_json(run.diagnosis_folder / "intake.json", note)
-    said = page_of(run).words()
-    assert "Of 1,200 flow records, 1,190 were diagnosed" in said
-    assert "no address 10" in said
-    assert "10.9.9.9 (3)" in said
+    text = page_of(run).words()
+    assert "Of 1,200 flow records, 1,190 were diagnosed" in text
+    assert "no address 10" in text
+    assert "10.9.9.9 (3)" in text
 
 
 def test_a_scenario_is_summed_up(run):
@@ -116,10 +116,10 @@ def test_a_scenario_is_summed_up(run):
     cluster = {"servers": 6, "gpus_per_server": 1, "nics_per_server": 1, "nic_gbps": 400.0}
     scenario = {"jobs": [job], "cluster": cluster | {"fabric": {"kind": "rail"}}}
     run.write_json(run.manifest, {"name": "x", "seed": 4, "scenario": scenario})
-    said = page_of(run).words()
-    assert "A llama-7b 2 2 1 8" in said
-    assert "6 servers, 1 GPUs and 1 NICs of 400 Gbit/s each, rail fabric" in said
-    assert "seed 4" in said
+    text = page_of(run).words()
+    assert "A llama-7b 2 2 1 8" in text
+    assert "6 servers, 1 GPUs and 1 NICs of 400 Gbit/s each, rail fabric" in text
+    assert "seed 4" in text
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ def test_a_dense_figure_becomes_an_image(run, monkeypatch):
 
 
 def test_render_run_writes_everything_and_reports_progress(run):
-    told = []
-    render_run(run, lambda fraction, what: told.append((fraction, what)))
+    reported = []
+    render_run(run, lambda fraction, what: reported.append((fraction, what)))
     pictures = {path.name for path in (run.folder / "figures").iterdir()}
     assert pictures == {f"{name}.png" for name in FIGURES}
     assert run.report.exists()
     assert run.trace.exists()
-    fractions = [fraction for fraction, _ in told]
+    fractions = [fraction for fraction, _ in reported]
     assert fractions == sorted(fractions)
     assert (fractions[0], fractions[-1]) == (0.0, 1.0)
 

@@ -18,20 +18,20 @@ def shown(score):
 
 
 def test_a_good_run(run):
-    said = shown(score_run(run))
-    assert "jobs 2 of 2 exact" in said
-    assert "pairs 100 % of 10 correct" in said
-    assert "steps 100 % of 36 matched" in said
-    assert "faults 1 of 1 detected" in said
-    assert "slow_gpu 10.0.0.2 1 yes 0" in said
-    assert "set aside" not in said
+    text = shown(score_run(run))
+    assert "jobs 2 of 2 exact" in text
+    assert "pairs 100 % of 10 correct" in text
+    assert "steps 100 % of 36 matched" in text
+    assert "faults 1 of 1 detected" in text
+    assert "slow_gpu 10.0.0.2 1 yes 0" in text
+    assert "set aside" not in text
 
 
 def test_a_missed_fault_is_shown_as_missed(run):
     run.write_diagnosis("findings", run.diagnosis("findings").iloc[1:])
-    said = shown(score_run(run))
-    assert "faults 0 of 1 detected" in said
-    assert "slow_gpu 10.0.0.2 not detected no -" in said
+    text = shown(score_run(run))
+    assert "faults 0 of 1 detected" in text
+    assert "slow_gpu 10.0.0.2 not detected no -" in text
 
 
 def test_records_set_aside_are_reported(run):
@@ -44,9 +44,9 @@ def test_records_set_aside_are_reported(run):
 
 def test_a_healthy_run_has_no_table_of_faults(run):
     run.write_truth("faults", run.truth("faults").iloc[:0])
-    said = shown(score_run(run))
-    assert "none injected" in said
-    assert "steps to detect" not in said
+    text = shown(score_run(run))
+    assert "none injected" in text
+    assert "steps to detect" not in text
 
 
 def test_names_are_not_markup(make_run):

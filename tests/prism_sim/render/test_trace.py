@@ -43,8 +43,8 @@ def test_every_event_is_what_the_format_asks_for(run):
 
 
 def test_truth_and_reconstruction_stand_side_by_side(run):
-    told = names(load(run), "process_name")
-    assert [told[key] for key in sorted(told)] == [
+    named = names(load(run), "process_name")
+    assert [named[key] for key in sorted(named)] == [
         "job A: truth",
         "job A: rebuilt from flows (job0)",
         "job B: truth",
@@ -111,7 +111,7 @@ def test_faults_and_findings_have_windows(run):
 
 
 def test_a_large_run_is_cut_to_whole_ranks_with_the_affected_pipeline_first(run):
-    """The fault strikes rank 2, in one pipeline with rank 0."""
+    """The fault affects rank 2, in one pipeline with rank 0."""
     whole = load(run)
     assert whole["otherData"]["ranks_shown"] == whole["otherData"]["ranks"] == 6
     cut = load(run, max_events=len(slices(whole)) // 2)
@@ -142,8 +142,8 @@ def test_a_span_that_waits_for_nothing_known_is_still_shown(run):
     ],
 )
 def test_a_trace_of_what_there_is(make_run, lacking, processes):
-    told = names(load(make_run(**lacking)), "process_name")
-    shown = [told[key] for key in sorted(told)]
+    named = names(load(make_run(**lacking)), "process_name")
+    shown = [named[key] for key in sorted(named)]
     assert [name for name in shown if name != "faults and findings"] == processes
 
 

@@ -28,9 +28,9 @@ def test_uplinks_are_rounded_up_to_whole_links_a_spine() -> None:
 def test_a_rail_leaf_takes_one_nic_of_each_server_of_its_block() -> None:
     cluster = _cluster(servers=5, nics_per_server=2, fabric={"kind": "rail", "leaf_ports": 4})
     assert cluster.leaves == 4
-    seats = {(s, n): cluster.leaf_of(s, n) for s in range(5) for n in range(2)}
-    assert [seat for seat, leaf in seats.items() if leaf == 1] == [(0, 1), (1, 1), (2, 1), (3, 1)]
-    assert [seat for seat, leaf in seats.items() if leaf == 2] == [(4, 0)]
+    slots = {(s, n): cluster.leaf_of(s, n) for s in range(5) for n in range(2)}
+    assert [slot for slot, leaf in slots.items() if leaf == 1] == [(0, 1), (1, 1), (2, 1), (3, 1)]
+    assert [slot for slot, leaf in slots.items() if leaf == 2] == [(4, 0)]
 
 
 def test_a_top_of_rack_leaf_takes_all_nics_of_its_servers() -> None:

@@ -72,8 +72,8 @@ def test_a_window_in_seconds_starts_with_the_step_it_falls_in(world):
     given = {"job": None, "rank": None, "jobs": json.dumps(["B"]), "culprit": "b0"}
     given |= {"from_step": None, "to_step": None, "start_ns": start, "end_ns": None}
     world.inject(given)
-    told = {"job": "job1", "start_ns": world.begin("B", 5), "end_ns": world.begin("B", 7)}
-    world.report(told | {"culprit": "b0"})
+    finding = {"job": "job1", "start_ns": world.begin("B", 5), "end_ns": world.begin("B", 7)}
+    world.report(finding | {"culprit": "b0"})
     faults = world.score()["faults"]
     assert faults["steps_to_detect"] == 2.0
     assert faults["localized_top1"] == 1.0

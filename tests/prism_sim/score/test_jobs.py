@@ -28,8 +28,8 @@ def test_finding_the_same_job_twice_counts_once(world):
 def test_a_job_and_its_part_are_scored_against_the_one_that_fits_best(world):
     shred = pd.DataFrame({"job": "shred", "address": ["a3"]})
     world.change("jobs", lambda jobs: pd.concat([shred, jobs[jobs["address"] != "a3"]]))
-    told = {job["job"]: job["found"] for job in world.score()["parallelism"]["jobs"]}
-    assert told == {"A": "job0", "B": "job1"}
+    found = {job["job"]: job["found"] for job in world.score()["parallelism"]["jobs"]}
+    assert found == {"A": "job0", "B": "job1"}
 
 
 def test_several_ranks_on_one_nic_are_one_member(world):

@@ -35,7 +35,7 @@ def case_of(true, inferred):
         return frame.assign(**dict.fromkeys(set(schema.names) - set(names)))
 
     steps = [("A", rank, n, *step) for rank in true for n, step in enumerate(true[rank])]
-    said = [("j", f"a{rank}", n, *step) for rank in true for n, step in enumerate(inferred[rank])]
+    rows = [("j", f"a{rank}", n, *step) for rank in true for n, step in enumerate(inferred[rank])]
     ranks = [("A", rank, f"a{rank}") for rank in true]
     truth = {
         "ranks": table(TRUTH["ranks"], ranks, ["job", "rank", "address"]),
@@ -45,7 +45,7 @@ def case_of(true, inferred):
     jobs = [("j", f"a{rank}") for rank in true]
     diagnosis = {
         "jobs": table(DIAGNOSIS["jobs"], jobs, ["job", "address"]),
-        "steps": table(DIAGNOSIS["steps"], said, names),
+        "steps": table(DIAGNOSIS["steps"], rows, names),
     }
     return Case(truth, diagnosis, {}, {})
 

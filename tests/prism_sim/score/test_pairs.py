@@ -56,8 +56,8 @@ def test_two_kinds_on_one_couple_of_nics_are_two_pairs(world):
     both = pd.DataFrame([{"job": "A", "src": "a0", "dst": "a1", "kind": "pp", "bytes": 2000}])
     world.truth["pairs"] = pd.concat([world.truth["pairs"], both])
     assert world.score()["pairs"]["accuracy"] == 10 / 11
-    said = both.assign(job="job0", kind_unrefined="pp", confidence=0.1)
-    world.change("pairs", lambda pairs: pd.concat([pairs, said]))
+    reverse = both.assign(job="job0", kind_unrefined="pp", confidence=0.1)
+    world.change("pairs", lambda pairs: pd.concat([pairs, reverse]))
     assert world.score()["pairs"]["accuracy"] == 1.0
 
 

@@ -92,7 +92,7 @@ def test_a_working_folder_outlives_its_killed_owner_until_the_next_start(tempora
         assert child.stdout is not None
         folder = Path(child.stdout.readline().strip())
         assert folder.parent == temporary
-        assert remove_abandoned() == []  # its owner lives
+        assert remove_abandoned() == []  # its process still runs
         assert folder.exists()
     finally:
         child.send_signal(signal.SIGKILL)
@@ -108,7 +108,7 @@ def test_only_what_is_provably_ours_is_removed(temporary: Path) -> None:
     (bare / "precious").write_text("x")
     other = temporary / "prism-sim-other"
     other.mkdir()
-    (other / OWNER).write_text("somebody else's words")
+    (other / OWNER).write_text("the text of another program")
     linked = temporary / "prism-sim-link"
     target = temporary / "elsewhere"
     target.mkdir()

@@ -12,16 +12,16 @@ from prism_sim.studies.pool import DIED, attempt, outcomes
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_failed_task_gives_the_reason_and_the_others_continue(processes: int) -> None:
-    told = dict(outcomes(math.sqrt, [4.0, -1.0, 9.0], processes))
-    assert [told[4.0].result, told[9.0].result] == [2.0, 3.0]
-    assert told[-1.0].error is not None
-    assert "ValueError: math domain error" in told[-1.0].error
+    results = dict(outcomes(math.sqrt, [4.0, -1.0, 9.0], processes))
+    assert [results[4.0].result, results[9.0].result] == [2.0, 3.0]
+    assert results[-1.0].error is not None
+    assert "ValueError: math domain error" in results[-1.0].error
 
 
 def test_a_task_that_ends_its_process_is_separated_from_its_neighbours() -> None:
     tasks = ["2", "__import__('os')._exit(3)", "4"]
-    told = [(task, outcome.result, outcome.error) for task, outcome in outcomes(eval, tasks, 2)]
-    assert sorted(told, key=lambda row: tasks.index(row[0])) == [
+    results = [(task, outcome.result, outcome.error) for task, outcome in outcomes(eval, tasks, 2)]
+    assert sorted(results, key=lambda row: tasks.index(row[0])) == [
         ("2", 2, None),
         (tasks[1], None, DIED),
         ("4", 4, None),
@@ -52,6 +52,6 @@ def test_many_tasks_are_taken_only_as_they_are_needed() -> None:
 
 def test_the_tasks_after_a_crash_go_on() -> None:
     tasks = ["1", "__import__('os')._exit(3)", *map(str, range(2, 20))]
-    told = dict(outcomes(eval, tasks, 2))
-    assert told.keys() == set(tasks)
-    assert [task for task in tasks if told[task].error] == [tasks[1]]
+    results = dict(outcomes(eval, tasks, 2))
+    assert results.keys() == set(tasks)
+    assert [task for task in tasks if results[task].error] == [tasks[1]]

@@ -227,8 +227,8 @@ def test_junit_has_a_test_case_for_each_case() -> None:
     assert {key: group.attrib[key] for key in ("tests", "failures", "errors")} == {
         "tests": "3", "failures": "1", "errors": "1",
     }  # fmt: skip
-    told = [(case.attrib["name"], [child.tag for child in case]) for case in group]
-    assert told == [("a", []), ("b", ["failure"]), ("c", ["error"])]
+    reported = [(case.attrib["name"], [child.tag for child in case]) for case in group]
+    assert reported == [("a", []), ("b", ["failure"]), ("c", ["error"])]
     assert group[1][0].text == "jobs.true: 2 -> 1 (moved)\ny: 1 -> 2 (lost)"
     assert group[1][0].attrib["message"] == "1 lost, 1 moved against the reference"
     assert group[2][0].attrib["message"] == "no <memory>"
@@ -239,10 +239,10 @@ def test_a_suite_is_refused_with_every_error_at_its_line(tmp_path: Path) -> None
     path.write_text("cases:\n  - scenario: tiny/pair\n    seed: [1]\n    methods: []\n")
     with pytest.raises(UserError) as caught:
         read_suite(path)
-    told = {problem.where.rpartition("/")[2]: problem for problem in caught.value.problems}
-    assert "did you mean seeds?" in told["suite.yaml:3"].how
-    assert "needs the key 'seeds'" in told["suite.yaml:2"].what
-    assert "at least 1 item" in told["suite.yaml:4"].what
+    reported = {problem.where.rpartition("/")[2]: problem for problem in caught.value.problems}
+    assert "did you mean seeds?" in reported["suite.yaml:3"].how
+    assert "needs the key 'seeds'" in reported["suite.yaml:2"].what
+    assert "at least 1 item" in reported["suite.yaml:4"].what
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,8 @@ def test_a_wrong_study_is_refused_at_its_line(
     study.write_text(STUDY.replace(wrong, right))
     with pytest.raises(UserError) as caught:
         list(points_of(*read_study(study)))
-    told = [(problem.where, problem.what) for problem in caught.value.problems]
-    assert any(where == f"{study}:{line}" and what in said for where, said in told), told
+    reported = [(problem.where, problem.what) for problem in caught.value.problems]
+    assert any(where == f"{study}:{line}" and what in text for where, text in reported), reported
 
 
 def test_a_figure_that_no_run_has_is_refused_with_the_nearest(study: Path, tmp_path: Path) -> None:

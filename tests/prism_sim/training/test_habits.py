@@ -136,8 +136,8 @@ def test_a_synchronous_save_delays_all_ranks_and_an_asynchronous_one_none(tmp_pa
 def test_the_last_asynchronous_save_arrives_before_the_job_ends(tmp_path):
     run = with_storage(tmp_path, checkpoint={"every": 2, "mode": "async"})
     saves = spans_of(run, "checkpoint")
-    everybody = list(range(8))
-    assert saves.groupby("step")["rank"].apply(sorted).to_dict() == {1: everybody, 3: everybody}
+    all_ranks = list(range(8))
+    assert saves.groupby("step")["rank"].apply(sorted).to_dict() == {1: all_ranks, 3: all_ranks}
     ends = run.truth("steps").groupby("rank")["end_ns"].max()
     last = saves[saves["step"] == 3].set_index("rank")["end_ns"]
     assert (last > ends).all()

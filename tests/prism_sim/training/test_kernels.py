@@ -12,9 +12,9 @@ MEMORY = {"memory_gbytes_per_s": 2000.0}
 SIZES = {"layers": 4, "hidden": 64, "heads": 4, "vocab": 128, "sequence_length": 32}
 
 
-def _job(**wishes: object) -> Job:
-    told = {"name": "a", "model": SIZES, "micro_batches": 1, "steps": 1, "kernels": "unfused"}
-    return Job.model_validate(told | wishes)
+def _job(**changes: object) -> Job:
+    values = {"name": "a", "model": SIZES, "micro_batches": 1, "steps": 1, "kernels": "unfused"}
+    return Job.model_validate(values | changes)
 
 
 def _bytes(job: Job, moe: bool = False) -> float:

@@ -55,7 +55,7 @@ def test_all_is_silent_from_the_failure_until_the_job_is_up_again(tmp_path):
     assert begins[4] - begins[2] == pytest.approx(60 * S, rel=0.02)
 
 
-def test_the_next_life_has_connections_of_its_own(tmp_path):
+def test_the_next_attempt_has_new_connections(tmp_path):
     run = job_of(tmp_path, restarts=[FAILS])
     flows, again_ns = pd.read_parquet(run.flows), starts_of(run)[4]
     tuples = ["src", "dst", "src_port"]

@@ -139,12 +139,12 @@ def test_trap_2_a_fault_in_an_eighth_of_the_steps_is_a_blind_spot(
 def test_faults_of_one_job_are_not_laid_to_another(
     make_world: Callable[..., Any], join_worlds: Callable[..., Any], found: Diagnose
 ) -> None:
-    sick = make_world(name="b", steps=30, slow={(1, 20): 2.0})
+    slow_rank = make_world(name="b", steps=30, slow={(1, 20): 2.0})
     well = make_world(name="a", steps=30, start_ns=1_700_000_000_100_000_000)
-    diagnosis = found(join_worlds(sick, well))
+    diagnosis = found(join_worlds(slow_rank, well))
     assert diagnosis.findings["job"].tolist() == ["job-0"]
     (evidence,) = diagnosis.findings["evidence"].map(json.loads)
-    assert set(evidence["addresses"]) <= set(sick.ranks["address"])
+    assert set(evidence["addresses"]) <= set(slow_rank.ranks["address"])
 
 
 def slow_group(world: Any, stage: int, steps: range, factor: float) -> Any:

@@ -19,13 +19,13 @@ def main(words: list[str]) -> int:
     parser.add_argument("case", nargs="?", help="a name in lab/cases, or a YAML file")
     parser.add_argument("--out", help="the run folder; default: results/lab/CASE")
     parser.add_argument("--list", action="store_true", help="list the cases")
-    told = parser.parse_args(words)
-    if told.list or not told.case:
+    options = parser.parse_args(words)
+    if options.list or not options.case:
         for path in sorted(CASES.glob("*.yaml")):
             print(f"{path.stem:24} {' '.join(read_case(path).scenario.description.split())}")
         return 0
     try:
-        return _run(told.case, told.out)
+        return _run(options.case, options.out)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

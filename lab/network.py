@@ -38,8 +38,8 @@ def run(command: list[str], given: str | None = None) -> str:
     """Run a command; its failure is an exception that shows what it wrote."""
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr or done.stdout).strip()
-        raise RuntimeError(f"{' '.join(command)} failed: {said}")
+        message = (done.stderr or done.stdout).strip()
+        raise RuntimeError(f"{' '.join(command)} failed: {message}")
     return done.stdout
 
 

@@ -28,13 +28,13 @@ CHUNK = bytes(1 << 16)
 
 
 def main(path: str) -> None:
-    told = json.loads(Path(path).read_text(encoding="utf-8"))
-    addresses: dict[str, str] = told["addresses"]
+    settings = json.loads(Path(path).read_text(encoding="utf-8"))
+    addresses: dict[str, str] = settings["addresses"]
     threading.Thread(target=_receive, args=(list(addresses),), daemon=True).start()
     time.sleep(0.5)
-    for item in told["background"]:
+    for item in settings["background"]:
         threading.Thread(
-            target=_send_all, args=(item, addresses, told["seed"]), daemon=True
+            target=_send_all, args=(item, addresses, settings["seed"]), daemon=True
         ).start()
     threading.Event().wait()
 
@@ -73,8 +73,8 @@ def _send_all(item: dict[str, Any], addresses: dict[str, str], seed: int) -> Non
         target = item.get("to") or draw.choice(others)
         size = exp(draw.gauss(log(item["median_bytes"]), item["sigma"]))
         if target != sender:
-            told = (sender, addresses[target], min(LARGEST_BYTES, max(1, round(size))))
-            threading.Thread(target=_send, args=told, daemon=True).start()
+            message = (sender, addresses[target], min(LARGEST_BYTES, max(1, round(size))))
+            threading.Thread(target=_send, args=message, daemon=True).start()
 
 
 def _send(sender: str, address: str, size: int) -> None:

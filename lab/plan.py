@@ -1,4 +1,4 @@
-"""What a trainer is told of its job, as JSON: layout, sizes, durations, and its slow ranks.
+"""The plan of a job for its trainers, as JSON: layout, sizes, durations, and its slow ranks.
 
 Durations and sizes come from the same functions that the simulator takes them from.
 """

@@ -30,8 +30,8 @@ def run_case(case: Case, folder: Path, room: Path) -> dict[str, Any]:
     network = Network(topology_of(case.scenario.cluster).to_json(), case.lab.burst_bytes)
     network.build()
     _name_service(room)
-    told = plans(case, room, room / "reports")
-    windows = FaultWindows(case, network, told)
+    job_plans = plans(case, room, room / "reports")
+    windows = FaultWindows(case, network, job_plans)
     raw = folder / "raw"
     raw.mkdir(parents=True)
     start = time.monotonic()
@@ -40,14 +40,14 @@ def run_case(case: Case, folder: Path, room: Path) -> dict[str, Any]:
         capture.start(network, raw, room, processes)
         time.sleep(SETTLE_S)
         _noise(case, room, processes)
-        started = [jobs.start(case, plan, processes) for plan in told]
+        started = [jobs.start(case, plan, processes) for plan in job_plans]
         jobs.wait(started, reports, windows, case.lab.limit_s)
         time.sleep(DRAIN_S)
     duration_s = time.monotonic() - start
     counts = write_flows(raw / "pcap", folder, network)
     collected = sorted((raw / capture.FOLDERS[9]).glob("nfcapd.*"))
     counts[EXPORTED] = write_exports(collected, folder)
-    write_truth(told, windows, room, folder)
+    write_truth(job_plans, windows, room, folder)
     (folder / "topology.json").write_text(json.dumps(network.topology, indent=1) + "\n")
     manifest = _manifest(case, duration_s, counts, folder)
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
@@ -80,8 +80,8 @@ def _noise(case: Case, room: Path, processes: Processes) -> None:
     if case.scenario.background:
         path = room / "noise.json"
         items = [item.model_dump() for item in case.scenario.background]
-        told = {"background": items, "addresses": servers, "seed": case.scenario.seed}
-        path.write_text(json.dumps(told))
+        settings = {"background": items, "addresses": servers, "seed": case.scenario.seed}
+        path.write_text(json.dumps(settings))
         processes.start([sys.executable, "-m", "lab.noise", str(path)], "noise")
     if case.lab.pings is not None:
         names = list(servers)

@@ -6,7 +6,7 @@ or, from outside, as an entry point of an installed package::
     [project.entry-points."prism_sim.schedules"]
     mine = "my_package.schedule:Mine"
 
-It can then be named in scenarios, and editors offer it, like any other.
+It can then be named in scenarios, and editors list it, like any other.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 They come in two forms. A capture of the collector's port has them as UDP packets, with the time
 of arrival and the exporter's address. A file of raw datagrams has them one after another, as
-``nc -ul`` or an IPFIX file (RFC 5655) stores them; where one ends is told by its content.
+``nc -ul`` or an IPFIX file (RFC 5655) stores them; the content shows where one ends.
 """
 
 from __future__ import annotations

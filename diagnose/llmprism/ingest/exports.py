@@ -85,7 +85,7 @@ class Records:
 
 @dataclass
 class Decoder:
-    """Turns datagrams into records; keeps what exporters told of themselves."""
+    """Turns datagrams into records; keeps the facts that exporters report about themselves."""
 
     notes: Notes
     _templates: dict[tuple[Scope, int], Template] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Sampled counts: scaled by the sampling rate, and marked as estimates.
 
 Where one packet in N was counted, bytes and packets are multiplied by N. The column
-``sampling`` keeps N, so an estimate can be told from a count.
+``sampling`` keeps N, which distinguishes an estimate from a count.
 """
 
 from __future__ import annotations

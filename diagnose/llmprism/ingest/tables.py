@@ -1,7 +1,7 @@
 """From any table with named columns to batches: the mapping of columns and of times.
 
 Each of our columns has names under which it is commonly found; ``--map`` says otherwise.
-Times are numbers in s, ms, us or ns (by their size, unless said), or text in ISO 8601, in UTC
+Times are numbers in s, ms, us or ns (by their size, or as given), or text in ISO 8601, in UTC
 where no zone is given. Addresses are written in one way: an IPv4 address that is mapped into
 IPv6 becomes plain IPv4.
 """

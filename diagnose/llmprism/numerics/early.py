@@ -106,7 +106,7 @@ _helper: Helper | None = None
 
 
 def start_helper(modules: list[str]) -> None:
-    """Start a helper that compiles what ``modules`` register, once in the life of the program."""
+    """Start a helper that compiles what ``modules`` register, once per program."""
     global _helper
     if _helper is None and (os.cpu_count() or 1) > 1:
         with suppress(OSError):  # no more processes, no memory: compile everything here

@@ -87,14 +87,17 @@ def test_another_job_goes_on(tmp_path):
     ends = {}
     for name, faults in (
         ("healthy", []),
-        ("sick", [{"kind": "hang", "job": "a", "rank": 0, "from_step": 2, "noticed_after_s": 60}]),
+        (
+            "hanging",
+            [{"kind": "hang", "job": "a", "rank": 0, "from_step": 2, "noticed_after_s": 60}],
+        ),
     ):
         scenario = Scenario.model_validate({"cluster": cluster, "jobs": jobs, "faults": faults})
         run = Run(tmp_path / name)
         simulate(scenario, run)
         ends[name] = run.truth("steps").groupby(["job", "step"])["end_ns"].max()
-    assert ends["sick"]["b"].equals(ends["healthy"]["b"])
-    assert list(ends["sick"]["a"].index) == [0, 1]
+    assert ends["hanging"]["b"].equals(ends["healthy"]["b"])
+    assert list(ends["hanging"]["a"].index) == [0, 1]
 
 
 def test_a_window_has_no_end():

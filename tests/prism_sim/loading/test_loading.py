@@ -216,7 +216,7 @@ faults:
     ]  # fmt: skip
 
 
-def test_nothing_is_held_against_the_author_that_rests_on_a_misread_value(
+def test_consequences_of_a_wrong_value_are_not_reported(
     complaints: Complaints,
 ) -> None:
     """The mistake of each line is reported, but not its consequences."""

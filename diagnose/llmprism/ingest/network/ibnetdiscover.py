@@ -89,7 +89,7 @@ def _gbps(comment: str) -> float | None:
 
 
 def _switch_names(devices: list[_Device]) -> dict[str, str]:
-    """Return a name for each switch; those of one chassis are told apart by unit or GUID."""
+    """Return a name for each switch; the unit or GUID distinguishes those of one chassis."""
     switches = [one for one in devices if one.kind == "Switch"]
     chosen = {one.guid: _plain(one.description) or one.guid for one in switches}
     for finer in (_with_unit, _with_guid):

@@ -10,7 +10,7 @@ directions carry different traffic (activations forward, gradients back; a ring 
 and would form two interleaved sequences if mixed. Sizes are exact. If two counts are equally
 frequent, the smaller is the mode.
 
-Kept as published: one PP pair misread as DP joins two stages' DP groups, and refinement then
+Kept as published: one PP pair with the type DP joins two stages' DP groups, and refinement then
 changes every PP pair between them (trap 4); a job whose DP messages all have one size appears as
 PP throughout, and nothing corrects it (trap 5); FSDP, expert and context parallelism and variable
 sequence lengths violate "one size is PP" (trap 7); acknowledgements, set-up traffic and records

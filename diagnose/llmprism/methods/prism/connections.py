@@ -5,7 +5,7 @@ gives no ports). A communication library uses a connection for one purpose, so i
 alike, while a pair of addresses may carry several kinds of traffic.
 
 Not every record is training traffic. Acknowledgements, handshakes, control messages and
-services are told apart by volume and size, never by address:
+services are distinguished by volume and size, never by address:
 
 - a record is *small* if it holds less than 1/64 of what a typical record of its connection
   holds (the record in which the connection's median byte travels);

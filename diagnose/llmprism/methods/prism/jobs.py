@@ -50,7 +50,7 @@ class Job:
     Attributes
     ----------
     endpoints : endpoint codes, sorted.
-    epochs : parts of each life of the job; more than one if it was restarted.
+    epochs : parts of the job in time, one for each attempt.
     """
 
     endpoints: Codes

@@ -235,7 +235,7 @@ def _joined(groups: Sequence[tuple[Set, ...]]) -> list[Set]:
 
 
 def _is_ring(pairs: frozenset[tuple[int, int]]) -> bool:
-    """Whether everybody sends to exactly one and hears from exactly one."""
+    """Whether every member sends to exactly one and receives from exactly one."""
     out = np.unique([a for a, _ in pairs], return_counts=True)[1]
     into = np.unique([b for _, b in pairs], return_counts=True)[1]
     return bool((out == 1).all() and (into == 1).all() and out.size == into.size)

@@ -92,13 +92,13 @@ def _largest(group: Ints) -> int:
 
 
 def _lockstep(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple[int, bool]:
-    """NICs of a server and stage that send together, and whether that could be told."""
+    """NICs of a server and stage that send together, and whether flows show it."""
     sent = phases.moments["pp"].sent_ns
     if pipelines.length == 1:
         return UNKNOWN, False
     finest = COARSE * clock_tick_ns(sent[sent != MISSING])
     sizes = []
-    told = False
+    shown = False
     servers = topology.servers[phases.endpoints]
     for key in np.unique(np.column_stack((servers, pipelines.stage)), axis=0).tolist():
         rows = np.flatnonzero((servers == key[0]) & (pipelines.stage == key[1]))
@@ -110,11 +110,11 @@ def _lockstep(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple
             continue
         cluster, clear = _clusters(times)
         sizes += np.bincount(cluster).tolist()
-        told |= clear or rows.size == 1
+        shown |= clear or rows.size == 1
     if not sizes:
         return UNKNOWN, False
     values, counts = np.unique(sizes, return_counts=True)
-    return int(values[np.argmax(counts)]), told
+    return int(values[np.argmax(counts)]), shown
 
 
 def _clusters(times: Floats) -> tuple[Ints, bool]:

@@ -45,7 +45,7 @@ class Stepping:
 
     Attributes
     ----------
-    count : number of steps, 0 if none can be told.
+    count : number of steps, 0 if flows show none.
     quality : of the reference's division, in [0, 1].
     reference : index of the class whose division is the reference.
     step_of : for each class the step of each of its records, -1 where unknown.

@@ -4,8 +4,9 @@ The end of a step is the end of its data-parallel traffic. The begin is the end 
 before, plus the host's work between steps, which leaves no traffic: in a job with a pipeline
 it is what remains between that end and the first activation, less one forward pass. The first
 stage shows it; the other stages are taken to do as much. In a job without a pipeline host work
-cannot be told from computation. Only a *pause* can (a checkpoint, a data loader that is behind):
-it delays all data-parallel traffic of one step without stretching it, as slow computation would.
+cannot be distinguished from computation. Only a *pause* can (a checkpoint, a data loader that is
+behind): it delays all data-parallel traffic of one step without stretching it, as slow computation
+would.
 
 The first step has no predecessor. It begins, for all ranks of the job alike, one forward pass
 before the first activation, or as long before the first data-parallel traffic as it usually
@@ -25,7 +26,7 @@ from llmprism.methods.prism.phases import MISSING, Phases, nanmedian
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Floats, Ints
 
-FEWEST = 3  # steps from which it can be told what is usual
+FEWEST = 3  # steps that show the usual value
 PAUSE = 0.15  # of a step: what traffic is late by after a pause, at least
 STRETCH = 0.25  # of what slow computation would stretch the traffic by; less is a pause
 SELDOM = 0.34  # share of steps that follow a pause, at most

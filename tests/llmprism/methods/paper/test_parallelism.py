@@ -108,12 +108,12 @@ def test_refinement_leaves_pipelines_between_groups_alone(classify: Classify) ->
     assert found["ac"][0] == found["bd"][0] == "pp"
 
 
-def test_trap_4_one_misread_pipeline_flips_all_between_two_groups(classify: Classify) -> None:
+def test_trap_4_one_wrong_pipeline_pair_changes_all_between_two_groups(classify: Classify) -> None:
     """a-c shows a second size (a retransmission); b-d and e-f, untouched, flip with it."""
     groups = [steps_of(p, *[DP_SIZES] * 8) for p in ("ab", "be", "ea", "cd", "df", "fc")]
-    misread = steps_of("ac", *[(5, 5, 5, 6)] * 8)
+    wrong = steps_of("ac", *[(5, 5, 5, 6)] * 8)
     found = classify(
-        *groups, misread, steps_of("bd", *[PP_SIZES] * 8), steps_of("ef", *[PP_SIZES] * 8)
+        *groups, wrong, steps_of("bd", *[PP_SIZES] * 8), steps_of("ef", *[PP_SIZES] * 8)
     )
     assert [found[pair][1] for pair in ("ac", "bd", "ef")] == ["dp", "pp", "pp"]
     assert [found[pair][0] for pair in ("ac", "bd", "ef")] == ["dp", "dp", "dp"]

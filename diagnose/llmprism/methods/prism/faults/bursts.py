@@ -15,7 +15,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Ints
 
-SHORT = 0.005  # of a step: the messages of 64 micro-batches are still told apart
+SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distinguished
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from llmprism.numerics.arrays import Bools, Floats
 
 LEAST = 0.01  # of a step; less does not matter
 MOST = 0.5  # share of the ranks; if more are late, nobody is
-SMALLEST = 3  # members of a group in which a late one can be told
+SMALLEST = 3  # members of a group that show a late one
 
 
 def late_ranks(context: Context) -> Iterator[Suspect]:

@@ -20,7 +20,7 @@ from llmprism.numerics.arrays import Bools, Floats
 DEVIATIONS = 5.0
 SHORTEST = 2  # steps of a stretch
 GAP = 1  # steps within a stretch that may look healthy
-FEWEST = 6  # steps from which a healthy value can be told
+FEWEST = 6  # steps that show a healthy value
 TO_SIGMA = 1.4826 / np.sqrt(2)  # median absolute difference of neighbours to a deviation
 
 

@@ -4,7 +4,7 @@ Every *bundle* crosses parts of the network: NICs, links and switches. A slow bu
 the culprit; a healthy one crosses it only by luck (a link with capacity to spare). A part's
 *coverage* is the share of slow bundles that cross it, weighted by how slow they are; its
 *purity* is the share of the bundles crossing it that are slow. The best part has the largest
-product of both. Parts that cannot be told apart from the best are named with it: "X or Y".
+product of both. Parts that cannot be distinguished from the best are named with it: "X or Y".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 COVERED = 0.8  # share of slow bundles that one culprit has to explain
 PURE = 0.5  # share of the bundles across it that have to be slow
-CLOSE = 0.9  # of the best score: cannot be told apart
+CLOSE = 0.9  # of the best score: not distinguished from it
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Only the standard library and typer are imported here, so that ``--help`` answer
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -126,7 +126,8 @@ def ingest_command(
     hosts: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Addresses of servers or NICs (SERVER-NIC), as in /etc/hosts."
+            metavar="FILE",
+            help="Addresses of servers, NICs (SERVER-NIC) and switches, as in /etc/hosts.",
         ),
     ] = None,
     observation_point: Annotated[
@@ -143,27 +144,30 @@ def ingest_command(
     """Turn telemetry into a flow table."""
     with _user_errors(debug):
         from llmprism.ingest.ingesting import ingest
+        from llmprism.ingest.network.hosts import read_hosts
         from llmprism.ingest.notes import Notes
         from llmprism.ingest.options import Options, parse_duration, parse_pairs, parse_time
         from llmprism.ingest.sources import find
 
         _check_choice("--time-unit", time_unit, ("s", "ms", "us", "ns"))
         _check_choice("--observation-point", observation_point, ("ingress", "egress"))
+        folder, notes = Path(out), Notes()
+        names = read_hosts(hosts) if hosts else {}
+        network = _described(topology or [], names, notes)  # before the work
         options = Options(
             mapping=parse_pairs(mapping, "--map"),
             time_unit=time_unit,
             idle_gap_ns=parse_duration(idle_gap, "--idle-gap"),
             active_timeout_ns=parse_duration(active_timeout, "--active-timeout"),
             sampling=sampling,
-            points=parse_pairs(points, "--points"),
+            points={**_switches(network, names), **parse_pairs(points, "--points")},
+            homes=_homes(network),
             tolerance_ns=parse_duration(clock_tolerance, "--clock-tolerance"),
             from_ns=parse_time(since, "--from") if since else None,
             to_ns=parse_time(until, "--to") if until else None,
         )
         metadata = {"observation_point": observation_point} if observation_point else {}
-        folder, notes = Path(out), Notes()
         sources = find(inputs)
-        network = _described(topology or [], hosts, notes)  # before the work
         with reporting(quiet) as progress:
             target = folder / "flows.parquet"
             done = ingest(sources, target, options, file_format, metadata, progress, notes)
@@ -172,16 +176,25 @@ def ingest_command(
         _print_ingested(done, folder, as_json, quiet)
 
 
-def _described(topology: list[Path], hosts: Path | None, notes: Notes) -> Content | None:
+def _described(topology: list[Path], hosts: Mapping[str, str], notes: Notes) -> Content | None:
     """Return the network as its descriptions have it; None if there are none."""
     from llmprism.ingest.network import read_network
-    from llmprism.ingest.network.hosts import read_hosts
 
     if hosts and not topology:
         raise typer.BadParameter("it names parts of --topology", param_hint="--hosts")
-    if not topology:
-        return None
-    return read_network(topology, read_hosts(hosts) if hosts else {}, notes)
+    return read_network(topology, hosts, notes) if topology else None
+
+
+def _switches(network: Content | None, hosts: Mapping[str, str]) -> dict[str, str]:
+    """Return the switch of each address: exporters are known by their addresses."""
+    names = {one["name"] for one in network["switches"]} if network else set()
+    return {address: name for name, address in hosts.items() if name in names}
+
+
+def _homes(network: Content | None) -> dict[str, str]:
+    """Return the switch of each address of the network."""
+    ends = network["endpoints"] if network else []
+    return {end["address"]: end["switch"] for end in ends if end.get("switch")}
 
 
 def _write_topology(done: Ingested, described: Content | None, folder: Path) -> None:
@@ -191,7 +204,7 @@ def _write_topology(done: Ingested, described: Content | None, folder: Path) -> 
 
     if described:
         content = described
-        _compare(done, {end["address"] for end in content["endpoints"]})
+        _compare(done, content)
     else:
         content = infer(done.seen.pairs, done.seen.paths)
         done.notes.remark(
@@ -202,16 +215,27 @@ def _write_topology(done: Ingested, described: Content | None, folder: Path) -> 
         partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def _compare(done: Ingested, described: set[str]) -> None:
-    """Remark on addresses of flows that the description of the network does not have."""
+def _compare(done: Ingested, content: Content) -> None:
+    """Remark on addresses and switches of flows that the description of the network lacks."""
     seen = {address for pair in done.seen.pairs for address in pair}
-    unknown = sorted(seen - described)
+    unknown = sorted(seen - {end["address"] for end in content["endpoints"]})
     if unknown:
-        named = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
         done.notes.remark(
             f"{len(unknown):,} of {len(seen):,} addresses of flows are not in the description of "
-            f"the network ({named}); their records will be set aside; --hosts FILE names addresses"
+            f"the network ({_first(unknown)}); their records will be set aside; "
+            "--hosts FILE names addresses"
         )
+    hops = {hop for path, _, _ in done.seen.paths for hop in path.split("|")} - {"?"}
+    strange = sorted(hops - {one["name"] for one in content["switches"]})
+    if strange:
+        done.notes.remark(
+            f"{len(strange):,} of {len(hops):,} observation points are no switches of the network "
+            f"({_first(strange)}); --points THEIRS=SWITCH,... or --hosts names them"
+        )
+
+
+def _first(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def _write_notes(done: Ingested, folder: Path) -> None:

@@ -19,6 +19,8 @@ from llmprism.io.flows import FlowTable, Intake
 from llmprism.io.topology import Topology
 from llmprism.model import UNKNOWN
 
+COVERED = 0.9
+"""Share of the time: where records cover more, no silence is left but that of a timeout."""
 _SHORT_SILENCE = 0.01  # of a connection's silences: about the idle gap
 _FEWEST_SILENCES = 50
 _NOT_CUT = 0.9  # of the longest record: a longer one was ended by the active timeout
@@ -79,12 +81,13 @@ def measure(
 ) -> Facts:
     """Measure the records, and take what the diagnosis found in them."""
     gap = _whole(flows.meta.get("idle_gap_ns"))
-    measured = None if gap else _shortest_silence(flows)
     noted = _whole(flows.meta.get("clock_error_ns"))
     clocks = of_answers(flows).differences_ns() if noted is None else {}
     error = clock_error_ns(clocks)
     tick = clock_tick_ns(flows.start_ns, flows.end_ns)
     jobs = diagnosis.verdict.figures.get("jobs", []) if diagnosis else []
+    covered = max((job["covered"] for job in jobs), default=0.0)
+    measured = None if gap or covered > COVERED else _shortest_silence(flows)
     stepping = [job for job in jobs if job["step_ns"] > 0 and job["steps_most"] >= 2]
     kinds = diagnosis.pairs["kind"].to_numpy(object) if diagnosis else np.empty(0, object)
     return Facts(
@@ -95,7 +98,7 @@ def measure(
         tick_ns=tick,
         record_ns=_usual_length(flows),
         longest_ns=int(flows.durations_ns.max(initial=0)),
-        covered=max((job["covered"] for job in jobs), default=0.0),
+        covered=covered,
         with_ports=_share_with_ports(flows),
         with_path=_share_with_path(flows, network),
         idle_gap_ns=gap or measured,

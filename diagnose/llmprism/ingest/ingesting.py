@@ -24,6 +24,8 @@ from llmprism.ingest.writing import Seen, write_flows
 Progress = Callable[[float, str], None]
 """Called with the fraction done, in [0, 1], and what is being done."""
 
+NO_TELEMETRY = "file of a folder that is no telemetry"
+
 
 @dataclass(frozen=True)
 class Ingested:
@@ -50,7 +52,7 @@ def ingest(
     """
     notes = Notes() if notes is None else notes
     progress = progress or _silent
-    chosen = _readers(sources, reader)
+    chosen = _readers(sources, reader, notes)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".ingest-", dir=target.parent) as folder:
         order = TimeOrder(Path(folder))
@@ -63,7 +65,7 @@ def ingest(
         batches = order.merged()
         if len(points) > 1:
             columns.add("path")
-            batches = SeveralPoints(options.tolerance_ns, notes).join(batches)
+            batches = SeveralPoints(options.tolerance_ns, notes, options.homes).join(batches)
         total = max(order.rows, 1)
         batches = _reported(batches, total, progress)
         seen = write_flows(batches, target, notes, metadata or {}, columns)
@@ -74,18 +76,28 @@ def _silent(_fraction: float, _doing: str) -> None:
     """Report progress to nobody."""
 
 
-def _readers(sources: Sequence[Source], name: str | None) -> list[tuple[Source, readers.Reader]]:
-    """Return the reader of each source; all that have none are reported at once."""
+def _readers(
+    sources: Sequence[Source], name: str | None, notes: Notes
+) -> list[tuple[Source, readers.Reader]]:
+    """Return the reader of each source; all that have none are reported at once.
+
+    A folder may hold other files as well: they are set aside, if any of its files can be read.
+    """
     chosen = []
     problems: list[Problem] = []
+    others: list[Source] = []
     for source in sources:
         try:
             reader = readers.get(name) if name else readers.recognise(source)
             chosen.append((source, reader))
         except UserError as error:
             problems += error.problems if not name else error.problems[: not problems]
-    if problems:
+            others += [] if source.is_named else [source]
+    if problems and (len(others) < len(problems) or not chosen):
         raise UserError(problems)
+    notes.drop(NO_TELEMETRY, len(others))
+    for source in others:
+        notes.remark(f"{source}: not read, its format is not recognised")
     if not sources:
         raise UserError(Problem("there are no files to read", "", "name a file, folder or glob"))
     return chosen

@@ -29,6 +29,7 @@ class Options:
     sampling : one packet in this many was captured; counts of packets are scaled by it.
     tolerance_ns : how far apart the clocks of observation points may be [ns].
     points : names of observation points by what the sources call them.
+    homes : the switch of each address, where the network is described.
     from_ns, to_ns : records that start before or at and after these times are left out [ns].
     """
 
@@ -39,6 +40,7 @@ class Options:
     sampling: int = 1
     tolerance_ns: int = DEFAULT_TOLERANCE_NS
     points: Mapping[str, str] = field(default_factory=dict)
+    homes: Mapping[str, str] = field(default_factory=dict)
     from_ns: int | None = None
     to_ns: int | None = None
 

@@ -16,7 +16,7 @@ What their clocks differ by is measured on the way (:mod:`llmprism.ingest.clocks
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,10 +61,13 @@ class SeveralPoints:
     Attributes
     ----------
     tolerance_ns : how far apart the clocks of points may be [ns].
+    homes : the switch of each address, where it is known: a path begins and ends there, also if
+        clocks are too coarse to show the order.
     """
 
     tolerance_ns: int
     notes: Notes
+    homes: Mapping[str, str] = field(default_factory=dict)
     _kept: pa.Table = field(default_factory=SCHEMA.empty_table)  # handed on, may cover later ones
     _ranks: dict[tuple[Any, ...], dict[str, int]] = field(default_factory=dict)
     _clocks: ClockOffsets = field(default_factory=ClockOffsets)
@@ -168,7 +171,8 @@ class SeveralPoints:
             ends = (sources[int(which[0])].as_py(), targets[int(which[0])].as_py())
             self._compare_clocks([names[point_of[flow, int(rank)]] for rank in ranks], ends, own)
             points = [point_of[flow, int(ranks[i])] for i in np.argsort(mean, kind="stable")]
-            path = _joined_names([names[point] for point in points if point >= 0])
+            seen_at = [names[point] for point in points if point >= 0]
+            path = _joined_names(seen_at, *(self.homes.get(end) for end in ends))
             for row in which.tolist():
                 known[row] = known[row] or path
         return pa.array(known, pa.string())
@@ -180,10 +184,11 @@ class SeveralPoints:
             self._clocks.add((points[0], name), ends, each)
 
 
-def _joined_names(names: list[str]) -> str | None:
+def _joined_names(names: list[str], first: str | None, last: str | None) -> str | None:
     """Return a path; a switch that exports arriving and leaving packets is named once."""
-    plain = [name.removesuffix(EGRESS) for name in names if name]
-    return "|".join(dict.fromkeys(plain)) or None
+    plain = list(dict.fromkeys(name.removesuffix(EGRESS) for name in names if name))
+    plain.sort(key=lambda name: (name == last) - (name == first) if first != last else 0)
+    return "|".join(plain) or None
 
 
 def _codes(column: pa.ChunkedArray) -> Ints:

@@ -36,9 +36,15 @@ _PACKED_SUFFIXES = {".gz", ".bz2", ".xz", ".zst"}
 
 @dataclass(frozen=True)
 class Source:
-    """One file to read."""
+    """One file to read.
+
+    Attributes
+    ----------
+    is_named : whether the user named it, and not only a folder that it is in.
+    """
 
     path: Path
+    is_named: bool = True
 
     def __str__(self) -> str:
         return str(self.path)
@@ -91,17 +97,18 @@ def find(inputs: Iterable[str]) -> list[Source]:
     ------
     UserError : with every name that leads to no file.
     """
-    found: dict[Path, None] = {}
+    found: dict[Path, bool] = {}
     problems = []
     for name in inputs:
         paths = list(_paths(name))
         if not paths:
             how = "name a file, a folder or a glob such as 'exports/*.pcap'"
             problems.append(Problem("there is no such file", name, how))
-        found.update(dict.fromkeys(paths))
+        is_named = not Path(name).is_dir()
+        found.update({path: is_named or found.get(path, False) for path in paths})
     if problems:
         raise UserError(problems)
-    return [Source(path) for path in found]
+    return [Source(path, is_named) for path, is_named in found.items()]
 
 
 def _paths(name: str) -> Iterator[Path]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from llmprism.ingest.facts import Facts
+from llmprism.ingest.facts import COVERED, Facts
 from llmprism.quantities import duration, percent
 
 CAN, PARTLY, CANNOT = "can", "partly", "cannot"
 _FINE = 100  # ticks or idle gaps in a step, for its length to about 1 %
 _COARSE = 10  # idle gaps in a step, for its parts to show at all
 _TICKS = 2  # in a step, for it to have a length
-_COVERED = 0.9  # of the time: no silence is left that could show the end of a step
 _SHARE = 0.5
 _FEW_STEPS = 10  # to compare a slow part with
 
@@ -120,9 +119,9 @@ def _steps_mends(facts: Facts) -> Iterator[str]:
         yield f"an idle (inactive) timeout of {duration(step / _FINE)} instead of {found}"
     elif step is not None and facts.record_ns > step:
         yield f"idle and active timeouts below {duration(step / _COARSE)}"
-    elif step is None and facts.covered > _COVERED:
+    elif step is None and facts.covered > COVERED:
         gap = f" instead of {duration(facts.idle_gap_ns)}" if facts.idle_gap_ns else ""
-        yield f"a shorter idle timeout{gap}: between bursts there must be silence"
+        yield f"an idle timeout of a few ms{gap}: between bursts there must be silence"
 
 
 def _messages(facts: Facts) -> Stage:

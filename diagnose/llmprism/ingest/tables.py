@@ -83,11 +83,11 @@ def choose(names: Iterable[str], options: Options, where: str) -> dict[str, str]
         if ours not in COMMON and f"{ours}_ns" not in COMMON:
             how = f"known: {', '.join(one.removesuffix('_ns') for one in COMMON)}"
             problems.append(Problem(f"there is no column {ours!r} to map to", "--map", how))
-    for ours in _NEEDED:
-        if ours not in chosen:
-            what = f"no column was found for {ours.removesuffix('_ns')!r}"
-            how = f"name it: --map {ours.removesuffix('_ns')}=COLUMN; its columns: "
-            problems.append(Problem(what, where, how + ", ".join(present[:30])))
+    missing = [ours.removesuffix("_ns") for ours in _NEEDED if ours not in chosen]
+    if missing:
+        what = f"no column was found for {', '.join(map(repr, missing))}"
+        how = f"name it: --map {','.join(f'{ours}=COLUMN' for ours in missing)}; its columns: "
+        problems.append(Problem(what, where, how + ", ".join(present[:30])))
     if problems:
         raise UserError(problems)
     return chosen

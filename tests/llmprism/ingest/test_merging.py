@@ -59,6 +59,15 @@ def test_the_points_that_saw_a_flow_are_its_path() -> None:
     assert notes.set_aside[SEEN_TWICE] == 2
 
 
+def test_a_path_begins_at_the_sources_switch_although_the_clock_is_too_coarse() -> None:
+    rows = [at(point, 0, 9) for point in ("l3", "l0", "s1")]
+    homes = {"a": "l0", "b": "l3"}
+    table = batch({name: [row.get(name) for row in [{**FLOW, **one} for one in rows]]
+                   for name in {**FLOW, **rows[0]}})  # fmt: skip
+    (out,) = SeveralPoints(2 * MS, Notes(), homes).join(iter([table]))
+    assert out["path"].to_pylist() == ["l0|s1|l3"]
+
+
 def test_a_path_follows_a_flow_that_is_rerouted() -> None:
     bursts = [at("l0", t, t + 5) for t in (0, 20, 40)]
     bursts += [at("s1", 0.1, 5.1), at("s2", 20.1, 25.1), at("s2", 40.1, 45.1)]

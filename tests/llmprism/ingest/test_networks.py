@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -221,6 +222,22 @@ def test_a_network_that_lacks_the_addresses_of_flows_is_reported(tmp_path: Path)
     assert ("gpu001", "10.0.0.1") in {
         (end["server"], end["address"]) for end in content["endpoints"]
     }
+
+
+def test_exporters_have_the_names_of_switches_that_hosts_gives_them(tmp_path: Path) -> None:
+    line = "10.0.0.1,10.0.0.3,1,2,30,5,6,{}\n"
+    text = "src,dst,start,end,bytes,sport,dport,exporter\n"
+    (tmp_path / "a.csv").write_text(text + "".join(map(line.format, ["192.0.2.7", "192.0.2.9"])))
+    arguments = [str(tmp_path / "a.csv"), "--out", str(tmp_path / "out")]
+    arguments += ["--topology", str(NETWORKS / "topology.conf"), "--hosts", str(tmp_path / "hosts")]
+    names = "10.0.0.1 gpu001\n10.0.0.3 gpu003\n"
+    (tmp_path / "hosts").write_text(names)
+    done = CliRunner().invoke(ingest_app, arguments)
+    assert "2 of 2 observation points are no switches of the network" in done.stderr
+    (tmp_path / "hosts").write_text(names + "192.0.2.9 leaf0\n192.0.2.7 leaf1\n")
+    done = CliRunner().invoke(ingest_app, arguments)
+    assert "observation points" not in done.stderr.replace("another observation point", "")
+    assert pq.read_table(tmp_path / "out/flows.parquet")["path"].to_pylist() == ["leaf0|leaf1"]
 
 
 def test_a_wrong_description_is_reported_before_anything_is_read(tmp_path: Path) -> None:

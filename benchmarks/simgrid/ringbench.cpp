@@ -1,26 +1,26 @@
 /* The same flows in SimGrid: reads a flow set (see ../flowset.py for the format), runs it
- * with the network model CM02, and writes when each flow ended.
+ * with the network model CM02, and writes the end of each flow.
  *
  *   ringbench FLOWSET ANSWER [--cfg=...]        (options are SimGrid's own)
  *
- * One line of JSON on stdout tells the number of flows and the CPU time of the simulation
- * alone: reading, laying out the platform and writing are not in it.
+ * One line of JSON on stdout has the number of flows and the CPU time of the simulation. This
+ * time does not include reading, building the platform and writing.
  *
- * How it is made to be fast, as a peer should be:
- * - No actor runs. A communication is a direct one between two hosts, created when its last
- *   predecessor has ended, from the callback that SimGrid calls at that moment. An actor for
- *   each hop pays two changes of context a flow, and one graph of communications made in
- *   advance pays a search through all of them at every end.
- * - The model updates lazily (network/optim:Lazy), the default; "Full" takes at least twice
- *   as long.
- * - Routes are looked up in a small table: of n hosts, n (n - 1) >= routes, every ordered
- *   pair carries one route. Hosts do nothing else here; CM02 knows links only.
+ * Reasons for its speed, so that the comparison is fair:
+ * - No actor runs. A communication is a direct one between two hosts. The callback that SimGrid
+ *   calls at the end of its last predecessor creates it. An actor for each hop would need two
+ *   context switches per flow. A graph of all communications, created in advance, would need a
+ *   search through all of them at every end.
+ * - The model updates lazily (network/optim:Lazy), the default; "Full" needs at least twice
+ *   the time.
+ * - A small table has the routes: with n hosts, n (n - 1) >= routes, every ordered pair has one
+ *   route. Hosts have no other purpose here, because CM02 uses links only.
  *
  * Latency. CM02 divides a link in inverse proportion to the latencies of the routes of its
- * flows. The flow set means plain fairness. Where every flow's latency is one and the same
- * per link of its route, and flows that share a link have the same in all, links have that
- * latency, which costs SimGrid nothing, and CM02 is fair. Otherwise links have none, and a
- * timer delays each flow's start.
+ * flows, but flow sets assume plain fairness. If every flow has the same latency per link of its
+ * route, and flows that share a link have the same total latency, links get this latency. This
+ * costs SimGrid no time, and CM02 is fair. Otherwise links have no latency, and a timer delays the
+ * start of each flow.
  */
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/s4u.hpp>
@@ -48,14 +48,14 @@ struct Flow {
   double latency_s;
   int route;
   int waits_for;
-  int after; // where the flows that wait for this one begin in FlowSet::after
+  int after; // begin of the flows that wait for this one, in FlowSet::after
 };
 
 struct FlowSet {
   std::vector<double> capacity; // bytes/s of each link
   std::vector<std::vector<int>> routes;
   std::vector<Flow> flows;
-  std::vector<int> after; // who waits for flow 0, for flow 1, ...
+  std::vector<int> after; // flows that wait for flow 0, for flow 1, ...
   int end = 0;            // of `after`
 
   int after_end(size_t i) const { return i + 1 < flows.size() ? flows[i + 1].after : end; }
@@ -113,7 +113,7 @@ FlowSet read_flow_set(const std::string& path)
   return set;
 }
 
-/* The latency that all links may have, or -1 if that would be wrong or unfair. */
+/* The latency of all links, or -1 if it would be wrong or unfair. */
 double latency_of_links(const FlowSet& set)
 {
   std::vector<double> shared(set.capacity.size(), -1);
@@ -233,7 +233,7 @@ void write_answer(const std::string& path, const std::vector<double>& ended)
   std::fclose(out);
 }
 
-/* CM02 as published, with no correction for TCP, and every byte on its own links only. */
+/* CM02 as published, without corrections for TCP, and with every byte on its own links only. */
 void configure()
 {
   s4u::Engine::set_config("network/model:CM02");

@@ -40,8 +40,8 @@ class RunResult:
     Attributes
     ----------
     folder : the run folder, with everything in files.
-    scenario : what was simulated, with ``set`` and ``seed`` put in.
-    diagnosis : what the method found, as tables.
+    scenario : the simulated scenario, with ``set`` and ``seed`` applied.
+    diagnosis : the results of the method, as tables.
     score : accuracy of the diagnosis; the content of ``score.json``.
     warnings : doubtful values in the scenario.
     """

@@ -55,7 +55,7 @@ not suffice for a diagnosis; 130 interrupted.
 """
 
 Work = TypeVar("Work", bound=Callable[..., None])
-"""What a command does."""
+"""The function of a command."""
 
 app = typer.Typer(
     cls=Group,

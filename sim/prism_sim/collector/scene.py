@@ -30,7 +30,7 @@ class Scene:
     job_hosts : the hosts of each job; one more entry for each restart.
     now_ns : time that rows have reached [simulation ns].
     is_over : whether no further batch will come.
-    totals : bytes by 5-tuple, of jobs and of what effects have added.
+    totals : bytes by 5-tuple, of jobs and of the rows that effects have added.
     holders : stages that keep rows for a later batch.
     """
 

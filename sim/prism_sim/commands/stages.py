@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def compile_early(method: str | None = None) -> None:
     """On the first run on a machine, compile in a second process too: for a run, or a simulation.
 
-    What the ``method`` of diagnosis needs comes after what the simulation needs.
+    The functions of the simulation come first, then those of the ``method`` of diagnosis.
     """
     from llmprism.numerics.compiled import must_be_compiled
     from llmprism.numerics.early import start_helper

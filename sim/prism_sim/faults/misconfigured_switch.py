@@ -14,7 +14,7 @@ from prism_sim.scenario.setting import Setting
 
 
 class MisconfiguredSwitch(OfSwitch, LinkFault):
-    """What a switch sends upwards (or downwards) runs at factor of its rate.
+    """The traffic of a switch to the tier above (or below) has ``factor`` of its rate.
 
     A wrong queue weight, a policer, or flow control without buffers limits some ports of a switch,
     in one direction. The other ports, and the other direction, are healthy.
@@ -25,7 +25,7 @@ class MisconfiguredSwitch(OfSwitch, LinkFault):
     kind: Literal["misconfigured_switch"] = "misconfigured_switch"
     direction: Literal["up", "down"] = Field(
         default="up",
-        description="What is slow: what it sends to the tier above it, or to the one below.",
+        description="Slow direction: to the tier above the switch, or to the tier below.",
     )
 
     def links(self, target: Target) -> LinkNumbers:

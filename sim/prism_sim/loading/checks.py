@@ -79,7 +79,7 @@ def _hardware(scenario: Scenario) -> Remarks:
 
 
 def _layout(scenario: Scenario) -> Remarks:
-    """How a job's model is cut into stages and tensor-parallel parts."""
+    """Check the division of a job's model into stages and tensor-parallel parts."""
     for index, job in scenario.modelled:
         at, sizes = ("jobs", index), job.model
         model = (*at, "model")

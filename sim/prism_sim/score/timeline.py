@@ -1,7 +1,7 @@
-"""How well was the timeline rebuilt, step by step and rank by rank?
+"""Compare the inferred timeline with the truth, step by step and rank by rank.
 
-Every (rank, step) of the truth is one sample, matched to an inferred step or not as
-:mod:`prism_sim.score.matching` lays down. *coverage* = matched / true. For the durations
+Every (rank, step) of the truth is one sample. :mod:`prism_sim.score.matching` matches it to an
+inferred step, or to none. *coverage* = matched / true. For the durations
 
 ``step_error``
     of the step, first forward to end of optimizer, against inferred ``end_ns - start_ns``;

@@ -20,8 +20,8 @@ from prism_sim.collector.tuples import TCP, FiveTuple
 GLOO_HELLO = (8, 0)
 """First bytes of gloo's two sides: the number of the pair (in all real captures)."""
 NCCL_HELLO = (3_500, 3_500)
-"""What NCCL's sides send each other about a connection over RoCE: 128 entries of 24 bytes, one a
-queue pair, names of devices, and a key (``ncclIbConnectionMetadata`` in its ``net_ib``)."""
+"""Bytes that both sides of NCCL send to set up a connection over RoCE: 128 entries of 24 bytes, one
+per queue pair, names of devices, and a key (``ncclIbConnectionMetadata`` in its ``net_ib``)."""
 
 
 class Connections(EffectBase):

@@ -1,4 +1,4 @@
-"""The figures of a run: each a file here, each a pure function of what was saved.
+"""The figures of a run: each a file here, each a pure function of the saved run.
 
 A further figure is one file with a ``draw(run)`` and one line in :data:`FIGURES`.
 """
@@ -29,7 +29,7 @@ class ReportFigure:
 
     Attributes
     ----------
-    title : what the page calls it.
+    title : its heading on the page.
     caption : how to read it, in a sentence or two.
     draw : draws it from a saved run; missing data is not an error, but named in the figure.
     """

@@ -53,7 +53,7 @@ def draw(run: Run) -> Figure:
 
 
 class _Cells:
-    """Where each NIC is drawn: servers left to right in bands, NICs downwards."""
+    """Places of the NICs: servers from left to right in bands, NICs from top to bottom."""
 
     def __init__(self, endpoints: list[dict[str, Any]]) -> None:
         names = [str(end.get("server")) for end in endpoints]

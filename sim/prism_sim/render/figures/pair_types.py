@@ -87,7 +87,7 @@ def _fitting(sizes: pd.Series) -> list[str]:
 
 
 def _extent(run: Run, order: pd.Series) -> str | None:
-    """What part of the NICs is shown, if not all."""
+    """Text about the NICs that are shown, if not all are."""
     total = look.truth(run, "ranks")["address"].nunique()
     if len(order) >= total:
         return None

@@ -1,4 +1,4 @@
-"""How long steps took over time, when faults were at work, and what was flagged."""
+"""Durations of steps over time, with the windows of faults and the findings."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _draw_job(axes: Axes, name: str, kinds: dict[str, pd.DataFrame], origin: int
 
 
 def _rows(findings: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Findings by what they name, the most severe rows; the rest in one more."""
+    """Findings by culprit: rows of the most severe ones, and one row for all others."""
     if not len(findings):
         return []
     names = findings["culprit"].fillna(findings["job"]).fillna("?").astype(str)

@@ -1,4 +1,4 @@
-"""How fast data-parallel traffic moves through each switch over time."""
+"""Rate of data-parallel traffic through each switch over time."""
 
 from __future__ import annotations
 

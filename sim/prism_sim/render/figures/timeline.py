@@ -1,4 +1,4 @@
-"""A few ranks and steps from close by: what they did, and what was rebuilt from flows."""
+"""True and rebuilt work of a few ranks in a few steps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _STEPS = 2
 
 @dataclass(frozen=True)
 class _View:
-    """What is shown: rows of ``ranks``, and an interval of time [ns]."""
+    """The shown part: rows of ``ranks``, and an interval of time [ns]."""
 
     ranks: pd.DataFrame
     start_ns: int

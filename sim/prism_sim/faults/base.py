@@ -10,11 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
 from prism_sim.cluster.topology import Tier, topology_of
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.target import LinkNumbers, Target, Undo
 from prism_sim.scenario.base import Closed, Remark, Remarks
 from prism_sim.scenario.cluster import SHAPE
@@ -83,6 +84,16 @@ class FaultBase(Closed, ABC):
     to_s: float | None = Field(
         default=None, ge=1e-9, le=1e8, description="End of the fault [s]. Left out: it lasts."
     )
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        """The values of a fault that a campaign draws; each class adds its own.
+
+        Raises
+        ------
+        ValueError : there is no place for such a fault.
+        """
+        return {"from_s": drawing.from_s, "to_s": drawing.to_s}
 
     @property
     def in_steps(self) -> bool:
@@ -221,6 +232,10 @@ class SlowFault(FaultBase):
     @property
     def speed(self) -> float | None:
         return self.factor
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        return super().drawn(drawing) | {"factor": drawing.factor}
 
     def magnitude(self, target: Target) -> float:
         return 1 - self.factor

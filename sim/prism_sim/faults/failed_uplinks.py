@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.places import OfLeaf
 from prism_sim.faults.target import Target, Undo
 from prism_sim.scenario.base import Remark, Remarks
@@ -31,6 +32,10 @@ class FailedUplinks(OfLeaf):
         description="Number of uplinks that fail: those with the lowest numbers (uplink i leads "
         "to spine i modulo the number of spines). At least one must remain.",
     )
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        return super().drawn(drawing) | {"failed": 1}
 
     @property
     def speed(self) -> float | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from prism_sim.faults.base import SLOW_COMPUTE
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.places import OfServer
 from prism_sim.faults.target import Target, Undo
 from prism_sim.faults.timing import nanoseconds, repeatedly
@@ -25,6 +26,13 @@ class GcPauses(OfServer):
     kind: Literal["gc_pauses"] = "gc_pauses"
     pause_ms: float = Field(ge=1e-6, le=1e9, description="Length of a pause [ms].")
     every_s: float = Field(ge=1e-6, le=1e8, description="Time from one pause to the next [s].")
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        """Ten pauses, which take as long together as the severity says."""
+        every_s = drawing.lasts_s / 10
+        pause_ms = 1e3 * every_s * (1 - drawing.factor)
+        return super().drawn(drawing) | {"every_s": every_s, "pause_ms": pause_ms}
 
     def magnitude(self, target: Target) -> float:
         return min(1.0, self.pause_ms / 1e3 / (self.every_s + self.pause_ms / 1e3))

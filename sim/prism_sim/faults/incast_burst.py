@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from prism_sim.faults.base import SLOW_ACCESS, Culprit
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.places import OfServer
 from prism_sim.faults.target import LinkNumbers, Target, Undo
 from prism_sim.faults.timing import nanoseconds, repeatedly
@@ -32,6 +33,16 @@ class IncastBurst(OfServer):
     senders: int = Field(ge=1, le=65_535, description="Servers that send.")
     burst_bytes: int = Field(ge=1, le=10**15, description="Bytes from each of them [bytes].")
     every_s: float = Field(ge=1e-6, le=1e8, description="Time from one burst to the next [s].")
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        """Ten bursts from up to eight servers, which take the share of the rate that is lost."""
+        cluster, every_s = drawing.setting.cluster, drawing.lasts_s / 10
+        senders = min(8, cluster.servers - 1)
+        whole = (1 - drawing.factor) * every_s * cluster.nic_gbps * 1e9 / 8
+        burst_bytes = max(1, round(whole / max(senders, 1)))
+        options = {"nic": drawing.nic, "senders": senders, "burst_bytes": burst_bytes}
+        return super().drawn(drawing) | {**options, "every_s": every_s}
 
     def magnitude(self, target: Target) -> float:
         rate = self.senders * self.burst_bytes / (self.every_s * 1e9)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from prism_sim.faults.base import Culprit, every_name
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.places import OfLeaf
 from prism_sim.faults.target import Target, Undo, together
 from prism_sim.scenario.base import Remark, Remarks
@@ -22,6 +23,14 @@ class JobCongestion(OfLeaf):
     kind: Literal["job_congestion"] = "job_congestion"
     between: tuple[str, str] = Field(description="The two jobs.")
     uplink: int = Field(default=0, ge=0, le=1_000_000, description="Number of the uplink, from 0.")
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        names = [job.name for job in drawing.setting.jobs]
+        if len(names) < 2:
+            raise ValueError("there is one job only")
+        between = drawing.stream.choice(names, 2, replace=False).tolist()
+        return super().drawn(drawing) | {"between": between}
 
     def magnitude(self, target: Target) -> float:
         return 1 - 2 / len(target.links.uplinks_of(self.leaf))  # two directions each

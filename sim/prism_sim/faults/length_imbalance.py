@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from prism_sim.faults.base import every_name
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.places import OfJob
 from prism_sim.faults.target import Target, Undo
 from prism_sim.scenario.base import Remark, Remarks
@@ -24,6 +25,10 @@ class LengthImbalance(OfJob):
 
     kind: Literal["length_imbalance"] = "length_imbalance"
     spread: float = Field(ge=1e-6, le=1, description="Sigma of the factor, as in length_spread.")
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        return super().drawn(drawing) | {"spread": max(1 - drawing.factor, 1e-6)}
 
     def magnitude(self, target: Target) -> float:
         return self.spread

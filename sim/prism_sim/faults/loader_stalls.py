@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from prism_sim.faults.base import SLOW_COMPUTE
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.places import OfRank
 from prism_sim.faults.target import Target, Undo
 
@@ -21,6 +22,11 @@ class LoaderStalls(OfRank):
     every: int = Field(
         default=1, ge=1, le=1_000_000, description="Steps from one stall to the next."
     )
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        """In every step, as long as would make a step of one second as slow."""
+        return super().drawn(drawing) | {"stall_ms": 1e3 * (1 / drawing.factor - 1)}
 
     def magnitude(self, target: Target) -> float:
         step_ns = target.compute.shortest_step_ns(self.job)

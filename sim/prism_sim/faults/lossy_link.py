@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from prism_sim.faults.base import SLOW_ACCESS
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.places import OfLink
 from prism_sim.faults.target import Target, Undo
 from prism_sim.scenario.base import Remark, Remarks
@@ -32,6 +33,11 @@ class LossyLink(OfLink):
         description="Packets sent again for each that is lost. Default: 100, a window at "
         "400 Gbit/s and 8 us.",
     )
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        """The loss that leaves as much of the rate."""
+        return super().drawn(drawing) | {"probability": (1 / drawing.factor - 1) / 100}
 
     @property
     def speed(self) -> float | None:

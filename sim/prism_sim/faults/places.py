@@ -7,11 +7,13 @@ combines one of them with what happens there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pydantic import Field, model_validator
 
 from prism_sim.cluster.topology import topology_of
 from prism_sim.faults.base import Culprit, FaultBase, every_name, never_crossed, what_exists
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.target import LinkNumbers, Target
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.cluster import SHAPE
@@ -26,6 +28,10 @@ class OfJob(FaultBase):
     """A fault of one job."""
 
     job: str = Field(description="The job that is affected, and whose steps a window counts.")
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        return super().drawn(drawing) | {"job": drawing.job.name}
 
     def culprit(self, target: Target) -> Culprit:
         return Culprit("job", self.job, self.job)
@@ -48,6 +54,11 @@ class OfRank(OfJob):
 
     rank: int = Field(ge=0, le=1_000_000_000, description="The rank of the job, from 0.")
 
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        job, rank = drawing.rank
+        return super().drawn(drawing) | {"job": job, "rank": rank}
+
     def culprit(self, target: Target) -> Culprit:
         address = target.compute.address_of(self.job, self.rank)
         return Culprit("address", address, self.job, self.rank)
@@ -65,6 +76,11 @@ class OfStage(OfJob):
 
     stage: int = Field(ge=0, le=1_000_000, description="The pipeline stage, from 0.")
 
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        stage = int(drawing.stream.integers(drawing.job.stages))
+        return super().drawn(drawing) | {"stage": stage}
+
     def culprit(self, target: Target) -> Culprit:
         return Culprit("stage", f"{self.job} stage {self.stage}", self.job)
 
@@ -81,6 +97,10 @@ class OfServer(FaultBase):
     """A fault of a whole server."""
 
     server: str = Field(description="The server, such as s0003.")
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        return super().drawn(drawing) | {"server": drawing.server_name}
 
     def culprit(self, target: Target) -> Culprit:
         return Culprit("server", self.server)
@@ -114,6 +134,10 @@ class OfNic(FaultBase):
         if by_server and self.rank is not None:
             raise ValueError("name the NIC either by server and nic, or by job and rank")
         return self
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        return super().drawn(drawing) | {"server": drawing.server_name, "nic": drawing.nic}
 
     def culprit(self, target: Target) -> Culprit:
         return Culprit("address", self.address(target), self.job, self.rank)
@@ -151,6 +175,11 @@ class OfLink(FaultBase):
     a: str = Field(description="One end: a NIC's address (10.0.3.1) or a switch (leaf000).")
     b: str = Field(description="The other end: a switch (leaf000, core00) or a NIC's address.")
 
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        a, b = drawing.link
+        return super().drawn(drawing) | {"a": a, "b": b}
+
     def culprit(self, target: Target) -> Culprit:
         return Culprit("link", f"{self.a}|{self.b}")
 
@@ -186,6 +215,10 @@ class OfSwitch(FaultBase):
 
     switch: str = Field(description="The switch, such as leaf000 or spine01.")
 
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        return super().drawn(drawing) | {"switch": drawing.switch}
+
     def culprit(self, target: Target) -> Culprit:
         return Culprit("switch", self.switch)
 
@@ -206,6 +239,10 @@ class OfLeaf(FaultBase):
     """A fault of a leaf and its uplinks."""
 
     leaf: str = Field(description="The leaf switch, such as leaf000.")
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        return super().drawn(drawing) | {"leaf": drawing.leaf}
 
     def culprit(self, target: Target) -> Culprit:
         return Culprit("switch", self.leaf)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from prism_sim.faults.base import SLOW_ACCESS, LinkFault
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.places import OfServer
 from prism_sim.faults.target import LinkNumbers, Target
 from prism_sim.scenario.base import Remark, Remarks
@@ -17,6 +18,14 @@ class SlowStorage(OfServer, LinkFault):
     causes: ClassVar[frozenset[str]] = SLOW_ACCESS
 
     kind: Literal["slow_storage"] = "slow_storage"
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        storage = drawing.setting.storage
+        if not storage:
+            raise ValueError("there is no storage server")
+        server = storage[int(drawing.position * len(storage))]
+        return super().drawn(drawing) | {"server": server}
 
     def links(self, target: Target) -> LinkNumbers:
         return target.links.of_server(self.server)

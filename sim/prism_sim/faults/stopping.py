@@ -7,11 +7,12 @@ that there is no traffic.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
 from prism_sim.faults.base import FaultBase, every_name
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.target import Target
 from prism_sim.faults.timing import nanoseconds
 from prism_sim.scenario.base import Remark, Remarks
@@ -43,6 +44,12 @@ class Stopping(FaultBase):
             what = f"{self.kind} ends when the job restarts"
             raise ValueError(f"{what}; give down_s in place of the end of a window")
         return self
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        """It is noticed after 20 s (ByteRobust, SOSP'25); the window is the time until then."""
+        values = super().drawn(drawing)
+        return {**values, "to_s": None, "noticed_after_s": 20.0, "down_s": drawing.lasts_s}
 
     @property
     def lasts_ns(self) -> int | None:

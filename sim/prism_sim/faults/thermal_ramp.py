@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from prism_sim.faults.base import SLOW_COMPUTE, SlowFault
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.places import OfRank
 from prism_sim.faults.target import Target, Undo
 from prism_sim.faults.timing import nanoseconds, repeatedly
@@ -25,6 +26,10 @@ class ThermalRamp(OfRank, SlowFault):
 
     kind: Literal["thermal_ramp"] = "thermal_ramp"
     ramp_s: float = Field(ge=1e-6, le=1e8, description="Time from the first to the last step [s].")
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        return super().drawn(drawing) | {"ramp_s": drawing.lasts_s / 2}
 
     def begin(self, target: Target) -> Undo:
         undo: list[Undo] = []

@@ -7,11 +7,13 @@ beginning, so they follow from the scenario alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pydantic import Field, model_validator
 
 from prism_sim.clock import Clock
 from prism_sim.faults.base import FaultBase
+from prism_sim.faults.drawing import Drawing
 from prism_sim.faults.target import Undo
 
 
@@ -64,6 +66,12 @@ class Pulsed(FaultBase):
     lasts_s: float = Field(
         ge=1e-9, le=1e8, description="Time that each one lasts [s]; shorter than every_s."
     )
+
+    @classmethod
+    def drawn(cls, drawing: Drawing) -> dict[str, Any]:
+        """Ten pulses, each a quarter of its period."""
+        every_s = max(drawing.lasts_s / 10, 4e-6)
+        return super().drawn(drawing) | {"every_s": every_s, "lasts_s": every_s / 4}
 
     @property
     def share(self) -> float:

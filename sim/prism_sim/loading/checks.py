@@ -156,6 +156,11 @@ def _faults(scenario: Scenario) -> Remarks:
             yield Remark((*at, *remark.loc), remark.what, remark.how, remark.reads)
 
 
+def _campaign(scenario: Scenario) -> Remarks:
+    for remark in scenario.campaign.remarks(scenario) if scenario.campaign else ():
+        yield Remark(("campaign", *remark.loc), remark.what, remark.how, remark.reads)
+
+
 def _effects(scenario: Scenario) -> Remarks:
     for index, effect in enumerate(scenario.collector.effects):
         at = ("collector", "effects", index)
@@ -202,6 +207,7 @@ _ERRORS: tuple[Callable[[Scenario], Remarks], ...] = (
     placement_remarks,
     _end,
     _faults,
+    _campaign,
     _effects,
 )
 _WARNINGS: tuple[Callable[[Scenario], Remarks], ...] = (

@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field
 
 from prism_sim.collector.config import CollectorConfig
 from prism_sim.faults import KINDS, FaultBase
+from prism_sim.faults.campaign import Campaign
 from prism_sim.loading.job import Job, WrittenJob
 from prism_sim.scenario.base import Closed
 from prism_sim.scenario.cluster import Cluster
@@ -53,6 +54,9 @@ class Scenario(Closed):
     collector: CollectorConfig = Field(
         default=CollectorConfig(), description="How transfers become flow records."
     )
+    campaign: Campaign | None = Field(
+        default=None, description="Further faults, drawn at random. Left out: none."
+    )
     duration_s: float | None = Field(
         default=None,
         ge=1e-9,
@@ -67,6 +71,17 @@ class Scenario(Closed):
         description="The simulation's time zero on the collector's clock [ns since 1970]. "
         "Default: 2026-01-01 00:00 UTC.",
     )
+
+    @property
+    def all_faults(self) -> tuple[FaultBase, ...]:
+        """The faults in the file, then those of the campaign."""
+        drawn = self.campaign.faults(self, self.seed) if self.campaign else ()
+        return (*self.faults, *drawn)
+
+    @property
+    def without_draws(self) -> Scenario:
+        """The same scenario with the faults of its campaign written out."""
+        return self.model_copy(update={"faults": self.all_faults, "campaign": None})
 
     @property
     def modelled(self) -> list[tuple[int, Job]]:

@@ -66,6 +66,7 @@ class Plan:
 
 def plan_faults(scenario: Scenario) -> Plan:
     """With and without each fault, and all of them; a UserError if there is none."""
+    scenario = scenario.without_draws
     if not scenario.faults:
         how = "add faults, or ask about a change with --set PATH=VALUE"
         raise UserError(Problem("the scenario has no faults to remove", scenario.name, how))

@@ -32,14 +32,18 @@ class FaultSchedule:
     ----------
     faults : those of the scenario, in its order.
     target : the cluster that they change.
+    written : how many of them are in the file; a campaign has drawn the others.
 
     Attributes
     ----------
     all : every fault with its actual times.
     """
 
-    def __init__(self, faults: Sequence[FaultBase], target: Target) -> None:
+    def __init__(
+        self, faults: Sequence[FaultBase], target: Target, written: int | None = None
+    ) -> None:
         self.target = target
+        self._written = len(faults) if written is None else written
         self.all = [ActiveFault(fault) for fault in faults]
         for active in self.all:
             self._schedule(active)
@@ -51,7 +55,7 @@ class FaultSchedule:
 
     def warnings(self) -> Iterator[Problem]:
         """Faults without effect, after the run: they never began, or affected no traffic."""
-        for index, active in enumerate(self.all):
+        for index, active in enumerate(self.all[: self._written]):
             fault, where = active.fault, f"faults.{index}"
             if active.start_ns is None:
                 end_s = self.target.clock.now / 1e9

@@ -39,7 +39,7 @@ UNKNOWN = Slowdown(None, None)
 
 def slowdowns(world: World) -> dict[int, Slowdown]:
     """The slowdown by each fault that began, by its number in the scenario."""
-    scenario, found = world.scenario, {}
+    scenario, found = world.scenario.without_draws, {}
     own = _all_steps(world)
     for number, active in enumerate(world.faults.all):
         if active.start_ns is not None:

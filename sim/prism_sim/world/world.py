@@ -77,9 +77,9 @@ class World:
         links = ClusterLinks(self.env, self.fabric, self.router, self.collector)
         traffic_control = ClusterTraffic(self.network)
         control = ClusterControl(self.env, links, ClusterCompute(self.jobs), traffic_control)
-        self.faults = FaultSchedule(scenario.faults, control)
+        self.faults = FaultSchedule(scenario.all_faults, control, len(scenario.faults))
         for job in self.jobs.values():
-            job.may_fail = any(fault.stops_jobs for fault in scenario.faults)
+            job.may_fail = any(fault.stops_jobs for fault in scenario.all_faults)
 
     def run(self, on_time: Callable[[int], None]) -> None:
         """Run the simulation until all jobs, or the scenario's duration, have ended.

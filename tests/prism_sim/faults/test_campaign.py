@@ -1,0 +1,118 @@
+"""A campaign: as many faults, as bursty, as uneven and as long as asked; all of them possible."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from prism_sim.faults import KINDS
+from prism_sim.loading.checks import errors
+from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
+from prism_sim.simulate import simulate
+from prism_sim.studies.whatif import plan_faults
+from tiny import TINY_MODEL
+
+JOBS = [
+    {"name": name, "model": TINY_MODEL, "dp": dp, "pp": 2, "micro_batches": 4, "steps": 6,
+     "mfu": 0.01, **more}
+    for name, dp, more in (("a", 4, {}), ("b", 2, {"moe": {"experts": 4}, "ep": 2}))
+]  # fmt: skip
+DAY = 86_400.0
+
+
+def scenario(seed=0, servers=16, **campaign):
+    cluster = {
+        "servers": servers, "gpus_per_server": 1, "nics_per_server": 1,
+        "fabric": {"kind": "tor", "leaf_ports": 4, "uplinks": 2, "spines": 2},
+    }  # fmt: skip
+    content = {"cluster": cluster, "jobs": JOBS, "storage": [f"s{servers - 1:04d}"], "seed": seed}
+    return Scenario.model_validate({**content, "campaign": campaign})
+
+
+def test_faults_are_as_many_and_as_bursty_as_the_published_trace():
+    """400 servers, 348 days: 4.2 faults in 1,000 node-days, CV of their intervals 1.76."""
+    drawn = [
+        [fault.from_s for fault in scenario(
+            seed, servers=400, until_s=348 * DAY, kinds={"slow_gpu": 1}).all_faults]
+        for seed in range(12)
+    ]  # fmt: skip
+    count = np.mean([len(times) for times in drawn])
+    assert count == pytest.approx(4.2 * 400 * 348 / 1000, rel=0.1)
+    gaps = np.concatenate([np.diff(times) for times in drawn])
+    assert gaps.std() / gaps.mean() == pytest.approx(1.76, rel=0.1)
+
+
+def test_a_few_servers_have_their_share():
+    """23 of 400 servers have 28 % of all faults."""
+    options = {"servers": 400, "until_s": 348 * DAY, "kinds": {"slow_server": 1}}
+    shares = []
+    for seed in range(6):
+        faults = scenario(seed, acceleration=10, **options).all_faults
+        counted = Counter(fault.server for fault in faults)
+        shares.append(sum(n for _, n in counted.most_common(23)) / len(faults))
+    assert np.mean(shares) == pytest.approx(0.28 + 0.72 * 0.0575, abs=0.06)
+
+
+def test_every_kind_can_be_drawn_and_is_possible():
+    of = scenario(acceleration=1e7, until_s=40, kinds=dict.fromkeys(KINDS, 1.0))
+    faults = of.all_faults
+    assert {fault.kind for fault in faults} == set(KINDS)
+    written = of.without_draws
+    assert written.faults == faults
+    assert [remark.what for remark in errors(written)] == []
+    times = [fault.from_s for fault in faults]
+    assert times == sorted(times)
+
+
+def test_a_kind_that_cannot_happen_is_left_out():
+    of = scenario(acceleration=1e7, until_s=40, kinds={"slow_storage": 1})
+    assert of.all_faults
+    assert of.model_copy(update={"storage": ()}).all_faults == ()
+
+
+def test_faults_follow_from_the_seed_and_more_time_changes_no_earlier_one():
+    options = {"acceleration": 1e7, "kinds": dict.fromkeys(KINDS, 1.0)}
+    one, same = (scenario(3, until_s=20, **options).all_faults for _ in range(2))
+    longer = scenario(3, until_s=60, **options).all_faults
+    assert one == same
+    assert one == longer[: len(one)]
+    assert len(longer) > len(one)
+    assert one != scenario(4, until_s=20, **options).all_faults
+
+
+def test_a_run_has_the_drawn_faults_in_its_truth(tmp_path):
+    options = {"acceleration": 3e7, "until_s": 0.5, "lasts_s": 0.1}
+    of = scenario(2, **options, kinds={"slow_gpu": 1, "slow_nic": 1})
+    assert len(of.all_faults) > 3
+    run = Run(tmp_path / "drawn")
+    simulate(of, run)
+    truth = run.truth("faults")
+    assert truth["kind"].tolist() == [fault.kind for fault in of.all_faults][: len(truth)]
+    assert len(truth) > 0
+    other = Run(tmp_path / "written")
+    simulate(of.without_draws, other)
+    assert run.flows.read_bytes() == other.flows.read_bytes()
+    assert len(plan_faults(of).contrasts) == len(of.all_faults) + 1
+
+
+@pytest.mark.parametrize(
+    ("campaign", "what"),
+    [
+        ({"kinds": {"slow_gpo": 1}, "until_s": 1}, "did you mean slow_gpu"),
+        ({"kinds": {"slow_gpu": 0}, "until_s": 1}, "all weights are 0"),
+        ({"factors": [0.9, 0.5], "until_s": 1}, "no range"),
+    ],
+)
+def test_a_campaign_that_makes_no_sense_is_refused(campaign, what):
+    with pytest.raises(ValidationError, match=what):
+        scenario(**campaign)
+
+
+def test_a_campaign_needs_an_end_and_a_limit():
+    assert [remark.what for remark in errors(scenario())] == ["the campaign has no end"]
+    (remark,) = errors(scenario(until_s=1e8, acceleration=1e6))
+    assert "at most 10,000" in remark.what

@@ -1,7 +1,7 @@
 """The collector: transfers on the wire are cut into flow records.
 
 The trainer's library posts *messages*; on the wire a message is a train of bursts: one
-burst for a point-to-point message, one a chunk for a ring. A record never holds more than
+burst for a point-to-point message, one per chunk for a ring. A record never holds more than
 one message, and ends where the wire is silent for longer than the idle gap. Times are those
 at the source's leaf switch (ingress), on the collector's clock. Bytes are the message's.
 

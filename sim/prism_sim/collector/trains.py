@@ -1,7 +1,7 @@
 """Cutting trains into records at silences.
 
 On the wire a message is one train of bursts or several (:mod:`prism_sim.cluster.wire`): one burst
-for a point-to-point message, one a chunk for a ring. Within a message, a record ends where the
+for a point-to-point message, one per chunk for a ring. Within a message, a record ends where the
 wire is silent for longer than the idle gap.
 """
 

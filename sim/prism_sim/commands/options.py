@@ -69,5 +69,5 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes o
 Debug = Annotated[bool, typer.Option("--debug", help="Log messages, and tracebacks of errors.")]
 Processes = Annotated[
     int | None,
-    typer.Option("--processes", min=1, help="Runs at once. Default: one a processor core."),
+    typer.Option("--processes", min=1, help="Runs at once. Default: one per processor core."),
 ]

@@ -29,7 +29,7 @@ def stage_remarks(job: Job, at: Loc) -> Remarks:
         yield Remark((*at, "stage_layers"), what, "give it one, or ask for fewer parts")
     if job.stage_factors is not None and len(job.stage_factors) != job.pp:
         what = f"stage_factors has {len(job.stage_factors)} factors for {job.pp} stages"
-        yield Remark((*at, "stage_factors"), what, "give one a stage", ((*at, "pp"),))
+        yield Remark((*at, "stage_factors"), what, "give one per stage", ((*at, "pp"),))
 
 
 def batch_remarks(job: Job, at: Loc) -> Remarks:

@@ -70,7 +70,7 @@ class FabricConfig(Closed):
         default=64,
         ge=1,
         le=1_000_000,
-        description="NICs a leaf switch takes. Default: 64, as in SimAI's configurations.",
+        description="NICs per leaf switch. Default: 64, as in SimAI's configurations.",
     )
     uplinks: int | None = Field(
         default=None,

@@ -130,7 +130,7 @@ class Graph(Closed):
         description="Groups that collectives run in, by name; a name is one word."
     )
     programs: tuple[tuple[TaskLine, ...], ...] = Field(
-        description="Programs, each a list of tasks, one a line."
+        description="Programs, each a list of tasks, one per line."
     )
     ranks: tuple[RankNumber, ...] = Field(description="Number of the program of each rank.")
     steps: int = Field(ge=1, le=1_000_000_000, description="Training steps in the trace.")

@@ -10,7 +10,7 @@ MESSAGE_SPANS = (("send_act", "recv_act"), ("send_grad", "recv_grad"))
 
 @dataclass(frozen=True)
 class MessagePath:
-    """The path of a message to another stage: one flow a rank.
+    """The path of a message to another stage: one flow per rank.
 
     Attributes
     ----------

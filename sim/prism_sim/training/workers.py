@@ -162,7 +162,7 @@ class Assembly:
                         self._paths[a, b, member] = self._path(a, b, member)
 
     def _path(self, src_stage: int, dst_stage: int, member: int) -> MessagePath:
-        """One flow a rank from each GPU to its counterpart, over NVLink or the network."""
+        """One flow per rank from each GPU to its counterpart, over NVLink or the network."""
         network, gpus = self._context.network, self._context.gpus
         src, dst = gpus[src_stage, member].tolist(), gpus[dst_stage, member].tolist()
         hops = [

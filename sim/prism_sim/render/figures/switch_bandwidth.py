@@ -34,7 +34,7 @@ _COLOURS = ("#aa3377", "#0072b2", "#d55e00", "#332288", "#44aa99")
 
 @paint.styled
 def draw(run: Run) -> Figure:
-    """One line a switch: mean DP bandwidth [Gbit/s] over time."""
+    """One line per switch: mean DP bandwidth [Gbit/s] over time."""
     switches = [str(switch["name"]) for switch in look.json_of(run, "topology").get("switches", [])]
     flows = look.flows(run, ["start_ns", "end_ns", "src", "dst", "bytes", "path"])
     if not len(flows) or not switches or flows["path"].isna().all():

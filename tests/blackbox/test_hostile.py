@@ -41,7 +41,7 @@ def test_jobs_pairs_and_steps_are_exact(family, score_of):
     assert score["timeline"]["dp_end_error_mean"] <= DP_END
 
 
-def test_records_longer_than_a_step_give_jobs_and_the_reason_why_nothing_else(score_of):
+def test_records_longer_than_a_step_give_only_jobs_and_a_reason(score_of):
     score, layouts = score_of("long-records")
     assert score["jobs"]["accuracy"] == 1
     assert score["timeline"]["coverage"] == 0

@@ -86,7 +86,7 @@ def test_a_scenario_is_simulated_into_its_own_folder(call: Call) -> None:
     assert result.stderr.startswith("simulate: ")
 
 
-def test_simulate_speaks_json(call: Call, pair: Path) -> None:
+def test_simulate_prints_json(call: Call, pair: Path) -> None:
     result = call("simulate", str(pair), "--json", "--quiet", "--out", "here")
     facts = json.loads(result.stdout)
     assert facts["run"] == "here"
@@ -116,7 +116,7 @@ def test_a_run_goes_through_all_stages(
     assert manifest["method"] == "paper"
 
 
-def test_a_run_speaks_json(call: Call, pair: Path, stand_ins: list[tuple[str, ...]]) -> None:
+def test_a_run_prints_json(call: Call, pair: Path, stand_ins: list[tuple[str, ...]]) -> None:
     result = call("run", str(pair), "--json", "--quiet")
     data = json.loads(result.stdout)
     assert data["run"] == "results/pair/0"
@@ -148,7 +148,7 @@ def test_a_run_speaks_json(call: Call, pair: Path, stand_ins: list[tuple[str, ..
         ("timeline.per_job.beta.coverage=1", 1, "did you mean timeline.per_job.alpha.coverage?"),
     ],
 )
-def test_a_score_may_be_asked_to_reach_a_bound(
+def test_a_score_may_have_a_bound(
     call: Call, stand_ins: list[tuple[str, ...]], bound: str, code: int, reason: str
 ) -> None:
     Path("here").mkdir()
@@ -210,7 +210,7 @@ def test_every_missed_bound_is_reported(
 
 
 @pytest.mark.usefixtures("stand_ins")
-def test_a_rerun_replaces_the_run_before_and_nothing_else(call: Call, pair: Path) -> None:
+def test_a_rerun_replaces_only_the_run_before(call: Call, pair: Path) -> None:
     call("run", str(pair), "--out", "here")
     mine = ["figures/map.png", "diagnosis/old.parquet", "truth/old.parquet", "notes.txt"]
     for name in mine:
@@ -268,7 +268,7 @@ def test_debug_adds_the_traceback(call: Call) -> None:
     assert "Traceback" in result.stderr
 
 
-def test_problems_are_json_where_that_is_asked_for(call: Call) -> None:
+def test_problems_are_json_on_request(call: Call) -> None:
     result = call("simulate", "tiny/pare", "--json")
     (problem,) = json.loads(result.stdout)["problems"]
     assert (problem["where"], problem["how"]) == ("tiny/pare", "did you mean tiny/pair?")
@@ -305,7 +305,7 @@ def test_a_bug_keeps_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch, 
     assert isinstance(call("simulate", str(pair)).exception, ZeroDivisionError)
 
 
-def test_flows_of_ones_own_are_diagnosed_beside_them_or_where_one_likes(
+def test_own_flows_are_diagnosed_into_their_folder_or_a_given_one(
     call: Call, stand_ins: list[tuple[str, ...]]
 ) -> None:
     Path("capture").mkdir()
@@ -448,7 +448,7 @@ def test_schema_prints_the_language(call: Call) -> None:
     assert {"cluster", "jobs", "faults"} <= set(schema["properties"])
 
 
-def test_a_name_in_the_folder_goes_before_a_bundled_one(call: Call, pair: Path) -> None:
+def test_a_file_in_the_folder_is_preferred_to_a_bundled_one(call: Call, pair: Path) -> None:
     Path("tiny").mkdir()
     pair.rename("tiny/quickstart")
     assert "1 job on 12 of 16 GPUs" in call("validate", "tiny/quickstart").stdout

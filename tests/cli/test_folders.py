@@ -111,7 +111,7 @@ def test_a_run_without_a_record_is_known_by_its_manifest(call: Call, pair: Path)
     assert not Path("here/score.json").exists()
 
 
-def test_a_stage_that_fails_leaves_what_was_there(
+def test_a_stage_that_fails_keeps_the_old_files(
     call: Call, pair: Path, stand_ins: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert call("run", str(pair), "--out", "here").exit_code == 0
@@ -129,7 +129,7 @@ def test_a_stage_that_fails_leaves_what_was_there(
     assert stand_ins
 
 
-def test_a_score_is_never_beside_the_diagnosis_of_another(tmp_path: Path) -> None:
+def test_a_score_never_stays_with_another_diagnosis(tmp_path: Path) -> None:
     def write(stage: str, *names: str) -> None:
         with stage_files(tmp_path, stage) as aside:
             for name in names:

@@ -154,7 +154,7 @@ def test_a_disk_that_takes_no_more_is_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "here").exists()
 
 
-def test_a_reader_who_leaves_early_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_closes_early_is_not_an_error(tmp_path: Path) -> None:
     with started([*PRISM_SIM, "list"], tmp_path) as process:
         assert process.stdout is not None
         process.stdout.close()

@@ -32,7 +32,7 @@ def plan_of(name: str, room: Path) -> JobPlan:
 
 
 @pytest.mark.parametrize("stage", range(4))
-def test_one_forward_one_backward_keeps_its_promises(stage: int) -> None:
+def test_1f1b_has_its_published_properties(stage: int) -> None:
     """Each micro-batch once each way, in order; at most stages - stage of them are under way."""
     order = list(one_forward_one_backward(stage, 4, 8))
     for kind in ("fwd", "bwd"):
@@ -48,7 +48,7 @@ def query(name: str, kind: int) -> bytes:
     return struct.pack(">HHHHHH", 7, 0x0100, 1, 0, 0, 0) + labels + struct.pack(">BHH", 0, kind, 1)
 
 
-def test_the_name_server_knows_servers_and_nothing_else() -> None:
+def test_the_name_server_knows_only_servers() -> None:
     names = {"s0003": "10.0.3.1"}
     known = answer(query("s0003.lab", 1), names)
     assert known[:2] == struct.pack(">H", 7)
@@ -98,9 +98,7 @@ def test_passes_are_spans_from_their_first_unit_to_their_last(tmp_path: Path) ->
     [("dp4pp2", 0, 1, "dp"), ("dp4pp2", 0, 4, "pp"), ("dp4pp2", 0, 5, "other"),
      ("tp4dp2", 0, 3, "tp"), ("tp4dp2", 0, 4, "dp")],
 )  # fmt: skip
-def test_pairs_are_what_the_layout_makes_them(
-    name: str, a: int, b: int, kind: str, tmp_path: Path
-) -> None:
+def test_pairs_follow_from_the_layout(name: str, a: int, b: int, kind: str, tmp_path: Path) -> None:
     assert kind_of(plan_of(name, tmp_path), a, b) == kind
 
 
@@ -147,7 +145,7 @@ def test_a_fault_lasts_from_its_first_step_to_the_one_after_its_last(
         assert windows.begun[0] == [12_002, 19_002]
 
 
-def test_what_is_missing_is_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tools_are_reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(needs.shutil, "which", lambda _: None)
     monkeypatch.setattr(needs.importlib.util, "find_spec", lambda _: None)

@@ -130,7 +130,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
-def test_help_speaks_to_people(option: str, call: Call) -> None:
+def test_help_has_no_python_types(option: str, call: Call) -> None:
     result = call(option)
     assert result.exit_code == 0
     assert "FLOWS" in result.stdout

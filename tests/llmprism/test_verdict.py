@@ -144,7 +144,7 @@ def test_the_verdict_is_saved_and_in_the_summary(world: Any, tmp_path: Path) -> 
     assert {"record_ns", "step_ns", "covered", "ranks_disagreeing"} <= job.keys()
 
 
-def test_a_method_that_finds_nothing_is_judged_as_well(world: Any) -> None:
+def test_a_method_without_findings_is_scored_too(world: Any) -> None:
     topology = parse_topology(world.topology)
     flows, intake = place(adopt(world.flows), topology)
     found = seen(world, world.flows)

@@ -134,14 +134,14 @@ def test_the_committed_export_is_made_from_the_capture():
 
 
 @pytest.mark.full
-def test_the_reference_of_the_captures_is_what_the_captures_give():
+def test_the_reference_of_the_captures_is_the_output_of_its_script():
     made = runpy.run_path(str(ROOT / "scripts" / "reference.py"))["captures"]()
     assert made == (ROOT / "results/reference/captures.md").read_text()
 
 
 @pytest.mark.parametrize("method", ["paper", "prism"])
 @pytest.mark.parametrize("case", ["captures/a2_ddp4", "lab/short"])
-def test_rows_of_the_reference_are_what_their_captures_give(case, method):
+def test_rows_of_the_reference_follow_from_their_captures(case, method):
     made = runpy.run_path(str(ROOT / "scripts" / "reference.py"))
     page = (ROOT / "results/reference/captures.md").read_text()
     for row in made["capture_rows"]([ROOT / "tests/fixtures" / case], method):
@@ -156,7 +156,7 @@ def test_the_reference_has_every_capture_with_both_methods():
 
 
 @pytest.mark.full
-def test_the_reference_of_the_twins_is_what_the_twins_give(tmp_path):
+def test_the_reference_of_the_twins_is_the_output_of_its_script(tmp_path):
     made = runpy.run_path(str(ROOT / "scripts" / "twins.py"))
     cases = [made["measured"](name, tmp_path) for name in made["ABOUT"]]
     assert made["page"](cases) == (ROOT / "results/reference/twins.md").read_text()

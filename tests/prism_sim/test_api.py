@@ -26,7 +26,7 @@ def test_a_run_has_its_score_its_diagnosis_and_its_truth(result: ps.RunResult) -
     assert len(result.flows()) > 0
 
 
-def test_a_report_is_drawn_when_it_is_asked_for(result: ps.RunResult) -> None:
+def test_a_report_is_drawn_on_request(result: ps.RunResult) -> None:
     assert not (result.folder / "report.html").exists()
     page = result.report()
     assert page == result.folder / "report.html"
@@ -51,7 +51,7 @@ def test_mistakes_are_user_errors_with_places() -> None:
         ps.run("tiny/pair", out="")
 
 
-def test_importing_the_package_is_cheap_whatever_is_imported_first(tmp_path: Path) -> None:
+def test_importing_the_package_is_cheap_in_any_order(tmp_path: Path) -> None:
     code = (
         "import sys, prism_sim as ps\n"
         "assert not {'numpy', 'pandas', 'pydantic', 'typer', 'yaml'} & set(sys.modules)\n"

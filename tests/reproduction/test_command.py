@@ -20,7 +20,7 @@ Call = Callable[..., Result]
 ARGUMENTS = ["reproduce", "paper", "--reduced", "--seeds", "1", "--out", "out", "--processes", "2"]
 
 
-def test_reproduce_refuses_what_there_is_not(call: Call) -> None:
+def test_reproduce_refuses_unknown_experiments(call: Call) -> None:
     result = call("reproduce", "paper", "--only", "e99")
     assert result.exit_code == 1
     assert "there is no experiment 'e99'" in result.stderr

@@ -65,7 +65,9 @@ def test_no_trial_is_measured_twice(toy: Experiment, tmp_path: Path) -> None:
     assert MEASURED == ["seed 1", "seed 2", "seed 4"]
 
 
-def test_a_failed_trial_is_recorded_and_the_rest_goes_on(toy: Experiment, tmp_path: Path) -> None:
+def test_a_failed_trial_is_recorded_and_the_others_continue(
+    toy: Experiment, tmp_path: Path
+) -> None:
     assert ran(toy, tmp_path, [1, 3, 2]) == (3, 0)
     (results,) = running.results_of({"toy": toy.trials([1, 3, 2], False)}, tmp_path)
     assert [done.result for done in results.done] == [{"twice": 2}, {"twice": 4}]
@@ -75,7 +77,7 @@ def test_a_failed_trial_is_recorded_and_the_rest_goes_on(toy: Experiment, tmp_pa
     assert ran(toy, tmp_path, [1, 3, 2], retry=True) == (1, 2)
 
 
-def test_a_key_covers_world_settings_and_measurement_and_no_more(
+def test_a_key_covers_only_scenario_settings_and_measurement(
     toy: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain, reduced = toy.trials([1], False)[0], toy.trials([1], True)[0]
@@ -120,7 +122,7 @@ def test_sources_of_pages_do_not_count(tmp_path: Path) -> None:
     assert base._sources(tmp_path) != before
 
 
-def test_the_file_of_a_trial_shows_its_world(toy: Experiment, tmp_path: Path) -> None:
+def test_the_file_of_a_trial_has_its_scenario(toy: Experiment, tmp_path: Path) -> None:
     ran(toy, tmp_path, [7])
     (path,) = (tmp_path / running.CASES).glob("*.json")
     content = json.loads(path.read_text())
@@ -160,5 +162,5 @@ def test_an_unknown_experiment_is_refused_with_the_nearest(toy: Experiment) -> N
 
 
 @pytest.mark.parametrize("module", [words, base, running, writing])
-def test_examples_give_what_they_say(module: object) -> None:
+def test_examples_are_correct(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]

@@ -83,5 +83,5 @@ def test_the_map_names_every_trap_and_there_is_no_gap_if_all_fail_as_predicted(
     assert len(page.gaps(missed)) == 1
 
 
-def test_examples_give_what_they_say() -> None:
+def test_examples_are_correct() -> None:
     assert doctest.testmod(literal).failed == 0

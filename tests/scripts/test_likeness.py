@@ -35,7 +35,7 @@ def flow_table(*records: tuple[int, int, int, str]) -> pd.DataFrame:
     return frame
 
 
-def test_a_longer_gap_joins_what_a_shorter_one_cut() -> None:
+def test_a_longer_gap_joins_records_of_a_shorter_one() -> None:
     """Silences of 3, 6 and 3 ms on one connection; another one in between is left alone."""
     fine = flow_table((0, 1, 10, "x"), (4, 5, 20, "x"), (5, 6, 5, "y"), (11, 12, 30, "x"),
                       (15, 16, 40, "x"))  # fmt: skip
@@ -106,7 +106,7 @@ MISSED = {"c_two_jobs": {1}, "a2_ddp4": {1, 2}}
 records as they do in the fabric: their bursts became longer and fewer of them touch."""
 
 
-def test_record_counts_fall_with_the_idle_gap_as_they_really_do(both) -> None:
+def test_record_counts_fall_with_the_idle_gap_as_in_the_capture(both) -> None:
     case, real, twin = both
     missed = set()
     for gap_ms, bound in RECORDS[case].items():

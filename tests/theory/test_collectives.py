@@ -132,7 +132,7 @@ def test_all_to_all_sends_all_but_its_own_part():
     assert time == pytest.approx((n - 1) / n * size / NIC + HOP_NS, rel=1e-3)
 
 
-def test_oversubscription_stretches_what_crosses_the_spines():
+def test_oversubscription_slows_traffic_across_the_spines():
     fabric = {"kind": "tor", "leaf_ports": 8, "uplinks": 2, "spines": 2}
     gpus = [0, 1, 2, 3, 8, 9, 10, 11]  # two racks, four NICs each on two uplinks
     time, _ = run("all_to_all", gpus, 64 * MIB, "all_to_all", fabric=fabric)

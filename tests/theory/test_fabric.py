@@ -46,14 +46,14 @@ def test_a_flow_limited_elsewhere_leaves_its_share_to_others():
     assert b.run() == [(100, "narrow"), (100, "wide")]
 
 
-def test_a_cap_holds_and_its_rest_goes_to_others():
+def test_a_cap_limits_a_flow_and_others_get_the_rest():
     b = Bench(10.0)
     b.flow("capped", [0], size=100, cap=1.0)
     b.flow("free", [0], size=900)
     assert b.run() == [(100, "capped"), (100, "free")]
 
 
-def test_capacity_changes_take_hold_at_once():
+def test_capacity_changes_act_at_once():
     b = Bench(10.0)
     b.flow("a", [0], size=1_000)
     b.set_capacity(0, 0.0, at=50)
@@ -70,7 +70,7 @@ def test_a_coupled_entity_takes_its_weight_of_a_link_and_moves_at_one_pace():
     assert b.run() == [(100, "ring"), (150, "flow")]  # 600 by 100 ns, then 600 at 12
 
 
-def test_an_empty_flow_ends_at_once_and_disturbs_nobody():
+def test_an_empty_flow_ends_at_once_and_disturbs_no_other():
     b = Bench(10.0)
     b.flow("a", [0], size=1_000)
     b.flow("nothing", [0], size=0, at=50, latency=3)

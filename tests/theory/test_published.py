@@ -83,7 +83,7 @@ def test_the_page_has_every_run(workloads):
 
 
 @pytest.mark.parametrize("name", ["22B, selective", "175B, full recompute", "BLOOM-176B"])
-def test_the_page_holds_what_the_code_makes_today(workloads, name):
+def test_the_page_is_the_output_of_the_code(workloads, name):
     row = workloads._step_row(workloads.outcome(_run(workloads, name)))
     assert "| " + " | ".join(row) + " |" in PAGE.read_text()
 

@@ -93,7 +93,7 @@ def test_healthy_hops_burst_and_wait_while_the_slow_one_never_rests():
     assert (seen["bursts"] * seen["burst_bytes"]).tolist() == [6 * 1_000_000] * 4
 
 
-def test_hops_inside_a_server_are_seen_by_nobody():
+def test_hops_inside_a_server_are_not_observed():
     _, seen = run_ring([B] * 4, [25.0] * 4, 1_000_000, routes=False)
     assert all((trains["route"] == HIDDEN).all() for trains in seen)
 

@@ -105,7 +105,7 @@ def test_every_pass_is_done_once_and_none_waits_for_ever(name, p, groups, v):
 
 
 @pytest.mark.parametrize("name", ["1f1b", "zb-h1"])
-def test_no_stage_holds_more_activations_than_it_is_far_from_the_end(name):
+def test_the_activations_of_a_stage_are_at_most_its_distance_from_the_end(name):
     for i, log in enumerate(play(name, 4, 8)[1]):
         held = peak = 0
         for _, what in log:
@@ -199,7 +199,7 @@ def test_flows_of_each_schedule_come_in_its_order(simulated, schedule, chunks, a
             assert (there["start_ns"] < back["end_ns"].iloc[0]).sum() == count
 
 
-def test_stages_compute_what_their_layers_weigh(simulated):
+def test_stages_compute_in_proportion_to_their_layers(simulated):
     run = simulated(
         pp=2, tp=8, steps=1, stage_layers=(6, 2), stage_factors=(1.0, 1.5),
         head_on_last_stage=False, cluster=NO_NETWORK,
@@ -228,12 +228,12 @@ def test_embedding_and_head_make_the_ends_longer(simulated):
 
 
 @pytest.mark.parametrize("module", ["gpipe", "interleaved", "one_f_one_b", "zero_bubble"])
-def test_examples_give_what_they_say(module):
+def test_examples_are_correct(module):
     name = f"prism_sim.training.schedules.{module}"
     assert doctest.testmod(importlib.import_module(name)) == (0, 1)
 
 
-def test_the_ends_of_a_pipeline_may_hold_nothing_but_embedding_and_head(simulated):
+def test_the_ends_of_a_pipeline_may_have_only_embedding_and_head(simulated):
     """Llama 3 405B takes a layer off both ends: the first part only looks tokens up."""
     run = simulated(
         pp=2, chunks=3, schedule="interleaved", tp=8, micro_batches=2, steps=1,

@@ -113,7 +113,7 @@ def short(frame: pd.DataFrame) -> pd.DataFrame:
         (short, {}, "steps", "record at least ten steps"),
     ],
 )
-def test_what_is_missing_is_named_with_the_setting_that_brings_it(
+def test_missing_results_are_named_with_the_setting_that_they_need(
     change: Change, notes: dict[str, str], stage: str, mend: str, tmp_path: Path
 ) -> None:
     _, stages = page(tmp_path / "f.parquet", change, notes)
@@ -137,7 +137,7 @@ def test_records_of_unknown_addresses_ask_for_a_topology_that_has_them(tmp_path:
 
 
 @pytest.mark.parametrize("ahead_ms", [0.0, 0.7, -1.5])
-def test_points_that_see_both_directions_show_what_their_clocks_differ_by(
+def test_points_with_both_directions_show_the_difference_of_their_clocks(
     ahead_ms: float, tmp_path: Path
 ) -> None:
     """Two switches, 0.1 ms apart; the second one's clock is ahead."""

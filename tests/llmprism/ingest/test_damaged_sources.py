@@ -94,7 +94,7 @@ FILES = [*SOURCES.items(), ("pcap", pcapng)]
 
 
 @pytest.mark.parametrize("make", [make for _, make in FILES])
-def test_a_sound_source_has_records_and_nothing_set_aside(make: object, tmp_path: Path) -> None:
+def test_a_good_source_has_records_and_none_set_aside(make: object, tmp_path: Path) -> None:
     path = tmp_path / "source"
     path.write_bytes(make())  # type: ignore[operator]
     done = ingest([Source(path)], tmp_path / "flows.parquet", Options())

@@ -19,7 +19,7 @@ FLOW = {"src": "a", "dst": "b", "src_port": 1, "dst_port": 2, "protocol": 6, "by
 
 
 @pytest.mark.parametrize(("rows", "run_rows"), [(5_000, 700), (5_000, 10_000), (0, 10), (150, 1)])
-def test_any_order_comes_out_in_order_of_time(rows: int, run_rows: int, tmp_path: Path) -> None:
+def test_records_in_any_order_are_sorted_by_time(rows: int, run_rows: int, tmp_path: Path) -> None:
     start = np.random.default_rng(3).integers(0, 900, rows)
     order = TimeOrder(tmp_path, run_rows)
     for part in np.array_split(np.arange(rows), 9 if run_rows > 1 else rows):

@@ -82,13 +82,13 @@ def test_lldp_neighbours_of_two_switches_join_in_one_cable() -> None:
     assert not notes.set_aside
 
 
-def test_both_forms_of_lldpcli_say_the_same(tmp_path: Path) -> None:
+def test_both_forms_of_lldpcli_give_the_same(tmp_path: Path) -> None:
     (tmp_path / "leaf1.json").write_bytes((NETWORKS / "leaf1.json0").read_bytes())
     one = read_network([tmp_path / "leaf1.json"], {}, Notes())
     assert one == network("lldp/leaf1.json")[0]
 
 
-def test_sonic_tells_rates_and_what_has_no_name_is_counted() -> None:
+def test_sonic_gives_rates_and_ports_without_a_name_are_counted() -> None:
     content, notes = network("sonic")
     assert ends(content, "server", "switch", "address") == {
         ("gpu01", "tor-leaf1", "10.9.0.1"), ("gpu02", "tor-leaf1", "10.9.0.2"),
@@ -117,7 +117,7 @@ def test_an_address_that_two_nics_report_is_the_servers_and_not_theirs(tmp_path:
     assert ends(named, "address") == {("10.0.0.1",), ("10.1.0.1",), ("10.0.0.2",), ("10.1.0.2",)}
 
 
-def test_hosts_say_which_lldp_neighbour_is_a_server(tmp_path: Path) -> None:
+def test_the_hosts_file_names_the_lldp_neighbours_that_are_servers(tmp_path: Path) -> None:
     """A server that runs containers reports itself as a bridge and router."""
     text = (NETWORKS / "lldp/spine1.json").read_text().replace("leaf1", "gpu09")
     (tmp_path / "leaf7.json").write_text(text)
@@ -164,7 +164,7 @@ def test_lists_that_are_none_are_refused(text: str, tmp_path: Path) -> None:
         read_network([path], {}, Notes())
 
 
-def test_containerlab_tells_servers_from_switches_and_their_addresses() -> None:
+def test_containerlab_distinguishes_servers_and_switches_and_has_addresses() -> None:
     content, notes = network("clos.clab.yml")
     assert ends(content, "server", "switch", "address") == {
         ("client1", "leaf1", "10.0.1.11"), ("client2", "leaf2", "10.0.2.12"),
@@ -189,7 +189,7 @@ def test_containerlab_tells_servers_from_switches_and_their_addresses() -> None:
         ("cables.csv", "server,address,switch,gbps\na,b,c,fast\n", r"cables\.csv:2: 'fast'"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(
+def test_mistakes_are_named_with_their_places(
     name: str, text: str, match: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_text(text)

@@ -75,7 +75,7 @@ def test_queue_pairs_of_roce_are_flows_of_their_own(tmp_path: Path, read: Read) 
     ]
 
 
-def test_mirrors_speak_for_the_packet_inside(tmp_path: Path, read: Read) -> None:
+def test_mirrored_headers_stand_for_the_inner_packet(tmp_path: Path, read: Read) -> None:
     inner = Ether(**MAC) / Dot1Q(vlan=3) / roce(5)
     second = GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II(session_id=9) / inner
     third = GRE(proto=0x22EB, seqnum_present=1) / ERSPAN_III(session_id=9) / inner
@@ -140,7 +140,7 @@ def test_pcapng_times_are_exact_to_the_nanosecond_on_each_interface(
     assert [row["start_ns"] for row in rows] == [103 * 10**9, T0 * 10**9 + 123_456_789]
 
 
-def test_a_file_that_is_cut_gives_what_was_read(tmp_path: Path, read: Read) -> None:
+def test_a_cut_file_gives_its_readable_part(tmp_path: Path, read: Read) -> None:
     packets = [(i * 10_000_000, Ether(**MAC) / tcp()) for i in range(10)]
     path = saved(tmp_path / "a.pcap", packets)
     path.write_bytes(path.read_bytes()[:-50])

@@ -91,7 +91,7 @@ def test_bad_lines_are_set_aside_and_counted(tmp_path: Path, read: Read) -> None
     }
 
 
-def test_from_and_to_leave_out_what_starts_outside(tmp_path: Path, read: Read) -> None:
+def test_from_and_to_leave_out_records_outside(tmp_path: Path, read: Read) -> None:
     lines = "".join(f"a,b,{DAY + i},{DAY + i},1\n" for i in range(10))
     path = written(tmp_path / "a.csv", "src,dst,start,end,bytes\n" + lines)
     rows, done = read(path, from_ns=DAY + 2, to_ns=DAY + 5)
@@ -110,7 +110,7 @@ def test_folders_and_globs_and_compressed_files_merge_in_time(tmp_path: Path, re
         assert [row["bytes"] for row in rows] == [1, 3]
 
 
-def test_a_cut_gzip_gives_what_could_be_read(tmp_path: Path, read: Read) -> None:
+def test_a_cut_gzip_gives_its_readable_part(tmp_path: Path, read: Read) -> None:
     lines = "".join(f"a,b,{DAY + i},{DAY + i * 7919},{i}\n" for i in range(400_000))
     packed = gzip.compress(("src,dst,start,end,bytes\n" + lines).encode())
     (tmp_path / "a.csv.gz").write_bytes(packed[: len(packed) * 3 // 4])

@@ -57,7 +57,7 @@ def write(file: Path, columns: dict[str, Any], **types: pa.DataType) -> Path:
     return file
 
 
-def test_a_good_table_comes_in_whole(file: Path, topology: Topology) -> None:
+def test_a_good_table_is_read_completely(file: Path, topology: Topology) -> None:
     flows, intake = read_flows(write(file, GOOD), topology)
     assert flows.start_ns.tolist() == [10, 20, 30]
     assert flows.end_ns.tolist() == [15, 25, 30]

@@ -138,7 +138,7 @@ def test_values_that_do_not_fit_are_refused_all_at_once() -> None:
 
 
 @pytest.mark.parametrize("column", sorted(set(COLUMNS) & set(FRAME.columns)))
-def test_a_frame_of_anything_is_taken_or_refused(column: str) -> None:
+def test_any_frame_is_accepted_or_refused(column: str) -> None:
     for values in ([None, None], [object(), 1], [b"\xff", "x"], [1j, 2], [[1], [2]]):
         try:
             adopt(FRAME.assign(**{column: pd.Series(values, dtype=object)}))

@@ -57,7 +57,7 @@ def test_posteriors_agree_with_the_peer(name: str, prior: Prior, hazard: float) 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
 @settings(max_examples=60, deadline=None)
-def test_posteriors_agree_with_the_peer_on_anything(numbers: list[float]) -> None:
+def test_posteriors_agree_with_the_peer_for_any_values(numbers: list[float]) -> None:
     values = np.array(numbers)
     theirs = peer_posteriors(values, PRIOR, HAZARD)[-1]
     np.testing.assert_allclose(posterior(values, PRIOR, HAZARD)[-1], theirs, atol=1e-6)

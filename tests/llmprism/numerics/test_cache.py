@@ -132,7 +132,7 @@ def shifted(x):
 @pytest.mark.parametrize(
     ("before", "after", "answer"), [("x + 1", "x + 2", "24"), ("FACTOR = 2", "FACTOR = 3", "33")]
 )
-def test_a_change_of_what_is_called_or_read_is_compiled_again(tmp_path, before, after, answer):
+def test_a_change_of_called_code_or_constants_compiles_again(tmp_path, before, after, answer):
     """In a file that the entry function's own file does not even import."""
     for name, text in MODULES.items():
         (tmp_path / f"{name}.py").write_text(text)

@@ -73,7 +73,7 @@ while "kernels.total" not in early._helper._state and not early._helper._ended:
 """
 
 
-def test_what_the_helper_compiled_is_loaded(run):
+def test_functions_compiled_by_the_helper_are_loaded(run):
     assert run(["kernels"], UNTIL_BEGUN) == ["6.0", "1"]
     assert run(["kernels"], empty=False) == ["6.0", "1"]
 

@@ -83,7 +83,7 @@ def test_every_path_is_a_walk_along_cables_of_the_graph(
         np.testing.assert_allclose(8 * layout.capacity[link], expected, rtol=1e-6)
 
 
-def test_a_cluster_can_be_asked_about_whatever_its_size() -> None:
+def test_questions_about_a_cluster_of_any_size_are_answered_fast() -> None:
     """Checks come before any estimate of memory, so they must not list all cables."""
     fabric = {"kind": "tor", "leaf_ports": 64, "uplink_gbps": 1e-6, "pod_leaves": 8, "cores": 9}
     topology = ClusterTopology(Cluster.model_validate({"servers": 65536, "fabric": fabric}))

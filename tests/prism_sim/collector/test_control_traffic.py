@@ -99,7 +99,7 @@ def test_every_other_rank_visits_the_store(tmp_path):
     assert asked["first_ns"].between(1e9 - MS, 2e9).all()
 
 
-def test_ranks_beside_the_store_leave_no_trace(tmp_path):
+def test_ranks_on_the_server_of_the_store_have_no_records(tmp_path):
     run = simulate_one(
         tmp_path, dp=2, pp=2, cluster={"gpus_per_server": 2, "nics_per_server": 2},
         collector=effects(ROCE, {"kind": "rendezvous", "requests": 1}),
@@ -150,7 +150,7 @@ def test_new_processes_send_nothing_before_the_old_ones_have_ended(tmp_path):
     assert (look_ups < first).sum() == 4
 
 
-def test_a_resolver_beyond_the_topology_is_asked_and_not_heard(tmp_path):
+def test_a_resolver_outside_the_topology_has_requests_and_no_answers(tmp_path):
     run, frame = simulated(tmp_path, ROCE, {"kind": "dns"}, start_s=6)
     asked = frame[frame["dst_port"] == 53]
     assert len(asked) == 4 * 2

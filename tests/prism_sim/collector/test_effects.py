@@ -158,7 +158,7 @@ def test_losses_in_bursts_are_neighbours(tmp_path):
     assert runs.mean() == pytest.approx(400, rel=0.15)  # a cycle of 4 ms, a record every 10 us
 
 
-def test_an_outage_takes_what_is_exported_in_its_window(tmp_path):
+def test_an_outage_loses_records_exported_in_its_window(tmp_path):
     effect = {"kind": "outages", "windows": [{"from_s": 2e-5, "to_s": 4e-5}]}
     frame = collected(tmp_path, {"effects": [effect]}, many(6))
     assert frame["start_ns"].tolist() == [0, 10_000, 40_000, 50_000]

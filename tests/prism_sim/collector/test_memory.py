@@ -76,7 +76,7 @@ def check_bounded(folder, monkeypatch, model: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_held_do_not_grow_with_the_run(tmp_path, monkeypatch, kind):
+def test_buffered_rows_do_not_grow_with_the_run(tmp_path, monkeypatch, kind):
     listed = effects(HEADERS, {"kind": kind, **GIVEN.get(kind, {})})
     check_bounded(tmp_path, monkeypatch, CUTS["switch"] | listed)
 

@@ -75,9 +75,7 @@ def test_an_address_moves_with_the_time(tmp_path):
         ([(3, 1, 0), (2, 1, 1)], "0323", "0223"),  # the latest holds
     ],
 )
-def test_every_server_is_renamed_once_whatever_the_order_of_moves(
-    tmp_path, moves, early, late, turned
-):
+def test_every_server_is_renamed_once_for_any_order_of_moves(tmp_path, moves, early, late, turned):
     _, plain = simulated(tmp_path / "plain")
     middle_ns = int(plain["start_ns"].median())
     when_s = (0, (middle_ns - EPOCH) / 1e9)
@@ -110,7 +108,7 @@ def test_new_names_move_no_draw_and_no_truth(tmp_path):
     pd.testing.assert_frame_equal(was.truth("pairs"), run.truth("pairs"))
 
 
-def test_merged_records_keep_apart_what_ports_keep_apart(tmp_path):
+def test_records_of_different_ports_are_not_merged(tmp_path):
     nat = {"kind": "nat", "servers": ["s0001", "s0003"]}
     merged = {"message_boundary": False, "idle_gap_us": 15_000, **effects(nat)}
     run = simulate_one(tmp_path, dp=4, cluster=ONE_EACH, collector=merged)

@@ -39,7 +39,7 @@ def test_listed_alone_it_leaves_no_path(tmp_path):
 
 
 @pytest.mark.parametrize("given", [{"hidden": []}, {"unknown_hop": 0}, {"truncated": 0}])
-def test_beside_another_field_no_path_is_missing(tmp_path, given):
+def test_with_another_field_no_path_is_missing(tmp_path, given):
     assert exported_paths(tmp_path, 5, **given).notna().all()
 
 

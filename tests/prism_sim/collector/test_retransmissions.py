@@ -34,7 +34,7 @@ def test_copies_take_their_time_at_the_pace_of_the_record(tmp_path):
     assert (length == 1000 * frame["packets"] // PACKETS).all()  # 100 ns a packet
 
 
-def test_going_back_repeats_what_followed(tmp_path):
+def test_a_restart_repeats_the_steps_after_the_save(tmp_path):
     one = collected(tmp_path, effects(HEADERS, again(0.01)), many(1000))
     many_more = collected(tmp_path, effects(HEADERS, again(0.01, packets_a_loss=7)), many(1000))
     extra, more = one["packets"] - PACKETS, many_more["packets"] - PACKETS

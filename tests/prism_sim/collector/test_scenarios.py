@@ -38,7 +38,7 @@ def test_together_with_the_twins_they_show_every_effect():
     assert shown == {effect.model_fields["kind"].default for effect in ORDER}
 
 
-def test_netflow_is_what_an_exporter_can_know(tmp_path):
+def test_netflow_has_only_the_facts_of_an_exporter(tmp_path):
     """Timeouts of at least 10 s and a minute; the path has only the exporter."""
     scenario = load_with_warnings(FOLDER / "netflow.yaml", {"jobs.0.steps": 30}).scenario
     assert scenario.collector.idle_gap_us >= 10e6

@@ -71,7 +71,7 @@ def test_early_bursts_and_waits_between_regular_ones(collect):
     assert records == [(3_500, 6_000, 200), (9_000, 10_000, 100)]
 
 
-def test_a_message_whose_pace_changes_is_one_record_where_no_silence_parts_it(collect):
+def test_a_message_with_a_change_of_pace_is_one_record_without_a_silence(collect):
     slow, fast = (
         (0, 4_000, 4_000, 2, 100, 0, False, False),
         (8_500, 1_000, 1_500, 3, 100, 0, False, True),

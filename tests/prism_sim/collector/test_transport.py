@@ -99,7 +99,7 @@ def test_the_key_of_headers_is_for_jobs_that_give_none(tmp_path, given):
     assert set(flows["b"]["protocol"]) == {UDP + TCP - number[given]}
 
 
-def test_sizes_that_are_given_hold_for_every_transport(tmp_path):
+def test_given_sizes_are_used_for_every_transport(tmp_path):
     headers = {"kind": "headers", "mtu_payload_bytes": 1000, "header_bytes": 7}
     flows = seen(tmp_path, [job("a"), job("b", transport="tcp")], headers)
     for records in flows.values():

@@ -53,7 +53,7 @@ def test_batches_do_not_matter_for_the_delay(tmp_path):
     assert bare(whole) == bare(apart) == [at * MS + HOP_NS for at in (30, 240, 330)]
 
 
-def test_small_packets_stand_behind_the_data_of_their_host(tmp_path):
+def test_small_packets_wait_behind_the_data_of_their_host(tmp_path):
     """A word sent within a message of 1 ms leaves at its end; behind a long one it need not."""
     batch = [(0, MS, 50_000, 0), (5 * MS, 6 * MS, 90_000, 0)]
     words = [(at, at, 48, 0) for at in (MS // 2, 2 * MS, 5 * MS + MS // 2)]
@@ -86,7 +86,7 @@ def test_stalls_take_their_share_of_time(tmp_path):
     assert waited.max() <= 2 * MS
 
 
-def test_data_wait_for_nothing(tmp_path):
+def test_data_packets_never_wait(tmp_path):
     model = effects(
         TCP, {"kind": "waiting", "line_bytes": 0, "stall_every_ms": 1.0, "stall_ms": 50.0}
     )

@@ -87,7 +87,7 @@ def test_a_loader_stalls_before_every_nth_step(healthy, tmp_path):
     assert fault_of(run)["magnitude"] == pytest.approx(0.15 / 1.15, rel=0.2)
 
 
-def test_degraded_nvlink_slows_what_a_tensor_parallel_group_exchanges(tmp_path):
+def test_degraded_nvlink_slows_exchanges_of_a_tensor_parallel_group(tmp_path):
     """The exchange takes 5 times as long; how much of a pass it is, follows from NVLink's rate."""
     fields = {"dp": 4, "tp": 2, "mfu": 0.5}
     slow = {"kind": "degraded_nvlink", "job": "a", "rank": 2, "factor": 0.2, "from_step": 3}

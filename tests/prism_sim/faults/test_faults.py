@@ -190,7 +190,7 @@ def test_rings_are_hashed_again_too(simulated):
     np.testing.assert_allclose(rate, 100, rtol=0.01)
 
 
-def test_a_fault_that_did_nothing_is_warned_about(simulated):
+def test_a_fault_without_effect_gives_a_warning(simulated):
     """After the run: the fault never began, or no connection of a job uses the slow part."""
     faults = [
         {"kind": "slow_switch", "switch": "leaf000", "factor": 0.5, "from_s": 1e6},
@@ -211,7 +211,7 @@ def test_a_fault_that_did_nothing_is_warned_about(simulated):
         {"kind": "slow_link", "a": "core00", "b": "spine01"},
     ],
 )
-def test_a_slow_core_slows_what_crosses_pods_and_nothing_else(simulated, fault):
+def test_a_slow_core_slows_only_traffic_between_pods(simulated, fault):
     """Four stages on four leaves in two pods: only the message from stage 1 to 2 crosses."""
     cluster = {
         "servers": 4, "gpus_per_server": 1, "nics_per_server": 1,

@@ -99,7 +99,7 @@ def test_a_misconfigured_switch_slows_one_direction(tmp_path, direction, slow):
     assert ratio[1 - slow] < 1.01
 
 
-def test_a_lossy_link_carries_what_retransmissions_leave(tmp_path):
+def test_a_lossy_link_has_the_capacity_that_retransmissions_leave(tmp_path):
     fields = {**PIPES, "dp": 1, "micro_batches": 1}
     fault = {"kind": "lossy_link", "a": "10.0.0.1", "b": "leaf000", "probability": 0.01}
     rates = [
@@ -130,7 +130,7 @@ def test_a_flapping_nic_stops_its_messages_until_it_is_back(tmp_path):
     assert truth["magnitude"] == pytest.approx(0.25)
 
 
-def test_an_incast_slows_what_is_received_and_only_during_bursts(tmp_path):
+def test_an_incast_slows_only_received_traffic_and_only_during_bursts(tmp_path):
     burst = {"kind": "incast_burst", "server": "s0004", "senders": 7, "burst_bytes": 10_000_000}
     healthy = run_with(tmp_path / "healthy", **PIPES)
     step_s = float(step_ms(healthy).median()) / 1e3

@@ -66,7 +66,7 @@ def test_a_hanging_rank_is_the_first_that_computes_no_more(tmp_path):
     assert compute_ms(run)[3].isna()[9], "it computes nothing in the step"
 
 
-def test_a_crash_comes_on_top_of_planned_restarts(tmp_path):
+def test_a_crash_is_added_to_planned_restarts(tmp_path):
     """The crash in step 2, then the planned failure, which keeps its own step."""
     restart = {"step": 5, "rank": 0, "noticed_after_s": 5, "down_s": 5}
     crash = {**STOPS[1], "from_step": 2, "noticed_after_s": 7, "down_s": 3}
@@ -77,7 +77,7 @@ def test_a_crash_comes_on_top_of_planned_restarts(tmp_path):
     assert (gaps > 9).sum() == 2
 
 
-def test_another_job_goes_on(tmp_path):
+def test_another_job_continues(tmp_path):
     jobs = [
         {"name": name, "model": TINY_MODEL, "dp": 2, "pp": 2, "micro_batches": 2, "steps": 5,
          "mfu": 0.01, "placement": "packed"}

@@ -35,7 +35,7 @@ def sent(run):
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
-def test_an_all_reduce_takes_what_a_ring_takes(tmp_path, replayed, ranks):
+def test_an_all_reduce_takes_the_time_of_a_ring(tmp_path, replayed, ranks):
     size = 64 * MIB
     write_chakra(tmp_path, [[coll(0, "all_reduce", size)] for _ in range(ranks)])
     run = replayed({"kind": "chakra", "file": "trace"})
@@ -64,7 +64,7 @@ def test_a_collective_moves_its_bytes(tmp_path, replayed, operation, bytes_each)
     assert len(sent(run)) == (12 if operation == "all_to_all" else 4)
 
 
-def test_a_broadcast_goes_down_a_chain(tmp_path, replayed):
+def test_a_broadcast_uses_a_chain(tmp_path, replayed):
     write_chakra(tmp_path, [[coll(0, "broadcast", 8 * MIB)] for _ in range(3)])
     run = replayed({"kind": "chakra", "file": "trace"})
     assert sent(run) == {(0, 1, "dp"): 8 * MIB, (1, 2, "dp"): 8 * MIB}
@@ -113,7 +113,7 @@ def test_a_gpu_does_one_thing_at_a_time_and_its_host_another(tmp_path, replayed)
     ]  # fmt: skip
 
 
-def test_a_message_waits_for_a_receiver_who_comes_late(tmp_path, replayed):
+def test_a_message_waits_for_a_late_receiver(tmp_path, replayed):
     write_chakra(tmp_path, [[send(0, MIB, 1)], [comp(0, 1000), recv(1, MIB, 0, 0), comp(2, 5, 1)]])
     run = replayed({"kind": "chakra", "file": "trace"}, start_s=0.25)
     steps = steps_of(run).set_index("rank")
@@ -122,7 +122,7 @@ def test_a_message_waits_for_a_receiver_who_comes_late(tmp_path, replayed):
     assert steps["ns"].tolist() == [round(MIB / B) + L, 1_005_000]
 
 
-def test_computation_overlaps_with_a_reduction_that_nobody_waits_for(tmp_path, replayed):
+def test_computation_overlaps_with_a_reduction_without_a_waiting_rank(tmp_path, replayed):
     nodes = [coll(0, "all_reduce", 64 * MIB), comp(1, 1000), comp(2, 1000, 1)]
     write_chakra(tmp_path, [nodes, nodes])
     run = replayed({"kind": "chakra", "file": "trace"})

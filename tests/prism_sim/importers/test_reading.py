@@ -55,7 +55,7 @@ def test_nonsense_is_refused(tmp_path, words):
     assert all(problem.what and problem.where for problem in caught.value.problems)
 
 
-def test_a_trace_lies_beside_its_scenario_wherever_it_is_loaded_from(tmp_path, monkeypatch):
+def test_the_path_of_a_trace_is_relative_to_its_scenario(tmp_path, monkeypatch):
     folder = tmp_path / "mine"
     folder.mkdir()
     write_chakra(folder, [[comp(0, 5)], [comp(0, 5)]], "t")

@@ -36,7 +36,7 @@ def sent(run):
     return dict(zip(keys, pairs["bytes"], strict=True))
 
 
-def test_a_reduction_of_gradients_takes_what_a_ring_takes(workload, replayed):
+def test_a_reduction_of_gradients_takes_the_time_of_a_ring(workload, replayed):
     size = 64 * MIB
     workload(f"embedding 1000 NONE 0 2000 NONE 0 3000 ALLREDUCE {size} 100", ranks=4)
     expected = 6000 + 2 * 3 * (size / (4 * B) + L) + 100
@@ -99,7 +99,7 @@ def test_groups_are_laid_out_as_in_simai(workload, replayed):
     assert table["dp"].tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
-def test_collectives_of_nothing_and_among_one_are_left_out(workload, replayed):
+def test_empty_collectives_and_those_of_one_rank_are_left_out(workload, replayed):
     workload(
         "x 5 NONE 4096 0 REDUCESCATTER 0 0 ALLGATHER_DP_EP 0 100",
         "y 0 ALLREDUCE 4096 0 NONE 0 0 NONE 0 100",

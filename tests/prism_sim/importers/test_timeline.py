@@ -56,7 +56,7 @@ def timeline(tmp_path):
     return write
 
 
-def test_passes_and_updates_take_what_was_measured(timeline, replayed):
+def test_passes_and_updates_take_their_measured_times(timeline, replayed):
     timeline()
     run = replayed(TRACE, **JOB)
     spans = run.truth("spans").merge(run.truth("ranks")[["rank", "dp", "pp"]], on="rank")

@@ -34,7 +34,7 @@ def _job(**values: object) -> str:
     return f"  - {{{', '.join(f'{k}: {v}' for k, v in (fields | values).items())}}}\n"
 
 
-def test_the_world_of_these_tests_is_sound(tmp_path: Path) -> None:
+def test_the_run_of_these_tests_is_valid(tmp_path: Path) -> None:
     assert [job.name for job in _loaded(WORLD + _job(), tmp_path).jobs] == [
         "alpha",
         "beta",
@@ -197,7 +197,9 @@ def test_the_values_of_a_job_must_fit_together(
     assert complaint in found[0][1]
 
 
-def test_storage_and_background_must_be_there_and_hold_no_job(complaints: Complaints) -> None:
+def test_servers_of_storage_and_background_must_exist_and_have_no_job(
+    complaints: Complaints,
+) -> None:
     text = WORLD + "storage: [s0001, s0009]\nbackground:\n  - {name: alpha, flows_per_s: 1, "
     found = complaints(text + "median_bytes: 1, to: s0008}\n")
     assert [(line, what.split(" (")[0]) for line, what in found] == [

@@ -68,7 +68,7 @@ def test_overrides_replace_values_before_validation(good: Path) -> None:
     assert changed.cluster.fabric.spines == 2
 
 
-def test_an_override_of_nothing_restores_the_default(good: Path) -> None:
+def test_an_empty_override_restores_the_default(good: Path) -> None:
     assert load(good, {"jobs.0.placement": None}).jobs[0].placement == "packed"
 
 
@@ -318,6 +318,6 @@ def test_a_union_s_own_words_are_no_part_of_the_path(complaints: Complaints) -> 
     assert "did you mean servers?" in found[1][1]
 
 
-def test_uplinks_that_fail_are_no_fault_that_changes_nothing(good: Path) -> None:
+def test_failed_uplinks_count_as_a_fault_with_an_effect(good: Path) -> None:
     fault = {"kind": "failed_uplinks", "leaf": "leaf000", "failed": 1, "from_s": 1.0}
     assert load_with_warnings(good, {"faults.0": fault}).warnings == []

@@ -39,7 +39,7 @@ def test_a_resolved_scenario_resolves_to_itself() -> None:
     assert resolved(Scenario.model_validate(values)) == values
 
 
-def test_a_scenario_survives_being_written_and_read(tmp_path: Path) -> None:
+def test_a_scenario_is_the_same_after_writing_and_reading(tmp_path: Path) -> None:
     scenario = _scenario(overlap_gradients=False)
     path = tmp_path / "again.yaml"
     path.write_text(to_yaml(scenario))

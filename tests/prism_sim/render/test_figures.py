@@ -54,7 +54,7 @@ def words(made):
 
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("kind", LACKING)
-def test_every_figure_survives_what_is_missing(make_run, name, kind):
+def test_every_figure_is_drawn_from_incomplete_runs(make_run, name, kind):
     run = make_run(**LACKING[kind])
     made = FIGURES[name].draw(run)
     assert made.axes or words(made).startswith("No ")
@@ -62,7 +62,7 @@ def test_every_figure_survives_what_is_missing(make_run, name, kind):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_no_text_lies_on_other_text(run, name):
+def test_no_texts_overlap(run, name):
     boxes = texts(FIGURES[name].draw(run))
     assert len(boxes) > 5
     for place, (one, a) in enumerate(boxes):
@@ -119,7 +119,7 @@ def test_titles_state_the_finding(run):
     assert "1 of 1 faults detected; 1 of 2 findings are true alarms" in text["step_durations"]
 
 
-def test_the_cluster_map_marks_what_is_in_the_wrong_job(run):
+def test_the_cluster_map_marks_nics_in_the_wrong_job(run):
     jobs = run.diagnosis("jobs")
     run.write_diagnosis("jobs", jobs.assign(job=jobs["job"].mask(jobs.index == 3, "job1")))
     made = FIGURES["cluster_map"].draw(run)
@@ -292,7 +292,7 @@ def test_a_job_without_an_inferred_job_is_labelled_so(run):
 
 
 @pytest.mark.parametrize("factor", [1, 9, 22, 47, 1_300])
-def test_the_scale_of_bytes_is_legible_whatever_they_are(run, factor):
+def test_the_scale_of_bytes_is_legible_for_all_sizes(run, factor):
     flows = pd.read_parquet(run.flows)
     flows.assign(bytes=flows["bytes"] * factor * 10).to_parquet(run.flows)
     boxes = [box for text, box in texts(FIGURES["cluster_map"].draw(run)) if text.endswith("B")]

@@ -130,7 +130,7 @@ def test_a_scenario_is_summed_up(run):
         {"truth": False, "diagnosis": False, "flows": False, "topology": False},
     ],
 )
-def test_a_page_of_what_there_is(make_run, lacking):
+def test_a_page_of_an_incomplete_run(make_run, lacking):
     run = make_run(**lacking)
     render_run(run)
     assert "There is no score" in page_of(run).words()

@@ -28,7 +28,7 @@ def slices(trace):
     return [event for event in trace["traceEvents"] if event["ph"] == "X"]
 
 
-def test_every_event_is_what_the_format_asks_for(run):
+def test_every_event_has_the_form_of_the_format(run):
     for event in load(run)["traceEvents"]:
         assert event["ph"] in {"M", "X", "b", "e", "i"}
         assert isinstance(event["name"], str)
@@ -42,7 +42,7 @@ def test_every_event_is_what_the_format_asks_for(run):
             assert {"cat", "id"} <= event.keys()
 
 
-def test_truth_and_reconstruction_stand_side_by_side(run):
+def test_truth_and_reconstruction_are_side_by_side(run):
     named = names(load(run), "process_name")
     assert [named[key] for key in sorted(named)] == [
         "job A: truth",
@@ -53,7 +53,7 @@ def test_truth_and_reconstruction_stand_side_by_side(run):
     ]
 
 
-def test_every_slice_lies_on_a_named_track(run):
+def test_every_slice_is_on_a_named_track(run):
     trace = load(run)
     tracks = names(trace, "thread_name")
     assert {(event["pid"], event["tid"]) for event in slices(trace)} <= set(tracks)
@@ -123,7 +123,7 @@ def test_a_large_run_is_cut_to_whole_ranks_with_the_affected_pipeline_first(run)
     assert load(run, max_events=1)["otherData"]["ranks_shown"] == 1
 
 
-def test_a_span_that_waits_for_nothing_known_is_still_shown(run):
+def test_a_span_with_an_unknown_partner_is_shown(run):
     """A kind of span that the scores do not know is shown with the computation."""
     spans = run.truth("spans")
     kinds = spans["kind"].mask(spans["kind"] == "opt", "checkpoint")
@@ -141,7 +141,7 @@ def test_a_span_that_waits_for_nothing_known_is_still_shown(run):
         ({"truth": False, "diagnosis": False}, []),
     ],
 )
-def test_a_trace_of_what_there_is(make_run, lacking, processes):
+def test_a_trace_of_an_incomplete_run(make_run, lacking, processes):
     named = names(load(make_run(**lacking)), "process_name")
     shown = [named[key] for key in sorted(named)]
     assert [name for name in shown if name != "faults and findings"] == processes

@@ -39,7 +39,7 @@ def test_a_top_of_rack_leaf_takes_all_nics_of_its_servers() -> None:
     assert [cluster.leaf_of(server, 1) for server in range(5)] == [0, 0, 1, 1, 2]
 
 
-def test_no_leaf_holds_more_nics_than_it_has_ports() -> None:
+def test_no_leaf_has_more_nics_than_ports() -> None:
     for kind in ("rail", "tor"):
         cluster = _cluster(servers=37, nics_per_server=4, fabric={"kind": kind, "leaf_ports": 8})
         leaves = [cluster.leaf_of(s, n) for s in range(37) for n in range(4)]

@@ -21,5 +21,5 @@ _PACKAGES = (prism_sim.scenario, prism_sim.loading, prism_sim.commands)
 
 
 @pytest.mark.parametrize("name", [name for package in _PACKAGES for name in _modules(package)])
-def test_examples_give_what_they_say(name: str) -> None:
+def test_examples_are_correct(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0

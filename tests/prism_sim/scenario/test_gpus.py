@@ -26,7 +26,7 @@ def test_the_default_is_an_h100():
     assert cluster() == cluster(gpu="h100") == cluster(gpu="H100")
 
 
-def test_numbers_beside_a_name_win():
+def test_numbers_next_to_a_name_are_used():
     assert cluster(gpu="h800", nvlink_gbps=3200).nvlink_gbps == 3200
 
 

@@ -87,7 +87,7 @@ def test_a_released_checkpoint_is_counted_exactly(name: str, published: int) -> 
     assert preset(name).total_parameters == published
 
 
-def test_a_mixture_has_its_published_total_and_what_a_token_meets() -> None:
+def test_a_mixture_has_its_published_total_and_active_parameters() -> None:
     """Tolerances: the figures are rounded to a tenth of a billion, DeepSeek's total to one."""
     mixtral, deepseek = preset("mixtral-8x7b"), preset("deepseek-v3")
     assert mixtral.active_parameters / 1e9 == pytest.approx(12.9, abs=0.05)

@@ -26,7 +26,7 @@ def test_scalars_are_read_as_yaml_1_2_has_them() -> None:
     }  # fmt: skip
 
 
-def test_a_key_with_nothing_behind_it_counts_as_left_out() -> None:
+def test_a_key_without_a_value_counts_as_missing() -> None:
     assert parse_source("a: 1\nb:\nc: ~\nd: null\n", "f").values == {"a": 1}
 
 

@@ -15,7 +15,7 @@ interval = st.tuples(st.integers(0, 4), st.integers(-30, 30), st.integers(-5, 20
 
 
 @given(st.lists(interval, max_size=40))
-def test_the_union_is_what_counting_the_cells_gives(intervals):
+def test_the_union_equals_a_count_of_cells(intervals):
     cells = [set() for _ in range(5)]
     for group, start, length in intervals:
         cells[group].update(range(start, start + length))
@@ -34,7 +34,7 @@ def test_the_union_bears_times_since_the_epoch():
         st.tuples(st.integers(-5, 5), st.integers(0, 2**40), st.integers(0, 2**40)), min_size=1
     )
 )
-def test_packing_keeps_rows_apart(rows):
+def test_packing_keeps_rows_separate(rows):
     columns = np.array(rows, np.int64).T
     keys = pack(*columns)
     assert len({(*row, key) for row, key in zip(rows, keys, strict=True)}) == len(set(rows))
@@ -75,7 +75,7 @@ def test_a_collective_moves_when_its_last_member_has_joined(world):
     assert moving(world, "dp", 1) == [(720, 900)]
 
 
-def test_a_span_without_a_partner_counts_as_it_stands(world):
+def test_a_span_without_a_partner_counts_unchanged(world):
     spans = world.truth["spans"]
     world.truth["spans"] = spans[spans["kind"] != "send_act"]
     assert moving(world, "pp", 2) == [(0, 150), (450, 500)]
@@ -94,7 +94,7 @@ def test_repeated_collectives_are_paired_in_their_order(world):
     assert moving(world, "dp", 0) == [(720, 900), (910, 915)]
 
 
-def test_replicas_that_share_experts_reduce_what_all_of_them_hold(world):
+def test_replicas_that_share_experts_reduce_only_common_parameters(world):
     """Two expert-parallel ranks: one group for dense gradients, and one group per rank."""
     ranks = world.truth["ranks"]
     world.truth["ranks"] = ranks.assign(ep=ranks["dp"], dp=0)

@@ -79,7 +79,7 @@ def test_every_figure_of_a_scenario_is_in_the_catalogue(name, tmp_path):
     check(scored(name, tmp_path))
 
 
-def test_names_in_a_path_stand_for_anything_and_twice_for_the_same():
+def test_a_name_in_a_path_matches_anything_and_the_same_thing_twice():
     correct = CATALOGUE.find("pairs.confusion.dp.dp")
     wrong = CATALOGUE.find("pairs.confusion.dp.pp")
     assert (correct.better, wrong.better) == (Better.HIGHER, Better.LOWER)
@@ -102,5 +102,5 @@ def test_every_field_of_every_part_is_declared():
 @pytest.mark.parametrize(
     "name", [module.name for module in pkgutil.iter_modules(prism_sim.score.__path__)]
 )
-def test_examples_give_what_they_say(name):
+def test_examples_are_correct(name):
     assert doctest.testmod(importlib.import_module(f"prism_sim.score.{name}")).failed == 0

@@ -28,14 +28,14 @@ def test_the_wrong_culprit_is_detected_and_not_localized(world):
     assert faults["localized_top1"] == 0.0
 
 
-def test_the_most_confident_alarm_speaks_for_the_fault(world):
+def test_the_most_confident_finding_counts_for_the_fault(world):
     world.report({"culprit": "a3", "confidence": 0.5}, {"confidence": 0.8})
     assert world.score()["faults"]["localized_top1"] == 1.0
     world.report({"culprit": "a3", "confidence": 0.8}, {"confidence": 0.5})
     assert world.score()["faults"]["localized_top1"] == 0.0
 
 
-def test_of_equally_confident_alarms_the_earliest_speaks(world):
+def test_of_equally_confident_findings_the_earliest_counts(world):
     world.report({"culprit": "a3", "start_ns": world.begin("A", 5)}, {})
     match = world.score()["faults"]["matches"][0]
     assert (match["finding"], match["alarms"]) == (1, 2)
@@ -56,12 +56,12 @@ def test_the_window_is_widened_by_one_step(world, late_us, detected):
     assert world.score()["faults"]["detected"] == detected
 
 
-def test_steps_to_detect_counts_from_the_first_step_hit(world):
+def test_steps_to_detect_counts_from_the_first_affected_step(world):
     world.report({"start_ns": world.begin("A", 5), "end_ns": world.begin("A", 6)})
     assert world.score()["faults"]["steps_to_detect"] == 1.0
 
 
-def test_an_alarm_that_starts_a_little_early_flags_the_step_it_lies_in(world):
+def test_a_finding_that_starts_a_little_early_counts_for_its_main_step(world):
     world.report({"start_ns": world.begin("A", 4) - 10_000, "end_ns": world.begin("A", 6)})
     assert world.score()["faults"]["steps_to_detect"] == 0.0
 
@@ -95,7 +95,7 @@ def test_evidence_is_searched_for_whole_names(world):
         assert world.score()["faults"]["recall"] == 0.0
 
 
-def test_symptoms_are_not_asked_for_causes(world):
+def test_symptoms_need_no_cause(world):
     world.report({"cause": "step_time_high"})
     faults = world.score()["faults"]
     assert faults["recall"] == 1.0
@@ -125,7 +125,7 @@ def test_kinds_are_distinguished(world):
     assert faults["by_kind"]["slow_switch"]["detected"] == 1
 
 
-def test_one_alarm_may_be_true_of_two_faults_and_counts_once(world):
+def test_one_finding_may_be_right_for_two_faults_and_counts_once(world):
     world.inject({}, switch_fault())
     world.report({}, {"job": None, "culprit_kind": "switch", "culprit": "spine0"})
     faults = world.score()["faults"]

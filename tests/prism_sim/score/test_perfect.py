@@ -77,7 +77,7 @@ def test_meta_has_the_method_and_the_input(world):
     assert meta["rows"]["diagnosis"]["jobs"] == 6
 
 
-def test_a_silent_diagnosis_scores_nothing_and_breaks_nothing(world):
+def test_an_empty_diagnosis_has_a_score_of_zero_and_no_error(world):
     for name in world.diagnosis:
         world.change(name, lambda frame: frame.iloc[:0])
     score = world.score()

@@ -146,7 +146,7 @@ def test_an_unmatched_step_breaks_two_periods(world):
     assert timeline["dp_end_error_all_mean"] == pytest.approx(2 / 54)
 
 
-def test_a_step_whose_dp_was_not_seen_breaks_two_periods(world):
+def test_a_step_without_dp_records_affects_two_periods(world):
     def unsee(steps):
         ends = steps["dp_end_ns"].astype("Int64")  # a null would make it float, good to 256 ns
         return steps.assign(dp_end_ns=ends.mask(at(steps, 5)))
@@ -198,7 +198,7 @@ def test_a_kind_that_the_truth_does_not_record_is_undefined(world):
     assert timeline["pp_time_error_mean"] == 0.0
 
 
-def test_ranks_that_share_a_nic_are_each_held_against_it(world):
+def test_ranks_that_share_a_nic_are_each_compared_with_it(world):
     ranks, steps = world.truth["ranks"], world.truth["steps"]
     other = ranks[ranks["job"] == "B"].assign(rank=lambda r: r["rank"] + 2, tp=1)
     world.truth["ranks"] = pd.concat([ranks, other])
@@ -222,7 +222,7 @@ def test_a_nic_of_two_jobs_is_followed_in_the_right_one(world):
     assert timeline["step_error_max"] == timeline["compute_time_error_max"] == 0.0
 
 
-def test_a_time_from_another_age_disturbs_nobody(world):
+def test_an_absurd_time_does_not_disturb_other_records(world):
     stray = {"job": "job0", "address": "a0", "step": 99, "start_ns": 0, "end_ns": 10}
     stray |= {"dp_end_ns": 5, "confidence": 0.0}
     world.change("steps", lambda steps: pd.concat([steps, pd.DataFrame([stray])]))

@@ -12,5 +12,5 @@ MODULES = [module.name for module in pkgutil.iter_modules(prism_sim.studies.__pa
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_give_what_they_say(name: str) -> None:
+def test_examples_are_correct(name: str) -> None:
     assert doctest.testmod(importlib.import_module(f"prism_sim.studies.{name}")).failed == 0

@@ -70,7 +70,7 @@ def test_any_changed_file_of_its_package_changes_the_key(written: Callable[..., 
     assert key_of(written({**files, "outsider/deep.py": "LIMIT = 2\n"}, "outsider.api")) != first
 
 
-def test_a_changed_module_beside_it_changes_the_key(written: Callable[..., Any]) -> None:
+def test_a_changed_module_in_the_same_folder_changes_the_key(written: Callable[..., Any]) -> None:
     files = {
         "outside_helper.py": "def limit():\n    return 1\n",
         "outside.py": "from outside_helper import limit\n" + FUNCTION,

@@ -41,13 +41,13 @@ def test_a_file_without_a_result_counts_as_missing(tmp_path: Path, text: str) ->
     assert content(tmp_path, "ab12")["twice"] == {"value": 2}
 
 
-def test_a_file_that_is_no_text_counts_as_missing(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_counts_as_missing(tmp_path: Path) -> None:
     _all_done(tmp_path)
     (tmp_path / "ab12.json").write_bytes(b"\xff\xfe{")
     assert _all_done(tmp_path) == (1, 1)
 
 
-def test_an_error_counts_as_done_unless_asked_to_retry(tmp_path: Path) -> None:
+def test_an_error_counts_as_done_without_retry(tmp_path: Path) -> None:
     _all_done(tmp_path)
     (tmp_path / "ab12.json").write_text('{"case": "one", "error": "too large"}')
     assert _all_done(tmp_path) == (0, 2)
@@ -102,7 +102,7 @@ def test_a_working_folder_outlives_its_killed_owner_until_the_next_start(tempora
     assert list(temporary.iterdir()) == []
 
 
-def test_only_what_is_provably_ours_is_removed(temporary: Path) -> None:
+def test_only_files_of_the_manifest_are_removed(temporary: Path) -> None:
     bare = temporary / "prism-sim-of-mine"
     bare.mkdir()
     (bare / "precious").write_text("x")

@@ -102,7 +102,7 @@ DEFECTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
 """Each defect, and a figure that must tell of it."""
 
 
-def test_nothing_moves_where_nothing_was_changed(
+def test_an_unchanged_suite_has_no_changed_figure(
     cases: list[RunCase], reference: Reference
 ) -> None:
     verdicts = compare(regression.run_suite(cases, processes=1), reference)
@@ -202,7 +202,7 @@ def test_cases_that_one_side_does_not_have_fail() -> None:
     assert all(verdict.failed for verdict in verdicts.values())
 
 
-def test_a_reference_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_reference_is_the_same_after_writing_and_reading(tmp_path: Path) -> None:
     path = tmp_path / "reference.json"
     found: Any = {"case": Outcome(REFERENCE["case"] | {"faults.recall": None})}
     regression.write_reference(path, found)

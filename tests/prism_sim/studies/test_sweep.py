@@ -60,7 +60,7 @@ def test_the_table_has_a_row_for_each_run_and_no_other(study: Path, tmp_path: Pa
     assert table["error"].isna().all()
 
 
-def test_its_figures_go_the_way_that_the_world_does(study: Path, tmp_path: Path) -> None:
+def test_its_figures_change_in_the_right_direction(study: Path, tmp_path: Path) -> None:
     _, table = swept(study, tmp_path / "out")
     step = table.groupby("jobs.0.mfu")["truth.step_s_mean"].mean()
     assert step[0.25] > 1.2 * step[0.5]
@@ -78,7 +78,7 @@ def test_nothing_is_run_twice(study: Path, tmp_path: Path) -> None:
     assert swept(study, tmp_path / "out")[0] == (4, 8)
 
 
-def test_a_key_covers_what_a_result_rests_on_and_no_more(study: Path) -> None:
+def test_a_key_covers_only_the_inputs_of_a_result(study: Path) -> None:
     read, source = read_study(study)
     case = next(points_of(read, source)).case
     assert case is not None
@@ -99,7 +99,7 @@ def test_a_result_of_another_version_does_not_count(
     assert not set(before) & set(after)
 
 
-def test_a_failed_run_is_recorded_and_the_rest_goes_on(
+def test_a_failed_run_is_recorded_and_the_others_continue(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     healthy = sweep.figures_of

@@ -74,7 +74,7 @@ def test_faults_that_hide_each_other_cost_little_alone(tmp_path: Path) -> None:
     assert both["gpu_hours"] > 0
 
 
-def test_a_change_is_held_against_the_scenario_as_written(tmp_path: Path) -> None:
+def test_a_change_is_compared_with_the_unchanged_scenario(tmp_path: Path) -> None:
     plan = plan_change(scenario(), scenario(micro_batches=8), ["jobs.0.micro_batches=8"])
     (cost,) = costs(plan, tmp_path)
     run_step = cost["jobs"][0]

@@ -32,7 +32,7 @@ JOBS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_every_communication_is_named_and_nothing_else(name: str, tmp_path: Path) -> None:
+def test_only_communications_are_named_and_all_of_them(name: str, tmp_path: Path) -> None:
     spans = spans_of(tmp_path, **LARGE, **JOBS[name])
     computed = spans["kind"].isin({*COMPUTED, "eval_fwd"})
     assert spans.loc[computed, "communication"].isna().all()

@@ -56,7 +56,7 @@ def test_ranks_of_one_server_share_a_part_of_their_noise():
     assert abs(series[0, 0].std() - np.hypot(0.04, 0.02)) < 0.002
 
 
-def test_a_tail_is_as_likely_and_as_heavy_as_asked():
+def test_a_tail_has_the_given_probability_and_index():
     times, rows = noise_of(tail_probability=0.1, tail_index=2.0)
     drawn = np.concatenate([times.noise(0, 0, step, rows).ravel() for step in range(400)])
     long = drawn[drawn > 1]

@@ -85,7 +85,7 @@ def test_zero_3_gathers_every_block_twice_and_scatters_it_once(simulated):
     assert scatters["end_ns"].max() == update["start_ns"]
 
 
-def test_zero_3_moves_its_volume_where_a_stage_has_nothing_to_compute(simulated):
+def test_zero_3_moves_its_volume_in_a_stage_without_computation(simulated):
     """The first stage has only the embedding, which takes no time."""
     run = simulated(dp=2, pp=2, tp=1, zero_stage=3, stage_layers=[0, 8], micro_batches=2, steps=1,
                     placement="spread")  # fmt: skip
@@ -193,5 +193,5 @@ def test_points_come_where_their_compute_is_done():
 
 
 @pytest.mark.parametrize("module", [program, base])
-def test_examples_give_what_they_say(module):
+def test_examples_are_correct(module):
     assert doctest.testmod(module).failed == 0

@@ -31,7 +31,7 @@ def test_a_layer_moves_the_bytes_of_each_of_its_operations() -> None:
     assert shared == pytest.approx(32 * (between + inside + scores) / 4)
 
 
-def test_fused_kernels_keep_scores_on_the_chip_and_skip_what_is_masked() -> None:
+def test_fused_kernels_keep_scores_on_the_chip_and_skip_masked_ones() -> None:
     fused, unfused = _job(kernels="fused"), _job()
     assert _bytes(fused) == pytest.approx(32 * (2 * (4 + 6) * 64 + 4 * 256))
     assert attention_flops(fused) == attention_flops(unfused) / 2
@@ -45,7 +45,7 @@ def test_experts_are_paid_for_by_how_many_a_token_meets() -> None:
 
 
 @pytest.mark.parametrize(("recompute", "again"), [("none", 0), ("selective", 1), ("full", 2)])
-def test_backward_moves_twice_as_much_and_what_is_computed_again(
+def test_backward_moves_twice_the_bytes_and_those_of_recomputation(
     recompute: str, again: int
 ) -> None:
     """The memory time of a pass is its time with free products."""

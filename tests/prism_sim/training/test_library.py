@@ -43,7 +43,7 @@ def test_handling_that_takes_longer_than_a_segment_shows_everywhere():
     assert c.begin[0].tolist() == [0, 10, 25, 40]
 
 
-def test_a_late_rank_holds_up_both_its_hops():
+def test_a_late_rank_delays_both_its_hops():
     """Rank 1 comes at 100: rank 0 cannot send to it, and rank 2 receives nothing from it."""
     c = ran([0, 100, 0, 0], segment=10, segments=6, rounds=1)
     assert c.turn[:, 0].tolist() == [0, 100, 0, 0]
@@ -76,7 +76,7 @@ def test_bytes_of_a_ring_are_gradients_headers_and_words(all_reduce):
 
 
 @pytest.mark.parametrize("layout", [{"dp": 4, "zero_stage": 0}, {"dp": 2, "pp": 2}])
-def test_the_truth_counts_every_word(tmp_path, layout):
+def test_the_truth_counts_every_control_message(tmp_path, layout):
     """Control messages have both directions, also with data; acknowledgements have no payload."""
     run = simulate_one(
         tmp_path, library=GLOO, micro_batches=2, steps=1, cluster=ONE_GPU | {"servers": 4},
@@ -135,7 +135,7 @@ def test_an_activation_waits_for_its_receiver(tmp_path):
     assert begins[1:].tolist() == (asked[:3] + behind_ns).tolist()
 
 
-def test_posted_ahead_it_waits_for_nobody(tmp_path):
+def test_a_receive_posted_early_makes_no_rank_wait(tmp_path):
     run, flows = pipeline(tmp_path)
     first = run.truth("ranks")["address"][0]
     spans = run.truth("spans")

@@ -38,7 +38,7 @@ def starts_of(run, rank=0):
         ({"every": 5}, [0, 1, 2, 4, 5, 6, 7, 8, 9]),  # nothing has been saved
     ],
 )
-def test_a_job_goes_on_from_what_was_saved_last(tmp_path, checkpoint, made):
+def test_a_job_resumes_from_its_last_save(tmp_path, checkpoint, made):
     run = job_of(tmp_path, restarts=[FAILS], checkpoint=checkpoint)
     steps = run.truth("steps")
     by_rank = steps.groupby("rank")["step"].apply(list)
@@ -91,7 +91,7 @@ def test_every_rank_reads_its_part_back(tmp_path):
     assert (restores["step"] == 4).all()
 
 
-def test_a_rank_reads_the_shard_that_its_neighbours_do_not_hold(tmp_path):
+def test_a_rank_reads_the_shard_that_its_neighbours_do_not_have(tmp_path):
     """Two pairs of replicas have a copy each: one is written, both read."""
     run = job_of(tmp_path, restarts=[FAILS], checkpoint={"every": 2}, zero_stage=1, dp=4, pp=1,
                  hybrid_shards=2)  # fmt: skip

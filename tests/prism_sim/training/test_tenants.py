@@ -121,7 +121,7 @@ def test_background_is_a_poisson_process_of_lognormal_sizes(tmp_path):
     )  # fmt: skip
 
 
-def test_background_goes_where_it_is_sent(tmp_path):
+def test_background_has_its_given_destinations(tmp_path):
     run, flows = background(tmp_path, to="s0003")
     servers = {e["address"]: e["server"] for e in run.read_json(run.topology)["endpoints"]}
     assert set(flows["dst"].astype(str).map(servers)) == {"s0003"}

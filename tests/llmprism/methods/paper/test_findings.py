@@ -33,9 +33,7 @@ def changed(world: Any, flows: pd.DataFrame) -> Any:
     return type(world)(ordered, world.topology, world.ranks, world.steps, world.kinds)
 
 
-def test_nothing_stands_out_where_nothing_is_wrong(
-    make_world: Callable[..., Any], found: Diagnose
-) -> None:
+def test_a_healthy_job_has_no_finding(make_world: Callable[..., Any], found: Diagnose) -> None:
     assert found(make_world(steps=30)).findings.empty
 
 
@@ -91,7 +89,7 @@ def late(losses: dict[int, int], ranks: int = RANKS) -> list[Finding]:
     )
 
 
-def test_ranks_that_are_late_alike_show_no_culprit() -> None:
+def test_equally_late_ranks_show_no_culprit() -> None:
     (one,) = late(dict.fromkeys(range(48), LENGTH))
     assert (one.culprit_kind, one.culprit) == ("job", "job-0")
     assert (one.evidence["affected"], one.evidence["of"]) == (48, 64)
@@ -271,7 +269,7 @@ def test_overlapping_flows_of_one_pair_count_once(found_rows: Callable[..., Diag
     assert findings[findings["symptom"] == "switch_contention"].empty
 
 
-def test_where_no_rate_is_known_the_limit_comes_from_the_data(
+def test_without_a_known_rate_the_limit_comes_from_the_data(
     found_rows: Callable[..., Diagnosis],
 ) -> None:
     """Pairs below leaves 6 to 11 cross leaf 5 as well: it has seven pairs at once, others one."""

@@ -36,7 +36,7 @@ def test_trap_2_no_outlier_fires_below_eleven(n: int, fires: bool) -> None:
 
 
 @pytest.mark.parametrize(("hit", "fires"), [(9, True), (10, False), (25, False)])
-def test_trap_2_a_fault_that_hits_a_tenth_alike_never_fires(hit: int, fires: bool) -> None:
+def test_trap_2_an_equal_fault_of_a_tenth_is_never_found(hit: int, fires: bool) -> None:
     values = [1.0] * (100 - hit) + [50.0] * hit
     assert bool(one_sample(values)) == fires
 

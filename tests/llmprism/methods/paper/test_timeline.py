@@ -73,7 +73,7 @@ def test_a_step_starts_where_the_one_before_ended(
     np.testing.assert_array_equal(steps["start_ns"].to_numpy()[later], before[later])
 
 
-def test_boundaries_nothing_confirms_cost_confidence(
+def test_unconfirmed_boundaries_lower_the_confidence(
     make_world: Callable[..., Any], found: Diagnose
 ) -> None:
     steps = found(make_world(steps=6)).steps
@@ -122,7 +122,7 @@ def test_spans_are_the_union_of_a_ranks_flows(
             assert merged(spans) == merged(world.flows[own & (kinds == kind)])
 
 
-def test_compute_is_what_lies_between(make_world: Callable[..., Any], found: Diagnose) -> None:
+def test_compute_is_the_time_between(make_world: Callable[..., Any], found: Diagnose) -> None:
     diagnosis = found(make_world(pp=3))
     spans = diagnosis.spans
     for key, own in spans.groupby(["address", "step"]):

@@ -66,6 +66,6 @@ def test_lost_records_widen_the_tolerance_and_keep_the_parts(lost):
     assert 0.01 <= division.tolerance <= 0.25
 
 
-def test_parts_cut_off_by_the_window_are_not_held_against_the_rest():
+def test_parts_cut_by_the_window_do_not_change_the_rest():
     tolerance, parts, share = regularity(np.array([10.0, 48, 48, 48, 48, 20]))
     assert (tolerance, parts, share) == (0.01, 1.0, 1.0)

@@ -24,7 +24,7 @@ def test_a_span_inside_another_does_not_end_it():
     assert spans(merged) == [(0, 0, 12)]
 
 
-def test_computation_fills_what_traffic_leaves_of_a_step():
+def test_computation_fills_the_parts_of_a_step_without_traffic():
     cell, start, end = np.array([0, 0, 1]), np.array([10, 30, 50]), np.array([20, 45, 90])
     first, last = np.array([0, 40]), np.array([40, 80])
     free = _between(cell, start, end, first, last)

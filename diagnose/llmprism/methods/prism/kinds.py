@@ -44,6 +44,8 @@ CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no par
 GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves in their second half at least
 LEADS = 0.9  # share of steps in which the same direction begins
 ALIKE = 1.3  # ratio of messages a step up to which two classes may be one exchange
+EQUAL = 0.9  # least over most of the volumes of couples that count as equal
+PARTNERS = 2  # members of a group from which a ring can be told from a chain
 MANY = 3  # partners from which an exchange is all-to-all
 
 Set = frozenset[int]
@@ -93,6 +95,7 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[tuple[str
         for one, step in zip(classes, stepping.step_of, strict=True)
     ]
     pipeline = {i for i, one in enumerate(characters) if one.is_pipeline}
+    pipeline -= _meshes(connections, classes, pipeline)
     chains = _joined([characters[i].groups for i in pipeline])
     kinds: list[tuple[str, float]] = [("dp", 0.9)] * len(classes)
     collectives = []
@@ -115,6 +118,34 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[tuple[str
         for i in together:
             kinds[i] = kind
     return kinds
+
+
+def _meshes(
+    connections: Connections, classes: Sequence[TrafficClass], candidates: set[int]
+) -> set[int]:
+    """Those of the ``candidates`` that join endpoints in more ways than a chain does.
+
+    The stages of a pipeline form a chain: one couple of partners fewer than stages. An
+    interleaved one closes it to a ring, by a couple that moves less than the others. A ring or a
+    mesh of equal couples is a collective that goes both ways.
+    """
+    own = [classes[i].connections for i in sorted(candidates)]
+    if not own:
+        return set()
+    chosen = np.concatenate(own)
+    ends = np.sort(np.column_stack((connections.src[chosen], connections.dst[chosen])), axis=1)
+    couples, which = np.unique(ends, axis=0, return_inverse=True)
+    volume = np.bincount(which.ravel(), connections.total_bytes[chosen])
+    nodes = int(ends.max()) + 1
+    label = components(couples[:, 0], couples[:, 1], nodes)
+    meshed = set()
+    for one in np.unique(label[couples[:, 0]]).tolist():
+        inside = label[couples[:, 0]] == one
+        members = np.unique(couples[inside]).size
+        equal = volume[inside].min() >= EQUAL * volume[inside].max()
+        if members > PARTNERS and inside.sum() >= members and equal:
+            meshed.add(one)
+    return {i for i in candidates if label[connections.src[classes[i].connections[0]]] in meshed}
 
 
 def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> list[bool]:

@@ -9,7 +9,7 @@ A job is refused if half of its bytes travel in records that are long for the st
 the exporter's clock, not a silence, ended them: the idle timeout is as long as the step, or the
 records last as long as the active timeout. Where the table does not name the timeouts, the
 active one is recognised by its round value: records that the timer cuts are all a little
-shorter than it.
+shorter than it. With long records, a handful of equal parts is no evidence of steps either.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from llmprism.methods.prism.jobs import Job
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.quantities import duration
 
+FEWEST = 6  # steps from which records as long as a step are believed to be one each
+GOOD = 0.9  # quality of a division into a few steps, below which it is in doubt
 LONG = 0.4  # of a step: a record this long may hold the end of one
 CUT = 0.8  # of the active timeout: records that it cut are at least this long
 BY_TIMER = 0.3  # share of bytes in such records from which the timer is taken to have cut
@@ -45,8 +47,16 @@ def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | N
     if size.size == 0 or not step_ns > 0:
         return None
     typical = _weighted_median(length, size)
-    if typical < LONG * step_ns:
+    count = sum(max(part.stepping.count for part in epoch) for epoch in job.epochs)
+    quality = min(part.stepping.quality for epoch in job.epochs for part in epoch)
+    if typical < (LONG if count >= FEWEST or quality >= GOOD else LONG / 2) * step_ns:
         return None
+    if count < FEWEST:
+        return Refusal(
+            f"records last {duration(typical)}, and only {count} equal parts of "
+            f"{duration(step_ns)} show that anything repeats",
+            "an idle timeout of a twentieth of a step, or a longer recording",
+        )
     idle_ns = float(flows.meta.get("idle_gap_ns", 0))
     if idle_ns >= step_ns:
         return Refusal(

@@ -17,6 +17,7 @@ longer).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -31,6 +32,7 @@ CHANCE = 0.05
 PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
 LASTING = 0.4  # share of the time of the longest class
 UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
+MOSTLY = 0.8  # share of silences between steps that two classes have in common
 CLEARER = 3.0  # ratio of clarities from which the reference is believed rather than a class
 SAME_SPREAD = 0.02  # of a part: difference in spread that decides nothing
 _GOOD = 0.5  # quality of a division that is believed
@@ -79,8 +81,9 @@ def find_steps(component: Component) -> Stepping:
     best = own[reference]
     assert best is not None
     lead = component.classes[reference].traffic
+    borders = _borders(component, lead, best)
     step_of = [
-        _assigned(one.traffic, division, lead, best)
+        _assigned(one.traffic, division, lead, best, borders)
         for one, division in zip(component.classes, own, strict=True)
     ]
     start, end = _extent(lead, best)
@@ -169,19 +172,22 @@ def _extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
     return traffic.start_ns[edges], np.maximum.reduceat(traffic.end_ns, edges)
 
 
-def _assigned(traffic: Traffic, own: Division | None, lead: Traffic, best: Division) -> Ints:
+def _assigned(
+    traffic: Traffic, own: Division | None, lead: Traffic, best: Division, borders: Sequence[Ints]
+) -> Ints:
     """Step of each record: by the class's own division, or by that of the reference.
 
-    A class may have equal parts in several ways, a step's end shifted into the next one. If it
-    is unclear about its cuts, while those of the reference are clear and make parts as equal,
-    the reference's count.
+    A class may have equal parts in several ways, a step's end shifted into the next one. The
+    reference's cuts count if they make parts as equal, and the class is unclear about its cuts
+    while the reference is clear, or the class moves on while the reference rests.
     """
     if own is None:
-        return _by_windows(traffic, lead, best)
+        return _by_windows(traffic, borders)
     parts = _parts(traffic, own)
-    if own.clarity >= UNCLEAR or best.clarity < CLEARER * own.clarity:
+    unclear = own.clarity < UNCLEAR and best.clarity >= CLEARER * own.clarity
+    if not unclear and _rest_together(traffic, own, lead, best):
         return parts
-    windows = _by_windows(traffic, lead, best)
+    windows = _by_windows(traffic, borders)
     spreads = [
         _spread(np.bincount(step, traffic.size, len(best)).astype(np.float64))
         for step in (windows, parts)
@@ -189,16 +195,43 @@ def _assigned(traffic: Traffic, own: Division | None, lead: Traffic, best: Divis
     return windows if spreads[0] <= spreads[1] + SAME_SPREAD else parts
 
 
-def _by_windows(traffic: Traffic, lead: Traffic, division: Division) -> Ints:
-    """Step of each record by the reference's cuts: right after a part, or at the next one's begin.
+def _rest_together(traffic: Traffic, own: Division, lead: Traffic, best: Division) -> bool:
+    """Whether the silences between the parts of two divisions overlap, nearly all of them."""
+    start, end = _extent(traffic, own)
+    lead_start, lead_end = _extent(lead, best)
+    common = np.minimum(start[1:], lead_start[1:]) - np.maximum(end[:-1], lead_end[:-1])
+    return bool((common >= 0).mean() >= MOSTLY)
 
-    Of the two, the one that makes volumes more equal.
+
+def _borders(component: Component, lead: Traffic, best: Division) -> tuple[Ints, ...]:
+    """Times [ns] that may part the steps, each of shape (steps - 1,).
+
+    Right after a part of the reference, at the begin of its next one, and in between where no
+    class moves anything for longest.
     """
-    start, end = _extent(lead, division)
+    start, end = _extent(lead, best)
+    after, before = end[:-1], start[1:]
+    begins = np.concatenate([one.traffic.start_ns for one in component.classes])
+    ends = np.concatenate([one.traffic.end_ns for one in component.classes])
+    order = np.argsort(begins, kind="stable")
+    begins, busy = begins[order], np.maximum.accumulate(ends[order])
+    quiet_ns = begins[1:] - busy[:-1]
+    middle = (after + before) // 2
+    for step, (low, high) in enumerate(zip(after.tolist(), before.tolist(), strict=True)):
+        first, last = np.searchsorted(begins, (low, high), side="left")
+        inside = quiet_ns[max(first - 1, 0) : last]
+        if inside.size and inside.max() > 0:
+            at = max(first - 1, 0) + int(np.argmax(inside))
+            middle[step] = (busy[at] + begins[at + 1]) // 2
+    return after, before, middle
+
+
+def _by_windows(traffic: Traffic, borders: Sequence[Ints]) -> Ints:
+    """Step of each record by those of the ``borders`` that make volumes most equal."""
     choices: list[tuple[float, Ints]] = []
-    for borders in (end[:-1], start[1:]):
-        step = np.searchsorted(borders, traffic.start_ns, side="right")
-        volumes = np.bincount(step, traffic.size, len(division)).astype(np.float64)
+    for one in borders:
+        step = np.searchsorted(one, traffic.start_ns, side="right")
+        volumes = np.bincount(step, traffic.size, one.size + 1).astype(np.float64)
         choices.append((_spread(volumes), step))
     return min(choices, key=lambda choice: choice[0])[1]
 

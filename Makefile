@@ -33,13 +33,20 @@ lint: $(VENV)/.installed-dev ## Style, types, and the import contract.
 regress: $(VENV)/.installed-dev ## Compare every figure of a small suite with its reference; under a minute.
 	@$(BIN)/prism-sim regress --junit junit-regress.xml
 
-# The first call runs the kernels as plain Python, because a coverage tool cannot measure compiled
-# code. The second call runs all other tests, and the compiled kernels too.
+# Coverage makes Python slower by half, so it measures the tests of single modules only. The first
+# call runs the kernels as plain Python, because a coverage tool cannot measure compiled code. The
+# tests of whole runs come last, and only the reproduction is measured in them.
 KERNEL_TESTS := tests/theory/test_fabric.py tests/theory/test_ring.py tests/llmprism/numerics/test_bocd.py
+MODULE_TESTS := tests/prism_sim tests/llmprism tests/cli tests/scripts
+WHOLE_TESTS := $(filter-out $(MODULE_TESTS) tests/fixtures tests/helpers,$(patsubst %/,%,$(wildcard tests/*/)))
+PYTEST := $(BIN)/pytest --no-cov-on-fail --cov-fail-under=0 --cov-report=
+IN_PARALLEL := -q -n 2 --dist worksteal -m "not full" --cov-append
 test: lint regress ## All checks of a change; under 8 minutes.
 	@rm -f .coverage .coverage.*
-	@NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q --cov --cov-report= --no-cov-on-fail --cov-fail-under=0 $(KERNEL_TESTS)
-	@$(BIN)/pytest -q -n 2 -m "not full" --cov --cov-append --cov-report=term
+	@NUMBA_DISABLE_JIT=1 $(PYTEST) --cov -q $(KERNEL_TESTS)
+	@$(PYTEST) --cov $(IN_PARALLEL) $(MODULE_TESTS)
+	@$(PYTEST) --cov=reproduction $(IN_PARALLEL) $(WHOLE_TESTS)
+	@$(BIN)/coverage report
 
 check-full: $(VENV)/.installed-dev ## All tests and the larger checks.
 	@$(BIN)/pytest -q -n 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import sysconfig
 import venv
 import zipfile
 from pathlib import Path
@@ -50,13 +51,32 @@ def test_the_wheel_carries_the_licence_it_declares(wheel):
     assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text()
 
 
-def test_a_clean_environment_runs_a_bundled_scenario_to_its_report(wheel, tmp_path):
+@pytest.mark.parametrize(
+    "dependencies", ["of here", pytest.param("from the index", marks=pytest.mark.full)]
+)
+def test_a_clean_environment_runs_a_bundled_scenario_to_its_report(
+    wheel, tmp_path, monkeypatch, dependencies
+):
+    """With the packages that the tests run with; in the full form, with those it asks for."""
     place = tmp_path / "env"
-    venv.create(place, with_pip=True)
-    python, command = place / "bin" / "python", place / "bin" / "prism-sim"
-    constraints = ROOT / "constraints.txt"
-    call(python, "-m", "pip", "install", "--quiet", "-c", constraints, wheel, cwd=tmp_path)
-    done = call(command, "run", "tiny/pair", "--json", "--quiet", cwd=tmp_path)
+    if dependencies == "of here":
+        monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # it has no compiled code yet
+        venv.create(place)
+        pip = (sys.executable, "-m", "pip", "--python", place / "bin" / "python", "install")
+        call(*pip, "--quiet", "--no-deps", "--no-index", wheel, cwd=tmp_path)
+        (packages,) = place.glob("lib/python*/site-packages")
+        (packages / "here.pth").write_text(sysconfig.get_path("purelib"))
+    else:
+        venv.create(place, with_pip=True)
+        pip = (place / "bin" / "python", "-m", "pip", "install", "--quiet")
+        call(*pip, "-c", ROOT / "constraints.txt", wheel, cwd=tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    where = "import prism_sim, llmprism; print(prism_sim.__file__, llmprism.__file__)"
+    for path in call(place / "bin" / "python", "-c", where, cwd=tmp_path).stdout.split():
+        assert Path(path).is_relative_to(place)
+    few = ("--set", "jobs.0.steps=3")
+    command = place / "bin" / "prism-sim"
+    done = call(command, "run", "tiny/pair", *few, "--json", "--quiet", cwd=tmp_path)
     assert json.loads(done.stdout)
     (report,) = (tmp_path / "results").glob("*/*/report.html")
     assert "<html" in report.read_text(encoding="utf-8")[:200]

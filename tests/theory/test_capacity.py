@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from link_records import lateness_ns, peak_rate, records_by_link
@@ -99,11 +99,15 @@ def worlds(draw):
     return Scenario.model_validate({**values, "collector": {"idle_gap_us": gap_us}})
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(scenario=worlds())
-def test_the_records_of_any_scenario_fit_its_links(scenario, tmp_path_factory):
-    latency_ns = HOPS_BEFORE * scenario.cluster.fabric.hop_latency_ns
-    check(simulated(scenario, tmp_path_factory.mktemp("drawn")), GRAIN_NS + latency_ns)
+@pytest.mark.parametrize("worlds_drawn", [10, pytest.param(50, marks=pytest.mark.full)])
+def test_the_records_of_any_scenario_fit_its_links(worlds_drawn, tmp_path_factory):
+    @settings(max_examples=worlds_drawn)
+    @given(scenario=worlds())
+    def fit(scenario):
+        latency_ns = HOPS_BEFORE * scenario.cluster.fabric.hop_latency_ns
+        check(simulated(scenario, tmp_path_factory.mktemp("drawn")), GRAIN_NS + latency_ns)
+
+    fit()
 
 
 def eight_rings(folder: Path, **job) -> tuple[Path, float]:

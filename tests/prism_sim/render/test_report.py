@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from prism_sim.render import render_run
+from prism_sim.render import paint, render_run
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.report import render_report, shows_another_score
 
@@ -45,13 +45,17 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.text).split())
 
 
-def page_of(run):
-    render_report(run)
+PLAIN = {name: paint.figure(1, 1) for name in FIGURES}
+"""Figures without content, for tests of the text beside them: drawing takes most of the time."""
+
+
+def page_of(run, drawn=PLAIN):
+    render_report(run, drawn)
     return Page(run.report.read_text(encoding="utf-8"))
 
 
 def test_the_page_has_every_section_and_figure(run):
-    page = page_of(run)
+    page = page_of(run, None)
     text = page.words()
     for title in ("Injected faults", "Figures", "Score", "Findings", "Scenario", "How to read"):
         assert title in text
@@ -76,7 +80,7 @@ def test_the_page_shows_the_evidence_of_each_finding(run):
 
 
 def test_the_page_needs_no_network_and_runs_no_script(run):
-    page = page_of(run)
+    page = page_of(run, None)
     assert not {"script", "link", "iframe", "object"} & set(page.tags)
     for name, value in page.attributes:
         if name in {"src", "href", "xlink:href"}:
@@ -88,7 +92,7 @@ def test_names_from_users_stay_text(make_run):
     evidence = json.dumps({"note": HOSTILE})
     run = make_run(job_names={"A": HOSTILE, "B": "B"}, evidence=evidence)
     run.write_json(run.manifest, {"name": HOSTILE, "scenario": {"description": HOSTILE}})
-    page = page_of(run)
+    page = page_of(run, None)
     assert "img" not in page.tags
     assert "onerror" not in dict(page.attributes)
     assert page.words().count("<img src=x") >= 4
@@ -146,7 +150,7 @@ def test_the_page_is_small_and_the_same_each_time(run):
 
 def test_a_dense_figure_becomes_an_image(run, monkeypatch):
     monkeypatch.setattr("prism_sim.render.report._DENSE", 100)
-    page = page_of(run)
+    page = page_of(run, None)
     assert page.tags.count("img") == len(FIGURES)
     assert "svg" not in page.tags
 
@@ -173,7 +177,7 @@ def own_flows(make_run):
 def test_a_diagnosis_of_ones_own_flows_makes_a_page(make_run):
     run = own_flows(make_run)
     write_note(run)
-    page = rendered(run)
+    page = rendered(run, None)
     for words in ("Jobs found", "job0", "dp 4, pp 4", "1.00 s", "long_step", "10.0.0.2",
                   "Records set aside", "no address", "UTC", "Cluster map"):  # fmt: skip
         assert words in page, words
@@ -183,7 +187,7 @@ def test_a_diagnosis_of_ones_own_flows_makes_a_page(make_run):
 
 def test_a_figure_without_data_is_one_line_and_not_an_empty_figure(make_run):
     run = make_run("bare", truth=False, flows=False, topology=False)
-    page = rendered(run)
+    page = rendered(run, None)
     assert "Not drawn. No cluster map" in page
     assert page.count("<figure") == 3
 
@@ -223,16 +227,16 @@ def write_note(run):
     run.write_json(run.diagnosis_folder / "intake.json", note)
 
 
-def rendered(run):
-    render_report(run)
+def rendered(run, drawn=PLAIN):
+    render_report(run, drawn)
     return run.report.read_text(encoding="utf-8")
 
 
 def test_a_report_knows_whether_it_shows_the_saved_score(run):
     assert not shows_another_score(run)
-    render_report(run)
+    render_report(run, PLAIN)
     assert not shows_another_score(run)
     run.score.write_text(run.score.read_text() + " ")
     assert shows_another_score(run)
-    render_report(run)
+    render_report(run, PLAIN)
     assert not shows_another_score(run)

@@ -33,7 +33,7 @@ def world(make_world: Callable[..., Any]) -> Any:
     return make_world(steps=16, slow={(1, 9): 2.5})
 
 
-def seen(world: Any, flows: pd.DataFrame) -> Diagnosis:
+def diagnosed(world: Any, flows: pd.DataFrame) -> Diagnosis:
     return diagnose(flows, world.topology, method="paper")
 
 
@@ -49,25 +49,25 @@ def merged(flows: pd.DataFrame, idle_ns: int) -> pd.DataFrame:
 
 
 def test_good_records_suffice(world: Any) -> None:
-    found = seen(world, world.flows)
+    found = diagnosed(world, world.flows)
     assert (found.verdict.can_tell, found.verdict.exit_code) == (True, 0)
     assert (codes(found), found.verdict.lines()) == (set(), [])
     assert found.findings["confidence"].max() > 0.9
 
 
 def test_an_empty_file_does_not_suffice(world: Any) -> None:
-    found = seen(world, world.flows.iloc[:0])
+    found = diagnosed(world, world.flows.iloc[:0])
     assert (codes(found), found.verdict.exit_code) == ({"no_records"}, 4)
 
 
 def test_records_set_aside_do_not_suffice(world: Any) -> None:
-    found = seen(world, world.flows.assign(src="10.9.9.9"))
+    found = diagnosed(world, world.flows.assign(src="10.9.9.9"))
     assert (codes(found), found.verdict.exit_code) == ({"all_records_set_aside"}, 4)
     assert f"{len(world.flows):,}: address unknown to the topology" in text(found)
 
 
 def test_records_over_many_steps_do_not_suffice(world: Any) -> None:
-    found = seen(world, merged(world.flows, idle_ns=10**12))
+    found = diagnosed(world, merged(world.flows, idle_ns=10**12))
     assert "long_records" in codes(found)
     assert found.verdict.exit_code == 4
     assert len(found.jobs) == 8  # what can be filled is filled
@@ -81,7 +81,7 @@ def test_records_cut_by_an_active_timeout_do_not_suffice(world: Any) -> None:
         starts = np.arange(row["start_ns"], row["end_ns"], timeout)
         ends = np.minimum(starts + timeout - 1, row["end_ns"])
         parts.append(pd.DataFrame({**row, "start_ns": starts, "end_ns": ends}))
-    found = seen(world, pd.concat(parts))
+    found = diagnosed(world, pd.concat(parts))
     assert "long_records" in codes(found)
     assert "cover 100% of the time" in text(found)
 
@@ -89,7 +89,7 @@ def test_records_cut_by_an_active_timeout_do_not_suffice(world: Any) -> None:
 def test_a_clock_of_whole_seconds_does_not_suffice_for_shorter_steps(world: Any) -> None:
     second = 10**9
     times = {name: world.flows[name] // second * second for name in ("start_ns", "end_ns")}
-    found = seen(world, world.flows.assign(**times))
+    found = diagnosed(world, world.flows.assign(**times))
     assert found.verdict.exit_code == 4
     assert found.verdict.figures["clock_tick_ns"] == second
 
@@ -98,14 +98,14 @@ def test_a_clock_of_whole_seconds_does_not_suffice_for_shorter_steps(world: Any)
 def test_times_in_another_unit_are_noticed(make_world: Callable[..., Any], factor: int) -> None:
     world = make_world(start_ns=0)
     times = {name: world.flows[name] // factor for name in ("start_ns", "end_ns")}
-    found = seen(world, world.flows.assign(**times))
+    found = diagnosed(world, world.flows.assign(**times))
     assert found.verdict.exit_code == 4
     assert "are the times in ns" in text(found)
 
 
 def test_ranks_that_disagree_do_not_suffice(world: Any) -> None:
     """Half of the ranks lose every second burst."""
-    found = seen(world, world.flows)
+    found = diagnosed(world, world.flows)
     steps = found.steps
     half = steps["address"].isin(sorted(steps["address"].unique())[::2])
     tables = {"jobs": found.jobs, "findings": found.findings}
@@ -121,21 +121,21 @@ def test_ranks_that_disagree_do_not_suffice(world: Any) -> None:
 
 def test_one_step_does_not_suffice(make_world: Callable[..., Any]) -> None:
     world = make_world(steps=1)
-    assert codes(seen(world, world.flows)) == {"too_few_steps"}
+    assert codes(diagnosed(world, world.flows)) == {"too_few_steps"}
 
 
 def test_a_job_that_can_be_diagnosed_is_enough(
     make_world: Callable[..., Any], join_worlds: Callable[..., Any]
 ) -> None:
     both = join_worlds(make_world(name="a"), make_world(name="b", steps=1))
-    found = seen(both, both.flows)
+    found = diagnosed(both, both.flows)
     assert found.verdict.can_tell
     assert [one.job for one in found.verdict.reasons] == ["job-1"]
     assert "in some jobs" in text(found)
 
 
 def test_the_verdict_is_saved_and_in_the_summary(world: Any, tmp_path: Path) -> None:
-    found = seen(world, merged(world.flows, idle_ns=10**12))
+    found = diagnosed(world, merged(world.flows, idle_ns=10**12))
     found.write(tmp_path / "out")
     saved = json.loads((tmp_path / "out" / "intake.json").read_text())["verdict"]
     assert saved == json.loads(json.dumps(found.summary()["verdict"]))
@@ -147,7 +147,7 @@ def test_the_verdict_is_saved_and_in_the_summary(world: Any, tmp_path: Path) -> 
 def test_a_method_without_findings_is_scored_too(world: Any) -> None:
     topology = parse_topology(world.topology)
     flows, intake = place(adopt(world.flows), topology)
-    found = seen(world, world.flows)
+    found = diagnosed(world, world.flows)
     empty = {name: getattr(found, name).iloc[:0] for name in ("jobs", "steps", "findings")}
     verdict, _ = judge(flows, intake, empty)
     assert [one.reason for one in verdict.reasons] == ["no_jobs"]

@@ -22,7 +22,7 @@ GIB = 2**30
 B = 50.0  # bytes a nanosecond: 400 Gbit/s
 
 
-class Seen(list):
+class TrainLog(list):
     """An observer that only remembers trains."""
 
     def observe(self, trains):
@@ -36,14 +36,14 @@ def run_ring(rates, latency_ns, chunk_bytes, operation="all_reduce", routes=True
     """
     env = Clock()
     fabric = Fabric(env, np.array(rates, float), Templates())
-    seen = Seen()
+    trains_sent = TrainLog()
     hops = [Hop(i if routes else HIDDEN, (i,), latency_ns[i]) for i in range(len(rates))]
     done, n = env.event(), len(hops)
     ready_ns = list(late_ns) or [0] * n
-    ring = Ring(hops, range(n), 1, SimpleNamespace(fabric=fabric, observer=seen))
+    ring = Ring(hops, range(n), 1, SimpleNamespace(fabric=fabric, observer=trains_sent))
     env.call_at(max(ready_ns), lambda: ring.start(operation, n * chunk_bytes, ready_ns, done))
     env.run(until=done)
-    return env.now, seen
+    return env.now, trains_sent
 
 
 @pytest.mark.parametrize(
@@ -86,23 +86,23 @@ def test_one_slow_hop_sets_the_pace_and_hides_latency():
 
 
 def test_healthy_hops_burst_and_wait_while_the_slow_one_never_rests():
-    _, (seen,) = run_ring([B, B, 10.0, B], [2_000.0] * 4, 1_000_000)
-    assert seen["route"].tolist() == [0, 1, 2, 3]
-    assert seen["burst_ns"].tolist() == [20_000, 20_000, 100_000, 20_000]
-    assert seen["period_ns"] == pytest.approx(100_000)
-    assert (seen["bursts"] * seen["burst_bytes"]).tolist() == [6 * 1_000_000] * 4
+    _, (trains_sent,) = run_ring([B, B, 10.0, B], [2_000.0] * 4, 1_000_000)
+    assert trains_sent["route"].tolist() == [0, 1, 2, 3]
+    assert trains_sent["burst_ns"].tolist() == [20_000, 20_000, 100_000, 20_000]
+    assert trains_sent["period_ns"] == pytest.approx(100_000)
+    assert (trains_sent["bursts"] * trains_sent["burst_bytes"]).tolist() == [6 * 1_000_000] * 4
 
 
 def test_hops_inside_a_server_are_not_observed():
-    _, seen = run_ring([B] * 4, [25.0] * 4, 1_000_000, routes=False)
-    assert all((trains["route"] == HIDDEN).all() for trains in seen)
+    _, trains_sent = run_ring([B] * 4, [25.0] * 4, 1_000_000, routes=False)
+    assert all((trains["route"] == HIDDEN).all() for trains in trains_sent)
 
 
 def test_hops_behind_a_late_rank_begin_last():
     late_ns = [0, 0, 1_000_000, 0, 0]
-    end, (seen,) = run_ring([B] * 5, [0.0] * 5, 1_000_000, late_ns=late_ns)
+    end, (trains_sent,) = run_ring([B] * 5, [0.0] * 5, 1_000_000, late_ns=late_ns)
     # Hop 3 has its first chunk to send; hop 4 also passes on what came from 3, and so on.
-    hop = {route: seen[seen["route"] == route] for route in range(5)}
+    hop = {route: trains_sent[trains_sent["route"] == route] for route in range(5)}
     assert [len(trains) for trains in hop.values()] == [2, 1, 1, 2, 2]
     sent_early = {route: trains[0] for route, trains in hop.items() if len(trains) == 2}
     assert {route: train["bursts"] for route, train in sent_early.items()} == {0: 3, 3: 1, 4: 2}

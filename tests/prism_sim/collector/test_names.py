@@ -34,10 +34,10 @@ def test_servers_behind_a_translator_share_an_address_and_no_port(tmp_path):
     others = ["start_ns", "end_ns", "bytes", "path", "protocol"]
     pd.testing.assert_frame_equal(plain[others], frame[others])
     for side in ("src", "dst"):
-        was, seen = plain[side].isin(hidden), frame[side] == "192.0.2.1"
-        assert (was == seen).all()
-        inner = plain.loc[was, [side, f"{side}_port"]].apply(tuple, axis=1)
-        outer = frame.loc[was, f"{side}_port"]
+        hidden_before, shared = plain[side].isin(hidden), frame[side] == "192.0.2.1"
+        assert (hidden_before == shared).all()
+        inner = plain.loc[hidden_before, [side, f"{side}_port"]].apply(tuple, axis=1)
+        outer = frame.loc[hidden_before, f"{side}_port"]
         mapping = set(zip(inner, outer, strict=True))
         assert len(mapping) == inner.nunique() == outer.nunique()  # one to one
     there = set(frame[ENDS].itertuples(index=False, name=None))

@@ -24,7 +24,7 @@ def job(name: str, **fields: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def seen(folder, jobs, *listed):
+def flows_by_job(folder, jobs, *listed):
     """Records of each job, separated by the addresses in the truth."""
     run = Run(folder)
     scenario = {"name": "t", "cluster": ONE_EACH, "jobs": jobs, "collector": {"effects": listed}}
@@ -57,7 +57,7 @@ def check_tcp(flows: pd.DataFrame) -> None:
     ],
 )
 def test_a_job_decides_without_any_effect(tmp_path, fields, check):
-    flows = seen(tmp_path, [job("a", **fields)])["a"]
+    flows = flows_by_job(tmp_path, [job("a", **fields)])["a"]
     if check is check_tcp and "library" not in fields:  # a ring of two uses both directions
         assert len(flows)
     check(flows)
@@ -65,7 +65,7 @@ def test_a_job_decides_without_any_effect(tmp_path, fields, check):
 
 def test_two_jobs_with_different_transports(tmp_path):
     jobs = [job("a"), job("b", library={})]
-    flows = seen(tmp_path, jobs, {"kind": "headers"}, {"kind": "acknowledgements"})
+    flows = flows_by_job(tmp_path, jobs, {"kind": "headers"}, {"kind": "acknowledgements"})
     roce, tcp = flows["a"], flows["b"]
     assert set(roce["protocol"]) == {UDP}
     assert set(tcp["protocol"]) == {TCP}
@@ -80,7 +80,7 @@ def test_two_jobs_with_different_transports(tmp_path):
 def test_handshakes_follow_the_transport(tmp_path):
     """TCP uses the connection itself; RoCE uses an additional TCP connection."""
     jobs = [job("a"), job("b", transport="tcp")]
-    flows = seen(tmp_path, jobs, {"kind": "headers"}, {"kind": "connections"})
+    flows = flows_by_job(tmp_path, jobs, {"kind": "headers"}, {"kind": "connections"})
     roce, tcp = flows["a"], flows["b"]
     assert set(roce["protocol"]) == {UDP, TCP}
     assert ROCE_PORT not in set(roce.loc[roce["protocol"] == TCP, "dst_port"])
@@ -93,7 +93,7 @@ def test_handshakes_follow_the_transport(tmp_path):
 @pytest.mark.parametrize("given", ["roce", "tcp"])
 def test_the_key_of_headers_is_for_jobs_that_give_none(tmp_path, given):
     jobs = [job("a", library={}), job("b", transport="roce" if given == "tcp" else "tcp")]
-    flows = seen(tmp_path, jobs, {"kind": "headers", "transport": given})
+    flows = flows_by_job(tmp_path, jobs, {"kind": "headers", "transport": given})
     number = {"roce": UDP, "tcp": TCP}
     assert set(flows["a"]["protocol"]) == {number[given]}
     assert set(flows["b"]["protocol"]) == {UDP + TCP - number[given]}
@@ -101,7 +101,7 @@ def test_the_key_of_headers_is_for_jobs_that_give_none(tmp_path, given):
 
 def test_given_sizes_are_used_for_every_transport(tmp_path):
     headers = {"kind": "headers", "mtu_payload_bytes": 1000, "header_bytes": 7}
-    flows = seen(tmp_path, [job("a"), job("b", transport="tcp")], headers)
+    flows = flows_by_job(tmp_path, [job("a"), job("b", transport="tcp")], headers)
     for records in flows.values():
         assert (records["packets"] == -(-records["payload"] // 1000)).all()
         assert (records["bytes"] == records["payload"] + 7 * records["packets"]).all()

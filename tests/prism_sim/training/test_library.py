@@ -83,10 +83,10 @@ def test_the_truth_counts_every_control_message(tmp_path, layout):
         collector={"effects": [TCP, {"kind": "acknowledgements"}]}, **layout,
     )  # fmt: skip
     flows = pd.read_parquet(run.flows).astype({"src": str, "dst": str})
-    seen = flows.groupby(["src", "dst"])["payload"].sum()
+    recorded = flows.groupby(["src", "dst"])["payload"].sum()
     true = run.truth("pairs").groupby(["src", "dst"])["bytes"].sum()
-    assert seen.to_dict() == true.to_dict()
-    assert (seen > 0).all()
+    assert recorded.to_dict() == true.to_dict()
+    assert (recorded > 0).all()
 
 
 def test_a_rank_passes_to_the_one_before_it(all_reduce):

@@ -18,8 +18,17 @@ from llmprism.ingest.sources import BROKEN, Source
 
 _LARGEST = 65_535  # bytes of a datagram
 
-Length = Callable[[bytes], int]
-"""Returns the length of the datagram at the start of some bytes: 0 if they hold none."""
+
+class Protocol(NamedTuple):
+    """What tells datagrams of a protocol.
+
+    ``length`` returns the length of the datagram at the start of some bytes, 0 if they hold none;
+    ``starts`` are the bytes with which one begins; ``ports`` are those of collectors.
+    """
+
+    length: Callable[[bytes], int]
+    starts: tuple[bytes, ...]
+    ports: frozenset[int]
 
 
 class Datagram(NamedTuple):
@@ -30,7 +39,7 @@ class Datagram(NamedTuple):
     arrival_ns: int | None
 
 
-def datagrams(source: Source, length: Length, notes: Notes) -> Iterator[Datagram]:
+def datagrams(source: Source, protocol: Protocol, notes: Notes) -> Iterator[Datagram]:
     """Yield the datagrams of a capture or of a file of raw datagrams."""
     if is_capture(source.head):
         for frame in frames(source, notes):
@@ -42,47 +51,56 @@ def datagrams(source: Source, length: Length, notes: Notes) -> Iterator[Datagram
         return
     with source.open() as stream:
         try:
-            yield from _raw(stream, length, source, notes)
+            yield from _raw(stream, protocol, source, notes)
         except BROKEN as error:
             notes.drop("file not read to its end")
             notes.remark(f"{source}: read up to where it is damaged: {error}")
 
 
-def _raw(stream: IO[bytes], length: Length, source: Source, notes: Notes) -> Iterator[Datagram]:
-    held = b""
-    skipped = 0
+def _raw(stream: IO[bytes], protocol: Protocol, source: Source, notes: Notes) -> Iterator[Datagram]:
+    held, place, skipped = b"", 0, 0
     while True:
-        if len(held) < _LARGEST:
-            held += stream.read(1 << 20)
-        if not held:
+        if len(held) - place < _LARGEST:
+            held, place = held[place:] + stream.read(1 << 20), 0
+        if place >= len(held):
             break
-        size = _length(length, held)
-        if 0 < size <= len(held):
-            yield Datagram(held[:size], b"", None)
-            held = held[size:]
+        size = _length(protocol.length, held[place : place + _LARGEST])
+        if 0 < size <= len(held) - place:
+            yield Datagram(held[place : place + size], b"", None)
+            place += size
         else:
-            held = held[1:]
-            skipped += 1
+            found = _next(held, place + 1, protocol.starts)
+            skipped += found - place
+            place = found
     if skipped:
         notes.drop("byte between datagrams, of a damaged or cut one", skipped)
         notes.remark(f"{source}: parts of it are no export datagrams")
 
 
-def _length(length: Length, held: bytes) -> int:
+def _next(held: bytes, place: int, starts: tuple[bytes, ...]) -> int:
+    """Return where a datagram may begin at or after a place."""
+    found = [at for start in starts if (at := held.find(start, place)) >= 0]
+    rest = max(len(starts[0]) - 1, 0)  # the bytes of a start that may go on in the next piece
+    return min(found, default=max(place, len(held) - rest))
+
+
+def _length(length: Callable[[bytes], int], held: bytes) -> int:
     try:
-        return length(held[:_LARGEST])
+        return length(held)
     except (struct.error, IndexError):
         return 0
 
 
-def holds(head: bytes, length: Length, ports: frozenset[int]) -> bool:
+def holds(head: bytes, protocol: Protocol) -> bool:
     """Return whether a file that starts so consists of datagrams, raw or captured.
 
-    The first packet of a capture shows it: it goes to one of ``ports`` and holds a datagram.
+    The first packet of a capture shows it: it goes to a collector's port and holds a datagram.
     """
     if not is_capture(head):
-        return _length(length, head) > 0
+        return _length(protocol.length, head) > 0
     for frame in frames_of(head):
         found = udp_payload(frame.link_type, frame.content)
-        return found is not None and found[2] in ports and _length(length, found[0]) > 0
+        if found is None or found[2] not in protocol.ports:
+            return False
+        return _length(protocol.length, found[0]) > 0
     return False

@@ -23,6 +23,7 @@ from llmprism.ingest.notes import Notes
 
 BROKEN_SET = "set of a datagram that does not fit its length or template"
 NOT_EXPORT = "datagram that is no NetFlow v5, v9 or IPFIX"
+RESERVED = "set of a kind that no standard defines"
 WAITED = "set of records whose template never came"
 
 _V5_RECORD = np.dtype(
@@ -34,6 +35,7 @@ _V5_RECORD = np.dtype(
 )  # fmt: skip
 _VARIABLE = 65_535
 _WAITING_BYTES = 1 << 26
+_LARGEST_MS = 1 << 42  # since 1970: in the year 2109
 _MOST_TEMPLATES = 1 << 16
 _RATES = ("34", "50", "305")
 _SAMPLER = ("48", "302")
@@ -159,6 +161,8 @@ class Decoder:
                 self._wait((scope, number), body, clock)
             else:
                 yield from self._data(template, body, scope, clock)
+        else:
+            self.notes.drop(RESERVED)
 
     def _wait(self, key: tuple[Scope, int], body: bytes, clock: tuple[int | None, int]) -> None:
         if self._waiting_bytes + len(body) > _WAITING_BYTES:
@@ -197,8 +201,10 @@ class Decoder:
                     if name == "305" and "306" in columns and rate:
                         rate = round((rate + int(columns["306"][row])) / rate)
                     self._sampling[scope, sampler] = self._sampling[scope, 0] = max(rate, 1)
-            if "160" in columns:
-                self.boot_ns[scope] = int(columns["160"][row]) * 1_000_000
+            if "160" in columns and columns["160"].dtype.kind == "u":
+                start_ms = int(columns["160"][row])
+                if start_ms < _LARGEST_MS:
+                    self.boot_ns[scope] = start_ms * 1_000_000
 
     def _rate(self, columns: dict[str, Any], scope: Scope) -> int:
         for name in _RATES:

@@ -6,10 +6,12 @@ A compressed file (gzip, bzip2, xz, zstd) is decompressed while it is read.
 from __future__ import annotations
 
 import bz2
+import codecs
 import glob
 import gzip
 import io
 import lzma
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +24,10 @@ import pyarrow as pa
 from llmprism.errors import Problem, UserError
 
 HEAD_BYTES = 4096  # enough to recognise a format
-BROKEN = (EOFError, OSError, lzma.LZMAError, pa.ArrowException)
+BROKEN = (EOFError, OSError, lzma.LZMAError, zlib.error, pa.ArrowException)
 """What reading a damaged compressed file raises."""
 
+_PIECE_BYTES = 1 << 16
 _PACKED: dict[bytes, Callable[[Any], IO[bytes]]] = {
     b"\x1f\x8b": lambda raw: cast("IO[bytes]", gzip.GzipFile(fileobj=raw)),
     b"BZh": lambda raw: cast("IO[bytes]", bz2.BZ2File(raw)),
@@ -83,11 +86,39 @@ class Source:
             yield raw
 
     @contextmanager
+    def utf8(self) -> Iterator[IO[bytes]]:
+        """Open the file as a stream of UTF-8; bytes that are none are replaced."""
+        with self.open() as stream:
+            yield cast("IO[bytes]", io.BufferedReader(_Utf8(stream), _PIECE_BYTES))
+
+    @contextmanager
     def text(self) -> Iterator[IO[str]]:
         """Open the file as UTF-8 text; bytes that are none are replaced."""
         with self.open() as stream:
             readable: Any = stream
             yield io.TextIOWrapper(readable, encoding="utf-8-sig", errors="replace", newline="")
+
+
+class _Utf8(io.RawIOBase):
+    """A stream of bytes in which what is no UTF-8 is replaced."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._held = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        while not self._held:
+            piece = self._stream.read(_PIECE_BYTES)
+            self._held = self._decoder.decode(piece, final=not piece).encode()
+            if not piece:
+                break
+        taken, self._held = self._held[: len(target)], self._held[len(target) :]
+        target[: len(taken)] = taken
+        return len(taken)
 
 
 def find(inputs: Iterable[str]) -> list[Source]:

@@ -125,7 +125,8 @@ def _ends(
         return start
     length = numbers(table[chosen["duration"]])
     unit = UNITS_NS[options.time_unit or "s"]
-    return pc.add(start, _whole(np.nan_to_num(length, nan=0.0) * unit))
+    with np.errstate(over="ignore"):  # too long a time is no number, and becomes null
+        return pc.add(start, _whole(np.nan_to_num(length, nan=0.0) * unit))
 
 
 def _bits(name: str) -> int:

@@ -82,8 +82,8 @@ def goflow2() -> bytes:
 
 def zeek() -> bytes:
     names = ["ts", "duration", "proto", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p"]
-    names += ["orig_ip_bytes"]
-    row = ["1700000000.5", "1.5", "tcp", "10.0.0.1", "1", "10.0.0.2", "2", "999"]
+    names += ["orig_ip_bytes", "resp_ip_bytes"]
+    row = ["1700000000.5", "1.5", "tcp", "10.0.0.1", "1", "10.0.0.2", "2", "999", "0"]
     head = "#separator \\x09\n#fields\t" + "\t".join(names) + "\n"
     return (head + ("\t".join(row) + "\n") * 5).encode()
 

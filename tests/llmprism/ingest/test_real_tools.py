@@ -4,6 +4,8 @@ Two TCP connections (IPv4 and IPv6) over a link between two network namespaces, 
 300 kB, 0.2 s apart, captured with tcpdump 4.99 and exported with softflowd 1.1.0 in NetFlow v5,
 v9 and IPFIX to a capture and to nfcapd 1.7.1 (``tests/fixtures/tools``). What softflowd had
 not exported at the end, the last burst, is in the captures only.
+
+Another transfer was sampled 1:4 by pmacct 1.7.7 and exported as sFlow.
 """
 
 from __future__ import annotations
@@ -114,3 +116,18 @@ def test_the_summary_of_nfdump_is_no_record_and_no_error(read: Read) -> None:
     assert not done.notes.set_aside
     (record,) = data_of(rows, "10.66.0.1").to_dict("records")
     assert (record["bytes"], record["packets"]) == (3_603_544, 68)
+
+
+def test_samples_of_sflow_estimate_what_the_packets_were(read: Read) -> None:
+    rows, done = read(TOOLS / "pmacct-sflow.pcap.gz")
+    packets, _ = read(TOOLS / "pmacct-packets.pcap.gz")
+    ends = {"src": "10.67.0.1", "dst": "10.67.0.2", "protocol": 6}
+    sent, estimated = (
+        pd.DataFrame([row for row in each if ends.items() <= row.items()])
+        for each in (packets, rows)
+    )
+    count = sent["packets"].sum()
+    assert estimated["packets"].sum() == pytest.approx(count, abs=4 * 4 * (count / 4) ** 0.5)
+    assert estimated["payload"].sum() == pytest.approx(BURSTS * 300_000, rel=0.1)
+    assert {row["sampling"] for row in rows} == {4}
+    assert not done.notes.set_aside

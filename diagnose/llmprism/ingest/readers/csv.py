@@ -62,7 +62,7 @@ def text_tables(
         notes.drop(_WRONG, not has_ended)
         return "skip"
 
-    with source.open() as stream:
+    with source.utf8() as stream:
         try:
             blocks = pc.open_csv(
                 stream,
@@ -78,27 +78,10 @@ def text_tables(
                 ),
             )
             for block in blocks:
-                yield pa.Table.from_batches([utf8(block)])
+                yield pa.Table.from_batches([block])
         except (*BROKEN, ValueError) as error:
             if "Empty CSV" in str(error):
                 return
             first = (str(error).splitlines() or ["damaged"])[0]
             notes.drop("file not read to its end")
             notes.remark(f"{source}: read up to where it is damaged: {first}")
-
-
-def utf8(block: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a block of text in which bytes that are no UTF-8 are replaced."""
-    try:
-        block.validate(full=True)
-    except pa.ArrowInvalid:
-        columns = [
-            pa.array([_decoded(one) for one in column.cast(pa.binary()).to_pylist()], pa.string())
-            for column in block.columns
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=block.schema)
-    return block
-
-
-def _decoded(raw: bytes | None) -> str | None:
-    return None if raw is None else raw.decode("utf-8", errors="replace")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from llmprism.ingest.datagrams import datagrams, holds
+from llmprism.ingest.datagrams import Protocol, datagrams, holds
 from llmprism.ingest.exports import Decoder, Records, Scope
 from llmprism.ingest.flow_cache import address_text
 from llmprism.ingest.notes import Notes
@@ -65,8 +65,11 @@ def _sets_end(content: bytes, place: int, limit: int) -> int:
     return place if place > start else 0
 
 
+PROTOCOL = Protocol(datagram_length, (b"\0\5", b"\0\x09", b"\0\x0a"), _PORTS)
+
+
 def _recognises(head: bytes, _name: str) -> bool:
-    return holds(head, datagram_length, _PORTS)
+    return holds(head, PROTOCOL)
 
 
 @register("netflow", "NetFlow v5, v9, IPFIX datagrams, raw or captured", _recognises)
@@ -79,7 +82,7 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
     number = 0
     held: list[pa.Table] = []
     rows = 0
-    for number, datagram in enumerate(datagrams(source, datagram_length, notes)):
+    for number, datagram in enumerate(datagrams(source, PROTOCOL, notes)):
         for records in decoder.decode(datagram):
             table = _table(records, _start(starts, records.scope, number, decoder), source, notes)
             held.append(table)
@@ -95,7 +98,7 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
 def _find_starts(source: Source) -> Starts:
     """Return when each exporter of NetFlow v9 started, from the headers of all datagrams."""
     bounds: dict[Scope, list[_Bounds]] = {}
-    for number, datagram in enumerate(datagrams(source, datagram_length, Notes())):
+    for number, datagram in enumerate(datagrams(source, PROTOCOL, Notes())):
         content = datagram.content
         if len(content) < 20 or content[:2] != b"\0\x09":
             continue

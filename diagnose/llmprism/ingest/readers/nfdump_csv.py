@@ -42,7 +42,9 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
         chosen["duration"] = "td"
     whole_seconds = True
     for table in text_tables(source, names, delimiter, notes, "Summary"):
+        lines = table.num_rows
         table = table.filter(_is_record(table[names[0]]))
+        notes.drop("line that does not begin with a time", lines - table.num_rows)
         whole_seconds &= not pc.any(pc.match_substring(table["ts"], ".")).as_py()
         yield convert(table, chosen, asked)
     if whole_seconds:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from llmprism.ingest.datagrams import Datagram, datagrams, holds
+from llmprism.ingest.datagrams import Datagram, Protocol, datagrams, holds
 from llmprism.ingest.flow_cache import FlowCache, address_text
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
@@ -44,8 +44,11 @@ def datagram_length(content: bytes) -> int:
     return place if place <= len(content) else 0
 
 
+PROTOCOL = Protocol(datagram_length, (b"\0\0\0\5",), _PORTS)
+
+
 def _recognises(head: bytes, _name: str) -> bool:
-    return holds(head, datagram_length, _PORTS)
+    return holds(head, PROTOCOL)
 
 
 @register("sflow", "sFlow v5 datagrams, raw or captured", _recognises)
@@ -53,7 +56,7 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     """Yield the records that samples show."""
     cache = FlowCache(options, notes)
     notes.remark(f"{source}: sFlow samples packets; sizes are estimates, silences do not show")
-    for datagram in datagrams(source, datagram_length, notes):
+    for datagram in datagrams(source, PROTOCOL, notes):
         try:
             _add(datagram, cache, notes)
         except struct.error:
@@ -94,12 +97,14 @@ def _sample(
     """Count the sampled packet; two words of a compact sample are four of an expanded one."""
     rate = struct.unpack_from(">I", body, 12 if is_expanded else 8)[0]
     place = 40 if is_expanded else 28
+    has_header = False
     for _ in range(struct.unpack_from(">I", body, place)[0]):
         kind, length = struct.unpack_from(">II", body, place + 4)
         record = body[place + 12 : place + 12 + length]
         place += 8 + length
         if kind != _RAW_HEADER:
             continue
+        has_header = True
         protocol, frame_length, _, header_length = struct.unpack_from(">IIII", record)
         link_type = 1 if protocol == _ETHERNET else 101 if protocol in (11, 12) else -1
         packet = decode(link_type, record[16 : 16 + header_length], frame_length)
@@ -107,3 +112,5 @@ def _sample(
             notes.drop(packet)
         else:
             cache.add(packet, time_ns, agent, min(max(rate, 1), _LARGEST_RATE))
+    if not has_header:
+        notes.drop("sFlow sample without a packet's head")

@@ -42,7 +42,7 @@ def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
     for table in tables:
         for sender, receiver in (_SIDES, _SIDES[::-1]):
             one = convert(table, _direction(sender, receiver), Options(time_unit="s"))
-            yield one.filter(pc.fill_null(pc.greater(one["bytes"], 0), False))
+            yield one.filter(pc.fill_null(pc.not_equal(one["bytes"], 0), True))
 
 
 def _direction(sender: str, receiver: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ python -m lab.fixture RUN TARGET
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import struct
 import subprocess
@@ -20,7 +21,7 @@ from lab.records import GAPS_MS, flows_name
 PACKETS = 800
 FIRST_STEP = 2
 CAPTURE = "leaf000.pcap"
-LINK_FAULTS = {"slow_nic", "slow_link", "slow_switch"}
+SEEN_AT_DESTINATIONS = {"slow_switch"}
 _HEAD, _RECORD = 24, struct.Struct("<IIII")
 
 
@@ -29,12 +30,14 @@ def make(run: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     (target / "raw").mkdir(parents=True)
     names = [*(flows_name(gap_ms) for gap_ms in GAPS_MS), "flows_netflow.parquet",
-             "topology.json", "manifest.json"]  # fmt: skip
+             "topology.json"]  # fmt: skip
     faults = pd.read_parquet(run / "truth" / "faults.parquet")
-    if set(faults["kind"]) & LINK_FAULTS:
+    if set(faults["kind"]) & SEEN_AT_DESTINATIONS:
         names.append("flows_egress.parquet")
     for name in names:
         shutil.copy(run / name, target / name)
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    (target / "manifest.json").write_text(json.dumps(manifest) + "\n", encoding="utf-8")
     for folder in FOLDERS.values():
         for export in sorted((run / "raw" / folder).glob("nfcapd.*")):
             packed = target / "raw" / f"{folder}.nfcapd"

@@ -74,7 +74,7 @@ def _cross_step(steps: Steps, jobs: Jobs, addresses: list[str]) -> Iterator[Find
         slow = alarms.loc[stretch.index]
         during = table[(table["job"] == job) & table["step"].between(stretch["step"].min(), last)]
         affected = _by_loss(slow)
-        worst = _rank_apart(_by_loss(during))
+        worst = _rank_apart(_by_loss(during), affected.index)
         yield finding(
             _median_of_ranks(slow) if worst is None else slow[slow["culprit"] == worst],
             level="step",
@@ -95,11 +95,15 @@ def _by_loss(rows: pd.DataFrame) -> pd.Series[float]:
     return lost.sort_values(ascending=False, kind="stable")
 
 
-def _rank_apart(lost: pd.Series[float]) -> int | None:
-    """Return the rank that lost far more than all others; None if there is no such rank."""
+def _rank_apart(lost: pd.Series[float], alarmed: pd.Index[int]) -> int | None:
+    """Return the rank that lost far more than all others; None if there is no such rank.
+
+    It must have an alarm of its own: a rank can lose more over all steps, and raise none.
+    """
     if len(lost) > 1 and lost.iloc[0] <= _APART * lost.iloc[1]:
         return None
-    return int(lost.index[0])
+    worst = int(lost.index[0])
+    return worst if worst in alarmed else None
 
 
 def _median_of_ranks(alarms: pd.DataFrame) -> pd.DataFrame:

@@ -66,11 +66,17 @@ def test_a_slow_replica_is_one_finding_about_its_steps(
 LENGTH, RANKS = 1_000_000_000, 64
 
 
-def late(losses: dict[int, int], ranks: int = RANKS) -> list[Finding]:
-    """Findings of a job in whose step 7 some ranks lose time [ns], by rank."""
+def late(
+    losses: dict[int, int], ranks: int = RANKS, uneven: dict[int, int] | None = None
+) -> list[Finding]:
+    """Findings of a job in whose step 7 some ranks lose time [ns], by rank.
+
+    Every other step of the ranks in ``uneven`` is longer, step 7 among them.
+    """
     rows = [(rank, step) for rank in range(ranks) for step in range(20)]
     address, step = np.array(rows).T
     lost = np.array([losses.get(rank, 0) for rank in range(ranks)])[address] * (step == 7)
+    lost += np.array([(uneven or {}).get(rank, 0) for rank in range(ranks)])[address] * (step % 2)
     start = step * 2 * LENGTH
     end = start + LENGTH + lost
     steps = Steps(address.astype(np.int32), step, start, end, start, end, np.ones(len(rows)))
@@ -103,6 +109,13 @@ def test_a_rank_that_lost_far_more_than_all_others_is_the_culprit() -> None:
     assert (one.culprit_kind, one.culprit) == ("address", "n5")
     assert (one.evidence["affected"], one.evidence["of"]) == (48, 64)
     assert one.cost == 3 * LENGTH
+
+
+def test_a_rank_without_an_alarm_of_its_own_is_no_culprit() -> None:
+    """Rank 2 loses more than rank 9 in step 7, as in every other step, so it raises no alarm."""
+    (one,) = late({9: LENGTH}, uneven={2: 9 * LENGTH})
+    assert one.culprit_kind == "job"
+    assert one.evidence["addresses"] == ["n9"]
 
 
 def test_two_ranks_with_the_same_loss_are_not_distinguished() -> None:

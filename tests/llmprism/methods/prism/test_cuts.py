@@ -1,0 +1,134 @@
+"""Cuts that no single class of traffic can place: halves of a step, timers, meshes, silences."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from llmprism.io.topology import parse_topology
+from llmprism.methods.prism import timeline
+from llmprism.methods.prism.cycles import Traffic, divisions
+from llmprism.methods.prism.kinds import _meshes
+from llmprism.methods.prism.mirror import mirrored
+from llmprism.methods.prism.resolution import refusal
+
+MS = 1_000_000
+
+
+def halves(steps: int) -> Traffic:
+    """Four messages forth, a pause, four back, and a pause: GPipe between two stages."""
+    starts, forth = [], []
+    for step in range(steps):
+        for half in range(2):
+            starts += [step * 200 * MS + half * 100 * MS + i * MS for i in range(4)]
+            forth += [half == 0] * 4
+    start = np.array(starts, np.int64)
+    count = start.size
+    # the last message back is lost, so that the balance of both directions shows no step
+    keep = np.arange(count) != count - 1
+    return Traffic(
+        np.arange(count)[keep], start[keep], start[keep] + MS // 2,
+        np.full(count, 1000)[keep], np.zeros(count, np.int64)[keep], np.array(forth)[keep],
+    )  # fmt: skip
+
+
+def test_a_half_that_moves_one_way_only_is_no_step():
+    found = {len(one): one for one in divisions(halves(10), 3)}
+    assert found[20].two_sided == 0
+    assert found[20].quality == 0
+
+
+def job_of(lengths_ms, period_ms, steps=20):
+    end = (np.arange(steps) * period_ms * MS).astype(np.int64)
+    rows = np.arange(len(lengths_ms))
+    traffic = SimpleNamespace(row=rows)
+    part = SimpleNamespace(
+        component=SimpleNamespace(classes=[SimpleNamespace(traffic=traffic)]),
+        stepping=SimpleNamespace(end_ns=end, count=steps, quality=0.99),
+    )
+    flows = SimpleNamespace(durations_ns=np.array(lengths_ms) * MS, meta={})
+    return flows, SimpleNamespace(size=np.full(len(lengths_ms), 1000)), part
+
+
+@pytest.mark.parametrize(
+    ("lengths_ms", "period_ms", "meta", "refused"),
+    [
+        ([100] * 50, 1090, {}, False),  # short for a step
+        ([990] * 50, 1090, {}, True),  # all a little shorter than a round timeout
+        ([870] * 50, 1090, {}, False),  # long, but a silence ended each
+        ([870] * 50, 1090, {"active_timeout_ns": "900000000"}, True),
+        ([870] * 50, 1090, {"idle_gap_ns": "15000000000"}, True),
+    ],
+)
+def test_steps_that_a_timer_made_are_refused(lengths_ms, period_ms, meta, refused):
+    flows, connections, part = job_of(lengths_ms, period_ms)
+    flows.meta = meta
+    found = refusal(flows, connections, SimpleNamespace(epochs=((part,),)))
+    assert (found is not None) == refused
+
+
+def test_long_records_and_a_handful_of_parts_are_no_evidence():
+    flows, connections, part = job_of([870] * 9, 1090, steps=3)
+    assert refusal(flows, connections, SimpleNamespace(epochs=((part,),))) is not None
+
+
+def couples(*pairs, volume=None):
+    """Connections both ways between each of ``pairs``, as one candidate for a pipeline."""
+    src = np.array([a for a, b in pairs] + [b for a, b in pairs])
+    dst = np.array([b for a, b in pairs] + [a for a, b in pairs])
+    total = np.tile(volume or [1000] * len(pairs), 2)
+    connections = SimpleNamespace(src=src, dst=dst, total_bytes=total)
+    return connections, [SimpleNamespace(connections=np.arange(src.size))]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meshed"),
+    [
+        (couples((0, 1), (1, 2), (2, 3)), False),  # a chain
+        (couples((0, 1)), False),
+        (couples((0, 1), (1, 2), (2, 3), (3, 0)), True),  # a ring both ways
+        (couples((0, 1), (1, 2), (2, 3), (3, 0), volume=[2, 2, 2, 1]), False),  # interleaved
+        (couples((0, 1), (2, 3), (0, 2), (1, 3), (0, 3), (1, 2)), True),
+    ],
+)
+def test_a_mesh_of_equal_couples_is_no_pipeline(arguments, meshed):
+    assert _meshes(*arguments, {0}) == ({0} if meshed else set())
+
+
+def test_pairs_of_a_silent_leaf_are_those_of_the_other_nics():
+    endpoints = [
+        {"address": f"{server}.{nic}", "server": f"s{server}", "nic": nic}
+        for server in range(3)
+        for nic in range(3)
+    ]
+    topology = parse_topology({"endpoints": endpoints, "switches": [], "links": []})
+    place = {(server, nic): 3 * server + nic for server in range(3) for nic in range(3)}
+    seen = [(place[a, nic], place[b, nic], "dp") for a, b in ((0, 1), (1, 0)) for nic in (0, 1)]
+    pairs = pd.DataFrame(seen, columns=["src", "dst", "kind"]).assign(confidence=0.9)
+    found = mirrored(topology, [np.arange(6)], pairs)
+    rows = {tuple(row) for row in found[["src", "dst", "kind"]].itertuples(index=False)}
+    assert rows == {(place[0, 2], place[1, 2], "dp"), (place[1, 2], place[0, 2], "dp")}
+
+
+def pauses(lead_ms, span_ms):
+    """Pauses of one rank: traffic begins ``lead_ms`` after the last step, takes ``span_ms``."""
+    lead, span = np.array(lead_ms, float) * MS, np.array(span_ms, float) * MS
+    end = np.cumsum(lead + span)[None, :]
+    return timeline._pauses(end - span, end, np.array([0])) / MS
+
+
+def test_a_pause_delays_a_step_and_stretches_nothing():
+    lead, span = [60] * 12, [40] * 12
+    lead[6] = 160
+    found = pauses(lead, span)
+    assert found[6] == pytest.approx(100)
+    assert np.isnan(np.delete(found, 6)).all()
+
+
+def test_a_slow_step_is_no_pause():
+    lead, span = [60] * 12, [40] * 12
+    lead[6], span[6] = 120, 80
+    assert np.isnan(pauses(lead, span)).all()

@@ -45,7 +45,7 @@ GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves in their sec
 LEADS = 0.9  # share of steps in which the same direction begins
 ALIKE = 1.3  # ratio of messages a step up to which two classes may be one exchange
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
-PARTNERS = 2  # members of a group from which a ring can be told from a chain
+PARTNERS = 2  # members of a group that distinguish a ring from a chain
 MANY = 3  # partners from which an exchange is all-to-all
 
 Set = frozenset[int]

@@ -164,7 +164,7 @@ def _floats(values: Floats) -> Floats:
     return np.ascontiguousarray(values, dtype=np.float64)
 
 
-@compiled_part
+@compiled
 def _normalisers(alpha: float, longest: int) -> Floats:
     """Return ln(gamma(a + 1/2) / gamma(a) / sqrt(pi)) for a = alpha, alpha + 1/2, ..."""
     table = np.empty(longest + 2)

@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
+from numba.core.types import Array
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -160,19 +161,24 @@ def must_be_compiled(function: Callable[..., Any]) -> bool:
 def compiled_part(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` as a part of the compiled functions that call it.
 
-    Python cannot call it: that raises a TypeError, unless ``NUMBA_DISABLE_JIT=1`` is set.
+    Python cannot call it: that raises a TypeError, unless ``NUMBA_DISABLE_JIT=1`` is set. Neither
+    does it count references to arrays, which would take most of the time of a short function. So
+    it must not make arrays (numba refuses that), nor return them (a TypeError).
     """
-    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
     dispatcher = njit(error_model="numpy", **options)(function)
     if isinstance(dispatcher, Dispatcher):
 
         def refuse(*_: object, **__: object) -> None:
             raise TypeError(f"{function.__qualname__} can only be called by compiled code")
 
-        # Without a wrapper, a call from Python would crash the process: hide the code from it.
-        vars(dispatcher).update(_insert=_forget, _compile_for_args=refuse)
+        def keep(code: Any) -> None:
+            result = code.signature.return_type
+            if any(isinstance(one, Array) for one in (result, *getattr(result, "types", ()))):
+                raise TypeError(f"{function.__qualname__} is a part and returns an array")
+            dispatcher.overloads[tuple(code.signature.args)] = code
+
+        # Without a wrapper, a call from Python would crash the process: `keep` leaves the code
+        # out of the table in which Python's calls are looked up.
+        vars(dispatcher).update(add_overload=keep, _compile_for_args=refuse)
     return cast(Callable[P, R], dispatcher)
-
-
-def _forget(*_: object, **__: object) -> None:
-    """Do nothing: keep a compiled part out of the table that Python's calls are looked up in."""

@@ -19,10 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.numerics.compiled import compiled_part
-from llmprism.numerics.early import compile_early
 from prism_sim.cluster.heap import sift
 from prism_sim.cluster.history import note_room
-from prism_sim.cluster.state import MARK, N_SEEDS, N_TOUCHED, NEVER, Net, example_net, to_int64
+from prism_sim.cluster.state import MARK, N_SEEDS, N_TOUCHED, NEVER, Net, to_int64
 
 NOTHING = 1e-9
 """A smaller weight counts as zero: weights are whole numbers that are added and subtracted."""
@@ -69,9 +68,6 @@ def solve(net: Net, now: int) -> None:
         n_open = _still_open(net, n_open)
     net.counters[N_SEEDS] = 0
     net.counters[MARK] += 1
-
-
-compile_early(solve, lambda: (example_net(), 0))
 
 
 @compiled_part

@@ -35,9 +35,8 @@ def compile_early(method: str | None = None) -> None:
     from prism_sim.cluster.core import advance
 
     if must_be_compiled(advance):
-        of_simulation = ["prism_sim.cluster.maxmin", "prism_sim.world"]
         of_diagnosis = [f"llmprism.methods.{method}"] if method else []
-        start_helper(of_simulation + of_diagnosis)
+        start_helper(["prism_sim.world", *of_diagnosis])
 
 
 def simulate(session: Session, scenario: Scenario, run: Run, command: list[str]) -> None:

@@ -151,3 +151,30 @@ def test_a_change_of_called_code_or_constants_compiles_again(tmp_path, before, a
     changed = MODULES["bottom"].replace(before, after)
     (tmp_path / "bottom.py").write_text(changed)
     assert run() == f"{answer}\n"
+
+
+ARRAYS = """
+import numpy as np
+from llmprism.numerics.compiled import compiled, compiled_part
+
+@compiled_part
+def part(x):
+    return {returned}
+
+@compiled
+def whole(x):
+    return part(x)
+
+print(whole(np.zeros(3)))
+"""
+
+
+@pytest.mark.parametrize("returned", ["x", "(1, x)", "x[1:]", "np.zeros(3)", "(x + x).sum()"])
+def test_a_part_can_neither_make_nor_return_arrays(tmp_path, returned):
+    """It does not count references: an array that it returned might be freed while in use."""
+    (tmp_path / "part.py").write_text(ARRAYS.format(returned=returned))
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    env.pop("NUMBA_DISABLE_JIT", None)
+    done = subprocess.run([sys.executable, str(tmp_path / "part.py")], env=env,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 1, done.stdout  # refused; a crash has another code

@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+import lab_twins
 import likeness
 import likeness_figure
 from likeness import BARE, CONTROL, DATA, GAPS_MS
@@ -189,7 +190,7 @@ def scores_table(cases: Sequence[Measured]) -> str:
     return table(["capture", *SCORED], rows)
 
 
-def page(cases: Sequence[Measured]) -> str:
+def page(cases: Sequence[Measured], of_lab: Sequence[lab_twins.LabTwin]) -> str:
     return render_page(
         ROOT / "scripts" / "templates",
         "twins",
@@ -199,13 +200,15 @@ def page(cases: Sequence[Measured]) -> str:
         pairs=pairs_table(cases),
         steps=steps_table(cases),
         scores=scores_table(cases),
+        **lab_twins.tables(of_lab),
     )
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cases = [measured(name, Path(folder)) for name in ABOUT]
-        PAGE.write_text(page(cases))
+        of_lab = [lab_twins.compared(name, Path(folder) / "lab") for name in lab_twins.cases()]
+        PAGE.write_text(page(cases, of_lab))
         write_png(likeness_figure.draw([m.case for m in cases]), PICTURE)
     for path in (PAGE, PICTURE):
         print(f"wrote {path.relative_to(ROOT)}")

@@ -159,4 +159,6 @@ def test_the_reference_has_every_capture_with_both_methods():
 def test_the_reference_of_the_twins_is_the_output_of_its_script(tmp_path):
     made = runpy.run_path(str(ROOT / "scripts" / "twins.py"))
     cases = [made["measured"](name, tmp_path) for name in made["ABOUT"]]
-    assert made["page"](cases) == (ROOT / "results/reference/twins.md").read_text()
+    of_lab = made["lab_twins"]
+    lab = [of_lab.compared(name, tmp_path / "lab") for name in of_lab.cases()]
+    assert made["page"](cases, lab) == (ROOT / "results/reference/twins.md").read_text()

@@ -19,7 +19,10 @@ TABLES = {
     "scores": ("table",),
     "timeline": ("table",),
     "workloads": ("steps", "plain", "bytes"),
-    "twins": ("silences", "counts", "spread", "pairs", "steps", "scores"),
+    "twins": (
+        *("silences", "counts", "spread", "pairs", "steps", "scores"),
+        *("lab_bounds", "lab_counts", "lab_steps"),
+    ),
 }
 
 

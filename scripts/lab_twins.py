@@ -1,0 +1,162 @@
+"""The twins of the lab's cases: each simulated from the case's own file, and compared with it.
+
+The lab is no part of the installed packages, so its folder is added to the path here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import pandas as pd  # noqa: E402
+
+import likeness  # noqa: E402
+from lab.case import CASES, twin  # noqa: E402
+from likeness import GAPS_MS  # noqa: E402
+from prism_sim.loading.scenario import Scenario  # noqa: E402
+from prism_sim.render.markdown import table  # noqa: E402
+from prism_sim.run_folder import Run  # noqa: E402
+from prism_sim.simulate import simulate  # noqa: E402
+from prism_sim.training.costs import stage_costs  # noqa: E402
+
+FIXTURES = ROOT / "tests" / "fixtures" / "lab"
+SEEDS = (1, 2)
+FITTED = frozenset({"mpi-ring8"})
+"""Cases to whose records a parameter was fitted. All others are held out."""
+SHARDED = 3
+"""The stage of ZeRO at which parameters are gathered in every pass."""
+MESSAGES = ("send_act", "send_grad", "recv_act", "recv_grad")
+RECORDS_BOUND, STEPS_BOUND = 0.10, 0.05
+
+
+class LabTwin(NamedTuple):
+    """Numbers of records by idle gap, and mean times from step to step by job, of both sides."""
+
+    name: str
+    records: dict[int, tuple[float, float]]
+    period_s: dict[str, tuple[float, float]]
+
+
+def cases() -> list[str]:
+    """Names of the cases that have a committed capture."""
+    return sorted(path.name for path in FIXTURES.glob("*/"))
+
+
+def compared(name: str, folder: Path) -> LabTwin:
+    """Simulate the twins of one case, and compare them with its capture."""
+    capture = FIXTURES / name
+    real = likeness.read(Run(capture), capture / "flows_gap1ms.parquet")
+    twins = []
+    path = CASES / f"{name}.yaml"
+    measured = host_times(twin(path), Run(capture))
+    for seed in SEEDS:
+        run = Run(folder / name / str(seed))
+        simulate(twin(path, measured | {"seed": seed}), run)
+        twins.append(likeness.read(run))
+    return LabTwin(
+        name,
+        {gap: (_records(real, gap), mean(_records(one, gap) for one in twins)) for gap in GAPS_MS},
+        {job: (own, mean(one.period_s[job] for one in twins))
+         for job, own in real.period_s.items()},
+    )  # fmt: skip
+
+
+def host_times(scenario: Scenario, capture: Run) -> dict[str, Any]:
+    """How long passes, and the time around them, really took: from the truth, not from records.
+
+    Waits end late on a busy machine, and the library and Python take time between them. Medians
+    are over steps after the first; a few slow steps do not move them.
+    """
+    spans, steps = capture.truth("spans"), capture.truth("steps")
+    found: dict[str, Any] = {}
+    for index, job in scenario.modelled:
+        costs = stage_costs(job, scenario.cluster)
+        own = spans[(spans["job"] == job.name) & (spans["step"] > 0)]
+        lengths = _lengths(own, job.members * job.tp)
+        if job.zero_stage != SHARDED:  # there, passes are longer than their computation
+            found[f"jobs.{index}.stage_factors"] = [
+                (lengths[s, "fwd"] + lengths[s, "bwd"]) / (cost.forward_ns + cost.backward_ns)
+                for s, cost in enumerate(costs)
+            ]
+        ends = steps[steps["job"] == job.name].sort_values(["rank", "step"])
+        between = ends.groupby("rank")["start_ns"].shift(-1) - ends["end_ns"]
+        late = mean(lengths[s, "opt"] - cost.optimizer_ns for s, cost in enumerate(costs))
+        found[f"jobs.{index}.step_overhead_ms"] = (float(between.median()) + max(0.0, late)) / 1e6
+    return found
+
+
+def _lengths(spans: pd.DataFrame, ranks_per_stage: int) -> dict[tuple[int, str], float]:
+    """Time from the start of a pass to the message that follows, by stage and kind [ns]."""
+    ordered = spans.sort_values(["rank", "start_ns"])
+    by_rank = ordered.groupby("rank")
+    own = ordered["end_ns"] - ordered["start_ns"]
+    to_message = ordered["kind"].isin(["fwd", "bwd"]) & by_rank["kind"].shift(-1).isin(MESSAGES)
+    after = (by_rank["start_ns"].shift(-1) - ordered["end_ns"]).where(to_message)
+    stage = ordered["rank"] // ranks_per_stage
+    both = pd.DataFrame({"own": own, "after": after}).groupby([stage, ordered["kind"]]).median()
+    total = both["own"] + both["after"].clip(lower=0).fillna(0.0)
+    return {(int(s), str(kind)): float(value) for (s, kind), value in total.items()}
+
+
+def _records(observation: likeness.Observation, gap_ms: int) -> float:
+    return float(len(likeness.coarser(observation.flows, gap_ms * 1e6)))
+
+
+def tables(found: Sequence[LabTwin]) -> dict[str, str]:
+    """The tables of the page, by the names that its template gives them."""
+    return {"lab_counts": _counts(found), "lab_steps": _steps(found), "lab_bounds": _bounds(found)}
+
+
+def _counts(found: Iterable[LabTwin]) -> str:
+    rows = []
+    for one in found:
+        cells = [
+            f"{real:,.0f} / {made:,.0f} ({_percent(real, made)})"
+            for real, made in one.records.values()
+        ]
+        rows.append([f"`{one.name}`", _use(one.name), *cells])
+    return table(["case", "use", *(f"records, {gap} ms" for gap in GAPS_MS)], rows)
+
+
+def _steps(found: Iterable[LabTwin]) -> str:
+    rows = [
+        [f"`{one.name}`", _use(one.name), job, f"{1e3 * real:.1f}", f"{1e3 * made:.1f}",
+         _percent(real, made)]
+        for one in found
+        for job, (real, made) in one.period_s.items()
+    ]  # fmt: skip
+    return table(["case", "use", "job", "real [ms]", "twin [ms]", "error"], rows)
+
+
+def _bounds(found: Sequence[LabTwin]) -> str:
+    """How many of the held-out figures are within the bounds."""
+    held_out = [one for one in found if one.name not in FITTED]
+    rows = []
+    for gap in GAPS_MS:
+        errors = [abs(likeness.relative_error(made, real))
+                  for one in held_out for real, made in [one.records[gap]]]  # fmt: skip
+        rows.append([f"records, {gap} ms", "10 %", *_within(errors, RECORDS_BOUND)])
+    errors = [abs(likeness.relative_error(made, real))
+              for one in held_out for real, made in one.period_s.values()]  # fmt: skip
+    rows.append(["time from step to step", "5 %", *_within(errors, STEPS_BOUND)])
+    return table(["figure", "bound", "within it", "median error"], rows)
+
+
+def _within(errors: list[float], bound: float) -> tuple[str, str]:
+    inside = sum(error <= bound for error in errors)
+    middle = sorted(errors)[len(errors) // 2]
+    return f"{inside} of {len(errors)}", f"{100 * middle:.1f} %"
+
+
+def _percent(real: float, made: float) -> str:
+    return f"{100 * likeness.relative_error(made, real):+.1f} %"
+
+
+def _use(name: str) -> str:
+    return "fitted" if name in FITTED else "held out"

@@ -24,6 +24,7 @@ from llmprism.ingest.writing import Seen, write_flows
 Progress = Callable[[float, str], None]
 """Called with the fraction done, in [0, 1], and what is being done."""
 
+_READING = 0.8  # of the time, about
 NO_TELEMETRY = "file of a folder that is no telemetry"
 
 
@@ -107,14 +108,19 @@ def _read(
     chosen: list[tuple[Source, readers.Reader]], options: Options, notes: Notes, progress: Progress
 ) -> Iterator[pa.Table]:
     """Yield the records of all sources, screened, with the names of observation points."""
-    for place, (source, reader) in enumerate(chosen):
-        progress(0.8 * place / len(chosen), f"reading {source.path.name}")
+    total = sum(source.size for source, _ in chosen) or 1
+    before = 0
+    for source, reader in chosen:
+        doing = f"reading {source.path.name}"
+        progress(_READING * before / total, doing)
         empty = True
         for table in reader.read(source, options, notes):
+            progress(_READING * min(1.0, (before + source.place) / total), doing)
             empty &= not table.num_rows
             kept = screen(table, options, notes)
             if kept.num_rows:
                 yield _named(kept, source, options)
+        before += source.size
         if empty:
             notes.remark(f"{source}: no flow records in it")
 
@@ -133,5 +139,7 @@ def _reported(batches: Iterator[pa.Table], total: int, progress: Progress) -> It
     done = 0
     for table in batches:
         done += table.num_rows
-        progress(0.8 + 0.2 * min(1.0, done / total), "writing records in order of time")
+        progress(
+            _READING + (1 - _READING) * min(1.0, done / total), "writing records in order of time"
+        )
         yield table

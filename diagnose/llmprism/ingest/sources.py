@@ -14,7 +14,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
@@ -48,6 +48,7 @@ class Source:
 
     path: Path
     is_named: bool = True
+    _opened: list[IO[bytes]] = field(default_factory=list, compare=False, repr=False)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -57,6 +58,22 @@ class Source:
         """The file's name without its suffixes: what an observation point is called."""
         path = self.path.with_suffix("") if self.path.suffix in _PACKED_SUFFIXES else self.path
         return path.stem
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file as it lies on the disk; 0 if that is unknown."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
+    @property
+    def place(self) -> int:
+        """How many bytes of the file have been read; all of them once it is closed."""
+        if not self._opened:
+            return 0
+        raw = self._opened[-1]
+        return self.size if raw.closed else raw.tell()
 
     @cached_property
     def head(self) -> bytes:
@@ -75,6 +92,7 @@ class Source:
         except OSError as error:
             reason = error.strerror or str(error)
             raise UserError(Problem(f"cannot read this: {reason}", str(self.path))) from error
+        self._opened[:] = [raw]
         with raw:
             start = raw.read(8)
             raw.seek(0)

@@ -11,7 +11,10 @@ from typer.testing import CliRunner
 
 from llmprism.cli import app
 from llmprism.ingest.commands import check_app, ingest_app
+from llmprism.ingest.ingesting import ingest
 from llmprism.ingest.network.inferred import infer
+from llmprism.ingest.options import Options
+from llmprism.ingest.sources import find
 
 CAPTURE = Path(__file__).parents[2] / "fixtures" / "captures" / "a2_ddp4"
 
@@ -34,6 +37,21 @@ def test_three_commands_from_a_csv_to_a_diagnosis(tmp_path: Path) -> None:
     diagnosed = CliRunner().invoke(app, files)
     assert diagnosed.exit_code in {0, 4}
     assert json.loads(diagnosed.stdout)["jobs"]
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_progress_goes_on_within_a_file_and_to_the_end(files: int, tmp_path: Path) -> None:
+    for i in range(files):
+        lines = (f"10.0.0.1,10.0.0.2,{1_700_000_000 + n},1,9\n" for n in range(400_000 // files))
+        (tmp_path / f"{i}.csv").write_text("src,dst,start,duration,bytes\n" + "".join(lines))
+    seen: list[tuple[float, str]] = []
+    sources = find([str(tmp_path)])
+    ingest(sources, tmp_path / "f.parquet", Options(), progress=lambda *one: seen.append(one))
+    shares = [share for share, _ in seen]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+    assert len({share for share, doing in seen if "reading" in doing}) > 2
+    assert {f"reading {i}.csv" for i in range(files)} < {doing for _, doing in seen}
 
 
 def test_a_csv_of_cables_is_the_topology(tmp_path: Path) -> None:

@@ -90,6 +90,9 @@ TRUTH: dict[str, pa.Schema] = {
 }
 """Schema of every truth table the simulator writes, by name."""
 
+MEASURED = {"faults": ("slowdown", "extra_ns")}
+"""Columns of truth tables that are null where nothing was measured."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -141,6 +144,10 @@ class Run:
         return _read(self.diagnosis_folder / f"{name}.parquet", columns)
 
     def write_truth(self, name: str, frame: pd.DataFrame | pa.Table) -> None:
+        """Write a truth table; columns that need not be measured may be missing."""
+        if isinstance(frame, pd.DataFrame):
+            missing = [column for column in MEASURED.get(name, ()) if column not in frame]
+            frame = frame.assign(**dict.fromkeys(missing))
         write_table(frame, self.folder / "truth" / f"{name}.parquet", TRUTH[name])
 
     def write_diagnosis(self, name: str, frame: pd.DataFrame | pa.Table) -> None:

@@ -176,3 +176,23 @@ def test_right_causes_are_those_that_the_registered_kinds_declare():
     assert causes_of("slow_rank") == {"slow_gpu", "slow_rank", "slow_compute"}, "a capture's word"
     assert "slow_nic" in causes_of("slow_host_link")
     assert causes_of("solar_flare") == {"solar_flare"}
+
+
+@pytest.mark.parametrize(
+    ("culprit", "named", "right"),
+    [
+        (("server", "s2"), "s2", True),
+        (("server", "s2"), "a2", True),
+        (("server", "s2"), "a3", False),
+        (("stage", "A stage 1"), "job0 stage 1", True),
+        (("stage", "A stage 1"), "job0 stage 2", False),
+        (("stage", "A stage 1"), "job1 stage 1", False),
+        (("stage", "A stage 1"), "a2", False),
+        (("job", "A"), "job0", True),
+        (("job", "A"), "job1", False),
+    ],
+)
+def test_servers_stages_and_jobs_are_named_as_a_diagnosis_knows_them(world, culprit, named, right):
+    world.inject({"culprit_kind": culprit[0], "culprit": culprit[1]})
+    world.report({"culprit": named})
+    assert world.score()["faults"]["localized_top1"] == float(right)

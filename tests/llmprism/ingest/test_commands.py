@@ -50,7 +50,7 @@ def test_progress_goes_on_within_a_file_and_to_the_end(files: int, tmp_path: Pat
     shares = [share for share, _ in seen]
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1)
-    assert len({share for share, doing in seen if "reading" in doing}) > 2
+    assert len({share for share, doing in seen if "reading" in doing}) > files  # Arrow reads ahead
     assert {f"reading {i}.csv" for i in range(files)} < {doing for _, doing in seen}
 
 

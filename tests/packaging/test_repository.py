@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = [*(ROOT / "sim").rglob("*.py"), *(ROOT / "diagnose").rglob("*.py")]
-OURS = {"prism_sim", "llmprism"}
+SOURCES = [path for top in ("sim", "diagnose", "lab") for path in (ROOT / top).rglob("*.py")]
+OURS = {"prism_sim", "llmprism", "lab"}
 DISTRIBUTION = {"yaml": "pyyaml", "pydantic_core": "pydantic-core", "google": "protobuf"}
 
 

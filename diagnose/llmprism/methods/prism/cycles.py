@@ -34,6 +34,7 @@ _TELLING = 0.15  # share of silence without balance that makes balance a sign of
 _BALANCED = 0.5  # of a message: less than one is on the way
 _TWO_WAY = 0.8  # the lesser direction of a couple carries at least this share of the greater
 _ONE_SIDED = 0.5  # of a part: by how much one direction may be ahead of the other
+_MOSTLY_SINGLE = 0.75  # share of parts that are one step each, where others are several
 _REPAIR = 0.03  # how far from the median joined parts may be
 _EVEN = 0.01  # difference of two directions' volumes that counts as none
 
@@ -180,6 +181,9 @@ def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[D
         cuts = at[gap >= descending[count - 1]]
         division = _division(cuts, before, descending[count - 1] / max(longest_inside, 1))
         found.append(division)
+        split = _split(division, before)
+        if split is not None:
+            found.append(split)
         repaired = _repaired(division, before)
         if len(repaired) < len(division) and repaired.quality > division.quality:
             found.append(repaired)
@@ -201,6 +205,29 @@ def _repaired(division: Division, before: Floats) -> Division:
     keep = _whole_parts(division.volumes, median, _REPAIR)
     cuts = division.cuts[keep[:-1]]
     return _division(cuts, before, 1.0) if cuts.size else division
+
+
+def _split(division: Division, before: Floats) -> Division | None:
+    """The division with parts of several steps cut at equal volumes; None if there are none.
+
+    Where a slow link stretches the traffic of a step until the next one begins, no silence parts
+    the two. Most parts must be single steps all the same, and the others whole multiples of one.
+    """
+    median = float(np.median(division.volumes))
+    held = division.volumes / median
+    steps = np.rint(held).astype(np.int64)
+    single = np.abs(held - 1) <= _REPAIR
+    several = (steps > 1) & (np.abs(held - steps) <= _REPAIR * steps)
+    if not several.any() or single.mean() < _MOSTLY_SINGLE or (single | several).mean() < 1:
+        return None
+    edges = np.concatenate(([0], division.cuts, [before.size - 1]))
+    extra = [
+        np.searchsorted(before, before[low] + np.arange(1, count) * volume / count)
+        for low, count, volume in zip(
+            edges[:-1][several], steps[several], division.volumes[several], strict=True
+        )
+    ]
+    return _division(np.unique(np.concatenate((division.cuts, *extra))), before, 1.0)
 
 
 @compiled

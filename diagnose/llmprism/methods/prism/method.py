@@ -25,7 +25,7 @@ from llmprism.methods.prism.faults import Context, JobView, find_findings
 from llmprism.methods.prism.jobs import Job, find_jobs
 from llmprism.methods.prism.layout import UNKNOWN, Layout, find_layout
 from llmprism.methods.prism.mirror import mirrored
-from llmprism.methods.prism.phases import Phases, find_phases, with_late_gathers
+from llmprism.methods.prism.phases import Phases, find_phases, joined, with_late_gathers
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
 from llmprism.methods.prism.resolution import refusal
 from llmprism.methods.prism.spans import KINDS, find_spans
@@ -123,14 +123,15 @@ def _pairs(
     names: Any,
 ) -> pd.DataFrame:
     job_of = np.full(len(names), -1)
-    group_of = np.full(len(names), -1)
+    groups = {name: np.full(len(names), -1) for name in ("dp", "tp")}
     kind = np.array(["other"] * len(connections), dtype=object)
     sure = np.full(len(connections), OTHER)
     for i, (_, ends) in enumerate(_members(found, stepless)):
         job_of[ends] = i
     for i, one in enumerate(found):
-        group = one.phases.dp_group
-        group_of[one.job.endpoints] = np.where(group >= 0, group + i * len(names), -1)
+        tp = joined(connections, one.phases.classes, "tp", one.job.endpoints, len(names))
+        for name, group in (("dp", one.phases.dp_group), ("tp", tp)):
+            groups[name][one.job.endpoints] = np.where(group >= 0, group + i * len(names), -1)
         for part in one.phases.classes:
             kind[part.one.connections] = part.kind
             sure[part.one.connections] = part.confidence
@@ -138,9 +139,10 @@ def _pairs(
     hidden = same & (job_of[connections.src] >= len(found))
     hidden &= connections.carries | connections.answer
     kind[hidden], sure[hidden] = "unknown", 0.0
-    home, goal = group_of[connections.src], group_of[connections.dst]
-    once = connections.carries & (kind == "other") & (home >= 0) & (home == goal)
-    kind[once] = "dp"  # what the members of a group exchange once, such as initial parameters
+    for name, group in groups.items():
+        home, goal = group[connections.src], group[connections.dst]
+        once = connections.carries & (kind == "other") & (home >= 0) & (home == goal)
+        kind[once] = name  # what the members of a group exchange once, such as initial parameters
     table = pd.DataFrame(
         {"src": connections.src, "dst": connections.dst, "kind": kind, "confidence": sure}
     )

@@ -41,6 +41,20 @@ def test_a_half_that_moves_one_way_only_is_no_step():
     assert found[20].quality == 0
 
 
+def test_steps_that_a_slow_link_runs_together_are_parted_by_volume():
+    starts = [step * 100 * MS + i * MS for step in range(12) for i in range(10)]
+    starts[80:110] = [800 * MS + i * 10 * MS for i in range(30)]  # three steps without a silence
+    start = np.array(starts, np.int64)
+    size = np.full(start.size, 1000)
+    traffic = Traffic(
+        np.arange(start.size), start, start + 10 * MS, size,
+        np.zeros(start.size, np.int64), np.ones(start.size, np.bool_),
+    )  # fmt: skip
+    best = max(divisions(traffic, 3), key=lambda one: one.quality)
+    assert len(best) == 12
+    assert best.cuts.tolist() == list(range(10, 120, 10))
+
+
 def job_of(lengths_ms, period_ms, steps=20):
     end = (np.arange(steps) * period_ms * MS).astype(np.int64)
     rows = np.arange(len(lengths_ms))

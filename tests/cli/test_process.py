@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from prism_sim.commands.session import open_session
 from processes import PRISM_SIM, completed, started, wait_until
 
 HEAVY = {"numpy", "pandas", "matplotlib", "seaborn", "numba", "pyarrow", "scipy", "simpy"}
@@ -67,6 +68,15 @@ def test_a_signal_ends_a_run_without_half_written_files(
     assert process.returncode == code
     assert "Traceback" not in err
     assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_a_signal_in_compiled_code_ends_a_run_as_any_other(
+    raised: BaseException, code: int
+) -> None:
+    with pytest.raises(SystemExit) as ended, open_session(False, True, False):
+        raise SystemError("returned a result with an exception set") from raised
+    assert ended.value.code == code
 
 
 def test_results_go_to_stdout_and_the_rest_to_stderr(tmp_path: Path) -> None:

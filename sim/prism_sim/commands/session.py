@@ -92,7 +92,8 @@ def open_session(as_json: bool, quiet: bool, debug: bool) -> Iterator[Session]:
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, stream=sys.stderr)
     session = Session(as_json, quiet, debug)
     try:
-        yield session
+        with _signals_of_compiled_code():
+            yield session
     except UserError as error:
         _refuse(session, error.problems)
     except BrokenPipeError:
@@ -103,6 +104,20 @@ def open_session(as_json: bool, quiet: bool, debug: bool) -> Iterator[Session]:
     except KeyboardInterrupt:
         print("interrupted; nothing half-written was left behind", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
+
+
+@contextmanager
+def _signals_of_compiled_code() -> Iterator[None]:
+    """Raise what the handler of a signal raised while compiled code was running.
+
+    The interpreter wraps it in a SystemError there.
+    """
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt | SystemExit):
+            raise error.__cause__ from None
+        raise
 
 
 def _refuse(session: Session, problems: list[Problem]) -> NoReturn:

@@ -74,8 +74,10 @@ def test_a_signal_ends_a_run_without_half_written_files(
 def test_a_signal_in_compiled_code_ends_a_run_as_any_other(
     raised: BaseException, code: int
 ) -> None:
+    inner, outer = SystemError("an exception is set"), SystemError("an exception is set")
+    inner.__cause__, outer.__cause__ = raised, inner
     with pytest.raises(SystemExit) as ended, open_session(False, True, False):
-        raise SystemError("returned a result with an exception set") from raised
+        raise outer
     assert ended.value.code == code
 
 

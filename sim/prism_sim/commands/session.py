@@ -110,13 +110,16 @@ def open_session(as_json: bool, quiet: bool, debug: bool) -> Iterator[Session]:
 def _signals_of_compiled_code() -> Iterator[None]:
     """Raise what the handler of a signal raised while compiled code was running.
 
-    The interpreter wraps it in a SystemError there.
+    The interpreter wraps it in a SystemError there, and that in another for every level of calls.
     """
     try:
         yield
     except SystemError as error:
-        if isinstance(error.__cause__, KeyboardInterrupt | SystemExit):
-            raise error.__cause__ from None
+        cause: BaseException | None = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if isinstance(cause, KeyboardInterrupt | SystemExit):
+            raise cause from None
         raise
 
 

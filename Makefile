@@ -14,6 +14,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing prism-sim into $(VENV) ..."
 	@$(PIP) install -c constraints.txt -e .
+	@echo "compiling ..."
+	@made=$$(mktemp -d) && $(BIN)/prism-sim run tiny/pair --no-report --out $$made/run >$$made/log 2>&1 \
+		|| cat $$made/log; rm -r $$made
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

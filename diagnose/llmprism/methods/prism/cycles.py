@@ -220,14 +220,12 @@ def _split(division: Division, before: Floats) -> Division | None:
     several = (steps > 1) & (np.abs(held - steps) <= _REPAIR * steps)
     if not several.any() or single.mean() < _MOSTLY_SINGLE or (single | several).mean() < 1:
         return None
-    edges = np.concatenate(([0], division.cuts, [before.size - 1]))
-    extra = [
-        np.searchsorted(before, before[low] + np.arange(1, count) * volume / count)
-        for low, count, volume in zip(
-            edges[:-1][several], steps[several], division.volumes[several], strict=True
-        )
-    ]
-    return _division(np.unique(np.concatenate((division.cuts, *extra))), before, 1.0)
+    begins = np.concatenate(([0], division.cuts))[several]
+    cuts = steps[several] - 1
+    place = np.arange(1, cuts.sum() + 1) - np.repeat(np.cumsum(cuts) - cuts, cuts)
+    each = np.repeat(division.volumes[several] / steps[several], cuts)
+    extra = np.searchsorted(before, np.repeat(before[begins], cuts) + place * each)
+    return _division(np.unique(np.concatenate((division.cuts, extra))), before, 1.0)
 
 
 @compiled

@@ -191,28 +191,55 @@ def startup(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
 
 
 def diagnose(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
-    """Measure the diagnoser on the flows of the training job."""
+    """Measure each method on the flows of the training job, in turn with DuckDB."""
     run = folder / "job"
     if not run.exists():
         _train(run, 1024, JOB_SECONDS)
-    command = [str(BIN / "llmprism"), str(run / "flows.parquet"), "--quiet"]
-    command += ["--topology", str(run / "topology.json"), "--out", str(run / "diagnosis")]
+    grouped = [sys.executable, str(HERE / "grouping.py"), str(run / "flows.parquet")]
+    usages: dict[str, list[Usage]] = {name: [] for name in (*SUFFIXES, "duckdb")}
     try:
-        runs = [process.run(command) for _ in range(repeats)]
+        for _ in range(repeats):
+            for method in SUFFIXES:
+                usages[method].append(process.run(_diagnosis(run, method)))
+            usages["duckdb"].append(process.run(grouped))
     except FailedError as error:
         process.report(str(error))
         return [Row("diagnosis of the job's flows", "failed, see above", met="no")], {}
-    rows, seconds, peak = _manifest(run)["records"], _seconds(runs), _peak(runs)
-    figures = {
-        "diagnose_rows": rows,
-        "diagnose_rows_per_s": rows / seconds,
-        "diagnose_peak_rss_bytes": peak,
-    }
+    records, duckdb_s = _manifest(run)["records"], _seconds(usages["duckdb"])
+    rows: list[Row] = []
+    figures: Figures = {"diagnose_rows": records, "diagnose_duckdb_s": duckdb_s}
+    for method, suffix in SUFFIXES.items():
+        seconds, peak = _seconds(usages[method]), _peak(usages[method])
+        figures[f"diagnose_rows_per_s{suffix}"] = records / seconds
+        figures[f"diagnose_peak_rss_bytes{suffix}"] = peak
+        figures[f"diagnose_time_vs_duckdb{suffix}"] = seconds / duckdb_s
+        rows += _diagnosis_rows(method, records, seconds, peak, duckdb_s)
+    return rows, figures
+
+
+SUFFIXES = {"prism": "", "paper": "_paper"}
+"""Suffix of the figures of each method."""
+
+
+def _diagnosis(run: Path, method: str) -> list[str]:
+    """The command that diagnoses the flows of ``run``."""
+    command = [str(BIN / "llmprism"), str(run / "flows.parquet"), "--quiet", "--method", method]
+    return [*command, "--topology", str(run / "topology.json"), "--out", str(run / "diagnosis")]
+
+
+def _diagnosis_rows(
+    method: str, records: int, seconds: float, peak: float, duckdb_s: float
+) -> list[Row]:
+    millions = records / 1e6
     return [
-        Row("diagnosis of the job's flows", f"{rows / seconds / K:,.0f} k rows/s",
-            f"{rows / 1e6:.1f} M rows"),
-        Row("  its peak memory", f"{peak / MIB:,.0f} MiB"),
-    ], figures  # fmt: skip
+        Row(f"diagnosis of the job's flows, {method}", f"{records / seconds / K:,.0f} k records/s",
+            f"{millions:.1f} M records", "", ">= 167 k", _met(records / seconds >= 10e6 / 60)),
+        Row("  its time", f"{seconds:.1f} s", f"DuckDB {duckdb_s:.2f} s",
+            f"{seconds / duckdb_s:.0f}"),
+        Row("  its peak memory", f"{peak / MIB:,.0f} MiB", "",
+            f"{peak / records:.0f} bytes/record", "< 2 GiB for 10 M",
+            _met(peak < 2**31 * max(1.0, records / 10e6))),
+    ]  # fmt: skip
 
 
 MEASUREMENTS: dict[str, Measurement] = {

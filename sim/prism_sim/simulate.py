@@ -77,6 +77,10 @@ def _manifest(world: World, command: list[str] | None, seconds: float) -> dict[s
         "warnings": [str(warning) for warning in world.faults.warnings()],
         "simulated_ns": int(world.env.now),
         "records": world.collector.records,
+        "attempts": {
+            name: [{"first_step": first, "lost_steps": lost} for first, lost in job.attempts]
+            for name, job in world.jobs.items()
+        },
         "timings_s": {"simulate": round(seconds, 3)},
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "scenario": world.scenario.model_dump(mode="json"),

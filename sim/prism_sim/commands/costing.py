@@ -1,29 +1,51 @@
-"""``prism-sim whatif``: the cost of each fault, or the effect of a change."""
+"""``prism-sim whatif``: the cost of each fault, the effect of a change, or the gain of repairs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from prism_sim.commands.options import (
     Debug,
     Json,
     Processes,
     Quiet,
-    ScenarioName,
     Seed,
     Settings,
+    folder_name,
     out_folder,
 )
-from prism_sim.commands.session import open_session
+from prism_sim.commands.session import Session, counted, open_session
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from prism_sim.studies.repairs import Repair
+    from prism_sim.studies.whatif import Plan
+
 
 def whatif(
-    scenario: ScenarioName,
     settings: Settings,
+    scenario: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SCENARIO]",
+            help="A YAML file, a bundled name such as tiny/quickstart, or - for standard input.",
+        ),
+    ] = None,
+    from_run: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            parser=folder_name,
+            help="A simulated and diagnosed run, in place of SCENARIO: the gain of repairing each "
+            "part that a finding names.",
+        ),
+    ] = None,
     seed: Seed = None,
     out: Annotated[
         Path | None,
@@ -34,51 +56,140 @@ def whatif(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Report the cost of each fault, or of a change with --set.
+    """Report what each fault costs, what a change gives, or what repairs would give back.
 
-    The runs compared share every random draw, so they differ by the change alone.
+    \b
+    whatif SCENARIO                   with and without each fault
+    whatif SCENARIO --set PATH=VALUE  changed and unchanged
+    whatif --from RUN                 repairs by the findings of a diagnosis: the predicted gain,
+                                      and that of a rerun without the faults of the repaired part
+
+    The runs compared share every random draw, so they differ by the change alone. For each job:
+    step time, extra time, GPU-hours, and effective training time ratio (the share of the time
+    since the job's start that its ranks spent in steps that count; lost steps, checkpoints, stalls
+    between steps and the time without a running attempt lower it).
+
+    Writes whatif.json, and whatif.png, a picture of the costs and of the affected steps.
     """
+    if (scenario is None) == (from_run is None) or (from_run and (settings or seed is not None)):
+        raise typer.BadParameter("give either SCENARIO, or --from RUN without --set and --seed")
     with open_session(as_json, quiet, debug) as session:
-        from prism_sim.loading.bundled import find
-        from prism_sim.loading.loader import load, parse_override
-        from prism_sim.products import exclusive, stage_files
-        from prism_sim.render.paint import write_png
-        from prism_sim.run_folder import Run
-        from prism_sim.studies import whatif, whatif_figure
-        from prism_sim.studies.pool import default_processes
-
-        path = find(scenario)
-        fixed = {} if seed is None else {"seed": seed}
-        written = load(path, fixed)
-        changes = dict(parse_override(text) for text in settings)
-        if changes:
-            plan = whatif.plan_change(written, load(path, fixed | changes), settings)
-        else:
-            plan = whatif.plan_faults(written)
-        folder = out or Path("results") / "whatif" / written.name / str(written.seed)
-        with exclusive(folder):
-            with session.stage(f"{len(plan.variants)} runs") as progress:
-                whatif.run_plan(plan, folder, processes or default_processes(), progress)
-            found = whatif.compare(plan, folder)
-            with stage_files(folder, "whatif") as aside:
-                Run(aside).write_json(aside / whatif.RESULT, found)
-                write_png(whatif_figure.draw(Run(aside)), aside / whatif.PICTURE)
-        files = {"runs": str(folder), "figure": str(folder / whatif.PICTURE)}
+        asked = _of_run(from_run) if from_run else _of_scenario(str(scenario), settings, seed)
+        folder = out or Path("results") / "whatif" / asked.name / str(asked.seed)
+        found = _compared(session, asked, folder, processes)
+        files = {"runs": str(folder), "figure": str(folder / "whatif.png")}
         lines = [f"{key}: {value}" for key, value in files.items()]
-        session.result({**files, **found}, _table(found["costs"]), *lines)
+        shown = [_costs_table(found["costs"])] if found["costs"] else []
+        if asked.repairs is not None:
+            shown.insert(0, _repairs_table(found["repairs"]))
+            lines = [*_sentences(found), *lines]
+        session.result({**files, **found}, *shown, *lines)
 
 
-def _table(costs: list[dict[str, Any]]) -> Table:
-    from rich import box
-    from rich.table import Table
+@dataclass(frozen=True)
+class _Asked:
+    """The simulations to compare, and the repairs that they check; None: no diagnosis."""
+
+    plan: Plan
+    repairs: list[Repair] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.plan.variants[0].scenario.name
+
+    @property
+    def seed(self) -> int:
+        return self.plan.variants[0].scenario.seed
+
+
+def _of_scenario(scenario: str, settings: list[str], seed: int | None) -> _Asked:
+    from prism_sim.loading.bundled import find
+    from prism_sim.loading.loader import load, parse_override
+    from prism_sim.studies import whatif
+
+    path = find(scenario)
+    fixed = {} if seed is None else {"seed": seed}
+    written = load(path, fixed)
+    changes = dict(parse_override(text) for text in settings)
+    if changes:
+        return _Asked(whatif.plan_change(written, load(path, fixed | changes), settings))
+    return _Asked(whatif.plan_faults(written))
+
+
+def _of_run(folder: Path) -> _Asked:
+    from prism_sim.commands.stages import existing
+    from prism_sim.studies import repairs
+
+    run = existing(folder)
+    scenario = repairs.scenario_of(run)
+    found = repairs.repairs_of(run, scenario)
+    return _Asked(repairs.plan_repairs(scenario, found), found)
+
+
+def _compared(
+    session: Session, asked: _Asked, folder: Path, processes: int | None
+) -> dict[str, Any]:
+    """Simulate, compare, and write the results; returns the content of ``whatif.json``."""
+    from prism_sim.products import exclusive, stage_files
+    from prism_sim.render.paint import write_png
+    from prism_sim.run_folder import Run
+    from prism_sim.studies import costs, repairs, whatif, whatif_figure
+    from prism_sim.studies.pool import default_processes
+
+    with exclusive(folder):
+        with session.stage(counted(len(asked.plan.variants), "run")) as progress:
+            whatif.run_plan(asked.plan, folder, processes or default_processes(), progress)
+        found = costs.compare(asked.plan, folder)
+        if asked.repairs is not None:
+            found["repairs"] = repairs.checked(asked.repairs, found["costs"])
+        with stage_files(folder, "whatif") as aside:
+            Run(aside).write_json(aside / whatif.RESULT, found)
+            write_png(whatif_figure.draw(Run(aside)), aside / whatif.PICTURE)
+    return found
+
+
+def _sentences(found: dict[str, Any]) -> list[str]:
+    """What each repair would give back, and the rerun's answer."""
+    from llmprism.quantities import percent
+
+    lines = []
+    for row in found["repairs"]:
+        rerun = f"the rerun gives back {percent(row['rerun_share'])}"
+        if not row["faults"]:
+            rerun = "the scenario has no fault there: the rerun is the same"
+        lines.append(
+            f"repairing {row['culprit']} would give back {percent(row['predicted_share'])} of "
+            f"the time of job {row['job']} ({row['predicted_s']:.3g} s); {rerun}"
+        )
+    return lines
+
+
+def _repairs_table(repairs: list[dict[str, Any]]) -> Table:
     from rich.text import Text
 
     from llmprism.quantities import percent
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("what", overflow="fold")
-    for column in ("job", "steps", "step [s]", "without", "slower", "extra [s]", "GPU-hours"):
-        table.add_column(column, justify="left" if column == "job" else "right")
+    heads = ("job", "predicted [s]", "share", "rerun [s]", "share", "GPU-hours", "faults there")
+    table = _empty_table("repair of", heads)
+    for row in repairs:
+        causes = ", ".join(row["causes"])
+        table.add_row(
+            Text(f"{row['culprit']} ({causes})"), Text(row["job"]),
+            f"{row['predicted_s']:.4g}", percent(row["predicted_share"]),
+            f"{row['rerun_s']:.4g}", percent(row["rerun_share"]), f"{row['gpu_hours']:.3g}",
+            ", ".join(map(str, row["faults"])) or "none",
+        )  # fmt: skip
+    return table
+
+
+def _costs_table(costs: list[dict[str, Any]]) -> Table:
+    from rich.text import Text
+
+    from llmprism.quantities import percent
+
+    heads = ("job", "steps", "step [s]", "without", "slower", "extra [s]", "GPU-hours",
+             "effective", "without")  # fmt: skip
+    table = _empty_table("what", heads)
     for cost in costs:
         names = iter([cost["name"]])  # on the first row of its block only
         for job in cost["jobs"]:
@@ -86,8 +197,20 @@ def _table(costs: list[dict[str, Any]]) -> Table:
                 Text(next(names, "")), Text(job["job"]), str(job["steps"]),
                 f"{job['step_s_with']:.4g}", f"{job['step_s_without']:.4g}",
                 percent(job["slower"], 2), f"{job['extra_s']:+.4g}", f"{job['gpu_hours']:+.4g}",
+                percent(job["effective_ratio_with"]), percent(job["effective_ratio_without"]),
             )  # fmt: skip
         if len(cost["jobs"]) > 1:
-            table.add_row("", "in all", *[""] * 5, f"{cost['gpu_hours']:+.4g}")
+            table.add_row("", "in all", *[""] * 5, f"{cost['gpu_hours']:+.4g}", "", "")
         table.add_section()
+    return table
+
+
+def _empty_table(first: str, heads: tuple[str, ...]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first, overflow="fold")
+    for head in heads:
+        table.add_column(head, justify="left" if head == "job" else "right")
     return table

@@ -74,15 +74,32 @@ class Session:
             print(problem, file=sys.stderr)
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Progress | None]:
-        """A part of the work: yields a progress callback, and prints its duration."""
+    def stage(self, name: str, line_every_s: float | None = None) -> Iterator[Progress | None]:
+        """A part of the work: yields a progress callback, and prints its duration.
+
+        If stderr is not a terminal, ``line_every_s`` is the time between lines of progress [s];
+        without it, there are none.
+        """
         began = time.perf_counter()
         if self.quiet or not sys.stderr.isatty():
-            yield None
+            lines = line_every_s is not None and not self.quiet
+            yield self._lines(line_every_s or 0.0) if lines else None
         else:
             with _progress_bar(name) as progress:
                 yield progress
         self.note(f"{name}: {time.perf_counter() - began:.1f} s")
+
+    def _lines(self, every_s: float) -> Progress:
+        """A progress callback that prints a line from time to time."""
+        next_s = time.monotonic() + every_s
+
+        def line(_: float, doing: str) -> None:
+            nonlocal next_s
+            if time.monotonic() >= next_s:
+                self.note(doing)
+                next_s = time.monotonic() + every_s
+
+        return line
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from prism_sim.version import PACKAGE
 _IS_SCENARIO = re.compile(r"^cluster:", re.MULTILINE)
 """Keys that distinguish a scenario from a study or a suite in the same folder."""
 
-_IS_STUDY = re.compile(r"^grid:", re.MULTILINE)
+_IS_STUDY = re.compile(r"^figures:", re.MULTILINE)
 
 
 def folder() -> Path:
@@ -61,7 +61,7 @@ def find_study(study: str) -> Path:
         return path
     top = folder()
     files = {path.relative_to(top).with_suffix("").as_posix(): path for path in top.rglob("*.yaml")}
-    known = {name: file for name, file in files.items() if _is_study(file)}
+    known = {name: file for name, file in files.items() if is_study(file)}
     if study in known:
         return known[study]
     from prism_sim.scenario.words import did_you_mean
@@ -70,7 +70,8 @@ def find_study(study: str) -> Path:
     raise UserError(Problem(what, study, did_you_mean(study, known)))
 
 
-def _is_study(path: Path) -> bool:
+def is_study(path: Path) -> bool:
+    """Whether a YAML file is a study."""
     return bool(_IS_STUDY.search(path.read_text(encoding="utf-8")))
 
 

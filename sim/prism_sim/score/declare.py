@@ -105,6 +105,15 @@ class Figure:
         """
         return self._pattern.fullmatch(name) is not None
 
+    def names_in(self, name: str) -> dict[str, str]:
+        """The names that stand for the placeholders of this entry in ``name``.
+
+        >>> Figure("jobs.JOB.exact", "").names_in("jobs.alpha.exact")
+        {'JOB': 'alpha'}
+        """
+        found = self._pattern.fullmatch(name)
+        return found.groupdict() if found else {}
+
     def as_data(self) -> dict[str, Any]:
         """The entry for a JSON document."""
         absolute, relative = self.tolerance

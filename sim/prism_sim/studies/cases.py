@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
+import pandas as pd
+
 from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
 from prism_sim.score import CATALOGUE as SCORE_FIGURES
 from prism_sim.score.catalogue import Catalogue
-from prism_sim.score.declare import Named, declared, descriptive
+from prism_sim.score.declare import FRACTION, Named, declared, descriptive
 from prism_sim.score.encoding import flatten, to_json
 from prism_sim.studies.fingerprints import fingerprint, method_fingerprint
+from prism_sim.studies.progress import JobProgress, progress_of
 from prism_sim.studies.scratch import working_folder
 
 SIMULATED_ONLY = "none"
@@ -55,7 +59,6 @@ def figures_of(case: RunCase) -> dict[str, float | None]:
     ``truth.*`` are figures of the simulation itself (:func:`truth_figures`); the rest is
     ``score.json`` as a flat table, if the case has a method.
     """
-    from prism_sim.run_folder import Run
     from prism_sim.simulate import simulate
 
     with working_folder() as folder:
@@ -79,6 +82,10 @@ class JobTruth:
     step_s_mean: Annotated[float, descriptive("mean duration of a true (rank, step)", "s")]
     pace_s: Annotated[float, descriptive("time of the job by its steps, host work included", "s")]
     gpu_hours: Annotated[float, descriptive("time of the job on all of its GPUs", "h")]
+    effective_training_time_ratio: Annotated[
+        float | None,
+        descriptive("time of its ranks in steps that were not lost / time of the job", FRACTION),
+    ]
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,11 @@ class Truth:
     pace_s_mean: Annotated[float | None, descriptive("mean of the jobs' pace_s", "s")]
     gpu_hours: Annotated[float, descriptive("time of all jobs on their GPUs", "h")]
     records: Annotated[int, descriptive("flow records")]
+    records_per_s: Annotated[float | None, descriptive("flow records in a second", "1/s")]
+    slowdown_max: Annotated[
+        float | None,
+        descriptive("largest slowdown of a job by one fault; needs measure_faults", FRACTION),
+    ]
     per_job: Annotated[dict[str, JobTruth], Named("JOB")]
 
 
@@ -99,26 +111,33 @@ CATALOGUE = SCORE_FIGURES + TRUTH_FIGURES
 """Every figure of a case: those of the score, and those of the simulation."""
 
 
-def truth_figures(run: Any) -> Truth:
+def truth_figures(run: Run) -> Truth:
     """Figures of the simulation in ``run``."""
-    steps = run.truth("steps")
+    steps, manifest = run.truth("steps"), run.read_json(run.manifest)
     steps["duration_s"] = (steps["end_ns"] - steps["start_ns"]) / 1e9
-    per_job = {str(job): _job_figures(part) for job, part in steps.groupby("job")}
+    progress = progress_of(run)
+    per_job = {
+        str(job): _job_figures(part, progress[str(job)]) for job, part in steps.groupby("job")
+    }
     paces = [figures.pace_s for figures in per_job.values()]
+    simulated_s, slowdown = manifest["simulated_ns"] / 1e9, run.truth("faults")["slowdown"].max()
     return Truth(
         step_s_mean=float(steps["duration_s"].mean()) if len(steps) else None,
         pace_s_mean=sum(paces) / len(paces) if paces else None,
         gpu_hours=sum(figures.gpu_hours for figures in per_job.values()),
-        records=run.read_json(run.manifest)["records"],
+        records=manifest["records"],
+        records_per_s=manifest["records"] / simulated_s if simulated_s else None,
+        slowdown_max=float(slowdown) if pd.notna(slowdown) else None,
         per_job=per_job,
     )
 
 
-def _job_figures(steps: Any) -> JobTruth:
-    """Figures of one job, from its rows of the truth's ``steps``."""
+def _job_figures(steps: Any, progress: JobProgress) -> JobTruth:
+    """Figures of one job, from its rows of the truth's ``steps``, and its progress."""
     whole_s = float(steps["end_ns"].max() - steps["start_ns"].min()) / 1e9
     return JobTruth(
         step_s_mean=float(steps["duration_s"].mean()),
         pace_s=whole_s / int(steps["step"].nunique()),
         gpu_hours=whole_s * int(steps["rank"].nunique()) / 3600,
+        effective_training_time_ratio=progress.effective_training_time_ratio(len(progress.ends_s)),
     )

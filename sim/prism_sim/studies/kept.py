@@ -17,7 +17,8 @@ from typing import Any, Generic, TypeVar
 
 from llmprism.io.writing import replacing
 from prism_sim.run_folder import Run
-from prism_sim.studies.pool import outcomes
+from prism_sim.studies.pool import Processes, Workers
+from prism_sim.studies.remaining import Remaining
 from prism_sim.studies.scratch import remove_abandoned
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ Content = dict[str, Any]
 _PIECE = re.compile(r"[0-9a-f]{24}\.json")
 _PARTIAL = re.compile(r"\.[0-9a-f]+\.json\.(\d+)\.partial")
 """Name of a piece's file while the process with that number writes it."""
+_NO_RESULT = "the work gave no result"
 
 
 @dataclass(frozen=True)
@@ -49,35 +51,41 @@ def do_missing(
     *,
     total: int,
     result: str,
+    workers: Workers | None = None,
 ) -> tuple[int, int]:
     """Do the missing pieces; returns the numbers of new and of existing ones.
+
+    Workers return results, and only this process writes files. So a worker may be on a machine
+    that does not have the folder.
 
     Parameters
     ----------
     work : a function at the top level of a module; returns the content of the piece's file.
     pieces : read one by one as they are needed, so there may be many.
     folder : the files are ``<folder>/<key>.json``.
+    processes : parallel processes of this machine, unless ``workers`` are given.
     progress : called with the fraction done and a sentence.
     retry : repeat failed pieces.
     total : number of ``pieces``.
     result : the key of the result in the content of a finished piece.
+    workers : do the work; processes of this machine if left out.
     """
     remove_abandoned()
     _remove_partial(folder)
     there: list[str] = []
     tasks = (
-        (work, piece, str(folder))
+        (work, piece)
         for piece in _once(pieces)
         if not _is_done(folder, piece, result, retry, there)
     )
-    done = 0
-    for (_, piece, _), outcome in outcomes(_do, tasks, processes):
+    done, remaining = 0, Remaining()
+    for (_, piece), outcome in (workers or Processes(processes)).outcomes(_do, tasks):
         done += 1
-        if outcome.error is not None:
-            _write(folder, piece, {"error": outcome.error})
+        _write(folder, piece, outcome.result or {"error": outcome.error or _NO_RESULT})
         if progress:
             finished = len(there) + done
-            progress(finished / total, f"{finished} of {total}: {piece.name}")
+            left = remaining.sentence(done, total - finished)
+            progress(finished / total, f"{finished} of {total}{left}: {piece.name}")
     return done, len(there)
 
 
@@ -100,9 +108,9 @@ def _once(pieces: Iterable[Piece[T]]) -> Iterator[Piece[T]]:
             yield piece
 
 
-def _do(task: tuple[Callable[[T], Content], Piece[T], str]) -> None:
-    work, piece, folder = task
-    _write(Path(folder), piece, work(piece.task))
+def _do(task: tuple[Callable[[T], Content], Piece[T]]) -> Content:
+    work, piece = task
+    return work(piece.task)
 
 
 def _write(folder: Path, piece: Piece[Any], result: Content) -> None:

@@ -24,7 +24,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from llmprism.errors import UserError
 
@@ -43,6 +43,27 @@ class Outcome(Generic[R]):
 
     result: R | None = None
     error: str | None = None
+
+
+class Workers(Protocol):
+    """Workers that do tasks in parallel."""
+
+    def outcomes(
+        self, work: Callable[[T], R], tasks: Iterable[T]
+    ) -> Iterator[tuple[T, Outcome[R]]]:
+        """Do ``work`` on every task; yields each task with its outcome when it is complete."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Processes of this machine."""
+
+    number: int
+
+    def outcomes(
+        self, work: Callable[[T], R], tasks: Iterable[T]
+    ) -> Iterator[tuple[T, Outcome[R]]]:
+        return outcomes(work, tasks, self.number)
 
 
 def default_processes() -> int:

@@ -60,12 +60,12 @@ def _placed(problems: Iterable[Problem], source: Source, loc: Loc) -> Iterable[P
     """Problems with overrides, at the line of the override."""
     for problem in problems:
         path = problem.where.removeprefix("--set ")
-        where = next(
-            (source.places[(*loc, part, path)] for part in ("set", "grid")
-             if (*loc, part, path) in source.places),
-            problem.where,
-        )  # fmt: skip
-        yield Problem(problem.what, where, problem.how)
+        lines = (
+            place
+            for at, place in source.places.items()
+            if at[: len(loc)] == loc and at[-1:] == (path,) and len(at) > len(loc) + 1
+        )
+        yield Problem(problem.what, next(lines, problem.where), problem.how)
 
 
 def known_methods(names: Iterable[str], allowed: Iterable[str] = ()) -> None:

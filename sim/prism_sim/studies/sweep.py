@@ -1,8 +1,8 @@
-"""Sweeps: a grid of runs, one table, one figure.
+"""Sweeps: runs at many places of a scenario, one table, one figure.
 
 Every finished point is a small file, under a key of everything that its result
 depends on (:attr:`prism_sim.studies.cases.RunCase.key`), including the code of the method. A sweep
-that was killed finds these files and repeats nothing. A sweep with a larger grid runs
+that was killed finds these files and repeats nothing. A sweep with more places runs
 only the new points. A sweep with other figures runs nothing, because a point contains every
 figure of its run. If a run fails, its error is recorded, and the rest continues.
 """
@@ -25,7 +25,8 @@ from prism_sim.scenario.source import Source
 from prism_sim.scenario.words import did_you_mean
 from prism_sim.studies.cases import RunCase, figures_of
 from prism_sim.studies.kept import Piece, content, do_missing, is_piece
-from prism_sim.studies.study import Point, Study
+from prism_sim.studies.pool import Workers
+from prism_sim.studies.study import ERROR, KEY, METHOD, SEED, Point, Study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,7 @@ class Row:
 
     Attributes
     ----------
-    at : the value of each path of the grid.
+    at : the value of each column that describes its place.
     key : of its result; None if the scenario is invalid there, with the reason in ``refused``.
     """
 
@@ -110,13 +111,17 @@ def run_points(
     retry: bool = False,
     *,
     total: int,
+    workers: Workers | None = None,
 ) -> Swept:
     """Run the missing points.
+
+    The result does not depend on the number or kind of workers.
 
     Parameters
     ----------
     points : read one by one, so there may be many; ``total`` is their number.
     folder : of the sweep; each point is a file below it.
+    processes : parallel processes of this machine, unless ``workers`` are given.
     progress : called with the fraction done and a sentence.
     retry : repeat failed runs.
     """
@@ -130,6 +135,7 @@ def run_points(
         retry,
         total=total,
         result="figures",
+        workers=workers,
     )
     return Swept(rows, *counts)
 
@@ -147,71 +153,61 @@ def _figures(case: RunCase) -> Result:
     return {"figures": figures_of(case)}
 
 
-def table_of(study: Study, rows: Sequence[Row], folder: Path, source: Source) -> pd.DataFrame:
-    """One row per run: the grid's values, ``seed``, ``method``, ``error``, ``key``, the figures.
+def table_of(study: Study, rows: Sequence[Row], folder: Path) -> pd.DataFrame:
+    """One row per run: its place, ``seed``, ``method``, the figures, ``error``, ``key``.
 
     Values that are not numbers are JSON text. A figure is null if it is undefined, or if the run
     failed.
-
-    Raises
-    ------
-    UserError : no run has a figure with that name.
     """
     import pandas as pd
 
-    results = [_result(row, study, folder) for row in rows]
-    _check_figures(study, results, source)
-    lines = [
-        {path: _plain(value) for path, value in row.at.items()}
-        | {"seed": row.seed, "method": row.method}
-        | {name: result.figures.get(name) for name in study.figures}
-        | {"error": result.error, "key": row.key}
-        for row, result in zip(rows, results, strict=True)
-    ]
-    types = dict.fromkeys(study.figures, "float64") | {"error": "str", "key": "str"}
+    lines = []
+    for row in rows:
+        saved = _result(row, folder)
+        figures = saved.get("figures", {})
+        lines.append(
+            {column: _plain(value) for column, value in row.at.items()}
+            | {SEED: row.seed, METHOD: row.method}
+            | {name: figures.get(name) for name in study.collected}
+            | {ERROR: saved.get("error"), KEY: row.key}
+        )
+    types = dict.fromkeys(study.collected, "float64") | {ERROR: "str", KEY: "str"}
     table = pd.DataFrame(lines)
-    for path in study.grid:
-        if any(isinstance(value, str) for value in table[path]):
-            table[path] = [v if isinstance(v, str) else json.dumps(v) for v in table[path]]
+    for column in study.columns:
+        if any(isinstance(value, str) for value in table[column]):
+            values = table[column]
+            table[column] = [v if isinstance(v, str) else json.dumps(v) for v in values]
     return table.astype(types)
 
 
-@dataclass(frozen=True)
-class _Saved:
-    """The wanted figures of one run, the names of all its figures, and its error if it failed."""
-
-    figures: dict[str, float | None]
-    names: frozenset[str]
-    error: str | None
-
-
-def _result(row: Row, study: Study, folder: Path) -> _Saved:
+def _result(row: Row, folder: Path) -> Result:
     if row.key is None:
-        return _Saved({}, frozenset(), row.refused)
-    saved = content(folder / POINTS, row.key)
-    figures = saved.get("figures", {})
-    wanted = {name: figures.get(name) for name in study.figures}
-    return _Saved(wanted, frozenset(figures), saved.get("error"))
+        return {"error": row.refused}
+    return content(folder / POINTS, row.key)
 
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, (int, float, str)) else json.dumps(value)
 
 
-def _check_figures(study: Study, results: Sequence[_Saved], source: Source) -> None:
-    known = frozenset[str]().union(*(result.names for result in results))
-    problems = [
-        Problem(f"no run has a figure {name!r}", source.place(("figures", index)),
-                did_you_mean(name, sorted(known)))
+def absent_figures(
+    study: Study, rows: Sequence[Row], folder: Path, source: Source
+) -> list[Problem]:
+    """Figures that no run has, although the catalogue allows their names; with similar ones."""
+    names = [frozenset(_result(row, folder).get("figures", {})) for row in rows]
+    known = sorted(frozenset[str]().union(*names))
+    return [
+        Problem(f"no run has the figure {name!r}", source.place(("figures", index)),
+                did_you_mean(name, known))
         for index, name in enumerate(study.figures)
         if known and name not in known
     ]  # fmt: skip
-    if problems:
-        raise UserError(problems)
 
 
 def write_table(study: Study, table: pd.DataFrame, folder: Path) -> None:
     """Save ``table`` as Parquet, and the parts of ``study`` that the figure needs."""
     with replacing(folder / TABLE) as partial:
         table.to_parquet(partial, index=False)
-    Run(folder).write_json(folder / STUDY, study.model_dump(mode="json"))
+    drawn = [column for design in study.designs if design.draws for column in design.columns]
+    facts = {"columns": study.columns, "drawn": drawn, "axis": study.axis}
+    Run(folder).write_json(folder / STUDY, study.model_dump(mode="json") | facts)

@@ -1,100 +1,253 @@
-"""Each figure of a sweep over the first path of its grid; one line per other combination."""
+"""The figures of a sweep: a panel for each, over the values of one column.
+
+A column of numbers is an x axis, with a line for each combination of the other columns. Words,
+truth values and faults are rows. Values that were drawn are dots, with a column of panels for
+each. A panel reports how many of its values are undefined.
+"""
 
 from __future__ import annotations
 
+import textwrap
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from prism_sim.render import paint
 from prism_sim.run_folder import Run
+from prism_sim.studies.cases import CATALOGUE
+from prism_sim.studies.study import ERROR, METHOD, SEED
 from prism_sim.studies.sweep import STUDY, TABLE
+from prism_sim.studies.sweep_values import distinct, is_number, names_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _ACROSS = 2  # panels in a row
+_MOST_DRAWN = 4  # drawn columns in the picture
+_LETTERS = 120  # of a line of the legend
 WHOLE_RANGE = ("pi", 100)  # seaborn's band from the lowest to the highest value
+_LINE, _PLACE = "line", "place"
+_DRAWN_ABOUT = "Each dot is a run."
+_ABOUT = "Lines and large dots: mean over the seeds; bands: lowest to highest; small dots: runs."
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """The finished runs of a sweep, and what the figure shows of them.
+
+    Attributes
+    ----------
+    study : content of ``study.json``.
+    done : the finished runs, with the name of the line of each in the column ``line``.
+    colours : colour of each line.
+    """
+
+    study: dict[str, Any]
+    done: pd.DataFrame
+    colours: dict[str, Any]
+
+    def label(self, name: str) -> str:
+        return str(self.study["labels"].get(name, name))
 
 
 @paint.styled
 def draw(run: Run) -> Figure:
     """Means over the seeds as lines, their range as bands, every run as a dot."""
     study, table = run.read_json(run.folder / STUDY), pd.read_parquet(run.folder / TABLE)
-    done = table[table["error"].isna()]
+    done = table[table[ERROR].isna()]
     if not len(done):
         return paint.sentence("Every run of this sweep failed; the table has their errors.")
-    names = study["figures"]
-    down = -(-len(names) // _ACROSS)
-    made = paint.figure(10 if len(names) > 1 else 6.5, 0.9 + 2.7 * down)
-    panels = made.subplots(down, min(_ACROSS, len(names)), sharex=True, squeeze=False).ravel()
-    x, *others = study["grid"]
-    others += [] if done["method"].nunique() == 1 else ["method"]
-    for panel, name in zip(panels, names, strict=False):
-        _draw_figure(panel, study, done, (x, others, name))
-    for spare in panels[len(names) :]:
+    columns = _x_columns(study)
+    sweep = _sweep(study, done, columns)
+    across = len(columns) if len(columns) > 1 else min(_ACROSS, len(study["figures"]))
+    wanted = [(name, column) for name in study["figures"] for column in columns]
+    made = paint.figure(
+        10 if across > 1 else 6.5, 1.2 + _height(sweep, columns) * -(-len(wanted) // across)
+    )
+    panels = made.subplots(-(-len(wanted) // across), across, squeeze=False).ravel()
+    for panel, (name, column) in zip(panels, wanted, strict=False):
+        _draw_panel(panel, sweep, column, name)
+    for spare in panels[len(wanted) :]:
         spare.set_visible(False)
-    if others:
-        handles, labels = panels[0].get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside lower left", ncols=4)
-    failed = len(table) - len(done)
-    seeds = done["seed"].nunique()
-    about = f" ({seeds} seed{'s' if seeds > 1 else ''}{f', {failed} runs failed' * bool(failed)})"
-    paint.title(made, (study["description"] or "Sweep").rstrip(".") + about)
+    _legend(made, sweep.colours)
+    about = _DRAWN_ABOUT if _is_scattered(study, columns[0]) else _ABOUT
+    made.supxlabel(about, fontsize=8, color=paint.MUTED, x=0.01, ha="left")
+    paint.title(made, _title(study, table, done))
     return made
 
 
-def _draw_figure(
-    axes: Axes, study: dict[str, Any], done: pd.DataFrame, what: tuple[str, list[str], str]
-) -> None:
+def _x_columns(study: dict[str, Any]) -> list[str]:
+    """The columns on x axes: one, or all drawn ones."""
+    drawn: list[str] = study["drawn"]
+    return drawn[:_MOST_DRAWN] if study["x"] is None and study["axis"] in drawn else [study["axis"]]
+
+
+def _is_scattered(study: dict[str, Any], column: str) -> bool:
+    """Whether the values of a column are drawn or measured, so that each occurs once."""
+    return column in study["drawn"] or column not in (*study["columns"], METHOD, SEED)
+
+
+def _sweep(study: dict[str, Any], done: pd.DataFrame, columns: list[str]) -> _Sweep:
+    """Name the line of each run by the other columns that vary."""
+    fixed = [*columns, *study["drawn"]]
+    others = [c for c in (*study["columns"], METHOD) if c not in fixed and done[c].nunique() > 1]
+    sweep = _Sweep(study, done, {})
+    words = pd.Series("", index=done.index, dtype=object)
+    for other in others:
+        names = names_of(distinct(done[other]))
+        alone = len(others) == 1 and not is_number(done[other])
+        prefix = "" if alone else f"{sweep.label(other)} "
+        part = done[other].map(lambda value, p=prefix, n=names: f"{p}{n.get(value, value)}")
+        words = words.where(words == "", words + ", ") + part
+    lines = list(dict.fromkeys(words))
+    return _Sweep(study, done.assign(**{_LINE: words}), _colours(done, others, lines))
+
+
+def _colours(done: pd.DataFrame, others: list[str], lines: list[str]) -> dict[str, Any]:
+    """Colours of lines: ordered from light to dark if the lines are numbers."""
     import seaborn as sns
 
-    x, others, name = what
-    places = _places(done[x])
-    lines = dict(list(done.groupby(others))) if others else {(): done}
-    for (values, part), colour in zip(
-        lines.items(), paint.job_colours(map(str, lines)).values(), strict=True
-    ):
-        part = part.assign(place=part[x].map(places))
-        label = ", ".join(
-            f"{_label(study, key)} {value}" for key, value in zip(others, values, strict=True)
-        )
-        shared: dict[str, Any] = {"x": "place", "y": name, "color": colour, "ax": axes}
-        sns.lineplot(part, errorbar=WHOLE_RANGE, linewidth=1.4, label=label, legend=False, **shared)
+    if len(others) == 1 and is_number(done[others[0]]):
+        return dict(zip(lines, sns.color_palette("flare", len(lines)), strict=True))
+    return dict(paint.job_colours(lines))
+
+
+def _height(sweep: _Sweep, columns: list[str]) -> float:
+    """Height of a panel [inches]; categories are rows."""
+    rows = 0 if is_number(sweep.done[columns[0]]) else sweep.done[columns[0]].nunique()
+    return max(2.7, 1.0 + 0.2 * rows * (1 + len(sweep.colours)))
+
+
+def _draw_panel(axes: Axes, sweep: _Sweep, column: str, name: str) -> None:
+    axes.set_title(sweep.label(name))
+    known = sweep.done.dropna(subset=[name, column])
+    if not len(known):
+        axes.text(0.5, 0.5, "undefined in every run", transform=axes.transAxes, ha="center",
+                  color=paint.MUTED)  # fmt: skip
+        paint.quiet(axes)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        return
+    if _is_scattered(sweep.study, column):
+        _draw_dots(axes, sweep, known, (column, name))
+    elif is_number(sweep.done[column]):
+        _draw_lines(axes, sweep, known, (column, name))
+    else:
+        _draw_rows(axes, sweep, known, (column, name))
+    _report_undefined(axes, len(sweep.done) - len(known), len(sweep.done))
+
+
+def _draw_lines(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, str]) -> None:
+    """Lines over numbers that the study gives."""
+    import seaborn as sns
+
+    column, name = what
+    for line, part in known.groupby(_LINE, sort=False):
+        shared: dict[str, Any] = {
+            "x": column,
+            "y": name,
+            "color": sweep.colours[str(line)],
+            "ax": axes,
+        }
+        how: dict[str, Any] = {"errorbar": WHOLE_RANGE, "linewidth": 1.4, "legend": False}
+        sns.lineplot(part, label=line, **how, **shared)
         sns.scatterplot(part, s=11, linewidth=0, alpha=0.7, legend=False, **shared)
-    _scale(axes, study, places)
-    low, high = done[name].min(), done[name].max()
-    if high > 0:  # and not NaN
-        axes.set_ylim(min(0.0, 1.08 * low), 1.08 * high)
-    axes.set_xlabel(_label(study, x))
-    axes.set_ylabel("")
-    axes.set_title(_label(study, name))
-    axes.tick_params(labelbottom=True)
+    _scale(axes, sweep.study["x_scale"], distinct(sweep.done[column]))
+    _label_axes(axes, sweep, column, name)
+    _limit(axes, known[name])
+
+
+def _draw_dots(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, str]) -> None:
+    """A dot for each run, over values that were drawn or measured."""
+    import seaborn as sns
+
+    column, name = what
+    if not is_number(known[column]):
+        _draw_rows(axes, sweep, known, what)
+        return
+    how: dict[str, Any] = {"hue": _LINE, "palette": sweep.colours, "legend": False, "s": 26}
+    sns.scatterplot(known, x=column, y=name, ax=axes, linewidth=0, alpha=0.8, **how)
+    if sweep.study["x_scale"] == "log" and (known[column] > 0).all():
+        axes.set_xscale("log")
+    _label_axes(axes, sweep, column, name)
+    _limit(axes, known[name])
+
+
+def _draw_rows(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, str]) -> None:
+    """A row for each category, and in it a place for each line."""
+    import seaborn as sns
+
+    column, name = what
+    names = names_of(distinct(sweep.done[column]))
+    rows = {text: row for row, text in enumerate(dict.fromkeys(names.values()))}
+    lines = list(sweep.colours)
+    shift = {line: 0.6 * ((n + 0.5) / len(lines) - 0.5) for n, line in enumerate(lines)}
+    place = known[column].map(names).map(rows) + known[_LINE].map(shift)
+    known = known.assign(**{_PLACE: place})
+    means = known.groupby([_PLACE, _LINE], sort=False)[name].agg(["mean", "min", "max"])
+    means = means.reset_index()
+    how: dict[str, Any] = {"hue": _LINE, "palette": sweep.colours, "legend": False, "ax": axes}
+    axes.hlines(means[_PLACE], means["min"], means["max"], linewidth=1.2, zorder=1,
+                colors=[sweep.colours[line] for line in means[_LINE]])  # fmt: skip
+    sns.scatterplot(known, x=name, y=_PLACE, s=11, linewidth=0, alpha=0.7, **how)
+    sns.scatterplot(means, x="mean", y=_PLACE, s=42, linewidth=0, **how)
+    axes.set_yticks(list(rows.values()), [textwrap.fill(text, 26) for text in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_ylabel("" if column == METHOD else sweep.label(column))
+    axes.set_xlabel(_unit(sweep, name))
+    axes.grid(axis="x")
+
+
+def _report_undefined(axes: Axes, undefined: int, runs: int) -> None:
+    if undefined:
+        words = f"undefined in {undefined} of {runs} runs"
+        axes.text(1.0, 1.02, words, transform=axes.transAxes, ha="right", fontsize=8,
+                  color=paint.MUTED)  # fmt: skip
+
+
+def _label_axes(axes: Axes, sweep: _Sweep, column: str, name: str) -> None:
+    axes.set_xlabel(sweep.label(column))
+    axes.set_ylabel(_unit(sweep, name))
     axes.grid(axis="y")
 
 
-def _places(column: pd.Series) -> dict[Any, float]:
-    """Position of each value on the x axis: numbers at their value, texts in their order."""
-    values = list(dict.fromkeys(column))
-    if pd.api.types.is_numeric_dtype(column):
-        return {value: float(value) for value in values}
-    return {value: float(place) for place, value in enumerate(values)}
+def _unit(sweep: _Sweep, name: str) -> str:
+    """The unit of a figure, unless its label has it."""
+    entry = CATALOGUE.find(name)
+    return "" if entry is None or "[" in sweep.label(name) else entry.unit
 
 
-def _scale(axes: Axes, study: dict[str, Any], places: dict[Any, float]) -> None:
-    """Ticks at the values of the grid, with the requested scale."""
-    positive = [place for place in places.values() if place > 0]
-    if study["x_scale"] == "log" and positive and not any(isinstance(v, str) for v in places):
-        if len(positive) == len(places):
+def _limit(axes: Axes, values: pd.Series) -> None:
+    """Show zero, and some space above the largest value."""
+    low, high = values.min(), values.max()
+    if high > 0:
+        axes.set_ylim(min(0.0, 1.08 * low), 1.08 * high)
+
+
+def _scale(axes: Axes, scale: str, values: list[float]) -> None:
+    """Ticks at the values of the study, with the requested scale."""
+    positive = [value for value in values if value > 0]
+    if scale == "log" and positive:
+        if len(positive) == len(values):
             axes.set_xscale("log")
         else:  # zero is drawn beside the smallest value
             axes.set_xscale("symlog", linthresh=min(positive), linscale=0.5)
-    shown = [value if isinstance(value, str) else f"{value:g}" for value in places]
-    axes.set_xticks(list(places.values()), shown)
+    axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.set_xticks([], minor=True)
     axes.margins(x=0.03)
 
 
-def _label(study: dict[str, Any], name: str) -> str:
-    return str(study["labels"].get(name, name))
+def _legend(made: Figure, colours: dict[str, Any]) -> None:
+    """The lines of all panels, in as many columns as their names allow."""
+    if len(colours) > 1:
+        handles = [paint.swatch(colour, line) for line, colour in colours.items()]
+        across = max(1, _LETTERS // (max(map(len, colours)) + 8))
+        made.legend(handles=handles, loc="outside lower left", ncols=min(across, len(colours)))
+
+
+def _title(study: dict[str, Any], table: pd.DataFrame, done: pd.DataFrame) -> str:
+    failed, seeds = len(table) - len(done), done[SEED].nunique()
+    about = f" ({seeds} seed{'s' if seeds > 1 else ''}{f', {failed} runs failed' * bool(failed)})"
+    return (study["description"] or "Sweep").rstrip(".") + about

@@ -103,6 +103,7 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
             done = max(self.record.finished, progress.steps.start) - progress.lost
         progress.steps = range(first, first + model.steps - done)
         progress.lost = progress.steps.stop - model.steps
+        self.attempts.append((first, progress.lost))
         self.network.router.renew(model.name)
         self.workers = self._assemble()
         for successor, worker in zip(self.workers, before, strict=True):

@@ -54,6 +54,7 @@ class PlacedJob(ABC, Generic[M, W]):
     record : the steps of its workers.
     varied : random quantities that faults change in some steps.
     may_fail : whether faults may stop the job; set before it starts.
+    attempts : number of the first step of each attempt, and of earlier steps that were lost.
     """
 
     workers: Sequence[W]
@@ -70,6 +71,7 @@ class PlacedJob(ABC, Generic[M, W]):
         self.log = log
         self.record = StepRecord(workers)
         self.may_fail = False
+        self.attempts = [(0, 0)]
         self.varied: Varied = {"length_spread": [], "expert_imbalance": []}
 
     @abstractmethod

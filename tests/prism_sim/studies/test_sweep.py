@@ -43,7 +43,7 @@ def study(tmp_path: Path) -> Path:
 def swept(path: Path, folder: Path, **how: Any) -> tuple[tuple[int, int], Any]:
     study, source = read_study(path)
     swept = sweep.run_points(points_of(study, source), folder, 1, total=runs_of(study), **how)
-    table = sweep.table_of(study, swept.rows, folder, source)
+    table = sweep.table_of(study, swept.rows, folder)
     sweep.write_table(study, table, folder)
     return (swept.made, swept.there), table
 
@@ -179,20 +179,27 @@ def test_the_figure_has_a_panel_for_each_figure_and_a_line_for_each_value(
 
 
 def test_a_figure_without_results_says_so(study: Path, tmp_path: Path) -> None:
-    read, source = read_study(study)
-    rows = [sweep.Row(dict.fromkeys(read.grid, 1), 1, "none", None, refused="no")]
-    table = sweep.table_of(read, rows, tmp_path, source)
+    read, _ = read_study(study)
+    rows = [sweep.Row(dict.fromkeys(read.columns, 1), 1, "none", None, refused="no")]
+    table = sweep.table_of(read, rows, tmp_path)
     sweep.write_table(read, table, tmp_path)
     assert "Every run of this sweep failed" in sweep_figure.draw(Run(tmp_path)).texts[0].get_text()
 
 
 def test_the_bundled_studies_are_ones() -> None:
-    from prism_sim.loading.bundled import find_study
+    from prism_sim.loading.bundled import folder, is_study
 
-    for name, runs in (("studies/uplink-capacity", 35), ("studies/record-loss", 40)):
-        study, source = read_study(find_study(name))
+    studies = [path for path in (folder() / "studies").glob("*.yaml") if is_study(path)]
+    assert len(studies) >= 8
+    for path in studies:
+        study, source = read_study(path)
         assert isinstance(study, Study)
-        assert [point.refused for point in points_of(study, source)] == [None] * runs
+        first, second, *_ = path.read_text().splitlines()
+        question = f"{first}\n{second}".partition("?")[0]
+        assert question.startswith("# "), path  # the first sentence of its comment is a question
+        assert "?" in first + second, path
+        assert {point.refused for point in points_of(study, source)} == {None}, path
+        assert runs_of(study) <= 80, path
 
 
 def test_flat_figures_go_by_name() -> None:

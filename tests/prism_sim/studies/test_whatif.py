@@ -12,7 +12,9 @@ from llmprism.errors import UserError
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.studies import whatif, whatif_figure
-from prism_sim.studies.whatif import compare, plan_change, plan_faults, run_plan, step_ends_s
+from prism_sim.studies.costs import compare
+from prism_sim.studies.progress import progress_of
+from prism_sim.studies.whatif import plan_change, plan_faults, run_plan
 from tiny import TINY_MODEL
 
 SLOW = {"kind": "slow_gpu", "job": "a", "rank": 0, "factor": 0.5, "from_step": 1, "to_step": 3}
@@ -31,6 +33,10 @@ def costs(plan: whatif.Plan, folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+def _ends_s(run: Run) -> pd.Series:
+    return progress_of(run)["a"].ends_s
+
+
 def test_a_gpu_at_half_speed_takes_twice_as_long(tmp_path: Path) -> None:
     (cost,) = costs(plan_faults(scenario(SLOW)), tmp_path)
     (job,) = cost["jobs"]
@@ -47,7 +53,7 @@ def test_jitter_is_the_same_with_and_without(tmp_path: Path) -> None:
     noisy = scenario(SLOW, compute_jitter=0.3, dp=8)
     plan = plan_faults(noisy)
     run_plan(plan, tmp_path, processes=1)
-    slow, fast = (step_ends_s(Run(tmp_path / variant.folder))["a"] for variant in plan.variants)
+    slow, fast = (_ends_s(Run(tmp_path / variant.folder)) for variant in plan.variants)
     times = [ends.diff().round(9) for ends in (slow, fast)]
     assert (times[0] == times[1])[3:].all()  # steps after the fault: to the nanosecond
     assert slow[0] == fast[0]
@@ -96,7 +102,7 @@ def test_only_steps_that_every_rank_completed_count(tmp_path: Path) -> None:
     run.write_truth(
         "steps", pd.DataFrame(rows, columns=["job", "rank", "step", "start_ns", "end_ns"])
     )
-    assert step_ends_s(run)["a"].to_dict() == {0: pytest.approx(20e-9)}
+    assert _ends_s(run).to_dict() == {0: pytest.approx(20e-9)}
 
 
 def test_without_faults_there_is_nothing_to_compare() -> None:

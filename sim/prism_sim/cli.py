@@ -323,17 +323,20 @@ def _run_of(scenario: Scenario, out: Path | None) -> Run:
 
 
 def _import_seaborn() -> None:
-    """Import seaborn without ``scipy.stats``: it takes a second, and no figure of ours needs it.
+    """Import seaborn without parts of scipy: they take a second, and no figure of ours needs them.
 
-    Seaborn's own replacement estimates densities then. A program of a user is left alone.
+    Seaborn's own replacement estimates densities then, and it draws no clusters. A program of a
+    user is left alone.
     """
-    if "scipy.stats" not in sys.modules and "seaborn" not in sys.modules:
+    unused = ("scipy.stats", "scipy.cluster", "scipy.spatial")
+    if not {"seaborn", *unused} & sys.modules.keys():
         hidden: dict[str, Any] = sys.modules
-        hidden["scipy.stats"] = None
+        hidden |= dict.fromkeys(unused)
         try:
             import seaborn  # noqa: F401
         finally:
-            del hidden["scipy.stats"]
+            for name in unused:
+                del hidden[name]
 
 
 def _show_score(

@@ -23,18 +23,20 @@ def render_run(run: Run, progress: Progress | None = None) -> None:
     from prism_sim.render.figures import FIGURES
     from prism_sim.render.paint import write_png
     from prism_sim.render.report import render_report
+    from prism_sim.render.tables import Tables
     from prism_sim.render.trace import render_trace
 
     report = progress or _ignore
     report(0.0, "writing the trace")
-    render_trace(run)
+    tables = Tables.of(run)
+    render_trace(run, tables=tables)
     drawn = {}
     for place, (name, picture) in enumerate(FIGURES.items()):
         report(0.25 + 0.5 * place / len(FIGURES), f"drawing: {picture.title.lower()}")
         drawn[name] = picture.draw(run)
         write_png(drawn[name], run.folder / "figures" / f"{name}.png")
     report(0.75, "writing the report")
-    render_report(run, drawn)
+    render_report(run, drawn, tables)
     report(1.0, "rendered")
 
 

@@ -1,5 +1,7 @@
 """The report: one self-contained page that needs no network.
 
+It begins with the answers for an operator (:mod:`~prism_sim.render.answers`): sentences, and charts
+that a script in the page draws. A score follows if the truth is known.
 Figures are inline SVG that follow the reader's light or dark theme (a very dense one becomes a
 PNG). Text comes from a jinja2 template that escapes every value, since users choose the names of
 jobs. The page is a pure function of the saved run: the same run gives the same bytes.
@@ -17,8 +19,10 @@ import pandas as pd
 from llmprism.io.writing import replacing
 from llmprism.quantities import duration, percent
 from prism_sim.render import look, paint
+from prism_sim.render.answers import answers
 from prism_sim.render.figures import FIGURES
 from prism_sim.render.found import found_jobs, utc
+from prism_sim.render.tables import Tables
 from prism_sim.run_folder import Run
 from prism_sim.score import Score, read_score
 from prism_sim.score.summary import ERROR_COLUMNS, error_rows, overview
@@ -35,12 +39,15 @@ _DENSE = 600_000  # characters of SVG
 _HEAD = 1000  # characters of a page that contain its mark
 
 
-def render_report(run: Run, drawn: Mapping[str, Figure] | None = None) -> None:
+def render_report(
+    run: Run, drawn: Mapping[str, Figure] | None = None, tables: Tables | None = None
+) -> None:
     """Write ``report.html``.
 
     Parameters
     ----------
     drawn : figures by name that exist already; the others are drawn here.
+    tables : the tables of the run, if they are read already.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -52,7 +59,9 @@ def render_report(run: Run, drawn: Mapping[str, Figure] | None = None) -> None:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "duration": duration}
-    page = environment.get_template("report.html").render(_content(run, drawn or {}))
+    page = environment.get_template("report.html").render(
+        _content(run, drawn or {}, tables or Tables.of(run))
+    )
     with replacing(run.report) as partial:
         partial.write_text(page, encoding="utf-8")
 
@@ -72,7 +81,7 @@ def _score_mark(run: Run) -> str:
     return hashlib.blake2b(run.score.read_bytes(), digest_size=12).hexdigest()
 
 
-def _content(run: Run, drawn: Mapping[str, Figure]) -> dict[str, Any]:
+def _content(run: Run, drawn: Mapping[str, Figure], tables: Tables) -> dict[str, Any]:
     """Everything that the template shows, as plain values."""
     score, manifest = read_score(run), look.json_of(run, "manifest")
     scenario, intake = manifest.get("scenario") or {}, look.intake(run)
@@ -82,7 +91,8 @@ def _content(run: Run, drawn: Mapping[str, Figure]) -> dict[str, Any]:
         "description": scenario.get("description") or manifest.get("text") or "",
         "method": intake.get("method") or manifest.get("method"),
         "manifest": manifest,
-        "observed": _observed(run),
+        "observed": _observed(tables),
+        "answers": answers(tables),
         "scenario": scenario,
         "scenario_text": _cut(_text(scenario or manifest), _LONG_SCENARIO, "manifest.json"),
         "score": score,
@@ -115,9 +125,9 @@ def _figures(run: Run, drawn: Mapping[str, Figure]) -> tuple[list[dict[str, Any]
     return shown, empty
 
 
-def _observed(run: Run) -> dict[str, str] | None:
+def _observed(tables: Tables) -> dict[str, str] | None:
     """Start, end and duration of the flow records, in UTC."""
-    flows = look.flows(run, ["start_ns", "end_ns"])
+    flows = tables.flows
     if not len(flows):
         return None
     first, last = int(flows["start_ns"].min()), int(flows["end_ns"].max())

@@ -1,0 +1,47 @@
+"""The answers at the beginning of the report: what is slow, since when, whose fault, at what cost.
+
+All of it comes from the diagnosis, the flow records and the topology; no truth is needed. Each
+part of the page is computed by a module here, as plain values that the page's script draws:
+:mod:`~.cards` (a sentence for each finding), :mod:`~.delays` (servers by steps),
+:mod:`~.close_up` (the timeline around a finding), :mod:`~.leaves` (rates) and :mod:`~.shares`
+(computation, communication and waiting).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prism_sim.render.answers.cards import Card, cards_of, checked
+from prism_sim.render.answers.close_up import close_ups
+from prism_sim.render.answers.delays import delay_maps
+from prism_sim.render.answers.leaves import leaf_rates
+from prism_sim.render.answers.shares import shares_of
+from prism_sim.render.tables import Tables
+
+__all__ = ["answers"]
+
+
+def answers(tables: Tables) -> dict[str, Any]:
+    """Cards for the template, and ``data`` for the script of the page."""
+    cards = cards_of(tables)
+    jobs = _jobs_shown(tables, cards)
+    data = {
+        "origin_ms": tables.origin_ns / 1e6,
+        "findings": [card.as_data(tables) for card in cards],
+        "maps": delay_maps(tables, jobs, cards),
+        "close_ups": close_ups(tables, jobs, cards),
+        "leaves": leaf_rates(tables),
+        "shares": shares_of(tables, jobs, cards),
+    }
+    return {"cards": cards, "checked": checked(tables), "data": data}
+
+
+_JOBS = 6
+
+
+def _jobs_shown(tables: Tables, cards: list[Card]) -> list[str]:
+    """Jobs with findings in the order of these, then the others, the largest first."""
+    sizes = tables.jobs["job"].astype(str).value_counts(sort=False)
+    largest = sorted(sizes.index, key=lambda job: (-int(sizes[job]), len(job), job))
+    with_findings = [card.job for card in cards if card.job in sizes.index]
+    return list(dict.fromkeys([*with_findings, *largest]))[:_JOBS]

@@ -1,0 +1,126 @@
+"""Findings in words: who, since when, at what cost, how sure; for any method and any evidence."""
+
+import json
+
+import pytest
+
+from llmprism.sentences import PHRASES, JobFacts, Parts, cost_share, finding_text
+
+TEN = 1_795_255_200_000_000_000  # 2026-11-21 10:00:00 UTC
+S = 1_000_000_000
+TOPOLOGY = {
+    "endpoints": [
+        {"address": f"10.0.12.{nic}", "server": "s12", "nic": nic, "gpus": [nic]}
+        for nic in range(4)
+    ]
+    + [{"address": "10.0.13.0", "server": "s13", "nic": 0, "gpus": [0, 1, 2, 3]}]
+}
+PARTS = Parts.of(TOPOLOGY)
+JOB = JobFacts(gpus=64, last_step=30, start_ns=TEN, end_ns=TEN + 40 * S)
+
+
+def finding(**values):
+    row = {
+        "finding": 0, "level": "rank", "symptom": "slow_passes", "cause": "slow_gpu",
+        "job": "job-0", "culprit_kind": "address", "culprit": "10.0.12.3", "first_step": 17,
+        "last_step": 30, "start_ns": TEN + 21 * S, "end_ns": TEN + 35 * S, "magnitude": 0.08,
+        "cost": 0.9 * S, "confidence": 0.91,
+    }  # fmt: skip
+    evidence = values.pop("evidence", {"step_share": 0.065, "deviations": 12.5})
+    return row | {"evidence": json.dumps(evidence)} | values
+
+
+def test_the_sentence_that_an_operator_reads():
+    text = str(finding_text(finding(), PARTS, JOB))
+    assert text == (
+        "GPU 3 of server s12 computes 8.0 % slower since 10:00:21 UTC (step 17). "
+        "It costs job-0 6.5 % of its step time: 900 ms in 14 steps, 0.016 GPU-hours. "
+        "Confidence 91 %. Evidence: step share 6.5 %; deviations 12.5."
+    )
+
+
+def test_a_finding_that_ends_has_both_times_and_one_step_has_one():
+    some = finding_text(finding(last_step=18, end_ns=TEN + 24 * S), PARTS, JOB)
+    assert "from 10:00:21 UTC (step 17) to 10:00:24 UTC (step 18)" in some.what
+    one = finding_text(finding(last_step=17), PARTS, JOB)
+    assert "in step 17, at 10:00:21 UTC" in one.what
+
+
+def test_a_time_on_another_day_than_the_end_of_the_job_has_a_date():
+    job = JobFacts(64, 30, TEN, TEN + 86_400 * S)
+    assert "2026-11-21 10:00:21 UTC" in finding_text(finding(), PARTS, job).what
+
+
+@pytest.mark.parametrize("cause", PHRASES)
+def test_every_cause_makes_a_sentence_with_and_without_a_magnitude(cause):
+    """A magnitude that is no share of speed, as of other methods, is left out."""
+    for magnitude, shown in ((0.25, True), (3.0, False), (None, False)):
+        text = finding_text(finding(cause=cause, magnitude=magnitude), PARTS, JOB).what
+        assert "{" not in text
+        assert "  " not in text
+        assert " ," not in text
+        assert ("25.0 %" in text) == (shown and "{by}" in PHRASES[cause])
+
+
+def test_an_unknown_cause_is_written_out():
+    row = finding(cause="unknown", symptom="slow_step", magnitude=2.5, evidence={})
+    text = finding_text(row, PARTS, JOB).what
+    assert text.startswith("NIC 3 of server s12 stands out (slow step, 2.5 times the normal value)")
+
+
+def test_parts_of_the_network_have_their_names():
+    link = finding(cause="slow_link", culprit_kind="link", culprit="leaf0|spine1")
+    assert "The link between leaf0 and spine1 carries" in finding_text(link, PARTS, JOB).what
+    cable = finding(cause="slow_link", culprit_kind="link", culprit="10.0.12.1|leaf0")
+    assert "between NIC 1 of server s12 and leaf0" in finding_text(cable, PARTS, JOB).what
+    switch = finding(cause="slow_switch", culprit_kind="switch", culprit="leaf0")
+    assert "Switch leaf0 forwards" in finding_text(switch, PARTS, JOB).what
+    shared = finding(culprit="10.0.13.0")
+    assert "A GPU behind NIC 0 of server s13" in finding_text(shared, PARTS, JOB).what
+
+
+def test_the_suspects_are_ranked():
+    names = [{"name": "leaf0|spine1"}, {"name": "spine1"}, {"name": "10.0.12.1"}]
+    row = finding(cause="slow_link", culprit_kind="link", culprit="leaf0|spine1",
+                  evidence={"suspects": names, "one_of": ["spine1"]})  # fmt: skip
+    assert finding_text(row, PARTS, JOB).suspects == (
+        "the link between leaf0 and spine1 (leaf0|spine1)",
+        "spine1",
+        "NIC 1 of server s12 (10.0.12.1)",
+    )
+
+
+def test_the_gpus_of_a_server_are_one_suspect():
+    row = finding(culprit_kind="server", culprit="s12",
+                  evidence={"one_of": ["10.0.12.0", "10.0.12.2"]})  # fmt: skip
+    suspects = finding_text(row, PARTS, JOB).suspects
+    assert suspects == ("server s12: flows cannot tell which of its GPUs 0, 2",)
+
+
+def test_the_share_of_step_time_follows_from_the_cost_if_the_method_gives_none():
+    """14 s of which 4 s are lost: 10 s would have been enough."""
+    assert cost_share(finding(cost=4.0 * S, evidence={})) == pytest.approx(0.4)
+    assert cost_share(finding(cost=20.0 * S, evidence={})) is None
+    assert cost_share(finding(cost=None, evidence={})) is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"evidence": None}, {"evidence": ["list"]}, {"cost": None}, {"cost": 0.0},
+        {"start_ns": None, "end_ns": None}, {"start_ns": None, "first_step": None},
+        {"end_ns": None}, {"confidence": None}, {"culprit": None, "culprit_kind": None},
+        {"first_step": -1, "last_step": -1}, {"job": None, "cause": None, "symptom": None},
+        {"start_ns": 21 * S, "end_ns": 35 * S}, {"start_ns": 2**63 - 1},
+        {"evidence": {"nested": {"a": 1}, "flag": True, "few": [1, "a"], "many": list(range(99))}},
+    ],
+)  # fmt: skip
+def test_any_row_makes_sentences(values):
+    text = str(finding_text(finding(**values), PARTS, JobFacts()))
+    assert text.endswith(".")
+    assert "None" not in text
+    assert "nan" not in text
+
+
+def test_evidence_that_is_no_json_is_left_out():
+    assert finding_text(finding() | {"evidence": "not { json"}, Parts(), JOB).evidence == ""

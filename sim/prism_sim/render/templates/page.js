@@ -247,7 +247,7 @@
 
   // ---- the timeline around a finding ---------------------------------------------------------
   const COLOURS = { compute: "work", wait: "wait", pp: "pp", dp: "dp" };
-  const WORDS = { compute: "computation", wait: "waiting for a message", pp: "pipeline (PP)", dp: "data-parallel (DP)",
+  const WORDS = { compute: "computation", wait: "waiting", pp: "pipeline (PP)", dp: "data-parallel (DP)",
     ep: "expert-parallel (EP)", cp: "context-parallel (CP)", tp: "tensor-parallel (TP)" };
 
   function timeline() {

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
     from matplotlib.transforms import Transform
 
@@ -180,6 +181,13 @@ def swatch(colour: str, label: str, **how: Any) -> Patch:
     from matplotlib.patches import Patch
 
     return Patch(**({"facecolor": colour, "edgecolor": "none", "label": label} | how))
+
+
+def sign(colour: str, label: str, shape: str) -> Line2D:
+    """An entry of a legend for dots of one shape."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=colour, label=label, marker=shape, linestyle="none")
 
 
 def quiet(axes: Axes) -> None:

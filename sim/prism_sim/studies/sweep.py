@@ -208,6 +208,6 @@ def write_table(study: Study, table: pd.DataFrame, folder: Path) -> None:
     """Save ``table`` as Parquet, and the parts of ``study`` that the figure needs."""
     with replacing(folder / TABLE) as partial:
         table.to_parquet(partial, index=False)
-    drawn = [column for design in study.designs if design.draws for column in design.columns]
+    drawn = {column: by for design in study.designs for column, by in design.drawn_scales.items()}
     facts = {"columns": study.columns, "drawn": drawn, "axis": study.axis}
     Run(folder).write_json(folder / STUDY, study.model_dump(mode="json") | facts)

@@ -8,7 +8,9 @@ each. A panel reports how many of its values are undefined.
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -29,6 +31,7 @@ _MOST_DRAWN = 4  # drawn columns in the picture
 _LETTERS = 120  # of a line of the legend
 WHOLE_RANGE = ("pi", 100)  # seaborn's band from the lowest to the highest value
 _LINE, _PLACE = "line", "place"
+_SHAPES = "oXsPD^v*<>pd"
 _DRAWN_ABOUT = "Each dot is a run."
 _ABOUT = "Lines and large dots: mean over the seeds; bands: lowest to highest; small dots: runs."
 
@@ -67,20 +70,21 @@ def draw(run: Run) -> Figure:
         10 if across > 1 else 6.5, 1.2 + _height(sweep, columns) * -(-len(wanted) // across)
     )
     panels = made.subplots(-(-len(wanted) // across), across, squeeze=False).ravel()
-    for panel, (name, column) in zip(panels, wanted, strict=False):
+    for place, (panel, (name, column)) in enumerate(zip(panels, wanted, strict=False)):
+        titled = len(columns) == 1 or place % across == 0
+        panel.set_title(sweep.label(name) if titled else "")
         _draw_panel(panel, sweep, column, name)
     for spare in panels[len(wanted) :]:
         spare.set_visible(False)
-    _legend(made, sweep.colours)
-    about = _DRAWN_ABOUT if _is_scattered(study, columns[0]) else _ABOUT
-    made.supxlabel(about, fontsize=8, color=paint.MUTED, x=0.01, ha="left")
+    dots = _is_scattered(study, columns[0])
+    _legend(made, sweep, dots, _DRAWN_ABOUT if dots else _ABOUT)
     paint.title(made, _title(study, table, done))
     return made
 
 
 def _x_columns(study: dict[str, Any]) -> list[str]:
     """The columns on x axes: one, or all drawn ones."""
-    drawn: list[str] = study["drawn"]
+    drawn = [*study["drawn"]]
     return drawn[:_MOST_DRAWN] if study["x"] is None and study["axis"] in drawn else [study["axis"]]
 
 
@@ -92,7 +96,11 @@ def _is_scattered(study: dict[str, Any], column: str) -> bool:
 def _sweep(study: dict[str, Any], done: pd.DataFrame, columns: list[str]) -> _Sweep:
     """Name the line of each run by the other columns that vary."""
     fixed = [*columns, *study["drawn"]]
-    others = [c for c in (*study["columns"], METHOD) if c not in fixed and done[c].nunique() > 1]
+    others = [
+        column
+        for column in (*study["columns"], METHOD)
+        if column not in fixed and not _is_given(study, done, column, columns[0])
+    ]
     sweep = _Sweep(study, done, {})
     words = pd.Series("", index=done.index, dtype=object)
     for other in others:
@@ -103,6 +111,12 @@ def _sweep(study: dict[str, Any], done: pd.DataFrame, columns: list[str]) -> _Sw
         words = words.where(words == "", words + ", ") + part
     lines = list(dict.fromkeys(words))
     return _Sweep(study, done.assign(**{_LINE: words}), _colours(done, others, lines))
+
+
+def _is_given(study: dict[str, Any], done: pd.DataFrame, column: str, x: str) -> bool:
+    """Whether a column has one value in all runs, or one for each place on the x axis."""
+    by_place = not _is_scattered(study, x) and (done.groupby(x)[column].nunique() <= 1).all()
+    return bool(by_place or done[column].nunique() <= 1)
 
 
 def _colours(done: pd.DataFrame, others: list[str], lines: list[str]) -> dict[str, Any]:
@@ -121,7 +135,6 @@ def _height(sweep: _Sweep, columns: list[str]) -> float:
 
 
 def _draw_panel(axes: Axes, sweep: _Sweep, column: str, name: str) -> None:
-    axes.set_title(sweep.label(name))
     known = sweep.done.dropna(subset=[name, column])
     if not len(known):
         axes.text(0.5, 0.5, "undefined in every run", transform=axes.transAxes, ha="center",
@@ -167,12 +180,31 @@ def _draw_dots(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, 
     if not is_number(known[column]):
         _draw_rows(axes, sweep, known, what)
         return
-    how: dict[str, Any] = {"hue": _LINE, "palette": sweep.colours, "legend": False, "s": 26}
-    sns.scatterplot(known, x=column, y=name, ax=axes, linewidth=0, alpha=0.8, **how)
-    if sweep.study["x_scale"] == "log" and (known[column] > 0).all():
-        axes.set_xscale("log")
+    how: dict[str, Any] = {"hue": _LINE, "palette": sweep.colours, "legend": False, "s": 30}
+    how |= {"style": _LINE, "markers": _markers(sweep.colours), "linewidth": 0, "alpha": 0.8}
+    sns.scatterplot(known, x=column, y=name, ax=axes, **how)
+    scale = sweep.study["drawn"].get(column, sweep.study["x_scale"])
+    _scale_dots(axes, scale, sweep.done[column].dropna())
     _label_axes(axes, sweep, column, name)
     _limit(axes, known[name])
+
+
+def _markers(lines: Iterable[str]) -> dict[str, str]:
+    """A shape for each line, so that dots at the same place can be distinguished."""
+    return dict(zip(lines, cycle(_SHAPES), strict=False))
+
+
+def _scale_dots(axes: Axes, scale: str, values: pd.Series) -> None:
+    """The same range in all panels, with plain numbers at the ticks."""
+    low, high = float(values.min()), float(values.max())
+    if scale == "log" and low > 0:
+        axes.set_xscale("log")
+        axes.set_xlim(low / 1.3, high * 1.3)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_formatter(lambda *_: "")
+    else:
+        margin = 0.04 * (high - low) or 1.0
+        axes.set_xlim(low - margin, high + margin)
 
 
 def _draw_rows(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, str]) -> None:
@@ -220,10 +252,10 @@ def _unit(sweep: _Sweep, name: str) -> str:
 
 
 def _limit(axes: Axes, values: pd.Series) -> None:
-    """Show zero, and some space above the largest value."""
-    low, high = values.min(), values.max()
-    if high > 0:
-        axes.set_ylim(min(0.0, 1.08 * low), 1.08 * high)
+    """Show zero, and some space around all values."""
+    low, high = min(0.0, values.min()), max(0.0, values.max())
+    if high > low:
+        axes.set_ylim(low - 0.03 * (high - low), high + 0.08 * (high - low))
 
 
 def _scale(axes: Axes, scale: str, values: list[float]) -> None:
@@ -239,12 +271,20 @@ def _scale(axes: Axes, scale: str, values: list[float]) -> None:
     axes.margins(x=0.03)
 
 
-def _legend(made: Figure, colours: dict[str, Any]) -> None:
-    """The lines of all panels, in as many columns as their names allow."""
-    if len(colours) > 1:
-        handles = [paint.swatch(colour, line) for line, colour in colours.items()]
-        across = max(1, _LETTERS // (max(map(len, colours)) + 8))
-        made.legend(handles=handles, loc="outside lower left", ncols=min(across, len(colours)))
+def _legend(made: Figure, sweep: _Sweep, dots: bool, about: str) -> None:
+    """The lines of all panels, in as many columns as their names allow; and the signs used."""
+    colours = sweep.colours
+    if len(colours) == 1:
+        made.supxlabel(about, fontsize=8, color=paint.MUTED, x=0.01, ha="left")
+        return
+    shapes = _markers(colours)
+    across = max(1, _LETTERS // (max(map(len, colours)) + 8))
+    handles = [
+        paint.sign(colour, line, shapes[line]) if dots else paint.swatch(colour, line)
+        for line, colour in colours.items()
+    ]
+    made.legend(handles=handles, loc="outside lower left", ncols=min(across, len(colours)),
+                title=about, title_fontsize=8, alignment="left")  # fmt: skip
 
 
 def _title(study: dict[str, Any], table: pd.DataFrame, done: pd.DataFrame) -> str:

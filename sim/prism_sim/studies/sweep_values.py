@@ -88,14 +88,12 @@ def _parts(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
 def _distinguishing(values: list[dict[str, Any]]) -> list[str]:
     """Paths by which the values can be distinguished; as few as possible, kinds first."""
     paths = dict.fromkeys(path for value in values for path in value)
+    ordered = sorted(paths, key=lambda path: not path.endswith("kind"))
     chosen: list[str] = []
-    for path in sorted(paths, key=lambda path: not path.endswith("kind")):
-        classes = _classes(values, chosen)
-        if chosen and classes == _classes(values, [*paths]):
-            break
-        if _classes(values, [*chosen, path]) > classes or not chosen:
+    for path in ordered:
+        if _classes(values, [*chosen, path]) > max(1, _classes(values, chosen)):
             chosen.append(path)
-    return chosen
+    return chosen or ordered[:1]
 
 
 def _classes(values: list[dict[str, Any]], paths: list[str]) -> int:

@@ -12,6 +12,7 @@ from prism_sim.run_folder import Run
 from prism_sim.score.encoding import flatten
 from prism_sim.studies import sweep, sweep_figure
 from prism_sim.studies.cases import RunCase
+from prism_sim.studies.remaining import Remaining
 from prism_sim.studies.study import Study, points_of, read_study, runs_of
 
 BASE = """\
@@ -161,6 +162,86 @@ def test_a_figure_that_no_run_has_is_refused_with_the_nearest(study: Path, tmp_p
     study.write_text(STUDY.replace("truth.gpu_hours", "truth.gpu_hour"))
     with pytest.raises(UserError, match=r"did you mean truth\.gpu_hours\?"):
         swept(study, tmp_path / "out")
+
+
+def test_each_design_fills_its_columns_and_changes_the_scenario(
+    study: Path, tmp_path: Path
+) -> None:
+    designs = """\
+variants: {fast: {jobs.0.mfu: 0.5}, slow: {jobs.0.mfu: 0.25}}
+list: [{jobs.0.steps: 2}, {jobs.0.steps: 3}]
+latin_hypercube: {samples: 2, over: {jobs.0.micro_batches: {low: 1, high: 4, whole: true}}}
+"""
+    study.write_text(STUDY.replace(STUDY[STUDY.index("grid") : STUDY.index("seeds")], designs))
+    counts, table = swept(study, tmp_path / "out")
+    assert counts == (16, 0)
+    columns = ["variant", "jobs.0.steps", "jobs.0.micro_batches"]
+    assert list(table.columns[:3]) == columns
+    assert len(table[[*columns, "seed"]].drop_duplicates()) == 16
+    step = table.groupby("variant")["truth.step_s_mean"].mean()
+    assert step["slow"] > 1.2 * step["fast"]
+
+
+def test_an_empty_grid_compares_methods(study: Path, tmp_path: Path) -> None:
+    start, end = STUDY.index("grid"), STUDY.index("seeds")
+    text = STUDY.replace(STUDY[start:end], "").replace("[none]", "[none, paper]")
+    study.write_text(text.replace("truth.gpu_hours", "jobs.accuracy"))
+    _, table = swept(study, tmp_path / "out")
+    assert list(zip(table["seed"], table["method"], strict=True)) == [
+        (1, "none"), (1, "paper"), (2, "none"), (2, "paper"),
+    ]  # fmt: skip
+    assert (table["jobs.accuracy"].notna() == (table["method"] == "paper")).all()
+    for _, both in table.groupby("seed"):
+        assert both["truth.step_s_mean"].nunique() == 1  # the same simulation
+
+
+def test_a_figure_of_a_job_that_does_not_exist_is_refused_before_anything_runs(
+    study: Path, tmp_path: Path
+) -> None:
+    study.write_text(STUDY.replace("truth.gpu_hours", "truth.per_job.b.gpu_hours"))
+    with pytest.raises(UserError, match="is about the job 'b'"):
+        swept(study, tmp_path / "out")
+    assert not [*tmp_path.rglob("points/*")]
+
+
+def test_a_figure_that_only_some_runs_may_have_is_null_elsewhere(
+    study: Path, tmp_path: Path
+) -> None:
+    name = "faults.by_kind.slow_gpu.recall"
+    study.write_text(STUDY.replace("truth.gpu_hours", name).replace("[none]", "[paper]"))
+    read, source = read_study(study)
+    result = sweep.run_points(points_of(read, source), tmp_path / "out", 1, total=8)
+    (problem,) = sweep.absent_figures(read, result.rows, tmp_path / "out", source)
+    assert problem.what == f"no run has the figure {name!r}"
+    assert sweep.table_of(read, result.rows, tmp_path / "out")[name].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("designs", "what"),
+    [
+        ("list: [{jobs.0.steps: 2}]\n", "'jobs.0.steps' twice"),
+        ("random: {samples: 2, over: {seed: {low: 1, high: 9}}}\n", "'seed' twice"),
+    ],
+)
+def test_a_column_that_is_filled_twice_is_refused(study: Path, designs: str, what: str) -> None:
+    study.write_text(STUDY + designs)
+    with pytest.raises(UserError, match=what):
+        read_study(study)
+
+
+def test_an_error_of_a_listed_place_is_at_its_line(study: Path) -> None:
+    start, end = STUDY.index("grid"), STUDY.index("seeds")
+    study.write_text(STUDY.replace(STUDY[start:end], "list:\n  - {jobs.0.mfo: 0.5}\n"))
+    with pytest.raises(UserError) as caught:
+        list(points_of(*read_study(study)))
+    assert caught.value.problems[0].where == f"{study}:4"
+
+
+def test_the_remaining_time_follows_from_the_finished_tasks() -> None:
+    clock = iter([0.0, 30.0, 100.0])
+    remaining = Remaining(lambda: next(clock))
+    assert remaining.sentence(3, 9) == ", about 2 min left"
+    assert remaining.sentence(12, 0) == ""
 
 
 def test_the_figure_has_a_panel_for_each_figure_and_a_line_for_each_value(

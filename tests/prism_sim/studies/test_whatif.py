@@ -119,3 +119,41 @@ def test_the_figure_has_a_bar_for_each_cost_and_a_panel_for_each_job_hit(tmp_pat
         "0", "1", "all faults",
     ]  # fmt: skip
     assert [len(line.get_xdata()) for line in panel.get_lines()] == [5, 5]
+
+
+def test_an_iteration_that_is_repeated_counts_once(tmp_path: Path) -> None:
+    """Two ranks; a restart after step 2 repeats iterations 1 and 2 as steps 3 and 4."""
+    run = Run(tmp_path)
+    times = {0: (0, 10), 1: (10, 20), 2: (20, 30), 3: (50, 60), 4: (60, 70), 5: (70, 80)}
+    rows = [("a", rank, step, *(t * 10**9 for t in times[step]))
+            for step in times for rank in (0, 1)]  # fmt: skip
+    rows.append(("a", 0, 6, 80 * 10**9, 90 * 10**9))  # the other rank did not complete it
+    columns = ["job", "rank", "step", "start_ns", "end_ns"]
+    run.write_truth("steps", pd.DataFrame(rows, columns=columns))
+    attempts = [{"first_step": 0, "lost_steps": 0}, {"first_step": 3, "lost_steps": 2}]
+    run.write_json(run.manifest, {"attempts": {"a": attempts}})
+    done = progress_of(run)["a"]
+    assert done.ends_s.to_dict() == {0: 10, 1: 60, 2: 70, 3: 80}
+    assert done.effective_training_time_ratio(4) == pytest.approx(40 / 80)
+    assert done.effective_training_time_ratio(1) == 1
+    run.write_json(run.manifest, {})  # of an older version
+    assert progress_of(run)["a"].ends_s.to_dict() == {n: times[n][1] for n in times}
+
+
+def test_a_crash_costs_the_lost_steps_and_the_time_without_an_attempt(tmp_path: Path) -> None:
+    crash = {"kind": "crash", "job": "a", "rank": 0, "from_step": 3, "down_s": 2.0}
+    written = scenario(crash | {"noticed_after_s": 0.5})
+    (cost,) = costs(plan_faults(written), tmp_path)
+    (job,) = cost["jobs"]
+    assert (job["steps"], job["steps_with"], job["steps_without"]) == (5, 5, 5)
+    lost_s = job["step_s_without"]  # the step of the crash, at most
+    assert 2.5 <= job["extra_s"] <= 2.5 + lost_s + 1e-6
+    assert job["effective_ratio_without"] == pytest.approx(1, abs=1e-6)
+    expected = job["step_s_without"] / job["step_s_with"]
+    assert job["effective_ratio_with"] == pytest.approx(expected, rel=0.02)
+
+
+def test_a_slow_step_that_counts_lowers_no_ratio(tmp_path: Path) -> None:
+    (cost,) = costs(plan_faults(scenario(SLOW)), tmp_path)
+    (job,) = cost["jobs"]
+    assert job["effective_ratio_with"] == pytest.approx(job["effective_ratio_without"], abs=1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 VARIANT = "variant"
 """The column that names a variant."""
@@ -26,14 +26,7 @@ class Place:
 
 
 class Design(ABC):
-    """An ordered set of places.
-
-    Attributes
-    ----------
-    draws : whether its values are drawn from ranges, so that each occurs once.
-    """
-
-    draws: ClassVar[bool] = False
+    """An ordered set of places."""
 
     @property
     @abstractmethod
@@ -44,6 +37,11 @@ class Design(ABC):
     @abstractmethod
     def size(self) -> int:
         """Number of its places."""
+
+    @property
+    def drawn_scales(self) -> dict[str, str]:
+        """The columns whose values are drawn from a range, and the scale of each: linear or log."""
+        return {}
 
     @abstractmethod
     def places(self) -> Iterator[Place]:

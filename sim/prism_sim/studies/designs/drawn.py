@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -82,8 +82,6 @@ class Range(Closed):
 class DrawnDesign(Closed, Design):
     """A number of places whose values are drawn."""
 
-    draws: ClassVar[bool] = True
-
     samples: int = Field(ge=1, le=1_000_000, description="Number of places.")
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the draws.")
     over: dict[str, Range] = Field(
@@ -97,6 +95,10 @@ class DrawnDesign(Closed, Design):
     @property
     def size(self) -> int:
         return self.samples
+
+    @property
+    def drawn_scales(self) -> dict[str, str]:
+        return {path: wanted.scale for path, wanted in self.over.items()}
 
     def places(self) -> Iterator[Place]:
         uniforms = {path: self.uniforms(path) for path in self.over}

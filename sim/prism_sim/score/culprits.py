@@ -3,7 +3,9 @@
 A fault affects an address (a GPU or its NIC), a link, a switch, a server, a stage or a job. If the
 truth has no culprit (captures from elsewhere), the culprit is the address of the fault's rank, or
 its switch. Flow records cannot distinguish a NIC from its cable, so the two are one
-culprit: an address, and the link between it (or its server) and its leaf. A link
+culprit: an address, and the link between it (or its server) and its leaf. Nor can they distinguish
+the ranks of a tensor-parallel group, which work in lock-step: if one of them computes slowly, each
+of their addresses is right, and so is their server if they are all in one. A link
 has no direction. A server may also be named by one of its addresses; a job, or a stage of it, by
 its true name or by that of the found job.
 
@@ -24,6 +26,9 @@ from prism_sim.score.load import Case
 
 Names = frozenset[str]
 
+PLACE = ("job", "dp", "pp", "ep", "cp")
+"""What the ranks of a tensor-parallel group have in common."""
+
 
 def culprit_of(fault: pd.Series, ranks: pd.DataFrame) -> tuple[str, str] | None:
     """Kind (address, link, switch) and name of the true culprit, if the truth has one."""
@@ -35,8 +40,8 @@ def culprit_of(fault: pd.Series, ranks: pd.DataFrame) -> tuple[str, str] | None:
     return ("address", str(at["address"].iloc[0])) if len(at) else None
 
 
-def names_of(case: Case, culprit: tuple[str, str] | None) -> Names:
-    """Every correct name of ``culprit``."""
+def names_of(case: Case, culprit: tuple[str, str] | None, *, lock_step: bool = False) -> Names:
+    """Every correct name of ``culprit``; with ``lock_step`` those of its whole group."""
     if culprit is None:
         return frozenset()
     kind, name = culprit
@@ -44,11 +49,23 @@ def names_of(case: Case, culprit: tuple[str, str] | None) -> Names:
         return _in_found_jobs(case, name)
     ends = frozenset(name.split("|"))
     names = {name, "|".join(reversed(name.split("|")))}
+    names |= _in_lock_step(case, name) if lock_step and kind == "address" else set()
     for address, links in _access(case.topology):
         of_server = kind == "server" and any(name == owner for owner, _ in links)
         if name == address or of_server or ends in map(frozenset, links):
             names |= {address, *(f"{a}|{b}" for a, b in links), *(f"{b}|{a}" for a, b in links)}
     return frozenset(names)
+
+
+def _in_lock_step(case: Case, address: str) -> set[str]:
+    """Addresses of the tensor-parallel group at ``address``, and its server if there is one only."""
+    ranks = case.truth["ranks"]
+    place = [name for name in PLACE if ranks[name].notna().all()]
+    own = ranks[ranks["address"] == address][place].drop_duplicates()
+    group = ranks.merge(own, on=place)["address"].unique() if len(own) else [address]
+    servers = {end["address"]: end.get("server") for end in case.topology.get("endpoints", [])}
+    homes = {str(servers[one]) for one in group if servers.get(one)}
+    return {*map(str, group), *(homes if len(group) > 1 and len(homes) == 1 else ())}
 
 
 def _in_found_jobs(case: Case, name: str) -> Names:

@@ -31,7 +31,8 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 
-from prism_sim.faults import KINDS
+from prism_sim.faults import KINDS, FaultBase
+from prism_sim.faults.places import OfRank
 from prism_sim.score.culprits import culprit_of, mentioned, names_of
 from prism_sim.score.declare import NS, Named, Words, descriptive, higher, lower, right
 from prism_sim.score.jobs import true_job_of
@@ -129,9 +130,15 @@ def affected_jobs(fault: pd.Series) -> list[str]:
     return list(dict.fromkeys([*named, *map(str, others)]))
 
 
+def right_names(case: Case, fault: pd.Series) -> frozenset[str]:
+    """Every name of the culprit of ``fault`` that a finding may give."""
+    of_rank = issubclass(KINDS.get(str(fault["kind"]), FaultBase), OfRank)
+    return names_of(case, culprit_of(fault, case.truth["ranks"]), lock_step=of_rank)
+
+
 def _alarms_of(case: Case, fault: pd.Series, findings: pd.DataFrame) -> Flags:
     jobs = affected_jobs(fault)
-    names = names_of(case, culprit_of(fault, case.truth["ranks"]))
+    names = right_names(case, fault)
     margin = _median_step(case, jobs)
     start, end = _window(fault)
     near = (findings["start_ns"] < end + margin) & (findings["end_ns"] > start - margin)
@@ -165,7 +172,7 @@ def _match(
         return match
     order = {"confidence": False, "start_ns": True, "finding": True}
     top = alarms.sort_values([*order], ascending=[*order.values()]).iloc[0]
-    names = names_of(case, culprit_of(fault, case.truth["ranks"]))
+    names = right_names(case, fault)
     return replace(
         match,
         finding=int(top["finding"]),

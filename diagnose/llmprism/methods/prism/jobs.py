@@ -33,6 +33,7 @@ TOGETHER = 0.015  # ends of steps of one job keep their distance within this sha
 DRIFT = 0.003  # ... and do not drift by more than this share of a step in each step
 BOUND = 0.35  # ... or within this share of how much steps differ in length
 SAME_VOLUME = 0.05
+UNFINISHED = 1  # steps at the end that only some parts of a job show
 
 
 @dataclass(frozen=True)
@@ -171,13 +172,15 @@ def _merged(parts: Sequence[Part], servers: Codes) -> Codes:
 def _in_step(one: Stepping, other: Stepping) -> bool:
     """Whether the begins of steps, or their ends, keep their distance.
 
-    Replicas whose sequences differ in length begin a step together and end it apart.
+    Replicas whose sequences differ in length begin a step together and end it apart. A step that
+    was never finished may count in one part only.
     """
-    if one.count != other.count:
+    if abs(one.count - other.count) > UNFINISHED:
         return False
-    lengths = np.diff(one.end_ns)
+    both = min(one.count, other.count)
+    lengths = np.diff(one.end_ns[:both])
     return any(
-        _keep_distance((ours - theirs).astype(np.float64), lengths)
+        _keep_distance((ours[:both] - theirs[:both]).astype(np.float64), lengths)
         for ours, theirs in ((one.end_ns, other.end_ns), (one.start_ns, other.start_ns))
     )
 

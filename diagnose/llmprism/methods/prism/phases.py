@@ -86,7 +86,7 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
             classes += _kinds(flows, connections, part, before)
         before += max(part.stepping.count for part in epoch)
     count = before
-    kept = _whole(classes, count)
+    kept = _whole(classes, count, firsts)
     shift = np.cumsum(kept) - 1
     classes = [_renumbered(one, kept, shift) for one in classes]
     count = int(kept.sum())
@@ -135,17 +135,23 @@ def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) 
     ]
 
 
-def _whole(classes: Sequence[KindOf], count: int) -> Bools:
-    """Which steps are whole: the first and the last may be cut off by the window."""
+def _whole(classes: Sequence[KindOf], count: int, firsts: Sequence[int]) -> Bools:
+    """Which steps are whole: the first and the last may be cut off by the window.
+
+    The last step of an attempt was never finished if it has no data-parallel traffic.
+    """
     kept = np.ones(count, np.bool_)
     if count < 4:
         return kept
-    lacking = np.zeros(count)
+    lacking, gradients = np.zeros(count), np.zeros(count)
     for one in classes:
         volume = np.bincount(one.step[one.step >= 0], one.one.traffic.size[one.step >= 0], count)
         lacking += volume < 0.5 * np.median(volume)
+        gradients += volume * (one.kind == "dp")
     most = lacking > 0.5 * len(classes)
-    kept[[0, -1]] = ~most[[0, -1]]
+    ends = np.array([*firsts[1:], count]) - 1
+    kept[ends] = gradients[ends] >= 0.5 * np.median(gradients)
+    kept[[0, -1]] &= ~most[[0, -1]]
     return kept
 
 

@@ -15,9 +15,10 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.late_ranks import late_ranks
 from llmprism.methods.prism.faults.slow_compute import slow_compute
 from llmprism.methods.prism.faults.slow_network import slow_network
+from llmprism.methods.prism.faults.stopped import stopped
 from llmprism.methods.prism.faults.suspects import Cause, Suspect, table_of
 
-CAUSES: tuple[Cause, ...] = (slow_compute, late_ranks, slow_network)
+CAUSES: tuple[Cause, ...] = (slow_compute, late_ranks, slow_network, stopped)
 
 __all__ = ["CAUSES", "Context", "JobView", "find_findings"]
 
@@ -34,6 +35,8 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
     Inputs that arrive late by a slow link look like work. Collectives that wait for a late rank
     look slow, but lead to no single part of the network. Two faults at once are rarer.
     """
+    if one.lost is not None:
+        return False
     level = "network" if one.level == "rank" else "rank"
     if one.level == "network" and one.culprit_kind != "job":
         return False

@@ -11,7 +11,7 @@ import pandas as pd
 
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.cost import cost_of
+from llmprism.methods.prism.faults.cost import Cost, cost_of
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Suspect:
     magnitude : share of speed that is lost, in [0, 1].
     confidence : in [0, 1].
     evidence : the numbers behind it.
+    lost : the cost where it is known without a comparison of steps.
+    extent_ns : begin and end where they are known better than by steps [ns].
     """
 
     job: JobView
@@ -40,6 +42,8 @@ class Suspect:
     magnitude: float
     confidence: float
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    lost: Cost | None = None
+    extent_ns: tuple[int, int] | None = None
 
 
 Cause = Callable[[Context], Iterable[Suspect]]
@@ -55,7 +59,8 @@ def table_of(suspects: Iterable[Suspect]) -> pd.DataFrame:
 
 
 def _row(one: Suspect) -> dict[str, Any] | None:
-    cost = cost_of(one.job, one.first, one.last)
+    cost = one.lost or cost_of(one.job, one.first, one.last)
+    begin_ns, end_ns = one.extent_ns or (one.job.start_ns[one.first], one.job.end_ns[one.last])
     if not cost.believed:
         return None
     evidence = {
@@ -74,8 +79,8 @@ def _row(one: Suspect) -> dict[str, Any] | None:
         "culprit": one.culprit,
         "first_step": one.first,
         "last_step": one.last,
-        "start_ns": int(one.job.start_ns[one.first]),
-        "end_ns": int(one.job.end_ns[one.last]),
+        "start_ns": int(begin_ns),
+        "end_ns": int(end_ns),
         "magnitude": one.magnitude,
         "cost": cost.lost_ns,
         "confidence": one.confidence,

@@ -1,0 +1,233 @@
+"""How far each rank of a job came in a step that was never finished.
+
+What a rank needs before it sends is learned from the finished steps: before its k-th message of
+a step it has always received so many messages from each side. In the unfinished step a rank that
+has received all of that, and does not send, is the one that stopped; the others lack something.
+No order of passes has to be known, so this holds for every schedule.
+
+In a collective the hops between other ranks begin. The rank that stopped has moved least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.numerics.arrays import Bools, Floats, Ints
+
+WHOLE = 0.9  # of the usual bytes: a step that has as many was finished
+LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What a job moved after its last finished step, before it went on or the records end.
+
+    Attributes
+    ----------
+    step : number of the unfinished step.
+    begin_ns, end_ns : of the finished step's end, and of the last record.
+    next_ns : when the job went on; None if it never did.
+    rows : of the flow table, by kind of traffic.
+    waiting : rows of transfers that began before the traffic ended, and ended when it went on.
+    """
+
+    step: int
+    begin_ns: int
+    end_ns: int
+    next_ns: int | None
+    rows: dict[str, Ints]
+    waiting: Ints
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """The endpoint that stopped first: since when, what shows it, and others that may have."""
+
+    endpoint: int
+    since_ns: int
+    shown_by: str
+    others: tuple[int, ...] = ()
+    cause: str = "hang"
+
+
+def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
+    """The unfinished step at the end of each attempt of ``job``, where there is one."""
+    volume, ends = _finished(context, job)
+    whole = volume >= WHOLE * np.median(volume[volume > 0]) if (volume > 0).any() else volume > 0
+    firsts = [*job.phases.first_of_epoch.tolist(), job.count]
+    for first, after in zip(firsts, firsts[1:], strict=False):
+        done = first + np.flatnonzero(whole[first:after])
+        if not done.size:
+            continue
+        begin_ns = int(ends[done[-1]])
+        next_ns = _begins(context, job, after) if after < job.count else None
+        rows = _between(context, job, begin_ns, next_ns)
+        waiting = np.concatenate([one[_long(context, job, one)] for one in rows.values()])
+        rows = {kind: one[~_long(context, job, one)] for kind, one in rows.items()}
+        last = [int(context.flows.end_ns[own].max()) for own in rows.values() if own.size]
+        yield Tail(int(done[-1]) + 1, begin_ns, max([begin_ns, *last]), next_ns, rows, waiting)
+
+
+def _finished(context: Context, job: JobView) -> tuple[Floats, Ints]:
+    """Bytes of data-parallel traffic in each step, and its last end [ns]."""
+    volume = np.zeros(job.count)
+    ends = np.zeros(job.count, np.int64)
+    for part in job.phases.classes:
+        if part.kind == "dp":
+            known = part.step >= 0
+            volume += np.bincount(part.step[known], part.one.traffic.size[known], job.count)
+            rows = part.one.traffic.row[known]
+            np.maximum.at(ends, part.step[known], context.flows.end_ns[rows])
+    return volume, ends
+
+
+def _begins(context: Context, job: JobView, step: int) -> int:
+    """First record of ``step`` [ns], without what had waited since the attempt before."""
+    rows = np.concatenate([p.one.traffic.row[p.step == step] for p in job.phases.classes])
+    rows = rows[~_long(context, job, rows)]
+    return int(context.flows.start_ns[rows].min()) if rows.size else int(job.start_ns[step])
+
+
+def _long(context: Context, job: JobView, rows: Ints) -> Bools:
+    """Which records last longer than any of a step that goes on."""
+    long: Bools = context.flows.durations_ns[rows] > LATER * job.period_ns
+    return long
+
+
+def _between(context: Context, job: JobView, begin_ns: int, next_ns: int | None) -> dict[str, Ints]:
+    """Rows of each kind that begin after the one time and before the other."""
+    found: dict[str, list[Ints]] = {}
+    for part in job.phases.classes:
+        rows = part.one.traffic.row
+        start = context.flows.start_ns[rows]
+        inside = start >= begin_ns
+        if next_ns is not None:
+            inside &= start < next_ns
+        found.setdefault(part.kind, []).append(rows[inside])
+    return {kind: np.concatenate(rows) for kind, rows in found.items()}
+
+
+def stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
+    """The endpoint that stopped in ``tail``; None if nothing distinguishes one."""
+    return (
+        _stuck_on_the_wire(context, tail)
+        or _stuck_in_collective(context, job, tail)
+        or _stuck_in_pipeline(context, job, tail)
+    )
+
+
+def _stuck_on_the_wire(context: Context, tail: Tail) -> Stuck | None:
+    """The endpoint of most transfers that waited all the time: its NIC, or its partner's.
+
+    Of two with equally many, the one that was to receive: its partner's packets were seen.
+    """
+    flows, rows = context.flows, tail.waiting
+    if not rows.size:
+        return None
+    times = np.zeros(len(flows.addresses))
+    np.add.at(times, flows.src[rows], 1.0)
+    np.add.at(times, flows.dst[rows], 1.01)
+    order = np.argsort(-times, kind="stable")[: int((times > 0).sum())].tolist()
+    since_ns = int(flows.start_ns[rows].min())
+    return Stuck(order[0], since_ns, "a transfer waited", tuple(order[1:3]), "stopped_nic")
+
+
+def _stuck_in_collective(context: Context, job: JobView, tail: Tail) -> Stuck | None:
+    """The endpoint that moved clearly less of a collective than all others of its group."""
+    rows = tail.rows.get("dp", np.empty(0, np.int64))
+    if not rows.size:
+        return None
+    moved = np.zeros(len(context.flows.addresses))
+    for side in (context.flows.src, context.flows.dst):
+        np.add.at(moved, side[rows], context.flows.bytes[rows])
+    ends, group = job.phases.endpoints, job.phases.dp_group
+    for one in np.unique(group[group >= 0]).tolist():
+        own = ends[group == one]
+        order = np.argsort(moved[own], kind="stable")
+        least, second = moved[own][order[:2]] if own.size > 2 else (0.0, 0.0)
+        if second > 0 and least < 0.75 * second:
+            return Stuck(int(own[order[0]]), tail.begin_ns, "moved least of a collective")
+    return None
+
+
+def _stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | None:
+    """The endpoint that had all it needed for its next message for longest, and sent none."""
+    rows = tail.rows.get("pp", np.empty(0, np.int64))
+    learned = Needs(context, job)
+    found: list[tuple[int, int]] = []
+    for end in job.phases.endpoints[job.pipelines.number >= 0].tolist():
+        ready_ns = learned.ready_ns(end, rows, tail.begin_ns)
+        if ready_ns is not None:
+            found.append((ready_ns, end))
+    found.sort()
+    pipelines = job.pipelines.number[np.searchsorted(job.phases.endpoints, [e for _, e in found])]
+    if not found or np.unique(pipelines).size > max(1, job.pipelines.number.max() // 2):
+        return None  # most of the replicas are in the same state: the records were cut there
+    first_ns, first = found[0]
+    others = dict.fromkeys([end for _, end in found[1:]] + learned.next_goal(first, rows))
+    others.pop(first, None)
+    return Stuck(first, first_ns, "received its input and sent nothing", tuple(others))
+
+
+class Needs:
+    """What each endpoint of a job's pipelines has always received before its k-th message."""
+
+    def __init__(self, context: Context, job: JobView) -> None:
+        self._flows = context.flows
+        parts = [part for part in job.phases.classes if part.kind == "pp"]
+        empty = np.empty(0, np.int64)
+        self._rows = np.concatenate([empty, *(part.one.traffic.row for part in parts)])
+        self._step = np.concatenate([empty, *(part.step for part in parts)])
+        self._count = job.count
+
+    def ready_ns(self, end: int, tail: Ints, begin_ns: int) -> int | None:
+        """When ``end`` had all it needed for the message it never sent; None if it lacked some.
+
+        Also None if it has sent all of a step.
+        """
+        sent, received = self._events(end, tail)
+        steps = self._of_steps(end)
+        usual = int(np.median([own[0].size for own in steps])) if steps else 0
+        if sent.size >= usual:
+            return None
+        steps = [own for own in steps if own[0].size == usual]
+        latest = max(begin_ns, int(sent.max(initial=begin_ns)))
+        for side in {key for _, by in steps for key in by}:
+            need = min(
+                int((by.get(side, np.empty(0)) <= own[sent.size]).sum()) for own, by in steps
+            )
+            got = received.get(side, np.empty(0, np.int64))
+            if got.size < need:
+                return None
+            if need:
+                latest = max(latest, int(got[need - 1]))
+        return latest
+
+    def next_goal(self, end: int, tail: Ints) -> list[int]:
+        """Where the message that ``end`` never sent goes in other steps; nowhere if that varies."""
+        flows = self._flows
+        number = int((flows.src[tail] == end).sum())
+        own = self._rows[flows.src[self._rows] == end]
+        step = self._step[flows.src[self._rows] == end]
+        order = np.lexsort((flows.start_ns[own], step))
+        own, step = own[order], step[order]
+        place = np.arange(own.size) - np.searchsorted(step, step)
+        goals = np.unique(flows.dst[own[(place == number) & (step >= 0)]])
+        return goals.tolist() if goals.size == 1 else []
+
+    def _of_steps(self, end: int) -> list[tuple[Ints, dict[int, Ints]]]:
+        return [
+            self._events(end, self._rows[self._step == step]) for step in range(self._count - 1)
+        ]
+
+    def _events(self, end: int, rows: Ints) -> tuple[Ints, dict[int, Ints]]:
+        """Starts of what ``end`` sends in ``rows``, and ends of what each partner sends to it."""
+        flows = self._flows
+        out, into = rows[flows.src[rows] == end], rows[flows.dst[rows] == end]
+        partners = np.unique(flows.src[into]).tolist()
+        by = {one: np.sort(flows.end_ns[into[flows.src[into] == one]]) for one in partners}
+        return np.sort(flows.start_ns[out]), by

@@ -1,0 +1,67 @@
+"""A rank that stops, and with it the traffic of its job: a hang, a crash, or a dead NIC.
+
+All others wait as soon as they need something from it, so the traffic of the job ends one
+connection after another, in the middle of a step. Records that merely end (the recording was
+over) are cut at the same moment everywhere. A job that ends does so after a finished step.
+
+Flow records cannot tell why a rank stopped: its process hangs, it ended, or its NIC is silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.cost import Cost
+from llmprism.methods.prism.faults.progress import LATER, Stuck, Tail, stuck_in, tails_of
+from llmprism.methods.prism.faults.suspects import Suspect
+
+SURE, ALONE = 0.9, 0.6  # confidence with one candidate, and with several
+CAUSES = ("hang", "crash", "stopped_nic")
+
+
+def stopped(context: Context) -> Iterator[Suspect]:
+    """Bring forward ranks that stopped in the middle of a step."""
+    for job in context.jobs:
+        for tail in tails_of(context, job):
+            stuck = stuck_in(context, job, tail)
+            if stuck is not None and _rested_ns(context, tail, stuck) > _longest_ns(job):
+                yield _suspect(context, job, tail, stuck)
+
+
+def _rested_ns(context: Context, tail: Tail, stuck: Stuck) -> int:
+    """How long nothing of the rank was seen although records go on."""
+    if tail.next_ns is not None:
+        return tail.next_ns - stuck.since_ns
+    return int(context.flows.end_ns.max()) - stuck.since_ns
+
+
+def _longest_ns(job: JobView) -> float:
+    """A rest that no rank of ``job`` takes within its passes: a share of a step."""
+    messages = max(1, job.pipelines.micro_batches) if job.pipelines.length > 1 else 1
+    return LATER * job.period_ns / messages
+
+
+def _suspect(context: Context, job: JobView, tail: Tail, stuck: Stuck) -> Suspect:
+    names = context.topology.addresses
+    until = tail.next_ns if tail.next_ns is not None else int(context.flows.end_ns.max())
+    lost = float(max(0, until - stuck.since_ns))
+    candidates = [names[stuck.endpoint], *(names[one] for one in stuck.others)]
+    step = min(tail.step, max(0, job.count - 1))
+    return Suspect(
+        job, "rank", "stopped", stuck.cause, "address", candidates[0], step, step, 1.0,
+        SURE if len(candidates) == 1 else ALONE,
+        {
+            "or_causes": [cause for cause in CAUSES if cause != stuck.cause],
+            "one_of": candidates,
+            "shown_by": stuck.shown_by,
+            "unfinished_step": tail.step,
+            "silent_since_ns": stuck.since_ns,
+            "traffic_ended_ns": tail.end_ns,
+            "went_on_ns": tail.next_ns,
+        },
+        Cost(job.period_ns, job.period_ns + lost, lost, np.inf),
+        (stuck.since_ns, max(until, stuck.since_ns + 1)),
+    )  # fmt: skip

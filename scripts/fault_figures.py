@@ -1,0 +1,184 @@
+"""Figures of the study of findings: shares with confidence intervals, by kind and by slowdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fault_study import Row
+from prism_sim.render.markdown import table
+from prism_sim.render.pages import render_page
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "results" / "reference"
+MATTERS = 0.03  # slowdown from which a fault has to be found
+SLOWDOWNS = (0.0, 0.01, 0.03, 0.06, 0.12, 0.25, np.inf)
+WANTED = 0.95  # recall of the headline
+DEVIATIONS = 1.96  # of the normal distribution: an interval of 95 %
+
+Figure = dict[str, Any]
+
+
+def wilson(hits: int, of: int) -> tuple[float, float]:
+    """The 95 % confidence interval of a share (Wilson's score interval).
+
+    >>> [round(bound, 3) for bound in wilson(9, 10)]
+    [0.596, 0.982]
+    """
+    if of == 0:
+        return 0.0, 1.0
+    z, share = DEVIATIONS, hits / of
+    middle = share + z * z / (2 * of)
+    half = z * np.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    return float((middle - half) / (1 + z * z / of)), float((middle + half) / (1 + z * z / of))
+
+
+def share(rows: Sequence[Row], holds: Callable[[Row], Any]) -> Figure:
+    """How many of ``rows`` satisfy a condition, with the interval."""
+    hits = sum(bool(holds(row)) for row in rows)
+    low, high = wilson(hits, len(rows))
+    value = hits / len(rows) if rows else None
+    return {"hits": hits, "of": len(rows), "share": value, "low": low, "high": high}
+
+
+def matters(row: Row) -> bool:
+    """Whether a fault slows its job enough to be expected, or stops it."""
+    return row["slowdown"] is None or row["stops"] or row["slowdown"] >= MATTERS
+
+
+def summary(rows: Sequence[Row]) -> dict[str, Figure]:
+    """All figures of some worlds with a fault."""
+    due = [row for row in rows if matters(row)]
+    found = [row for row in due if row["detected"]]
+    findings = sum(row["findings"] for row in rows)
+    true = findings - sum(row["false"] for row in rows)
+    low, high = wilson(true, findings)
+    precision = {"hits": true, "of": findings, "low": low, "high": high}
+    return {
+        "recall": share(due, lambda row: row["detected"]),
+        "precision": precision | {"share": true / findings if findings else None},
+        "culprit first": share(due, lambda row: row["first"]),
+        "culprit among three": share(due, lambda row: row["among"]),
+        "cause right": share(found, lambda row: row["cause_right"]),
+        "cause right, or one of those named": share(found, lambda row: row["one_of_causes"]),
+        "cost within 1 point": share(
+            [row for row in found if row["cost_error"] is not None],
+            lambda row: abs(row["cost_error"]) <= 0.01,
+        ),
+    }
+
+
+def delays(rows: Sequence[Row]) -> Figure:
+    """Steps until a fault is found."""
+    steps = [row["delay"] for row in rows if row["detected"] and row["delay"] is not None]
+    if not steps:
+        return {"of": 0, "median": None, "p95": None}
+    middle, late = np.quantile(steps, [0.5, 0.95])
+    return {"of": len(steps), "median": float(middle), "p95": float(late)}
+
+
+def false_rate(rows: Sequence[Row]) -> Figure:
+    """False findings in 1,000 job-steps of healthy runs; the interval is by runs (bootstrap)."""
+    false = np.array([row["false"] for row in rows], float)
+    steps = np.array([row["job_steps"] for row in rows], float)
+    figure = {"runs": len(rows), "false": int(false.sum()), "job_steps": int(steps.sum())}
+    if not rows:
+        return figure | {"rate": None, "low": None, "high": None, "runs with": 0}
+    stream = np.random.default_rng(12)
+    chosen = stream.integers(len(rows), size=(2000, len(rows)))
+    rates = 1e3 * false[chosen].sum(axis=1) / steps[chosen].sum(axis=1)
+    low, high = np.quantile(rates, [0.025, 0.975])
+    rate = float(1e3 * false.sum() / steps.sum())
+    bounds = {"low": float(low), "high": float(high)}
+    return figure | bounds | {"rate": rate, "runs with": int((false > 0).sum())}
+
+
+def smallest(rows: Sequence[Row]) -> float | None:
+    """The smallest slowdown from which on the wanted share of faults is found; None if none."""
+    known = [row for row in rows if row["slowdown"] is not None and not row["stops"]]
+    for row in sorted(known, key=lambda row: float(row["slowdown"])):
+        above = [other for other in known if other["slowdown"] >= row["slowdown"]]
+        if sum(other["detected"] for other in above) >= WANTED * len(above):
+            return float(row["slowdown"])
+    return None
+
+
+def by_slowdown(rows: Sequence[Row]) -> list[list[str]]:
+    """Recall and localisation against the slowdown of the job."""
+    lines = []
+    for low, high in zip(SLOWDOWNS, SLOWDOWNS[1:], strict=False):
+        own = [
+            row
+            for row in rows
+            if row["slowdown"] is not None and not row["stops"] and low <= row["slowdown"] < high
+        ]
+        label = (
+            f"{100 * low:g} % and more" if high == np.inf else f"{100 * low:g} to {100 * high:g} %"
+        )
+        found = share(own, lambda row: row["detected"])
+        first = share(own, lambda row: row["first"])
+        lines.append([label, str(len(own)), written(found), written(first)])
+    return lines
+
+
+def written(figure: Figure) -> str:
+    """A share with its interval, in percent."""
+    if not figure["of"]:
+        return "-"
+    low, high = 100 * figure["low"], 100 * figure["high"]
+    return f"{100 * figure['share']:.0f} % ({low:.0f} to {high:.0f})"
+
+
+NAMES = ("recall", "precision", "culprit first", "culprit among three", "cause right",
+         "cause right, or one of those named", "cost within 1 point")  # fmt: skip
+
+
+def grouped_table(rows: Sequence[Row], key: str) -> str:
+    """The figures for each value of ``key``."""
+    values = sorted({str(row[key]) for row in rows})
+    lines = []
+    for value in values:
+        own = [row for row in rows if str(row[key]) == value]
+        figures = summary(own)
+        due = sum(map(matters, own))
+        lines.append([f"`{value}`", f"{len(own)} / {due}", *(written(figures[n]) for n in NAMES)])
+    return table([key, "drawn / 3 % or more", *NAMES], lines)
+
+
+def write_pages(rows: Sequence[Row], first: int) -> None:
+    """Write ``faults.md`` and ``faults.json``."""
+    faulty = [row for row in rows if row["injected"]]
+    healthy = [row for row in rows if not row["injected"]]
+    whole = summary(faulty)
+    late, wrong = delays(faulty), false_rate(healthy)
+    headline = smallest(faulty)
+    kinds = sorted({row["kind"] for row in faulty})
+    content = {
+        "first_seed": first,
+        "faults": len(faulty),
+        "due": sum(map(matters, faulty)),
+        "healthy": wrong,
+        "all": whole,
+        "delay": late,
+        "smallest_slowdown_with_recall_95": headline,
+        "by_kind": {kind: summary([r for r in faulty if r["kind"] == kind]) for kind in kinds},
+        "rows": [{name: row[name] for name in row if name != "key"} for row in rows],
+    }
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    (REFERENCE / "faults.json").write_text(text, encoding="utf-8")
+    page = render_page(
+        ROOT / "scripts" / "templates", "faults",
+        faults=len(faulty), due=content["due"], first=first, healthy=wrong, delay=late,
+        headline="none" if headline is None else f"{100 * headline:.1f} %",
+        figures=table(["figure", "all kinds"], [[name, written(whole[name])] for name in NAMES]),
+        by_kind=grouped_table(faulty, "kind"), by_telemetry=grouped_table(faulty, "telemetry"),
+        by_schedule=grouped_table(faulty, "schedule"),
+        by_slowdown=table(
+            ["slowdown of the job", "faults", "found", "culprit first"], by_slowdown(faulty)
+        ),
+    )  # fmt: skip
+    (REFERENCE / "faults.md").write_text(page, encoding="utf-8")

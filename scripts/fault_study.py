@@ -1,0 +1,133 @@
+"""Simulate and diagnose drawn worlds, and compare findings with what was injected.
+
+One world gives one row. A simulated world is kept, since it depends on the scenario alone; its
+row is computed again when the code of the diagnosis has changed. So the study continues where it
+was interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fault_worlds import World, draw_world, telemetry_of
+from llmprism.pipeline import diagnose_files
+from prism_sim.faults import KINDS
+from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
+from prism_sim.score.faults import causes_of, right_names, score_faults
+from prism_sim.score.load import Case, load
+from prism_sim.simulate import simulate
+from prism_sim.studies.fingerprints import fingerprint
+
+Row = dict[str, Any]
+FIRST = 3  # suspects of which one has to be the culprit
+
+
+def measured(seed: int, kind: str | None, folder: Path, method: str = "prism") -> Row:
+    """The row of one world, from ``folder`` if it is there."""
+    world = draw_world(seed, kind)
+    run = Run(folder / world["name"])
+    code = fingerprint(("render", "commands", "cli.py"))
+    key = hashlib.blake2b(json.dumps([code, world, method]).encode(), digest_size=8).hexdigest()
+    kept = run.folder / f"row-{method}.json"
+    if kept.exists() and (row := json.loads(kept.read_text()))["key"] == key:
+        return dict(row)
+    _simulated(world, run)
+    shutil.rmtree(run.diagnosis_folder, ignore_errors=True)
+    diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
+    row = {"key": key, "seed": seed, "kind": kind, "telemetry": telemetry_of(world)}
+    row |= _layout(world) | _compared(load(run))
+    run.write_json(kept, row)
+    return row
+
+
+def _simulated(world: World, run: Run) -> None:
+    """Simulate ``world``, unless that was done."""
+    kept, text = run.folder / "world.json", json.dumps(world, sort_keys=True)
+    if not kept.exists() or kept.read_text() != text:
+        shutil.rmtree(run.folder, ignore_errors=True)
+        simulate(Scenario.model_validate(world), run)
+        kept.write_text(text)
+
+
+def _layout(world: World) -> Row:
+    job = world["jobs"][0]
+    sizes = {name: job[name] for name in ("dp", "pp", "tp", "micro_batches", "zero_stage")}
+    return sizes | {"schedule": job.get("schedule", "none"), "jobs": len(world["jobs"])}
+
+
+def _compared(case: Case) -> Row:
+    """What was injected, what was found, and how the two agree."""
+    score = score_faults(case)
+    findings = case.diagnosis["findings"]
+    row: Row = {
+        "job_steps": len(case.truth["steps"][["job", "step"]].drop_duplicates()),
+        "findings": score.findings,
+        "false": score.false_alarms,
+        "found": [_short(one) for _, one in findings.iterrows()],
+    }
+    if not score.matches:
+        return row | {"injected": False}
+    match, fault = score.matches[0], case.truth["faults"].iloc[0]
+    top = findings[findings["finding"] == match.finding]
+    return row | {
+        "injected": True,
+        "stops": KINDS[match.kind].stops_jobs,
+        "slowdown": _number(fault["slowdown"]),
+        "culprit": match.culprit,
+        "culprit_kind": match.culprit_kind,
+        "window": [_number(fault["from_step"]), _number(fault["to_step"])],
+        "detected": match.detected,
+        "first": match.localized,
+        "among": match.localized or _among(case, fault, score.true_findings),
+        "cause_right": bool(match.cause_right),
+        "one_of_causes": _one_of_causes(match.kind, top),
+        "delay": match.steps_to_detect,
+        "confidence": None if top.empty else float(top["confidence"].iloc[0]),
+        "cost_error": _cost_error(fault, top),
+    }
+
+
+def _short(one: pd.Series) -> list[Any]:
+    names = ("level", "cause", "culprit", "first_step", "last_step", "job")
+    numbers = [round(float(one[name]), 3) for name in ("magnitude", "confidence")]
+    return [*(str(one[name]) for name in names), *numbers]
+
+
+def _number(value: Any) -> float | None:
+    return None if pd.isna(value) else float(value)
+
+
+def _among(case: Case, fault: pd.Series, true: list[int]) -> bool:
+    """Whether the culprit is one of the first suspects of a true finding, or of the findings."""
+    names = right_names(case, fault)
+    findings = case.diagnosis["findings"]
+    own = findings[findings["finding"].isin(true)].sort_values("confidence", ascending=False)
+    if set(own["culprit"].head(FIRST)) & names:
+        return True
+    return any(
+        {str(one) for one in json.loads(text).get("one_of", [])[:FIRST]} & names
+        for text in own["evidence"].head(FIRST)
+    )
+
+
+def _one_of_causes(kind: str, top: pd.DataFrame) -> bool:
+    """Whether the right cause is given, first or as "X or Y"."""
+    if top.empty:
+        return False
+    evidence = json.loads(top["evidence"].iloc[0])
+    return bool({str(top["cause"].iloc[0]), *evidence.get("or_causes", [])} & causes_of(kind))
+
+
+def _cost_error(fault: pd.Series, top: pd.DataFrame) -> float | None:
+    """Difference of the cost to that of the rerun, over the time of the same steps without it."""
+    share, extra_ns = fault["slowdown"], fault["extra_ns"]
+    if top.empty or pd.isna(share) or pd.isna(extra_ns) or not share > 0 or not extra_ns > 0:
+        return None
+    return float(top["cost"].iloc[0] - extra_ns) / (extra_ns / share)

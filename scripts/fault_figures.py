@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def smallest(rows: Sequence[Row]) -> float | None:
 def by_slowdown(rows: Sequence[Row]) -> list[list[str]]:
     """Recall and localisation against the slowdown of the job."""
     lines = []
-    for low, high in zip(SLOWDOWNS, SLOWDOWNS[1:], strict=False):
+    for low, high in pairwise(SLOWDOWNS):
         own = [
             row
             for row in rows

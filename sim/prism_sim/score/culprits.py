@@ -58,7 +58,7 @@ def names_of(case: Case, culprit: tuple[str, str] | None, *, lock_step: bool = F
 
 
 def _in_lock_step(case: Case, address: str) -> set[str]:
-    """Addresses of the tensor-parallel group at ``address``, and its server if there is one only."""
+    """Addresses of the tensor-parallel group at ``address``, and its server if it has one."""
     ranks = case.truth["ranks"]
     place = [name for name in PLACE if ranks[name].notna().all()]
     own = ranks[ranks["address"] == address][place].drop_duplicates()

@@ -177,7 +177,8 @@ class ClusterCompute:
         return release
 
     def fail(self, job: str, rank: int | None, noticed_after_ns: int, down_ns: int | None) -> None:
-        self.jobs[job].fail(rank, noticed_after_ns, down_ns)
+        if job in self.jobs:  # background traffic has no processes that could stop
+            self.jobs[job].fail(rank, noticed_after_ns, down_ns)
 
     def stall(self, job: str, rank: int, stall_ns: int) -> None:
         self.jobs[job].worker_of(rank).slowdowns.stall_ns += stall_ns

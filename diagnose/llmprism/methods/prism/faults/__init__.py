@@ -12,13 +12,32 @@ from __future__ import annotations
 import pandas as pd
 
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.imbalance import imbalance
 from llmprism.methods.prism.faults.late_ranks import late_ranks
+from llmprism.methods.prism.faults.partners import joined
+from llmprism.methods.prism.faults.pauses import pauses
+from llmprism.methods.prism.faults.reroutes import reroutes
 from llmprism.methods.prism.faults.slow_compute import slow_compute
 from llmprism.methods.prism.faults.slow_network import slow_network
+from llmprism.methods.prism.faults.slow_storage import slow_storage
 from llmprism.methods.prism.faults.stopped import stopped
 from llmprism.methods.prism.faults.suspects import Cause, Suspect, table_of
 
-CAUSES: tuple[Cause, ...] = (slow_compute, late_ranks, slow_network, stopped)
+INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
+SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
+WARM_UP = 6  # steps at the begin in which a job may still be slow without a fault
+MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
+
+CAUSES: tuple[Cause, ...] = (
+    slow_compute,
+    late_ranks,
+    pauses,
+    slow_network,
+    reroutes,
+    slow_storage,
+    imbalance,
+    stopped,
+)
 
 __all__ = ["CAUSES", "Context", "JobView", "find_findings"]
 
@@ -26,7 +45,8 @@ __all__ = ["CAUSES", "Context", "JobView", "find_findings"]
 def find_findings(context: Context) -> pd.DataFrame:
     """All findings about the jobs of ``context``, in order of time."""
     suspects = [suspect for cause in CAUSES for suspect in cause(context)]
-    return table_of(one for one in suspects if not _explained(one, suspects))
+    kept = [one for one in suspects if not _explained(one, suspects)]
+    return table_of(joined(context, kept))
 
 
 def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
@@ -35,13 +55,24 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
     Inputs that arrive late by a slow link look like work. Collectives that wait for a late rank
     look slow, but lead to no single part of the network. Two faults at once are rarer.
     """
-    if one.lost is not None:
+    if one.first == 0 and one.last < WARM_UP:
+        return True  # a job that warms up is slow without a fault
+    if any(_same_rank(one, other) and _tells_more(other, one) for other in suspects):
+        return True
+    if one.symptom in INDEPENDENT:
         return False
+    if one.symptom == "late_in_turns":
+        return any(
+            other.symptom != one.symptom and other.job is one.job and _shared(one, other) > SOME
+            for other in suspects
+        )
+    if one.symptom == "slow_transfers" and any(
+        other.symptom == "fewer_uplinks" and _shared(one, other) > 0.5 for other in suspects
+    ):
+        return True
     level = "network" if one.level == "rank" else "rank"
     if one.level == "network" and one.culprit_kind != "job":
         return False
-    if one.level == "network" and one.first == 0:
-        return True  # a job that warms up is slow without a fault
     return any(
         other.level == level
         and other.job is one.job
@@ -49,6 +80,21 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
         and _shared(one, other) > 0.5
         for other in suspects
     )
+
+
+def _same_rank(one: Suspect, other: Suspect) -> bool:
+    """Whether one is a rank that pauses, and the other that it is slow, in some common steps."""
+    apart = {one.symptom, other.symptom} > {"pauses"} and other.job is one.job
+    names, others = ({each.culprit, *each.evidence.get("one_of", [])} for each in (one, other))
+    return apart and bool(names & others) and _shared(one, other) > 0
+
+
+def _tells_more(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` says more than ``other``: slow steps that hold most of the pauses, or not."""
+    pausing, slow = (one, other) if one.symptom == "pauses" else (other, one)
+    inside = [slow.first <= step <= slow.last for step in pausing.evidence["steps"]]
+    mostly = sum(inside) > MOSTLY * len(inside)
+    return mostly if one is slow else not mostly
 
 
 def _shared(one: Suspect, other: Suspect) -> float:

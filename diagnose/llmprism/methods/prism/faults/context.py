@@ -33,8 +33,22 @@ class JobView:
 
     @cached_property
     def duration_ns(self) -> Floats:
-        """Length of each step, median over ranks [ns], shape (steps,)."""
-        return nanmedian(self.ranks.end - self.ranks.start, axis=0)
+        """Time that each step adds to the job [ns], shape (steps,).
+
+        The time between the last end of a step and that of the step before: a job is as slow as
+        its last rank. The first step of an attempt has its own length.
+        """
+        if not self.ranks.end.size:
+            return np.full(self.count, np.nan)
+        none = np.isnan(self.ranks.end).all(axis=0)
+        latest = np.where(
+            none, np.nan, np.nanmax(np.nan_to_num(self.ranks.end, nan=-np.inf), axis=0)
+        )
+        length = np.diff(latest, prepend=np.nan)
+        firsts = self.phases.first_of_epoch
+        own = nanmedian(self.ranks.end - self.ranks.start, axis=0)
+        length[firsts] = own[firsts]
+        return length
 
     @property
     def period_ns(self) -> float:

@@ -14,37 +14,27 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.io.clock import clock_tick_ns
+from llmprism.methods.prism.faults.context import Context
+from llmprism.methods.prism.faults.own_time import lateness_ns
 from llmprism.methods.prism.faults.ranks import Slowness, suspects_of
+from llmprism.methods.prism.faults.rates import ROUNDING
 from llmprism.methods.prism.faults.series import judged
 from llmprism.methods.prism.faults.suspects import Suspect
-from llmprism.methods.prism.phases import MISSING, nanmedian
-from llmprism.numerics.arrays import Bools, Floats
+from llmprism.numerics.arrays import Bools
 
 LEAST = 0.01  # of a step; less does not matter
 MOST = 0.5  # share of the ranks; if more are late, nobody is
-SMALLEST = 3  # members of a group that show a late one
 
 
 def late_ranks(context: Context) -> Iterator[Suspect]:
     """Bring forward ranks whose collectives begin later than those of their group."""
     for job in context.jobs:
         if job.pipelines.length == 1 and job.period_ns > 0:
-            late = lateness_ns(job) / job.period_ns
-            own = judged(1 + late, LEAST)
-            out: Bools = own.out & (own.out.mean(axis=0) <= MOST)[None, :]
+            late = lateness_ns(context, job) / job.period_ns
+            tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
+            own = judged(1 + late, LEAST, ROUNDING * tick_ns / job.period_ns, peers=True)
+            out: Bools = own.lasting & (own.out.mean(axis=0) <= MOST)[None, :]
             lost = np.maximum(own.ratio - 1, 0.0)
-            seen = Slowness("late_to_collectives", 1 + lost, own.noise, out)
+            seen = Slowness("late_to_collectives", 1 + lost, own.noise, out, late, late)
             yield from suspects_of(context, job, seen)
-
-
-def lateness_ns(job: JobView) -> Floats:
-    """By how much each endpoint is later than the median of its group, shape (endpoints, steps)."""
-    moments, group = job.phases.moments["dp"], job.phases.dp_group
-    begin = np.where(moments.start_ns == MISSING, np.nan, moments.start_ns - job.ranks.origin_ns)
-    late = np.full(begin.shape, np.nan)
-    for one in np.unique(group[group >= 0]).tolist():
-        rows = np.flatnonzero(group == one)
-        if rows.size >= SMALLEST:
-            late[rows] = begin[rows] - nanmedian(begin[rows], axis=0)
-    return late

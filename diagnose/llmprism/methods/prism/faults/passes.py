@@ -22,9 +22,9 @@ from functools import cached_property
 
 import numpy as np
 
-from llmprism.methods.prism.faults.bursts import bursts_of
+from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints
 
 FORTH, BACK = 0, 1  # activations, gradients
 
@@ -63,8 +63,10 @@ class Passes:
     @cached_property
     def work_ns(self) -> Floats:
         """Time from input to output, shape (endpoints, steps, messages)."""
-        begin = np.fmax(np.concatenate(list(self._given()), axis=2), _one_before(self.sent))
-        return _positive(self.sent - begin)
+        given = np.concatenate(list(self._given()), axis=2)
+        begin = np.fmax(given, _one_before(self.sent))
+        work = np.where(self._without_input() | np.isfinite(given), self.sent - begin, np.nan)
+        return _positive(work)
 
     def since_receiver_ns(self, endpoints: Ints) -> Floats:
         """Time since the receiver last sent before each message of ``endpoints``, or ``work_ns``.
@@ -80,6 +82,13 @@ class Passes:
                     since = _since(self.sent[end, :, part], self.sent[peer])
                     work[row, :, part] = np.fmin(work[row, :, part], since)
         return work
+
+    def _without_input(self) -> Bools:
+        """Messages that wait for no other message: the first activations of the first stage."""
+        free = np.zeros(self.sent.shape, np.bool_)
+        ahead = self.depth if self.depth < self.out.shape[3] else self.out.shape[3]
+        free[self.stage == 0, :, : max(ahead, 1)] = True
+        return free
 
     def _given(self) -> Floats:
         given = self.into.copy()
@@ -107,22 +116,45 @@ def passes_of(context: Context, job: JobView) -> Passes | None:
         src, dst = place[flows.src[bursts.row]], place[flows.dst[bursts.row]]
         way = (lines.stage[dst] < lines.stage[src]).astype(np.int64)
         to[way, src] = dst
-        for ends, who, times in ((out, src, bursts.start_ns), (into, dst, bursts.end_ns)):
+        held = _messages_of(job, bursts, shape[3])
+        for ends, who, times, last in (
+            (out, src, bursts.start_ns, False),
+            (into, dst, bursts.end_ns, True),
+        ):
             when = (times - job.ranks.origin_ns).astype(np.float64)
-            _place(ends, way, who, bursts.step, when)
+            _place(ends, (way, who, bursts.step), when, held, last=last)
     return Passes(out, into, to, lines.stage, lines.length, lines.deepest)
 
 
-def _place(ends: Floats, way: Ints, who: Ints, step: Ints, when: Floats) -> None:
-    """Put times into their cells in order; a step with another number of messages is left out."""
+def _messages_of(job: JobView, bursts: Bursts, messages: int) -> Ints:
+    """How many messages each burst holds: more than one where the silence between was short."""
+    lane = bursts.place * job.count + bursts.step
+    volume = np.bincount(lane, bursts.size)
+    one = float(np.median(volume[volume > 0])) / messages if volume.any() else 1.0
+    held: Ints = np.maximum(np.rint(bursts.size / one), 1).astype(np.int64)
+    return held
+
+
+def _place(
+    ends: Floats, where: tuple[Ints, Ints, Ints], when: Floats, held: Ints, *, last: bool
+) -> None:
+    """Put times into their cells in order; a step with another number of messages is left out.
+
+    Of a burst that holds several messages only the begin of the first one and the end of the last
+    one are known. ``where`` has direction, endpoint and step of each burst.
+    """
     _, endpoints, steps, messages = ends.shape
+    way, who, step = where
     cell = (way * endpoints + who) * steps + step
     order = np.lexsort((when, cell))
-    cell, when = cell[order], when[order]
+    cell, held = np.repeat(cell[order], held[order]), held[order]
+    known = np.cumsum(held) - 1 if last else np.cumsum(held) - held
+    times = np.full(cell.size, np.nan)
+    times[known] = when[order]
     count = np.bincount(cell, minlength=2 * endpoints * steps)
     number = np.arange(cell.size) - (np.cumsum(count) - count)[cell]
     whole = count[cell] == messages
-    ends.reshape(-1, messages)[cell[whole], number[whole]] = when[whole]
+    ends.reshape(-1, messages)[cell[whole], number[whole]] = times[whole]
 
 
 def _one_before(sent: Floats) -> Floats:

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.phases import MISSING
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
-WHOLE = 0.9  # of the usual bytes: a step that has as many was finished
+WHOLE = 0.5  # of the usual bytes: a step that has as many was finished
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
 
 
@@ -59,13 +61,14 @@ def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
     volume, ends = _finished(context, job)
     whole = volume >= WHOLE * np.median(volume[volume > 0]) if (volume > 0).any() else volume > 0
     firsts = [*job.phases.first_of_epoch.tolist(), job.count]
-    for first, after in zip(firsts, firsts[1:], strict=False):
+    for first, after in pairwise(firsts):
         done = first + np.flatnonzero(whole[first:after])
         if not done.size:
             continue
         begin_ns = int(ends[done[-1]])
         next_ns = _begins(context, job, after) if after < job.count else None
-        rows = _between(context, job, begin_ns, next_ns)
+        ends_ns = _own_ends(context, job, int(done[-1]), begin_ns, next_ns)
+        rows = _between(context, job, ends_ns, next_ns)
         waiting = np.concatenate([one[_long(context, job, one)] for one in rows.values()])
         rows = {kind: one[~_long(context, job, one)] for kind, one in rows.items()}
         last = [int(context.flows.end_ns[own].max()) for own in rows.values() if own.size]
@@ -98,13 +101,25 @@ def _long(context: Context, job: JobView, rows: Ints) -> Bools:
     return long
 
 
-def _between(context: Context, job: JobView, begin_ns: int, next_ns: int | None) -> dict[str, Ints]:
-    """Rows of each kind that begin after the one time and before the other."""
+def _own_ends(context: Context, job: JobView, step: int, end_ns: int, next_ns: int | None) -> Ints:
+    """When each address ended ``step`` [ns]; ranks do not all begin the next one together."""
+    ends = np.full(len(context.flows.addresses), end_ns)
+    own = job.phases.moments["dp"].end_ns[:, step]
+    ends[job.phases.endpoints] = np.where(own == MISSING, end_ns, np.minimum(own, end_ns))
+    later = _between(context, job, ends, next_ns).get("dp", np.empty(0, np.int64))
+    if not later.size or int(context.flows.start_ns[later].min()) < end_ns:
+        for side in (context.flows.src, context.flows.dst):  # counted into another step
+            np.maximum.at(ends, side[later], context.flows.end_ns[later])
+    return ends
+
+
+def _between(context: Context, job: JobView, ends_ns: Ints, next_ns: int | None) -> dict[str, Ints]:
+    """Rows of each kind that begin after the end of their sender's step, and before a time."""
     found: dict[str, list[Ints]] = {}
     for part in job.phases.classes:
         rows = part.one.traffic.row
         start = context.flows.start_ns[rows]
-        inside = start >= begin_ns
+        inside = start >= ends_ns[context.flows.src[rows]]
         if next_ns is not None:
             inside &= start < next_ns
         found.setdefault(part.kind, []).append(rows[inside])

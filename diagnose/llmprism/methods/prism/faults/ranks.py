@@ -31,12 +31,21 @@ class Slowness:
     ratio : time taken over that of healthy steps.
     noise : deviation of ``ratio``, by endpoint.
     slow : whether the endpoint is to blame.
+    lost, surely_lost : time that each loses at most and at least, as a share of a step.
     """
 
     symptom: str
     ratio: Floats
     noise: Floats
     slow: Bools
+    lost: Floats
+    surely_lost: Floats
+
+
+def typical(values: Floats, rows: Ints, first: int, last: int) -> float | None:
+    """The median of some rows in a stretch of steps; None where nothing is known."""
+    inside = values[rows, first : last + 1]
+    return float(np.nanmedian(inside)) if np.isfinite(inside).any() else None
 
 
 def suspects_of(context: Context, job: JobView, seen: Slowness) -> Iterator[Suspect]:
@@ -64,7 +73,7 @@ def _suspect(
     return Suspect(
         job, "rank", seen.symptom, "slow_gpu",
         "address" if alone else "server", names[0] if alone else server,
-        first, last, 1 - 1 / ratio, _sure(deviations),
+        first, last, 1 - 1 / ratio, certainty(deviations),
         {
             "server": server,
             "one_of": names,
@@ -72,10 +81,12 @@ def _suspect(
             "time_ratio_of_others": round(_others(seen.ratio, rows, first, last), 4),
             "deviations": round(deviations, 1),
         },
+        lost_share=typical(seen.lost, rows, first, last),
+        weight=1.0 + (typical(seen.surely_lost, rows, first, last) or 0.0),
     )  # fmt: skip
 
 
-def _sure(deviations: float) -> float:
+def certainty(deviations: float) -> float:
     """Confidence: a half at the bar that counts as out, near 1 far beyond it."""
     return min(0.99, 1 - 0.5 / max(1.0, deviations / DEVIATIONS))
 

@@ -4,50 +4,58 @@ The time that a burst lasts, over the bytes it holds, is its *pace*. That of a c
 step is the median over its bytes. A collective may begin, and then wait for a rank that is
 late; so there it is the lower quartile: a NIC that is slow is slow in all bursts.
 
-The unit is a *conversation*: both directions of one 5-tuple. A transfer needs its
-acknowledgements, so a conversation is as slow as the slower of its directions, and it crosses
-the parts of the network (NICs, links, switches) that either of them crosses.
+A pace shows the network only where bytes fill the time. Where a healthy burst is much longer than
+its bytes take at the best pace of its NIC, it mostly waits (several messages in one record, say),
+and it is not judged. Neither is a step in which records of the connection are missing.
 
-The hops of a ring go at the pace of the slowest one. Where all of them are slow alike, nothing
-shows which one it was, and they are judged as one.
+The hops of a ring go at the pace of the slowest one. Its own wire is never silent; those of the
+others are, in between. So of hops that are slow alike, those whose wire is *busy* for longest are
+the slow ones. Where the exporter bridges such short silences, nothing shows which hop it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from llmprism.methods.prism.faults.bursts import bursts_of
+from llmprism.io.clock import clock_tick_ns
+from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.series import Judged, judged
-from llmprism.methods.prism.phases import KindOf
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.methods.prism.faults.hops import crossed
+from llmprism.methods.prism.faults.series import Judged, healthy, judged
+from llmprism.methods.prism.phases import KindOf, nanmedian
+from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.graph import components_of_edges
 
 MESSAGES, COLLECTIVES = 0.5, 0.25  # share of a step's bytes that move faster than its pace
 CLEARLY = 1.5  # messages that take less than half longer hardly delay what waits for them
 LEAST = 0.1  # a pace that is worse by less does not show a fault
+WAITS = 4.0  # times the best pace of the NIC: the burst mostly waits
+MISSING = 0.02  # of the usual bytes of a step, or more where they vary
+ROUNDING = 0.41  # deviation of the difference of two rounded times, in ticks: 1 / sqrt(6)
 
 
 @dataclass(frozen=True)
-class Conversations:
-    """Conversations of one job, by kind of traffic, with their paces.
+class Rates:
+    """Connections of one job, by class of traffic, with their paces.
 
     Attributes
     ----------
-    kind : of each conversation.
-    group : conversations of one collective group have one number; -1 for pipelines.
-    crosses : the parts of the network that each conversation crosses.
+    kind : of each connection.
+    group : connections of one collective group have one number; -1 for pipelines.
+    conversation : both directions of one 5-tuple have one number.
+    crosses : the parts of the network that each crosses.
     pace : over the healthy one, and which steps are out.
+    busy : time with bytes on the wire over the healthy one, shape (connections, steps).
     """
 
     kind: list[str]
     group: Ints
+    conversation: Ints
     crosses: list[frozenset[str]]
     pace: Judged
+    busy: Floats
 
 
 def slow_messages_at(context: Context, job: JobView) -> Bools:
@@ -55,51 +63,104 @@ def slow_messages_at(context: Context, job: JobView) -> Bools:
 
     Collectives do not count: they also look slow while they wait for a late rank.
     """
-    conversations = conversations_of(context, job)
+    rates = rates_of(context, job)
     names = [context.topology.addresses[end] for end in job.phases.endpoints.tolist()]
     slow = np.zeros((len(names), job.count), np.bool_)
     for row, name in enumerate(names):
-        crossing = enumerate(zip(conversations.kind, conversations.crosses, strict=True))
-        own = [i for i, (kind, crossed) in crossing if kind == "pp" and name in crossed]
+        crossing = enumerate(zip(rates.kind, rates.crosses, strict=True))
+        own = [i for i, (kind, parts) in crossing if kind == "pp" and name in parts]
         if own:
-            clear = conversations.pace.out[own] & (conversations.pace.ratio[own] >= CLEARLY)
+            clear = rates.pace.out[own] & (rates.pace.ratio[own] >= CLEARLY)
             slow[row] = clear.any(axis=0)
     return slow
 
 
-def conversations_of(context: Context, job: JobView) -> Conversations:
-    """Measure every conversation of ``job``, one entry for each class of traffic on it."""
+def rates_of(context: Context, job: JobView) -> Rates:
+    """Measure every connection of ``job``, one entry for each class of traffic on it."""
     kinds: list[str] = []
-    groups: list[Ints] = []
     crosses: list[frozenset[str]] = []
-    paces: list[Floats] = []
-    for part in job.phases.classes:
+    groups, paces, busy, lengths = [], [], [], []
+    for number, part in enumerate(job.phases.classes):
         own = part.one.connections
-        pace = _pace(context, job, part)
-        conversation = _number_of(context, own)
-        for one in range(int(conversation.max(initial=-1)) + 1):
-            paces.append(_slower(pace[conversation == one]))
-            crosses.append(_crossed(context, own[conversation == one]))
-        kinds += [part.kind] * (int(conversation.max(initial=-1)) + 1)
-        group = _groups(context, part, own, conversation)
-        groups.append(np.where(group < 0, -1, group + len(groups) * len(context.flows.addresses)))
-    values = np.vstack(paces) if paces else np.empty((0, job.count))
-    every = np.concatenate(groups) if groups else np.empty(0, np.int64)
-    return Conversations(kinds, every, crosses, judged(values, LEAST))
+        bursts = bursts_of(context, job, part)
+        whole = _whole(job, part, bursts)
+        paces.append(np.where(whole, _pace(job, part, bursts), np.nan))
+        busy.append(np.where(whole, _busy(context, job, part), np.nan))
+        lengths.append(_lengths(part, bursts))
+        kinds += [part.kind] * own.size
+        crosses += [crossed(context, one) for one in own.tolist()]
+        groups.append(_groups(context, part, number))
+    if not paces:
+        none = np.empty((0, job.count))
+        return Rates(
+            [], none[:, 0].astype(int), none[:, 0].astype(int), [], judged(none, LEAST), none
+        )
+    pace = _on_the_wire(context, job, np.vstack(paces))
+    rounding = ROUNDING * clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
+    finest = rounding / np.maximum(np.concatenate(lengths), 1.0)
+    wire = np.vstack(busy)
+    return Rates(
+        kinds, np.concatenate(groups), _conversations(context, job), crosses,
+        judged(pace, LEAST, finest),
+        wire / healthy(wire)[:, None],
+    )  # fmt: skip
 
 
-def _pace(context: Context, job: JobView, part: KindOf) -> Floats:
+def _pace(job: JobView, part: KindOf, bursts: Bursts) -> Floats:
     """Time on the wire over bytes of the typical burst, of each connection and step [ns/byte]."""
-    bursts, count = bursts_of(context, job, part), job.count
-    cell = bursts.place * count + bursts.step
+    cell = bursts.place * job.count + bursts.step
     share = MESSAGES if part.kind == "pp" else COLLECTIVES
     lasted = (bursts.end_ns - bursts.start_ns).astype(np.float64)
     pace = lasted / np.maximum(bursts.size, 1)
     moved = bursts.size * (pace > 0)
     found = _weighted_quantile(cell, pace, moved.astype(np.float64), share)
-    values = np.full(part.one.connections.size * count, np.nan)
+    values = np.full(part.one.connections.size * job.count, np.nan)
     values[found[0]] = found[1]
-    return values.reshape(-1, count)
+    return values.reshape(-1, job.count)
+
+
+def _lengths(part: KindOf, bursts: Bursts) -> Floats:
+    """Typical length of a burst of each connection [ns]."""
+    lasted = (bursts.end_ns - bursts.start_ns).astype(np.float64)
+    places = range(part.one.connections.size)
+    own = [lasted[bursts.place == place] for place in places]
+    return np.array([float(np.median(one)) if one.size else 1.0 for one in own])
+
+
+def _busy(context: Context, job: JobView, part: KindOf) -> Floats:
+    """Time that records of each connection last, summed over each step [ns]."""
+    known = part.step >= 0
+    row = part.one.traffic.row[known]
+    place = np.searchsorted(part.one.connections, context.connections.of_row[row])
+    cell = place * job.count + part.step[known]
+    size = part.one.connections.size * job.count
+    total = np.bincount(cell, context.flows.durations_ns[row], size)
+    busy: Floats = np.where(total > 0, total, np.nan).reshape(-1, job.count)
+    return busy
+
+
+def _whole(job: JobView, part: KindOf, bursts: Bursts) -> Bools:
+    """In which steps each connection has its usual bytes, shape (connections, steps)."""
+    cells = part.one.connections.size * job.count
+    cell = bursts.place * job.count + bursts.step
+    volume = np.bincount(cell, bursts.size, cells).reshape(-1, job.count)
+    usual = np.median(volume, axis=1, keepdims=True)
+    spread = 3 * 1.4826 * np.median(np.abs(volume - usual), axis=1, keepdims=True)
+    whole: Bools = volume >= usual - np.maximum(MISSING * usual, spread)
+    return whole & (volume > 0)
+
+
+def _on_the_wire(context: Context, job: JobView, pace: Floats) -> Floats:
+    """``pace`` where it shows the network: not far above the best pace of either NIC."""
+    own = np.concatenate([part.one.connections for part in job.phases.classes])
+    usual = nanmedian(pace, axis=1)
+    best = np.full(len(context.flows.addresses), np.inf)
+    for ends in (context.connections.src[own], context.connections.dst[own]):
+        np.minimum.at(best, ends, np.where(np.isnan(usual), np.inf, usual))
+    limit = np.maximum(best[context.connections.src[own]], best[context.connections.dst[own]])
+    with np.errstate(invalid="ignore"):
+        waits = healthy(pace) > WAITS * limit
+    return np.where(waits[:, None], np.nan, pace)
 
 
 def _weighted_quantile(
@@ -117,67 +178,21 @@ def _weighted_quantile(
     return cell[opens], values[np.minimum(at, values.size - 1)]
 
 
-def _slower(pace: Floats) -> Floats:
-    """The slower direction, each relative to its own median."""
-    with np.errstate(all="ignore"):
-        relative = pace / np.array([[_median(row)] for row in pace])
-    none = np.isnan(relative).all(axis=0)
-    return np.where(none, np.nan, np.nanmax(np.where(none[None, :], 0.0, relative), axis=0))
+def _conversations(context: Context, job: JobView) -> Ints:
+    """Number the connections so that one and the one that answers it are alike, by class."""
+    numbers = []
+    for number, part in enumerate(job.phases.classes):
+        own = part.one.connections
+        back = np.array([context.answers.get(one, one) for one in own.tolist()], np.int64)
+        numbers.append(np.minimum(own, back) * len(job.phases.classes) + number)
+    every: Ints = np.concatenate(numbers)
+    return every
 
 
-def _median(values: Floats) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if known.size else np.nan
-
-
-def _number_of(context: Context, own: Ints) -> Codes:
-    """Number the conversations: a connection and the one back between the same ports are one."""
-    connections, flows = context.connections, context.flows
-    rows = connections.by.order[connections.by.offsets[own]]
-    ends = [connections.src[own].astype(np.int64), connections.dst[own].astype(np.int64)]
-    if {"src_port", "dst_port"} <= set(flows.optional):
-        for side, name in enumerate(("src_port", "dst_port")):
-            ends[side] = (ends[side] << 17) | (flows.optional[name][rows].astype(np.int64) + 1)
-    pairs = np.sort(np.column_stack(ends), axis=1)
-    return np.unique(pairs, axis=0, return_inverse=True)[1].ravel().astype(np.int32)
-
-
-def _groups(context: Context, part: KindOf, own: Ints, conversation: Codes) -> Ints:
-    """Number the collective groups of conversations: what the class's connections join."""
-    connections = context.connections
-    count = int(conversation.max(initial=-1)) + 1
+def _groups(context: Context, part: KindOf, number: int) -> Ints:
+    """Number the collective groups of a class's connections: what they join."""
+    own = part.one.connections
     if part.kind == "pp":
-        return np.full(count, -1)
-    group = np.full(count, -1)
-    group[conversation] = components_of_edges(connections.src[own], connections.dst[own])
-    return group
-
-
-def _crossed(context: Context, own: Ints) -> frozenset[str]:
-    """NICs, links and switches that connections, and their answers, lead through."""
-    connections, flows, names = context.connections, context.flows, context.topology.addresses
-    parts: set[str] = set()
-    for one in (*own.tolist(), *_answers(context, own)):
-        parts |= {names[connections.src[one]], names[connections.dst[one]]}
-        rows = connections.by.rows(one)
-        paths = np.unique(flows.path[rows])
-        for path in paths[paths >= 0].tolist():
-            parts |= set(parts_of(flows.paths[path]))
-    return frozenset(parts)
-
-
-def _answers(context: Context, own: Ints) -> Sequence[int]:
-    """Connections that answer: the way back between the same ports."""
-    back = context.answers
-    return [back[one] for one in own.tolist() if one in back]
-
-
-def parts_of(path: str) -> list[str]:
-    """Switches of a path, and links between neighbours as ``a|b`` with sorted ends.
-
-    >>> parts_of("leaf1|spine0|?")
-    ['leaf1', 'spine0', 'leaf1|spine0']
-    """
-    hops = path.split("|")
-    links = ["|".join(sorted(pair)) for pair in pairwise(hops) if "?" not in pair]
-    return [hop for hop in hops if hop != "?"] + links
+        return np.full(own.size, -1)
+    label = components_of_edges(context.connections.src[own], context.connections.dst[own])
+    return label.astype(np.int64) + number * len(context.flows.addresses)

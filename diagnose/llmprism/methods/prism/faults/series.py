@@ -2,7 +2,8 @@
 
 The healthy value is taken from the better steps: the quartile on the good side, so that a
 fault may last for up to three quarters of the steps. The noise is taken from the differences
-between neighbouring steps, whose median does not notice a shift that lasts.
+between neighbouring steps, whose median does not notice a shift that lasts, and from how far the
+best steps are below the healthy value: what varies slowly differs little from step to step.
 
 A step is *out* if it is worse than healthy by more than five deviations of that noise, and by
 more than a least share that matters. A *stretch* is a run of steps that are out. One step
@@ -19,8 +20,12 @@ from llmprism.numerics.arrays import Bools, Floats
 
 DEVIATIONS = 5.0
 SHORTEST = 2  # steps of a stretch
+ENOUGH = 3  # steps of a stretch that need not be far out
+FAR = 2.0  # times the bar
 GAP = 1  # steps within a stretch that may look healthy
 FEWEST = 6  # steps that show a healthy value
+NOISIER = 3.0  # times the noise of the median rank: what a healthy rank does not exceed
+BELOW = 0.97  # deviations from the lower quartile of a normal distribution to its twentieth part
 TO_SIGMA = 1.4826 / np.sqrt(2)  # median absolute difference of neighbours to a deviation
 
 
@@ -33,22 +38,45 @@ class Judged:
     ratio : value over healthy value, NaN where there is none.
     noise : deviation of ``ratio`` from step to step, shape (series,).
     out : whether a step is out.
+    far : whether it is out by so much that few steps suffice.
     """
 
     ratio: Floats
     noise: Floats
     out: Bools
+    far: Bools
+
+    @property
+    def lasting(self) -> Bools:
+        """Steps that are out, without short stretches that are not far out."""
+        kept = np.zeros_like(self.out)
+        for row, (out, far) in enumerate(zip(self.out, self.far, strict=True)):
+            for first, last in stretches(out):
+                inside = slice(first, last + 1)
+                if out[inside].sum() >= ENOUGH or far[inside].sum() >= SHORTEST:
+                    kept[row, inside] = out[inside]
+        return kept
 
 
-def judged(values: Floats, least: float) -> Judged:
-    """Judge ``values`` (larger is worse), shape (series, steps), against their healthy values."""
+def judged(
+    values: Floats, least: float, finest: Floats | float = 0.0, *, peers: bool = False
+) -> Judged:
+    """Judge ``values`` (larger is worse), shape (series, steps), against their healthy values.
+
+    ``finest`` is the noise that the resolution of the records makes, whatever is seen of it.
+    With ``peers`` the series are of ranks that do the same: one that is much noisier than the
+    others comes and goes, and its own noise does not excuse it.
+    """
     known = np.isfinite(values).sum(axis=1) >= FEWEST
     usable = np.where(known[:, None], values, np.nan)
     ratio: Floats = usable / healthy(usable)[:, None]
     noise = _noise(ratio)
-    bar = 1 + np.maximum(DEVIATIONS * noise, least)
-    out: Bools = np.nan_to_num(ratio, nan=0.0) > bar[:, None]
-    return Judged(ratio, noise, out)
+    if peers and known.any():
+        noise = np.minimum(noise, NOISIER * float(np.median(noise[known])))
+    noise = np.maximum(noise, finest)
+    excess = np.nan_to_num(ratio, nan=0.0) - 1
+    bar = np.maximum(DEVIATIONS * noise, least)[:, None]
+    return Judged(ratio, noise, excess > bar, excess > FAR * bar)
 
 
 def healthy(values: Floats) -> Floats:
@@ -61,7 +89,11 @@ def healthy(values: Floats) -> Floats:
 def _noise(ratio: Floats) -> Floats:
     jumps = np.abs(np.diff(ratio, axis=1))
     none = np.asarray(np.isnan(jumps).all(axis=1))
-    return np.where(none, 0.0, TO_SIGMA * np.nanmedian(np.where(none[:, None], 0.0, jumps), axis=1))
+    quick = TO_SIGMA * np.nanmedian(np.where(none[:, None], 0.0, jumps), axis=1)
+    empty = np.asarray(np.isnan(ratio).all(axis=1))
+    low, best = np.nanquantile(np.where(empty[:, None], 1.0, ratio), [0.25, 0.05], axis=1)
+    noise: Floats = np.maximum(np.where(none, 0.0, quick), (low - best) / BELOW)
+    return noise
 
 
 def stretches(out: Bools) -> list[tuple[int, int]]:

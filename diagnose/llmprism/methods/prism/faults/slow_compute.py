@@ -10,11 +10,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.own_time import lost_share
 from llmprism.methods.prism.faults.passes import Passes, passes_of
 from llmprism.methods.prism.faults.ranks import Slowness, suspects_of
-from llmprism.methods.prism.faults.rates import slow_messages_at
+from llmprism.methods.prism.faults.rates import ROUNDING, slow_messages_at
 from llmprism.methods.prism.faults.series import Judged, healthy, judged
+from llmprism.methods.prism.faults.stages import stages_of
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.methods.prism.phases import nanmedian
 from llmprism.numerics.arrays import Bools, Floats
@@ -22,6 +25,7 @@ from llmprism.numerics.arrays import Bools, Floats
 LEAST = 0.03  # less than this is no slow rank but the spread of healthy ones
 OWN = 0.5  # share of the lost time that must remain if the receiver may have been busy
 MOST = 0.5  # share of the ranks; if more are slow, it is the job's work that changed
+COARSE = 0.1  # of a pass: a clock that is coarser does not resolve one
 
 
 def slow_compute(context: Context) -> Iterator[Suspect]:
@@ -29,19 +33,39 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
     for job in context.jobs:
         passes = passes_of(context, job)
         if passes is not None:
-            own = judged(_relative(passes.work_ns), LEAST)
+            own = _judged(context, passes)
             slow = _slow(context, job, passes, own)
-            yield from suspects_of(
-                context, job, Slowness("slow_passes", own.ratio, own.noise, slow)
-            )
+            lost, surely = (lost_share(context, job, cautious=c) for c in (False, True))
+            assert lost is not None  # there are passes
+            assert surely is not None
+            seen = Slowness("slow_passes", own.ratio, own.noise, slow, lost, surely)
+            for suspect, rows, steps in list(stages_of(context, job, seen)):
+                yield suspect
+                slow[rows, steps] = False
+            yield from suspects_of(context, job, seen)
 
 
-def _relative(work: Floats) -> Floats:
-    """Work in each step over that of healthy steps, median over the step's messages."""
-    endpoints, steps, messages = work.shape
-    by_message = work.transpose(0, 2, 1).reshape(-1, steps)
-    ratio = by_message / healthy(by_message)[:, None]
-    return nanmedian(ratio.reshape(endpoints, messages, steps), axis=1)
+def _judged(context: Context, passes: Passes) -> Judged:
+    """Work in each step over that of healthy steps, by endpoint.
+
+    The median over the step's messages, as single passes may be long. Where the clock is coarse
+    for a pass, the mean: a median of rounded times is a rounded time.
+    """
+    tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
+    endpoints, steps, messages = passes.work_ns.shape
+    by_message = passes.work_ns.transpose(0, 2, 1).reshape(-1, steps)
+    usual = nanmedian(passes.work_ns.reshape(endpoints, -1), axis=1)
+    known = np.isfinite(passes.work_ns).sum(axis=2).max(axis=1)
+    finest = ROUNDING * tick_ns / np.sqrt(np.maximum(known, 1)) / usual
+    finest = np.where(np.isfinite(finest), finest, 0.0)
+    if np.nanmedian(usual) * COARSE > tick_ns:
+        ratio = by_message / healthy(by_message)[:, None]
+        middle = nanmedian(ratio.reshape(endpoints, messages, steps), axis=1)
+    else:
+        count = np.isfinite(passes.work_ns).sum(axis=2)
+        total = np.nansum(passes.work_ns, axis=2)
+        middle = np.where(count > 0, total, np.nan) / np.maximum(count, 1)
+    return judged(middle, LEAST, finest, peers=True)
 
 
 def _excess(work: Floats) -> Floats:
@@ -64,7 +88,7 @@ def _receiver_slow(passes: Passes, out: Bools) -> Bools:
 
 def _slow(context: Context, job: JobView, passes: Passes, own: Judged) -> Bools:
     """Steps in which each endpoint itself is slow: not its receiver, nor its transfers."""
-    slow: Bools = own.out & (own.out.mean(axis=0) <= MOST)[None, :]
+    slow: Bools = own.lasting & (own.out.mean(axis=0) <= MOST)[None, :]
     rows = np.flatnonzero(slow.any(axis=1))
     if rows.size:
         own_ns = _excess(passes.since_receiver_ns(rows))

@@ -19,6 +19,8 @@ from llmprism.methods.prism.faults.progress import LATER, Stuck, Tail, stuck_in,
 from llmprism.methods.prism.faults.suspects import Suspect
 
 SURE, ALONE = 0.9, 0.6  # confidence with one candidate, and with several
+BETWEEN = 0.5  # confidence where no rank shows to be the first
+LONG = 20.0  # steps: no evaluation or checkpoint between two steps takes as long
 CAUSES = ("hang", "crash", "stopped_nic")
 
 
@@ -27,8 +29,28 @@ def stopped(context: Context) -> Iterator[Suspect]:
     for job in context.jobs:
         for tail in tails_of(context, job):
             stuck = stuck_in(context, job, tail)
-            if stuck is not None and _rested_ns(context, tail, stuck) > _longest_ns(job):
+            if stuck is None and _restarted(job, tail):
+                yield _of_job(job, tail)
+            elif stuck is not None and _rested_ns(context, tail, stuck) > _longest_ns(job):
                 yield _suspect(context, job, tail, stuck)
+
+
+def _restarted(job: JobView, tail: Tail) -> bool:
+    """Whether a job was silent for many steps, and then went on."""
+    return tail.next_ns is not None and tail.next_ns - tail.end_ns > LONG * job.period_ns
+
+
+def _of_job(job: JobView, tail: Tail) -> Suspect:
+    """The job that stopped between two steps, so that no rank shows to be the first."""
+    assert tail.next_ns is not None  # it went on
+    lost = float(tail.next_ns - tail.end_ns)
+    step = min(tail.step, max(0, job.count - 1))
+    evidence = {"traffic_ended_ns": tail.end_ns, "went_on_ns": tail.next_ns}
+    return Suspect(
+        job, "group", "stopped", CAUSES[0], "job", job.name, step, step, 1.0, BETWEEN,
+        {**evidence, "or_causes": list(CAUSES[1:])},
+        Cost(job.period_ns, job.period_ns + lost, lost, np.inf), None, (tail.end_ns, tail.next_ns),
+    )  # fmt: skip
 
 
 def _rested_ns(context: Context, tail: Tail, stuck: Stuck) -> int:
@@ -63,5 +85,6 @@ def _suspect(context: Context, job: JobView, tail: Tail, stuck: Stuck) -> Suspec
             "went_on_ns": tail.next_ns,
         },
         Cost(job.period_ns, job.period_ns + lost, lost, np.inf),
+        None,
         (stuck.since_ns, max(until, stuck.since_ns + 1)),
     )  # fmt: skip

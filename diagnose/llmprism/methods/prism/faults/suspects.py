@@ -28,7 +28,9 @@ class Suspect:
     confidence : in [0, 1].
     evidence : the numbers behind it.
     lost : the cost where it is known without a comparison of steps.
+    lost_share : time that the culprit itself lost in a step, as a share of a step, where known.
     extent_ns : begin and end where they are known better than by steps [ns].
+    weight : of two suspects of which one waits for the other, the one with more weight is slow.
     """
 
     job: JobView
@@ -43,8 +45,12 @@ class Suspect:
     confidence: float
     evidence: Mapping[str, Any] = field(default_factory=dict)
     lost: Cost | None = None
+    lost_share: float | None = None
     extent_ns: tuple[int, int] | None = None
+    weight: float = 0.0
 
+
+EXPLAINED = 0.3  # of what the steps of the job are longer
 
 Cause = Callable[[Context], Iterable[Suspect]]
 """Brings forward suspects of one cause; the costs are verified afterwards."""
@@ -58,13 +64,19 @@ def table_of(suspects: Iterable[Suspect]) -> pd.DataFrame:
     return table.assign(finding=range(len(table)))
 
 
+def _explains(one: Suspect, cost: Cost) -> bool:
+    """Whether the culprit lost a good part of what the job lost; if not, it waited itself."""
+    return one.lost_share is None or one.lost_share >= EXPLAINED * cost.share
+
+
 def _row(one: Suspect) -> dict[str, Any] | None:
     cost = one.lost or cost_of(one.job, one.first, one.last)
     begin_ns, end_ns = one.extent_ns or (one.job.start_ns[one.first], one.job.end_ns[one.last])
-    if not cost.believed:
+    if not cost.believed or not _explains(one, cost):
         return None
     evidence = {
         **one.evidence,
+        **({} if one.lost_share is None else {"lost_share_of_a_step": round(one.lost_share, 4)}),
         "normal_step_ns": round(cost.normal_ns),
         "slow_step_ns": round(cost.slow_ns),
         "step_share": round(cost.share, 4),

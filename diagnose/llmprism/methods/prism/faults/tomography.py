@@ -55,9 +55,8 @@ def ranked(
 
 def equals(parts: Sequence[Part]) -> list[Part]:
     """The best part and all that explain nearly as much; empty if none explains enough."""
-    if not parts or parts[0].coverage < COVERED or parts[0].purity < PURE:
-        return []
-    return [part for part in parts if part.score >= CLOSE * parts[0].score]
+    able = [part for part in parts if part.coverage >= COVERED and part.purity >= PURE]
+    return [part for part in able if part.score >= CLOSE * able[0].score]
 
 
 def _counted(bundles: Sequence[frozenset[str]], weights: Sequence[float]) -> Mapping[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,32 @@ def test_a_slow_host_link_is_named_by_its_address(of_two_faults):
 @pytest.mark.parametrize(("case", "flows"), HEALTHY, ids=["-".join(one) for one in HEALTHY])
 def test_nothing_is_found_in_healthy_captures(case, flows):
     assert findings_of(case, flows).empty
+
+
+LAB = CAPTURES.parent / "lab"
+FAULTS = {
+    "ddp8-pause": ("slow_compute", "10.0.0.1"),
+    "ddp8-slow-rank": ("slow_gpu", "10.0.7.1"),
+    "dp2pp4-slow-spine": ("slow_switch", "spine01"),
+    "dp4pp2-slow-nic": ("slow_nic", "10.0.6.1"),
+    "dp4pp2-slow-rank": ("slow_gpu", "10.0.6.1"),
+    "fsdp4-slow-nic": ("slow_nic", "10.0.0.1"),
+    "mpi-dp4pp2-slow-rank": ("slow_gpu", "10.0.5.1"),
+    "short": ("slow_gpu", "10.0.3.1"),
+}
+
+
+@pytest.mark.parametrize(("case", "expected"), FAULTS.items(), ids=list(FAULTS))
+def test_the_culprit_of_each_fault_in_the_lab_is_named(case, expected):
+    folder = LAB / case
+    found = diagnose_files(
+        folder / "flows.parquet", folder / "topology.json", method="prism"
+    ).findings
+    assert [tuple(one) for one in found[["cause", "culprit"]].to_numpy()] == [expected]
+
+
+def test_of_two_partners_that_look_slow_the_other_is_named_too():
+    folder = LAB / "mpi-dp4pp2-slow-rank"
+    found = diagnose_files(folder / "flows.parquet", folder / "topology.json", method="prism")
+    named = json.loads(found.findings["evidence"].iloc[0])["one_of"]
+    assert named == ["10.0.5.1", "10.0.3.1"]

@@ -1,0 +1,61 @@
+"""The parts of the network that a connection leads through: NICs, links, switches.
+
+Each link and each switch is a part, in both directions together and in each direction, since a
+wrong setting may slow what a switch sends upwards and nothing else. A directed part has an arrow:
+``leaf1>spine0`` is one direction of a link, ``leaf1>up`` all that a switch sends upwards, and
+``10.0.0.1>out`` all that a NIC sends.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from llmprism.methods.prism.faults.context import Context
+
+ARROW = ">"
+UP, DOWN, OUT, IN = f"{ARROW}up", f"{ARROW}down", f"{ARROW}out", f"{ARROW}in"
+
+
+def crossed(context: Context, connection: int) -> frozenset[str]:
+    """Parts that a connection crosses; of the one that answers it, parts without a direction."""
+    connections, names = context.connections, context.topology.addresses
+    src, dst = names[connections.src[connection]], names[connections.dst[connection]]
+    ends = {src, dst, f"{src}{OUT}", f"{dst}{IN}"}
+    parts = {part for path in _paths(context, connection) for part in parts_of(path)}
+    back = context.answers.get(connection)
+    if back is not None:
+        answering = {part for path in _paths(context, back) for part in parts_of(path)}
+        parts |= {part for part in answering if ARROW not in part}
+    return frozenset(ends | parts)
+
+
+def _paths(context: Context, connection: int) -> list[str]:
+    codes = set(context.flows.path[context.connections.by.rows(connection)].tolist())
+    return [context.flows.paths[code] for code in codes if code >= 0]
+
+
+def parts_of(path: str) -> list[str]:
+    """Switches and links of a path: a link is ``a|b`` with sorted ends, and ``a>b``.
+
+    >>> parts_of("leaf1|spine0|?")
+    ['leaf1', 'spine0', 'leaf1|spine0', 'leaf1>spine0', 'leaf1>up']
+    """
+    hops = path.split("|")
+    parts = [hop for hop in hops if hop != "?"]
+    for number, pair in enumerate(pairwise(hops)):
+        if "?" not in pair:
+            way = UP if number < len(hops) // 2 else DOWN
+            parts += ["|".join(sorted(pair)), ARROW.join(pair), f"{pair[0]}{way}"]
+    return parts
+
+
+def culprit_of(context: Context, part: str) -> tuple[str, str, str]:
+    """Kind, name and cause of a part that is slow."""
+    name = part.split(ARROW)[0] if part.endswith((OUT, IN)) else part
+    if name in context.topology.codes:
+        return "address", name, "slow_nic"
+    if part.endswith((UP, DOWN)):
+        return "switch", part.split(ARROW)[0], "misconfigured_switch"
+    if ARROW in part:
+        return "link", "|".join(sorted(part.split(ARROW))), "slow_link"
+    return ("link", part, "slow_link") if "|" in part else ("switch", part, "slow_switch")

@@ -1,0 +1,96 @@
+"""Work that is unevenly divided, by chance and in every step differently: nobody is slow.
+
+Two imbalances show in the bytes. Where sequences differ in length, so do the bytes of pipelines.
+Where experts are not equally popular, so do the exchanges between them. In both the ranks that
+are late change from step to step. Without a pipeline and without experts only the lateness is
+seen: it is spread wider than before, over ranks that change, and the cause may be either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.own_time import lost_share
+from llmprism.methods.prism.faults.series import judged, stretches
+from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.numerics.arrays import Floats, Ints
+
+WIDER = 0.02  # by which bytes are spread more than in healthy steps at least
+APART = 0.05  # ... and ranks, of a step
+SEVERAL = 3  # ranks that take turns in being last; fewer are slow themselves
+BYTES = {"pp": "length_imbalance", "ep": "expert_imbalance"}
+OTHER = {"length_imbalance": "expert_imbalance", "expert_imbalance": "length_imbalance"}
+SEEN, GUESSED = 0.9, 0.5  # confidence with and without evidence in the bytes
+
+
+def imbalance(context: Context) -> Iterator[Suspect]:
+    """Bring forward jobs whose work becomes unevenly divided."""
+    for job in context.jobs:
+        found = False
+        for kind, cause in BYTES.items():
+            spread = size_spread(context, job, kind)
+            for first, last in _wider(spread, WIDER):
+                found = True
+                yield _suspect(job, "unequal_bytes", cause, first, last, spread, SEEN)
+        lost = lost_share(context, job, cautious=True)
+        if not found and lost is not None and np.isfinite(lost).any():
+            yield from _by_lateness(job, lost)
+
+
+def size_spread(context: Context, job: JobView, kind: str) -> Floats:
+    """How much the bytes that connections move in a step differ, relative to their median.
+
+    Messages may be cut into records, or joined, in any way.
+    """
+    values = np.full(job.count, np.nan)
+    parts = [part for part in job.phases.classes if part.kind == kind]
+    if not parts:
+        return values
+    rows = np.concatenate([part.one.traffic.row[part.step >= 0] for part in parts])
+    step = np.concatenate([part.step[part.step >= 0] for part in parts])
+    size = context.connections.size[rows].astype(np.float64)
+    lane = context.connections.of_row[rows].astype(np.int64) * job.count + step
+    lanes, at = np.unique(lane, return_inverse=True)
+    size, step = np.bincount(at.ravel(), size), lanes % job.count
+    for one in range(job.count):
+        own = size[step == one]
+        if own.size > 1:
+            middle = float(np.median(own))
+            values[one] = float(np.mean(np.abs(own - middle))) / middle
+    return values
+
+
+def _wider(spread: Floats, least: float) -> list[tuple[int, int]]:
+    """Stretches in which bytes or ranks are spread more."""
+    if np.isfinite(spread).sum() < 1:
+        return []
+    return stretches(judged(1 + spread[None, :], least).lasting[0])
+
+
+def _by_lateness(job: JobView, lost: Floats) -> Iterator[Suspect]:
+    spread = np.nanmax(np.where(np.isnan(lost), -np.inf, lost), axis=0)
+    spread = np.where(np.isfinite(spread), np.maximum(spread, 0.0), np.nan)
+    for first, last in _wider(spread, APART):
+        steps = np.arange(first, last + 1)
+        if _taking_turns(lost, steps):
+            yield _suspect(job, "late_in_turns", "length_imbalance", first, last, spread, GUESSED)
+
+
+def _taking_turns(lost: Floats, steps: Ints) -> bool:
+    """Whether several ranks are the last one in some of ``steps``, none of them in most."""
+    last = np.argmax(np.where(np.isnan(lost), -np.inf, lost)[:, steps], axis=0)
+    times = np.unique(last, return_counts=True)[1]
+    return bool(times.size >= min(SEVERAL, steps.size) and times.max() <= steps.size / 2)
+
+
+def _suspect(
+    job: JobView, symptom: str, cause: str, first: int, last: int, spread: Floats, sure: float
+) -> Suspect:
+    inside = float(np.nanmedian(spread[first : last + 1]))
+    return Suspect(
+        job, "group", symptom, cause, "job", job.name, first, last, min(1.0, inside), sure,
+        {"spread": round(inside, 4), "or_causes": [OTHER[cause]] if sure == GUESSED else []},
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""Time that each rank itself loses in each step: neither waiting for others, nor on the wire.
+
+In a pipeline it is the time from what a stage was given to what it sends, summed over the
+messages of a step. Without a pipeline it is the lateness at the collectives, summed over those of
+a step: a rank is late by what it lost since the last one, because they end together.
+
+Each is taken relative to the healthy value of the same rank, so ranks may differ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.passes import passes_of
+from llmprism.methods.prism.faults.series import healthy
+from llmprism.methods.prism.phases import nanmedian
+from llmprism.numerics.arrays import Floats, Ints
+
+SMALLEST = 3  # members of a group that show a late one
+
+
+def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | None:
+    """Time each endpoint loses in each step, as a share of a usual step, shape (endpoints, steps).
+
+    None where the traffic shows no rank's own time. To be ``cautious`` is to count only the time
+    since its receiver last sent, which may have been busy.
+    """
+    if not job.period_ns > 0:
+        return None
+    passes = passes_of(context, job)
+    if passes is None:
+        return lateness_ns(context, job) / job.period_ns
+    work = passes.work_ns
+    if cautious:
+        work = passes.since_receiver_ns(np.arange(job.phases.endpoints.size))
+    endpoints, steps, messages = work.shape
+    by_message = work.transpose(0, 2, 1).reshape(-1, steps)
+    excess = (by_message - healthy(by_message)[:, None]).reshape(endpoints, messages, steps)
+    known = np.isfinite(excess).sum(axis=1)
+    own = known.max(axis=1, keepdims=True)  # messages of a step that the endpoint sends itself
+    total = np.nansum(excess, axis=1) * own / np.maximum(known, 1)
+    return np.where(known > own / 2, total, np.nan) / job.period_ns
+
+
+def lateness_ns(context: Context, job: JobView) -> Floats:
+    """By how much each endpoint is later at collectives than its group [ns], summed over a step.
+
+    A hop of a collective begins when both of its ends are there, so the earliest begin of any hop
+    of a rank is the latest moment at which it can have arrived.
+    """
+    shape = (job.phases.endpoints.size, job.count)
+    late = np.full(shape, np.nan)
+    for part in job.phases.classes:
+        if part.kind != "dp":
+            continue
+        begins = _begins(context, job, bursts_of(context, job, part))
+        for one in np.unique(job.phases.dp_group[job.phases.dp_group >= 0]).tolist():
+            rows = np.flatnonzero(job.phases.dp_group == one)
+            if rows.size < SMALLEST or not begins.shape[2]:
+                continue
+            own = begins[rows]
+            away = own - nanmedian(own, axis=0)[None]
+            with_any = np.isfinite(away).any(axis=2)
+            total = np.where(with_any, np.nansum(away, axis=2), np.nan)
+            late[rows] = np.fmax(late[rows], total)
+    return late
+
+
+def _begins(context: Context, job: JobView, bursts: Bursts) -> Floats:
+    """Earliest begin of the k-th burst of any hop of each endpoint, (endpoints, steps, bursts).
+
+    Bursts have the same number on all hops only where all have equally many; a step in which one
+    has another number (records are lost, or merged) counts with its first burst only.
+    """
+    cell = bursts.place * job.count + bursts.step
+    number = np.arange(cell.size) - np.searchsorted(cell, cell)
+    counts = np.bincount(cell) if cell.size else np.zeros(0, np.int64)
+    usual = int(np.median(counts[counts > 0])) if counts.any() else 0
+    begins = np.full((job.phases.endpoints.size, job.count, usual), np.inf)
+    use = (number < usual) & ((counts[cell] == usual) | (number == 0)) if cell.size else cell > 0
+    when = (bursts.start_ns - job.ranks.origin_ns).astype(np.float64)
+    for codes in (context.flows.src, context.flows.dst):
+        place = np.searchsorted(job.phases.endpoints, codes[bursts.row])
+        np.minimum.at(begins, (place[use], bursts.step[use], number[use]), when[use])
+    return np.where(np.isinf(begins), np.nan, begins)
+
+
+def rows_of_servers(context: Context, job: JobView) -> list[Ints]:
+    """Rows of the endpoints of each server, in order of the servers."""
+    servers = context.topology.servers[job.phases.endpoints]
+    return [np.flatnonzero(servers == one) for one in np.unique(servers).tolist()]

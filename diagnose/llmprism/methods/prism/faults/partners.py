@@ -1,0 +1,52 @@
+"""Partners of a pipeline that look slow together: one of them is, and the other waits for it.
+
+Some libraries move a message only when its receiver asks for it, so who sends to a busy rank
+looks busy itself. Of two such partners the one that lost more, its waiting left out, is named
+first, and the finding says that it may be the other ("X or Y").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context
+from llmprism.methods.prism.faults.suspects import Suspect
+
+TOGETHER = 0.5  # share of the steps of one in which the other is slow too
+DOUBT = 0.8  # of the confidence that remains
+
+
+def joined(context: Context, suspects: Sequence[Suspect]) -> list[Suspect]:
+    """``suspects``, of which those that are partners in the same steps are one."""
+    kept: list[Suspect] = []
+    for one in sorted(suspects, key=lambda one: -one.weight):
+        partner = next((i for i, old in enumerate(kept) if _partners(context, one, old)), None)
+        if partner is None:
+            kept.append(one)
+            continue
+        old = kept[partner]
+        named = [*old.evidence["one_of"], *one.evidence["one_of"]]
+        evidence = {**old.evidence, "one_of": list(dict.fromkeys(named))}
+        kept[partner] = replace(old, evidence=evidence, confidence=DOUBT * old.confidence)
+    return kept
+
+
+def _partners(context: Context, one: Suspect, other: Suspect) -> bool:
+    """Whether two suspects are ranks of one pipeline, slow in the same steps."""
+    if one.job is not other.job or {one.level, other.level} != {"rank"}:
+        return False
+    if one.lost is not None and one.symptom == "stopped":
+        return False
+    own, theirs = (_pipelines(context, each) for each in (one, other))
+    common = min(one.last, other.last) - max(one.first, other.first) + 1
+    return bool(own & theirs) and common >= TOGETHER * (one.last - one.first + 1)
+
+
+def _pipelines(context: Context, one: Suspect) -> set[int]:
+    """Numbers of the pipelines of the ranks that a suspect names."""
+    codes = [context.topology.codes[name] for name in one.evidence.get("one_of", ())]
+    rows = np.searchsorted(one.job.phases.endpoints, np.array(codes, np.int64))
+    return {number for number in one.job.pipelines.number[rows].tolist() if number >= 0}

@@ -1,0 +1,98 @@
+"""Ranks that pause from time to time: garbage collection, a data loader, a stopped process.
+
+A pause makes one step long, and the next one is healthy again. Healthy ranks have long passes
+too, now and then, so a single one accuses nobody. A server is suspected if its ranks pause in
+more steps than those of the other servers let expect: pauses that are independent of a server are
+Poisson distributed, with the rate that all other servers show. Pauses of a good part of a step are
+much rarer than short ones, and are counted by themselves as well. No rank loses more than the
+step of its job is longer: what seems more is a record that was cut elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.stats import poisson
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.cost import TO_SIGMA, Cost
+from llmprism.methods.prism.faults.own_time import lost_share, rows_of_servers
+from llmprism.methods.prism.faults.series import judged
+from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.numerics.arrays import Bools, Floats, Ints
+
+SHORT, LONG = 0.05, 0.25  # of a step: pauses that count, and those that are rare
+FEWEST = 2  # pauses that are more than one
+OF_MOST = 0.8  # of what the rank that lost most lost in a step; who lost less may have waited
+UNSEEN = 0.5  # pauses of all other servers together that are assumed where none was seen
+CHANCE = 0.02  # of so many pauses in any server, at most
+CAUSES = ("slow_compute", ["gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server"])
+
+
+def pauses(context: Context) -> Iterator[Suspect]:
+    """Bring forward servers whose ranks pause more often than others do."""
+    for job in context.jobs:
+        lost = lost_share(context, job, cautious=True)
+        if lost is not None and np.isfinite(lost).any():
+            longer = np.maximum(job.duration_ns / job.period_ns - 1, 0.0)
+            yield from _of_job(context, job, np.minimum(lost, longer[None, :]))
+
+
+def _of_job(context: Context, job: JobView, lost: Floats) -> Iterator[Suspect]:
+    groups = rows_of_servers(context, job)
+    most = np.nanmax(np.nan_to_num(lost), axis=0)
+    for least in (LONG, SHORT):
+        out = judged(1 + lost, least, peers=True).out & (np.nan_to_num(lost) >= OF_MOST * most)
+        steps = np.array([out[rows].any(axis=0) for rows in groups])
+        counts = steps.sum(axis=1)
+        for rows, count, own in zip(groups, counts.tolist(), steps, strict=True):
+            expected = (counts.sum() - count + UNSEEN) / max(1, len(groups) - 1)
+            chance = float(poisson.sf(count - 1, expected)) * len(groups)
+            if count < FEWEST or chance > CHANCE or len(groups) < 2:
+                continue
+            suspect = _suspect(context, job, lost, rows[out[rows].any(axis=1)], own, chance)
+            if suspect is not None:
+                yield suspect
+                return
+
+
+def _suspect(
+    context: Context, job: JobView, lost: Floats, rows: Ints, steps: Bools, chance: float
+) -> Suspect | None:
+    at = np.flatnonzero(steps)
+    cost = _cost(job, at)
+    if not cost.believed:
+        return None
+    names = [context.topology.addresses[end] for end in job.phases.endpoints[rows].tolist()]
+    server = context.topology.endpoints[int(job.phases.endpoints[rows[0]])].server
+    alone = len(names) == 1
+    share = float(np.nanmax(lost[rows][:, at], axis=0).mean())
+    return Suspect(
+        job, "rank", "pauses", CAUSES[0],
+        "address" if alone else "server", names[0] if alone else server,
+        int(at[0]), int(at[-1]), share / (1 + share), round(min(0.99, 1 - chance), 4),
+        {
+            "or_causes": CAUSES[1],
+            "server": server,
+            "one_of": names,
+            "steps": at.tolist(),
+            "chance_of_as_many": chance,
+        },
+        cost,
+        share,
+    )  # fmt: skip
+
+
+def _cost(job: JobView, at: Ints) -> Cost:
+    """What the steps ``at`` last longer than the others."""
+    duration = job.duration_ns
+    others = np.delete(duration, at)
+    others = others[np.isfinite(others)]
+    if others.size < FEWEST:
+        return Cost(0.0, 0.0, 0.0, 0.0)
+    normal = float(np.median(others))
+    spread = TO_SIGMA * float(np.median(np.abs(others - normal))) / np.sqrt(at.size)
+    excess = duration[at] - normal
+    middle = float(np.nanmedian(excess))
+    return Cost(normal, normal + middle, float(np.nansum(excess)), middle / max(spread, 1.0))

@@ -1,0 +1,122 @@
+"""Traffic that suddenly uses fewer uplinks of a leaf: they failed, or all hashes agree.
+
+Records name the switches that they passed. Where a job slows down in the very steps in which an
+uplink that it used before carries nothing, its connections share what is left. Failed uplinks are
+empty in both directions. A leaf that hashes all connections alike (ECMP polarisation) only sends
+upwards over fewer; and so does a job whose connections meet those of another one there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.series import SHORTEST
+from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.numerics.arrays import Bools
+
+SURE = 0.8
+ASTRAY = 2  # steps at whose edges records may count into the neighbour
+HASHING = ["job_congestion", "ecmp"]
+
+
+def reroutes(context: Context) -> Iterator[Suspect]:
+    """Bring forward leaves of which a job uses fewer uplinks in some steps."""
+    found = [one for job in context.jobs for one in _of_job(context, job)]
+    for one in found:
+        crowd = [other for other in found if other is not one and _meet(one, other)]
+        yield _between_jobs(one, crowd) if crowd else one
+
+
+def _meet(one: Suspect, other: Suspect) -> bool:
+    """Whether two jobs are left with the same one uplink of a leaf at the same time."""
+    left = [each.evidence["uplinks_in_use"] for each in (one, other)]
+    apart = one.job is not other.job and one.culprit == other.culprit
+    begin = max(each.job.start_ns[each.first] for each in (one, other))
+    end = min(each.job.end_ns[each.last] for each in (one, other))
+    return apart and left[0] == left[1] and len(left[0]) == 1 and bool(begin < end)
+
+
+def _between_jobs(one: Suspect, crowd: list[Suspect]) -> Suspect:
+    """The suspect as congestion between its job and those in ``crowd``."""
+    leaf, link = one.evidence["one_of"][:2]
+    evidence = {
+        **one.evidence,
+        "one_of": [link, leaf],
+        "or_causes": ["polarised_hashing"],
+        "with_jobs": sorted({other.job.name for other in crowd}),
+    }
+    return replace(
+        one, cause="job_congestion", culprit_kind="link", culprit=link, evidence=evidence
+    )
+
+
+def _of_job(context: Context, job: JobView) -> Iterator[Suspect]:
+    used = _used(context, job)
+    leaves = sorted({a for a, b in used if (b, a) in used})
+    for leaf in leaves:
+        up = {b: steps for (a, b), steps in used.items() if a == leaf}
+        down = {a: steps for (a, b), steps in used.items() if b == leaf}
+        fewer = _fewer(up)
+        if fewer is None or not _is_lower(context, leaf):
+            continue
+        left = [name for name, steps in up.items() if steps[fewer[0] : fewer[1] + 1].all()]
+        gone = [name for name in up if name not in left]
+        failed = [n for n in gone if n in down and not down[n][fewer[0] : fewer[1] + 1].any()]
+        yield _suspect(job, leaf, left, gone, both=len(failed) == len(gone), steps=fewer)
+
+
+def _used(context: Context, job: JobView) -> dict[tuple[str, str], Bools]:
+    """In which steps anything of ``job`` goes from one switch to the next."""
+    used: dict[tuple[str, str], Bools] = {}
+    for part in job.phases.classes:
+        known = part.step >= 0
+        path = context.flows.path[part.one.traffic.row[known]]
+        both = np.unique(np.column_stack((path, part.step[known])), axis=0)
+        for code, step in both[both[:, 0] >= 0].tolist():
+            for pair in pairwise(context.flows.paths[code].split("|")):
+                if "?" not in pair:
+                    used.setdefault(pair, np.zeros(job.count, np.bool_))[step] = True
+    return used
+
+
+def _is_lower(context: Context, switch: str) -> bool:
+    """Whether NICs are at the switch."""
+    return any(end.switch == switch for end in context.topology.endpoints)
+
+
+def _fewer(up: dict[str, Bools]) -> tuple[int, int] | None:
+    """The steps, all in a row, in which fewer uplinks are used than in all others; or None."""
+    if len(up) < 2:
+        return None
+    count = np.sum(list(up.values()), axis=0)
+    low = np.flatnonzero(count == count.min())
+    if count.min() == 0 or count.min() == count.max():
+        return None
+    runs = np.split(low, np.flatnonzero(np.diff(low) > 1) + 1)
+    longest = max(runs, key=len)
+    rest = np.delete(count, longest)
+    if min(longest.size, rest.size) < SHORTEST or (rest < count.max()).sum() > ASTRAY:
+        return None
+    return int(longest[0]), int(longest[-1])
+
+
+def _suspect(
+    job: JobView, leaf: str, left: list[str], gone: list[str], *, both: bool, steps: tuple[int, int]
+) -> Suspect:
+    links = ["|".join(sorted((leaf, name))) for name in left]
+    share = len(gone) / (len(left) + len(gone))
+    return Suspect(
+        job, "network", "fewer_uplinks", "failed_uplinks" if both else "polarised_hashing",
+        "switch", leaf, *steps, share, SURE,
+        {
+            "uplinks_in_use": left,
+            "uplinks_no_longer_used": gone,
+            "one_of": [leaf, *links],
+            "or_causes": ["polarised_hashing"] if both else HASHING,
+        },
+    )  # fmt: skip

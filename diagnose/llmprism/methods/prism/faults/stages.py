@@ -1,0 +1,60 @@
+"""A pipeline stage whose ranks are all slow: its share of the work is larger, on every replica.
+
+Several slow ranks that make up a stage are no coincidence: layers are cut badly, or the last
+stage has a heavy head. Where all ranks of a stage are in one server, flow records cannot
+distinguish a heavy stage from a slow server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.ranks import Slowness, certainty, typical
+from llmprism.methods.prism.faults.series import stretches
+from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.numerics.arrays import Bools, Ints
+
+ALL = 0.75  # share of the ranks of a stage, and of the steps of a stretch
+
+
+def stages_of(
+    context: Context, job: JobView, seen: Slowness
+) -> Iterator[tuple[Suspect, Ints, slice]]:
+    """One suspect for every stage and stretch in which all its ranks are slow, with their cells."""
+    for stage in range(job.pipelines.length):
+        rows = np.flatnonzero(job.pipelines.stage == stage)
+        servers = np.unique(context.topology.servers[job.phases.endpoints[rows]])
+        if servers.size < 2:
+            continue
+        for first, last in stretches(seen.slow[rows].mean(axis=0) >= ALL):
+            if _others_slow(job, seen.slow, stage, first, last):
+                continue
+            suspect = _suspect(job, seen, stage, rows, first, last)
+            yield suspect, rows, slice(first, last + 1)
+
+
+def _others_slow(job: JobView, slow: Bools, stage: int, first: int, last: int) -> bool:
+    """Whether a good part of the other stages is slow too: then it is not this stage's work."""
+    others = slow[(job.pipelines.stage >= 0) & (job.pipelines.stage != stage), first : last + 1]
+    return bool(others.size and others.mean() > 1 - ALL)
+
+
+def _suspect(
+    job: JobView, seen: Slowness, stage: int, rows: Ints, first: int, last: int
+) -> Suspect:
+    ratio = float(np.nanmedian(seen.ratio[rows, first : last + 1]))
+    deviations = (ratio - 1) / max(float(np.median(seen.noise[rows])), 1e-3)
+    return Suspect(
+        job, "group", seen.symptom, "uneven_stage", "stage", f"{job.name} stage {stage}",
+        first, last, 1 - 1 / ratio, certainty(deviations),
+        {
+            "stage": stage,
+            "ranks": int(rows.size),
+            "time_ratio": round(ratio, 4),
+            "deviations": round(deviations, 1),
+        },
+        lost_share=typical(seen.lost, rows, first, last),
+    )  # fmt: skip

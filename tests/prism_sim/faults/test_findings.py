@@ -1,0 +1,70 @@
+"""Findings of the diagnosis about the bundled faults: the right culprit, and the right cause."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from llmprism.pipeline import diagnose_files
+from prism_sim.loading.loader import load
+from prism_sim.run_folder import Run
+from prism_sim.score.faults import score_faults
+from prism_sim.score.load import load as load_case
+from prism_sim.simulate import simulate
+
+SCENARIOS = Path(__file__).parents[3] / "scenarios" / "faults"
+FOUND = [
+    "crash", "degraded-nvlink", "gc-pauses", "hang", "intermittent-gpu", "job-congestion",
+    "length-imbalance", "loader-stalls", "misconfigured-switch", "polarised-hashing",
+    "slow-server", "slow-storage", "stopped-nic", "thermal-ramp", "uneven-stage",
+]  # fmt: skip
+
+
+def found_in(folder, scenario, **overrides):
+    run = Run(folder)
+    simulate(load(SCENARIOS / f"{scenario}.yaml", {"measure_faults": False, **overrides}), run)
+    diagnose_files(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
+    return load_case(run)
+
+
+@pytest.mark.parametrize("scenario", FOUND)
+def test_the_culprit_and_the_cause_are_named(tmp_path, scenario):
+    score = score_faults(found_in(tmp_path, scenario, seed=77))
+    assert [match.detected for match in score.matches] == [True]
+    assert score.false_alarms == 0
+    assert score.matches[0].localized
+    assert score.matches[0].cause_right
+
+
+@pytest.mark.parametrize("seed", [78, 79])
+def test_unequal_gpus_and_long_passes_are_no_findings(tmp_path, seed):
+    assert found_in(tmp_path, "healthy-spread", seed=seed).diagnosis["findings"].empty
+
+
+@pytest.mark.parametrize("scenario", ["hang", "crash"])
+def test_a_rank_that_stops_is_named_with_its_last_moment(tmp_path, scenario):
+    case = found_in(tmp_path, scenario, seed=80)
+    fault, findings = case.truth["faults"].iloc[0], case.diagnosis["findings"]
+    finding = findings[findings["symptom"] == "stopped"].iloc[0]
+    assert finding["culprit"] == fault["culprit"]
+    assert abs(finding["start_ns"] - fault["start_ns"]) < 10e9
+    assert {"hang", "crash"} <= {finding["cause"], *json.loads(finding["evidence"])["or_causes"]}
+
+
+CONFUSED = [
+    ("hang", "hang", "crash"),
+    ("hang", "hang", "stopped_nic"),
+    ("gc-pauses", "slow_compute", "gc_pauses"),
+    ("gc-pauses", "slow_compute", "loader_stalls"),
+    ("job-congestion", "job_congestion", "polarised_hashing"),
+    ("polarised-hashing", "polarised_hashing", "job_congestion"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "cause", "other"), CONFUSED)
+def test_of_causes_that_flows_cannot_distinguish_both_are_named(tmp_path, scenario, cause, other):
+    finding = found_in(tmp_path, scenario, seed=81).diagnosis["findings"].iloc[0]
+    assert finding["cause"] == cause
+    assert other in json.loads(finding["evidence"])["or_causes"]

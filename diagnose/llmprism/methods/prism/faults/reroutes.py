@@ -26,29 +26,33 @@ HASHING = ["job_congestion", "ecmp"]
 
 def reroutes(context: Context) -> Iterator[Suspect]:
     """Bring forward leaves of which a job uses fewer uplinks in some steps."""
-    found = [one for job in context.jobs for one in _of_job(context, job)]
-    for one in found:
-        crowd = [other for other in found if other is not one and _meet(one, other)]
-        yield _between_jobs(one, crowd) if crowd else one
+    for job in context.jobs:
+        for one in _of_job(context, job):
+            crowd = [other for other in context.jobs if _meets(context, one, other)]
+            yield _between_jobs(one, crowd) if crowd else one
 
 
-def _meet(one: Suspect, other: Suspect) -> bool:
-    """Whether two jobs are left with the same one uplink of a leaf at the same time."""
-    left = [each.evidence["uplinks_in_use"] for each in (one, other)]
-    apart = one.job is not other.job and one.culprit == other.culprit
-    begin = max(each.job.start_ns[each.first] for each in (one, other))
-    end = min(each.job.end_ns[each.last] for each in (one, other))
-    return apart and left[0] == left[1] and len(left[0]) == 1 and bool(begin < end)
+def _meets(context: Context, one: Suspect, other: JobView) -> bool:
+    """Whether ``other`` sends from the leaf over the one uplink that is left, and no other."""
+    if other is one.job or len(one.evidence["uplinks_in_use"]) != 1:
+        return False
+    during = (other.end_ns > one.job.start_ns[one.first]) & (
+        other.start_ns < one.job.end_ns[one.last]
+    )
+    inside = np.flatnonzero(during)[1:-1]  # the steps at the edges are partly outside
+    used = {b for (a, b), steps in _used(context, other).items()
+            if a == one.culprit and steps[inside].any()}  # fmt: skip
+    return used == set(one.evidence["uplinks_in_use"])
 
 
-def _between_jobs(one: Suspect, crowd: list[Suspect]) -> Suspect:
+def _between_jobs(one: Suspect, crowd: list[JobView]) -> Suspect:
     """The suspect as congestion between its job and those in ``crowd``."""
     leaf, link = one.evidence["one_of"][:2]
     evidence = {
         **one.evidence,
         "one_of": [link, leaf],
         "or_causes": ["polarised_hashing"],
-        "with_jobs": sorted({other.job.name for other in crowd}),
+        "with_jobs": [other.name for other in crowd],
     }
     return replace(
         one, cause="job_congestion", culprit_kind="link", culprit=link, evidence=evidence

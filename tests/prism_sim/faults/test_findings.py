@@ -54,6 +54,8 @@ def test_a_rank_that_stops_is_named_with_its_last_moment(tmp_path, scenario):
 
 
 CONFUSED = [
+    ("slow-server", "slow_gpu", "slow_server"),
+    ("degraded-nvlink", "slow_gpu", "degraded_nvlink"),
     ("hang", "hang", "crash"),
     ("hang", "hang", "stopped_nic"),
     ("gc-pauses", "slow_compute", "gc_pauses"),

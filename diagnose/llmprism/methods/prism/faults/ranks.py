@@ -77,6 +77,7 @@ def _suspect(
         {
             "server": server,
             "one_of": names,
+            "or_causes": _or_causes(job, rows, alone=alone),
             "time_ratio": round(ratio, 4),
             "time_ratio_of_others": round(_others(seen.ratio, rows, first, last), 4),
             "deviations": round(deviations, 1),
@@ -84,6 +85,17 @@ def _suspect(
         lost_share=typical(seen.lost, rows, first, last),
         weight=1.0 + (typical(seen.surely_lost, rows, first, last) or 0.0),
     )  # fmt: skip
+
+
+def _or_causes(job: JobView, rows: Ints, *, alone: bool) -> list[str]:
+    """Other causes of the same traffic: who computes, and what it waits for, is not seen."""
+    stage = np.unique(job.pipelines.stage[rows])
+    members = int((job.pipelines.stage == stage[0]).sum())
+    whole = stage.size == 1 and stage[0] >= 0 and members == rows.size
+    return [
+        *(["degraded_nvlink"] if alone else ["slow_server", "degraded_nvlink"]),
+        *(["uneven_stage"] if whole else []),
+    ]
 
 
 def certainty(deviations: float) -> float:

@@ -22,6 +22,7 @@ from prism_sim.commands.session import Session, counted, open_session
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
     from prism_sim.studies.repairs import Repair
     from prism_sim.studies.whatif import Plan
@@ -32,7 +33,7 @@ def whatif(
     scenario: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SCENARIO]",
+            metavar="SCENARIO",
             help="A YAML file, a bundled name such as tiny/quickstart, or - for standard input.",
         ),
     ] = None,
@@ -79,7 +80,7 @@ def whatif(
         found = _compared(session, asked, folder, processes)
         files = {"runs": str(folder), "figure": str(folder / "whatif.png")}
         lines = [f"{key}: {value}" for key, value in files.items()]
-        shown = [_costs_table(found["costs"])] if found["costs"] else []
+        shown = [part for cost in found["costs"] for part in _cost_table(cost)]
         if asked.repairs is not None:
             shown.insert(0, _repairs_table(found["repairs"]))
             lines = [*_sentences(found), *lines]
@@ -182,27 +183,25 @@ def _repairs_table(repairs: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _costs_table(costs: list[dict[str, Any]]) -> Table:
+def _cost_table(cost: dict[str, Any]) -> tuple[Text, Table]:
+    """The name of a change, and a row for each job."""
     from rich.text import Text
 
     from llmprism.quantities import percent
 
-    heads = ("job", "steps", "step [s]", "without", "slower", "extra [s]", "GPU-hours",
-             "effective", "without")  # fmt: skip
-    table = _empty_table("what", heads)
-    for cost in costs:
-        names = iter([cost["name"]])  # on the first row of its block only
-        for job in cost["jobs"]:
-            table.add_row(
-                Text(next(names, "")), Text(job["job"]), str(job["steps"]),
-                f"{job['step_s_with']:.4g}", f"{job['step_s_without']:.4g}",
-                percent(job["slower"], 2), f"{job['extra_s']:+.4g}", f"{job['gpu_hours']:+.4g}",
-                percent(job["effective_ratio_with"]), percent(job["effective_ratio_without"]),
-            )  # fmt: skip
-        if len(cost["jobs"]) > 1:
-            table.add_row("", "in all", *[""] * 5, f"{cost['gpu_hours']:+.4g}", "", "")
-        table.add_section()
-    return table
+    heads = ("steps", "step [s]", "without", "slower", "extra [s]", "GPU-hours", "effective",
+             "without")  # fmt: skip
+    table = _empty_table("job", heads)
+    for job in cost["jobs"]:
+        table.add_row(
+            Text(job["job"]), str(job["steps"]),
+            f"{job['step_s_with']:.4g}", f"{job['step_s_without']:.4g}",
+            percent(job["slower"], 2), f"{job['extra_s']:+.4g}", f"{job['gpu_hours']:+.4g}",
+            percent(job["effective_ratio_with"]), percent(job["effective_ratio_without"]),
+        )  # fmt: skip
+    if len(cost["jobs"]) > 1:
+        table.add_row("in all", *[""] * 5, f"{cost['gpu_hours']:+.4g}", "", "")
+    return Text(cost["name"], style="bold"), table
 
 
 def _empty_table(first: str, heads: tuple[str, ...]) -> Table:

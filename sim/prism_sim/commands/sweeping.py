@@ -122,12 +122,16 @@ def _show(session: Session, study: Study, folder: Path, swept: Swept, table: pd.
     """Print the means over the seeds, the files, and the errors; exit 1 if there are any."""
     from prism_sim.studies import sweep
     from prism_sim.studies.study import METHOD
+    from prism_sim.studies.sweep_values import distinct, is_number, names_of
 
     failed = table[table["error"].notna()]
     files = {"table": str(folder / sweep.TABLE), "figure": str(folder / sweep.PICTURE)}
     facts = {"runs": len(table), "failed": len(failed)}
     facts |= {"made": swept.made, "from_before": swept.there}
     shown = table.drop(columns=["key", "error"]).drop(index=failed.index)
+    for column in study.columns:
+        if not is_number(shown[column]):
+            shown[column] = shown[column].map(names_of(distinct(shown[column])))
     means = shown.groupby([*study.columns, METHOD], sort=False).mean().drop(columns="seed")
     lines = [f"{key}: {value}" for key, value in files.items()]
     if len(means) > _SHOWN:

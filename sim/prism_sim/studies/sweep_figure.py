@@ -31,6 +31,8 @@ _MOST_DRAWN = 4  # drawn columns in the picture
 _LETTERS = 120  # of a line of the legend
 WHOLE_RANGE = ("pi", 100)  # seaborn's band from the lowest to the highest value
 _LINE, _PLACE = "line", "place"
+_EDGE = 0.03  # of the axis, beside the first and the last value
+_SPACE = 0.055  # of the axis, between two numbers
 _SHAPES = "oXsPD^v*<>pd"
 _DRAWN_ABOUT = "Each dot is a run."
 _ABOUT = "Lines and large dots: mean over the seeds; bands: lowest to highest; small dots: runs."
@@ -131,7 +133,7 @@ def _colours(done: pd.DataFrame, others: list[str], lines: list[str]) -> dict[st
 def _height(sweep: _Sweep, columns: list[str]) -> float:
     """Height of a panel [inches]; categories are rows."""
     rows = 0 if is_number(sweep.done[columns[0]]) else sweep.done[columns[0]].nunique()
-    return max(2.7, 1.0 + 0.2 * rows * (1 + len(sweep.colours)))
+    return max(2.7, 1.0 + 0.13 * rows * (1 + len(sweep.colours)))
 
 
 def _draw_panel(axes: Axes, sweep: _Sweep, column: str, name: str) -> None:
@@ -169,7 +171,7 @@ def _draw_lines(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str,
         sns.scatterplot(part, s=11, linewidth=0, alpha=0.7, legend=False, **shared)
     _scale(axes, sweep.study["x_scale"], distinct(sweep.done[column]))
     _label_axes(axes, sweep, column, name)
-    _limit(axes, known[name])
+    axes.set_ylim(*_limits(known[name]))
 
 
 def _draw_dots(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, str]) -> None:
@@ -186,7 +188,7 @@ def _draw_dots(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, 
     scale = sweep.study["drawn"].get(column, sweep.study["x_scale"])
     _scale_dots(axes, scale, sweep.done[column].dropna())
     _label_axes(axes, sweep, column, name)
-    _limit(axes, known[name])
+    axes.set_ylim(*_limits(known[name]))
 
 
 def _markers(lines: Iterable[str]) -> dict[str, str]:
@@ -227,6 +229,8 @@ def _draw_rows(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, 
     sns.scatterplot(means, x="mean", y=_PLACE, s=42, linewidth=0, **how)
     axes.set_yticks(list(rows.values()), [textwrap.fill(text, 26) for text in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
+    low, high = _limits(known[name])
+    axes.set_xlim(low, high)
     axes.set_ylabel("" if column == METHOD else sweep.label(column))
     axes.set_xlabel(_unit(sweep, name))
     axes.grid(axis="x")
@@ -234,9 +238,8 @@ def _draw_rows(axes: Axes, sweep: _Sweep, known: pd.DataFrame, what: tuple[str, 
 
 def _report_undefined(axes: Axes, undefined: int, runs: int) -> None:
     if undefined:
-        words = f"undefined in {undefined} of {runs} runs"
-        axes.text(1.0, 1.02, words, transform=axes.transAxes, ha="right", fontsize=8,
-                  color=paint.MUTED)  # fmt: skip
+        lines = [axes.get_xlabel(), f"(undefined in {undefined} of {runs} runs)"]
+        axes.set_xlabel("\n".join(filter(None, lines)))
 
 
 def _label_axes(axes: Axes, sweep: _Sweep, column: str, name: str) -> None:
@@ -251,24 +254,40 @@ def _unit(sweep: _Sweep, name: str) -> str:
     return "" if entry is None or "[" in sweep.label(name) else entry.unit
 
 
-def _limit(axes: Axes, values: pd.Series) -> None:
-    """Show zero, and some space around all values."""
-    low, high = min(0.0, values.min()), max(0.0, values.max())
-    if high > low:
-        axes.set_ylim(low - 0.03 * (high - low), high + 0.08 * (high - low))
+def _limits(values: pd.Series) -> tuple[float, float]:
+    """Limits of an axis with zero, and some space around all values."""
+    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    high = high if high > low else 1.0
+    margin = 0.05 * (high - low)
+    return low - margin, high + margin
 
 
 def _scale(axes: Axes, scale: str, values: list[float]) -> None:
     """Ticks at the values of the study, with the requested scale."""
     positive = [value for value in values if value > 0]
-    if scale == "log" and positive:
-        if len(positive) == len(values):
-            axes.set_xscale("log")
-        else:  # zero is drawn beside the smallest value
+    first, last = values[0], values[-1]
+    if scale == "log" and len(positive) == len(values):
+        axes.set_xscale("log")
+        edge = (last / first) ** _EDGE
+        axes.set_xlim(first / edge, last * edge) if edge > 1 else None
+    else:
+        if scale == "log" and positive:  # zero is drawn beside the smallest value
             axes.set_xscale("symlog", linthresh=min(positive), linscale=0.5)
-    axes.set_xticks(values, [f"{value:g}" for value in values])
+        edge = _EDGE * (last - first)
+        axes.set_xlim(first - edge, last + edge) if edge else None
+    axes.set_xticks(values, _spaced(axes, values))
     axes.set_xticks([], minor=True)
-    axes.margins(x=0.03)
+
+
+def _spaced(axes: Axes, values: list[float]) -> list[str]:
+    """A number at each tick, except where it would overlap with the one before."""
+    names, last = [], -1.0
+    for value in values:
+        place = float(axes.transAxes.inverted().transform(axes.transData.transform((value, 0)))[0])
+        shown = place - last >= _SPACE
+        names.append(f"{value:g}" if shown else "")
+        last = place if shown else last
+    return names
 
 
 def _legend(made: Figure, sweep: _Sweep, dots: bool, about: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llmprism.quantities import percent
 from prism_sim.render import paint
 from prism_sim.run_folder import Run
 from prism_sim.studies.whatif import RESULT
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _JOBS = 4
 _ROWS = 12  # repairs in the picture
+_SHOWN_POINTS = 2.0  # smallest shown difference of effective training time ratios [points]
 _ABOUT = "Both simulations have the same random draws, so they differ by the change alone."
 
 
@@ -69,12 +71,17 @@ def _draw_costs(axes: Axes, costs: list[dict[str, Any]]) -> None:
 
 
 def _slower(cost: dict[str, Any]) -> str:
-    """The job whose steps change most, and by how much."""
+    """The job whose steps change most, by how much, and a changed effective training time."""
     known = [job for job in cost["jobs"] if job["slower"]]
     if not known:
         return ""
     job = max(known, key=lambda one: abs(one["slower"]))
-    return f", steps of {job['job']} {100 * job['slower']:+.2g} %"
+    sign = "+" if job["slower"] > 0 else ""
+    words = f", steps of {job['job']} {sign}{percent(job['slower'])}"
+    ratios = [100 * (job[f"effective_ratio_{side}"] or 0.0) for side in ("with", "without")]
+    if abs(ratios[0] - ratios[1]) >= _SHOWN_POINTS:
+        words += "\n" + "effective time {:.0f} % instead of {:.0f} %".format(*ratios)
+    return words
 
 
 def _draw_repairs(axes: Axes, repairs: list[dict[str, Any]]) -> None:

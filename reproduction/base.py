@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 METHOD = "paper"
 """The method whose evaluation is reproduced."""
 
+OTHER_METHOD = "prism"
+"""The method that is measured on the same records, beside the reproduced one."""
+
 _WITHOUT_EFFECT = (
     "__main__.py",
     "api.py",

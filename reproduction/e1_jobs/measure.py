@@ -1,8 +1,8 @@
-"""Measure job recognition: Algorithm 1 on one minute of flows of nineteen drawn jobs.
+"""Measure job recognition on one minute of flows of nineteen drawn jobs, by both methods.
 
-Only the first stage of the published method runs, because recognition needs no other. Every NIC
-gets two labels: its *cross-machine cluster*, before the merging by server sets, and its inferred
-job, after it.
+Of the published method only the first stage runs, Algorithm 1, because recognition needs no other.
+Every NIC gets two labels from it: its *cross-machine cluster*, before the merging by server sets,
+and its inferred job, after it. ``prism`` runs as a whole.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from reproduction.base import Result, Trial, published_method, simulated
+from reproduction.base import OTHER_METHOD, Result, Trial, published_method, simulated
 from reproduction.e1_jobs.drawing import draw_scenario, read_platform
 
 if TYPE_CHECKING:
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from prism_sim.toolkit import Job, Run
+    from llmprism.io.flows import FlowTable
+    from llmprism.io.topology import Topology
+    from prism_sim.toolkit import Job
 
 KINDS = ("large", "small")
 """Jobs of at least two servers, as in the publication; and jobs of any size."""
@@ -40,21 +42,34 @@ def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
 
 def measure(trial: Trial) -> Result:
     """Numbers of true, inferred and exact jobs and of clusters, and the labels of all NICs."""
+    from llmprism.io.flows import read_flows
+    from llmprism.io.topology import read_topology
+    from llmprism.pipeline import diagnose
+
     with simulated(trial.scenario) as run:
-        cluster, found = _recognised(run)
+        topology = read_topology(run.topology)
+        flows, _ = read_flows(run.flows, topology)
         ranks, steps = run.truth("ranks"), run.truth("steps")
         records = run.read_json(run.manifest)["records"]
         addresses = [end["address"] for end in run.read_json(run.topology)["endpoints"]]
+    cluster, found = _recognised(flows, topology)
     diagnosed = found[found >= 0].astype(str).rename_axis("address").reset_index(name="job")
+    other = diagnose(flows, topology, method=OTHER_METHOD).jobs
     true = ranks.drop_duplicates("address").set_index("address")["job"]
-    exact = _exact(ranks, diagnosed)
+    exact, exact_other = _exact(ranks, diagnosed), _exact(ranks, other)
     steps_of = steps.groupby("job")["step"].nunique()
     jobs = [
-        {**_facts(job), "steps": int(steps_of.get(job.name, 0)), "exact": job.name in exact}
+        {
+            **_facts(job),
+            "steps": int(steps_of.get(job.name, 0)),
+            "exact": job.name in exact,
+            "exact_other": job.name in exact_other,
+        }
         for _, job in trial.scenario.modelled
     ]
     return {
         **_scored(ranks, diagnosed),
+        OTHER_METHOD: _scored(ranks, other),
         "clusters": int(cluster[cluster >= 0].nunique()),
         "idle_gpus": trial.scenario.cluster.gpus - len(ranks),
         "records": records,
@@ -67,16 +82,11 @@ def measure(trial: Trial) -> Result:
     }
 
 
-def _recognised(run: Run) -> tuple[pd.Series, pd.Series]:
+def _recognised(flows: FlowTable, topology: Topology) -> tuple[pd.Series, pd.Series]:
     """Cross-machine cluster and inferred job of every address; -1 without traffic."""
     import numpy as np
     import pandas as pd
 
-    from llmprism.io.flows import read_flows
-    from llmprism.io.topology import read_topology
-
-    topology = read_topology(run.topology)
-    flows, _ = read_flows(run.flows, topology)
     found = published_method().jobs(flows, topology).of_address
     cluster = _connected(*flows.pairs[:2], len(flows.addresses))
     index = pd.Index(flows.addresses)

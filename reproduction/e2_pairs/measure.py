@@ -3,6 +3,7 @@
 Each job is simulated once. Windows are cut from its records, and disturbances are replayed on them
 (:mod:`prism_sim.replay`). Only the stages of the published method that find pair types run. The
 truth of a window has the pairs that sent data in it. A pair without any record counts as wrong.
+``prism`` runs as a whole, which takes longer, so it runs on some of the windows only.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pandas as pd
 from llmprism.io.flows import FlowTable, read_flows
 from llmprism.io.topology import Topology, read_topology
 from llmprism.model import KINDS
+from llmprism.pipeline import diagnose
 from prism_sim.toolkit import (
     Scenario,
     ScoreTables,
@@ -25,12 +27,14 @@ from prism_sim.toolkit import (
     score_pairs,
     topology_of,
 )
-from reproduction.base import Result, Trial, published_method, simulated
+from reproduction.base import OTHER_METHOD, Result, Trial, published_method, simulated
 from reproduction.e2_pairs.levels import COLLECTORS, DISTURBANCES
 
 NAME = "e2"
 JOBS = (1, 2, 3, 4, 5)
 WINDOWS_S = (60, 180, 300, 600)
+OTHER_WINDOWS_S = (60, 180)
+"""Windows that the other method diagnoses."""
 FIRST_S = 25.0  # start of the windows, when the jobs have run for a while
 
 _REDUCED: dict[int, dict[str, Any]] = {
@@ -45,6 +49,7 @@ def trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:
     settings = {
         "first_s": 5.0 if reduced else FIRST_S,
         "windows_s": [20, 50] if reduced else list(WINDOWS_S),
+        "other_windows_s": [20] if reduced else list(OTHER_WINDOWS_S),
         "levels_of": 2 if reduced else None,
     }
     return [
@@ -75,7 +80,10 @@ def measure(trial: Trial) -> Result:
         for window_s in windows_s:
             span = (first_s, first_s + window_s)
             sent = stream.window(flows, *span)
-            scores = scorer.score(stream.window(exported, *span), sent)
+            records = stream.window(exported, *span)
+            scores = scorer.score(records, sent)
+            if window_s in trial.settings["other_windows_s"]:
+                scores |= scorer.other(records, sent)
             windows.append({"collector": name, "window_s": window_s, **scores})
     return {
         "job": trial.scenario.jobs[0].name,
@@ -102,18 +110,15 @@ def _curves(trial: Trial, stream: Stream, scorer: _PairScorer) -> list[dict[str,
 
 
 class _PairScorer:
-    """Compares the pair types of the published method with the truth."""
+    """Compares the pair types of a method with the truth."""
 
     def __init__(self, true: pd.DataFrame, topology: Topology) -> None:
         self._true, self._topology = true, topology
         self._names = np.array(topology.addresses)
 
     def score(self, exported: FlowTable, sent: FlowTable) -> dict[str, Any]:
-        """Scores of a diagnosis of ``exported``, over the pairs with records in ``sent``."""
-        case = ScoreTables(
-            {"pairs": self._truth(sent)}, {"pairs": self._diagnosed(exported)}, {}, {}
-        )
-        score = score_pairs(case)
+        """Scores of the published method, over the pairs with records in ``sent``."""
+        score = score_pairs(self._case(self._diagnosed(exported), sent))
         refined, raw = score.confusion, score.confusion_unrefined
         return {
             **{
@@ -125,6 +130,15 @@ class _PairScorer:
             "dp_as_pp": refined.get("dp", {}).get("pp", 0),
             "pp_as_dp": refined.get("pp", {}).get("dp", 0),
         }
+
+    def other(self, exported: FlowTable, sent: FlowTable) -> dict[str, Any]:
+        """Share of correct types of the other method, and its number of missing pairs."""
+        pairs = diagnose(exported, self._topology, method=OTHER_METHOD).pairs
+        score = score_pairs(self._case(pairs, sent))
+        return {"accuracy_other": score.accuracy, "missing_other": score.missing}
+
+    def _case(self, pairs: pd.DataFrame, sent: FlowTable) -> ScoreTables:
+        return ScoreTables({"pairs": self._truth(sent)}, {"pairs": pairs}, {}, {})
 
     def _truth(self, sent: FlowTable) -> pd.DataFrame:
         src, dst, _ = sent.pairs

@@ -8,7 +8,7 @@ from typing import Any
 
 from prism_sim.toolkit import table
 from reproduction import pages
-from reproduction.base import Done, PageFigure
+from reproduction.base import OTHER_METHOD, Done, PageFigure
 from reproduction.e2_pairs.levels import (
     BIT_ERRORS,
     CACHE,
@@ -23,6 +23,7 @@ from reproduction.e2_pairs.page_figures import draw_noise, draw_windows
 from reproduction.e2_pairs.page_shares import (
     LOOK,
     NAMES,
+    OTHER,
     PUBLISHED,
     RAW,
     REFINED,
@@ -34,6 +35,7 @@ from reproduction.e2_pairs.page_shares import (
     short,
     span,
     windows_of,
+    windows_of_other,
 )
 from reproduction.words import percent_range, with_range
 
@@ -48,8 +50,16 @@ def section(done: Sequence[Done]) -> str:
         "e2",
         **_setting(done),
         by_window=[
-            {"label": label, "table": _by_window(done, what)} for what, (_, label) in LOOK.items()
+            *(
+                {"label": label, "table": _by_window(done, what, windows_of(done))}
+                for what, (_, label) in LOOK.items()
+            ),
+            {
+                "label": f"by `{OTHER_METHOD}`, which has no refinement",
+                "table": _by_window(done, OTHER, windows_of_other(done)),
+            },
         ],
+        other_windows=" and ".join(map(span, windows_of_other(done))),
         by_job=_by_job(done),
         clean=_wrong(windows),
         noisy=_wrong([entry for one in done for entry in one.result["curves"]]),
@@ -83,9 +93,9 @@ def _setting(done: Sequence[Done]) -> dict[str, Any]:
     }
 
 
-def _by_window(done: Sequence[Done], what: str) -> str:
+def _by_window(done: Sequence[Done], what: str, windows: Sequence[int]) -> str:
     rows = []
-    for window_s in windows_of(done):
+    for window_s in windows:
         published = "-"
         if window_s in PUBLISHED:
             published = f"{100 * PUBLISHED[window_s]:.2f} %" if what == RAW else "100 %"
@@ -103,9 +113,10 @@ def _by_job(done: Sequence[Done]) -> str:
     for job in jobs:
         own = [one for one in done if one.result["job"] == job]
         step = with_range((one.result["step_s"] for one in own), "{:.1f}", " s")
-        right = [percent_range(by_seed(own, choose, what)) for what in (RAW, REFINED)]
+        right = [percent_range(by_seed(own, choose, what)) for what in (RAW, REFINED, OTHER)]
         rows.append([job, _layout(own[0]), step, *right])
-    return table(["job", "layout", "step", "without refinement", "with refinement"], rows)
+    head = ["without refinement", "with refinement", f"by `{OTHER_METHOD}`"]
+    return table(["job", "layout", "step", *head], rows)
 
 
 def _layout(one: Done) -> str:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 from reproduction.e2_pairs.page_shares import (
     LOOK,
     NAMES,
+    OTHER,
+    OTHER_LOOK,
     PUBLISHED,
     RAW,
     REFINED,
@@ -32,6 +34,7 @@ from reproduction.e2_pairs.page_shares import (
     short,
     span,
     windows_of,
+    windows_of_other,
 )
 
 
@@ -45,6 +48,10 @@ def draw_windows(done: Sequence[Done]) -> Figure:
             values = [by_seed(done, at(window_s, collector), what) for window_s in windows]
             dashed = what == REFINED
             _band(axes, range(len(windows)), values, colour, f"ours, {label}", dashed)
+        others = windows_of_other(done)
+        values = [by_seed(done, at(window_s, collector), OTHER) for window_s in others]
+        places = [windows.index(window_s) for window_s in others]
+        _band(axes, places, values, OTHER_LOOK[0], f"ours, {OTHER_LOOK[1]}", dashed=False)
         known = [n for n, window_s in enumerate(windows) if window_s in PUBLISHED]
         for what, (colour, label) in LOOK.items():
             published = [100 * PUBLISHED[windows[n]] if what == RAW else 100.0 for n in known]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from prism_sim.toolkit import paint
-from reproduction.base import Done
+from reproduction.base import OTHER_METHOD, Done
 from reproduction.e2_pairs.levels import (
     CACHE,
     MESSAGES,
@@ -16,11 +16,12 @@ from reproduction.e2_pairs.levels import (
 PUBLISHED = {60: 0.9600, 180: 0.9793, 300: 0.9803, 600: 0.9961}
 """Accuracy without refinement by window [s] (table I); with it, 1 at all four."""
 
-RAW, REFINED = "accuracy_unrefined", "accuracy"
+RAW, REFINED, OTHER = "accuracy_unrefined", "accuracy", "accuracy_other"
 LOOK = {
     RAW: (paint.KINDS["dp"], "without refinement"),
     REFINED: (paint.REBUILT, "with refinement"),
 }
+OTHER_LOOK = (paint.KINDS["pp"], f"method {OTHER_METHOD}")
 
 NAMES = {
     UNDISTURBED: "undisturbed",
@@ -58,6 +59,12 @@ def at_level(disturbance: str, level: float) -> Chosen:
         return next(e for e in entries if (e["disturbance"], e["level"]) == (disturbance, level))
 
     return choose
+
+
+def windows_of_other(done: Sequence[Done]) -> list[int]:
+    """The windows that the other method diagnosed too."""
+    known = {e["window_s"] for one in done for e in one.result["windows"] if OTHER in e}
+    return sorted(known)
 
 
 def by_seed(done: Sequence[Done], choose: Chosen, what: str) -> list[float]:

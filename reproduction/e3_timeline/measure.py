@@ -13,8 +13,9 @@
     the time from the end of one step's last DP collective to that of the next, which is the only
     time that flows can show.
 
-The variants of the job are: jitter and host work as measured; neither of them; records as an
-exporter writes them; and several amounts of host work between steps, which no flow shows.
+Both methods are measured on the same records. The variants of the job are: jitter and host work as
+measured; neither of them; records as an exporter writes them; and several amounts of host work
+between steps, which no flow shows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from reproduction.base import METHOD, Done, Result, Trial, simulated
+from reproduction.base import METHOD, OTHER_METHOD, Done, Result, Trial, simulated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,23 +83,32 @@ def host_work_ms(done: Done) -> float:
 
 def measure(trial: Trial) -> Result:
     """Figures and quantiles of each definition, and figures of the simulated job."""
+    with simulated(trial.scenario) as run:
+        other = _diagnosed(run, OTHER_METHOD, shown=False)
+        return {
+            **_diagnosed(run, METHOD, trial.settings["shown"]),
+            OTHER_METHOD: {name: other[name] for name in ("coverage", "readings")},
+        }
+
+
+def _diagnosed(run: Run, method: str, shown: bool) -> Result:
+    """Figures of a diagnosis by ``method``; if ``shown``, with the spans of three ranks."""
     from llmprism.pipeline import diagnose_files
     from prism_sim.toolkit import figures_of, load_tables, match_steps, samples_of
 
-    with simulated(trial.scenario) as run:
-        diagnose_files(run.flows, run.topology, method=METHOD).write(run.diagnosis_folder)
-        case = load_tables(run)
-        match = match_steps(case)
-        samples = samples_of(case, match)
-        figures = figures_of(samples)
-        return {
-            "step_s": float(samples["step_true"].mean()) / 1e9,
-            "dp_s": float(samples["dp_true"].mean()) / 1e9,
-            "steps_true": figures.steps_true,
-            "coverage": figures.coverage,
-            "readings": _readings(case, match, samples),
-            **({"shown": _spans(run, case)} if trial.settings["shown"] else {}),
-        }
+    diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
+    case = load_tables(run)
+    match = match_steps(case)
+    samples = samples_of(case, match)
+    figures = figures_of(samples)
+    return {
+        "step_s": float(samples["step_true"].mean()) / 1e9,
+        "dp_s": float(samples["dp_true"].mean()) / 1e9,
+        "steps_true": figures.steps_true,
+        "coverage": figures.coverage,
+        "readings": _readings(case, match, samples),
+        **({"shown": _spans(run, case)} if shown else {}),
+    }
 
 
 def _readings(case: ScoreTables, match: Match, samples: pd.DataFrame) -> dict[str, Any]:

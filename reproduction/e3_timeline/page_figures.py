@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.toolkit import paint
+from reproduction.base import METHOD, OTHER_METHOD
 from reproduction.drawing import mean_and_range
 
 if TYPE_CHECKING:
@@ -15,10 +16,18 @@ if TYPE_CHECKING:
 _CLOSE_S = (2.2, 1.1)  # before and after the end of a step, in the enlarged panel
 _LEAST = 1e-6  # a smaller error is drawn as this one
 
-Errors = tuple[
-    Mapping[str, Sequence[Sequence[float]]], Mapping[float, Sequence[tuple[float, float]]], float
-]
-"""Percentiles 0 to 100 by name and seed; mean and largest error by host work [ms]; the bound."""
+Rise = dict[float, list[list[float]]]
+"""By host work [ms], the values of each curve over the seeds: mean and largest of each method."""
+
+Errors = tuple[Mapping[str, Sequence[Sequence[float]]], Rise, float]
+"""Percentiles 0 to 100 by name and seed; errors by host work; the bound."""
+
+_CURVES = (
+    (f"mean, {METHOD}", paint.REBUILT, "-"),
+    (f"largest, {METHOD}", paint.WRONG, "-"),
+    (f"mean, {OTHER_METHOD}", paint.REBUILT, ":"),
+    (f"largest, {OTHER_METHOD}", paint.WRONG, ":"),
+)
 
 
 @paint.styled
@@ -116,13 +125,11 @@ def _spread(axes: Axes, named: Mapping[str, Sequence[Sequence[float]]], publishe
     axes.grid(axis="y")
 
 
-def _rise(
-    axes: Axes, work: Mapping[float, Sequence[tuple[float, float]]], published: float
-) -> None:
-    for place, label, colour in ((0, "mean", paint.REBUILT), (1, "largest", paint.WRONG)):
-        y = [[100 * one[place] for one in seeds] for seeds in work.values()]
+def _rise(axes: Axes, work: Rise, published: float) -> None:
+    for place, (label, colour, style) in enumerate(_CURVES):
+        y = [[100 * value for value in curves[place]] for curves in work.values()]
         how: dict[str, Any] = {"marker": "o", "markersize": 5, "label": label, "color": colour}
-        mean_and_range(axes, list(work), y, **how)
+        mean_and_range(axes, list(work), y, linestyle=style, **how)
     axes.axhline(100 * published, color=paint.INK, linewidth=1, linestyle="--")
     axes.text(max(work), 100 * published * 1.05, "published", fontsize=8, ha="right", va="bottom")
     axes.set_title("Error of the step over host work between steps")

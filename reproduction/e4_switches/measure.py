@@ -3,6 +3,9 @@
 The expected bandwidth is a closed form. If f DP connections leave the faulty leaf at the same time
 over one remaining uplink of rate C, each connection gets C / f. Their rings run at this rate, so
 the other leaves of these rings are slow as well. These leaves are the *affected* leaves.
+
+Rates are those of the records. Alerts come from both methods: an alert of the published method is
+a finding about the bandwidth of a switch, and one of ``prism`` a finding whose culprit is a switch.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from llmprism.pipeline import diagnose_files
 from prism_sim.toolkit import Run, Scenario, find_scenario, load_scenario, server_name
-from reproduction.base import Result, Trial, diagnosed
+from reproduction.base import OTHER_METHOD, Result, Trial, diagnosed
 
 NAME = "e4"
 SLICE_S = 30.0  # about a step, so nearly every slice has a DP burst
@@ -68,6 +72,7 @@ def measure(trial: Trial) -> Result:
         dp = _dp_records(run)
         fault = run.truth("faults").iloc[0]
         findings = run.diagnosis("findings")
+        others = diagnose_files(run.flows, run.topology, method=OTHER_METHOD).findings
         affected = _affected(dp, str(fault["culprit"]))
         steps = run.truth("steps")
         closed_form = _closed_form(dp, trial.scenario, str(fault["culprit"]))
@@ -80,8 +85,11 @@ def measure(trial: Trial) -> Result:
         "closed_form": closed_form,
         **_rates(dp, fault, affected),
         "series": _series(dp, trial.scenario),
-        "alerts": _alerts(findings, epoch_ns),
-        "other_findings": int((findings["symptom"] != SYMPTOM).sum()),
+        **_split(findings, findings["symptom"] == SYMPTOM, epoch_ns),
+        OTHER_METHOD: {
+            **_split(others, others["culprit_kind"] == "switch", epoch_ns),
+            "reported": _reported(others, epoch_ns),
+        },
         "detected": bool(score["faults"]["detected"]),
         "named_first": bool(score["faults"]["localized_top1"]),
     }
@@ -184,9 +192,27 @@ def _series(dp: pd.DataFrame, scenario: Scenario) -> dict[str, list[float | None
     return dict(sorted(found.items()))
 
 
-def _alerts(findings: pd.DataFrame, epoch_ns: int) -> list[dict[str, Any]]:
-    """Alerts about low bandwidth in order of time; times are those of the simulation [s]."""
-    alerts = findings[findings["symptom"] == SYMPTOM].sort_values("start_ns")
+def _split(findings: pd.DataFrame, alert: pd.Series, epoch_ns: int) -> dict[str, Any]:
+    """The alerts among the findings, and the number of the others."""
+    return {"alerts": _alerts(findings[alert], epoch_ns), "other_findings": int((~alert).sum())}
+
+
+def _reported(findings: pd.DataFrame, epoch_ns: int) -> list[dict[str, Any]]:
+    """The content of all findings in order of time [s]."""
+    names = ["symptom", "cause", "culprit_kind", "culprit"]
+    return [
+        {
+            **{name: str(row[name]) for name in names},
+            "start_s": (row["start_ns"] - epoch_ns) / 1e9,
+            "end_s": (row["end_ns"] - epoch_ns) / 1e9,
+            "confidence": float(row["confidence"]),
+        }
+        for row in findings.sort_values("start_ns").to_dict("records")
+    ]
+
+
+def _alerts(alerts: pd.DataFrame, epoch_ns: int) -> list[dict[str, Any]]:
+    """Alerts about switches in order of time; times are those of the simulation [s]."""
     return [
         {
             "switch": str(row["culprit"]),
@@ -195,5 +221,5 @@ def _alerts(findings: pd.DataFrame, epoch_ns: int) -> list[dict[str, Any]]:
             "steps": int(row["last_step"] - row["first_step"]) + 1,
             "magnitude": float(row["magnitude"]),
         }
-        for row in alerts.to_dict("records")
+        for row in alerts.sort_values("start_ns").to_dict("records")
     ]

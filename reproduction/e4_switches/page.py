@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from prism_sim.toolkit import paint, table
 from reproduction import pages
-from reproduction.base import Done, PageFigure
+from reproduction.base import METHOD, OTHER_METHOD, Done, PageFigure
 from reproduction.e4_switches.measure import SLICE_S
 from reproduction.words import with_range
 
@@ -24,8 +24,14 @@ def section(done: Sequence[Done]) -> str:
     hours = _hours(done)
     if not hours:
         return "Nothing finished.\n"
-    overall, by_seed = _overall(hours), _by_seed(hours)
-    return pages.text("e4", **_setting(hours[0]), overall=overall, by_seed=by_seed)
+    return pages.text(
+        "e4",
+        **_setting(hours[0]),
+        rates=_rates(hours),
+        alerts=_alerts(hours),
+        by_seed=_by_seed(hours),
+        reported=_reported(hours),
+    )
 
 
 def _setting(one: Done) -> dict[str, Any]:
@@ -44,23 +50,70 @@ def _setting(one: Done) -> dict[str, Any]:
     }
 
 
-def _overall(done: Sequence[Done]) -> str:
+def _rates(done: Sequence[Done]) -> str:
     results = [one.result for one in done]
-    raised = sum(bool(_true_alerts(r)) for r in results)
-    right = sum(len(_true_alerts(r)) for r in results)
-    wrong = sum(len(r["alerts"]) for r in results) - right
-    other = with_range((r["other_findings"] for r in results), "{:.0f}")
-    delay = with_range(map(_delay_s, results), "{:.0f}", " s")
-    of = f"{raised} of {len(results)} seeds"
     rows = [
         *_rate_rows(results, "leaves before the fault", HEALTHY, "healthy_gbps"),
         *_rate_rows(results, "affected leaves during the fault", FALLEN, "affected_gbps"),
-        ["alert raised", "yes", of],
-        ["first alert after the failure", "-", f"{delay} ({of})" if raised else "-"],
-        ["alerts about affected leaves / false alerts, all seeds", "-", f"{right} / {wrong}"],
-        ["other findings (slow steps, groups, contention)", "-", other],
     ]
     return table(["", "published", "ours"], rows)
+
+
+def _alerts(done: Sequence[Done]) -> str:
+    """A row for each figure of the alerts, and a column for each method."""
+    names = [
+        "alert about an affected leaf",
+        "alert about the failed leaf itself",
+        "first alert after the failure",
+        "alerts about affected leaves / false alerts, all seeds",
+        "other findings (slow steps, groups, contention)",
+    ]
+    published = ["yes", "-", "-", "-", "-"]
+    failed = [one.trial.scenario.faults[0].leaf for one in done]  # type: ignore[attr-defined]
+    results = [one.result for one in done]
+    others = [{**result, **result[OTHER_METHOD]} for result in results]
+    columns = [_alert_figures(results, failed), _alert_figures(others, failed)]
+    rows = [list(row) for row in zip(names, published, *columns, strict=True)]
+    return table(["", "published", f"ours, `{METHOD}`", f"ours, `{OTHER_METHOD}`"], rows)
+
+
+def _alert_figures(results: Sequence[dict[str, Any]], failed: Sequence[str]) -> list[str]:
+    """Figures of the alerts of one method; ``failed`` is the failed leaf of each result."""
+    true = [_true_alerts(result) for result in results]
+    named = [
+        any(alert["switch"] == leaf for alert in alerts)
+        for leaf, alerts in zip(failed, true, strict=True)
+    ]
+    raised, right = sum(map(bool, true)), sum(map(len, true))
+    wrong = sum(len(result["alerts"]) for result in results) - right
+    of = f"{raised} of {len(results)} seeds"
+    delay = with_range(map(_delay_s, results), "{:.0f}", " s")
+    return [
+        of,
+        f"{sum(named)} of {len(results)} seeds",
+        f"{delay} ({of})" if raised else "-",
+        f"{right} / {wrong}",
+        with_range((result["other_findings"] for result in results), "{:.0f}"),
+    ]
+
+
+def _reported(done: Sequence[Done]) -> str:
+    """Every finding of the other method."""
+    rows = []
+    for one in done:
+        seed = str(one.trial.scenario.seed)
+        findings = one.result[OTHER_METHOD]["reported"]
+        rows += [
+            [
+                seed,
+                f"{found['culprit_kind']} {found['culprit']}",
+                found["cause"],
+                f"{found['start_s'] / 60:.1f} to {found['end_s'] / 60:.1f}",
+                f"{found['confidence']:.2f}",
+            ]
+            for found in findings
+        ] or [[seed, "none", "-", "-", "-"]]
+    return table(["seed", "culprit", "cause", "minutes", "confidence"], rows)
 
 
 def _rate_rows(
@@ -83,7 +136,7 @@ def _by_seed(done: Sequence[Done]) -> str:
         "affected leaves",
         "lowest leaf",
         "largest possible",
-        "alert",
+        f"alert by `{METHOD}`",
     ]
     rows = []
     for one in done:
@@ -187,7 +240,10 @@ def pictures(done: Sequence[Done]) -> list[PageFigure]:
         return []
     shown = hours[0]
     seed, alerts = shown.trial.scenario.seed, shown.result["alerts"]
-    caption = pages.sentence("e4-hour", slice=f"{SLICE_S:.0f}", seed=seed, alerts=alerts)
+    others = shown.result[OTHER_METHOD]["alerts"]
+    caption = pages.sentence(
+        "e4-hour", slice=f"{SLICE_S:.0f}", seed=seed, alerts=alerts, others=others
+    )
     return [PageFigure("e4-hour", caption, _draw(shown))]
 
 
@@ -200,13 +256,7 @@ def _draw(one: Done) -> Figure:
     _lines(axes, result)
     start, end = (value / 60 for value in result["fault_s"])
     axes.axvspan(start, end, color=paint.FAULT, alpha=0.22, linewidth=0, zorder=0)
-    for n, alert in enumerate(result["alerts"]):
-        true = alert in _true_alerts(result)
-        axes.scatter(
-            [alert["start_s"] / 60], [8], marker="^", s=44,
-            color=paint.FINDING if true else paint.WRONG, zorder=4,
-            label="alert" if n == 0 else None,
-        )  # fmt: skip
+    _alert_marks(axes, result)
     slices = len(next(iter(result["series"].values())))
     axes.set_xlim(0, slices * SLICE_S / 60)
     axes.set_ylim(0)
@@ -220,6 +270,25 @@ def _draw(one: Done) -> Figure:
         f"remaining uplink, {form['gbps']:.0f} Gbit/s each",
     )
     return made
+
+
+def _alert_marks(axes: Axes, result: dict[str, Any]) -> None:
+    """Draw a triangle for each alert of the published method, and a bar for each of the other."""
+    for n, alert in enumerate(result["alerts"]):
+        true = alert in _true_alerts(result)
+        axes.scatter(
+            [alert["start_s"] / 60], [8], marker="^", s=44,
+            color=paint.FINDING if true else paint.WRONG, zorder=4,
+            label=f"alert of {METHOD}" if n == 0 else None,
+        )  # fmt: skip
+    others = {**result, **result[OTHER_METHOD]}
+    for n, alert in enumerate(others["alerts"]):
+        true = alert in _true_alerts(others)
+        axes.hlines(
+            20, alert["start_s"] / 60, alert["end_s"] / 60, linewidth=4, zorder=4,
+            color=paint.FINDING if true else paint.WRONG,
+            label=f"alert of {OTHER_METHOD}" if n == 0 else "",
+        )  # fmt: skip
 
 
 def _bands(axes: Axes) -> None:

@@ -67,12 +67,15 @@ def test_recognition_finds_jobs_with_traffic_between_servers() -> None:
         assert {len(one) for one in labels} == {trial.scenario.cluster.gpus}
         idle = sum(label == "-1" for label in labels[0])
         assert idle == result["idle_gpus"]
+        exact = sum(job["exact_other"] for job in result["jobs"])
+        assert exact == result["prism"]["exact"]
+        assert f"{exact} of 19" in page.section(done)
     large, small = (one.result for one in done)
     assert large["exact"] == 19
     assert small["exact"] < 19
     text = page.section(done)
-    assert "| published | 19 | 19 of 19 |" in text
-    assert "| ours, jobs of two servers or more | 19 | 19 of 19 | 1 of 1 |" in text
+    assert "| published | - | 19 | 19 of 19 |" in text
+    assert "| ours, jobs of two servers or more | `paper` | 19 | 19 of 19 | 1 of 1 |" in text
     assert "1 of 1 give the published result" in page.gaps(done)[0]
     (picture,) = page.pictures(done)
     assert png(picture.figure).startswith(b"\x89PNG")

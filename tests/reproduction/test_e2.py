@@ -153,3 +153,12 @@ def test_a_seed_without_one_of_its_jobs_is_left_out(done: list[Done]) -> None:
 def test_levels_rise() -> None:
     for one in DISTURBANCES.values():
         assert one.levels == sorted(set(one.levels))
+
+
+def test_the_other_method_has_its_windows_and_no_others(done: list[Done]) -> None:
+    for one in done:
+        for entry in one.result["windows"]:
+            assert ("accuracy_other" in entry) == (entry["window_s"] == 20)
+    text = page.section(done)
+    assert "Share of correct pair types, by `prism`" in text
+    assert "on the windows of 20 s only" in text

@@ -73,6 +73,16 @@ def test_the_wait_of_a_later_stage_is_its_error_with_the_definition_first_forwar
     assert percentiles[75] == pytest.approx(wait_s / (result["step_s"] - wait_s), rel=0.05)
 
 
+def test_both_methods_are_measured_on_the_same_steps() -> None:
+    """Without jitter nothing is uncertain at the end of DP; the start of a step is estimated."""
+    result = measured(small_scenario(**{"jobs.0.step_overhead_ms": 100}))
+    other = result["prism"]
+    assert other["coverage"] == result["coverage"] == 1
+    assert other["readings"]["dp_end"]["error_max"] == pytest.approx(0, abs=1e-6)
+    of_step = [part["readings"]["step"]["error_mean"] for part in (other, result)]
+    assert of_step[0] < of_step[1]
+
+
 def test_an_unmatched_step_counts_as_one() -> None:
     """All records of some steps are lost; these steps have an error of 1."""
     outage = [{"kind": "loss", "burst_probability": 1.0, "mean_good_s": 40, "mean_bad_s": 20}]

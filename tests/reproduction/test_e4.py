@@ -57,7 +57,7 @@ def test_a_short_idle_gap_hides_the_fault(done: list[Done]) -> None:
 def test_results_are_json_and_the_page_shows_them(done: list[Done]) -> None:
     json.dumps([one.result for one in done], allow_nan=False)
     text = page.section(done)
-    assert "0 of 1 seeds" in text
+    assert "| alert about an affected leaf | yes | 0 of 1 seeds |" in text
     assert "for 5 minutes. From minute 2 to\n3.5 one leaf has lost 15 of its 16" in text
     gaps = page.gaps(done)
     assert any("no alert for seed 1" in gap for gap in gaps)
@@ -95,6 +95,21 @@ def test_a_delay_is_shown_with_its_number_of_seeds(done: list[Done]) -> None:
     alert = {"switch": "leaf002", "start_s": start_s + 10, "end_s": start_s + 20}
     text = page.section([changed(done, 1, alerts=[]), changed(done, 2, alerts=[alert])])
     assert "| first alert after the failure | - | 10 s (1 of 2 seeds) |" in text
+
+
+def test_alerts_of_the_other_method_are_about_switches_in_the_same_time(done: list[Done]) -> None:
+    start_s = changed(done, 1).result["fault_s"][0]
+    right = {"switch": "leaf002", "start_s": start_s, "end_s": start_s + 60}
+    wrong = {"switch": "spine00", "start_s": start_s, "end_s": start_s + 60}
+    of_seeds = [{"alerts": [right, wrong], "other_findings": 0, "reported": []},
+                {"alerts": [], "other_findings": 1, "reported": []}]  # fmt: skip
+    two = [changed(done, seed, alerts=[], prism=of) for seed, of in enumerate(of_seeds, 1)]
+    lines = page.section(two).splitlines()
+    ends = {line.split(" | ")[0]: line.split(" | ")[-1] for line in lines if " | " in line}
+    assert ends["| alert about the failed leaf itself"] == "1 of 2 seeds |"
+    assert ends["| alerts about affected leaves / false alerts, all seeds"] == "1 / 1 |"
+    assert ends["| first alert after the failure"] == "0 s (1 of 2 seeds) |"
+    assert "| 2 | none | - | - | - |" in lines
 
 
 def test_a_page_without_hours_is_complete(done: list[Done]) -> None:

@@ -60,7 +60,7 @@ def test_results_are_json_and_the_page_shows_them(done: list[Done]) -> None:
     assert "| alert about an affected leaf | yes | 0 of 1 seeds |" in text
     assert "for 5 minutes. From minute 2 to\n3.5 one leaf has lost 15 of its 16" in text
     gaps = page.gaps(done)
-    assert any("no alert for seed 1" in gap for gap in gaps)
+    assert any("no alert of `paper` for seed 1" in gap for gap in gaps)
     assert any("idle gap of 1 ms" in gap for gap in gaps)
     (picture,) = page.pictures(done)
     assert png(picture.figure).startswith(b"\x89PNG")

@@ -1,8 +1,9 @@
 """What a slow stretch costs its job: the verification that every accusation has to pass.
 
 The steps of the stretch are compared with the job's other steps. They must be longer by more
-than a hundredth, and by more than the other steps vary. Steps that surround the stretch count
-as its neighbours: a job's steps may get faster or slower over hours.
+than a hundredth, and by more than the other steps vary. Many steps show a smaller difference: where
+it is far beyond what the other steps vary, three thousandths suffice. Steps that surround the
+stretch count as its neighbours: a job's steps may get faster or slower over hours.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import JobView
 
-LEAST_SHARE = 0.01
-DEVIATIONS = 3.0
+LEAST_SHARE, DEVIATIONS = 0.01, 3.0
+CLEAR_SHARE, CLEAR_DEVIATIONS = 0.003, 10.0
+FEWEST = 6  # steps of a stretch, and around it, whose spread is known well enough for that
 TO_SIGMA = 1.4826
 AROUND = 10  # steps before and after that show what a step takes
 
@@ -28,12 +30,14 @@ class Cost:
     normal_ns, slow_ns : median step around the stretch, and in it.
     lost_ns : summed over the steps of the stretch.
     deviations : how many deviations of a normal step the slow one is off.
+    many : whether enough steps show how much steps vary.
     """
 
     normal_ns: float
     slow_ns: float
     lost_ns: float
     deviations: float
+    many: bool = False
 
     @property
     def share(self) -> float:
@@ -43,7 +47,8 @@ class Cost:
     @property
     def believed(self) -> bool:
         """Whether the job really is slower."""
-        return self.share > LEAST_SHARE and self.deviations > DEVIATIONS
+        clear = self.many and self.share > CLEAR_SHARE and self.deviations > CLEAR_DEVIATIONS
+        return clear or (self.share > LEAST_SHARE and self.deviations > DEVIATIONS)
 
 
 def cost_of(job: JobView, first: int, last: int) -> Cost:
@@ -58,4 +63,6 @@ def cost_of(job: JobView, first: int, last: int) -> Cost:
     normal, slow = float(np.median(around)), float(np.nanmedian(inside))
     spread = TO_SIGMA * float(np.median(np.abs(around - normal)))
     spread /= np.sqrt(np.isfinite(inside).sum())
-    return Cost(normal, slow, float(np.nansum(inside - normal)), (slow - normal) / max(spread, 1.0))
+    many = min(int(np.isfinite(inside).sum()), around.size) >= FEWEST
+    lost = float(np.nansum(inside - normal))
+    return Cost(normal, slow, lost, (slow - normal) / max(spread, 1.0), many)

@@ -10,7 +10,7 @@ from typing import Any
 from llmprism.io.writing import replacing
 from prism_sim.toolkit import paint
 from reproduction import pages
-from reproduction.base import PageFigure
+from reproduction.base import OTHER_METHOD, PageFigure
 from reproduction.running import Results
 
 PAGE = "paper.md"
@@ -35,6 +35,7 @@ def write_page(
         usual=SEEDS,
         minutes=sum(one.cpu_seconds for one in results) / 60,
         reduced=reduced,
+        other=OTHER_METHOD,
         sections=[
             _section(one, figures.get(one.experiment.name, []), to_images) for one in results
         ],

@@ -190,6 +190,8 @@ def pictures(done: Sequence[Done]) -> list[PageFigure]:
         return []
     noise = pages.sentence("e2-noise", shortest=span(windows_of(done)[0]))
     return [
-        PageFigure("e2-windows", pages.sentence("e2-windows"), draw_windows(done)),
+        PageFigure(
+            "e2-windows", pages.sentence("e2-windows", other=OTHER_METHOD), draw_windows(done)
+        ),
         PageFigure("e2-noise", noise, draw_noise(done)),
     ]

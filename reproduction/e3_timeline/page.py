@@ -61,6 +61,7 @@ def section(done: Sequence[Done]) -> str:
     gpus = sum(job.ranks for job in lead[0].trial.scenario.jobs)
     return pages.text(
         "e3",
+        method=f"`{METHOD}`",
         gpus=f"{gpus:,}",
         world=table(world_head, world),
         errors=table(errors_head, rows),

@@ -25,8 +25,12 @@ def main() -> None:
     """Measure every world, then write the page and the figures."""
     asked = _arguments()
     kinds = asked.kinds.split(",") if asked.kinds else [*FAULTS]
-    wanted = [(asked.first + i, kinds[i % len(kinds)]) for i in range(asked.faults)]
-    wanted += [(asked.first + i, None) for i in range(asked.healthy)]
+    wanted: list[tuple[int, str | None]] = []
+    for number in range(max(asked.faults, asked.healthy)):  # in turn, as it may be stopped
+        if number < asked.faults:
+            wanted.append((asked.first + number, kinds[number % len(kinds)]))
+        if number < asked.healthy:
+            wanted.append((asked.first + number, None))
     rows = []
     began = time.monotonic()
     for number, (seed, kind) in enumerate(wanted):

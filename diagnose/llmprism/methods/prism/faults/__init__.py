@@ -71,15 +71,24 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
     ):
         return True
     level = "network" if one.level == "rank" else "rank"
-    if one.level == "network" and one.culprit_kind != "job":
+    if one.level == "network" and _singles_out(one):
         return False
     return any(
         other.level == level
         and other.job is one.job
-        and other.culprit_kind != "job"
+        and _singles_out(other)
         and _shared(one, other) > 0.5
         for other in suspects
     )
+
+
+def _singles_out(one: Suspect) -> bool:
+    """Whether a suspect is one of several that could be: a part of the network, or a rank.
+
+    Where all transfers are slow, no part of the network is distinguished by what it carries.
+    """
+    slow, every = (one.evidence.get(name, at) for name, at in (("slow_bundles", 0), ("bundles", 1)))
+    return one.culprit_kind != "job" and slow < every
 
 
 def _same_rank(one: Suspect, other: Suspect) -> bool:

@@ -14,12 +14,13 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.own_time import lost_share
-from llmprism.methods.prism.faults.series import judged, stretches
+from llmprism.methods.prism.faults.series import DEVIATIONS, ENOUGH, FEWEST, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Floats, Ints
 
 WIDER = 0.02  # by which bytes are spread more than in healthy steps at least
 APART = 0.05  # ... and ranks, of a step
+QUIET = 2.2  # lower quartile of the difference of two neighbours to a deviation
 SEVERAL = 3  # ranks that take turns in being last; fewer are slow themselves
 BYTES = {"pp": "length_imbalance", "ep": "expert_imbalance"}
 OTHER = {"length_imbalance": "expert_imbalance", "expert_imbalance": "length_imbalance"}
@@ -64,10 +65,17 @@ def size_spread(context: Context, job: JobView, kind: str) -> Floats:
 
 
 def _wider(spread: Floats, least: float) -> list[tuple[int, int]]:
-    """Stretches in which bytes or ranks are spread more."""
-    if np.isfinite(spread).sum() < 1:
+    """Stretches in which bytes or ranks are spread more.
+
+    A spread that is wide varies itself, so the noise is that of the quieter quarter of the steps.
+    """
+    known = spread[np.isfinite(spread)]
+    if known.size < FEWEST:
         return []
-    return stretches(judged(1 + spread[None, :], least).lasting[0])
+    noise = QUIET * float(np.quantile(np.abs(np.diff(known)), 0.25))
+    excess = np.nan_to_num(spread, nan=0.0) - float(np.quantile(known, 0.25))
+    found = stretches(excess > max(DEVIATIONS * noise, least))
+    return [(first, last) for first, last in found if last - first + 1 >= ENOUGH]
 
 
 def _by_lateness(job: JobView, lost: Floats) -> Iterator[Suspect]:

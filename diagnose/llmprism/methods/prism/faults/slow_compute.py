@@ -58,7 +58,8 @@ def _judged(context: Context, passes: Passes) -> Judged:
     known = np.isfinite(passes.work_ns).sum(axis=2).max(axis=1)
     finest = ROUNDING * tick_ns / np.sqrt(np.maximum(known, 1)) / usual
     finest = np.where(np.isfinite(finest), finest, 0.0)
-    if np.nanmedian(usual) * COARSE > tick_ns:
+    known_ns = usual[np.isfinite(usual)]
+    if known_ns.size and np.median(known_ns) * COARSE > tick_ns:
         ratio = by_message / healthy(by_message)[:, None]
         middle = nanmedian(ratio.reshape(endpoints, messages, steps), axis=1)
     else:

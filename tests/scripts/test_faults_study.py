@@ -1,0 +1,51 @@
+"""The study of findings: worlds are valid and follow from their seed, and shares have intervals."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+from fault_figures import false_rate, smallest, wilson
+from fault_worlds import FAULTS, draw_world, telemetry_of
+from prism_sim.faults import KINDS
+from prism_sim.loading import checks
+from prism_sim.loading.scenario import Scenario
+
+
+@pytest.mark.parametrize("kind", [*FAULTS, None])
+def test_every_drawn_world_is_valid_and_follows_from_its_seed(kind):
+    for seed in range(20):
+        world = draw_world(seed, kind)
+        assert world == draw_world(seed, kind)
+        assert list(checks.errors(Scenario.model_validate(world))) == []
+        assert telemetry_of(world)
+
+
+def test_every_kind_of_fault_is_drawn():
+    assert set(FAULTS) == set(KINDS)
+
+
+def test_an_interval_holds_its_share_and_narrows():
+    for hits, of in ((0, 5), (3, 5), (5, 5)):
+        low, high = wilson(hits, of)
+        assert 0 <= low <= hits / of <= high <= 1
+        assert wilson(10 * hits, 10 * of)[1] - wilson(10 * hits, 10 * of)[0] < high - low
+
+
+def test_false_findings_are_counted_by_job_steps():
+    rows = [{"false": 2, "job_steps": 500}, {"false": 0, "job_steps": 1500}]
+    figure = false_rate(rows)
+    assert figure["rate"] == pytest.approx(1.0)
+    assert figure["low"] <= 1.0 <= figure["high"]
+
+
+def test_the_smallest_slowdown_is_where_nearly_all_larger_ones_are_found():
+    rows = [
+        {"slowdown": share, "stops": False, "detected": share > 0.02}
+        for share in (0.005, 0.01, 0.03, 0.05, 0.2)
+    ]
+    assert smallest(rows) == 0.03

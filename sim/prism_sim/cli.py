@@ -264,7 +264,7 @@ def list_things(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """List scenarios, presets, faults, schedules, methods, figures."""
+    """List scenarios, studies, presets, faults, schedules, methods, figures."""
     with open_session(as_json, quiet, debug) as session:
         from prism_sim.commands.listing import listing
 

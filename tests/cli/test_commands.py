@@ -414,7 +414,7 @@ def test_a_new_scenario_replaces_a_file_only_with_the_option(call: Call) -> None
 def test_list_names_everything_there_is(call: Call) -> None:
     things = json.loads(call("list", "--json").stdout)
     kinds = {"faults", "traces", "schedules", "strategies", "habits", "methods"}
-    assert set(things) == {"scenarios", "models", *kinds}
+    assert set(things) == {"scenarios", "studies", "models", *kinds}
     assert list(things["scenarios"]) == list(bundled())
     assert (set(things["models"]), set(things["faults"])) == (set(PRESETS), set(KINDS))
     assert "paper" in things["methods"]

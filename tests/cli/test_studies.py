@@ -93,6 +93,42 @@ def test_whatif_compares_a_change(call: Call, pair: Path) -> None:
     assert cost["gpu_hours"] > 0
 
 
+def test_whatif_from_a_run_compares_the_prediction_with_a_rerun(call: Call, pair: Path) -> None:
+    fault = "  - {kind: slow_gpu, job: solo, rank: 0, factor: 0.2, from_step: 1, to_step: 2}\n"
+    pair.write_text(f"{pair.read_text()}faults:\n{fault}")
+    words = ("run", "pair.yaml", "--no-report", "--out", "mine", "--method", "paper")
+    assert call(*words).exit_code in (0, 4)  # 4: too few records for a timeline
+    folder = Path("mine/diagnosis/findings.parquet")
+    ranks = pd.read_parquet("mine/truth/ranks.parquet")
+    finding = {"finding": 0, "level": "rank", "symptom": "slow", "cause": "slow_gpu", "job": "solo",
+               "culprit_kind": "address", "culprit": ranks["address"][0], "first_step": 1,
+               "last_step": 1, "start_ns": 0, "end_ns": 1, "magnitude": 0.8, "cost": 1e6,
+               "confidence": 0.9, "evidence": "{}"}  # fmt: skip
+    pd.DataFrame([finding]).to_parquet(folder)
+    result = call("whatif", "--from", "mine", "--processes", "1")
+    assert result.exit_code == 0, result.stderr
+    assert f"repairing {ranks['address'][0]} would give back" in result.stdout
+    found = json.loads(Path("results/whatif/pair/0/whatif.json").read_text())
+    (repair,) = found["repairs"]
+    assert repair["faults"] == [0]
+    assert repair["rerun_s"] > 0
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["pair.yaml", "--from", "mine"], ["--from", "mine", "--seed", "1"]]
+)
+def test_whatif_needs_a_scenario_or_a_run(call: Call, words: list[str]) -> None:
+    result = call("whatif", *words)
+    assert result.exit_code == 2
+    assert "either SCENARIO, or --from RUN" in " ".join(result.stderr.split())
+
+
+def test_the_list_of_studies_has_their_questions(call: Call) -> None:
+    studies = json.loads(call("list", "studies", "--json").stdout)["studies"]
+    assert studies["studies/uplink-capacity"] == "How fast must uplinks be?"
+    assert all(question.endswith("?") for question in studies.values())
+
+
 def test_whatif_of_a_scenario_without_faults_is_refused(call: Call, pair: Path) -> None:
     result = call("whatif", str(pair))
     assert result.exit_code == 1

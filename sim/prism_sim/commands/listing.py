@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.commands.session import counted
-from prism_sim.loading.bundled import bundled
+from prism_sim.loading.bundled import bundled, bundled_studies, question_of
 
 if TYPE_CHECKING:
     from prism_sim.scenario.model_sizes import ModelSizes
@@ -33,6 +33,7 @@ def everything() -> dict[str, dict[str, str]]:
             name: str(read_source(path).values.get("description", ""))
             for name, path in bundled().items()
         },
+        "studies": {name: question_of(path) for name, path in bundled_studies().items()},
         "models": {name: _about_model(sizes) for name, sizes in PRESETS.items()},
         "faults": {name: _first_sentence(kind) for name, kind in KINDS.items()},
         "traces": {name: _first_sentence(kind) for name, kind in TRACES.items()},

@@ -25,9 +25,24 @@ def folder() -> Path:
 
 def bundled() -> dict[str, Path]:
     """Every bundled scenario by its name, sorted."""
+    return {name: path for name, path in _files().items() if _is_scenario(path)}
+
+
+def bundled_studies() -> dict[str, Path]:
+    """Every bundled study by its name, sorted."""
+    return {name: path for name, path in _files().items() if is_study(path)}
+
+
+def question_of(study: Path) -> str:
+    """The question that a bundled study answers: the first sentence of its first comment."""
+    first = study.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+    return first.partition("?")[0] + "?"
+
+
+def _files() -> dict[str, Path]:
     top = folder()
     files = {path.relative_to(top).with_suffix("").as_posix(): path for path in top.rglob("*.yaml")}
-    return {name: files[name] for name in sorted(files) if _is_scenario(files[name])}
+    return dict(sorted(files.items()))
 
 
 def find(scenario: str) -> Path:
@@ -59,9 +74,7 @@ def find_study(study: str) -> Path:
     path = Path(study)
     if path.is_file():
         return path
-    top = folder()
-    files = {path.relative_to(top).with_suffix("").as_posix(): path for path in top.rglob("*.yaml")}
-    known = {name: file for name, file in files.items() if is_study(file)}
+    known = bundled_studies()
     if study in known:
         return known[study]
     from prism_sim.scenario.words import did_you_mean

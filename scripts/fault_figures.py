@@ -35,7 +35,8 @@ def wilson(hits: int, of: int) -> tuple[float, float]:
     z, share = DEVIATIONS, hits / of
     middle = share + z * z / (2 * of)
     half = z * np.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    return float((middle - half) / (1 + z * z / of)), float((middle + half) / (1 + z * z / of))
+    whole = 1 + z * z / of
+    return max(0.0, float((middle - half) / whole)), min(1.0, float((middle + half) / whole))
 
 
 def share(rows: Sequence[Row], holds: Callable[[Row], Any]) -> Figure:

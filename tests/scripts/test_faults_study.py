@@ -32,7 +32,8 @@ def test_every_kind_of_fault_is_drawn():
 def test_an_interval_holds_its_share_and_narrows():
     for hits, of in ((0, 5), (3, 5), (5, 5)):
         low, high = wilson(hits, of)
-        assert 0 <= low <= hits / of <= high <= 1
+        assert 0 <= low <= hits / of + 1e-9
+        assert hits / of - 1e-9 <= high <= 1
         assert wilson(10 * hits, 10 * of)[1] - wilson(10 * hits, 10 * of)[0] < high - low
 
 

@@ -92,13 +92,13 @@ class Parts:
 
     def _endpoint(self, address: str, cause: str) -> str:
         end = self.endpoints[address]
-        gpus = end.get("gpus") or ()
-        if cause in _COMPUTING and gpus:
-            numbers = " or ".join(str(gpu) for gpu in gpus) if len(gpus) < _MOST_LISTED else ""
-            gpu = f"GPU {numbers}" if numbers else f"a GPU behind NIC {end.get('nic', 0)}"
-            return f"{gpu} of server {end.get('server')}"
-        nic = end.get("nic")
-        return f"NIC {nic} of server {end.get('server')}" if nic is not None else address
+        gpus, nic, server = end.get("gpus") or (), end.get("nic"), end.get("server")
+        place = f"NIC {nic} of server {server}" if nic is not None else f"NIC {address}"
+        if cause not in _COMPUTING:
+            return place
+        if not 0 < len(gpus) < _MOST_LISTED:
+            return f"{'a' if gpus else 'the'} GPU behind {place}"
+        return f"GPU {' or '.join(str(gpu) for gpu in gpus)} of server {server}"
 
 
 @dataclass(frozen=True)

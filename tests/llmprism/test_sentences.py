@@ -77,6 +77,12 @@ def test_parts_of_the_network_have_their_names():
     assert "Switch leaf0 forwards" in finding_text(switch, PARTS, JOB).what
     shared = finding(culprit="10.0.13.0")
     assert "A GPU behind NIC 0 of server s13" in finding_text(shared, PARTS, JOB).what
+    bare = Parts.of({"endpoints": [{"address": "10.0.0.1", "server": "s1", "nic": 2},
+                                   {"address": "10.0.0.2", "server": "s2"}]})  # fmt: skip
+    gpu = finding_text(finding(culprit="10.0.0.1"), bare, JOB).what
+    assert gpu.startswith("The GPU behind NIC 2 of server s1 computes")
+    nic = finding_text(finding(culprit="10.0.0.2", cause="slow_nic"), bare, JOB).what
+    assert nic.startswith("NIC 10.0.0.2 sends")
 
 
 def test_the_suspects_are_ranked():

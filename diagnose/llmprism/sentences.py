@@ -21,6 +21,7 @@ from llmprism.quantities import duration, percent
 
 PHRASES: dict[str, str] = {
     "slow_gpu": "computes {by} slower",
+    "slow_compute": "computes {by} slower",
     "intermittent_gpu": "computes {by} slower again and again",
     "thermal_ramp": "computes more and more slowly, by up to {by}",
     "slow_server": "computes {by} slower",
@@ -48,11 +49,13 @@ PHRASES: dict[str, str] = {
 }
 """What the culprit of a cause does; ``{by}`` is the share of its speed that is lost."""
 
-_COMPUTING = {"slow_gpu", "intermittent_gpu", "thermal_ramp", "hang", "crash"}
+_COMPUTING = {"slow_gpu", "slow_compute", "intermittent_gpu", "thermal_ramp", "hang", "crash"}
 """Causes in a GPU: a NIC stands for the GPU behind it."""
 
+_ABBREVIATED = {"gpu": "GPU", "gc": "garbage-collection", "nic": "NIC", "ecmp": "ECMP"}
+
 _RANKED_KEYS = ("one_of", "suspects")
-_HIDDEN = {*_RANKED_KEYS, "server"}
+_HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps"}
 _MOST_SUSPECTS = 6
 _MOST_LISTED = 4
 _CLOCK_FROM_NS = 10**17  # 1973: smaller times do not count from the epoch
@@ -85,7 +88,8 @@ class Parts:
         if kind == "link":
             ends = [self._end(end) for end in culprit.split("|")]
             return "the link between " + " and ".join(ends)
-        return f"{kind} {culprit}".strip() if kind not in ("", "unknown") else culprit
+        prefixed = kind not in ("", "unknown", *culprit.split())
+        return f"{kind} {culprit}".strip() if prefixed else culprit
 
     def _end(self, name: str) -> str:
         return self._endpoint(name, "") if name in self.endpoints else name
@@ -125,6 +129,7 @@ class FindingText:
     Attributes
     ----------
     what : the culprit, what it does, and since when.
+    or_causes : other causes that fit the records as well.
     cost : the share of step time, the time and the GPU-hours that are lost.
     confidence : how sure the method is.
     evidence : the numbers behind it, without the ranked suspects.
@@ -132,6 +137,7 @@ class FindingText:
     """
 
     what: str
+    or_causes: str
     cost: str
     confidence: str
     evidence: str
@@ -140,7 +146,8 @@ class FindingText:
     def __str__(self) -> str:
         """All sentences in a row."""
         numbers = f"Evidence: {self.evidence}." if self.evidence else ""
-        return " ".join(part for part in (self.what, self.cost, self.confidence, numbers) if part)
+        parts = (self.what, self.or_causes, self.cost, self.confidence, numbers)
+        return " ".join(part for part in parts if part)
 
 
 def finding_text(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> FindingText:
@@ -148,7 +155,8 @@ def finding_text(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> Fin
     evidence = evidence_of(finding)
     return FindingText(
         what=f"{_what(finding, parts)} {_when(finding, job)}.",
-        cost=_cost(finding, job),
+        or_causes=_or_causes(evidence),
+        cost=_cost(finding, job, evidence),
         confidence=_confidence(finding),
         evidence="; ".join(_numbers(evidence)),
         suspects=tuple(_suspects(finding, evidence, parts)),
@@ -202,6 +210,10 @@ def _what(finding: Mapping[str, Any], parts: Parts) -> str:
 def _predicate(finding: Mapping[str, Any], cause: str) -> str:
     magnitude = _number(finding.get("magnitude"))
     phrase = PHRASES.get(cause)
+    if _text(finding.get("symptom")) == "pauses":
+        return "pauses in some of its steps"
+    if _text(finding.get("culprit_kind")) == "job" and cause in ("hang", "crash"):
+        return "stopped" if cause == "hang" else "stopped, and started again"
     if phrase is None:
         symptom = _plain(cause if cause not in ("", "unknown") else _text(finding.get("symptom")))
         normal = f", {magnitude:.3g} times the normal value" if magnitude is not None else ""
@@ -229,7 +241,16 @@ def _when(finding: Mapping[str, Any], job: JobFacts) -> str:
     return f"from {begin} to {stop}"
 
 
-def _cost(finding: Mapping[str, Any], job: JobFacts) -> str:
+def _or_causes(evidence: Mapping[str, Any]) -> str:
+    others = [_cause_name(cause) for cause in _listed(evidence.get("or_causes"))]
+    return f"It can also be: {', '.join(others)}." if others else ""
+
+
+def _cause_name(cause: str) -> str:
+    return " ".join(_ABBREVIATED.get(word, word) for word in cause.split("_"))
+
+
+def _cost(finding: Mapping[str, Any], job: JobFacts, evidence: Mapping[str, Any]) -> str:
     cost = _number(finding.get("cost"))
     if cost is None:
         return "Its cost is unknown."
@@ -240,7 +261,8 @@ def _cost(finding: Mapping[str, Any], job: JobFacts) -> str:
     share = cost_share(finding)
     lost = duration(cost)
     if first is not None and last is not None:
-        count = last - first + 1
+        steps = evidence.get("steps")  # where they do not follow each other
+        count = len(steps) if isinstance(steps, list) and steps else last - first + 1
         lost += f" in {count:,} step{'s' if count > 1 else ''}"
     if job.gpus:
         lost += f", {gpu_hours(cost, job.gpus):.2g} GPU-hours"

@@ -85,6 +85,13 @@ def test_parts_of_the_network_have_their_names():
     assert nic.startswith("NIC 10.0.0.2 sends")
 
 
+def test_stages_and_jobs_have_their_names():
+    row = finding(cause="uneven_stage", culprit_kind="stage", culprit="job-0 stage 1")
+    assert finding_text(row, PARTS, JOB).what.startswith("Job-0 stage 1 has more work")
+    row = finding(cause="hang", culprit_kind="job", culprit="job-0")
+    assert finding_text(row, PARTS, JOB).what.startswith("Job job-0 stopped since")
+
+
 def test_the_suspects_are_ranked():
     names = [{"name": "leaf0|spine1"}, {"name": "spine1"}, {"name": "10.0.12.1"}]
     row = finding(cause="slow_link", culprit_kind="link", culprit="leaf0|spine1",
@@ -101,6 +108,18 @@ def test_the_gpus_of_a_server_are_one_suspect():
                   evidence={"one_of": ["10.0.12.0", "10.0.12.2"]})  # fmt: skip
     suspects = finding_text(row, PARTS, JOB).suspects
     assert suspects == ("server s12: flows cannot tell which of its GPUs 0, 2",)
+
+
+def test_causes_that_flows_cannot_tell_apart_are_both_named():
+    row = finding(cause="slow_link", evidence={"or_causes": ["lossy_link", "slow_nic"]})
+    assert "It can also be: lossy link, slow NIC." in str(finding_text(row, PARTS, JOB))
+
+
+def test_pauses_cost_time_only_in_their_own_steps():
+    row = finding(symptom="pauses", cause="slow_compute", evidence={"steps": [17, 21, 30]})
+    text = finding_text(row, PARTS, JOB)
+    assert text.what.startswith("GPU 3 of server s12 pauses in some of its steps")
+    assert "in 3 steps" in text.cost
 
 
 def test_the_share_of_step_time_follows_from_the_cost_if_the_method_gives_none():

@@ -20,13 +20,19 @@ def render_run(run: Run, progress: Progress | None = None) -> None:
 
     Parts that the run does not have (truth, diagnosis, score) are reported as missing.
     """
+    from prism_sim.render import look
+
+    with look.reading_once():
+        _render(run, progress or _ignore)
+
+
+def _render(run: Run, report: Progress) -> None:
     from prism_sim.render.figures import FIGURES
     from prism_sim.render.paint import write_png
     from prism_sim.render.report import render_report
     from prism_sim.render.tables import Tables
     from prism_sim.render.trace import render_trace
 
-    report = progress or _ignore
     report(0.0, "writing the trace")
     tables = Tables.of(run)
     render_trace(run, tables=tables)

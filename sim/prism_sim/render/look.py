@@ -7,7 +7,9 @@ and names the missing part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +56,29 @@ def rows(run: Run, side: str, name: str) -> int:
     return int(pq.read_metadata(path).num_rows) if path.exists() else 0
 
 
+_read_already: ContextVar[dict[Path, pd.DataFrame] | None] = ContextVar("tables", default=None)
+
+
+@contextmanager
+def reading_once() -> Iterator[None]:
+    """Read every whole table only once inside of this context."""
+    token = _read_already.set({})
+    try:
+        yield
+    finally:
+        _read_already.reset(token)
+
+
 def _read(path: Path, schema: pa.Schema, where: Where | None) -> pd.DataFrame:
+    known = _read_already.get()
+    if known is None or where is not None:
+        return _read_again(path, schema, where)
+    if path not in known:
+        known[path] = _read_again(path, schema, where)
+    return known[path].copy()
+
+
+def _read_again(path: Path, schema: pa.Schema, where: Where | None) -> pd.DataFrame:
     table = schema.empty_table()
     nothing = any(operator == "in" and not len(value) for _, operator, value in where or ())
     if path.exists() and not nothing:

@@ -112,6 +112,7 @@ def test_a_slow_transfer_is_shown_in_transfers(run):
         ("link", "leaf0|spine0", ["h0", "h2"], False),
         ("switch", "leaf1", ["h1", "h3"], False),
         ("group", "pp 0", ["h0", "h2"], True),
+        ("stage", "job0 stage 1", ["h2"], True),
         ("job", "job0", [], False),
     ],
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from llmprism.kinds import PP
 from llmprism.sentences import FindingText, JobFacts, finding_text, gpu_hours
 from prism_sim.render.found import utc
 from prism_sim.render.tables import Tables
@@ -104,6 +106,10 @@ def _addresses(row: dict[str, Any], tables: Tables) -> tuple[tuple[str, ...], bo
     if named:
         return tuple(named), True
     groups = tables.groups[tables.groups["job"] == row["job"]]
+    stage = re.search(r"stage (\d+)$", culprit)
+    if stage:
+        there = (groups["kind"] == PP) & (groups["position"] == int(stage[1]))
+        return tuple(groups.loc[there, "address"].astype(str)), True
     label = groups["kind"].astype(str) + " " + groups["group"].astype(str)
     members = groups.loc[label.isin([culprit, culprit.replace("-", " ")]), "address"]
     if len(members):

@@ -297,7 +297,7 @@ def _value(key: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int | float) and math.isfinite(value):
         if key.endswith("_ns"):
-            return duration(value)
+            return clock_time(int(value)) if value > _CLOCK_FROM_NS else duration(value)
         return percent(value) if key.endswith("_share") else f"{value:,.4g}"
     if isinstance(value, str):
         return value
@@ -316,6 +316,8 @@ def _suspects(
     for key in _RANKED_KEYS:
         for name in _listed(evidence.get(key)):
             kinds.setdefault(name, "link" if "|" in name else "")
+    if kinds.get(culprit) == "job":
+        del kinds[culprit]  # it is not localised
     inside = [name for name in kinds if name != culprit and parts.server(name) == culprit]
     gpus = sorted({gpu for name in inside for gpu in parts.endpoints[name].get("gpus") or ()})
     for name in [name for name in kinds if name not in inside][:_MOST_SUSPECTS]:

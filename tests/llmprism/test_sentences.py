@@ -122,6 +122,13 @@ def test_pauses_cost_time_only_in_their_own_steps():
     assert "in 3 steps" in text.cost
 
 
+def test_a_finding_about_a_whole_job_suspects_no_part():
+    row = finding(culprit_kind="job", culprit="job-0", evidence={"silent_since_ns": TEN})
+    text = finding_text(row, PARTS, JOB)
+    assert text.suspects == ()
+    assert text.evidence == "silent since 10:00:00 UTC"
+
+
 def test_the_share_of_step_time_follows_from_the_cost_if_the_method_gives_none():
     """14 s of which 4 s are lost: 10 s would have been enough."""
     assert cost_share(finding(cost=4.0 * S, evidence={})) == pytest.approx(0.4)

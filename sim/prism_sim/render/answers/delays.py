@@ -26,6 +26,7 @@ _USUAL = 0.25  # quantile of a NIC's steps: up to three quarters of them may be 
 _CELLS = 60_000  # of a map; more are merged
 _SERVERS = 600
 _LEVELS = 65_534  # of a delay in the page; one more stands for "unknown"
+_PALE = 0.1  # of a step: the colours of a map show at least this range
 _VISIBLE = 0.01  # of a step: smaller delays are no reason to show a quantity
 
 
@@ -59,7 +60,7 @@ def _map(tables: Tables, job: str, cards: list[Card]) -> dict[str, Any] | None:
         "start_ms": _ms(steps["start_ns"], tables)[::merged],
         "end_ms": _ms(steps["end_ns"], tables)[-1],
         "step_ms": round(usual / 1e6, 3),
-        "measures": {name: _packed(grid) for name, grid in grids.items()},
+        "measures": {name: _packed(grid, _PALE * usual) for name, grid in grids.items()},
         "best": {
             str(card.number): _best(card, tables, servers, delays, usual, steps.index)
             for card in cards
@@ -105,11 +106,14 @@ def _merged(delay: Floats, count: int) -> Floats:
         return np.asarray(np.nanmax(padded.reshape(len(delay), -1, count), axis=2), float)
 
 
-def _packed(delay: Floats) -> dict[str, Any]:
-    """Levels as base64 of 16-bit numbers, and the milliseconds of one level."""
+def _packed(delay: Floats, least: float) -> dict[str, Any]:
+    """Levels as base64 of 16-bit numbers, and the milliseconds of one level.
+
+    ``least`` is the smallest end of the scale [ns]: below it, all delays are pale.
+    """
     known = np.isfinite(delay)
-    largest = float(delay[known].max(initial=0.0))
-    unit = largest / _LEVELS if largest else 1.0
+    largest = float(delay[known].max(initial=max(least, 1.0)))
+    unit = largest / _LEVELS
     levels = np.where(known, np.round(np.where(known, delay, 0) / unit), _LEVELS + 1)
     text = base64.b64encode(levels.astype("<u2").tobytes()).decode()
     return {"unit_ms": unit / 1e6, "levels": text, "largest_ms": round(largest / 1e6, 3)}

@@ -112,8 +112,7 @@ def styled(draw: Callable[[T], Figure]) -> Callable[[T], Figure]:
     def drawn(shown: T) -> Figure:
         with _ruled():
             made = draw(shown)
-            made.draw_without_rendering()
-            made.set_layout_engine("none")
+            _place_axes(made)
             for axes in made.axes:
                 if axes.get_axes_locator() is None:
                     borders = axes.get_position(original=True).bounds
@@ -132,6 +131,14 @@ def _ruled() -> Iterator[None]:
     with mpl.rc_context(_RULES), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
+
+
+def _place_axes(made: Figure) -> None:
+    """Compute the layout once, without drawing; the axes then stay where they are."""
+    engine = made.get_layout_engine()
+    if engine is not None and made.axes:
+        engine.execute(made)
+    made.set_layout_engine("none")
 
 
 def figure(width: float, height: float) -> Figure:

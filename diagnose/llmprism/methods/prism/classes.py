@@ -18,12 +18,11 @@ from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.cycles import Traffic
+from llmprism.methods.prism.cycles import TWO_WAY, Traffic
 from llmprism.numerics.arrays import Bools, Codes, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
 RECORD_STEP = 0.3
-TWO_WAY = 0.8  # the lesser direction carries at least this share of the greater
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ THRESHOLDS = 160
 MOST_GAPS = 40_000
 _TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
 _BALANCED = 0.5  # of a message: less than one is on the way
-_TWO_WAY = 0.8  # the lesser direction of a couple carries at least this share of the greater
+TWO_WAY = 0.8  # the lesser direction of a couple carries at least this share of the greater
 _ONE_SIDED = 0.5  # of a part: by how much one direction may be ahead of the other
 _MOSTLY_SINGLE = 0.75  # share of parts that are one step each, where others are several
 _REPAIR = 0.03  # how far from the median joined parts may be
@@ -88,6 +88,12 @@ class Division:
     def __len__(self) -> int:
         return int(self.cuts.size) + 1
 
+    def part_of(self, records: int) -> Ints:
+        """Part of each of the traffic's ``records``."""
+        begins = np.zeros(records, np.int64)
+        begins[self.cuts] = 1
+        return np.cumsum(begins)
+
     @property
     def weight(self) -> float:
         """How much the division counts in a vote: quality, and less if its cuts are unclear."""
@@ -122,14 +128,12 @@ def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
     A step brings a gradient for every activation. Forward passes alone and backward passes alone
     (GPipe) are parts of equal volume, but each moves one way only.
     """
-    couples = int(traffic.couple.max(initial=-1)) + 1
-    volume = np.bincount(traffic.couple * 2 + traffic.forth, traffic.size, 2 * couples)
-    low, high = volume.reshape(-1, 2).min(axis=1), volume.reshape(-1, 2).max(axis=1)
-    if (low < _TWO_WAY * high).any():
+    volume = _both_ways(traffic)
+    if (volume.min(axis=1) < TWO_WAY * volume.max(axis=1)).any():
         return found
     signed = np.where(traffic.forth, traffic.size, -traffic.size).astype(np.float64)
     return [
-        replace(one, two_sided=_share_two_sided(traffic, signed, couples, one))
+        replace(one, two_sided=_share_two_sided(traffic, signed, len(volume), one))
         if np.isfinite(one.tolerance)
         else one
         for one in found
@@ -137,9 +141,7 @@ def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
 
 
 def _share_two_sided(traffic: Traffic, signed: Floats, couples: int, division: Division) -> float:
-    part = np.zeros(len(traffic), np.int64)
-    part[division.cuts] = 1
-    cell = np.cumsum(part) * couples + traffic.couple
+    cell = division.part_of(len(traffic)) * couples + traffic.couple
     ahead = np.abs(np.bincount(cell, signed, len(division) * couples))
     return float((ahead.reshape(-1, couples).sum(axis=1) <= _ONE_SIDED * division.volumes).mean())
 
@@ -274,17 +276,21 @@ def _balanced(traffic: Traffic, at: Ints) -> Bools | None:
 
     None if some couple is not two-way with equal volumes.
     """
-    couples = int(traffic.couple.max(initial=-1)) + 1
-    volume = np.zeros((couples, 2))
-    np.add.at(volume, (traffic.couple, traffic.forth.astype(np.int64)), traffic.size)
-    low, high = volume.min(axis=1), volume.max(axis=1)
-    if (low < (1 - _EVEN) * high).any():
+    volume = _both_ways(traffic)
+    if (volume.min(axis=1) < (1 - _EVEN) * volume.max(axis=1)).any():
         return None
     typical = float(np.median(traffic.size))
     gain = (volume.mean(axis=1)[:, None] / volume).astype(np.float64)
     off = _imbalance(traffic.couple, traffic.forth, traffic.size, gain, at)
     balanced: Bools = off < _BALANCED * typical
     return balanced
+
+
+def _both_ways(traffic: Traffic) -> Floats:
+    """Bytes of each couple in both directions, shape (couples, 2)."""
+    couples = int(traffic.couple.max(initial=-1)) + 1
+    volume = np.bincount(traffic.couple * 2 + traffic.forth, traffic.size, 2 * couples)
+    return volume.reshape(-1, 2).astype(np.float64)
 
 
 @compiled

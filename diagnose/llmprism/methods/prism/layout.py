@@ -1,30 +1,27 @@
 """The layout of a job: how many ranks along each axis, and how sure that is.
 
 What the network shows is the product of what it hides. The NICs of one stage form rings, one
-for each tensor-parallel rank and each replica of a server. Those of one tensor-parallel group
-work in lockstep, so they send their activations at the same time in every step, while replicas
-differ by the noise of their computing until the gradients bring them together. So tp is the
-number of NICs of a server and stage that send together. Where there is no pipeline, or no
-noise, nothing tells ranks of a tensor-parallel group from replicas in one server: tp is then
-taken to be the number of rings, with half the confidence.
+for each tensor-parallel rank and each replica of a server. tp is the number of NICs of a server
+and stage that work in lockstep (:mod:`~llmprism.methods.prism.replicas`). Where there is no
+pipeline, or no noise, nothing tells ranks of a tensor-parallel group from replicas in one
+server: tp is then taken to be the number of rings, with half the confidence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import MISSING, Phases
 from llmprism.methods.prism.pipelines import Pipelines
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.methods.prism.replicas import Replicas
+from llmprism.numerics.arrays import Ints
 from llmprism.numerics.graph import components_of_edges
 
-COARSE = 2  # ticks of the clock that differences must exceed to show anything
-LOCKSTEP = 0.02  # of how much replicas differ: NICs of one tensor-parallel group differ by less
 UNKNOWN = -1
 
 
@@ -45,12 +42,16 @@ class Layout:
 
 
 def find_layout(
-    topology: Topology, connections: Connections, phases: Phases, pipelines: Pipelines
+    topology: Topology,
+    connections: Connections,
+    phases: Phases,
+    pipelines: Pipelines,
+    replicas: Sequence[Replicas],
 ) -> Layout:
     """Work the layout of one job out."""
     ranks = sum(_gpus(topology, end) for end in phases.endpoints.tolist())
     sizes = {kind: _group_size(connections, phases, kind) for kind in ("ep", "cp", "tp")}
-    together, lockstep = _lockstep(topology, phases, pipelines)
+    together, lockstep = _lockstep(replicas)
     tp = sizes["tp"] if sizes["tp"] > 1 else together
     if tp == UNKNOWN:
         tp = _rings(topology, phases, pipelines)
@@ -91,42 +92,13 @@ def _largest(group: Ints) -> int:
     return int(np.bincount(group[group >= 0]).max()) if (group >= 0).any() else 1
 
 
-def _lockstep(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple[int, bool]:
+def _lockstep(replicas: Sequence[Replicas]) -> tuple[int, bool]:
     """NICs of a server and stage that send together, and whether flows show it."""
-    sent = phases.moments["pp"].sent_ns
-    if pipelines.length == 1:
-        return UNKNOWN, False
-    finest = COARSE * clock_tick_ns(sent[sent != MISSING])
-    sizes = []
-    shown = False
-    servers = topology.servers[phases.endpoints]
-    for key in np.unique(np.column_stack((servers, pipelines.stage)), axis=0).tolist():
-        rows = np.flatnonzero((servers == key[0]) & (pipelines.stage == key[1]))
-        whole = (sent[rows] != MISSING).all(axis=0)
-        if key[1] < 0 or not whole.any():
-            continue
-        times = (sent[rows][:, whole] - sent[rows][:1, whole]).astype(np.float64)
-        if rows.size > 1 and np.median(np.ptp(times, axis=0)) <= finest:
-            continue
-        cluster, clear = _clusters(times)
-        sizes += np.bincount(cluster).tolist()
-        shown |= clear or rows.size == 1
+    sizes = [size for one in replicas for size in np.bincount(one.number).tolist()]
     if not sizes:
         return UNKNOWN, False
     values, counts = np.unique(sizes, return_counts=True)
-    return int(values[np.argmax(counts)]), shown
-
-
-def _clusters(times: Floats) -> tuple[Ints, bool]:
-    """Rows whose times agree in every step, and whether others clearly do not."""
-    count = times.shape[0]
-    apart = np.median(np.abs(times[:, None, :] - times[None, :, :]), axis=2)
-    widest = float(apart.max())
-    cluster = np.full(count, -1)
-    for row in range(count):
-        if cluster[row] < 0:
-            cluster[(apart[row] <= LOCKSTEP * widest) & (cluster < 0)] = row
-    return np.unique(cluster, return_inverse=True)[1], bool(np.unique(cluster).size > 1)
+    return int(values[np.argmax(counts)]), any(one.shown for one in replicas)
 
 
 def _rings(topology: Topology, phases: Phases, pipelines: Pipelines) -> int:

@@ -22,17 +22,19 @@ from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.prism.connections import SMALL, Connections, find_connections
 from llmprism.methods.prism.faults import Context, JobView, find_findings
+from llmprism.methods.prism.gathers import with_late_gathers
 from llmprism.methods.prism.jobs import Job, find_jobs
 from llmprism.methods.prism.layout import UNKNOWN, Layout, find_layout
 from llmprism.methods.prism.mirror import mirrored
-from llmprism.methods.prism.phases import Phases, find_phases, joined, with_late_gathers
+from llmprism.methods.prism.phases import Phases, find_phases, joined
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
+from llmprism.methods.prism.replicas import find_replicas, whole_groups
 from llmprism.methods.prism.resolution import refusal
 from llmprism.methods.prism.spans import KINDS, find_spans
 from llmprism.methods.prism.stepless import Stepless, find_stepless, layout_row
 from llmprism.methods.prism.timeline import Ranks, find_timeline
 from llmprism.model import Progress
-from llmprism.numerics.arrays import Bools, Codes
+from llmprism.numerics.arrays import Bools, Codes, Ints
 
 OTHER = 0.6  # confidence that what belongs to no class is no training traffic
 FEW = 0.2  # of the records of the data that a connection would acknowledge
@@ -42,7 +44,7 @@ BESIDE = 0.4  # confidence that small records beside data are traffic of their o
 
 @dataclass(frozen=True)
 class Found:
-    """All that is known of one job."""
+    """All that is known of one job; ``dp_group`` includes the joins that NVLink hides."""
 
     name: str
     job: Job
@@ -50,6 +52,7 @@ class Found:
     pipelines: Pipelines
     ranks: Ranks
     layout: Layout
+    dp_group: Ints
 
 
 @register("prism")
@@ -104,10 +107,12 @@ def _look_into(
     """Work out kinds, pipelines, timeline and layout of one job."""
     phases = find_phases(flows, connections, job)
     pipelines = find_pipelines(flows, connections, phases)
-    phases = with_late_gathers(flows, phases, pipelines.begin_ns)
+    phases = with_late_gathers(flows, connections, phases, pipelines)
     ranks = find_timeline(phases, pipelines)
-    layout = find_layout(topology, connections, phases, pipelines)
-    return Found(name, job, phases, pipelines, ranks, layout)
+    replicas = find_replicas(topology, phases, pipelines)
+    layout = find_layout(topology, connections, phases, pipelines, replicas)
+    groups = whole_groups(topology, phases, replicas)
+    return Found(name, job, phases, pipelines, ranks, layout, groups)
 
 
 def _jobs(name: str, endpoints: Codes, names: Any, micro_batches: int) -> pd.DataFrame:
@@ -213,7 +218,7 @@ def _groups(one: Found, names: Any) -> pd.DataFrame:
     ends = names[one.phases.endpoints]
     frames = []
     for kind, number, position in (
-        ("dp", one.phases.dp_group, np.full(ends.size, -1)),
+        ("dp", one.dp_group, np.full(ends.size, -1)),
         ("pp", one.pipelines.number, one.pipelines.stage),
     ):
         frame = pd.DataFrame({"group": number, "address": ends, "position": position})

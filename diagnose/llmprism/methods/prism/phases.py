@@ -9,7 +9,7 @@ step is missing, its end is the group's median end plus the rank's usual lag.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from llmprism.numerics.graph import components
 
 MISSING = np.iinfo(np.int64).min
 EARLY = 8.0  # deviations from a rank's usual lag beyond which its last record is taken as lost
-LATE_SHARE = 0.1  # of data-parallel bytes; less is a straggler, not a gather
 LEAST_EARLY = 0.005  # ... and at least this share of a step
 
 
@@ -65,6 +64,8 @@ class Phases:
     quality : of the division into steps, in [0, 1].
     moments : by kind (dp, pp); other kinds have none.
     dp_group : number of the data-parallel group of each endpoint, -1 if it has none.
+    gathers : of parameters, if they are part of the next step; otherwise None
+        (:mod:`~llmprism.methods.prism.gathers`).
     """
 
     endpoints: Codes
@@ -74,6 +75,7 @@ class Phases:
     quality: float
     moments: dict[str, Moments]
     dp_group: Ints
+    gathers: Moments | None = None
 
 
 def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
@@ -91,38 +93,14 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
     classes = [_renumbered(one, kept, shift) for one in classes]
     count = int(kept.sum())
     firsts = [int(max(0, shift[min(f, shift.size - 1)])) for f in firsts]
-    moments = {kind: _moments(flows, classes, kind, job.endpoints, count) for kind in ("dp", "pp")}
+    moments = {
+        kind: moments_of(flows, classes, kind, job.endpoints, count) for kind in ("dp", "pp")
+    }
     group = joined(connections, classes, "dp", job.endpoints, len(flows.addresses))
-    period = _period(moments)
-    moments["dp"] = _repaired(moments["dp"], group, period)
+    period = period_of(moments)
+    moments["dp"] = repaired(moments["dp"], group, period)
     quality = float(np.mean([part.stepping.quality for epoch in job.epochs for part in epoch]))
     return Phases(job.endpoints, count, np.array(firsts), tuple(classes), quality, moments, group)
-
-
-def with_late_gathers(flows: FlowTable, phases: Phases, begin_ns: Floats) -> Phases:
-    """Count data-parallel traffic that begins after the next step has begun into that step.
-
-    Parameters may be gathered during the next step's first forward pass. ``begin_ns`` has when
-    each step begins, NaN where unknown, shape (steps,).
-    """
-    moved, total, classes = 0.0, 0.0, []
-    after = np.append(begin_ns[1:], np.inf)
-    after = np.where(np.isnan(after), np.inf, after)
-    for one in phases.classes:
-        step = one.step
-        if one.kind == "dp":
-            start = flows.start_ns[one.one.traffic.row].astype(np.float64)
-            late = (step >= 0) & (start >= after[np.maximum(step, 0)])
-            step = step + late
-            moved += float(one.one.traffic.size[late].sum())
-            total += one.one.bytes
-        classes.append(KindOf(one.one, one.kind, one.confidence, step))
-    if moved < LATE_SHARE * total:
-        return phases
-    moments = dict(phases.moments)
-    moments["dp"] = _moments(flows, classes, "dp", phases.endpoints, phases.count)
-    moments["dp"] = _repaired(moments["dp"], phases.dp_group, _period(moments))
-    return replace(phases, classes=tuple(classes), moments=moments)
 
 
 def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) -> list[KindOf]:
@@ -161,7 +139,7 @@ def _renumbered(one: KindOf, kept: Bools, shift: Ints) -> KindOf:
     return KindOf(one.one, one.kind, one.confidence, step)
 
 
-def _moments(
+def moments_of(
     flows: FlowTable, classes: Sequence[KindOf], kind: str, endpoints: Codes, count: int
 ) -> Moments:
     shape = (endpoints.size, count)
@@ -224,7 +202,7 @@ def by_first_record(group: Ints, first_ns: Ints) -> Ints:
     return np.array([number.get(one, -1) for one in group.tolist()], np.int64)
 
 
-def _period(moments: dict[str, Moments]) -> float:
+def period_of(moments: dict[str, Moments]) -> float:
     """Median length of a step [ns]."""
     for kind in ("dp", "pp"):
         end = moments[kind].end_ns
@@ -236,7 +214,7 @@ def _period(moments: dict[str, Moments]) -> float:
     return 0.0
 
 
-def _repaired(moments: Moments, group: Ints, period: float) -> Moments:
+def repaired(moments: Moments, group: Ints, period: float) -> Moments:
     """Fill in ends that are missing or far too early, from the rest of the group."""
     end = moments.end_ns.copy()
     for one in np.unique(group[group >= 0]).tolist():

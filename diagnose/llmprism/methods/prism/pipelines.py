@@ -62,14 +62,6 @@ class Pipelines:
     deepest: int
     origin_ns: int
 
-    @property
-    def begin_ns(self) -> Floats:
-        """When each step begins [ns], one forward pass before it sends; NaN if unknown.
-
-        The median of the first stage: one of its ranks may be late, or have lost a record.
-        """
-        return nanmedian(self.first_sent - self.forward_ns + self.origin_ns, axis=0)
-
 
 def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -> Pipelines:
     """Put the stages of ``phases`` in order, and read what the first stage shows."""

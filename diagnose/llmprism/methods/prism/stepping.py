@@ -159,13 +159,6 @@ def _standing(division: Division | None) -> tuple[float, float]:
     return (-1.0, 0.0) if division is None else (round(division.quality, 1), division.clarity)
 
 
-def _parts(traffic: Traffic, division: Division) -> Ints:
-    """Part of each record."""
-    marks = np.zeros(len(traffic), np.int64)
-    marks[division.cuts] = 1
-    return np.cumsum(marks)
-
-
 def _extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
     """First start and last end of each part [ns]."""
     edges = np.concatenate(([0], division.cuts))
@@ -183,7 +176,7 @@ def _assigned(
     """
     if own is None:
         return _by_windows(traffic, borders)
-    parts = _parts(traffic, own)
+    parts = own.part_of(len(traffic))
     unclear = own.clarity < UNCLEAR and best.clarity >= CLEARER * own.clarity
     if not unclear and _rest_together(traffic, own, lead, best):
         return parts

@@ -3,8 +3,9 @@
 The end of a step is the end of its data-parallel traffic. The begin is the end of the step
 before, plus the host's work between steps, which leaves no traffic: in a job with a pipeline
 it is what remains between that end and the first activation, less one forward pass. The first
-stage shows it; the other stages are taken to do as much. In a job without a pipeline host work
-cannot be distinguished from computation. Only a *pause* can (a checkpoint, a data loader that is
+stage shows it; the other stages are taken to do as much. Parameters that are gathered in the
+next step show the begin of every stage. In a job without either, host work cannot be
+distinguished from computation. Only a *pause* can (a checkpoint, a data loader that is
 behind): it delays all data-parallel traffic of one step without stretching it, as slow computation
 would.
 
@@ -62,12 +63,17 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     end = _filled(end)
     shown = first_sent - pipelines.forward_ns if pipelines.length > 1 else np.full_like(end, np.nan)
     dp_start = _relative(dp.start_ns, origin)
-    host = _host(shown, end, phases.first_of_epoch)
-    if pipelines.length == 1:
+    before = np.roll(end, 1, axis=1)
+    if phases.gathers is not None:
+        shown = np.fmin(shown, _relative(phases.gathers.start_ns, origin))
+        before = np.fmax(before, _relative(phases.gathers.end_ns, origin))
+    if np.isfinite(shown).any():
+        host = _host(shown, end, phases.first_of_epoch)
+    else:
         host = _pauses(dp_start, end, phases.first_of_epoch)
     start = np.full_like(end, np.nan)
     start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
-    begin = _begins(shown, dp_start, end, phases.first_of_epoch)
+    begin = _begins(shown, dp_start, before, end, phases.first_of_epoch)
     start[:, phases.first_of_epoch] = begin[None, :]
     start = np.minimum(start, end)
     return Ranks(start, end, dp_end, origin)
@@ -118,15 +124,18 @@ def _pauses(dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
     return pause
 
 
-def _begins(shown: Floats, dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
-    """Begin of the first step of each epoch, common to all ranks."""
+def _begins(shown: Floats, dp_start: Floats, before: Floats, end: Floats, firsts: Ints) -> Floats:
+    """Begin of the first step of each epoch, common to all ranks.
+
+    ``before`` is when the traffic that precedes a step's data-parallel traffic ends.
+    """
     begins = np.zeros(firsts.size)
-    later = np.setdiff1d(np.arange(1, end.shape[1]), firsts)
+    later = np.setdiff1d(np.arange(1, before.shape[1]), firsts)
     for i, step in enumerate(firsts.tolist()):
         if np.isfinite(shown[:, step]).any():
             begins[i] = float(np.nanmin(shown[:, step]))
         elif later.size and np.isfinite(dp_start).any():
-            lead = np.nanmedian(dp_start[:, later] - end[:, later - 1])
+            lead = np.nanmedian(dp_start[:, later] - before[:, later])
             begins[i] = float(np.nanmin(dp_start[:, step]) - max(lead, 0.0))
         elif np.isfinite(dp_start[:, step]).any():
             begins[i] = float(np.nanmin(dp_start[:, step]))

@@ -1,0 +1,172 @@
+"""Parameters that are gathered in the next step, during its first forward pass.
+
+With a sharded optimizer every step reduces gradients, updates parameters, and gathers them. Some
+programs gather at the begin of the next step, while the first forward pass already computes. Both
+forms move the same bytes in the same order, so the division into cycles puts the gathers at the
+end of a step. They belong to the next step in two cases:
+
+- The first activation of the next step leaves less than one forward pass after the last gather.
+- The last step moves the bytes of its gradients, and nothing is gathered after it.
+
+Without a pipeline, and while training continues, flows do not show the difference.
+
+Parameters have as many bytes as gradients, or half as many if gradients are in single precision
+and parameters in half precision. So gathers are the last half or the last third of the bytes of
+a step, and they begin after a silence: the update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.phases import (
+    MISSING,
+    KindOf,
+    Phases,
+    moments_of,
+    period_of,
+    repaired,
+)
+from llmprism.methods.prism.pipelines import Pipelines
+from llmprism.numerics.arrays import Bools, Floats, Ints
+
+SHARES = (1 / 2, 1 / 3)  # of the bytes of a step that gathers may have
+EXACT = 0.02  # share of a step's bytes by which volumes may differ and count as equal
+MOST = 0.75  # share of steps and connections that must agree
+OVERLAP = 0.25  # of a forward pass that must coincide with gathers
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Data-parallel records of one class, by connection and step, in order of time.
+
+    Attributes
+    ----------
+    order : index into the class's records.
+    step : step of each, as found.
+    cell : number of connection and step of each.
+    other : bytes of the cell on the side of each record's begin where gradients are, as a share
+        of the connection's usual bytes.
+    size : bytes, as a share of the same.
+    rest_ns : silence of the connection and step before each record; 0 for the first record.
+    ahead : whether gathers are in their own step already, before the first activation.
+    """
+
+    order: Ints
+    step: Ints
+    cell: Ints
+    other: Floats
+    size: Floats
+    rest_ns: Ints
+    ahead: bool
+
+    def rests(self, share: float) -> Ints:
+        """Longest silence of each connection and step between gradients and gathers; 0 for none."""
+        near = np.abs(self.other - (1 - share)) <= EXACT
+        longest = np.zeros(int(self.cell.max(initial=-1)) + 1, np.int64)
+        np.maximum.at(longest, self.cell[near], self.rest_ns[near])
+        return longest[np.unique(self.cell)]
+
+    def gathers(self, share: float) -> Bools:
+        """Which records gather parameters."""
+        middle = self.size / 2
+        beyond: Bools = self.other + (-middle if self.ahead else middle) > 1 - share
+        return beyond
+
+
+def with_late_gathers(
+    flows: FlowTable, connections: Connections, phases: Phases, pipelines: Pipelines
+) -> Phases:
+    """Count gathers of the next step into that step; unchanged if there are none."""
+    own = {
+        i: _cells(flows, connections, phases, one)
+        for i, one in enumerate(phases.classes)
+        if one.kind == "dp"
+    }
+    share = _share(list(own.values()))
+    if share is None or not (
+        any(cells.ahead for cells in own.values())
+        or _overlaps(phases, pipelines)
+        or _ends_without(list(own.values()), share, phases.count)
+    ):
+        return phases
+    classes, gathers, rest = list(phases.classes), [], []
+    for i, cells in own.items():
+        gathered = np.zeros(classes[i].step.size, np.bool_)
+        gathered[cells.order] = cells.gathers(share)
+        after = classes[i].step + (gathered & (not cells.ahead))
+        classes[i] = replace(classes[i], step=np.where(after < phases.count, after, -1))
+        gathers.append(replace(classes[i], step=np.where(gathered, classes[i].step, -1)))
+        rest.append(replace(classes[i], step=np.where(gathered, -1, classes[i].step)))
+    gather, other = (
+        moments_of(flows, part, "dp", phases.endpoints, phases.count) for part in (gathers, rest)
+    )
+    end_ns = np.maximum(gather.end_ns, other.end_ns)
+    moments = phases.moments | {"dp": replace(other, end_ns=end_ns)}
+    moments["dp"] = repaired(moments["dp"], phases.dp_group, period_of(moments))
+    return replace(phases, classes=tuple(classes), moments=moments, gathers=gather)
+
+
+def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: KindOf) -> _Cells:
+    known = np.flatnonzero(one.step >= 0)
+    traffic, count = one.one.traffic, phases.count
+    place = np.searchsorted(one.one.connections, connections.of_row[traffic.row[known]])
+    cell = place * count + one.step[known]
+    order = np.lexsort((traffic.start_ns[known], cell))
+    known, cell, place = known[order], cell[order], place[order]
+    size = traffic.size[known].astype(np.float64)
+    volume = np.bincount(cell, size, one.one.connections.size * count)
+    usual = np.median(volume.reshape(-1, count), axis=1)[place]
+    before = np.cumsum(size) - size - (np.cumsum(volume) - volume)[cell]
+    opens = np.concatenate(([True], np.diff(cell) != 0))
+    rest = np.zeros(known.size, np.int64)
+    rest[1:] = traffic.start_ns[known][1:] - traffic.end_ns[known][:-1]
+    rest[opens] = 0
+    src = np.searchsorted(phases.endpoints, flows.src[traffic.row[known[opens]]])
+    step = one.step[known]
+    sent = phases.moments["pp"].start_ns[src, step[opens]]
+    ahead = traffic.start_ns[known[opens]] < sent
+    with_gathers = volume[cell[opens]] > (1 - EXACT) * usual[opens]
+    shown = (sent != MISSING) & with_gathers
+    is_ahead = bool(shown.any() and ahead[shown].mean() >= MOST)
+    other = volume[cell] - before if is_ahead else before
+    return _Cells(known, step, cell, other / usual, size / usual, rest, is_ahead)
+
+
+def _share(own: Sequence[_Cells]) -> float | None:
+    """Share of gathers in the bytes of a step; None if no silence parts such a share."""
+    found: list[tuple[float, float]] = []
+    for share in SHARES:
+        rest = np.concatenate([*(one.rests(share) for one in own), np.empty(0, np.int64)])
+        if rest.size and (rest > 0).mean() >= MOST:
+            found.append((float(np.median(rest)), share))
+    return max(found)[1] if found else None
+
+
+def _overlaps(phases: Phases, pipelines: Pipelines) -> bool:
+    """Whether a step's data-parallel traffic ends within the next step's first forward pass."""
+    if pipelines.length == 1 or not pipelines.forward_ns > 0:
+        return False
+    first = pipelines.stage == 0
+    end = phases.moments["dp"].end_ns[first, :-1]
+    sent = pipelines.first_sent[first, 1:]
+    known = (end != MISSING) & np.isfinite(sent)
+    between = sent[known] - (end[known] - pipelines.origin_ns)
+    within = between < (1 - OVERLAP) * pipelines.forward_ns
+    return bool(known.any() and within.mean() >= MOST)
+
+
+def _ends_without(own: Sequence[_Cells], share: float, count: int) -> bool:
+    """Whether the last step has everything but the gathers."""
+    volumes = []
+    for one in own:
+        last = one.step == count - 1
+        volume = np.bincount(one.cell[last], one.size[last])
+        volumes.append(volume[volume > 0])
+    every = np.concatenate([*volumes, np.empty(0)])
+    return bool(every.size and (np.abs(every - (1 - share)) <= EXACT).mean() >= MOST)

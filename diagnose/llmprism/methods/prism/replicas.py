@@ -1,0 +1,113 @@
+"""Replicas inside a server: which of its NICs work in lockstep, and which do not.
+
+The ranks of one tensor-parallel group work in lockstep, so their NICs send activations at the
+same time in every step. Replicas differ by the noise of their computing until the gradients
+bring them together. So among the NICs of one server and stage, those that send together are one
+tensor-parallel group.
+
+The network shows one ring for each NIC of a tensor-parallel group. If a server holds several
+replicas, NVLink joins their rings. Flows do not show which NIC of one replica continues the ring
+of which NIC of the other. The usual order of ranks is assumed: first with first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.io.clock import clock_tick_ns
+from llmprism.io.topology import Topology
+from llmprism.methods.prism.phases import MISSING, Phases
+from llmprism.methods.prism.pipelines import Pipelines
+from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.graph import components
+
+COARSE = 2  # ticks of the clock that differences must exceed to show anything
+LOCKSTEP = 0.02  # of how much replicas differ: NICs of one tensor-parallel group differ by less
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """The NICs of one server and stage.
+
+    Attributes
+    ----------
+    rows : indices into the job's endpoints.
+    number : replica of each, from 0.
+    shown : whether times show it, or there is only one NIC.
+    """
+
+    rows: Ints
+    number: Ints
+    shown: bool
+
+
+def find_replicas(topology: Topology, phases: Phases, pipelines: Pipelines) -> list[Replicas]:
+    """Divide the NICs of every server and stage; none for a job without pipeline.
+
+    Servers whose NICs all send within the clock's resolution show nothing and are left out.
+    """
+    if pipelines.length == 1:
+        return []
+    sent = phases.moments["pp"].sent_ns
+    finest = COARSE * clock_tick_ns(sent[sent != MISSING])
+    servers = topology.servers[phases.endpoints]
+    found = []
+    for server, stage in np.unique(np.column_stack((servers, pipelines.stage)), axis=0).tolist():
+        rows = np.flatnonzero((servers == server) & (pipelines.stage == stage))
+        whole = (sent[rows] != MISSING).all(axis=0)
+        if stage < 0 or not whole.any():
+            continue
+        times = (sent[rows][:, whole] - sent[rows][:1, whole]).astype(np.float64)
+        if rows.size == 1 or np.median(np.ptp(times, axis=0)) > finest:
+            number = _alike(times)
+            found.append(Replicas(rows, number, bool(rows.size == 1 or number.any())))
+    return found
+
+
+def _alike(times: Floats) -> Ints:
+    """Number rows, shape (rows, steps), so that those whose times agree have the same number."""
+    apart = np.median(np.abs(times[:, None, :] - times[None, :, :]), axis=2)
+    first = np.full(times.shape[0], -1)
+    for row in range(first.size):
+        if first[row] < 0:
+            first[(apart[row] <= LOCKSTEP * apart.max()) & (first < 0)] = row
+    return np.unique(first, return_inverse=True)[1]
+
+
+def whole_groups(topology: Topology, phases: Phases, replicas: Sequence[Replicas]) -> Ints:
+    """The data-parallel groups, with the rings joined that NVLink joins; -1 stays.
+
+    Nothing is joined unless all groups have one size after it.
+    """
+    group = phases.dp_group
+    edges = [edge for one in replicas if one.shown for edge in _joins(topology, phases, one)]
+    if not edges:
+        return group
+    src, dst = np.array(edges, np.int32).T
+    label = components(src, dst, int(group.max()) + 1)
+    joined = np.where(group >= 0, label[np.maximum(group, 0)], -1)
+    sizes = np.bincount(joined[joined >= 0])
+    if np.unique(sizes[sizes > 0]).size > 1:
+        return group
+    lowest = np.full(int(joined.max()) + 1, group.max())
+    np.minimum.at(lowest, joined[joined >= 0], group[joined >= 0])
+    number = np.unique(lowest, return_inverse=True)[1]
+    return np.where(joined >= 0, number[np.maximum(joined, 0)], -1)
+
+
+def _joins(topology: Topology, phases: Phases, one: Replicas) -> list[tuple[int, int]]:
+    """Pairs of data-parallel groups that pass through the same place of two replicas."""
+    sizes = np.bincount(one.number)
+    if sizes.size < 2 or np.unique(sizes).size > 1:
+        return []
+    nics = [topology.endpoints[end].nic for end in phases.endpoints[one.rows].tolist()]
+    if None in nics:
+        return []
+    order = np.lexsort((np.array(nics), one.number))
+    groups = phases.dp_group[one.rows[order]].reshape(sizes.size, -1)
+    if (groups < 0).any():
+        return []
+    return [(int(a), int(b)) for later in groups[1:] for a, b in zip(groups[0], later, strict=True)]

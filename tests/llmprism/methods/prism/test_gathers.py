@@ -1,0 +1,32 @@
+"""Parameters gathered in the next step: with and without them, a step ends with its own traffic."""
+
+from __future__ import annotations
+
+import pytest
+
+import prism_sim as ps
+
+SCENARIO = """\
+cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1}
+jobs:
+  - name: solo
+    model: {layers: 8, hidden: 1024, heads: 16, vocab: 32000, sequence_length: 1024}
+    dp: %d
+    pp: %d
+    overlap_param_gather: %s
+    micro_batches: 6
+    steps: 6
+    compute_jitter: 0.01
+    step_overhead_ms: 8
+"""
+
+
+@pytest.mark.parametrize("late", ["true", "false"])
+@pytest.mark.parametrize(("dp", "pp"), [(2, 4), (4, 2), (8, 1)])
+def test_the_end_of_data_parallel_traffic_is_exact(tmp_path, dp, pp, late):
+    (tmp_path / "world.yaml").write_text(SCENARIO % (dp, pp, late))
+    score = ps.run(tmp_path / "world.yaml", out=tmp_path / "run").score
+    assert score["timeline"]["coverage"] == 1
+    assert score["timeline"]["dp_end_error_max"] < 0.001
+    if late == "true":  # then the begin of a step shows
+        assert score["timeline"]["step_error_mean"] < 0.03

@@ -1,0 +1,50 @@
+"""Replicas that share a server: the rings that NVLink joins are one data-parallel group."""
+
+from __future__ import annotations
+
+import pytest
+
+import prism_sim as ps
+
+SCENARIO = """\
+cluster: {servers: 4, gpus_per_server: 4, nics_per_server: 4,
+          fabric: {kind: rail, leaf_ports: 8}}
+jobs:
+  - name: solo
+    model: {layers: 8, hidden: 1024, heads: 16, vocab: 32000, sequence_length: 1024}
+    dp: %d
+    pp: 2
+    tp: %d
+    micro_batches: 4
+    steps: 5
+    compute_jitter: %s
+"""
+
+
+def result_of(tmp_path, dp, tp, jitter):
+    path = tmp_path / "world.yaml"
+    path.write_text(SCENARIO % (dp, tp, jitter))
+    return ps.run(path, out=tmp_path / "run")
+
+
+@pytest.mark.parametrize(("dp", "tp"), [(2, 4), (4, 2), (8, 1)])
+def test_groups_are_whole_for_any_number_of_replicas_in_a_server(tmp_path, dp, tp):
+    result = result_of(tmp_path, dp, tp, 0.01)
+    assert result.score["parallelism"]["groups_exact"] == 1
+    assert list(result.diagnosis.layouts[["dp", "tp"]].iloc[0]) == [dp, tp]
+
+
+def test_without_noise_nothing_is_joined_and_the_confidence_is_low(tmp_path):
+    noisy, exact = (result_of(tmp_path / name, 4, 2, jitter) for name, jitter in CASES)
+    sizes = exact.diagnosis.groups.query("kind == 'dp'").groupby("group").size()
+    assert set(sizes) == {2}
+    assert exact.diagnosis.layouts["confidence"].max() < noisy.diagnosis.layouts["confidence"].min()
+
+
+CASES = [("noisy", 0.01), ("exact", 0.0)]
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path):
+    for name, _ in CASES:
+        (tmp_path / name).mkdir()

@@ -129,11 +129,11 @@ def _is_step(
     clarity, atomic = np.inf, True
     for one, own in zip(classes, proposed, strict=True):
         coarser = _of_count(own, coarse)
-        if coarser is None:
+        if coarser is None or coarser.clarity <= 1.0:  # its gaps are not longer than all others
             return False
         clarity = min(clarity, coarser.clarity)
         atomic &= len(one.traffic) <= fine * one.connections.size * 1.2
-    return atomic or fine == PHASES * coarse or 1.0 < clarity < _UPDATE
+    return atomic or fine == PHASES * coarse or clarity < _UPDATE
 
 
 def _agreed_in_time(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> int:

@@ -4,6 +4,7 @@ The data-carrying connections form a directed graph. Training traffic circulates
 returns to where it began, a pipeline answers every activation with a gradient, an exchange
 goes both ways. So training happens inside the *strongly connected components* of that graph,
 and what only flows one way (a checkpoint to storage, logs to a collector) lies between them.
+What flows back must be comparable: a checkpoint that is answered by a small read is one way.
 
 Within a component, connections of similar volume, record size and symmetry form a class.
 """
@@ -23,6 +24,7 @@ from llmprism.numerics.arrays import Bools, Codes, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
 RECORD_STEP = 0.3
+COMPARABLE = 16.0  # ratio of volumes up to which one connection returns what another brings
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def components(nodes: int, src: Codes, dst: Codes) -> Codes:
 def find_components(flows: FlowTable, connections: Connections, use: Bools) -> list[Component]:
     """Components of the connections in ``use``, each with its classes; ordered by first record."""
     nodes = len(flows.addresses)
-    chosen = np.flatnonzero(use)
+    chosen = _circulating(connections, np.flatnonzero(use), nodes)
     label = components(nodes, connections.src[chosen], connections.dst[chosen])
     inside = label[connections.src[chosen]] == label[connections.dst[chosen]]
     chosen = chosen[inside]
@@ -82,6 +84,18 @@ def find_components(flows: FlowTable, connections: Connections, use: Bools) -> l
             ends = np.unique(np.concatenate((connections.src[own], connections.dst[own])))
             found.append(Component(ends.astype(np.int32), _classes(flows, connections, own)))
     return found
+
+
+def _circulating(connections: Connections, chosen: Ints, nodes: int) -> Ints:
+    """Those of the ``chosen`` connections that lie on a circle of comparable ones."""
+    level = np.floor(np.log2(np.maximum(connections.total_bytes[chosen], 1)))
+    kept = np.zeros(chosen.size, np.bool_)
+    for one in np.unique(level).tolist():
+        own = level == one
+        near = chosen[level >= one - np.log2(COMPARABLE)]
+        label = components(nodes, connections.src[near], connections.dst[near])
+        kept[own] = label[connections.src[chosen[own]]] == label[connections.dst[chosen[own]]]
+    return chosen[kept]
 
 
 def _epochs(connections: Connections, own: Ints) -> list[Ints]:

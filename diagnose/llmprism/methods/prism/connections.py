@@ -13,7 +13,9 @@ services are distinguished by volume and size, never by address:
   other way between the same two addresses and it carries less than 5 % as much: an
   acknowledgement of 52 bytes for every second packet of 1,448 bytes is 1.8 %;
 - a connection is *light* if it carries less than 1/10,000 of what the busiest connection of
-  either of its ends carries, or its typical record is shorter than a page (4,096 bytes).
+  either of its ends carries, or its typical record is shorter than a page (4,096 bytes);
+- a connection is *minor* if it carries less than 1/100 of the same. Activations may be minor
+  beside gradients, and so are logs, but only training repeats itself in every step.
 
 What is set aside here is counted and reported; it is never diagnosed.
 """
@@ -26,7 +28,7 @@ import numpy as np
 import pandas as pd
 
 from llmprism.io.flows import FlowTable
-from llmprism.numerics.arrays import Bools, Codes, Grouped, Ints, grouped
+from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import INTS, compile_early
 
@@ -35,6 +37,7 @@ ANSWER_SIZE, ANSWER_SHARE = 32, 0.05
 OFTEN = 0.3  # share of records that repeat another from which two exporters are believed
 TWICE = 0.1  # of a record's length: two views of one transfer differ by less
 LIGHT_SHARE, LIGHT_BYTES = 1e-4, 4096
+MINOR_SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Connections:
     first_ns, last_ns : first start and last end [ns].
     answer : whether it only answers the traffic the other way.
     light : whether it carries too little to be training traffic.
+    minor : whether it carries little beside other connections of its ends.
     by : rows of each connection, in order of time.
     of_row : connection of each record, shape (rows,).
     size : bytes of each record above the transport header where known, shape (rows,).
@@ -63,6 +67,7 @@ class Connections:
     last_ns: Ints
     answer: Bools
     light: Bools
+    minor: Bools
     by: Grouped
     of_row: Codes
     size: Ints
@@ -87,10 +92,11 @@ def find_connections(flows: FlowTable) -> Connections:
     src, dst = flows.src[opening], flows.dst[opening]
     total, typical, last = _volumes(size, flows.end_ns, by)
     answer = _answers(src, dst, total, typical)
-    light = _light(src, dst, total, typical, len(flows.addresses))
+    share = _share_of_busiest(src, dst, total, len(flows.addresses))
+    light = (share < LIGHT_SHARE) | (typical < LIGHT_BYTES)
     return Connections(
         src, dst, total, typical, by.sizes, flows.start_ns[opening], last, answer, light,
-        by, of_row, size, twice | (size * SMALL < typical[of_row]),
+        share < MINOR_SHARE, by, of_row, size, twice | (size * SMALL < typical[of_row]),
     )  # fmt: skip
 
 
@@ -168,10 +174,10 @@ def _answers(src: Codes, dst: Codes, total: Ints, typical: Ints) -> Bools:
     return answers
 
 
-def _light(src: Codes, dst: Codes, total: Ints, typical: Ints, nodes: int) -> Bools:
-    busiest = np.zeros(nodes, np.int64)
+def _share_of_busiest(src: Codes, dst: Codes, total: Ints, nodes: int) -> Floats:
+    """Bytes of each connection over those of the busiest one at either of its ends."""
+    busiest = np.ones(nodes, np.int64)
     np.maximum.at(busiest, src, total)
     np.maximum.at(busiest, dst, total)
-    share = total < LIGHT_SHARE * np.maximum(busiest[src], busiest[dst])
-    light: Bools = share | (typical < LIGHT_BYTES)
-    return light
+    share: Floats = total / np.maximum(busiest[src], busiest[dst])
+    return share

@@ -8,7 +8,8 @@ same servers.
 
 Before that, traffic that does not repeat is taken out: a connection that is idle in most steps
 of its component, or moves another volume in each, is no training traffic (storage, logs, bulk
-copies). Without it the component may fall into the jobs that it had joined.
+copies). Without it the component may fall into the jobs that it had joined. Minor connections
+join components only if they repeat with the steps that the major ones show.
 
 A restarted job opens new connections. Components that follow one another on the same
 endpoints, with the same volume in a step, are one job.
@@ -16,7 +17,7 @@ endpoints, with the same volume in a step, are one job.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,12 +29,17 @@ from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.stepping import Stepping, find_steps
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
+STEADY = 0.25  # minor traffic of a step differs from the median step by less
 UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median
 TOGETHER = 0.015  # ends of steps of one job keep their distance within this share of a step
 DRIFT = 0.003  # ... and do not drift by more than this share of a step in each step
 BOUND = 0.35  # ... or within this share of how much steps differ in length
+LOOSE = 0.25  # ... or within this share of a step, if it is independent from step to step
+MANY, INDEPENDENT = 6, 1.3  # steps and ratio from which it is taken to be
 SAME_VOLUME = 0.05
 UNFINISHED = 1  # steps at the end that only some parts of a job show
+SURE = 0.9  # quality of a division that services do not reach
+LITTLE = 0.001  # of the rate of the busiest part
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ class Job:
 
 def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) -> list[Job]:
     """The jobs, in order of their first record."""
-    parts = [part for part in _parts(flows, connections) if part.stepping.count]
+    parts = _training([part for part in _parts(flows, connections) if part.stepping.count])
     label = _merged(parts, topology.servers)
     jobs = []
     for one in dict.fromkeys(label.tolist()):
@@ -69,6 +75,26 @@ def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) ->
         jobs.append(Job(ends, (tuple(own),)))
     jobs = sorted(_restarted(jobs), key=_opening)
     return _with_silent(jobs, topology, connections)
+
+
+def _training(parts: list[Part]) -> list[Part]:
+    """Without services: parts whose volumes hardly repeat, and that move little beside others."""
+    rates = [_rate(part.component) for part in parts]
+    least = LITTLE * max(rates, default=0.0)
+    return [
+        part
+        for part, rate in zip(parts, rates, strict=True)
+        if part.stepping.quality >= SURE or rate >= least
+    ]
+
+
+def _rate(component: Component) -> float:
+    """Bytes that an endpoint moves in a nanosecond, on average."""
+    traffic = [one.traffic for one in component.classes]
+    begin = min(int(own.start_ns[0]) for own in traffic)
+    end = max(int(own.end_ns.max()) for own in traffic)
+    total = sum(one.bytes for one in component.classes)
+    return total / max(end - begin, 1) / component.endpoints.size
 
 
 def _with_silent(jobs: list[Job], topology: Topology, connections: Connections) -> list[Job]:
@@ -123,11 +149,37 @@ def _alike(topology: Topology, ends: Codes, alone: list[int]) -> bool:
 
 def _parts(flows: FlowTable, connections: Connections) -> list[Part]:
     """Components with their steps, without traffic that does not repeat."""
+    major = connections.carries & ~connections.minor
+    parts = _settled(flows, connections, major, {})
+    minor = np.flatnonzero(connections.carries & connections.minor)
+    kept = minor[_in_time(flows, connections, parts, minor)]
+    if kept.size == 0:
+        return parts
+    known = {_connections_of(part.component): part for part in parts}
+    use = np.zeros(len(connections), np.bool_)
+    use[np.concatenate([*(list(own) for own in known), kept])] = True
+    return _settled(flows, connections, use, known)
+
+
+def _settled(
+    flows: FlowTable,
+    connections: Connections,
+    use: Bools,
+    known: Mapping[frozenset[int], Part],
+) -> list[Part]:
+    """Components of the connections in ``use``, without those that do not repeat.
+
+    ``known`` has parts by their connections: their steps need not be found again.
+    """
     settled: list[Part] = []
-    pending = find_components(flows, connections, connections.carries)
+    pending = find_components(flows, connections, use)
     while pending:
         again = np.zeros(len(connections), np.bool_)
         for component in pending:
+            part = known.get(_connections_of(component))
+            if part is not None:
+                settled.append(part)
+                continue
             stepping = find_steps(component)
             odd = _irregular(connections, component, stepping)
             if stepping.count == 0 or odd.size == 0:
@@ -138,6 +190,39 @@ def _parts(flows: FlowTable, connections: Connections) -> list[Part]:
             again[odd] = False
         pending = find_components(flows, connections, again) if again.any() else []
     return settled
+
+
+def _connections_of(component: Component) -> frozenset[int]:
+    return frozenset(np.concatenate([one.connections for one in component.classes]).tolist())
+
+
+def _in_time(
+    flows: FlowTable, connections: Connections, parts: Sequence[Part], minor: Ints
+) -> Bools:
+    """Which ``minor`` connections move the same in every step of the parts at their ends."""
+    of_end = np.full(len(flows.addresses), -1)
+    for i, part in enumerate(parts):
+        if part.stepping.count:
+            of_end[part.component.endpoints] = i
+    kept = np.zeros(minor.size, np.bool_)
+    for i, one in enumerate(minor.tolist()):
+        touched = {int(of_end[connections.src[one]]), int(of_end[connections.dst[one]])} - {-1}
+        rows = connections.by.rows(one)
+        kept[i] = bool(touched) and all(
+            _repeats(flows.start_ns[rows], connections.size[rows], parts[part].stepping)
+            for part in touched
+        )
+    return kept
+
+
+def _repeats(start_ns: Ints, size: Ints, stepping: Stepping) -> bool:
+    """Whether as many bytes move between any two ends of steps."""
+    borders = stepping.end_ns
+    place = np.searchsorted(borders, start_ns)
+    inside = (place > 0) & (place < borders.size)
+    volume = np.bincount(place[inside] - 1, size[inside], borders.size - 1)
+    median = float(np.median(volume))
+    return median > 0 and float(np.median(np.abs(volume - median))) <= STEADY * median
 
 
 def _irregular(connections: Connections, component: Component, stepping: Stepping) -> Ints:
@@ -186,14 +271,29 @@ def _in_step(one: Stepping, other: Stepping) -> bool:
 
 
 def _keep_distance(between: Floats, lengths: Ints) -> bool:
-    """Whether ``between`` [ns], one a step, stays the same; ``lengths`` are those of steps."""
+    """Whether ``between`` [ns], one a step, stays the same; ``lengths`` are those of steps.
+
+    It may also vary, if it returns to its mean in every step: what one step adds, the next one
+    takes away. The times of jobs that do not wait for each other wander off instead.
+    """
     period, varies = float(np.median(lengths)), float(np.std(lengths))
     allowed = max(TOGETHER * period, BOUND * min(varies, period / 10))
     away = float(np.median(np.abs(between - np.median(between))))
     count = between.size
     drift = np.polyfit(np.arange(count), between, 1)[0] if count > 3 else 0.0
     near = float(np.median(np.abs(between))) < period
-    return near and away < allowed and abs(drift) < max(DRIFT * period, allowed / count)
+    steady = away < allowed and abs(drift) < max(DRIFT * period, allowed / count)
+    return near and (steady or (away < LOOSE * period and _returns(between)))
+
+
+def _returns(values: Floats) -> bool:
+    """Whether successive values are independent: the ratio of J. von Neumann (1941) is 2 then.
+
+    For a sum of independent values it is near 0.
+    """
+    if values.size < MANY:
+        return False
+    return float(np.mean(np.diff(values) ** 2)) > INDEPENDENT * float(np.var(values))
 
 
 def _restarted(jobs: list[Job]) -> list[Job]:

@@ -13,8 +13,8 @@ The first step has no predecessor. It begins, for all ranks of the job alike, on
 before the first activation, or as long before the first data-parallel traffic as it usually
 begins after the end of a step.
 
-Ranks without data-parallel traffic (a job with one replica) end a step when they have sent
-the last gradient; those of the first stage one backward pass after they got it.
+Ranks without data-parallel traffic (one replica, or replicas in one server) end a step when they
+have sent the last gradient; those of the first stage one backward pass after they got it.
 """
 
 from __future__ import annotations
@@ -145,8 +145,16 @@ def _begins(shown: Floats, dp_start: Floats, before: Floats, end: Floats, firsts
 
 
 def _ends_without_dp(phases: Phases, pipelines: Pipelines, origin: int) -> Floats:
-    """Ends where there is one replica: when the last gradient was sent, or worked through."""
+    """Ends of ranks without data-parallel traffic: those of the last replica in their stage.
+
+    A replica's step ends when its last gradient was sent, or worked through. Replicas whose
+    gradients are reduced over NVLink wait for each other all the same.
+    """
     shift = pipelines.origin_ns - origin
     got = pipelines.last_got + np.nan_to_num(pipelines.backward_ns)
     ends = np.where((pipelines.stage == 0)[:, None], got, pipelines.last_sent) + shift
-    return np.where(np.isnan(ends), _relative(phases.moments["pp"].end_ns, origin), ends)
+    ends = np.where(np.isnan(ends), _relative(phases.moments["pp"].end_ns, origin), ends)
+    for stage in np.unique(pipelines.stage).tolist():
+        rows = pipelines.stage == stage
+        ends[rows] = np.fmax.reduce(ends[rows], axis=0)
+    return ends

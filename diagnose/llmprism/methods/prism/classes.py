@@ -14,16 +14,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import TWO_WAY, Traffic
-from llmprism.numerics.arrays import Bools, Codes, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
 RECORD_STEP = 0.3
+ANSWERED, ONE_SIZE = 0.4, 0.02  # least share of messages of one size that is answered
 COMPARABLE = 16.0  # ratio of volumes up to which one connection returns what another brings
 
 
@@ -110,10 +112,13 @@ def _epochs(connections: Connections, own: Ints) -> list[Ints]:
 
 
 def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[TrafficClass, ...]:
-    two_way = _two_way(connections, own)
+    lesser = _lesser_over_own(connections, own)
+    two_way = lesser > 0
+    volume = connections.total_bytes.astype(np.float64)
+    volume[own[two_way]] *= lesser[two_way]
     classes = []
     for by_way in (own[two_way], own[~two_way]):
-        for by_volume in _split(by_way, connections.total_bytes, VOLUME_STEP):
+        for by_volume in _split(by_way, volume, VOLUME_STEP):
             for alike in _split(by_volume, connections.typical_bytes, RECORD_STEP):
                 both = bool(two_way[np.searchsorted(own, alike[0])])
                 traffic = traffic_of(flows, connections, alike)
@@ -121,7 +126,7 @@ def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[Tra
     return tuple(sorted(classes, key=lambda c: -c.bytes))
 
 
-def _split(numbers: Ints, values: Ints, step: float) -> list[Ints]:
+def _split(numbers: Ints, values: Ints | Floats, step: float) -> list[Ints]:
     """Sort by value and part where the next value is more than ``step`` away in logarithm."""
     if numbers.size == 0:
         return []
@@ -131,18 +136,27 @@ def _split(numbers: Ints, values: Ints, step: float) -> list[Ints]:
     return [np.sort(part) for part in np.split(numbers[order], cuts)]
 
 
-def _two_way(connections: Connections, own: Ints) -> Bools:
-    """Whether the way back of each connection carries a similar volume in similar records."""
-    volume: dict[tuple[int, int], float] = {}
-    for c in own.tolist():
-        key = (int(connections.src[c]), int(connections.dst[c]))
-        volume[key] = volume.get(key, 0.0) + float(connections.total_bytes[c])
-    flags = np.zeros(own.size, np.bool_)
-    for i, c in enumerate(own.tolist()):
-        forth = volume[int(connections.src[c]), int(connections.dst[c])]
-        back = volume.get((int(connections.dst[c]), int(connections.src[c])), 0.0)
-        flags[i] = min(forth, back) >= TWO_WAY * max(forth, back)
-    return flags
+def _lesser_over_own(connections: Connections, own: Ints) -> Floats:
+    """Bytes of the lesser direction over those of a connection's own; 0 if it is one way.
+
+    Both directions of a two-way pair move similar volumes, or messages of one size: an evaluation
+    sends activations that no gradients answer.
+    """
+    table = pd.DataFrame(
+        {
+            "src": connections.src[own],
+            "dst": connections.dst[own],
+            "bytes": connections.total_bytes[own].astype(np.float64),
+            "typical": connections.typical_bytes[own],
+        }
+    )
+    pairs = table.groupby(["src", "dst"]).agg({"bytes": "sum", "typical": "max"})
+    forth = pairs.reindex(pd.MultiIndex.from_frame(table[["src", "dst"]])).to_numpy()
+    back = pairs.reindex(pd.MultiIndex.from_frame(table[["dst", "src"]])).fillna(0).to_numpy()
+    ratio = np.minimum(forth[:, 0], back[:, 0]) / np.maximum(forth[:, 0], back[:, 0])
+    same_size = np.abs(forth[:, 1] - back[:, 1]) <= ONE_SIZE * forth[:, 1]
+    two_way = (ratio >= TWO_WAY) | (same_size & (ratio >= ANSWERED))
+    return np.where(two_way, np.minimum(1.0, back[:, 0] / forth[:, 0]), 0.0)
 
 
 def traffic_of(flows: FlowTable, connections: Connections, own: Ints) -> Traffic:

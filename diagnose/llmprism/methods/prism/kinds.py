@@ -41,7 +41,8 @@ AHEAD = 0.02  # of a step's volume, mean: what a pipeline has outstanding at lea
 PASSES = 0.65  # a pipeline rests for less than this share of a step
 LATE = 0.2  # a collective that rests for a larger share of a step is no part of the passes
 CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
-GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves in their second half at least
+GOES_ON = 0.05  # of its bytes: what an exchange of the passes moves in their second half at least
+SAME_TIME, SAME_SIZE = 0.02, 0.02  # of a step, of a message: differences that count as none
 LEADS = 0.9  # share of steps in which the same direction begins
 ALIKE = 1.3  # ratio of messages a step up to which two classes may be one exchange
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
@@ -106,9 +107,15 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[tuple[str
             kinds[i] = ("other", 0.8)
         else:
             collectives.append(i)
-    main = _main(classes, characters, collectives)
+    main = _main(part, characters, collectives)
     through = _through(classes, stepping, main) if main >= 0 else []
-    late = [i for i in collectives if i == main or (characters[i].rest > LATE and not through[i])]
+    late = [
+        i
+        for i in collectives
+        if i == main
+        or (characters[i].rest > LATE and not through[i])
+        or _same_collective(connections, part, i, main)
+    ]
     for together in _exchanges(characters, [i for i in collectives if i not in late]):
         one = _union([characters[i] for i in together])
         kind = _beside(one, characters[main])
@@ -157,7 +164,7 @@ def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> 
     """
     count = stepping.count
     start = _firsts(classes[main].traffic, stepping.step_of[main], count)
-    period = float(np.median(np.diff(start[np.isfinite(start)]))) if count > 1 else np.inf
+    period = _period(start)
     found = []
     for one, step in zip(classes, stepping.step_of, strict=True):
         own = _firsts(one.traffic, step, count)
@@ -173,6 +180,22 @@ def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> 
         size = one.traffic.size[inside]
         found.append(bool(size[later & before].sum() > GOES_ON * size.sum()))
     return found
+
+
+def _same_collective(connections: Connections, part: Part, one: int, main: int) -> bool:
+    """Whether a class moves messages of the main class's size in the same part of the step.
+
+    The edges of a tree may carry different volumes.
+    """
+    classes, stepping = part.component.classes, part.stepping
+    sizes, starts = [], []
+    for i in (one, main):
+        sizes.append(float(np.median(connections.typical_bytes[classes[i].connections])))
+        starts.append(_firsts(classes[i].traffic, stepping.step_of[i], stepping.count))
+    apart = np.abs(starts[0] - starts[1]) / _period(starts[1])
+    known = np.isfinite(apart)
+    together = bool(known.any() and np.median(apart[known]) < SAME_TIME)
+    return together and abs(sizes[0] - sizes[1]) <= SAME_SIZE * sizes[1]
 
 
 def _firsts(traffic: Traffic, step: Ints, count: int) -> Floats:
@@ -206,17 +229,26 @@ def _sure(value: float, bar: float) -> float:
     return 0.5 + 0.5 * min(1.0, abs(value - bar) / span)
 
 
-def _main(
-    classes: Sequence[TrafficClass], characters: Sequence[Character], among: Sequence[int]
-) -> int:
-    """The class of the dense parameters: it rests during the passes, and has the largest groups."""
+def _main(part: Part, characters: Sequence[Character], among: Sequence[int]) -> int:
+    """The class of the dense parameters: it has the largest groups, and begins late in a step."""
+    classes, stepping = part.component.classes, part.stepping
+    first = {i: _firsts(classes[i].traffic, stepping.step_of[i], stepping.count) for i in among}
+    begin = np.fmin.reduce(list(first.values())) if first else np.empty(0)
+    period = _period(begin)
 
-    def standing(i: int) -> tuple[bool, int, float, float]:
+    def standing(i: int) -> tuple[bool, int, float, float, float]:
         one = characters[i]
         widest = max(len(group) for group in one.groups)
-        return one.rest > LATE, widest, round(one.rest, 1), classes[i].bytes
+        after = float(np.nanmedian(first[i] - begin)) / period
+        return one.rest > LATE, widest, round(after, 1), round(one.rest, 1), classes[i].bytes
 
     return max(among, key=standing) if among else -1
+
+
+def _period(begin: Floats) -> float:
+    """Median time between the begins of steps [ns]; infinite for a single step."""
+    known = begin[np.isfinite(begin)]
+    return float(np.median(np.diff(known))) if known.size > 1 else np.inf
 
 
 def _beside(one: Character, main: Character) -> tuple[str, float]:

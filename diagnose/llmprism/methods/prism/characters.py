@@ -1,0 +1,217 @@
+"""What a class of connections is like: its shape, and when its traffic moves in a step.
+
+:mod:`~llmprism.methods.prism.kinds` decides from these figures what the class is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.classes import TrafficClass
+from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.cycles import Traffic
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import BOOLS, INTS, compile_early
+from llmprism.numerics.graph import components
+
+OUTSTANDING = 0.35  # share of silence with messages outstanding from which it is a pipeline
+TOGETHER = 0.3  # share of the lesser direction's time in which both move, as in an exchange
+AHEAD = 0.02  # of a step's volume, mean: what a pipeline has outstanding at least
+PASSES = 0.65  # a pipeline rests for less than this share of a step
+LEADS = 0.9  # share of steps in which the same direction begins
+
+Set = frozenset[int]
+
+
+@dataclass(frozen=True)
+class Character:
+    """What a class is like.
+
+    Attributes
+    ----------
+    outstanding : share of the silence inside steps in which one direction is ahead of the other.
+    ahead : mean amount by which, over the volume of a step.
+    together : share of the time of the lesser direction in which both move.
+    leads : share of steps in which the same direction begins, if clearly before the other.
+    rest : the longest silence of a step over the step, median.
+    messages : records of a connection in a step.
+    groups : sets of endpoints that the class joins.
+    pairs : ordered pairs of endpoints.
+    """
+
+    outstanding: float
+    ahead: float
+    together: float
+    leads: float
+    rest: float
+    messages: float
+    groups: tuple[Set, ...]
+    pairs: frozenset[tuple[int, int]]
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether one direction waits for the other as a pipeline's does."""
+        if self.messages <= 1.5:  # all messages of a step in one record
+            return self.leads >= LEADS
+        exchange = self.together >= TOGETHER and self.ahead < AHEAD
+        if self.rest > PASSES and self.leads < LEADS:
+            return False
+        return self.outstanding > OUTSTANDING and not exchange
+
+
+def first_starts(traffic: Traffic, step: Ints, count: int) -> Floats:
+    """First start in each step [ns], NaN where there is none."""
+    first = np.full(count, np.inf)
+    known = step >= 0
+    np.minimum.at(first, step[known], traffic.start_ns[known].astype(np.float64))
+    return np.where(np.isinf(first), np.nan, first)
+
+
+def character_of(
+    connections: Connections, one: TrafficClass, step: Ints, count: int, nodes: int
+) -> Character:
+    src, dst = connections.src[one.connections], connections.dst[one.connections]
+    traffic = one.traffic
+    outstanding, ahead, together, leads = 0.0, 0.0, 1.0, 0.0
+    if one.two_way:
+        outstanding, ahead = _outstanding(traffic, step)
+        together, leads = _together(traffic), _leads(traffic, step, count)
+    return Character(
+        outstanding, ahead, together, leads, _rest(traffic, step, count),
+        len(traffic) / one.connections.size / count, _groups(src, dst, nodes),
+        frozenset(zip(src.tolist(), dst.tolist(), strict=True)),
+    )  # fmt: skip
+
+
+def _groups(src: Codes, dst: Codes, nodes: int) -> tuple[Set, ...]:
+    label = components(src, dst, nodes)
+    members: dict[int, set[int]] = {}
+    for end in np.unique(np.concatenate((src, dst))).tolist():
+        members.setdefault(int(label[end]), set()).add(end)
+    return tuple(frozenset(group) for group in members.values())
+
+
+def _rest(traffic: Traffic, step: Ints, count: int) -> float:
+    """The silence between a step's traffic and that of the next, over the step; median."""
+    known = step >= 0
+    start = np.full(count, np.iinfo(np.int64).max)
+    end = np.full(count, np.iinfo(np.int64).min)
+    np.minimum.at(start, step[known], traffic.start_ns[known])
+    np.maximum.at(end, step[known], traffic.end_ns[known])
+    busy = start <= end
+    start, end = start[busy], end[busy]
+    if start.size < 2:
+        return 0.0
+    silence = start[1:] - np.maximum.accumulate(end)[:-1]
+    return float(np.median(silence / np.maximum(np.diff(start), 1)))
+
+
+def _outstanding(traffic: Traffic, step: Ints) -> tuple[float, float]:
+    """Share of the silence inside steps in which one direction is ahead; by how much, mean."""
+    couples = int(traffic.couple.max()) + 1
+    typical = float(np.median(traffic.size))
+    order = np.lexsort((traffic.start_ns, traffic.couple))
+    sums = _silences(
+        traffic.couple[order], traffic.start_ns[order], traffic.end_ns[order], traffic.size[order],
+        traffic.forth[order], step[order], couples, typical / 2,
+    )  # fmt: skip
+    ahead_ns, byte_ns, silent_ns = (float(one.sum()) for one in sums)
+    steps = max(1, np.unique(step).size)
+    volume = float(traffic.size.sum()) / couples / steps
+    return (ahead_ns / silent_ns, byte_ns / silent_ns / volume) if silent_ns > 0 else (0.0, 0.0)
+
+
+@compiled
+def _silences(
+    couple: Ints,
+    start_ns: Ints,
+    end_ns: Ints,
+    size: Ints,
+    forth: Bools,
+    step: Ints,
+    couples: int,
+    least: float,
+) -> tuple[Floats, Floats, Floats]:
+    """Silence inside steps of each couple: with one direction ahead [ns], the same times the
+    bytes it is ahead by, and all of it [ns].
+
+    The balance begins at zero in each step, so that a lost record disturbs one step only.
+    """
+    ahead_ns, byte_ns, silent_ns = np.zeros(couples), np.zeros(couples), np.zeros(couples)
+    balance, last_end, last_couple, last_step = 0.0, 0, -1, -2
+    for i in range(couple.size):
+        c = couple[i]
+        if c != last_couple or step[i] != last_step:
+            balance, last_end = 0.0, start_ns[i]
+        quiet = start_ns[i] - last_end
+        if quiet > 0:
+            silent_ns[c] += quiet
+            byte_ns[c] += quiet * abs(balance)
+            if abs(balance) >= least:
+                ahead_ns[c] += quiet
+        balance += size[i] if forth[i] else -size[i]
+        last_end = max(last_end, end_ns[i])
+        last_couple, last_step = c, step[i]
+    return ahead_ns, byte_ns, silent_ns
+
+
+compile_early(_silences, lambda: (INTS, INTS, INTS, INTS, BOOLS, INTS, 0, 0.0))
+
+
+def _together(traffic: Traffic) -> float:
+    """Share of the lesser direction's time in which both directions of a couple move."""
+    order = np.lexsort((traffic.start_ns, traffic.couple))
+    both, forth, back = _overlap(
+        traffic.couple[order], traffic.start_ns[order], traffic.end_ns[order], traffic.forth[order]
+    )
+    least = min(forth, back)
+    return both / least if least > 0 else 1.0
+
+
+@compiled
+def _overlap(
+    couple: Ints, start_ns: Ints, end_ns: Ints, forth: Bools
+) -> tuple[float, float, float]:
+    """Time in which both directions move, the one, and the other [ns]; summed over couples."""
+    both, one, other = 0.0, 0.0, 0.0
+    ends = np.zeros(2, np.int64)
+    last = -1
+    for i in range(couple.size):
+        if couple[i] != last:
+            ends[:] = start_ns[i]
+            last = couple[i]
+        way = 1 if forth[i] else 0
+        begin = max(start_ns[i], ends[way])
+        fresh = max(0, end_ns[i] - begin)
+        if way == 1:
+            one += fresh
+        else:
+            other += fresh
+        both += max(0, min(end_ns[i], ends[1 - way]) - begin)
+        ends[way] = max(ends[way], end_ns[i])
+    return both, one, other
+
+
+compile_early(_overlap, lambda: (INTS, INTS, INTS, BOOLS))
+
+
+def _leads(traffic: Traffic, step: Ints, count: int) -> float:
+    """Share of steps in which the same direction of a couple begins, clearly before the other."""
+    couples = int(traffic.couple.max()) + 1
+    first = np.full((couples * count, 2), np.iinfo(np.int64).max)
+    last = np.zeros(couples * count, np.int64)
+    cell = traffic.couple * count + step
+    np.minimum.at(first, (cell, traffic.forth.astype(np.int64)), traffic.start_ns)
+    np.maximum.at(last, cell, traffic.end_ns)
+    whole = first.max(axis=1) < np.iinfo(np.int64).max
+    lead = (first[:, 0] - first[:, 1])[whole].astype(np.float64)
+    span = (last - first.min(axis=1))[whole]
+    clear = np.where(np.abs(lead) > 0.05 * span, np.sign(lead), 0.0)
+    owner = np.repeat(np.arange(couples), count)[whole]
+    votes = np.bincount(owner, clear, couples) / np.maximum(
+        np.bincount(owner, minlength=couples), 1
+    )
+    return float(np.abs(votes).mean())

@@ -12,7 +12,7 @@ import prism_sim as ps
 
 HOSTILE = Path(__file__).parents[2] / "scenarios" / "hostile"
 EXACT = [
-    "buckets", "clean", "experts", "host-work", "lengths", "pauses", "queue-pairs", "reduces",
+    "buckets", "clean", "experts", "host-work", "late-gathers", "lengths", "pauses", "queue-pairs", "reduces",
     "sampled", "sharded", "tenants", "three-steps",
 ]  # fmt: skip
 DP_END = 0.003

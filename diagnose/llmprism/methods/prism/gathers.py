@@ -121,7 +121,7 @@ def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: Kind
     known, cell, place = known[order], cell[order], place[order]
     size = traffic.size[known].astype(np.float64)
     volume = np.bincount(cell, size, one.one.connections.size * count)
-    usual = np.median(volume.reshape(-1, count), axis=1)[place]
+    usual = np.maximum(1.0, np.median(volume.reshape(-1, count), axis=1))[place]
     before = np.cumsum(size) - size - (np.cumsum(volume) - volume)[cell]
     opens = np.concatenate(([True], np.diff(cell) != 0))
     rest = np.zeros(known.size, np.int64)

@@ -70,6 +70,14 @@ def first_starts(traffic: Traffic, step: Ints, count: int) -> Floats:
     return np.where(np.isinf(first), np.nan, first)
 
 
+def last_ends(traffic: Traffic, step: Ints, count: int) -> Floats:
+    """Last end in each step [ns], NaN where there is none."""
+    last = np.full(count, -np.inf)
+    known = step >= 0
+    np.maximum.at(last, step[known], traffic.end_ns[known].astype(np.float64))
+    return np.where(np.isinf(last), np.nan, last)
+
+
 def character_of(
     connections: Connections, one: TrafficClass, step: Ints, count: int, nodes: int
 ) -> Character:

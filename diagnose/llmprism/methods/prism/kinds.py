@@ -20,7 +20,7 @@ Every class of a component is one of these:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,6 +32,7 @@ from llmprism.methods.prism.characters import (
     Set,
     character_of,
     first_starts,
+    last_ends,
 )
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
@@ -41,9 +42,10 @@ from llmprism.numerics.arrays import Floats
 from llmprism.numerics.graph import components
 
 LATE = 0.2  # a collective that rests for a larger share of a step is no part of the passes
+AFTER = 0.05  # of a step: what begins later than that waits for a backward pass
 CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
-GOES_ON = 0.05  # of its bytes: what an exchange of the passes moves in their second half at least
-SAME_TIME, SAME_SIZE = 0.02, 0.02  # of a step, of a message: differences that count as none
+GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
+SAME_TIME = 0.03  # of a step: difference that counts as none
 ALIKE = 1.3  # ratio of messages a step up to which two classes may be one exchange
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
 PARTNERS = 2  # members of a group that distinguish a ring from a chain
@@ -71,24 +73,30 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[tuple[str
             kinds[i] = ("other", 0.8)
         else:
             collectives.append(i)
-    main = _main(part, characters, collectives)
-    through = _through(classes, stepping, main) if main >= 0 else []
-    late = [
-        i
-        for i in collectives
-        if i == main
-        or (characters[i].rest > LATE and not through[i])
-        or _same_collective(connections, part, i, main)
-    ]
-    for together in _exchanges(characters, [i for i in collectives if i not in late]):
-        one = _union([characters[i] for i in together])
-        kind = _beside(one, characters[main])
-        rests = min(characters[i].rest for i in together) > LATE
-        if rests and kind[0] == "cp" and set(one.groups) <= set(characters[main].groups):
-            continue  # parameters that the whole group gathers, layer by layer
+    for together, kind in _kinds_of_exchanges(part, characters, collectives):
         for i in together:
             kinds[i] = kind
     return kinds
+
+
+def _kinds_of_exchanges(
+    part: Part, characters: Sequence[Character], among: Sequence[int]
+) -> Iterator[tuple[list[int], tuple[str, float]]]:
+    """Classes that are an exchange together, with their kind; all others are data-parallel."""
+    main = _main(part, characters, among)
+    if main < 0:
+        return
+    same = [i for i in among if i == main or _same_collective(part, i, main)]
+    dense = _union([characters[i] for i in same])
+    through = _through(part.component.classes, part.stepping, main)
+    late = {*same, *(i for i in among if characters[i].rest > LATE and not through[i])}
+    for together in _exchanges(characters, [i for i in among if i not in late]):
+        one = _union([characters[i] for i in together])
+        kind = _beside(one, dense)
+        rests = min(characters[i].rest for i in together) > LATE
+        if rests and kind[0] == "cp" and set(one.groups) <= set(dense.groups):
+            continue  # parameters that the whole group gathers, layer by layer
+        yield together, kind
 
 
 def _meshes(
@@ -124,7 +132,8 @@ def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> 
 
     Gradients of the dense parameters begin in the step's last backward pass. A class moves all
     through if it begins clearly earlier, nearer to the step's begin, and goes on in the second
-    half of the time until then: parameters that are gathered for the first forward pass do not.
+    half of the time until then, or after it: parameters that are gathered for the first forward
+    pass do not.
     """
     count = stepping.count
     firsts = [
@@ -142,25 +151,26 @@ def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> 
         at, size = step[inside], one.traffic.size[inside]
         later = one.traffic.start_ns[inside] > own[at] + lead[at] / 2
         before = one.traffic.start_ns[inside] < start[at]
-        goes_on = size[later & before].sum() > GOES_ON * size.sum()
+        goes_on = max(size[later & before].sum(), size[~before].sum()) > GOES_ON * size.sum()
         found.append(bool(known.any() and np.median(lead[known]) > least and goes_on))
     return found
 
 
-def _same_collective(connections: Connections, part: Part, one: int, main: int) -> bool:
-    """Whether a class moves messages of the main class's size in the same part of the step.
+def _same_collective(part: Part, one: int, main: int) -> bool:
+    """Whether a class begins and ends with the main class in most steps.
 
-    The edges of a tree may carry different volumes.
+    The edges of a ring or a tree may carry different volumes.
     """
     classes, stepping = part.component.classes, part.stepping
-    sizes, starts = [], []
-    for i in (one, main):
-        sizes.append(float(np.median(connections.typical_bytes[classes[i].connections])))
-        starts.append(first_starts(classes[i].traffic, stepping.step_of[i], stepping.count))
-    apart = np.abs(starts[0] - starts[1]) / _period(starts[1])
-    known = np.isfinite(apart)
-    together = bool(known.any() and np.median(apart[known]) < SAME_TIME)
-    return together and abs(sizes[0] - sizes[1]) <= SAME_SIZE * sizes[1]
+    spans = [
+        (first_starts(own, step, stepping.count), last_ends(own, step, stepping.count))
+        for own, step in ((classes[i].traffic, stepping.step_of[i]) for i in (one, main))
+    ]
+    period = _period(spans[1][0])
+    apart = [np.abs(ours - theirs) for ours, theirs in zip(*spans, strict=True)]
+    return all(
+        np.isfinite(own).any() and float(np.nanmedian(own)) < SAME_TIME * period for own in apart
+    )
 
 
 def _exchanges(characters: Sequence[Character], among: Sequence[int]) -> list[list[int]]:
@@ -199,7 +209,8 @@ def _main(part: Part, characters: Sequence[Character], among: Sequence[int]) -> 
         one = characters[i]
         widest = max(len(group) for group in one.groups)
         after = float(np.nanmedian(first[i] - begin)) / period
-        return one.rest > LATE, widest, round(after, 1), round(one.rest, 1), classes[i].bytes
+        rests = one.rest > LATE or after > AFTER
+        return rests, widest, round(after, 1), round(one.rest, 1), classes[i].bytes
 
     return max(among, key=standing) if among else -1
 

@@ -42,6 +42,7 @@ from llmprism.numerics.arrays import Floats
 from llmprism.numerics.graph import components
 
 LATE = 0.2  # a collective that rests for a larger share of a step is no part of the passes
+MAIN = 0.05  # of the bytes of the largest collective: what gradients have at least
 AFTER = 0.05  # of a step: what begins later than that waits for a backward pass
 CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
 GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
@@ -132,8 +133,8 @@ def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> 
 
     Gradients of the dense parameters begin in the step's last backward pass. A class moves all
     through if it begins clearly earlier, nearer to the step's begin, and goes on in the second
-    half of the time until then, or after it: parameters that are gathered for the first forward
-    pass do not.
+    half of the time until then, or while gradients move. Parameters that are gathered for the
+    first forward pass do not, nor do the outer exchanges of a halving and doubling all-reduce.
     """
     count = stepping.count
     firsts = [
@@ -141,6 +142,7 @@ def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> 
         for one, step in zip(classes, stepping.step_of, strict=True)
     ]
     start, begin = firsts[main], np.fmin.reduce(firsts)
+    end = last_ends(classes[main].traffic, stepping.step_of[main], count)
     period = _period(start)
     found = []
     for one, step, own in zip(classes, stepping.step_of, firsts, strict=True):
@@ -151,7 +153,8 @@ def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> 
         at, size = step[inside], one.traffic.size[inside]
         later = one.traffic.start_ns[inside] > own[at] + lead[at] / 2
         before = one.traffic.start_ns[inside] < start[at]
-        goes_on = max(size[later & before].sum(), size[~before].sum()) > GOES_ON * size.sum()
+        beside = ~before & (one.traffic.start_ns[inside] < end[at])
+        goes_on = max(size[later & before].sum(), size[beside].sum()) > GOES_ON * size.sum()
         found.append(bool(known.any() and np.median(lead[known]) > least and goes_on))
     return found
 
@@ -212,7 +215,8 @@ def _main(part: Part, characters: Sequence[Character], among: Sequence[int]) -> 
         rests = one.rest > LATE or after > AFTER
         return rests, widest, round(after, 1), round(one.rest, 1), classes[i].bytes
 
-    return max(among, key=standing) if among else -1
+    most = max((classes[i].bytes for i in among), default=0.0)
+    return max((i for i in among if classes[i].bytes >= MAIN * most), key=standing, default=-1)
 
 
 def _period(begin: Floats) -> float:

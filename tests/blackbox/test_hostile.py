@@ -19,7 +19,7 @@ EXACT = [
 HOST_WORK = {"host-work"}
 """Without a pipeline host work counts as computation, so steps are too long to match."""
 BEYOND_SIZES = {"tenants"}
-"""Messages of a service as large as the job's on one pair of addresses are not told apart."""
+"""Messages of a service as large as the job's on one pair of addresses are not separated."""
 DP_END = 0.003
 SEEDS = (31, *(pytest.param(seed, marks=pytest.mark.full) for seed in (32, 33, 34, 35)))
 

@@ -202,8 +202,10 @@ def _sure(value: float, bar: float) -> float:
 def _main(part: Part, characters: Sequence[Character], among: Sequence[int]) -> int:
     """The class of the dense parameters: it has the largest groups, and begins late in a step."""
     classes, stepping = part.component.classes, part.stepping
+    most = max((classes[i].bytes for i in among), default=0.0)
+    large = [i for i in among if classes[i].bytes >= MAIN * most]
     first = {
-        i: first_starts(classes[i].traffic, stepping.step_of[i], stepping.count) for i in among
+        i: first_starts(classes[i].traffic, stepping.step_of[i], stepping.count) for i in large
     }
     begin = np.fmin.reduce(list(first.values())) if first else np.empty(0)
     period = _period(begin)
@@ -215,8 +217,7 @@ def _main(part: Part, characters: Sequence[Character], among: Sequence[int]) -> 
         rests = one.rest > LATE or after > AFTER
         return rests, widest, round(after, 1), round(one.rest, 1), classes[i].bytes
 
-    most = max((classes[i].bytes for i in among), default=0.0)
-    return max((i for i in among if classes[i].bytes >= MAIN * most), key=standing, default=-1)
+    return max(large, key=standing, default=-1)
 
 
 def _period(begin: Floats) -> float:

@@ -1,0 +1,203 @@
+"""Compare both methods of diagnosis on drawn hostile worlds, and write the page and the figures.
+
+    python scripts/prism.py            # resumes: finished worlds are not run again
+
+The worlds are those of ``scenarios/hostile.yaml``, with seeds to which nothing was fitted. Results
+of single worlds are saved in ``results/prism``. The page is ``results/reference/prism.md``, and
+``prism.json`` beside it has every figure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+import hostile
+from llmprism.pipeline import diagnose_files
+from prism_sim.toolkit import (
+    Content,
+    Piece,
+    Run,
+    default_processes,
+    do_missing,
+    fingerprint,
+    kept_content,
+    render_page,
+    score_run,
+    simulate,
+    table,
+    working_folder,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+SAVED = ROOT / "results" / "prism"
+PAGE = ROOT / "results" / "reference" / "prism.md"
+TEMPLATES = Path(__file__).with_name("templates")
+METHODS = ("paper", "prism")
+SEEDS = (41, 42, 43, 44, 45)
+FIGURES = {
+    "jobs": ("jobs", "accuracy"),
+    "pairs": ("pairs", "accuracy"),
+    "steps found": ("timeline", "coverage"),
+    "steps too many": ("timeline", "steps_unexplained"),
+    "DP end": ("timeline", "dp_end_error_mean"),
+    "step": ("timeline", "step_error_mean"),
+}
+ERRORS = ("DP end", "step")
+BINS = (0.0, 0.5, 0.7, 0.85, 0.95, 1.01)
+
+
+class World(NamedTuple):
+    """One drawn world."""
+
+    family: str
+    seed: int
+
+
+def measure(world: World) -> Content:
+    """Figures of both methods on one world, and how sure ``prism`` was of each answer."""
+    scenario = hostile.scenario_of(*world)
+    with working_folder() as folder:
+        run = Run(folder)
+        simulate(scenario, run)
+        steps = run.truth("steps")
+        found: dict[str, Any] = {
+            method: {name: score[part][key] for name, (part, key) in FIGURES.items()}
+            for method, score in ((method, _scored(run, method)) for method in METHODS)
+        }
+        found["answers"] = _answers(run)
+        found["step_ms"] = float((steps["end_ns"] - steps["start_ns"]).median() / 1e6)
+    host_ms = mean(job.step_overhead_ms for _, job in scenario.modelled)
+    return {"world": world._asdict(), "result": found | {"host_ms": host_ms}}
+
+
+def _scored(run: Run, method: str) -> dict[str, Any]:
+    diagnosis = diagnose_files(run.flows, run.topology, method=method)
+    diagnosis.write(run.diagnosis_folder)
+    return score_run(run).to_json()
+
+
+def _answers(run: Run) -> list[list[Any]]:
+    """Table, confidence, and whether it is right, of the answers that are not "unknown"."""
+    pairs = run.diagnosis("pairs").query("kind != 'unknown'")
+    true = run.truth("pairs").assign(right=True)
+    both = pairs.merge(true[["src", "dst", "kind", "right"]], on=["src", "dst", "kind"], how="left")
+    rows = [["pairs", *row] for row in zip(both["confidence"], both["right"].eq(True), strict=True)]
+    ranks, jobs, layouts = run.truth("ranks"), run.diagnosis("jobs"), run.diagnosis("layouts")
+    job_of = ranks.drop_duplicates("address").set_index("address")["job"]
+    for row in layouts[layouts["dp"] > 0].to_dict("records"):
+        own = jobs.loc[jobs["job"] == row["job"], "address"].map(job_of).dropna()
+        if own.empty:
+            continue
+        sizes = ranks[ranks["job"] == own.mode().iloc[0]][["dp", "pp", "tp"]].nunique()
+        right = all(sizes[axis] == row[axis] for axis in ("dp", "pp", "tp"))
+        rows.append(["layouts", row["confidence"], right])
+    return [[name, round(float(sure), 3), bool(right)] for name, sure, right in rows]
+
+
+def key_of(world: World) -> str:
+    """Hash of everything that the result of ``world`` depends on."""
+    scenario = hostile.scenario_of(*world).model_dump(mode="json", exclude={"description"})
+    own = Path(__file__).read_text()
+    content = json.dumps([fingerprint(), own, scenario], sort_keys=True)
+    return hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
+
+
+def page_of(results: dict[World, dict[str, Any]]) -> str:
+    """The page in Markdown."""
+    return render_page(
+        TEMPLATES,
+        "prism",
+        seeds=SEEDS,
+        families=_families(results),
+        calibration=_calibration(results),
+        errors={name: f"{error:.3f}" for name, error in calibration_errors(results).items()},
+    )
+
+
+def _families(results: dict[World, dict[str, Any]]) -> str:
+    rows = []
+    for family in hostile.families():
+        own = [result for world, result in results.items() if world.family == family]
+        share = mean(result["host_ms"] / result["step_ms"] for result in own)
+        for method in METHODS:
+            figures = [_range(name, [result[method][name] for result in own]) for name in FIGURES]
+            rows.append([family if method == METHODS[0] else "", method, *figures])
+            if method != METHODS[0]:
+                rows[-1].append(f"{share:.0%}")
+            else:
+                rows[-1].append("")
+    return table(["family", "method", *FIGURES, "host work in a step"], rows)
+
+
+def _range(name: str, values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    form = "{:.2%}" if name in ERRORS else "{:.0f}" if name.startswith("steps too") else "{:.3f}"
+    low, middle, high = (form.format(one) for one in (min(known), mean(known), max(known)))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def _calibration(results: dict[World, dict[str, Any]]) -> str:
+    rows = []
+    for name, low, high, sure, right, count in _bins(results):
+        rows.append([name, f"{low:.2f} to {min(high, 1.0):.2f}", f"{sure:.3f}", f"{right:.3f}",
+                     str(count)])  # fmt: skip
+    return table(["answers", "confidence", "mean confidence", "share right", "answers"], rows)
+
+
+def calibration_errors(results: dict[World, dict[str, Any]]) -> dict[str, float]:
+    """Expected calibration error by table: mean distance of confidence and share right."""
+    errors: dict[str, float] = {}
+    counts: dict[str, int] = {}
+    for name, _, _, sure, right, count in _bins(results):
+        errors[name] = errors.get(name, 0.0) + count * abs(sure - right)
+        counts[name] = counts.get(name, 0) + count
+    return {name: error / counts[name] for name, error in errors.items()}
+
+
+def _bins(
+    results: dict[World, dict[str, Any]],
+) -> Iterable[tuple[str, float, float, float, float, int]]:
+    answers = [row for result in results.values() for row in result["answers"]]
+    frame = pd.DataFrame(answers, columns=["table", "confidence", "right"])
+    for name, own in frame.groupby("table"):
+        place = np.digitize(own["confidence"], BINS) - 1
+        for number, part in own.groupby(place):
+            yield (str(name), BINS[number], BINS[number + 1], float(part["confidence"].mean()),
+                   float(part["right"].mean()), len(part))  # fmt: skip
+
+
+def main() -> None:
+    """Measure the missing worlds, and write the page and the figures."""
+    worlds = [World(family, seed) for family in hostile.families() for seed in SEEDS]
+    pieces = [Piece(key_of(world), f"{world.family} {world.seed}", world) for world in worlds]
+    do_missing(
+        measure, pieces, SAVED, default_processes(), lambda _, text: print(text, file=sys.stderr),
+        total=len(pieces), result="result",
+    )  # fmt: skip
+    kept = {piece.task: kept_content(SAVED, piece.key) for piece in pieces}
+    failed = [f"{world}: {one['error']}" for world, one in kept.items() if "error" in one]
+    if failed:
+        raise SystemExit("\n".join(failed))
+    results = {world: one["result"] for world, one in kept.items()}
+    PAGE.write_text(page_of(results))
+    figures = [
+        {**world._asdict(), **{name: own for name, own in result.items() if name != "answers"}}
+        for world, result in results.items()
+    ]
+    document = {"worlds": figures, "calibration_error": calibration_errors(results)}
+    PAGE.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -52,7 +52,13 @@ PHRASES: dict[str, str] = {
 _COMPUTING = {"slow_gpu", "slow_compute", "intermittent_gpu", "thermal_ramp", "hang", "crash"}
 """Causes in a GPU: a NIC stands for the GPU behind it."""
 
-_ABBREVIATED = {"gpu": "GPU", "gc": "garbage-collection", "nic": "NIC", "ecmp": "ECMP"}
+_ABBREVIATED = {
+    "gpu": "GPU",
+    "gc": "garbage-collection",
+    "nic": "NIC",
+    "ecmp": "ECMP",
+    "nvlink": "NVLink",
+}
 
 _RANKED_KEYS = ("one_of", "suspects")
 _HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps"}
@@ -129,7 +135,7 @@ class FindingText:
     Attributes
     ----------
     what : the culprit, what it does, and since when.
-    or_causes : other causes that fit the records as well.
+    causes : all causes that fit the records, if there are several.
     cost : the share of step time, the time and the GPU-hours that are lost.
     confidence : how sure the method is.
     evidence : the numbers behind it, without the ranked suspects.
@@ -137,7 +143,7 @@ class FindingText:
     """
 
     what: str
-    or_causes: str
+    causes: str
     cost: str
     confidence: str
     evidence: str
@@ -146,7 +152,7 @@ class FindingText:
     def __str__(self) -> str:
         """All sentences in a row."""
         numbers = f"Evidence: {self.evidence}." if self.evidence else ""
-        parts = (self.what, self.or_causes, self.cost, self.confidence, numbers)
+        parts = (self.what, self.causes, self.cost, self.confidence, numbers)
         return " ".join(part for part in parts if part)
 
 
@@ -155,7 +161,7 @@ def finding_text(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> Fin
     evidence = evidence_of(finding)
     return FindingText(
         what=f"{_what(finding, parts)} {_when(finding, job)}.",
-        or_causes=_or_causes(evidence),
+        causes=_causes(finding, evidence),
         cost=_cost(finding, job, evidence),
         confidence=_confidence(finding),
         evidence="; ".join(_numbers(evidence)),
@@ -241,9 +247,12 @@ def _when(finding: Mapping[str, Any], job: JobFacts) -> str:
     return f"from {begin} to {stop}"
 
 
-def _or_causes(evidence: Mapping[str, Any]) -> str:
-    others = [_cause_name(cause) for cause in _listed(evidence.get("or_causes"))]
-    return f"It can also be: {', '.join(others)}." if others else ""
+def _causes(finding: Mapping[str, Any], evidence: Mapping[str, Any]) -> str:
+    """The causes that flows cannot tell apart, the likeliest first."""
+    others = list(_listed(evidence.get("or_causes")))
+    named = dict.fromkeys([_text(finding.get("cause")), *others])
+    words = ", ".join(_cause_name(cause) for cause in named if cause)
+    return f"Causes that fit: {words}." if others else ""
 
 
 def _cause_name(cause: str) -> str:
@@ -298,7 +307,7 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, int | float) and math.isfinite(value):
         if key.endswith("_ns"):
             return clock_time(int(value)) if value > _CLOCK_FROM_NS else duration(value)
-        return percent(value) if key.endswith("_share") else f"{value:,.4g}"
+        return percent(value) if "share" in key.split("_") else f"{value:,.4g}"
     if isinstance(value, str):
         return value
     simple = isinstance(value, list) and 0 < len(value) <= _MOST_LISTED

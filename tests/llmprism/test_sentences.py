@@ -112,7 +112,7 @@ def test_the_gpus_of_a_server_are_one_suspect():
 
 def test_causes_that_flows_cannot_tell_apart_are_both_named():
     row = finding(cause="slow_link", evidence={"or_causes": ["lossy_link", "slow_nic"]})
-    assert "It can also be: lossy link, slow NIC." in str(finding_text(row, PARTS, JOB))
+    assert "Causes that fit: slow link, lossy link, slow NIC." in str(finding_text(row, PARTS, JOB))
 
 
 def test_pauses_cost_time_only_in_their_own_steps():

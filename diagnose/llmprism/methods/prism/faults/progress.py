@@ -198,6 +198,9 @@ class Needs:
         self._rows = np.concatenate([empty, *(part.one.traffic.row for part in parts)])
         self._step = np.concatenate([empty, *(part.step for part in parts)])
         self._count = job.count
+        sides = [side[self._rows] for side in (context.flows.src, context.flows.dst)]
+        orders = [np.argsort(side, kind="stable") for side in sides]
+        self._by_end = [(order, side[order]) for order, side in zip(orders, sides, strict=True)]
 
     def ready_ns(self, end: int, tail: Ints, begin_ns: int) -> int | None:
         """When ``end`` had all it needed for the message it never sent; None if it lacked some.
@@ -235,9 +238,17 @@ class Needs:
         return goals.tolist() if goals.size == 1 else []
 
     def _of_steps(self, end: int) -> list[tuple[Ints, dict[int, Ints]]]:
-        return [
-            self._events(end, self._rows[self._step == step]) for step in range(self._count - 1)
+        rows, step = self._with(end)
+        return [self._events(end, rows[step == one]) for one in range(self._count - 1)]
+
+    def _with(self, end: int) -> tuple[Ints, Ints]:
+        """Rows that ``end`` sends or receives, and their steps, without a search in all rows."""
+        both = [
+            order[slice(*np.searchsorted(ends, [end, end + 1]).tolist())]
+            for order, ends in self._by_end
         ]
+        own = np.unique(np.concatenate(both))
+        return self._rows[own], self._step[own]
 
     def _events(self, end: int, rows: Ints) -> tuple[Ints, dict[int, Ints]]:
         """Starts of what ``end`` sends in ``rows``, and ends of what each partner sends to it."""

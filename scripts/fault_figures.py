@@ -153,28 +153,37 @@ def grouped_table(rows: Sequence[Row], key: str) -> str:
 
 def write_pages(rows: Sequence[Row], first: int) -> None:
     """Write ``faults.md`` and ``faults.json``."""
+    content = content_of(rows, first)
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    (REFERENCE / "faults.json").write_text(text, encoding="utf-8")
+    (REFERENCE / "faults.md").write_text(page_of(content), encoding="utf-8")
+
+
+def content_of(rows: Sequence[Row], first: int) -> dict[str, Any]:
+    """Every figure of the study, and the rows that they follow from."""
     faulty = [row for row in rows if row["injected"]]
-    healthy = [row for row in rows if not row["injected"]]
-    whole = summary(faulty)
-    late, wrong = delays(faulty), false_rate(healthy)
-    headline = smallest(faulty)
     kinds = sorted({row["kind"] for row in faulty})
-    content = {
+    return {
         "first_seed": first,
         "faults": len(faulty),
         "due": sum(map(matters, faulty)),
-        "healthy": wrong,
-        "all": whole,
-        "delay": late,
-        "smallest_slowdown_with_recall_95": headline,
+        "healthy": false_rate([row for row in rows if not row["injected"]]),
+        "all": summary(faulty),
+        "delay": delays(faulty),
+        "smallest_slowdown_with_recall_95": smallest(faulty),
         "by_kind": {kind: summary([r for r in faulty if r["kind"] == kind]) for kind in kinds},
         "rows": [{name: row[name] for name in row if name != "key"} for row in rows],
     }
-    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    (REFERENCE / "faults.json").write_text(text, encoding="utf-8")
-    page = render_page(
+
+
+def page_of(content: dict[str, Any]) -> str:
+    """The page with the figures of ``content``."""
+    faulty = [row for row in content["rows"] if row["injected"]]
+    whole, headline = content["all"], content["smallest_slowdown_with_recall_95"]
+    return render_page(
         ROOT / "scripts" / "templates", "faults",
-        faults=len(faulty), due=content["due"], first=first, healthy=wrong, delay=late,
+        faults=content["faults"], due=content["due"], first=content["first_seed"],
+        healthy=content["healthy"], delay=content["delay"],
         headline="none" if headline is None else f"{100 * headline:.1f} %",
         figures=table(["figure", "all kinds"], [[name, written(whole[name])] for name in NAMES]),
         by_kind=grouped_table(faulty, "kind"), by_telemetry=grouped_table(faulty, "telemetry"),
@@ -183,4 +192,3 @@ def write_pages(rows: Sequence[Row], first: int) -> None:
             ["slowdown of the job", "faults", "found", "culprit first"], by_slowdown(faulty)
         ),
     )  # fmt: skip
-    (REFERENCE / "faults.md").write_text(page, encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
-from fault_figures import false_rate, smallest, wilson
+from fault_figures import REFERENCE, content_of, false_rate, page_of, smallest, wilson
 from fault_worlds import FAULTS, draw_world, telemetry_of
 from prism_sim.faults import KINDS
 from prism_sim.loading import checks
@@ -50,3 +51,10 @@ def test_the_smallest_slowdown_is_where_nearly_all_larger_ones_are_found():
         for share in (0.005, 0.01, 0.03, 0.05, 0.2)
     ]
     assert smallest(rows) == 0.03
+
+
+def test_the_committed_page_follows_from_the_committed_rows():
+    content = json.loads((REFERENCE / "faults.json").read_text())
+    again = content_of(content["rows"], content["first_seed"])
+    assert json.loads(json.dumps(again)) == content
+    assert page_of(content) == (REFERENCE / "faults.md").read_text()

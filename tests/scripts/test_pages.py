@@ -41,7 +41,8 @@ def facts(text: str) -> dict[str, Any]:
 
 
 def test_every_template_is_checked() -> None:
-    assert {path.name.removesuffix(ENDING) for path in TEMPLATES.iterdir()} == set(TABLES)
+    names = {path.name.removesuffix(ENDING) for path in TEMPLATES.iterdir()}
+    assert names == {*TABLES, "faults"}  # the last one in test_faults_study.py
 
 
 @pytest.mark.parametrize("name", TABLES)

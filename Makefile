@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 CASE ?= ddp4
-.PHONY: help lab lab-test quickstart test lint regress check-full reference paper pictures benchmark constraints clean
+.PHONY: help lab lab-test quickstart test coverage lint regress check-full reference paper pictures benchmark constraints clean
 
 help:           ## List the targets.
 	@grep -hE '^[a-z-]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,9 @@ lint: $(VENV)/.installed-dev ## Style, types, and the import contract.
 regress: $(VENV)/.installed-dev ## Compare every figure of a small suite with its reference; under a minute.
 	@$(BIN)/prism-sim regress --junit junit-regress.xml
 
+test: lint regress ## All checks of a change, without the larger ones; under 8 minutes.
+	@$(BIN)/pytest -q -n 2 --dist worksteal -m "not full"
+
 # Coverage makes Python slower by half, so it measures the tests of single modules only. The first
 # call runs the kernels as plain Python, because a coverage tool cannot measure compiled code. The
 # tests of whole runs come last, and only the reproduction is measured in them.
@@ -44,7 +47,7 @@ MODULE_TESTS := tests/prism_sim tests/llmprism tests/cli tests/scripts
 WHOLE_TESTS := $(filter-out $(MODULE_TESTS) tests/fixtures tests/helpers,$(patsubst %/,%,$(wildcard tests/*/)))
 PYTEST := $(BIN)/pytest --no-cov-on-fail --cov-fail-under=0 --cov-report=
 IN_PARALLEL := -q -n 2 --dist worksteal -m "not full" --cov-append
-test: lint regress ## All checks of a change; under 8 minutes.
+coverage: $(VENV)/.installed-dev ## The same tests, and the share of branches that they take; slower.
 	@rm -f .coverage .coverage.*
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) --cov -q $(KERNEL_TESTS)
 	@$(PYTEST) --cov $(IN_PARALLEL) $(MODULE_TESTS)

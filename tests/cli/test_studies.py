@@ -185,6 +185,7 @@ def test_a_study_of_very_many_runs_is_refused_at_once(call: Call, study: Path) -
     assert not Path("results").exists()
 
 
+@pytest.mark.full  # the list of runs is read one by one, which takes long to prove
 def test_a_study_of_very_many_runs_starts_at_once_if_confirmed(study: Path) -> None:
     """The first results come while nearly all points have not been looked at."""
     folder = study.parent
@@ -221,7 +222,10 @@ def _points(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (folder / "out/points").glob("*.json")}
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("signum", "code"),
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.full), (signal.SIGKILL, -9)],
+)
 def test_a_stopped_sweep_resumes_and_repeats_nothing(study: Path, signum: int, code: int) -> None:
     folder = study.parent
     study.write_text(STUDY.replace("[1, 2]", "[1, 2, 3, 4, 5]"))

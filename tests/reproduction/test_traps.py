@@ -12,6 +12,8 @@ from reproduction.base import Done
 from reproduction.traps import literal, page
 from reproduction.traps.measure import TRAPS, measure, trials
 
+pytestmark = pytest.mark.full  # eight worlds, some of a thousand ranks
+
 PREDICTED: dict[int, dict[str, Any]] = {
     1: {"high_tail": 0, "low_tail": 1},
     # at most sqrt((n - k) / k) sigma: 3 for 1 of 10, 2.55 for 4 of 30, 5.39 for 1 of 30

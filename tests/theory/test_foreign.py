@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures" / "foreign"
-NAMES = ["random", "rings", "contended"]
+NAMES = [pytest.param("random", marks=pytest.mark.full), "rings", "contended"]
 WITHIN = 1e-3
 
 

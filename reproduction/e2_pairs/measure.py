@@ -33,7 +33,7 @@ from reproduction.e2_pairs.levels import COLLECTORS, DISTURBANCES
 NAME = "e2"
 JOBS = (1, 2, 3, 4, 5)
 WINDOWS_S = (60, 180, 300, 600)
-OTHER_WINDOWS_S = (60, 180)
+OTHER_WINDOWS_S = (60,)
 """Windows that the other method diagnoses."""
 FIRST_S = 25.0  # start of the windows, when the jobs have run for a while
 

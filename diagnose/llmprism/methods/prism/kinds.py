@@ -46,7 +46,8 @@ MAIN = 0.05  # of the bytes of the largest collective: what gradients have at le
 AFTER = 0.05  # of a step: what begins later than that waits for a backward pass
 CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
 GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
-SAME_TIME = 0.03  # of a step: difference that counts as none
+SAME_TIME, SAME_SIZE = 0.03, 0.02  # of a step, of a message: differences that count as none
+LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
 ALIKE = 1.3  # ratio of messages a step up to which two classes may be one exchange
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
 PARTNERS = 2  # members of a group that distinguish a ring from a chain
@@ -65,29 +66,31 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[tuple[str
     pipeline = passing or pipeline  # all classes of a pipeline move through the passes
     pipeline -= _meshes(connections, classes, pipeline)
     chains = _joined([characters[i].groups for i in pipeline])
-    kinds: list[tuple[str, float]] = [("dp", 0.9)] * len(classes)
+    kinds: list[tuple[str, float]] = [("dp", 0.99)] * len(classes)
     collectives = []
     for i, one in enumerate(characters):
         if i in pipeline:
             kinds[i] = ("pp", _sure(one.outstanding, OUTSTANDING))
         elif any(group <= chain for chain in chains for group in one.groups):
-            kinds[i] = ("other", 0.8)
+            kinds[i] = ("other", 0.97)
         else:
             collectives.append(i)
-    for together, kind in _kinds_of_exchanges(part, characters, collectives):
+    for together, kind in _kinds_of_exchanges(connections, part, characters, collectives):
         for i in together:
             kinds[i] = kind
     return kinds
 
 
 def _kinds_of_exchanges(
-    part: Part, characters: Sequence[Character], among: Sequence[int]
+    connections: Connections, part: Part, characters: Sequence[Character], among: Sequence[int]
 ) -> Iterator[tuple[list[int], tuple[str, float]]]:
     """Classes that are an exchange together, with their kind; all others are data-parallel."""
     main = _main(part, characters, among)
     if main < 0:
         return
-    same = [i for i in among if i == main or _same_collective(part, i, main)]
+    same = [
+        i for i in among if i == main or _same_collective(connections, part, characters, i, main)
+    ]
     dense = _union([characters[i] for i in same])
     through = _through(part.component.classes, part.stepping, main)
     late = {*same, *(i for i in among if characters[i].rest > LATE and not through[i])}
@@ -159,18 +162,26 @@ def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> 
     return found
 
 
-def _same_collective(part: Part, one: int, main: int) -> bool:
-    """Whether a class begins and ends with the main class in most steps.
+def _same_collective(
+    connections: Connections, part: Part, characters: Sequence[Character], one: int, main: int
+) -> bool:
+    """Whether a class begins and ends with the main class in most steps, or sends the same.
 
-    The edges of a ring or a tree may carry different volumes.
+    The edges of a ring or a tree may carry different volumes, because records were lost too.
     """
     classes, stepping = part.component.classes, part.stepping
+    ours, theirs = (
+        float(np.median(connections.typical_bytes[classes[i].connections])) for i in (one, main)
+    )
+    messages = characters[one].messages / max(characters[main].messages, 1e-9)
+    if abs(ours - theirs) <= SAME_SIZE * theirs and 1 / LOST <= messages <= LOST:
+        return True
     spans = [
         (first_starts(own, step, stepping.count), last_ends(own, step, stepping.count))
         for own, step in ((classes[i].traffic, stepping.step_of[i]) for i in (one, main))
     ]
     period = _period(spans[1][0])
-    apart = [np.abs(ours - theirs) for ours, theirs in zip(*spans, strict=True)]
+    apart = [np.abs(a - b) for a, b in zip(*spans, strict=True)]
     return all(
         np.isfinite(own).any() and float(np.nanmedian(own)) < SAME_TIME * period for own in apart
     )
@@ -230,12 +241,12 @@ def _beside(one: Character, main: Character) -> tuple[str, float]:
     """Kind of a collective that moves all through the step, beside the main one."""
     partners = np.unique([a for a, _ in one.pairs], return_counts=True)[1]
     if partners.max() >= MANY:
-        return "ep", 0.9
+        return "ep", 0.97
     inside = all(any(group <= wide for wide in main.groups) for group in one.groups)
     if inside:
-        return ("cp", 0.85) if _is_ring(one.pairs) else ("ep", 0.7)
+        return ("cp", 0.97) if _is_ring(one.pairs) else ("ep", 0.8)
     across = all(len(group & wide) <= 1 for wide in main.groups for group in one.groups)
-    return ("tp", 0.85) if across and main.rest > LATE else ("dp", 0.6)
+    return ("tp", 0.97) if across and main.rest > LATE else ("dp", 0.6)
 
 
 def _joined(groups: Sequence[tuple[Set, ...]]) -> list[Set]:

@@ -4,7 +4,7 @@ What the network shows is the product of what it hides. The NICs of one stage fo
 for each tensor-parallel rank and each replica of a server. tp is the number of NICs of a server
 and stage that work in lockstep (:mod:`~llmprism.methods.prism.replicas`). Where there is no
 pipeline, or no noise, nothing tells ranks of a tensor-parallel group from replicas in one
-server: tp is then taken to be the number of rings, with half the confidence.
+server: tp is then taken to be the number of rings, with a lower confidence.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from llmprism.numerics.arrays import Ints
 from llmprism.numerics.graph import components_of_edges
 
 UNKNOWN = -1
+SHOWN, GUESSED = 0.95, 0.65  # share of sizes that are right, on drawn worlds
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def find_layout(
         "tp_from": "lockstep" if lockstep else "rings",
         "division_quality": round(phases.quality, 4),
     }
-    sure = phases.quality * (1.0 if lockstep or tp * dp == 1 else 0.5)
+    sure = phases.quality * (SHOWN if lockstep or tp * dp == 1 else GUESSED)
     return Layout(
         max(1, dp), pipelines.length, tp, max(1, sizes["ep"]), cp, pipelines.micro_batches,
         _schedule(pipelines), _period_ns(phases), sure, evidence,

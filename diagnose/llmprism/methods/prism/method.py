@@ -36,10 +36,10 @@ from llmprism.methods.prism.timeline import Ranks, find_timeline
 from llmprism.model import Progress
 from llmprism.numerics.arrays import Bools, Codes, Ints
 
-OTHER = 0.6  # confidence that what belongs to no class is no training traffic
+OTHER = 0.97  # confidence that what belongs to no class is no training traffic
 FEW = 0.2  # of the records of the data that a connection would acknowledge
 _ROW = ["src", "dst", "kind"]
-BESIDE = 0.4  # confidence that small records beside data are traffic of their own
+BESIDE = 0.9  # confidence that small records beside data are traffic of their own
 
 
 @dataclass(frozen=True)

@@ -101,13 +101,18 @@ def _lasting(component: Component) -> list[bool]:
 
 
 def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> int:
-    """The number of parts that most classes agree on; 0 if there is none."""
+    """The number of parts that most classes agree on; 0 if there is none.
+
+    Parts of a single record are equal if records are, also where records were lost. So a vote
+    counts the less the fewer records a part has.
+    """
     votes: dict[int, float] = {}
-    for own in proposed:
+    for one, own in zip(classes, proposed, strict=True):
         for count in {len(d) for d in own}:
             best = max((d for d in own if len(d) == count), key=lambda d: d.weight)
             if best.quality >= _GOOD:
-                votes[count] = votes.get(count, 0.0) + best.weight
+                vote = best.weight * (1 - count / (len(one.traffic) + 1))
+                votes[count] = votes.get(count, 0.0) + vote
     if not votes:
         return _agreed_in_time(classes, proposed)
     top = max(votes.values())

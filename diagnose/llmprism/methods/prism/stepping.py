@@ -108,7 +108,7 @@ def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -
     """
     votes: dict[int, float] = {}
     for one, own in zip(classes, proposed, strict=True):
-        for count in {len(d) for d in own}:
+        for count in {len(d) for d in own if len(d) >= FEWEST}:
             best = max((d for d in own if len(d) == count), key=lambda d: d.weight)
             if best.quality >= _GOOD:
                 vote = best.weight * (1 - count / (len(one.traffic) + 1))

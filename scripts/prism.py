@@ -2,8 +2,8 @@
 
     python scripts/prism.py            # resumes: finished worlds are not run again
 
-The worlds are those of ``scenarios/hostile.yaml``, with seeds to which nothing was fitted. Results
-of single worlds are saved in ``results/prism``. The page is ``results/reference/prism.md``, and
+The worlds are drawn from ``scenarios/hostile.yaml``. Results of single worlds are saved in
+``results/prism``. The page is ``results/reference/prism.md``, and
 ``prism.json`` beside it has every figure.
 """
 

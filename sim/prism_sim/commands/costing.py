@@ -62,8 +62,8 @@ def whatif(
     \b
     whatif SCENARIO                   with and without each fault
     whatif SCENARIO --set PATH=VALUE  changed and unchanged
-    whatif --from RUN                 repairs by the findings of a diagnosis: the predicted gain,
-                                      and that of a rerun without the faults of the repaired part
+    whatif --from RUN                 repairs by findings: the predicted gain,
+                                      and that of a rerun without the faults
 
     The runs compared share every random draw, so they differ by the change alone. For each job:
     step time, extra time, GPU-hours, and effective training time ratio (the share of the time

@@ -92,5 +92,5 @@ def test_only_suites_and_studies_are_not_scenarios() -> None:
         path.relative_to(SCENARIOS).with_suffix("").as_posix() for path in SCENARIOS.rglob("*.yaml")
     }
     others = files - set(bundled())
-    known = ("regression", "paper/e1")  # what jobs are drawn from
+    known = ("regression", "paper/e1", "hostile")  # a suite, and what is drawn from
     assert all(name in known or name.startswith("studies/") for name in others)

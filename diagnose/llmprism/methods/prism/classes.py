@@ -49,6 +49,16 @@ class TrafficClass:
         """Volume of all records [bytes]."""
         return float(self.traffic.size.sum())
 
+    def cells(self, connections: Connections, step: Ints, count: int) -> tuple[Ints, Ints]:
+        """Records whose step is known, and the cell of each: its connection and its step.
+
+        Cells have the number ``place * count + step``, where ``place`` is the index of the
+        connection in this class.
+        """
+        known = np.flatnonzero(step >= 0)
+        of_row = connections.of_row[self.traffic.row[known]]
+        return known, np.searchsorted(self.connections, of_row) * count + step[known]
+
 
 @dataclass(frozen=True)
 class Component:

@@ -113,15 +113,13 @@ def with_late_gathers(
 
 
 def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: KindOf) -> _Cells:
-    known = np.flatnonzero(one.step >= 0)
     traffic, count = one.one.traffic, phases.count
-    place = np.searchsorted(one.one.connections, connections.of_row[traffic.row[known]])
-    cell = place * count + one.step[known]
+    known, cell = one.cells(connections, count)
     order = np.lexsort((traffic.start_ns[known], cell))
-    known, cell, place = known[order], cell[order], place[order]
+    known, cell = known[order], cell[order]
     size = traffic.size[known].astype(np.float64)
     volume = np.bincount(cell, size, one.one.connections.size * count)
-    usual = np.maximum(1.0, np.median(volume.reshape(-1, count), axis=1))[place]
+    usual = np.maximum(1.0, np.median(volume.reshape(-1, count), axis=1))[cell // count]
     before = np.cumsum(size) - size - (np.cumsum(volume) - volume)[cell]
     opens = np.concatenate(([True], np.diff(cell) != 0))
     rest = np.zeros(known.size, np.int64)

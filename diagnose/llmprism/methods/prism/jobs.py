@@ -231,10 +231,9 @@ def _irregular(connections: Connections, component: Component, stepping: Steppin
     for one, step in zip(component.classes, stepping.step_of, strict=True):
         if stepping.count == 0:
             continue
-        place = np.searchsorted(one.connections, connections.of_row[one.traffic.row])
-        cell = place * stepping.count + step
+        known, cell = one.cells(connections, step, stepping.count)
         shape = (one.connections.size, stepping.count)
-        volume = np.bincount(cell, one.traffic.size, shape[0] * shape[1]).reshape(shape)
+        volume = np.bincount(cell, one.traffic.size[known], shape[0] * shape[1]).reshape(shape)
         median = np.median(volume, axis=1)
         away = np.median(np.abs(volume - median[:, None]), axis=1)
         unlike = (away > UNLIKE * median) & (stepping.quality > 0)

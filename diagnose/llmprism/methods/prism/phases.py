@@ -50,6 +50,10 @@ class KindOf:
     confidence: float
     step: Ints
 
+    def cells(self, connections: Connections, count: int) -> tuple[Ints, Ints]:
+        """Records whose step is known, and the number of each one's connection and step."""
+        return self.one.cells(connections, self.step, count)
+
 
 @dataclass(frozen=True)
 class Phases:

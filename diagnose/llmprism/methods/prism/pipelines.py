@@ -121,9 +121,8 @@ def _messages(connections: Connections, own: Sequence[KindOf], count: int) -> tu
     """Micro-batches and chunks: what a connection carries in a step, median over steps."""
     numbers = []
     for one in own:
-        traffic, known = one.one.traffic, one.step >= 0
-        place = np.searchsorted(one.one.connections, connections.of_row[traffic.row[known]])
-        cell = place * count + one.step[known]
+        traffic = one.one.traffic
+        known, cell = one.cells(connections, count)
         cells = one.one.connections.size * count
         volume = np.bincount(cell, traffic.size[known], cells)
         records = np.bincount(cell, minlength=cells)

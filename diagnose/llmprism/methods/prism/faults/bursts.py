@@ -41,19 +41,17 @@ class Bursts:
 def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
     """Records of one class, those of a connection and step that are close together as one."""
     flows = context.flows
-    known = part.step >= 0
-    row, step = part.one.traffic.row[known], part.step[known]
-    size = part.one.traffic.size[known]
-    place = np.searchsorted(part.one.connections, context.connections.of_row[row])
-    order = np.lexsort((flows.start_ns[row], step, place))
-    row, step, size, place = row[order], step[order], size[order], place[order]
+    known, cell = part.cells(context.connections, job.count)
+    order = np.lexsort((part.one.traffic.start_ns[known], cell))
+    known, cell = known[order], cell[order]
+    row, size = part.one.traffic.row[known], part.one.traffic.size[known]
+    place, step = cell // job.count, cell % job.count
     start, end = flows.start_ns[row], flows.end_ns[row]
     if not row.size:
         return Bursts(place, row, step, start, end, size)
-    lane = place * job.count + step
     opens = np.ones(row.size, np.bool_)
-    opens[1:] = start[1:] - _latest_end(lane, end)[:-1] > SHORT * job.period_ns
-    opens[1:] |= np.diff(lane) != 0
+    opens[1:] = start[1:] - _latest_end(cell, end)[:-1] > SHORT * job.period_ns
+    opens[1:] |= np.diff(cell) != 0
     at = np.flatnonzero(opens)
     return Bursts(
         place[at], row[at], step[at], start[at], np.maximum.reduceat(end, at),

@@ -129,12 +129,9 @@ def _lengths(part: KindOf, bursts: Bursts) -> Floats:
 
 def _busy(context: Context, job: JobView, part: KindOf) -> Floats:
     """Time that records of each connection last, summed over each step [ns]."""
-    known = part.step >= 0
-    row = part.one.traffic.row[known]
-    place = np.searchsorted(part.one.connections, context.connections.of_row[row])
-    cell = place * job.count + part.step[known]
-    size = part.one.connections.size * job.count
-    total = np.bincount(cell, context.flows.durations_ns[row], size)
+    known, cell = part.cells(context.connections, job.count)
+    lasted = context.flows.durations_ns[part.one.traffic.row[known]]
+    total = np.bincount(cell, lasted, part.one.connections.size * job.count)
     busy: Floats = np.where(total > 0, total, np.nan).reshape(-1, job.count)
     return busy
 

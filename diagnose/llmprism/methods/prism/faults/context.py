@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from llmprism.methods.prism.phases import Phases, nanmedian
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.methods.prism.timeline import Ranks
 from llmprism.numerics.arrays import Floats, Ints
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class JobView:
         length[firsts] = own[firsts]
         return length
 
-    @property
+    @cached_property
     def period_ns(self) -> float:
         """Median length of a step [ns]."""
         known = self.duration_ns[np.isfinite(self.duration_ns)]
@@ -73,12 +77,18 @@ class JobView:
 
 @dataclass(frozen=True)
 class Context:
-    """All jobs, and the records they were found in."""
+    """All jobs, and the records they were found in.
+
+    Attributes
+    ----------
+    measured : figures of jobs that several causes need (:func:`measured_once`).
+    """
 
     flows: FlowTable
     topology: Topology
     connections: Connections
     jobs: Sequence[JobView]
+    measured: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def answers(self) -> dict[int, int]:
@@ -92,3 +102,19 @@ class Context:
         number = {key: i for i, key in enumerate(zip(src, dst, *ports, strict=True))}
         back = zip(dst, src, *reversed(ports), strict=True)
         return {i: number[key] for i, key in enumerate(back) if key in number}
+
+
+def measured_once(
+    measure: Callable[Concatenate[Context, JobView, P], T],
+) -> Callable[Concatenate[Context, JobView, P], T]:
+    """Keep what ``measure`` returns for each job and arguments; nobody may change it."""
+
+    @wraps(measure)
+    def kept(context: Context, job: JobView, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        key = (measure, job.name, args, tuple(sorted(kwargs.items())))
+        if key not in context.measured:
+            context.measured[key] = measure(context, job, *args, **kwargs)
+        found: T = context.measured[key]
+        return found
+
+    return kept

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
-from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.passes import passes_of
 from llmprism.methods.prism.faults.series import healthy
 from llmprism.methods.prism.phases import nanmedian
@@ -21,6 +21,7 @@ from llmprism.numerics.arrays import Floats, Ints
 SMALLEST = 3  # members of a group that show a late one
 
 
+@measured_once
 def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | None:
     """Time each endpoint loses in each step, as a share of a usual step, shape (endpoints, steps).
 
@@ -44,6 +45,7 @@ def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | No
     return np.where(known > own / 2, total, np.nan) / job.period_ns
 
 
+@measured_once
 def lateness_ns(context: Context, job: JobView) -> Floats:
     """By how much each endpoint is later at collectives than its group [ns], summed over a step.
 

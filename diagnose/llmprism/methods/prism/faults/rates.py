@@ -21,7 +21,7 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
-from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.hops import crossed
 from llmprism.methods.prism.faults.series import Judged, healthy, judged
 from llmprism.methods.prism.phases import KindOf, nanmedian
@@ -75,6 +75,7 @@ def slow_messages_at(context: Context, job: JobView) -> Bools:
     return slow
 
 
+@measured_once
 def rates_of(context: Context, job: JobView) -> Rates:
     """Measure every connection of ``job``, one entry for each class of traffic on it."""
     kinds: list[str] = []

@@ -38,6 +38,7 @@ class Character:
     leads : share of steps in which the same direction begins, if clearly before the other.
     rest : the longest silence of a step over the step, median.
     messages : records of a connection in a step.
+    first_ns, last_ns : first start and last end in each step [ns], NaN where there is none.
     groups : sets of endpoints that the class joins.
     pairs : ordered pairs of endpoints.
     """
@@ -48,6 +49,8 @@ class Character:
     leads: float
     rest: float
     messages: float
+    first_ns: Floats
+    last_ns: Floats
     groups: tuple[Set, ...]
     pairs: frozenset[tuple[int, int]]
 
@@ -62,34 +65,21 @@ class Character:
         return self.outstanding > OUTSTANDING and not exchange
 
 
-def first_starts(traffic: Traffic, step: Ints, count: int) -> Floats:
-    """First start in each step [ns], NaN where there is none."""
-    first = np.full(count, np.inf)
-    known = step >= 0
-    np.minimum.at(first, step[known], traffic.start_ns[known].astype(np.float64))
-    return np.where(np.isinf(first), np.nan, first)
-
-
-def last_ends(traffic: Traffic, step: Ints, count: int) -> Floats:
-    """Last end in each step [ns], NaN where there is none."""
-    last = np.full(count, -np.inf)
-    known = step >= 0
-    np.maximum.at(last, step[known], traffic.end_ns[known].astype(np.float64))
-    return np.where(np.isinf(last), np.nan, last)
-
-
 def character_of(
     connections: Connections, one: TrafficClass, step: Ints, count: int, nodes: int
 ) -> Character:
     src, dst = connections.src[one.connections], connections.dst[one.connections]
     traffic = one.traffic
+    start, end = _extents(traffic, step, count)
+    busy = start <= end
     outstanding, ahead, together, leads = 0.0, 0.0, 1.0, 0.0
     if one.two_way:
         outstanding, ahead = _outstanding(traffic, step)
         together, leads = _together(traffic), _leads(traffic, step, count)
     return Character(
-        outstanding, ahead, together, leads, _rest(traffic, step, count),
-        len(traffic) / one.connections.size / count, _groups(src, dst, nodes),
+        outstanding, ahead, together, leads, _rest(start[busy], end[busy]),
+        len(traffic) / one.connections.size / count,
+        np.where(busy, start, np.nan), np.where(busy, end, np.nan), _groups(src, dst, nodes),
         frozenset(zip(src.tolist(), dst.tolist(), strict=True)),
     )  # fmt: skip
 
@@ -102,15 +92,18 @@ def _groups(src: Codes, dst: Codes, nodes: int) -> tuple[Set, ...]:
     return tuple(frozenset(group) for group in members.values())
 
 
-def _rest(traffic: Traffic, step: Ints, count: int) -> float:
-    """The silence between a step's traffic and that of the next, over the step; median."""
+def _extents(traffic: Traffic, step: Ints, count: int) -> tuple[Ints, Ints]:
+    """First start and last end in each step [ns]; a step without traffic ends before it starts."""
     known = step >= 0
     start = np.full(count, np.iinfo(np.int64).max)
     end = np.full(count, np.iinfo(np.int64).min)
     np.minimum.at(start, step[known], traffic.start_ns[known])
     np.maximum.at(end, step[known], traffic.end_ns[known])
-    busy = start <= end
-    start, end = start[busy], end[busy]
+    return start, end
+
+
+def _rest(start: Ints, end: Ints) -> float:
+    """The silence between a step's traffic and that of the next, over the step; median."""
     if start.size < 2:
         return 0.0
     silence = start[1:] - np.maximum.accumulate(end)[:-1]

@@ -31,13 +31,10 @@ from llmprism.methods.prism.characters import (
     Character,
     Set,
     character_of,
-    first_starts,
-    last_ends,
 )
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.jobs import Part
-from llmprism.methods.prism.stepping import Stepping
 from llmprism.numerics.arrays import Floats
 from llmprism.numerics.graph import components
 
@@ -92,7 +89,7 @@ def _kinds_of_exchanges(
         i for i in among if i == main or _same_collective(connections, part, characters, i, main)
     ]
     dense = _union([characters[i] for i in same])
-    through = _through(part.component.classes, part.stepping, main)
+    through = _through(part, characters, main)
     late = {*same, *(i for i in among if characters[i].rest > LATE and not through[i])}
     for together in _exchanges(characters, [i for i in among if i not in late]):
         one = _union([characters[i] for i in together])
@@ -131,7 +128,7 @@ def _meshes(
     return {i for i in candidates if label[connections.src[classes[i].connections[0]]] in meshed}
 
 
-def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> list[bool]:
+def _through(part: Part, characters: Sequence[Character], main: int) -> list[bool]:
     """Which classes move all through the passes of a step, before its gradients do.
 
     Gradients of the dense parameters begin in the step's last backward pass. A class moves all
@@ -139,16 +136,14 @@ def _through(classes: Sequence[TrafficClass], stepping: Stepping, main: int) -> 
     half of the time until then, or while gradients move. Parameters that are gathered for the
     first forward pass do not, nor do the outer exchanges of a halving and doubling all-reduce.
     """
-    count = stepping.count
-    firsts = [
-        first_starts(one.traffic, step, count)
-        for one, step in zip(classes, stepping.step_of, strict=True)
-    ]
-    start, begin = firsts[main], np.fmin.reduce(firsts)
-    end = last_ends(classes[main].traffic, stepping.step_of[main], count)
+    start, end = characters[main].first_ns, characters[main].last_ns
+    begin = np.fmin.reduce([one.first_ns for one in characters])
     period = _period(start)
     found = []
-    for one, step, own in zip(classes, stepping.step_of, firsts, strict=True):
+    for one, step, character in zip(
+        part.component.classes, part.stepping.step_of, characters, strict=True
+    ):
+        own = character.first_ns
         lead = start - own
         known = np.isfinite(lead)
         least = max(CLEARLY * period, float(np.median((own - begin)[known]))) if known.any() else 0
@@ -169,21 +164,18 @@ def _same_collective(
 
     The edges of a ring or a tree may carry different volumes, because records were lost too.
     """
-    classes, stepping = part.component.classes, part.stepping
-    ours, theirs = (
-        float(np.median(connections.typical_bytes[classes[i].connections])) for i in (one, main)
+    own, theirs = characters[one], characters[main]
+    size, usual = (
+        float(np.median(connections.typical_bytes[part.component.classes[i].connections]))
+        for i in (one, main)
     )
-    messages = characters[one].messages / max(characters[main].messages, 1e-9)
-    if abs(ours - theirs) <= SAME_SIZE * theirs and 1 / LOST <= messages <= LOST:
+    messages = own.messages / max(theirs.messages, 1e-9)
+    if abs(size - usual) <= SAME_SIZE * usual and 1 / LOST <= messages <= LOST:
         return True
-    spans = [
-        (first_starts(own, step, stepping.count), last_ends(own, step, stepping.count))
-        for own, step in ((classes[i].traffic, stepping.step_of[i]) for i in (one, main))
-    ]
-    period = _period(spans[1][0])
-    apart = [np.abs(a - b) for a, b in zip(*spans, strict=True)]
+    period = _period(theirs.first_ns)
+    apart = np.abs(own.first_ns - theirs.first_ns), np.abs(own.last_ns - theirs.last_ns)
     return all(
-        np.isfinite(own).any() and float(np.nanmedian(own)) < SAME_TIME * period for own in apart
+        np.isfinite(ns).any() and float(np.nanmedian(ns)) < SAME_TIME * period for ns in apart
     )
 
 
@@ -212,19 +204,16 @@ def _sure(value: float, bar: float) -> float:
 
 def _main(part: Part, characters: Sequence[Character], among: Sequence[int]) -> int:
     """The class of the dense parameters: it has the largest groups, and begins late in a step."""
-    classes, stepping = part.component.classes, part.stepping
+    classes = part.component.classes
     most = max((classes[i].bytes for i in among), default=0.0)
     large = [i for i in among if classes[i].bytes >= MAIN * most]
-    first = {
-        i: first_starts(classes[i].traffic, stepping.step_of[i], stepping.count) for i in large
-    }
-    begin = np.fmin.reduce(list(first.values())) if first else np.empty(0)
+    begin = np.fmin.reduce([characters[i].first_ns for i in large]) if large else np.empty(0)
     period = _period(begin)
 
     def standing(i: int) -> tuple[bool, int, float, float, float]:
         one = characters[i]
         widest = max(len(group) for group in one.groups)
-        after = float(np.nanmedian(first[i] - begin)) / period
+        after = float(np.nanmedian(one.first_ns - begin)) / period
         rests = one.rest > LATE or after > AFTER
         return rests, widest, round(after, 1), round(one.rest, 1), classes[i].bytes
 

@@ -20,6 +20,7 @@ from llmprism.methods.prism.jobs import Job, Part
 from llmprism.methods.prism.kinds import kinds_of
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
+from llmprism.numerics.missing import nanmedian
 
 MISSING = np.iinfo(np.int64).min
 EARLY = 8.0  # deviations from a rank's usual lag beyond which its last record is taken as lost
@@ -245,10 +246,3 @@ def _group_ends(end: Ints, period: float) -> Ints:
     guess = middle[None, :] + lag[:, None]
     wrong &= np.isfinite(guess)
     return np.where(wrong, np.rint(np.nan_to_num(guess)).astype(np.int64) + origin, end)
-
-
-def nanmedian(values: Floats, axis: int) -> Floats:
-    """Median without NaN; NaN where there is nothing, silently."""
-    empty = np.isnan(values).all(axis=axis)
-    filled = np.where(np.expand_dims(empty, axis), 0.0, values)
-    return np.where(empty, np.nan, np.nanmedian(filled, axis=axis))

@@ -23,8 +23,9 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import MISSING, KindOf, Phases, joined, nanmedian
+from llmprism.methods.prism.phases import MISSING, KindOf, Phases, joined
 from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.missing import finite_median, nanmedian
 
 WHOLE = 0.1  # a count of messages may be this far from a whole number
 NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
@@ -79,20 +80,15 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     stage = _stages(number, offset, phases.dp_group)
     micro_batches, chunks = _messages(connections, own, phases.count)
     passes = _passes(flows, connections, phases, own, stage, micro_batches * chunks, origin)
-    forward = _middle(passes["second"] - passes["first"])
-    backward = _middle(passes["last_sent"] - passes["last_got"])
+    forward = finite_median(passes["second"] - passes["first"])
+    backward = finite_median(passes["last_sent"] - passes["last_got"])
     if not backward > 0:
-        backward = _middle(passes["turn"]) - forward
+        backward = finite_median(passes["turn"]) - forward
     return Pipelines(
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
         passes["first"], passes["last_sent"], passes["last_got"],
-        int(_middle(passes["deepest"]) if np.isfinite(passes["deepest"]).any() else 0), origin,
+        int(np.nan_to_num(finite_median(passes["deepest"]))), origin,
     )  # fmt: skip
-
-
-def _middle(values: Floats) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if known.size else np.nan
 
 
 def _stages(number: Ints, sent: Floats, dp_group: Ints) -> Ints:

@@ -23,9 +23,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.phases import MISSING, Phases, nanmedian
+from llmprism.methods.prism.phases import MISSING, Phases
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.missing import nanmedian
 
 FEWEST = 3  # steps that show the usual value
 PAUSE = 0.15  # of a step: what traffic is late by after a pause, at least

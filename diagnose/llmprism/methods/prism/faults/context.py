@@ -12,10 +12,11 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import Phases, nanmedian
+from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.methods.prism.timeline import Ranks
 from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.missing import nanmedian
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.passes import passes_of
 from llmprism.methods.prism.faults.series import healthy
-from llmprism.methods.prism.phases import nanmedian
 from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.missing import nanmedian
 
 SMALLEST = 3  # members of a group that show a late one
 

@@ -24,9 +24,10 @@ from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.hops import crossed
 from llmprism.methods.prism.faults.series import Judged, healthy, judged
-from llmprism.methods.prism.phases import KindOf, nanmedian
+from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.graph import components_of_edges
+from llmprism.numerics.missing import nanmedian
 
 MESSAGES, COLLECTIVES = 0.5, 0.25  # share of a step's bytes that move faster than its pace
 CLEARLY = 1.5  # messages that take less than half longer hardly delay what waits for them

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.numerics.arrays import Bools, Floats
+from llmprism.numerics.missing import nanmedian, nanquantile
 
 DEVIATIONS = 5.0
 SHORTEST = 2  # steps of a stretch
@@ -81,18 +82,15 @@ def judged(
 
 def healthy(values: Floats) -> Floats:
     """Lower quartile of each series, NaN where it has no value."""
-    none = np.asarray(np.isnan(values).all(axis=1))
-    filled = np.where(none[:, None], 0.0, values)
-    return np.where(none, np.nan, np.nanquantile(filled, 0.25, axis=1))
+    return nanquantile(values, 0.25)
 
 
 def _noise(ratio: Floats) -> Floats:
     jumps = np.abs(np.diff(ratio, axis=1))
-    none = np.asarray(np.isnan(jumps).all(axis=1))
-    quick = TO_SIGMA * np.nanmedian(np.where(none[:, None], 0.0, jumps), axis=1)
-    empty = np.asarray(np.isnan(ratio).all(axis=1))
-    low, best = np.nanquantile(np.where(empty[:, None], 1.0, ratio), [0.25, 0.05], axis=1)
-    noise: Floats = np.maximum(np.where(none, 0.0, quick), (low - best) / BELOW)
+    quick = np.where(np.isnan(jumps).all(axis=1), 0.0, TO_SIGMA * nanmedian(jumps, axis=1))
+    best = nanquantile(ratio, 0.05)
+    slow = np.where(np.isnan(ratio).all(axis=1), 0.0, (healthy(ratio) - best) / BELOW)
+    noise: Floats = np.maximum(quick, slow)
     return noise
 
 

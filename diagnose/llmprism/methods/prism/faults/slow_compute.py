@@ -19,8 +19,8 @@ from llmprism.methods.prism.faults.rates import ROUNDING, slow_messages_at
 from llmprism.methods.prism.faults.series import Judged, healthy, judged
 from llmprism.methods.prism.faults.stages import stages_of
 from llmprism.methods.prism.faults.suspects import Suspect
-from llmprism.methods.prism.phases import nanmedian
 from llmprism.numerics.arrays import Bools, Floats
+from llmprism.numerics.missing import nanmedian
 
 LEAST = 0.03  # less than this is no slow rank but the spread of healthy ones
 OWN = 0.5  # share of the lost time that must remain if the receiver may have been busy

@@ -13,7 +13,7 @@ from llmprism.methods.prism.faults.rates import Rates, rates_of
 from llmprism.methods.prism.faults.series import stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.methods.prism.faults.tomography import Part, equals, ranked
-from llmprism.numerics.arrays import Floats
+from llmprism.numerics.missing import finite_median
 
 ALIKE = 0.7  # share of a group's rates that are slow from which all hops go at one pace
 BUSIEST = 0.95  # of the longest time on the wire: the slow hops of a ring
@@ -79,8 +79,8 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
     ratio = rates.pace.ratio[:, first : last + 1]
     seen = np.isfinite(ratio).any(axis=1)
     slow = seen & (out.mean(axis=1) >= LEAST_SHARE)
-    middle = np.array([_middle(row) for row in ratio])
-    busy = np.array([_middle(row) for row in rates.busy[:, first : last + 1]])
+    middle = np.array([finite_median(row) for row in ratio])
+    busy = np.array([finite_median(row) for row in rates.busy[:, first : last + 1]])
     bundles: list[Bundle] = []
     joined = np.zeros(slow.size, np.bool_)
     for group in np.unique(rates.group[rates.group >= 0]).tolist():
@@ -133,11 +133,6 @@ def _parts(bundles: Sequence[Bundle]) -> list[Part]:
         parts = ranked([one.crosses for one in slow], healthy, weights)
         found += [part for part in parts if (ARROW in part.name) == directed]
     return sorted(found, key=lambda part: (-round(part.score, 6), ARROW in part.name, part.name))
-
-
-def _middle(values: Floats) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if known.size else np.nan
 
 
 def _suspect(

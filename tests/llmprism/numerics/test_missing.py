@@ -1,0 +1,45 @@
+"""Medians and quantiles of series with missing values are those of numpy, to the last bit."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from llmprism.numerics.arrays import Floats
+from llmprism.numerics.missing import finite_median, nanmedian, nanquantile
+
+VALUES = st.floats(-1e18, 1e18) | st.just(np.nan) | st.sampled_from([0.0, 1.0, 3.0])
+SERIES = arrays(np.float64, array_shapes(min_dims=1, max_dims=3, max_side=9), elements=VALUES)
+
+
+@given(values=SERIES, share=st.sampled_from([0.05, 0.25, 0.5, 0.9, 1.0]) | st.floats(0, 1))
+def test_a_quantile_is_that_of_numpy(values: Floats, share: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of series without a value
+        expected = np.nanquantile(values, share, axis=-1)
+    np.testing.assert_array_equal(nanquantile(values, share), expected)
+
+
+@given(values=SERIES)
+def test_a_median_is_that_of_numpy(values: Floats) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = np.nanmedian(values, axis=-1)
+    np.testing.assert_array_equal(nanmedian(values, -1), expected)
+
+
+def test_series_without_a_value_have_no_quantile() -> None:
+    assert np.isnan(nanquantile(np.empty((3, 0)), 0.25)).tolist() == [True] * 3
+    assert nanquantile(np.empty((0, 3)), 0.25).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [([1.0, np.nan, 3.0, np.inf, -np.inf, 8.0], 3.0), ([np.inf], np.nan)]
+)
+def test_only_finite_values_count(values: list[float], expected: float) -> None:
+    assert finite_median(np.array(values)) == pytest.approx(expected, nan_ok=True)

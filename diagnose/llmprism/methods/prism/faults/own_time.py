@@ -14,7 +14,7 @@ import numpy as np
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.passes import passes_of
-from llmprism.methods.prism.faults.series import healthy
+from llmprism.methods.prism.faults.series import excess_of
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
@@ -36,12 +36,9 @@ def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | No
     work = passes.work_ns
     if cautious:
         work = passes.since_receiver_ns(np.arange(job.phases.endpoints.size))
-    endpoints, steps, messages = work.shape
-    by_message = work.transpose(0, 2, 1).reshape(-1, steps)
-    excess = (by_message - healthy(by_message)[:, None]).reshape(endpoints, messages, steps)
-    known = np.isfinite(excess).sum(axis=1)
+    excess, known = excess_of(work)
     own = known.max(axis=1, keepdims=True)  # messages of a step that the endpoint sends itself
-    total = np.nansum(excess, axis=1) * own / np.maximum(known, 1)
+    total = excess * own / np.maximum(known, 1)
     return np.where(known > own / 2, total, np.nan) / job.period_ns
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.numerics.arrays import Bools, Floats
+from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian, nanquantile
 
 DEVIATIONS = 5.0
@@ -81,8 +81,27 @@ def judged(
 
 
 def healthy(values: Floats) -> Floats:
-    """Lower quartile of each series, NaN where it has no value."""
+    """Lower quartile of each series (steps are the last axis), NaN where it has no value."""
     return nanquantile(values, 0.25)
+
+
+def by_message(times: Floats) -> Floats:
+    """One series for each message of an endpoint: shape (endpoints, messages, steps).
+
+    ``times`` has shape (endpoints, steps, messages).
+    """
+    return np.ascontiguousarray(times.transpose(0, 2, 1))
+
+
+def excess_of(times: Floats) -> tuple[Floats, Ints]:
+    """How much longer messages take than in healthy steps: the sum over those of a step.
+
+    And the number of messages in it; both have shape (endpoints, steps), ``times`` has shape
+    (endpoints, steps, messages).
+    """
+    series = by_message(times)
+    excess = series - healthy(series)[..., None]
+    return np.nansum(excess, axis=1), np.isfinite(excess).sum(axis=1)
 
 
 def _noise(ratio: Floats) -> Floats:

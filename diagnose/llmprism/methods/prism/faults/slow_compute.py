@@ -16,7 +16,7 @@ from llmprism.methods.prism.faults.own_time import lost_share
 from llmprism.methods.prism.faults.passes import Passes, passes_of
 from llmprism.methods.prism.faults.ranks import Slowness, suspects_of
 from llmprism.methods.prism.faults.rates import ROUNDING, slow_messages_at
-from llmprism.methods.prism.faults.series import Judged, healthy, judged
+from llmprism.methods.prism.faults.series import Judged, by_message, excess_of, healthy, judged
 from llmprism.methods.prism.faults.stages import stages_of
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats
@@ -52,18 +52,15 @@ def _judged(context: Context, passes: Passes) -> Judged:
     for a pass, the mean: a median of rounded times is a rounded time.
     """
     tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
-    endpoints, steps, messages = passes.work_ns.shape
-    by_message = passes.work_ns.transpose(0, 2, 1).reshape(-1, steps)
-    usual = nanmedian(passes.work_ns.reshape(endpoints, -1), axis=1)
-    known = np.isfinite(passes.work_ns).sum(axis=2).max(axis=1)
-    finest = ROUNDING * tick_ns / np.sqrt(np.maximum(known, 1)) / usual
+    series = by_message(passes.work_ns)
+    usual = nanmedian(series.reshape(len(series), -1), axis=1)
+    count = np.isfinite(passes.work_ns).sum(axis=2)
+    finest = ROUNDING * tick_ns / np.sqrt(np.maximum(count.max(axis=1), 1)) / usual
     finest = np.where(np.isfinite(finest), finest, 0.0)
     known_ns = usual[np.isfinite(usual)]
     if known_ns.size and np.median(known_ns) * COARSE > tick_ns:
-        ratio = by_message / healthy(by_message)[:, None]
-        middle = nanmedian(ratio.reshape(endpoints, messages, steps), axis=1)
+        middle = nanmedian(series / healthy(series)[..., None], axis=1)
     else:
-        count = np.isfinite(passes.work_ns).sum(axis=2)
         total = np.nansum(passes.work_ns, axis=2)
         middle = np.where(count > 0, total, np.nan) / np.maximum(count, 1)
     return judged(middle, LEAST, finest, peers=True)
@@ -71,11 +68,8 @@ def _judged(context: Context, passes: Passes) -> Judged:
 
 def _excess(work: Floats) -> Floats:
     """Work in each step beyond that of healthy steps [ns], mean over the step's messages."""
-    endpoints, steps, messages = work.shape
-    by_message = work.transpose(0, 2, 1).reshape(-1, steps)
-    excess = (by_message - healthy(by_message)[:, None]).reshape(endpoints, messages, steps)
-    known = np.isfinite(excess).sum(axis=1)
-    mean: Floats = np.nansum(excess, axis=1) / np.maximum(known, 1)
+    excess, known = excess_of(work)
+    mean: Floats = excess / np.maximum(known, 1)
     return mean
 
 

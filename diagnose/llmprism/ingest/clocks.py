@@ -18,7 +18,7 @@ import pandas as pd
 from llmprism.io.flows import FlowTable
 from llmprism.numerics.arrays import Ints
 
-_KEPT = 200  # offsets of one pair and direction; their median changes little after that
+MOST_OFFSETS = 200  # offsets of one pair and direction; their median changes little after that
 _MOST_KEYS = 1 << 16
 _FEWEST = 10  # offsets of a direction, for a median
 _LARGER = 4  # times the bytes of its answer, for a record that is data
@@ -42,7 +42,7 @@ class ClockOffsets:
         key = (*(places[::-1] if is_turned else places), *ends)
         if key in self._offsets or len(self._offsets) < _MOST_KEYS:
             kept = self._offsets.setdefault(key, [])
-            kept += [-one if is_turned else one for one in offsets_ns[: _KEPT - len(kept)]]
+            kept += [-one if is_turned else one for one in offsets_ns[: MOST_OFFSETS - len(kept)]]
 
     def differences_ns(self) -> dict[tuple[str, str], float]:
         """Return, for places that saw both directions, how far the second clock is ahead."""

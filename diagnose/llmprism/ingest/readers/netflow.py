@@ -23,10 +23,10 @@ from llmprism.ingest.exports import Decoder, Records, Scope
 from llmprism.ingest.flow_cache import address_text
 from llmprism.ingest.notes import Notes
 from llmprism.ingest.options import Options
-from llmprism.ingest.points import EGRESS
 from llmprism.ingest.readers import register
 from llmprism.ingest.records import BATCH_ROWS, SCHEMA, batch
 from llmprism.ingest.sampling import scaled
+from llmprism.ingest.sightings import EGRESS
 from llmprism.ingest.sources import Source
 
 NO_CLOCK = "record without a time, or with one that needs the exporter's start, which is unknown"

@@ -9,14 +9,17 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+
+from llmprism.ingest import arguments
 
 if TYPE_CHECKING:
     from llmprism.ingest.ingesting import Ingested, Progress
     from llmprism.ingest.network.parts import Content
     from llmprism.ingest.notes import Notes
+    from llmprism.ingest.options import Options
 
 INGEST_HELP = """Turn telemetry of any kind into the flow table that llmprism reads.
 
@@ -51,15 +54,11 @@ check_app = typer.Typer(
 
 @check_app.command(help=CHECK_HELP)
 def check_command(
-    flows: Annotated[
-        Path, typer.Argument(metavar="FLOWS", help="Flow records, Parquet.", show_default=False)
-    ],
-    topology: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The physical network, JSON.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    flows: arguments.Flows,
+    topology: arguments.PhysicalNetwork = None,
+    as_json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+    debug: arguments.Debug = False,
 ) -> None:
     """Say what flow records allow."""
     with _user_errors(debug):
@@ -81,77 +80,34 @@ def check_command(
 
 @ingest_app.command(help=INGEST_HELP)
 def ingest_command(
-    inputs: Annotated[
-        list[str], typer.Argument(metavar="INPUTS...", help="What to read.", show_default=False)
-    ],
-    out: Annotated[str, typer.Option(metavar="FOLDER", help="Where to write.")] = "ingested",
-    file_format: Annotated[
-        str | None,
-        typer.Option("--format", metavar="NAME", help="Format of all inputs, if not recognised."),
-    ] = None,
-    mapping: Annotated[
-        str,
-        typer.Option("--map", metavar="OURS=THEIRS,...", help="Columns of a CSV or Parquet."),
-    ] = "",
-    time_unit: Annotated[
-        str | None, typer.Option(metavar="UNIT", help="Of numeric times: s, ms, us or ns.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Leave out records before it.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Leave out records from it on.")
-    ] = None,
-    idle_gap: Annotated[
-        str, typer.Option(metavar="TIME", help="Silence that ends a record of packets.")
-    ] = "5ms",
-    active_timeout: Annotated[
-        str, typer.Option(metavar="TIME", help="Longest record of packets.")
-    ] = "60s",
-    sampling: Annotated[
-        int, typer.Option(metavar="N", min=1, help="One packet in N was captured.")
-    ] = 1,
-    points: Annotated[
-        str,
-        typer.Option(metavar="THEIRS=NAME,...", help="Names of the observation points."),
-    ] = "",
-    topology: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="The network: topology.json, a CSV of cables, ibnetdiscover, LLDP (JSON), Slurm's "
-            "topology.conf or containerlab; a folder, or several times, for several files.",
-        ),
-    ] = None,
-    hosts: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Addresses of servers, NICs (SERVER-NIC) and switches, as in /etc/hosts.",
-        ),
-    ] = None,
-    observation_point: Annotated[
-        str | None,
-        typer.Option(metavar="SIDE", help="ingress (source's leaf) or egress, if known."),
-    ] = None,
-    clock_tolerance: Annotated[
-        str, typer.Option(metavar="TIME", help="How far apart the points' clocks may be.")
-    ] = "2.5ms",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    inputs: arguments.Inputs,
+    out: arguments.Out = "ingested",
+    file_format: arguments.FileFormat = None,
+    mapping: arguments.Mapping = "",
+    time_unit: arguments.TimeUnit = None,
+    since: arguments.Since = None,
+    until: arguments.Until = None,
+    idle_gap: arguments.IdleGap = "5ms",
+    active_timeout: arguments.ActiveTimeout = "60s",
+    sampling: arguments.Sampling = 1,
+    points: arguments.Points = "",
+    topology: arguments.Topology = None,
+    hosts: arguments.Hosts = None,
+    observation_point: arguments.ObservationPoint = None,
+    clock_tolerance: arguments.ClockTolerance = "2.5ms",
+    as_json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+    debug: arguments.Debug = False,
 ) -> None:
     """Turn telemetry into a flow table."""
     with _user_errors(debug):
-        from llmprism.ingest.ingesting import ingest
         from llmprism.ingest.network.hosts import read_hosts
         from llmprism.ingest.notes import Notes
         from llmprism.ingest.options import Options, parse_duration, parse_pairs, parse_time
-        from llmprism.ingest.sources import find
 
         _check_choice("--time-unit", time_unit, ("s", "ms", "us", "ns"))
         _check_choice("--observation-point", observation_point, ("ingress", "egress"))
-        folder, notes = Path(out), Notes()
+        notes = Notes()
         names = read_hosts(hosts) if hosts else {}
         network = _described(topology or [], names, notes)  # before the work
         options = Options(
@@ -167,13 +123,29 @@ def ingest_command(
             to_ns=parse_time(until, "--to") if until else None,
         )
         metadata = {"observation_point": observation_point} if observation_point else {}
-        sources = find(inputs)
-        with reporting(quiet) as progress:
-            target = folder / "flows.parquet"
-            done = ingest(sources, target, options, file_format, metadata, progress, notes)
-        _write_topology(done, network, folder)
-        _write_notes(done, folder)
-        _print_ingested(done, folder, as_json, quiet)
+        done = _ingest(inputs, Path(out), options, file_format, metadata, notes, quiet)
+        _write_topology(done, network, Path(out))
+        _write_notes(done, Path(out))
+        _print_ingested(done, Path(out), as_json, quiet)
+
+
+def _ingest(
+    inputs: list[str],
+    folder: Path,
+    options: Options,
+    file_format: str | None,
+    metadata: dict[str, str],
+    notes: Notes,
+    quiet: bool,
+) -> Ingested:
+    """Write the flow table of the files that the inputs stand for."""
+    from llmprism.ingest.ingesting import ingest
+    from llmprism.ingest.sources import find
+
+    sources = find(inputs)
+    with reporting(quiet) as progress:
+        target = folder / "flows.parquet"
+        return ingest(sources, target, options, file_format, metadata, progress, notes)
 
 
 def _described(topology: list[Path], hosts: Mapping[str, str], notes: Notes) -> Content | None:

@@ -10,6 +10,8 @@ import typer
 from prism_sim.toolkit import WRONG, counted, open_session, options
 
 if TYPE_CHECKING:
+    from prism_sim.toolkit import Session
+    from reproduction.base import Trial
     from reproduction.running import Results
 
 
@@ -57,31 +59,62 @@ def paper(
         numbers = range(1, (seeds or writing.SEEDS) + 1)
         names = [name.strip() for name in only.split(",") if name.strip()]
         trials = running.trials_of(running.chosen(names), numbers, reduced)
-        count = sum(map(len, trials.values()))
-        with session.stage(counted(count, "case")) as progress:
-            report = progress or (lambda _, doing: session.note(doing))
-            at_once = processes or default_processes()
-            ran, there = running.run_trials(trials, out, at_once, report, retry)
-        session.note(f"{ran} computed, {there} reused")
+        ran, there = _run(session, trials, out, processes or default_processes(), retry)
         results = running.results_of(trials, out)
-        places = [(out / writing.PAGE, out)]
-        if update and not any(one.failed for one in results):
-            places.append((REFERENCE / writing.PAGE, IMAGES))
-        with session.stage("page"):
-            written = [writing.write_page(results, numbers, reduced, *at) for at in places]
-        facts = {"page": str(written[-1][0]), "cases": count, "made": ran, "from_before": there}
+        page = _write(session, results, numbers, reduced, _places(results, out, update))
+        count = sum(map(len, trials.values()))
+        facts = {"page": str(page), "cases": count, "made": ran, "from_before": there}
         facts["cpu_minutes"] = round(sum(one.cpu_seconds for one in results) / 60, 1)
-        experiments = [_summary(one) for one in results]
         lines = [f"{key}: {value}" for key, value in facts.items()]
-        session.result({**facts, "experiments": experiments}, *lines)
-        failed = [f"{one.experiment.name} {name}: {e}" for one in results for name, e in one.failed]
-        session.complain(failed)
-        if failed:
-            session.complain(["--retry repeats only the cases that failed"])
-        if failed and update:
-            session.complain([f"{REFERENCE}/{writing.PAGE} was not changed"])
-        if failed:
-            raise SystemExit(WRONG)
+        session.result({**facts, "experiments": [_summary(one) for one in results]}, *lines)
+        _complain_of_failures(session, results, update)
+
+
+def _run(
+    session: Session, trials: dict[str, list[Trial]], out: Path, processes: int, retry: bool
+) -> tuple[int, int]:
+    """Compute the cases that ``out`` lacks; return how many were computed, and how many reused."""
+    from reproduction.running import run_trials
+
+    with session.stage(counted(sum(map(len, trials.values())), "case")) as progress:
+        report = progress or (lambda _, doing: session.note(doing))
+        ran, there = run_trials(trials, out, processes, report, retry)
+    session.note(f"{ran} computed, {there} reused")
+    return ran, there
+
+
+def _places(results: list[Results], out: Path, update: bool) -> list[tuple[Path, Path]]:
+    """Return where the page and its pictures are written; the reference only if no case failed."""
+    from reproduction.writing import PAGE
+
+    places = [(out / PAGE, out)]
+    if update and not any(one.failed for one in results):
+        places.append((REFERENCE / PAGE, IMAGES))
+    return places
+
+
+def _write(
+    session: Session,
+    results: list[Results],
+    seeds: range,
+    reduced: bool,
+    places: list[tuple[Path, Path]],
+) -> Path:
+    """Write the page to all places; return the last."""
+    from reproduction.writing import write_page
+
+    with session.stage("page"):
+        return [write_page(results, seeds, reduced, *at)[0] for at in places][-1]
+
+
+def _complain_of_failures(session: Session, results: list[Results], update: bool) -> None:
+    """Name the cases that failed and what can be done, and exit 1; nothing if none failed."""
+    failed = [f"{one.experiment.name} {name}: {e}" for one in results for name, e in one.failed]
+    if failed:
+        session.complain([*failed, "--retry repeats only the cases that failed"])
+        if update:
+            session.complain([f"{REFERENCE}/paper.md was not changed"])
+        raise SystemExit(WRONG)
 
 
 def _summary(results: Results) -> dict[str, Any]:

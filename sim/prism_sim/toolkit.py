@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prism_sim.cluster.topology import topology_of
     from prism_sim.commands import options
-    from prism_sim.commands.session import WRONG, counted, open_session
+    from prism_sim.commands.session import WRONG, Session, counted, open_session
     from prism_sim.draws import Draws
     from prism_sim.loading.bundled import find as find_scenario
     from prism_sim.loading.bundled import folder as scenarios_folder
@@ -65,6 +65,7 @@ __all__ = [
     "Run",
     "Scenario",
     "ScoreTables",
+    "Session",
     "Stream",
     "counted",
     "default_processes",
@@ -113,6 +114,7 @@ _HOME = {
     "Run": "prism_sim.run_folder:Run",
     "Scenario": "prism_sim.loading.scenario:Scenario",
     "ScoreTables": "prism_sim.score.load:Case",
+    "Session": "prism_sim.commands.session:Session",
     "Stream": "prism_sim.replay:Stream",
     "WRONG": "prism_sim.commands.session:WRONG",
     "counted": "prism_sim.commands.session:counted",

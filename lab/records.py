@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pandas as pd
@@ -46,7 +47,7 @@ def write_flows(pcaps: Path, folder: Path, network: Network) -> dict[str, int]:
     """Write the flow tables of all idle gaps, and of what hosts receive; count their records."""
     finest_ms, *others = GAPS_MS
     spines = sorted(path.stem for path in pcaps.glob("spine*.pcap"))
-    with ProcessPoolExecutor(READERS) as pool:
+    with ProcessPoolExecutor(READERS, mp_context=get_context("spawn")) as pool:
         sent = pool.submit(_read, _of_leaves(pcaps, False), finest_ms)
         crossed = {spine: pool.submit(_read, [Source(pcaps / f"{spine}.pcap")], _LONG_NS / 1e6)
                    for spine in spines}  # fmt: skip

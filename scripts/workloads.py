@@ -6,9 +6,9 @@ layout. The closed forms use nothing of the simulator but the published sizes of
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,11 @@ from prism_sim.loading.scenario import Scenario
 from prism_sim.render.markdown import table
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
+from prism_sim.studies import pool
 from prism_sim.training.costs import step_flops
 from published_runs import PLAIN, RUNS, PublishedRun
 
+PROCESSES = 2
 PUBLISHED = Path(__file__).resolve().parent.parent / "scenarios" / "published"
 
 
@@ -167,11 +169,18 @@ def _crossing(scenario: Scenario, members: int) -> float:
 
 
 def outcomes(runs: Iterable[PublishedRun] = RUNS) -> list[SimulatedRun]:
-    """Simulate ``runs``, two at a time, the largest first; results are in the order of ``runs``."""
+    """Simulate ``runs``, two at a time, the largest first; results are in the order of ``runs``.
+
+    Each run that is complete is reported on stderr. The first that fails ends the program.
+    """
     runs = list(runs)
     largest_first = sorted(runs, key=lambda run: -job_of(scenario_of(run)).ranks)
-    with ProcessPoolExecutor(2) as pool:
-        done = dict(zip(largest_first, pool.map(outcome, largest_first), strict=True))
+    done: dict[PublishedRun, SimulatedRun] = {}
+    for run, found in pool.outcomes(outcome, largest_first, PROCESSES):
+        if found.result is None:
+            raise SystemExit(f"error: {run.name}: {found.error}")
+        done[run] = found.result
+        print(f"{len(done)} of {len(runs)} simulated: {run.name}", file=sys.stderr, flush=True)
     return [done[run] for run in runs]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.toolkit import paint, table
@@ -15,8 +16,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-HEALTHY, FALLEN = (100, 180), (30, 60)
-"""Published ranges of healthy switches, and of switches whose bandwidth fell [Gbit/s]."""
+
+@dataclass(frozen=True)
+class Published:
+    """A published range of rates [Gbit/s].
+
+    ``figure`` is its name in a result; ``leaves`` and ``label`` name it on the page and in the
+    picture.
+    """
+
+    figure: str
+    leaves: str
+    label: str
+    low: int
+    high: int
+
+
+PUBLISHED = (
+    Published("healthy_gbps", "leaves before the fault", "healthy", 100, 180),
+    Published("affected_gbps", "affected leaves during the fault", "fallen", 30, 60),
+)
 
 
 def section(done: Sequence[Done]) -> str:
@@ -52,10 +71,7 @@ def _setting(one: Done) -> dict[str, Any]:
 
 def _rates(done: Sequence[Done]) -> str:
     results = [one.result for one in done]
-    rows = [
-        *_rate_rows(results, "leaves before the fault", HEALTHY, "healthy_gbps"),
-        *_rate_rows(results, "affected leaves during the fault", FALLEN, "affected_gbps"),
-    ]
+    rows = [row for published in PUBLISHED for row in _rate_rows(results, published)]
     return table(["", "published", "ours"], rows)
 
 
@@ -116,14 +132,17 @@ def _reported(done: Sequence[Done]) -> str:
     return table(["seed", "culprit", "cause", "minutes", "confidence"], rows)
 
 
-def _rate_rows(
-    results: list[dict[str, Any]], label: str, published: tuple[int, int], name: str
-) -> list[list[str]]:
+def _rate_rows(results: Sequence[dict[str, Any]], published: Published) -> list[list[str]]:
     """Rates of the lowest, mean and highest leaf, each as mean and range over the seeds."""
-    limits = (f"from {published[0]} Gbit/s", "-", f"to {published[1]} Gbit/s")
+    ours = zip(*(result[published.figure][:3] for result in results), strict=True)
+    limits = {
+        "lowest": f"from {published.low} Gbit/s",
+        "mean": "-",
+        "highest": f"to {published.high} Gbit/s",
+    }
     return [
-        [f"{label}, {which}", of, with_range((r[name][at] for r in results), "{:.0f}", " Gbit/s")]
-        for at, (which, of) in enumerate(zip(("lowest", "mean", "highest"), limits, strict=True))
+        [f"{published.leaves}, {which}", limit, with_range(rates, "{:.0f}", " Gbit/s")]
+        for (which, limit), rates in zip(limits.items(), ours, strict=True)
     ]
 
 
@@ -199,16 +218,12 @@ def gaps(done: Sequence[Done]) -> list[str]:
 def _outside(hours: Sequence[Done]) -> list[dict[str, Any]]:
     """Each published range that our rates leave, with its figures."""
     found = []
-    for name, published, whose in (
-        ("healthy_gbps", HEALTHY, "leaves before the fault"),
-        ("affected_gbps", FALLEN, "affected leaves"),
-    ):
-        ranges = {one.trial.scenario.seed: one.result[name] for one in hours}
-        out = [s for s, r in ranges.items() if r[0] < published[0] or r[2] > published[1]]
+    for published in PUBLISHED:
+        ranges = {one.trial.scenario.seed: one.result[published.figure] for one in hours}
+        out = [s for s, r in ranges.items() if r[0] < published.low or r[2] > published.high]
         if out:
             ours = _low_and_high(ranges.values())
-            facts = {"figure": name, "whose": whose, "published": published, "seeds": out}
-            found.append({**facts, **ours})
+            found.append({"published": published, "seeds": out, **ours})
     return found
 
 
@@ -292,9 +307,10 @@ def _alert_marks(axes: Axes, result: dict[str, Any]) -> None:
 
 
 def _bands(axes: Axes) -> None:
-    for low, high, label in ((*HEALTHY, "healthy"), (*FALLEN, "fallen")):
+    for one in PUBLISHED:
+        low, high = one.low, one.high
         axes.axhspan(low, high, facecolor=paint.KINDS["cp"], alpha=0.13, linewidth=0, zorder=0)
-        axes.text(1.01, (low + high) / 2, f"published:\n{label}", fontsize=8, va="center",
+        axes.text(1.01, (low + high) / 2, f"published:\n{one.label}", fontsize=8, va="center",
                   transform=axes.get_yaxis_transform())  # fmt: skip
 
 

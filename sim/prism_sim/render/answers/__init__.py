@@ -9,11 +9,12 @@ part of the page is computed by a module here, as plain values that the page's s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from prism_sim.render.answers.cards import Card, cards_of, checked
 from prism_sim.render.answers.close_up import close_ups
-from prism_sim.render.answers.delays import delay_maps
+from prism_sim.render.answers.delays import delay_map
 from prism_sim.render.answers.leaves import leaf_rates
 from prism_sim.render.answers.shares import shares_of
 from prism_sim.render.tables import Tables
@@ -28,15 +29,24 @@ def answers(tables: Tables) -> dict[str, Any]:
     data = {
         "origin_ms": tables.origin_ns / 1e6,
         "findings": [card.as_data(tables) for card in cards],
-        "maps": delay_maps(tables, jobs, cards),
+        "maps": _for_each(jobs, cards, tables, delay_map),
         "close_ups": close_ups(tables, jobs, cards),
         "leaves": leaf_rates(tables),
-        "shares": shares_of(tables, jobs, cards),
+        "shares": _for_each(jobs, cards, tables, shares_of),
     }
     return {"cards": cards, "checked": checked(tables), "data": data}
 
 
 _JOBS = 6
+_Make = Callable[[Tables, str, list[Card]], dict[str, Any] | None]
+
+
+def _for_each(
+    jobs: list[str], cards: list[Card], tables: Tables, make: _Make
+) -> list[dict[str, Any]]:
+    """What ``make`` returns for each job and the cards about it, without None."""
+    made = (make(tables, job, [card for card in cards if card.job == job]) for job in jobs)
+    return [one for one in made if one is not None]
 
 
 def _jobs_shown(tables: Tables, cards: list[Card]) -> list[str]:

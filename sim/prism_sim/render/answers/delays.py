@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from llmprism.numerics.missing import nanquantile
 from prism_sim.render.answers.cards import Card
 from prism_sim.render.tables import Tables, natural
 
@@ -30,16 +31,8 @@ _PALE = 0.1  # of a step: the colours of a map show at least this range
 _VISIBLE = 0.01  # of a step: smaller delays are no reason to show a quantity
 
 
-def delay_maps(tables: Tables, jobs: list[str], cards: list[Card]) -> list[dict[str, Any]]:
-    """One map for each job that has steps."""
-    return [
-        made
-        for job in jobs
-        if (made := _map(tables, job, [card for card in cards if card.job == job])) is not None
-    ]
-
-
-def _map(tables: Tables, job: str, cards: list[Card]) -> dict[str, Any] | None:
+def delay_map(tables: Tables, job: str, cards: list[Card]) -> dict[str, Any] | None:
+    """The map of a job, None if it has no steps."""
     steps = tables.job_steps(job)
     if not len(steps):
         return None
@@ -70,10 +63,7 @@ def _map(tables: Tables, job: str, cards: list[Card]) -> dict[str, Any] | None:
 
 def _delay(times: Floats) -> Floats:
     """Time beyond the usual value of the same address."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "All-NaN")
-        usual = np.nanquantile(times, _USUAL, axis=1, keepdims=True)
-    return np.maximum(times - usual, 0.0)
+    return np.maximum(times - nanquantile(times, _USUAL)[:, None], 0.0)
 
 
 def _by_server(tables: Tables, addresses: list[str], delay: Floats) -> Floats:

@@ -19,16 +19,8 @@ PARTS = ("work", "transfers", "waiting")
 _SERVERS = 64
 
 
-def shares_of(tables: Tables, jobs: list[str], cards: list[Card]) -> list[dict[str, Any]]:
-    """For each job with spans: the shares of its steps outside all findings, and in each."""
-    return [
-        made
-        for job in jobs
-        if (made := _shares(tables, job, [card for card in cards if card.job == job])) is not None
-    ]
-
-
-def _shares(tables: Tables, job: str, cards: list[Card]) -> dict[str, Any] | None:
+def shares_of(tables: Tables, job: str, cards: list[Card]) -> dict[str, Any] | None:
+    """The shares of a job's steps outside all findings, and in each; None if it has no spans."""
     steps = tables.job_steps(job).index
     if not len(steps) or not (tables.spans["job"] == job).any():
         return None

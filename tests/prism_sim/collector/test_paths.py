@@ -24,8 +24,8 @@ def middle(folder):
     return str(exported_paths(folder, 1, missing=0).iloc[0])
 
 
-def share(mask, expected):
-    """A share of N draws within four standard deviations of ``expected``."""
+def assert_share(mask, expected):
+    """The share of N draws is within four standard deviations of ``expected``."""
     deviation = (expected * (1 - expected) / N) ** 0.5
     assert abs(mask.mean() - expected) <= 4 * deviation
 
@@ -50,21 +50,25 @@ def test_a_hidden_switch_is_always_a_question_mark(tmp_path):
 
 def test_hops_are_unknown_each_for_itself(tmp_path):
     paths = exported_paths(tmp_path, unknown_hop=0.2)
-    share(paths == middle(tmp_path), 0.8**3)
-    share(paths == "?|?|?", 0.2**3)
+    assert_share(paths == middle(tmp_path), 0.8**3)
+    assert_share(paths == "?|?|?", 0.2**3)
+    assert set(paths.str.count("[|]")) == {2}
+    for place, hop in enumerate(middle(tmp_path).split("|")):
+        assert set(paths.str.split("|").str[place]) == {"?", hop}
     for hop in range(3):
-        share(paths.str.split("|").str[hop] == "?", 0.2)
+        assert_share(paths.str.split("|").str[hop] == "?", 0.2)
 
 
 def test_truncated_paths_keep_their_begin(tmp_path):
     paths, whole = exported_paths(tmp_path, truncated=0.5), middle(tmp_path)
-    share(paths == whole, 0.5)
-    share(paths == whole.split("|")[0], 0.25)  # one hop of three, or two
-    share(paths == "|".join(whole.split("|")[:2]), 0.25)
+    assert_share(paths == whole, 0.5)
+    assert_share(paths == whole.split("|")[0], 0.25)  # one hop of three, or two
+    assert_share(paths == "|".join(whole.split("|")[:2]), 0.25)
+    assert all(whole.startswith(path) for path in set(paths))
 
 
 def test_missing_paths_are_null(tmp_path):
-    share(exported_paths(tmp_path, missing=0.3).isna(), 0.3)
+    assert_share(exported_paths(tmp_path, missing=0.3).isna(), 0.3)
     assert exported_paths(tmp_path, 5, missing=1).isna().all()
 
 
@@ -72,10 +76,10 @@ def test_all_at_once_and_paths_of_one_hop(tmp_path):
     paths = exported_paths(
         tmp_path, unknown_hop=0.1, truncated=0.4, missing=0.2, hidden=["leaf001"]
     )
-    share(paths.isna(), 0.2)
+    assert_share(paths.isna(), 0.2)
     known = paths.dropna().str.split("|")
     assert set(known.str[2].dropna()) == {"?"}
-    share(paths.str.count("[|]") == 2, 0.8 * 0.6)
+    assert_share(paths.str.count("[|]") == 2, 0.8 * 0.6)
 
 
 def test_an_unknown_switch_is_refused():

@@ -177,17 +177,23 @@ def test_records_that_cannot_tell_are_no_good_news(make_run):
     assert "Nothing stands out" not in text
 
 
+DIAGNOSED = {"findings", "maps", "close_ups", "shares"}
+
+
 @pytest.mark.parametrize(
-    "lacking",
+    ("lacking", "shown"),
     [
-        {"topology": False},
-        {"flows": False},
-        {"diagnosis": False},
-        {"truth": False, "diagnosis": False, "flows": False, "topology": False},
+        ({"topology": False}, DIAGNOSED),
+        ({"flows": False}, DIAGNOSED),
+        ({"truth": False}, DIAGNOSED | {"leaves"}),
+        ({"diagnosis": False}, {"leaves"}),
+        ({"truth": False, "diagnosis": False, "flows": False, "topology": False}, set()),
     ],
 )
-def test_the_data_of_any_run_is_json_without_nan(make_run, lacking):
-    json.dumps(made_of(make_run(**lacking))["data"], allow_nan=False)
+def test_the_data_of_any_run_is_json_without_nan(make_run, lacking, shown):
+    """What cannot be computed is empty, all else is there."""
+    data = json.loads(json.dumps(made_of(make_run(**lacking))["data"], allow_nan=False))
+    assert {name for name, value in data.items() if value} - {"origin_ms"} == shown
 
 
 def test_missing_values_of_a_finding_are_no_error(run):
@@ -196,6 +202,12 @@ def test_missing_values_of_a_finding_are_no_error(run):
     findings.loc[:, empty] = None
     made = answers(dataclasses.replace(Tables.of(run), findings=findings))
     json.dumps(made["data"], allow_nan=False)
+    card, finding = made["cards"][0], made["data"]["findings"][0]
+    assert card.text.what.endswith("at an unknown time.")
+    assert card.text.cost == "Its cost is unknown."
+    assert (card.text.confidence, card.confidence) == ("", None)
+    assert (finding["first"], finding["last"], finding["start_ms"]) == (-1, -1, 0)
+    assert made["data"]["maps"][0]["best"]["7"] == "step"
 
 
 def test_many_steps_and_servers_are_merged_to_the_slowest(run, monkeypatch):

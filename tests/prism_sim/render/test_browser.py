@@ -231,3 +231,5 @@ def test_fingers_zoom_on_a_phone(opened, whole):
         points = [] if kind == "touchEnd" else fingers
         client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
     page.wait_for_function(SHORTER, arg=[start, end])
+    closer = extent(page)
+    assert start < closer[0] < closer[1] < end  # fingers were inside, so both ends came nearer

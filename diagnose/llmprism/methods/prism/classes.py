@@ -94,7 +94,7 @@ def find_components(flows: FlowTable, connections: Connections, use: Bools) -> l
     for one in dict.fromkeys(home.tolist()):
         for own in _epochs(connections, chosen[home == one]):
             ends = np.unique(np.concatenate((connections.src[own], connections.dst[own])))
-            found.append(Component(ends.astype(np.int32), _classes(flows, connections, own)))
+            found.append(Component(ends.astype(np.int32), classes_of(flows, connections, own)))
     return found
 
 
@@ -121,7 +121,8 @@ def _epochs(connections: Connections, own: Ints) -> list[Ints]:
     return [np.sort(part) for part in np.split(order, cuts)]
 
 
-def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[TrafficClass, ...]:
+def classes_of(flows: FlowTable, connections: Connections, own: Ints) -> tuple[TrafficClass, ...]:
+    """The classes of some connections of one component, sorted numbers, in order of volume."""
     lesser = _lesser_over_own(connections, own)
     two_way = lesser > 0
     volume = connections.total_bytes.astype(np.float64)

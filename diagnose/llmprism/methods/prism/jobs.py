@@ -26,7 +26,8 @@ from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes import Component, components, find_components
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.stepping import Stepping, find_steps
+from llmprism.methods.prism.stepping import Part, Stepping, find_steps
+from llmprism.methods.prism.twins import with_twins
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 STEADY = 0.25  # minor traffic of a step differs from the median step by less
@@ -40,14 +41,6 @@ SAME_VOLUME = 0.05
 UNFINISHED = 1  # steps at the end that only some parts of a job show
 SURE = 0.9  # quality of a division that services do not reach
 LITTLE = 0.001  # of the rate of the busiest part
-
-
-@dataclass(frozen=True)
-class Part:
-    """A component and its steps."""
-
-    component: Component
-    stepping: Stepping
 
 
 @dataclass(frozen=True)
@@ -67,6 +60,7 @@ class Job:
 def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) -> list[Job]:
     """The jobs, in order of their first record."""
     parts = _training([part for part in _parts(flows, connections) if part.stepping.count])
+    parts = with_twins(flows, connections, parts, topology.servers)
     label = _merged(parts, topology.servers)
     jobs = []
     for one in dict.fromkeys(label.tolist()):

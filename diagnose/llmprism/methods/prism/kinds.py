@@ -34,7 +34,7 @@ from llmprism.methods.prism.characters import (
 )
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.jobs import Part
+from llmprism.methods.prism.stepping import Part
 from llmprism.numerics.arrays import Floats
 from llmprism.numerics.graph import components
 

@@ -16,8 +16,9 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.jobs import Job, Part
+from llmprism.methods.prism.jobs import Job
 from llmprism.methods.prism.kinds import kinds_of
+from llmprism.methods.prism.stepping import Part
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
 from llmprism.numerics.missing import nanmedian

@@ -23,17 +23,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from llmprism.methods.prism.parts import (
+    holds_several,
+    regularity,
+    share_two_sided,
+    whole_parts,
+)
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import BOOLS, FLOATS, INTS, compile_early
+from llmprism.numerics.early import BOOLS, INTS, compile_early
 
-TOLERANCES = (0.01, 0.03, 0.1, 0.25)
 THRESHOLDS = 160
 MOST_GAPS = 40_000
 _TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
 _BALANCED = 0.5  # of a message: less than one is on the way
 TWO_WAY = 0.8  # the lesser direction of a couple carries at least this share of the greater
-_ONE_SIDED = 0.5  # of a part: by how much one direction may be ahead of the other
 _MOSTLY_SINGLE = 0.75  # share of parts that are one step each, where others are several
 _REPAIR = 0.03  # how far from the median joined parts may be
 _EVEN = 0.01  # difference of two directions' volumes that counts as none
@@ -131,19 +135,13 @@ def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
     volume = _both_ways(traffic)
     if (volume.min(axis=1) < TWO_WAY * volume.max(axis=1)).any():
         return found
-    signed = np.where(traffic.forth, traffic.size, -traffic.size).astype(np.float64)
+    signed = np.where(traffic.forth, traffic.size, -traffic.size)
     return [
-        replace(one, two_sided=_share_two_sided(traffic, signed, len(volume), one))
+        replace(one, two_sided=share_two_sided(traffic.couple, signed, one.cuts, one.volumes))
         if np.isfinite(one.tolerance)
         else one
         for one in found
     ]
-
-
-def _share_two_sided(traffic: Traffic, signed: Floats, couples: int, division: Division) -> float:
-    cell = division.part_of(len(traffic)) * couples + traffic.couple
-    ahead = np.abs(np.bincount(cell, signed, len(division) * couples))
-    return float((ahead.reshape(-1, couples).sum(axis=1) <= _ONE_SIDED * division.volumes).mean())
 
 
 def _where_balanced(traffic: Traffic, cuts: Ints) -> Division:
@@ -203,8 +201,7 @@ def _repaired(division: Division, before: Floats) -> Division:
 
     A slow rank makes a silence inside a step longer than those between healthy steps.
     """
-    median = float(np.median(division.volumes))
-    keep = _whole_parts(division.volumes, median, _REPAIR)
+    keep = whole_parts(division.volumes, _REPAIR)
     cuts = division.cuts[keep[:-1]]
     return _division(cuts, before, 1.0) if cuts.size else division
 
@@ -215,60 +212,16 @@ def _split(division: Division, before: Floats) -> Division | None:
     Where a slow link stretches the traffic of a step until the next one begins, no silence parts
     the two. Most parts must be single steps all the same, and the others whole multiples of one.
     """
-    median = float(np.median(division.volumes))
-    held = division.volumes / median
-    steps = np.rint(held).astype(np.int64)
-    single = np.abs(held - 1) <= _REPAIR
-    several = (steps > 1) & (np.abs(held - steps) <= _REPAIR * steps)
-    if not several.any() or single.mean() < _MOSTLY_SINGLE or (single | several).mean() < 1:
+    if not holds_several(division.volumes, _REPAIR, _MOSTLY_SINGLE):
         return None
+    steps = np.rint(division.volumes / float(np.median(division.volumes))).astype(np.int64)
+    several = steps > 1
     begins = np.concatenate(([0], division.cuts))[several]
     cuts = steps[several] - 1
     place = np.arange(1, cuts.sum() + 1) - np.repeat(np.cumsum(cuts) - cuts, cuts)
     each = np.repeat(division.volumes[several] / steps[several], cuts)
     extra = np.searchsorted(before, np.repeat(before[begins], cuts) + place * each)
     return _division(np.unique(np.concatenate((division.cuts, extra))), before, 1.0)
-
-
-@compiled
-def _whole_parts(volumes: Floats, median: float, tolerance: float) -> Bools:
-    """Whether to cut after each part; small ones are joined while the sum fits the median."""
-    cut = np.ones(volumes.size, np.bool_)
-    low, high = (1 - tolerance) * median, (1 + tolerance) * median
-    begin = 0
-    while begin < volumes.size:
-        total, end = volumes[begin], begin
-        while total < low and end + 1 < volumes.size and total + volumes[end + 1] <= high:
-            end += 1
-            total += volumes[end]
-        if end > begin and total >= low:
-            cut[begin:end] = False
-            begin = end + 1
-        else:
-            begin += 1
-    return cut
-
-
-compile_early(_whole_parts, lambda: (FLOATS, 0.0, 0.0))
-
-
-def regularity(volumes: Floats) -> tuple[float, float, float]:
-    """Tolerance, share of parts and share of bytes that are regular.
-
-    The first and the last part may be cut off by the window; from five parts on they are
-    left out of the judgement if they are smaller than the median.
-    """
-    median = float(np.median(volumes))
-    judged = np.ones(volumes.size, np.bool_)
-    if volumes.size >= 5:
-        judged[[0, -1]] = volumes[[0, -1]] >= median * (1 - TOLERANCES[0])
-    own = volumes[judged]
-    for tolerance in TOLERANCES:
-        close = np.abs(own - median) <= tolerance * median
-        parts, share = float(close.mean()), float(own[close].sum() / own.sum())
-        if parts >= 0.75 and share >= 0.9:
-            return tolerance, parts, share
-    return np.inf, parts, share
 
 
 def _balanced(traffic: Traffic, at: Ints) -> Bools | None:

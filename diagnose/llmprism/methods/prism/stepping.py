@@ -24,7 +24,8 @@ from math import comb
 import numpy as np
 
 from llmprism.methods.prism.classes import Component, TrafficClass
-from llmprism.methods.prism.cycles import Division, Traffic, divisions, regularity
+from llmprism.methods.prism.cycles import Division, Traffic, divisions
+from llmprism.methods.prism.parts import regularity
 from llmprism.numerics.arrays import Floats, Ints
 
 FEWEST = 3
@@ -60,6 +61,14 @@ class Stepping:
     step_of: tuple[Ints, ...]
     start_ns: Ints
     end_ns: Ints
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component and its steps."""
+
+    component: Component
+    stepping: Stepping
 
 
 NONE = np.empty(0, np.int64)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.cycles import Traffic, divisions, regularity
+from llmprism.methods.prism.cycles import Traffic, divisions
+from llmprism.methods.prism.parts import regularity
 
 
 def traffic(records: list[tuple[int, int, int]]) -> Traffic:

@@ -1,0 +1,118 @@
+"""How equal the parts of a division are: the loops of :mod:`~llmprism.methods.prism.cycles`.
+
+Every threshold on gaps makes parts of its own, so these functions run some ten thousand times
+for one job. They are compiled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import FLOATS, INTS, compile_early
+
+TOLERANCES = (0.01, 0.03, 0.1, 0.25)
+MOST_PARTS, MOST_BYTES = 0.75, 0.9  # shares within a tolerance from which parts are regular
+FEW = 5  # parts, below which the first and the last are judged as well
+_ONE_SIDED = 0.5  # of a part: by how much one direction may be ahead of the other
+
+
+@compiled
+def regularity(volumes: Floats) -> tuple[float, float, float]:
+    """Tolerance, share of parts and share of bytes that are regular.
+
+    ``volumes`` are bytes of each part, more than 0. The first and the last part may be cut off by
+    the window; from five parts on they are left out of the judgement if they are smaller than
+    the median.
+    """
+    median = np.median(volumes)
+    first, last = 0, volumes.size
+    if volumes.size >= FEW:
+        first += volumes[0] < median * (1 - TOLERANCES[0])
+        last -= volumes[-1] < median * (1 - TOLERANCES[0])
+    total = max(volumes[first:last].sum(), 1.0)
+    parts = share = 0.0
+    for tolerance in TOLERANCES:
+        near, moved = 0, 0.0
+        for i in range(first, last):
+            if abs(volumes[i] - median) <= tolerance * median:
+                near += 1
+                moved += volumes[i]
+        parts, share = near / (last - first), moved / total
+        if parts >= MOST_PARTS and share >= MOST_BYTES:
+            return tolerance, parts, share
+    return np.inf, parts, share
+
+
+compile_early(regularity, lambda: (FLOATS,))
+
+
+@compiled
+def holds_several(volumes: Floats, tolerance: float, mostly: float) -> bool:
+    """Whether some parts are several steps, ``mostly`` single ones, and all of them one of both.
+
+    ``tolerance`` is a share of a step, whose volume is that of the median part.
+    """
+    median = np.median(volumes)
+    single = several = 0
+    for volume in volumes:
+        steps = np.rint(volume / median)
+        away = abs(volume / median - steps)
+        if steps == 1 and away <= tolerance:
+            single += 1
+        elif steps > 1 and away <= tolerance * steps:
+            several += 1
+    return several > 0 and single >= mostly * volumes.size and single + several == volumes.size
+
+
+compile_early(holds_several, lambda: (FLOATS, 0.0, 0.0))
+
+
+@compiled
+def whole_parts(volumes: Floats, tolerance: float) -> Bools:
+    """Whether to cut after each part; small ones are joined while the sum fits the median."""
+    median = np.median(volumes)
+    cut = np.ones(volumes.size, np.bool_)
+    low, high = (1 - tolerance) * median, (1 + tolerance) * median
+    begin = 0
+    while begin < volumes.size:
+        total, end = volumes[begin], begin
+        while total < low and end + 1 < volumes.size and total + volumes[end + 1] <= high:
+            end += 1
+            total += volumes[end]
+        if end > begin and total >= low:
+            cut[begin:end] = False
+            begin = end + 1
+        else:
+            begin += 1
+    return cut
+
+
+compile_early(whole_parts, lambda: (FLOATS, 0.0))
+
+
+@compiled
+def share_two_sided(couple: Ints, signed: Ints, cuts: Ints, volumes: Floats) -> float:
+    """Share of parts in which both directions of couples move about as much.
+
+    ``couple`` and ``signed`` (bytes, negative in one direction) are of the records; ``cuts`` and
+    ``volumes`` of the parts, as in :class:`~llmprism.methods.prism.cycles.Division`.
+    """
+    ahead = np.zeros(couple.max() + 1, np.int64)
+    two_sided = begin = 0
+    for part in range(volumes.size):
+        end = cuts[part] if part < cuts.size else couple.size
+        total = 0
+        for row in range(begin, end):
+            before = ahead[couple[row]]
+            ahead[couple[row]] += signed[row]
+            total += abs(before + signed[row]) - abs(before)
+        for row in range(begin, end):
+            ahead[couple[row]] = 0
+        two_sided += total <= _ONE_SIDED * volumes[part]
+        begin = end
+    return two_sided / volumes.size
+
+
+compile_early(share_two_sided, lambda: (INTS, INTS, INTS, FLOATS))

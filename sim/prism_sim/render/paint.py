@@ -138,7 +138,7 @@ def _place_axes(made: Figure) -> None:
     engine = made.get_layout_engine()
     if engine is not None and made.axes:
         engine.execute(made)
-    made.set_layout_engine("none")
+    made.set_layout_engine(None)  # not "none", with which each export draws twice
 
 
 def figure(width: float, height: float) -> Figure:

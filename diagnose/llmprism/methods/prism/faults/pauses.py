@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.stats import poisson
+from scipy.special import pdtrc
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import TO_SIGMA, Cost
@@ -47,9 +47,11 @@ def _of_job(context: Context, job: JobView, lost: Floats) -> Iterator[Suspect]:
         steps = np.array([out[rows].any(axis=0) for rows in groups])
         counts = steps.sum(axis=1)
         for rows, count, own in zip(groups, counts.tolist(), steps, strict=True):
-            expected = (counts.sum() - count + UNSEEN) / max(1, len(groups) - 1)
-            chance = float(poisson.sf(count - 1, expected)) * len(groups)
-            if count < FEWEST or chance > CHANCE or len(groups) < 2:
+            if count < FEWEST or len(groups) < 2:
+                continue
+            expected = (counts.sum() - count + UNSEEN) / (len(groups) - 1)
+            chance = float(pdtrc(count - 1, expected)) * len(groups)  # Poisson: `count` or more
+            if chance > CHANCE:
                 continue
             suspect = _suspect(context, job, lost, rows[out[rows].any(axis=1)], own, chance)
             if suspect is not None:

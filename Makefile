@@ -15,6 +15,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "installing prism-sim into $(VENV) ..."
 	@$(PIP) install -c constraints.txt -e .
 	@echo "compiling ..."
+	@$(BIN)/python -m compileall -q sim diagnose
 	@made=$$(mktemp -d) && $(BIN)/prism-sim run tiny/pair --out $$made/run >$$made/log 2>&1 \
 		|| cat $$made/log; rm -r $$made
 	@touch $@

@@ -108,7 +108,6 @@ class Collector(Streaming):
 
     def observe(self, trains: Trains) -> None:
         """Add ``trains``, to be cut into records before the next write."""
-        trains = trains[trains["route"] != HIDDEN]
         end = self._n_trains + len(trains)
         if end > len(self._trains):
             self._trains = grown(self._trains, 2 * end)
@@ -175,7 +174,8 @@ class Collector(Streaming):
 
     def _observed(self) -> Rows:
         """The trains observed so far, cut at silences, and counted."""
-        records = cut(self._trains[: self._n_trains], self._gap_ns)
+        trains = self._trains[: self._n_trains]
+        records = cut(trains[trains["route"] != HIDDEN], self._gap_ns)
         self._n_trains = 0
         if self._is_staged:  # in an order that does not depend on when each was observed
             records = records[np.lexsort((-records["end_ns"], records["start_ns"]))]

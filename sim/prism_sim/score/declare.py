@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 FRACTION, COUNT, NS = "fraction", "count", "ns"
@@ -192,16 +192,25 @@ def right(about: str) -> Figure:
     return higher(about, FRACTION, absolute=2e-3)
 
 
-def declarations(part: type) -> Iterator[tuple[str, Any, Declaration | None]]:
-    """Name, type and declaration of each field of the dataclass ``part``, in order."""
+Declared = tuple[str, Any, Declaration | None]
+"""Name, type and declaration of a field."""
+
+
+def declarations(part: type) -> tuple[Declared, ...]:
+    """Every field of the dataclass ``part``, in order."""
+    return _declarations(part)
+
+
+@cache
+def _declarations(part: type) -> tuple[Declared, ...]:
     hints = get_type_hints(part, include_extras=True)
+    found = []
     for one in dataclasses.fields(part):
-        hint = hints[one.name]
-        if get_origin(hint) is Annotated:
-            kind, declaration = get_args(hint)[:2]
-            yield one.name, kind, declaration
-        else:
-            yield one.name, hint, None
+        kind, declaration = hints[one.name], None
+        if get_origin(kind) is Annotated:
+            kind, declaration = get_args(kind)[:2]
+        found.append((one.name, kind, declaration))
+    return tuple(found)
 
 
 def declared(part: type, above: str = "") -> Iterator[Figure]:

@@ -176,7 +176,7 @@ class CoupledHops:
         """
         after_ns = course.since_ns - course.start_ns
         starts_ns = windows(after_ns, course.pace, float(course.end_ns - course.start_ns), bursts)
-        zero_ns = course.start_ns + np.broadcast_to(delay_ns, len(self))
+        zero_ns = np.full(len(self), course.start_ns + delay_ns)
         early = early or Early(np.zeros(len(self), np.int64), zero_ns, zero_ns, zero_ns)
         needed = 2 * len(self)
         while True:

@@ -95,7 +95,7 @@ class Ring:
         ``spare`` is the free capacity of each hop before the last rank joined.
         """
         hops, fluid_ns = self._hops, course.end_ns - course.start_ns
-        travel_ns = float((course.own_ns(chunk_bytes) + hops.latency_ns).mean())
+        travel_ns = float((course.own_ns(chunk_bytes) + hops.latency_ns).sum()) / len(hops)
         period_ns = max(fluid_ns / steps, travel_ns)
         early = early_chunks(
             ready_ns,

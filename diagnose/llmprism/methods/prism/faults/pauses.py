@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.special import pdtrc
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import TO_SIGMA, Cost
@@ -50,13 +49,20 @@ def _of_job(context: Context, job: JobView, lost: Floats) -> Iterator[Suspect]:
             if count < FEWEST or len(groups) < 2:
                 continue
             expected = (counts.sum() - count + UNSEEN) / (len(groups) - 1)
-            chance = float(pdtrc(count - 1, expected)) * len(groups)  # Poisson: `count` or more
+            chance = _chance_of(count, expected) * len(groups)
             if chance > CHANCE:
                 continue
             suspect = _suspect(context, job, lost, rows[out[rows].any(axis=1)], own, chance)
             if suspect is not None:
                 yield suspect
                 return
+
+
+def _chance_of(count: int, expected: float) -> float:
+    """Probability of ``count`` or more pauses where a Poisson distribution expects so many."""
+    from scipy.special import pdtrc
+
+    return float(pdtrc(count - 1, expected))
 
 
 def _suspect(

@@ -21,7 +21,7 @@ settings.load_profile("same")
 def simulated(tmp_path: Path) -> Callable[..., Run]:
     """Simulate one tiny job (its fields given) below a temporary folder; returns the run."""
 
-    def make(folder: str = "run", **wishes: Any) -> Run:
-        return simulate_one(tmp_path / folder, **wishes)
+    def make(folder: str = "run", **fields: Any) -> Run:
+        return simulate_one(tmp_path / folder, **fields)
 
     return make

@@ -18,16 +18,16 @@ TINY_MODEL = {
 }
 
 
-def simulate_one(folder: Path, **wishes: Any) -> Run:
-    """Simulate one job of a tiny model on 4 servers; ``wishes`` are fields of the job.
+def simulate_one(folder: Path, **fields: Any) -> Run:
+    """Simulate one job of a tiny model on 4 servers; ``fields`` are those of the job.
 
     ``cluster``, ``faults``, ``collector`` and ``seed`` go to the scenario instead.
     """
-    cluster = {"servers": 4, **wishes.pop("cluster", {})}
+    cluster = {"servers": 4, **fields.pop("cluster", {})}
     rest = {
-        key: wishes.pop(key) for key in ("faults", "collector", "seed", "storage") if key in wishes
+        key: fields.pop(key) for key in ("faults", "collector", "seed", "storage") if key in fields
     }
-    job = {"name": "a", "model": TINY_MODEL, "micro_batches": 4, "steps": 2, **wishes}
+    job = {"name": "a", "model": TINY_MODEL, "micro_batches": 4, "steps": 2, **fields}
     scenario = Scenario.model_validate({"name": "test", "cluster": cluster, "jobs": [job], **rest})
     run = Run(folder)
     simulate(scenario, run)

@@ -131,13 +131,13 @@ def test_simulated_pipelines_have_the_bubble_of_their_schedule(simulated, schedu
 
 
 def test_simulated_zero_bubble_ends_earlier_and_computes_as_much(simulated):
-    wishes = {
+    fields = {
         "pp": 4, "tp": 8, "micro_batches": 8, "steps": 1, "head_on_last_stage": False,
         "cluster": {"servers": 4, **NO_NETWORK},
     }  # fmt: skip
 
     def bubble_and_busy(schedule):
-        spans = simulated(schedule, schedule=schedule, **wishes).truth("spans")
+        spans = simulated(schedule, schedule=schedule, **fields).truth("spans")
         spans = spans[spans["kind"].isin(["fwd", "bwd", "wgrad"])]
         busy = (spans["end_ns"] - spans["start_ns"]).groupby(spans["rank"]).sum()
         return spans["end_ns"].max() - spans["start_ns"].min() - busy.iloc[0], busy, spans
@@ -211,8 +211,8 @@ def test_stages_compute_in_proportion_to_their_layers(simulated):
 
 
 def test_embedding_and_head_make_the_ends_longer(simulated):
-    def forward_ns(folder, **wishes):
-        run = simulated(folder, pp=4, tp=8, steps=1, cluster={"servers": 4}, **wishes)
+    def forward_ns(folder, **fields):
+        run = simulated(folder, pp=4, tp=8, steps=1, cluster={"servers": 4}, **fields)
         spans = run.truth("spans").merge(run.truth("ranks")[["rank", "pp"]], on="rank")
         spans = spans[spans["kind"] == "fwd"]
         return (spans["end_ns"] - spans["start_ns"]).groupby(spans["pp"]).first()

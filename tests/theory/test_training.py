@@ -142,11 +142,11 @@ def test_buckets_follow_the_order_of_the_backward_pass():
 def test_a_link_at_half_its_rate_doubles_the_wait_for_it(simulated):
     """Oversubscribed so that everything crosses the one uplink of a rack."""
     fabric = {"kind": "tor", "leaf_ports": 8, "uplinks": 1, "spines": 1}
-    wishes = {"dp": 2, "tp": 8, "steps": 2, "micro_batches": 1}
-    alone = simulated("alone", cluster={"servers": 2, "fabric": fabric}, **wishes)
+    fields = {"dp": 2, "tp": 8, "steps": 2, "micro_batches": 1}
+    alone = simulated("alone", cluster={"servers": 2, "fabric": fabric}, **fields)
     slow_fault = {"kind": "slow_link", "a": "leaf000", "b": "spine00", "factor": 0.5, "from_s": 0}
     slow = simulated(
-        "slow", cluster={"servers": 2, "fabric": fabric}, faults=[slow_fault], **wishes
+        "slow", cluster={"servers": 2, "fabric": fabric}, faults=[slow_fault], **fields
     )
 
     def gather_ns(run):

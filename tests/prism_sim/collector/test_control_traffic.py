@@ -18,11 +18,11 @@ OVER_TCP = {
 ENDS = ["src", "src_port", "dst", "dst_port"]
 
 
-def simulated(folder, *listed, **wishes):
+def simulated(folder, *listed, **fields):
     """A job of four stages-and-replicas, one rank a server, with its flow table."""
     run = simulate_one(
         folder, dp=2, pp=2, cluster={"gpus_per_server": 1, "nics_per_server": 1},
-        collector=effects(*listed), **wishes,
+        collector=effects(*listed), **fields,
     )  # fmt: skip
     frame = pd.read_parquet(run.flows).astype({"src": str, "dst": str})
     return run, frame.assign(first_ns=frame["start_ns"] - 1_767_225_600 * 10**9)

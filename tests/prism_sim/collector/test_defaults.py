@@ -34,11 +34,11 @@ KINDS = [effect.model_fields["kind"].default for effect in ORDER]
 def table(folder, *listed, **job):
     """The flow table of two pipelines of two stages, one rank a server."""
     fabric = {"kind": "tor", "leaf_ports": 1, "spines": 2}
-    wishes = {"steps": 30, "micro_batches": 16, "start_s": 61, **job}
+    fields = {"steps": 30, "micro_batches": 16, "start_s": 61, **job}
     run = simulate_one(
         folder, model=MODEL, dp=2, pp=2,
         cluster={"gpus_per_server": 1, "nics_per_server": 1, "fabric": fabric},
-        collector=effects(*listed), **wishes,
+        collector=effects(*listed), **fields,
     )  # fmt: skip
     return pd.read_parquet(run.flows)
 

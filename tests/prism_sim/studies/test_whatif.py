@@ -20,9 +20,9 @@ from tiny import TINY_MODEL
 SLOW = {"kind": "slow_gpu", "job": "a", "rank": 0, "factor": 0.5, "from_step": 1, "to_step": 3}
 
 
-def scenario(*faults: dict[str, Any], **wishes: Any) -> Scenario:
+def scenario(*faults: dict[str, Any], **fields: Any) -> Scenario:
     """One job alone on one GPU, so that its step is its computation."""
-    job = {"name": "a", "model": TINY_MODEL, "micro_batches": 4, "steps": 5, **wishes}
+    job = {"name": "a", "model": TINY_MODEL, "micro_batches": 4, "steps": 5, **fields}
     content = {"name": "t", "cluster": {"servers": 4}, "jobs": [job], "faults": faults}
     return Scenario.model_validate(content)
 

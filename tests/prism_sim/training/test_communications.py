@@ -15,9 +15,9 @@ MESSAGES = {"send_act", "recv_act", "send_grad", "recv_grad"}
 LARGE = {"cluster": {"servers": 8}}
 
 
-def spans_of(folder: Path, **wishes: Any) -> pd.DataFrame:
+def spans_of(folder: Path, **fields: Any) -> pd.DataFrame:
     """True spans of one job, each with the place of its rank."""
-    run = simulate_one(folder, **wishes)
+    run = simulate_one(folder, **fields)
     return run.truth("spans").merge(run.truth("ranks"), on=["job", "rank"])
 
 

@@ -61,9 +61,9 @@ def test_each_zero_stage_moves_the_published_volume(
 
 @pytest.mark.parametrize("zero_stage", [0, 1])
 def test_accumulated_gradients_are_reduced_with_the_last_micro_batch(simulated, zero_stage):
-    wishes = {"dp": 4, "tp": 1, "zero_stage": zero_stage, "steps": 1, "placement": "spread",
+    fields = {"dp": 4, "tp": 1, "zero_stage": zero_stage, "steps": 1, "placement": "spread",
               "bucket_params": 20_000_000}  # fmt: skip
-    runs = [simulated(f"{n}", micro_batches=n, **wishes) for n in (1, 16)]
+    runs = [simulated(f"{n}", micro_batches=n, **fields) for n in (1, 16)]
     assert sent_bytes(runs[0]).to_dict() == sent_bytes(runs[1]).to_dict()
     backward = of_rank(runs[1]).query("kind == 'bwd'").iloc[-1]
     flows = pd.read_parquet(runs[1].flows)
@@ -126,9 +126,9 @@ def test_a_slow_network_makes_forward_wait_for_its_parameters(simulated):
 
 
 def test_gathers_of_the_next_step_hide_behind_its_forward(simulated):
-    wishes = {"dp": 4, "tp": 1, "steps": 3, "placement": "spread", "bucket_params": 20_000_000}
-    late = simulated("late", overlap_param_gather=True, **wishes)
-    soon = simulated("soon", **wishes)
+    fields = {"dp": 4, "tp": 1, "steps": 3, "placement": "spread", "bucket_params": 20_000_000}
+    late = simulated("late", overlap_param_gather=True, **fields)
+    soon = simulated("soon", **fields)
     spans = of_rank(late, step=1)
     gathers, forward = (spans[spans["kind"] == kind] for kind in ("all_gather", "fwd"))
     begin_ns = forward["start_ns"].min()

@@ -47,10 +47,10 @@ def test_tokens_travel_to_experts_and_back_in_every_layer_and_pass(simulated):
 
 
 def test_balanced_experts_exchange_equal_amounts_and_popular_ones_more(simulated):
-    wishes = {"dp": 4, "ep": 4, "tp": 1, "micro_batches": 1, "steps": 1, "placement": "spread"}
-    even = records(simulated("even", moe=MOE, **wishes), "ep")
+    fields = {"dp": 4, "ep": 4, "tp": 1, "micro_batches": 1, "steps": 1, "placement": "spread"}
+    even = records(simulated("even", moe=MOE, **fields), "ep")
     assert even["bytes"].nunique() == 1
-    run = simulated("uneven", moe={**MOE, "imbalance": 0.5}, **wishes)
+    run = simulated("uneven", moe={**MOE, "imbalance": 0.5}, **fields)
     uneven = records(run, "ep")
     assert uneven["bytes"].nunique() > 12
     # What goes out in a layer comes back as large: the way back is the way there transposed.
@@ -65,8 +65,8 @@ def test_balanced_experts_exchange_equal_amounts_and_popular_ones_more(simulated
 def test_a_rank_that_more_tokens_come_to_computes_longer(simulated):
     """In the first layer: from the end of the dispatch to the rank's joining the combine."""
     moe = {**MOE, "imbalance": 0.5}
-    wishes = {"dp": 4, "ep": 4, "tp": 1, "micro_batches": 1, "steps": 1, "placement": "spread"}
-    run = simulated(moe=moe, **wishes)
+    fields = {"dp": 4, "ep": 4, "tp": 1, "micro_batches": 1, "steps": 1, "placement": "spread"}
+    run = simulated(moe=moe, **fields)
     spans = run.truth("spans").sort_values("start_ns")
     there = spans[spans["kind"] == "dispatch"].groupby("rank")["end_ns"].first()
     back = spans[spans["kind"] == "combine"].groupby("rank")["start_ns"].first()
@@ -88,9 +88,9 @@ def test_a_rank_that_more_tokens_come_to_computes_longer(simulated):
 
 def test_popularity_is_drawn_for_its_purpose(simulated):
     moe = {**MOE, "imbalance": 0.5}
-    wishes = {"dp": 4, "ep": 4, "tp": 1, "placement": "spread", "moe": moe}
-    short = records(simulated("short", micro_batches=1, steps=1, **wishes), "ep")
-    long = records(simulated("long", micro_batches=1, steps=2, **wishes), "ep")
+    fields = {"dp": 4, "ep": 4, "tp": 1, "placement": "spread", "moe": moe}
+    short = records(simulated("short", micro_batches=1, steps=1, **fields), "ep")
+    long = records(simulated("long", micro_batches=1, steps=2, **fields), "ep")
     assert sorted(long["bytes"])[: len(short)] != sorted(short["bytes"])
     first = long.sort_values("start_ns").head(len(short))
     assert sorted(first["bytes"]) == sorted(short["bytes"])

@@ -71,8 +71,8 @@ def test_the_first_steps_are_slower_each_less_than_the_one_before(simulated):
 
 
 def test_an_evaluation_only_goes_forward_and_pauses_training(simulated):
-    wishes = {"pp": 2, "tp": 8, "dp": 2, "steps": 5, "micro_batches": 4}
-    run = simulated(evaluation={"every": 2, "micro_batches": 3}, **wishes)
+    fields = {"pp": 2, "tp": 8, "dp": 2, "steps": 5, "micro_batches": 4}
+    run = simulated(evaluation={"every": 2, "micro_batches": 3}, **fields)
     passes = spans_of(run, "eval_fwd")
     assert passes.groupby(["rank", "step"]).size().unstack().to_numpy().tolist() == [[3, 3]] * 32
     assert sorted(passes["step"].unique()) == [1, 3]
@@ -83,7 +83,7 @@ def test_an_evaluation_only_goes_forward_and_pauses_training(simulated):
         [between.index.get_level_values(0), between.index.get_level_values(1) + 1]
     )
     assert (between["end_ns"].to_numpy() <= steps["start_ns"].reindex(following)).all()
-    without = simulated("without", **wishes)
+    without = simulated("without", **fields)
 
     def sent(run, kind):
         pairs = run.truth("pairs")

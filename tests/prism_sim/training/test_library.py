@@ -106,10 +106,10 @@ def test_both_directions_share_one_connection(all_reduce):
     assert len(there) == 8
 
 
-def pipeline(folder, **wishes):
+def pipeline(folder, **fields):
     run = simulate_one(
         folder, pp=2, micro_batches=4, steps=1, cluster=ONE_GPU | {"servers": 2},
-        collector={"effects": [TCP]}, head_on_last_stage=False, **wishes,
+        collector={"effects": [TCP]}, head_on_last_stage=False, **fields,
     )  # fmt: skip
     flows = pd.read_parquet(run.flows).astype({"src": str, "dst": str})
     return run, flows

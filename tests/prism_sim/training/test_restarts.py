@@ -68,9 +68,9 @@ def test_the_next_attempt_has_new_connections(tmp_path):
 
 
 def test_until_it_fails_a_job_is_the_one_that_never_does(tmp_path):
-    wishes = {"compute_jitter": 0.05, "step_overhead_ms": 2}
-    failing = job_of(tmp_path / "failing", restarts=[FAILS], **wishes)
-    lasting = job_of(tmp_path / "lasting", **wishes)
+    fields = {"compute_jitter": 0.05, "step_overhead_ms": 2}
+    failing = job_of(tmp_path / "failing", restarts=[FAILS], **fields)
+    lasting = job_of(tmp_path / "lasting", **fields)
     first = [run.truth("steps").query("step < 3") for run in (failing, lasting)]
     pd.testing.assert_frame_equal(*(f.reset_index(drop=True) for f in first))
 

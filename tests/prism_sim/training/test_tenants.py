@@ -102,8 +102,8 @@ def test_an_idle_cluster_has_no_flows_and_lasts(tmp_path):
     assert run.read_json(run.manifest)["simulated_ns"] == scenario.duration_s * 1e9
 
 
-def background(tmp_path, **wishes):
-    fields = {"name": "logs", "flows_per_s": 2000.0, "median_bytes": 1e4} | wishes
+def background(tmp_path, **given):
+    fields = {"name": "logs", "flows_per_s": 2000.0, "median_bytes": 1e4} | given
     scenario = {"cluster": {"servers": 4}, "jobs": [], "duration_s": 2.0, "background": [fields]}
     run = Run(tmp_path)
     simulate(Scenario.model_validate(scenario), run)

@@ -11,6 +11,7 @@ Within a component, connections of similar volume, record size and symmetry form
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,8 +95,15 @@ def find_components(flows: FlowTable, connections: Connections, use: Bools) -> l
     for one in dict.fromkeys(home.tolist()):
         for own in _epochs(connections, chosen[home == one]):
             ends = np.unique(np.concatenate((connections.src[own], connections.dst[own])))
-            found.append(Component(ends.astype(np.int32), classes_of(flows, connections, own)))
+            found.append(Component(ends.astype(np.int32), _classes(flows, connections, own)))
     return found
+
+
+def united(parts: Sequence[Component], flows: FlowTable, connections: Connections) -> Component:
+    """One component of all connections of ``parts``."""
+    ends = np.unique(np.concatenate([part.endpoints for part in parts]))
+    own = np.concatenate([one.connections for part in parts for one in part.classes])
+    return Component(ends.astype(np.int32), _classes(flows, connections, np.sort(own)))
 
 
 def _circulating(connections: Connections, chosen: Ints, nodes: int) -> Ints:
@@ -121,8 +129,7 @@ def _epochs(connections: Connections, own: Ints) -> list[Ints]:
     return [np.sort(part) for part in np.split(order, cuts)]
 
 
-def classes_of(flows: FlowTable, connections: Connections, own: Ints) -> tuple[TrafficClass, ...]:
-    """The classes of some connections of one component, sorted numbers, in order of volume."""
+def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[TrafficClass, ...]:
     lesser = _lesser_over_own(connections, own)
     two_way = lesser > 0
     volume = connections.total_bytes.astype(np.float64)

@@ -1,10 +1,8 @@
 """Jobs: the components that take their steps together.
 
 One job may appear as several components, because what joins them (tensor parallelism, and
-hops of a ring inside a server) runs over NVLink and is never seen. Such components have
-servers in common, and their steps end together: the time between the ends of their steps is
-the same in every step. Components of different jobs drift against each other, even on the
-same servers.
+hops of a ring inside a server) runs over NVLink and is never seen. Which components belong
+together shows in time (:mod:`~llmprism.methods.prism.together`).
 
 Before that, traffic that does not repeat is taken out: a connection that is idle in most steps
 of its component, or moves another volume in each, is no training traffic (storage, logs, bulk
@@ -24,21 +22,16 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.classes import Component, components, find_components
+from llmprism.methods.prism.classes import Component, find_components, united
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.silent import silent_of
 from llmprism.methods.prism.stepping import Part, Stepping, find_steps
-from llmprism.methods.prism.twins import with_twins
+from llmprism.methods.prism.together import together
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 STEADY = 0.25  # minor traffic of a step differs from the median step by less
 UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median
-TOGETHER = 0.015  # ends of steps of one job keep their distance within this share of a step
-DRIFT = 0.003  # ... and do not drift by more than this share of a step in each step
-BOUND = 0.35  # ... or within this share of how much steps differ in length
-LOOSE = 0.25  # ... or within this share of a step, if it is independent from step to step
-MANY, INDEPENDENT = 6, 1.3  # steps and ratio from which it is taken to be
 SAME_VOLUME = 0.05
-UNFINISHED = 1  # steps at the end that only some parts of a job show
 SURE = 0.9  # quality of a division that services do not reach
 LITTLE = 0.001  # of the rate of the busiest part
 
@@ -60,15 +53,18 @@ class Job:
 def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) -> list[Job]:
     """The jobs, in order of their first record."""
     parts = _training([part for part in _parts(flows, connections) if part.stepping.count])
-    parts = with_twins(flows, connections, parts, topology.servers)
-    label = _merged(parts, topology.servers)
+    label = together(connections, parts, topology.servers)
     jobs = []
     for one in dict.fromkeys(label.tolist()):
         own = [part for part, mark in zip(parts, label, strict=True) if mark == one]
         ends = np.unique(np.concatenate([part.component.endpoints for part in own]))
-        jobs.append(Job(ends, (tuple(own),)))
-    jobs = sorted(_restarted(jobs), key=_opening)
-    return _with_silent(jobs, topology, connections)
+        jobs.append(Job(ends, (_agreeing(flows, connections, own),)))
+    jobs = sorted(_restarted(jobs, connections), key=_opening)
+    silent = silent_of([job.endpoints for job in jobs], topology, connections)
+    return [
+        Job(np.union1d(job.endpoints, unseen).astype(np.int32), job.epochs)
+        for job, unseen in zip(jobs, silent, strict=True)
+    ]
 
 
 def _training(parts: list[Part]) -> list[Part]:
@@ -89,56 +85,6 @@ def _rate(component: Component) -> float:
     end = max(int(own.end_ns.max()) for own in traffic)
     total = sum(one.bytes for one in component.classes)
     return total / max(end - begin, 1) / component.endpoints.size
-
-
-def _with_silent(jobs: list[Job], topology: Topology, connections: Connections) -> list[Job]:
-    """Add NICs without training traffic, where the rest of the cluster says whose they are.
-
-    Two cases, both on servers that one job has to itself. *A leaf without any record*, while
-    every other leaf has some: it does not export, and its NICs belong with their servers.
-    *Ranks behind others*: hops inside a server are not seen. If the job shares another of its
-    servers with a second job, servers were filled one after the other, so none has idle GPUs;
-    believed only if the job is seen through the same NICs of all servers it has to itself.
-    """
-    servers = topology.servers
-    seen = np.zeros(servers.size, np.bool_)
-    seen[connections.src] = seen[connections.dst] = True
-    mute = _mute_leaf(topology, seen)
-    employed = np.zeros(servers.size, np.bool_)
-    for job in jobs:
-        employed[job.endpoints] = True
-    users: dict[int, set[int]] = {}
-    for i, job in enumerate(jobs):
-        for server in np.unique(servers[job.endpoints]).tolist():
-            users.setdefault(server, set()).add(i)
-    grown = []
-    for job in jobs:
-        homes = np.unique(servers[job.endpoints]).tolist()
-        alone = [server for server in homes if len(users[server]) == 1]
-        unseen = np.isin(servers, alone) & ~employed
-        if len(alone) == len(homes) or not _alike(topology, job.endpoints, alone):
-            unseen &= mute & ~seen
-        ends = np.union1d(job.endpoints, np.flatnonzero(unseen)).astype(np.int32)
-        grown.append(Job(ends, job.epochs))
-    return grown
-
-
-def _mute_leaf(topology: Topology, seen: Bools) -> Bools:
-    """Endpoints at the only leaf of which no endpoint was ever seen."""
-    leaves = np.array([end.switch or "" for end in topology.endpoints])
-    silent = [leaf for leaf in np.unique(leaves) if not seen[leaves == leaf].any()]
-    chosen: Bools = np.isin(leaves, silent) & (len(silent) == 1)
-    return chosen
-
-
-def _alike(topology: Topology, ends: Codes, alone: list[int]) -> bool:
-    """Whether ``ends`` has the same NICs in each of the servers ``alone``."""
-    nics: dict[int, set[int | None]] = {server: set() for server in alone}
-    for end in ends.tolist():
-        server = int(topology.servers[end])
-        if server in nics:
-            nics[server].add(topology.endpoints[end].nic)
-    return bool(alone) and all(own == nics[alone[0]] for own in nics.values())
 
 
 def _parts(flows: FlowTable, connections: Connections) -> list[Part]:
@@ -235,65 +181,24 @@ def _irregular(connections: Connections, component: Component, stepping: Steppin
     return np.concatenate(odd) if odd else np.empty(0, np.int64)
 
 
-def _merged(parts: Sequence[Part], servers: Codes) -> Codes:
-    """Label parts that share a server and take their steps together."""
-    src, dst = [], []
-    homes = [set(servers[part.component.endpoints].tolist()) for part in parts]
-    for i in range(len(parts)):
-        for j in range(i):
-            if homes[i] & homes[j] and _in_step(parts[i].stepping, parts[j].stepping):
-                src += [i, j]
-                dst += [j, i]
-    return components(len(parts), np.array(src, np.int32), np.array(dst, np.int32))
+def _agreeing(
+    flows: FlowTable, connections: Connections, parts: Sequence[Part]
+) -> tuple[Part, ...]:
+    """The parts of a job; divided into steps together if their numbers of steps differ."""
+    if len({part.stepping.count for part in parts}) == 1:
+        return tuple(parts)
+    both = united([part.component for part in parts], flows, connections)
+    stepping = find_steps(both)
+    return (Part(both, stepping),) if stepping.count else tuple(parts)
 
 
-def _in_step(one: Stepping, other: Stepping) -> bool:
-    """Whether the begins of steps, or their ends, keep their distance.
-
-    Replicas whose sequences differ in length begin a step together and end it apart. A step that
-    was never finished may count in one part only.
-    """
-    if abs(one.count - other.count) > UNFINISHED:
-        return False
-    both = min(one.count, other.count)
-    lengths = np.diff(one.end_ns[:both])
-    return any(
-        _keep_distance((ours[:both] - theirs[:both]).astype(np.float64), lengths)
-        for ours, theirs in ((one.end_ns, other.end_ns), (one.start_ns, other.start_ns))
-    )
-
-
-def _keep_distance(between: Floats, lengths: Ints) -> bool:
-    """Whether ``between`` [ns], one a step, stays the same; ``lengths`` are those of steps.
-
-    It may also vary, if it returns to its mean in every step: what one step adds, the next one
-    takes away. The times of jobs that do not wait for each other wander off instead.
-    """
-    period, varies = float(np.median(lengths)), float(np.std(lengths))
-    allowed = max(TOGETHER * period, BOUND * min(varies, period / 10))
-    away = float(np.median(np.abs(between - np.median(between))))
-    count = between.size
-    drift = np.polyfit(np.arange(count), between, 1)[0] if count > 3 else 0.0
-    near = float(np.median(np.abs(between))) < period
-    steady = away < allowed and abs(drift) < max(DRIFT * period, allowed / count)
-    return near and (steady or (away < LOOSE * period and _returns(between)))
-
-
-def _returns(values: Floats) -> bool:
-    """Whether successive values are independent: the ratio of J. von Neumann (1941) is 2 then.
-
-    For a sum of independent values it is near 0.
-    """
-    if values.size < MANY:
-        return False
-    return float(np.mean(np.diff(values) ** 2)) > INDEPENDENT * float(np.var(values))
-
-
-def _restarted(jobs: list[Job]) -> list[Job]:
+def _restarted(jobs: list[Job], connections: Connections) -> list[Job]:
     """Join jobs that follow one another on the same endpoints and move the same volumes."""
     joined: list[Job] = []
     for job in sorted(jobs, key=_begin):
-        before = next((i for i, old in enumerate(joined) if _continues(old, job)), None)
+        before = next(
+            (i for i, old in enumerate(joined) if _continues(old, job, connections)), None
+        )
         if before is None:
             joined.append(job)
         else:
@@ -301,23 +206,23 @@ def _restarted(jobs: list[Job]) -> list[Job]:
     return joined
 
 
-def _continues(old: Job, new: Job) -> bool:
+def _continues(old: Job, new: Job, connections: Connections) -> bool:
     if not np.array_equal(old.endpoints, new.endpoints) or _end(old) > _begin(new):
         return False
-    volumes = [_volumes(job.epochs[-1]) for job in (old, new)]
-    if volumes[0].size != volumes[1].size:
-        return False
-    return bool(np.all(np.abs(np.log(volumes[0] / volumes[1])) < SAME_VOLUME))
+    volumes = [_volumes(job.epochs[-1], connections, old.endpoints) for job in (old, new)]
+    return bool(np.all(np.abs(volumes[0] - volumes[1]) <= SAME_VOLUME * volumes[0]))
 
 
-def _volumes(parts: Sequence[Part]) -> Ints:
-    """Median bytes a step of each class, sorted."""
-    volumes = [
-        np.median(np.bincount(step[step >= 0], one.traffic.size[step >= 0]))
-        for part in parts
-        for one, step in zip(part.component.classes, part.stepping.step_of, strict=True)
-    ]
-    return np.sort(np.array(volumes))
+def _volumes(parts: Sequence[Part], connections: Connections, ends: Codes) -> Floats:
+    """Median bytes that each of the job's endpoints ``ends`` sends in a step."""
+    count = max(part.stepping.count for part in parts)
+    volume = np.zeros((ends.size, count))
+    for part in parts:
+        for one, step in zip(part.component.classes, part.stepping.step_of, strict=True):
+            sender = np.searchsorted(ends, connections.src[connections.of_row[one.traffic.row]])
+            known = step >= 0
+            np.add.at(volume, (sender[known], step[known]), one.traffic.size[known])
+    return np.asarray(np.median(volume, axis=1), np.float64)
 
 
 def _opening(job: Job) -> list[int]:

@@ -127,6 +127,9 @@ def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -
     top = max(votes.values())
     chosen = max(votes, key=lambda count: (votes[count], count))
     counts = sorted(c for c, vote in votes.items() if vote >= _CLOSE * top)
+    paused = [c for c in counts if _is_paused(classes, proposed, c, chosen)]
+    if paused:
+        return max(paused, key=lambda count: votes[count])
     chosen = max(c for c in counts if c % chosen == 0 and votes[c] >= (1 - _NEAR) * top)
     for coarser in reversed([c for c in counts if c < chosen]):
         if chosen % coarser == 0 and _is_step(classes, proposed, chosen, coarser):
@@ -148,6 +151,31 @@ def _is_step(
         clarity = min(clarity, coarser.clarity)
         atomic &= len(one.traffic) <= fine * one.connections.size * 1.2
     return atomic or fine == PHASES * coarse or clarity < _UPDATE
+
+
+def _is_paused(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
+) -> bool:
+    """Whether the coarse division shows only pauses between some parts of the fine one.
+
+    Every class that shows the coarse parts shows the fine ones, in equal groups.
+    """
+    if fine <= coarse or _is_step(classes, proposed, fine, coarse):
+        return False
+    for own in proposed:
+        finer, coarser = _of_count(own, fine), _of_count(own, coarse)
+        if coarser is None or coarser.quality < _GOOD:
+            continue
+        if finer is None or finer.quality < _GOOD or not _in_groups(finer, coarser):
+            return False
+    return True
+
+
+def _in_groups(fine: Division, coarse: Division) -> bool:
+    """Whether each coarse part but the first and the last holds as many fine parts, over one."""
+    held = np.diff(np.searchsorted(fine.cuts, coarse.cuts))
+    alike = np.isin(coarse.cuts, fine.cuts).all() and held.size > 0
+    return bool(alike) and held.min() == held.max() > 1
 
 
 def _agreed_in_time(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> int:

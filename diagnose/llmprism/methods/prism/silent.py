@@ -1,0 +1,58 @@
+"""NICs without training traffic, where the rest of the cluster says whose they are.
+
+Two cases, both on servers that one job has to itself. *A leaf without any record*, while
+every other leaf has some: it does not export, and its NICs belong with their servers.
+*Ranks behind others*: hops inside a server are not seen. If the job shares another of its
+servers with a second job, servers were filled one after the other, so none has idle GPUs;
+believed only if the job is seen through the same NICs of all servers it has to itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.io.topology import Topology
+from llmprism.methods.prism.connections import Connections
+from llmprism.numerics.arrays import Bools, Codes
+
+
+def silent_of(jobs: list[Codes], topology: Topology, connections: Connections) -> list[Codes]:
+    """Endpoints without training traffic that belong to each job; ``jobs`` are endpoint codes."""
+    servers = topology.servers
+    seen = np.zeros(servers.size, np.bool_)
+    seen[connections.src] = seen[connections.dst] = True
+    mute = _mute_leaf(topology, seen)
+    employed = np.zeros(servers.size, np.bool_)
+    for job in jobs:
+        employed[job] = True
+    users: dict[int, set[int]] = {}
+    for i, job in enumerate(jobs):
+        for server in np.unique(servers[job]).tolist():
+            users.setdefault(server, set()).add(i)
+    found = []
+    for job in jobs:
+        homes = np.unique(servers[job]).tolist()
+        alone = [server for server in homes if len(users[server]) == 1]
+        unseen = np.isin(servers, alone) & ~employed
+        if len(alone) == len(homes) or not _alike(topology, job, alone):
+            unseen &= mute & ~seen
+        found.append(np.flatnonzero(unseen).astype(np.int32))
+    return found
+
+
+def _mute_leaf(topology: Topology, seen: Bools) -> Bools:
+    """Endpoints at the only leaf of which no endpoint was ever seen."""
+    leaves = np.array([end.switch or "" for end in topology.endpoints])
+    silent = [leaf for leaf in np.unique(leaves) if not seen[leaves == leaf].any()]
+    chosen: Bools = np.isin(leaves, silent) & (len(silent) == 1)
+    return chosen
+
+
+def _alike(topology: Topology, ends: Codes, alone: list[int]) -> bool:
+    """Whether ``ends`` has the same NICs in each of the servers ``alone``."""
+    nics: dict[int, set[int | None]] = {server: set() for server in alone}
+    for end in ends.tolist():
+        server = int(topology.servers[end])
+        if server in nics:
+            nics[server].add(topology.endpoints[end].nic)
+    return bool(alone) and all(own == nics[alone[0]] for own in nics.values())

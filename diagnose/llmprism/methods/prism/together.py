@@ -1,0 +1,93 @@
+"""Which components belong to one job: their steps, or their messages, keep time.
+
+The ends of their steps keep their distance: the time between them is the same in every step.
+Components of different jobs drift against each other, even on the same servers. Where a window
+holds few steps, or records are lost, the steps of one component may be wrong. Then messages
+that begin at the same moments still show it (:mod:`~llmprism.methods.prism.twins`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from llmprism.methods.prism.classes import components
+from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.stepping import Part, Stepping
+from llmprism.methods.prism.twins import are_twins
+from llmprism.numerics.arrays import Codes, Floats, Ints
+
+TOGETHER = 0.015  # ends of steps of one job keep their distance within this share of a step
+DRIFT = 0.003  # ... and do not drift by more than this share of a step in each step
+BOUND = 0.35  # ... or within this share of how much steps differ in length
+LOOSE = 0.25  # ... or within this share of a step, if it is independent from step to step
+MANY, INDEPENDENT = 6, 1.3  # steps and ratio from which it is taken to be
+UNFINISHED = 1  # steps that only one of two components shows
+
+
+def together(connections: Connections, parts: Sequence[Part], servers: Codes) -> Codes:
+    """Label parts that share a server and take their steps together."""
+    src, dst = [], []
+    homes = [set(servers[part.component.endpoints].tolist()) for part in parts]
+    for i, one in enumerate(parts):
+        for j, other in enumerate(parts[:i]):
+            if homes[i] & homes[j] and (
+                in_step(one.stepping, other.stepping)
+                or are_twins(connections, one.component, other.component, servers)
+            ):
+                src += [i, j]
+                dst += [j, i]
+    return components(len(parts), np.array(src, np.int32), np.array(dst, np.int32))
+
+
+def in_step(one: Stepping, other: Stepping) -> bool:
+    """Whether the begins of steps, or their ends, keep their distance.
+
+    Replicas whose sequences differ in length begin a step together and end it apart. One step
+    may count in one part only: it was never finished, or lost records cut it in two.
+    """
+    if one.count < other.count:
+        one, other = other, one
+    if one.count > other.count + UNFINISHED:
+        return False
+    lengths = np.diff(other.end_ns)
+    return any(
+        _keep_distance(_between(ours, theirs), lengths)
+        for ours, theirs in ((one.end_ns, other.end_ns), (one.start_ns, other.start_ns))
+    )
+
+
+def _between(ours: Ints, theirs: Ints) -> Floats:
+    """Distances of the steps ``theirs`` from ``ours`` [ns], without one of ours if it is more."""
+    if ours.size == theirs.size:
+        return (ours - theirs).astype(np.float64)
+    without = [np.delete(ours, left_out) - theirs for left_out in range(ours.size)]
+    best = min(without, key=lambda away: float(np.abs(away - np.median(away)).sum()))
+    return best.astype(np.float64)
+
+
+def _keep_distance(between: Floats, lengths: Ints) -> bool:
+    """Whether ``between`` [ns], one a step, stays the same; ``lengths`` are those of steps.
+
+    It may also vary, if it returns to its mean in every step: what one step adds, the next one
+    takes away. The times of jobs that do not wait for each other wander off instead.
+    """
+    period, varies = float(np.median(lengths)), float(np.std(lengths))
+    allowed = max(TOGETHER * period, BOUND * min(varies, period / 10))
+    away = float(np.median(np.abs(between - np.median(between))))
+    count = between.size
+    drift = np.polyfit(np.arange(count), between, 1)[0] if count > 3 else 0.0
+    near = float(np.median(np.abs(between))) < period
+    steady = away < allowed and abs(drift) < max(DRIFT * period, allowed / count)
+    return near and (steady or (away < LOOSE * period and _returns(between)))
+
+
+def _returns(values: Floats) -> bool:
+    """Whether successive values are independent: the ratio of J. von Neumann (1941) is 2 then.
+
+    For a sum of independent values it is near 0.
+    """
+    if values.size < MANY:
+        return False
+    return float(np.mean(np.diff(values) ** 2)) > INDEPENDENT * float(np.var(values))

@@ -1,0 +1,102 @@
+"""Steps: which of several equal divisions is the step, and which components share it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.classes import Component, TrafficClass
+from llmprism.methods.prism.cycles import Traffic
+from llmprism.methods.prism.jobs import Job, _restarted
+from llmprism.methods.prism.stepping import Part, Stepping, find_steps
+from llmprism.methods.prism.together import in_step
+
+MS = 1_000_000
+
+
+def ring(messages_ms: list[float], lost: float = 0.0, members: int = 4) -> Component:
+    """A ring in which every member sends a message of one size at each of the times."""
+    rng = np.random.default_rng(1)
+    times = np.repeat(np.array(messages_ms) * MS, members).astype(np.int64)
+    times = times[rng.random(times.size) >= lost]
+    rows = np.arange(times.size)
+    couple = rows % members
+    traffic = Traffic(
+        rows, times, times + MS, np.full(rows.size, 1000), couple, np.ones(rows.size, np.bool_)
+    )
+    one = TrafficClass(np.arange(members), False, traffic)
+    return Component(np.arange(members, dtype=np.int32), (one,))
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.02])
+@pytest.mark.parametrize("every", [3, 5, 7])
+def test_pauses_after_some_steps_do_not_join_them(every, lost):
+    messages, begin = [], 0.0
+    for step in range(28):
+        messages += [begin + 60, begin + 70, begin + 80]
+        begin += 100 + (120 if step % every == every - 1 else 0)
+    assert find_steps(ring(messages, lost)).count == 28
+
+
+@pytest.mark.parametrize("micro_batches", [2, 4])
+def test_gradients_of_micro_batches_are_one_step(micro_batches):
+    """Each is a single collective: the parts between the long gaps are the steps."""
+    messages, begin = [], 0.0
+    for _ in range(20):
+        messages += [begin + 20 * i for i in range(micro_batches)]
+        begin += 20 * micro_batches + 60
+    assert find_steps(ring(messages)).count == 20
+
+
+def stepping(end_ms) -> Stepping:
+    end_ns = (np.asarray(end_ms) * MS).astype(np.int64)
+    return Stepping(end_ns.size, 0.9, 0, (), end_ns - 40 * MS, end_ns)
+
+
+@pytest.mark.parametrize("place", [0, 1, 13, 27])
+def test_one_step_that_is_cut_in_two_anywhere_does_not_part_a_job(place):
+    rng = np.random.default_rng(2)
+    ends = np.cumsum(rng.normal(100, 2, 28))
+    extra = np.sort(np.append(ends, ends[place] - 37.0))
+    assert in_step(stepping(extra), stepping(ends + 1.5))
+    assert in_step(stepping(ends + 1.5), stepping(extra))
+
+
+def test_jobs_that_do_not_wait_for_each_other_stay_apart():
+    rng = np.random.default_rng(3)
+    ends = np.cumsum(rng.normal(100, 3, 29))
+    others = np.cumsum(rng.normal(104, 3, 28))
+    assert not in_step(stepping(ends), stepping(others))
+
+
+def attempt(begin_ms: float, classes: list[list[int]], size: int = 1000) -> Job:
+    """Four endpoints that each send once in each of five steps; ``classes`` are of senders."""
+    steps = np.arange(5)
+    own = []
+    for senders in classes:
+        start = np.repeat(steps * 100 * MS + int(begin_ms * MS), len(senders))
+        rows = np.tile(senders, 5)  # a row number stands for its sender, see `connections`
+        traffic = Traffic(
+            rows, start, start + MS, np.full(rows.size, size), rows, np.ones(rows.size, np.bool_)
+        )
+        own.append(TrafficClass(np.array(senders), False, traffic))
+    step_of = tuple(np.repeat(steps, len(senders)) for senders in classes)
+    component = Component(np.arange(4, dtype=np.int32), tuple(own))
+    part = Part(component, Stepping(5, 0.9, 0, step_of, steps, steps))
+    return Job(np.arange(4, dtype=np.int32), ((part,),))
+
+
+@pytest.mark.parametrize(
+    ("later", "joined"),
+    [
+        (attempt(9000, [[0, 1], [2, 3]]), 1),
+        (attempt(9000, [[0, 1, 2, 3]], size=1500), 2),
+        (attempt(200, [[0, 1, 2, 3]]), 2),
+    ],
+    ids=["other classes", "other volume", "at the same time"],
+)
+def test_attempts_of_a_job_follow_one_another_with_the_same_volumes(later, joined):
+    connections = SimpleNamespace(src=np.arange(4), of_row=np.arange(4))
+    assert len(_restarted([attempt(0, [[0, 1, 2, 3]]), later], connections)) == joined

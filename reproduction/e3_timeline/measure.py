@@ -55,7 +55,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 """Changes of the scenario, by the name of the variant."""
 
-_REDUCED = {"cluster.servers": 16, "jobs.0.dp": 8, "jobs.0.steps": 4}
+_REDUCED = {"cluster.servers": 8, "jobs.0.dp": 4, "jobs.0.steps": 4}
 _SHOWN = (1, 3)  # steps of the picture; the end is not part of it
 _PERCENTS = range(101)
 

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import Result
 
 from prism_sim.products import RECORD, stage_files
-from processes import PRISM_SIM, completed, started, wait_until
+from processes import PRISM_SIM, started, wait_until
 
 Call = Callable[..., Result]
 MINE = [
@@ -151,7 +151,7 @@ def test_a_score_never_stays_with_another_diagnosis(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_two_runs_in_one_folder_are_never_mixed(tmp_path: Path) -> None:
+def test_two_runs_in_one_folder_are_never_mixed(call: Call, tmp_path: Path) -> None:
     command = [*PRISM_SIM, "run", "tiny/pair", "--quiet", "--no-report", "--set"]
     with (
         started([*command, "jobs.0.steps=5"], tmp_path) as first,
@@ -169,21 +169,22 @@ def test_two_runs_in_one_folder_are_never_mixed(tmp_path: Path) -> None:
     assert len(refused) + sum(code == 0 for *_, code in ends.values()) == 2
     assert list(manifest["timings_s"]) == ["simulate", "diagnose", "score"]
     assert set(pd.read_parquet(folder / "truth/steps.parquet")["step"]) == {*range(steps)}
-    assert completed([*PRISM_SIM, "score", str(folder)], tmp_path).returncode == 0
+    assert call("score", str(folder)).exit_code == 0
     assert json.loads((folder / "score.json").read_text()) == score
 
 
-def test_a_folder_is_free_again_when_its_holder_was_killed(tmp_path: Path) -> None:
+def test_a_folder_is_free_again_when_its_holder_was_killed(call: Call, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
-    command = [*PRISM_SIM, "simulate", "tiny/pair", "--quiet", "--out", "here"]
-    with started([*command, "--set", "jobs.0.steps=100000"], tmp_path) as holder:
+    command = ["simulate", "tiny/pair", "--quiet", "--out", "here"]
+    long = [*PRISM_SIM, *command, "--set", "jobs.0.steps=100000"]
+    with started(long, tmp_path) as holder:
         wait_until(lambda: (tmp_path / "here/.prism-sim.lock").exists())
         wait_until(lambda: any((tmp_path / "here").glob(".prism-sim.*.partial")))
-        refused = completed(command, tmp_path)
-        assert refused.returncode == 1
+        refused = call(*command)
+        assert refused.exit_code == 1
         assert f"process {holder.pid} is writing into this folder" in refused.stderr
         os.kill(holder.pid, signal.SIGKILL)
         holder.communicate(timeout=60)
-    assert completed(command, tmp_path).returncode == 0
+    assert call(*command).exit_code == 0
     assert not any((tmp_path / "here").glob(".prism-sim.*.partial"))
     assert (tmp_path / "here/flows.parquet").exists()

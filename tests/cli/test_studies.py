@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 from typer.testing import Result
 
-from processes import PRISM_SIM, completed, started, wait_until
+from processes import PRISM_SIM, started, wait_until
 
 Call = Callable[..., Result]
 
@@ -49,6 +50,7 @@ def test_regress_passes_with_its_own_reference(call: Call, suite: Path) -> None:
 
 
 def test_regress_lists_changed_figures_and_exits_with_3(call: Call, suite: Path) -> None:
+    suite.write_text(suite.read_text().replace("[1, 2]", "[1]"))
     regress(call, suite, "--update", "--quiet")
     held = json.loads(Path("held.json").read_text())
     name = "pair.yaml seed 1 paper"
@@ -196,7 +198,7 @@ def test_a_study_of_very_many_runs_starts_at_once_if_confirmed(study: Path) -> N
         assert process.poll() is None
 
 
-@pytest.mark.usefixtures("study")
+@pytest.mark.usefixtures("undiagnosed")
 def test_a_point_file_that_is_empty_or_hollow_is_made_again(call: Call) -> None:
     call("sweep", "study.yaml", "--processes", "1")
     points = sorted(Path("results/sweeps/study/points").glob("*.json"))
@@ -222,48 +224,67 @@ def _points(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (folder / "out/points").glob("*.json")}
 
 
+@pytest.fixture
+def undiagnosed(study: Path) -> None:
+    """The study without a diagnosis: for tests of files, whatever is in them."""
+    study.write_text(STUDY.replace("pairs.accuracy", "truth.gpu_hours") + "methods: [none]\n")
+
+
+@pytest.fixture
+def long_study(study: Path) -> Path:
+    study.write_text(STUDY.replace("[1, 2]", "[1, 2, 3, 4, 5]"))
+    return study.parent
+
+
 @pytest.mark.parametrize(
     ("signum", "code"),
     [pytest.param(signal.SIGINT, 130, marks=pytest.mark.full), (signal.SIGKILL, -9)],
 )
-def test_a_stopped_sweep_resumes_and_repeats_nothing(study: Path, signum: int, code: int) -> None:
-    folder = study.parent
-    study.write_text(STUDY.replace("[1, 2]", "[1, 2, 3, 4, 5]"))
-    with started(SWEEP, folder) as process:
-        wait_until(lambda: len(_points(folder)) >= 2)
+def test_the_workers_of_a_stopped_sweep_end(
+    call: Call, long_study: Path, signum: int, code: int
+) -> None:
+    with started(SWEEP, long_study) as process:
+        wait_until(lambda: len(_points(long_study)) >= 2)
         process.send_signal(signum)
         _, err = process.communicate(timeout=60)  # ends when no child holds the pipes any more
     assert process.returncode == code
     assert "Traceback" not in err
+    if signum == signal.SIGINT:
+        assert list(long_study.rglob(".*.partial")) == []
+        _resume(call, long_study)
+
+
+def _resume(call: Call, folder: Path) -> None:
+    """Complete the sweep that was stopped; no point is computed again."""
     before = _points(folder)
     assert 2 <= len(before) < 10
-    if signum == signal.SIGINT:
-        assert list(folder.rglob(".*.partial")) == []
-    done = completed(SWEEP, folder)
-    assert done.returncode == 0
+    done = call("sweep", "study.yaml", "--processes", "1", "--out", "out")
+    assert done.exit_code == 0, done.stderr
     assert f"{10 - len(before)} computed, {len(before)} reused" in done.stderr
     after = _points(folder)
     assert len(after) == 10
     assert before.items() <= after.items()
 
 
-def test_a_killed_sweep_leaves_no_working_folder_for_long(study: Path) -> None:
-    folder = study.parent
-    temporary = folder / "temporary"
+def test_a_killed_sweep_resumes_repeats_nothing_and_removes_what_was_left(
+    call: Call, long_study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = long_study / "temporary"
     temporary.mkdir()
     (temporary / "prism-sim-of-mine").mkdir()  # nothing says that a sweep made it
-    study.write_text(STUDY.replace("[1, 2]", "[1, 2, 3, 4, 5]"))
-    environment = os.environ | {"TMPDIR": str(temporary)}
-    with started(SWEEP, folder, env=environment) as process:
-        wait_until(lambda: len(_points(folder)) >= 1 and len(list(temporary.iterdir())) > 1)
+    with started(SWEEP, long_study, env=os.environ | {"TMPDIR": str(temporary)}) as process:
+        wait_until(lambda: len(_points(long_study)) >= 2 and len(list(temporary.iterdir())) > 1)
         os.killpg(process.pid, signal.SIGKILL)  # the workers as well: none can clean up
         process.communicate(timeout=60)
     left = [path.name for path in temporary.iterdir()]
-    done = completed(SWEEP, folder, env=environment)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    _resume(call, long_study)
+    by_one = call("sweep", "study.yaml", "--processes", "1", "--out", "by-one")
+    assert by_one.exit_code == 0, by_one.stderr
+    by_two_and_one, by_one_alone = (Path(f"{out}/sweep.parquet") for out in ("out", "by-one"))
+    assert by_two_and_one.read_bytes() == by_one_alone.read_bytes()
     assert [path.name for path in temporary.iterdir()] == ["prism-sim-of-mine"], left
-    assert list(folder.rglob(".*.partial")) == []
-    assert len(_points(folder)) == 10
+    assert list(long_study.rglob(".*.partial")) == []
 
 
 @pytest.mark.usefixtures("study")
@@ -282,7 +303,7 @@ def test_a_sweep_refuses_a_folder_with_files_of_the_user(call: Call, name: str) 
     assert [path for path in Path("mine").rglob("*") if path.is_file()] == [mine]
 
 
-@pytest.mark.usefixtures("study")
+@pytest.mark.usefixtures("undiagnosed")
 def test_a_sweep_leaves_other_files_alone_and_continues_one_without_a_record(call: Call) -> None:
     command = ("sweep", "study.yaml", "--processes", "1", "--out", "mine", "--json")
     Path("mine").mkdir()

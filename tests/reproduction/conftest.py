@@ -1,4 +1,4 @@
-"""The command line, to call in an empty folder."""
+"""The command line, to call in an empty folder; and a reproduction that tests share."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from prism_sim.cli import app
+from reproducing import reproduce_after_a_kill
+from shared import made_once
 
 
 @pytest.fixture
@@ -19,3 +21,11 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resul
         return CliRunner().invoke(app, list(arguments))
 
     return invoke
+
+
+@pytest.fixture(scope="session")
+def reduced_e3(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a reduced form of E3 that was killed and went on."""
+    return made_once(
+        tmp_path_factory, "reduced-e3", lambda folder: reproduce_after_a_kill(folder, ["e3"])
+    )

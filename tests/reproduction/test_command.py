@@ -1,7 +1,6 @@
 """``prism-sim reproduce``: wrong arguments, and the results of its reduced form."""
 
 import json
-import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,12 +11,11 @@ from typer.testing import Result
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render import paint
 from prism_sim.scenario.cluster import Cluster
-from processes import PRISM_SIM, completed, started, wait_until
+from reproducing import cases_of, reproduce_after_a_kill
 from reproduction import EXPERIMENTS
 from reproduction.base import Done, Experiment, PageFigure, Trial
 
 Call = Callable[..., Result]
-ARGUMENTS = ["reproduce", "paper", "--reduced", "--seeds", "1", "--out", "out", "--processes", "2"]
 
 
 def test_reproduce_refuses_unknown_experiments(call: Call) -> None:
@@ -86,34 +84,27 @@ def test_update_rewrites_page_and_pictures_of_the_reference(call: Call) -> None:
     assert Path("docs/images/paper-toy.png").read_bytes().startswith(b"\x89PNG")
 
 
-def _cases(folder: Path) -> dict[str, int]:
-    """Every finished case, and when it was written."""
-    return {path.name: path.stat().st_mtime_ns for path in (folder / "out/cases").glob("*.json")}
+def test_a_killed_run_resumes_and_its_page_has_every_part(reduced_e3: Path) -> None:
+    _check_resumed(reduced_e3, ["e3"])
 
 
-@pytest.mark.parametrize(
-    "experiments", [["e3"], pytest.param([*EXPERIMENTS], marks=pytest.mark.full)]
-)
-def test_a_killed_run_resumes_and_its_page_has_every_experiment(
-    tmp_path: Path, experiments: list[str]
-) -> None:
-    command = [*PRISM_SIM, *ARGUMENTS, "--only", ",".join(experiments), "--json"]
-    with started(command, tmp_path) as process:
-        wait_until(lambda: len(_cases(tmp_path)) >= 2)
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
-    before = _cases(tmp_path)
+@pytest.mark.full
+def test_a_killed_run_of_all_experiments_resumes(tmp_path: Path) -> None:
+    reproduce_after_a_kill(tmp_path, [*EXPERIMENTS])
+    _check_resumed(tmp_path, [*EXPERIMENTS])
+
+
+def _check_resumed(folder: Path, experiments: list[str]) -> None:
+    before = json.loads((folder / "before.json").read_text())
+    facts = json.loads((folder / "facts.json").read_text())
     assert len(before) >= 2
-    done = completed(command, tmp_path, timeout_s=300)
-    assert done.returncode == 0, done.stderr
-    facts = json.loads(done.stdout)
     assert facts["from_before"] == len(before)
     assert facts["made"] == facts["cases"] - len(before) > 0
-    assert f"{facts['cases']} of {facts['cases']}: " in done.stderr
-    after = _cases(tmp_path)
+    assert f"{facts['cases']} of {facts['cases']}: " in (folder / "errors.txt").read_text()
+    after = cases_of(folder)
     assert before.items() <= after.items()
     assert len(after) == facts["cases"]
-    page = (tmp_path / "out/paper.md").read_text()
+    page = (folder / "out/paper.md").read_text()
     assert [one["name"] for one in facts["experiments"]] == experiments
     for one in (EXPERIMENTS[name] for name in experiments):
         section = page.split(f"## {one.title}\n")[1].split("\n## ")[0]
@@ -121,4 +112,4 @@ def test_a_killed_run_resumes_and_its_page_has_every_experiment(
     assert "Reduced form" in page
     for line in page.splitlines():
         if line.startswith("!["):
-            assert (tmp_path / "out" / line.split("](")[1].rstrip(")")).exists()
+            assert (folder / "out" / line.split("](")[1].rstrip(")")).exists()

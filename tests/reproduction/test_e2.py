@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,16 +73,17 @@ def done() -> list[Done]:
     return [Done(trial, measure(trial)) for trial in trials([1], True)]
 
 
-def test_a_window_over_everything_scores_as_the_whole_run_does(done: list[Done]) -> None:
+def test_a_window_over_everything_scores_as_the_whole_run_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The scorer of a run and that of a window agree on the same records."""
-    trial, _ = done[0]
+    trial = trials([1], True)[0]
     whole = {**trial.settings, "first_s": 0.0, "windows_s": [1000], "levels_of": 0}
-    (entry,) = [
-        one
-        for one in measure(type(trial)(trial.experiment, "", trial.scenario, whole))["windows"]
-        if one["collector"] == UNDISTURBED
-    ]
-    with diagnosed(trial.scenario) as (_, score):
+    measuring = sys.modules[measure.__module__]
+    monkeypatch.setattr(measuring, "COLLECTORS", {UNDISTURBED: COLLECTORS[UNDISTURBED]})
+    with diagnosed(trial.scenario) as (run, score):
+        monkeypatch.setattr(measuring, "simulated", lambda _: nullcontext(run))
+        (entry,) = measure(replace(trial, settings=whole))["windows"]
         for name in ("total", "accuracy", "accuracy_unrefined", "missing"):
             assert entry[name] == score["pairs"][name]
 

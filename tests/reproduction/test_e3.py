@@ -15,6 +15,7 @@ from prism_sim.score.busy import true_work
 from prism_sim.score.load import Case
 from prism_sim.simulate import simulate
 from prism_sim.training.costs import stage_costs
+from reproduction import EXPERIMENTS, running
 from reproduction.base import Done, Trial
 from reproduction.e3_timeline import measure, page
 
@@ -95,8 +96,11 @@ def test_an_unmatched_step_counts_as_one() -> None:
 
 
 @pytest.fixture(scope="module")
-def done() -> list[Done]:
-    return [Done(trial, measure.measure(trial)) for trial in measure.trials([1], True)]
+def done(reduced_e3: Path) -> list[Done]:
+    trials = running.trials_of([EXPERIMENTS["e3"]], [1], reduced=True)
+    (results,) = running.results_of(trials, reduced_e3 / "out")
+    assert not results.failed
+    return results.done
 
 
 def test_the_page_has_published_and_ours(done: list[Done]) -> None:

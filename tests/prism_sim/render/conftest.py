@@ -15,8 +15,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
 
 from llmprism.io.tables import DIAGNOSIS
+from prism_sim.render.figures import FIGURES
 from prism_sim.run_folder import TRUTH, Run
 from prism_sim.score import score_run
 
@@ -147,6 +149,11 @@ MakeRun = Callable[..., Run]
 @pytest.fixture
 def make_run(tmp_path: Path) -> MakeRun:
     """Make a run folder with the given parts, by default with all of them."""
+    return maker(tmp_path)
+
+
+def maker(folder: Path) -> MakeRun:
+    """Return the function that makes run folders below ``folder``."""
 
     def make(
         name: str = "whole",
@@ -159,7 +166,7 @@ def make_run(tmp_path: Path) -> MakeRun:
         job_names: dict[str, str] | None = None,
         **values: str,
     ) -> Run:
-        run = Run(tmp_path / name)
+        run = Run(folder / name)
         run.folder.mkdir()
         names = job_names or {"A": "A", "B": "B"}
         run.write_json(run.manifest, {"name": name, "seed": 1, "method": "paper"})
@@ -182,3 +189,10 @@ def make_run(tmp_path: Path) -> MakeRun:
 def run(make_run: MakeRun) -> Run:
     """A run with everything."""
     return make_run()
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
+    """Every figure of a run with everything; tests must not change them."""
+    whole = maker(tmp_path_factory.mktemp("drawn"))()
+    return {name: picture.draw(whole) for name, picture in FIGURES.items()}

@@ -62,8 +62,8 @@ def test_every_figure_is_drawn_from_incomplete_runs(make_run, name, kind):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_no_texts_overlap(run, name):
-    boxes = texts(FIGURES[name].draw(run))
+def test_no_texts_overlap(drawn, name):
+    boxes = texts(drawn[name])
     assert len(boxes) > 5
     for place, (one, a) in enumerate(boxes):
         for other, b in boxes[:place]:
@@ -73,8 +73,8 @@ def test_no_texts_overlap(run, name):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_no_text_is_cut_off(run, name):
-    made = FIGURES[name].draw(run)
+def test_no_text_is_cut_off(drawn, name):
+    made = drawn[name]
     sheet = made.bbox
     for text, box in texts(made):
         assert box.x0 >= -1, text
@@ -90,8 +90,8 @@ def test_the_same_run_gives_the_same_bytes(run, name):
     assert paint.png(one) == paint.png(other)
 
 
-def test_pictures_follow_the_theme_of_the_page(run):
-    markup = paint.svg(FIGURES["step_durations"].draw(run))
+def test_pictures_follow_the_theme_of_the_page(drawn):
+    markup = paint.svg(drawn["step_durations"])
     assert "var(--ink)" in markup
     assert not [colour for colour in paint.SWAPPED if colour in markup]
 
@@ -103,16 +103,16 @@ def test_hostile_names_are_drawn_as_they_are(make_run, name):
     assert "<script>" not in paint.svg(FIGURES[name].draw(run))
 
 
-def test_axes_have_units(run):
-    assert "time in these steps [ms]" in words(FIGURES["timeline"].draw(run))
-    text = words(FIGURES["step_durations"].draw(run))
+def test_axes_have_units(drawn):
+    assert "time in these steps [ms]" in words(drawn["timeline"])
+    text = words(drawn["step_durations"])
     assert "step [ms]" in text
     assert "time since the first step [s]" in text
-    assert "[Gbit/s]" in words(FIGURES["switch_bandwidth"].draw(run))
+    assert "[Gbit/s]" in words(drawn["switch_bandwidth"])
 
 
-def test_titles_state_the_finding(run):
-    text = {name: words(picture.draw(run)) for name, picture in FIGURES.items()}
+def test_titles_state_the_finding(drawn):
+    text = {name: words(picture) for name, picture in drawn.items()}
     assert "2 of 2 jobs recognised exactly, 2 found" in text["cluster_map"]
     assert "100 % of 10 pairs have the right kind" in text["pair_types"]
     assert "100 % of steps rebuilt, their durations off by 0 %" in text["timeline"]

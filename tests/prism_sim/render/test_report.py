@@ -54,8 +54,8 @@ def page_of(run, drawn=PLAIN):
     return Page(run.report.read_text(encoding="utf-8"))
 
 
-def test_the_page_has_every_section_and_figure(run):
-    page = page_of(run, None)
+def test_the_page_has_every_section_and_figure(run, drawn):
+    page = page_of(run, drawn)
     text = page.words()
     for title in ("Injected faults", "Figures", "Score", "Findings", "Scenario", "How to read"):
         assert title in text
@@ -79,9 +79,9 @@ def test_the_page_shows_the_evidence_of_each_finding(run):
     assert "false" in text
 
 
-def test_the_page_needs_no_network(run):
+def test_the_page_needs_no_network(run, drawn):
     """Its scripts are in the page; the only file that it names is the trace beside it."""
-    page = page_of(run, None)
+    page = page_of(run, drawn)
     assert not {"iframe", "object"} & set(page.tags)
     for name, value in page.attributes:
         if name in {"src", "href", "xlink:href"}:
@@ -147,11 +147,12 @@ def test_the_page_is_small_and_the_same_each_time(run):
     render_report(run)
     assert run.report.read_bytes() == first
     assert len(first) < 3_000_000
+    assert first.count(b"<figure") == len(FIGURES)
 
 
-def test_a_dense_figure_becomes_an_image(run, monkeypatch):
+def test_a_dense_figure_becomes_an_image(run, drawn, monkeypatch):
     monkeypatch.setattr("prism_sim.render.report._DENSE", 100)
-    page = page_of(run, None)
+    page = page_of(run, drawn)
     assert page.tags.count("img") == len(FIGURES)
     assert "svg" not in page.tags
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,9 @@ from llmprism.methods.paper import StagedMethod
 from llmprism.methods.paper.cutting import Cuts, cut_steps
 from llmprism.methods.paper.groups import form_groups
 from llmprism.methods.paper.parallelism import classify_pairs
+from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
+from prism_sim.simulate import simulate
 from prism_sim.studies import regression
 from prism_sim.studies.cases import RunCase
 from prism_sim.studies.pool import Outcome
@@ -46,6 +50,15 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[RunCase]:
 def reference(cases: list[RunCase]) -> Reference:
     found = regression.run_suite(cases, processes=1)
     return {name: outcome.result for name, outcome in found.items() if outcome.result}
+
+
+@pytest.fixture(scope="module")
+def simulated(cases: list[RunCase], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The simulation of each case, by its key: planted defects are in the diagnosis."""
+    folders = {case.key: tmp_path_factory.mktemp("simulated") for case in cases}
+    for case in cases:
+        simulate(case.scenario, Run(folders[case.key]))
+    return folders
 
 
 def boundary_off_by_one_record(patch: pytest.MonkeyPatch) -> None:
@@ -115,8 +128,14 @@ def test_a_planted_defect_turns_it_red(
     plant: Callable[[pytest.MonkeyPatch], None],
     cases: list[RunCase],
     reference: Reference,
+    simulated: dict[str, Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def copy(scenario: Scenario, run: Run) -> None:
+        (key,) = [case.key for case in cases if case.scenario == scenario]
+        shutil.copytree(simulated[key], run.folder, dirs_exist_ok=True)
+
+    monkeypatch.setattr("prism_sim.simulate.simulate", copy)
     methods.get("paper")
     plant(monkeypatch)
     verdicts = compare(regression.run_suite(cases, processes=1), reference)

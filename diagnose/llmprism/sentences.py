@@ -218,6 +218,8 @@ def _predicate(finding: Mapping[str, Any], cause: str) -> str:
     phrase = PHRASES.get(cause)
     if _text(finding.get("symptom")) == "pauses":
         return "pauses in some of its steps"
+    if _text(finding.get("symptom")) == "slow_steps":
+        return f"is {percent(magnitude)} slower, for a reason that the records do not show,"
     if _text(finding.get("culprit_kind")) == "job" and cause in ("hang", "crash"):
         return "stopped" if cause == "hang" else "stopped, and started again"
     if phrase is None:

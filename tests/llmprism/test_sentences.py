@@ -122,6 +122,12 @@ def test_pauses_cost_time_only_in_their_own_steps():
     assert "in 3 steps" in text.cost
 
 
+def test_a_job_that_is_slow_without_a_known_cause_says_so():
+    row = finding(symptom="slow_steps", cause="unknown", culprit_kind="job", culprit="job-0")
+    text = str(finding_text(row, PARTS, JOB))
+    assert "is 8.0 % slower, for a reason that the records do not show, since 10:00:21" in text
+
+
 def test_a_finding_about_a_whole_job_suspects_no_part():
     row = finding(culprit_kind="job", culprit="job-0", evidence={"silent_since_ns": TEN})
     text = finding_text(row, PARTS, JOB)

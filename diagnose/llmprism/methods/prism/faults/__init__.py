@@ -2,7 +2,8 @@
 
 Each cause has a module of its own that brings forward suspects, each with a stretch of steps
 and its evidence. No suspect is believed on its own: the steps of the job must be longer in
-that stretch than around it (:mod:`~.cost`).
+that stretch than around it (:mod:`~.cost`). A lasting stretch that no suspect explains is a finding
+about the job (:mod:`~.unexplained`).
 
 To add a cause, write a :data:`~.suspects.Cause` and add it to :data:`CAUSES`.
 """
@@ -21,11 +22,11 @@ from llmprism.methods.prism.faults.slow_compute import slow_compute
 from llmprism.methods.prism.faults.slow_network import slow_network
 from llmprism.methods.prism.faults.slow_storage import slow_storage
 from llmprism.methods.prism.faults.stopped import stopped
-from llmprism.methods.prism.faults.suspects import Cause, Suspect, table_of
+from llmprism.methods.prism.faults.suspects import Cause, Suspect, is_believed, table_of
+from llmprism.methods.prism.faults.unexplained import is_warm_up, unexplained
 
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
-WARM_UP = 6  # steps at the begin in which a job may still be slow without a fault
 MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
 
 CAUSES: tuple[Cause, ...] = (
@@ -46,7 +47,8 @@ def find_findings(context: Context) -> pd.DataFrame:
     """All findings about the jobs of ``context``, in order of time."""
     suspects = [suspect for cause in CAUSES for suspect in cause(context)]
     kept = [one for one in suspects if not _explained(one, suspects)]
-    return table_of(joined(context, kept))
+    named = [one for one in joined(context, kept) if is_believed(one)]
+    return table_of([*named, *unexplained(context, named)])
 
 
 def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
@@ -55,8 +57,8 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
     Inputs that arrive late by a slow link look like work. Collectives that wait for a late rank
     look slow, but lead to no single part of the network. Two faults at once are rarer.
     """
-    if one.first == 0 and one.last < WARM_UP:
-        return True  # a job that warms up is slow without a fault
+    if is_warm_up(one.first, one.last):
+        return True
     if any(_same_rank(one, other) and _tells_more(other, one) for other in suspects):
         return True
     if one.symptom in INDEPENDENT:

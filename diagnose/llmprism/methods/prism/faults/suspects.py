@@ -57,23 +57,29 @@ Cause = Callable[[Context], Iterable[Suspect]]
 
 
 def table_of(suspects: Iterable[Suspect]) -> pd.DataFrame:
-    """Keep suspects that cost their job time, in order of time, as the table ``findings``."""
-    rows = [row for row in map(_row, suspects) if row is not None]
+    """Believed suspects in order of time, as the table ``findings``."""
+    rows = [_row(one) for one in suspects if is_believed(one)]
     rows.sort(key=lambda row: (row["start_ns"], row["job"], row["culprit"]))
     table = pd.DataFrame(rows, columns=DIAGNOSIS["findings"].names)
     return table.assign(finding=range(len(table)))
 
 
-def _explains(one: Suspect, cost: Cost) -> bool:
-    """Whether the culprit lost a good part of what the job lost; if not, it waited itself."""
-    return one.lost_share is None or one.lost_share >= EXPLAINED * cost.share
+def is_believed(one: Suspect) -> bool:
+    """Whether a suspect cost its job time, and lost a good part of that itself.
+
+    If not, it waited for another.
+    """
+    cost = _cost(one)
+    return cost.believed and (one.lost_share is None or one.lost_share >= EXPLAINED * cost.share)
 
 
-def _row(one: Suspect) -> dict[str, Any] | None:
-    cost = one.lost or cost_of(one.job, one.first, one.last)
+def _cost(one: Suspect) -> Cost:
+    return one.lost or cost_of(one.job, one.first, one.last)
+
+
+def _row(one: Suspect) -> dict[str, Any]:
+    cost = _cost(one)
     begin_ns, end_ns = one.extent_ns or (one.job.start_ns[one.first], one.job.end_ns[one.last])
-    if not cost.believed or not _explains(one, cost):
-        return None
     evidence = {
         **one.evidence,
         **({} if one.lost_share is None else {"lost_share_of_a_step": round(one.lost_share, 4)}),

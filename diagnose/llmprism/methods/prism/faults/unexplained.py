@@ -1,0 +1,70 @@
+"""Steps that are longer for a while, although nothing that was looked at explains them.
+
+Telemetry that merges, samples or loses records still shows how long steps last. Where they get
+longer and stay so, something is wrong, whether or not a rank or a link stands apart: the finding
+names the job, and says that the cause is unknown.
+
+A stretch may last to the end, and its steps may vary much more than those before. So steps are
+also compared with all steps before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.cost import TO_SIGMA, cost_of
+from llmprism.methods.prism.faults.series import DEVIATIONS, FEWEST, judged, stretches
+from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.numerics.arrays import Floats
+
+LEAST = 0.05  # of a step
+LASTING = 4  # steps; checkpoints and evaluations lengthen single ones
+WARM_UP = 6  # steps at the begin in which a job may still be slow without a fault
+NEARLY_ALL = 0.9  # of the steps to the end
+SURE = 0.5  # confidence
+
+
+def unexplained(context: Context, named: Sequence[Suspect]) -> Iterator[Suspect]:
+    """Suspects for the lasting stretches of slow steps that none of the ``named`` ones touches."""
+    for job in context.jobs:
+        own = [one for one in named if one.job is job]
+        for first, last in _slow(job.duration_ns):
+            if not any(one.first <= last and first <= one.last for one in own):
+                yield _suspect(job, first, last)
+
+
+def _slow(duration_ns: Floats) -> list[tuple[int, int]]:
+    """First and last step of every stretch of longer steps."""
+    out = judged(duration_ns[None, :], LEAST).out[0]
+    found = [
+        (first, last)
+        for first, last in stretches(out)
+        if out[first : last + 1].sum() >= LASTING and not is_warm_up(first, last)
+    ]
+    return found or _to_the_end(duration_ns)
+
+
+def _to_the_end(duration_ns: Floats) -> list[tuple[int, int]]:
+    """The stretch from some step to the last, of which nearly all are longer than before."""
+    for first in range(FEWEST, duration_ns.size - LASTING):
+        before, after = duration_ns[:first], duration_ns[first:]
+        normal = float(np.nanmedian(before))
+        spread = TO_SIGMA * float(np.nanmedian(np.abs(before - normal)))
+        longer = after > normal + max(DEVIATIONS * spread, LEAST * normal)
+        if longer[0] and longer.mean() >= NEARLY_ALL:
+            return [(first, duration_ns.size - 1)]
+    return []
+
+
+def is_warm_up(first: int, last: int) -> bool:
+    """Whether these are the first steps of a job, which may be slow without a fault."""
+    return first == 0 and last < WARM_UP
+
+
+def _suspect(job: JobView, first: int, last: int) -> Suspect:
+    cost = cost_of(job, first, last)
+    lost = max(0.0, cost.share) / (1 + max(0.0, cost.share))
+    return Suspect(job, "group", "slow_steps", "unknown", "job", job.name, first, last, lost, SURE)

@@ -1,0 +1,68 @@
+"""Steps that are longer for a while are reported, also where no rank or link stands apart."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.faults.unexplained import unexplained
+
+
+def job_of(slow: dict[int, float], steps: int = 30, noise: float = 0.01) -> SimpleNamespace:
+    """Steps of 100 ms, some of them longer by a factor."""
+    duration = 1e8 * (1 + noise * np.random.default_rng(4).standard_normal(steps))
+    for step, factor in slow.items():
+        duration[step] *= factor
+    return SimpleNamespace(name="job-0", duration_ns=duration)
+
+
+def found(job, named=()):
+    return [(s.first, s.last) for s in unexplained(SimpleNamespace(jobs=[job]), named)]
+
+
+@pytest.mark.parametrize("factor", [1.1, 1.4])
+def test_a_lasting_stretch_is_reported_with_its_steps(factor):
+    assert found(job_of(dict.fromkeys(range(10, 18), factor))) == [(10, 17)]
+
+
+def test_work_that_becomes_uneven_is_reported_to_the_end():
+    """Its steps vary by a quarter, and last for most of the recording."""
+    rng = np.random.default_rng(5)
+    uneven = {step: 1.15 + 0.6 * rng.random() for step in range(7, 30)}
+    assert found(job_of(uneven, noise=0.003)) == [(7, 29)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_steps_that_always_vary_are_not_reported(seed):
+    duration = 1e8 * np.random.default_rng(seed).lognormal(0, 0.15, 30)
+    job = SimpleNamespace(name="job-0", duration_ns=duration)
+    assert found(job) == []
+
+
+def test_the_magnitude_is_the_share_of_speed_that_is_lost():
+    job = job_of(dict.fromkeys(range(10, 18), 1.25))
+    (suspect,) = unexplained(SimpleNamespace(jobs=[job]), [])
+    assert suspect.magnitude == pytest.approx(0.2, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [
+        {},
+        dict.fromkeys(range(4, 30, 5), 1.8),
+        dict.fromkeys(range(10, 13), 1.5),
+        dict.fromkeys(range(5), 1.5),
+    ],
+    ids=["healthy", "checkpoints", "three steps", "warm-up"],
+)
+def test_pauses_and_the_first_steps_are_not(slow):
+    assert found(job_of(slow)) == []
+
+
+def test_a_stretch_that_a_finding_explains_is_not_reported_again():
+    job = job_of(dict.fromkeys(range(10, 18), 1.3))
+    other = SimpleNamespace(job=SimpleNamespace(name="job-1"), first=10, last=17)
+    assert found(job, [SimpleNamespace(job=job, first=8, last=11)]) == []
+    assert found(job, [other]) == [(10, 17)]

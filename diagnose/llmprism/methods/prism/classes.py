@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,7 @@ class TrafficClass:
     two_way: bool
     traffic: Traffic
 
-    @property
+    @cached_property
     def bytes(self) -> float:
         """Volume of all records [bytes]."""
         return float(self.traffic.size.sum())
@@ -59,6 +60,13 @@ class TrafficClass:
         known = np.flatnonzero(step >= 0)
         of_row = connections.of_row[self.traffic.row[known]]
         return known, np.searchsorted(self.connections, of_row) * count + step[known]
+
+    def volumes(self, connections: Connections, step: Ints, count: int) -> Floats:
+        """Bytes that each connection moves in each step, shape (connections, count)."""
+        known, cell = self.cells(connections, step, count)
+        cells = self.connections.size * count
+        total = np.bincount(cell, self.traffic.size[known], cells).astype(np.float64)
+        return total.reshape(-1, count)
 
 
 @dataclass(frozen=True)

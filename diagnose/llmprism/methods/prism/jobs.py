@@ -171,9 +171,7 @@ def _irregular(connections: Connections, component: Component, stepping: Steppin
     for one, step in zip(component.classes, stepping.step_of, strict=True):
         if stepping.count == 0:
             continue
-        known, cell = one.cells(connections, step, stepping.count)
-        shape = (one.connections.size, stepping.count)
-        volume = np.bincount(cell, one.traffic.size[known], shape[0] * shape[1]).reshape(shape)
+        volume = one.volumes(connections, step, stepping.count)
         median = np.median(volume, axis=1)
         away = np.median(np.abs(volume - median[:, None]), axis=1)
         unlike = (away > UNLIKE * median) & (stepping.quality > 0)
@@ -219,9 +217,8 @@ def _volumes(parts: Sequence[Part], connections: Connections, ends: Codes) -> Fl
     volume = np.zeros((ends.size, count))
     for part in parts:
         for one, step in zip(part.component.classes, part.stepping.step_of, strict=True):
-            sender = np.searchsorted(ends, connections.src[connections.of_row[one.traffic.row]])
-            known = step >= 0
-            np.add.at(volume, (sender[known], step[known]), one.traffic.size[known])
+            sender = np.searchsorted(ends, connections.src[one.connections])
+            np.add.at(volume, sender, one.volumes(connections, step, count))
     return np.asarray(np.median(volume, axis=1), np.float64)
 
 

@@ -22,7 +22,7 @@ from llmprism.methods.prism.faults.slow_compute import slow_compute
 from llmprism.methods.prism.faults.slow_network import slow_network
 from llmprism.methods.prism.faults.slow_storage import slow_storage
 from llmprism.methods.prism.faults.stopped import stopped
-from llmprism.methods.prism.faults.suspects import Cause, Suspect, is_believed, table_of
+from llmprism.methods.prism.faults.suspects import Cause, Suspect, table_of
 from llmprism.methods.prism.faults.unexplained import is_warm_up, unexplained
 
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
@@ -47,8 +47,9 @@ def find_findings(context: Context) -> pd.DataFrame:
     """All findings about the jobs of ``context``, in order of time."""
     suspects = [suspect for cause in CAUSES for suspect in cause(context)]
     kept = [one for one in suspects if not _explained(one, suspects)]
-    named = [one for one in joined(context, kept) if is_believed(one)]
-    return table_of([*named, *unexplained(context, named)])
+    named = [one for one in joined(context, kept) if one.is_believed]
+    others = [one for one in unexplained(context, named) if one.is_believed]
+    return table_of([*named, *others])
 
 
 def _explained(one: Suspect, suspects: list[Suspect]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -49,6 +50,20 @@ class Suspect:
     extent_ns: tuple[int, int] | None = None
     weight: float = 0.0
 
+    @cached_property
+    def cost(self) -> Cost:
+        """What the stretch costs the job: ``lost``, or else from a comparison of steps."""
+        return self.lost or cost_of(self.job, self.first, self.last)
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether it cost its job time, and lost a good part of that itself.
+
+        If not, it waited for another.
+        """
+        explains = self.lost_share is None or self.lost_share >= EXPLAINED * self.cost.share
+        return self.cost.believed and explains
+
 
 EXPLAINED = 0.3  # of what the steps of the job are longer
 
@@ -57,28 +72,15 @@ Cause = Callable[[Context], Iterable[Suspect]]
 
 
 def table_of(suspects: Iterable[Suspect]) -> pd.DataFrame:
-    """Believed suspects in order of time, as the table ``findings``."""
-    rows = [_row(one) for one in suspects if is_believed(one)]
+    """``suspects`` in order of time, as the table ``findings``."""
+    rows = [_row(one) for one in suspects]
     rows.sort(key=lambda row: (row["start_ns"], row["job"], row["culprit"]))
     table = pd.DataFrame(rows, columns=DIAGNOSIS["findings"].names)
     return table.assign(finding=range(len(table)))
 
 
-def is_believed(one: Suspect) -> bool:
-    """Whether a suspect cost its job time, and lost a good part of that itself.
-
-    If not, it waited for another.
-    """
-    cost = _cost(one)
-    return cost.believed and (one.lost_share is None or one.lost_share >= EXPLAINED * cost.share)
-
-
-def _cost(one: Suspect) -> Cost:
-    return one.lost or cost_of(one.job, one.first, one.last)
-
-
 def _row(one: Suspect) -> dict[str, Any]:
-    cost = _cost(one)
+    cost = one.cost
     begin_ns, end_ns = one.extent_ns or (one.job.start_ns[one.first], one.job.end_ns[one.last])
     evidence = {
         **one.evidence,

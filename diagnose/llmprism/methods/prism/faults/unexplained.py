@@ -19,6 +19,7 @@ from llmprism.methods.prism.faults.cost import TO_SIGMA, cost_of
 from llmprism.methods.prism.faults.series import DEVIATIONS, FEWEST, judged, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Floats
+from llmprism.numerics.missing import finite_median
 
 LEAST = 0.05  # of a step
 LASTING = 4  # steps; checkpoints and evaluations lengthen single ones
@@ -51,8 +52,8 @@ def _to_the_end(duration_ns: Floats) -> list[tuple[int, int]]:
     """The stretch from some step to the last, of which nearly all are longer than before."""
     for first in range(FEWEST, duration_ns.size - LASTING):
         before, after = duration_ns[:first], duration_ns[first:]
-        normal = float(np.nanmedian(before))
-        spread = TO_SIGMA * float(np.nanmedian(np.abs(before - normal)))
+        normal = finite_median(before)
+        spread = TO_SIGMA * finite_median(np.abs(before - normal))
         longer = after > normal + max(DEVIATIONS * spread, LEAST * normal)
         if longer[0] and longer.mean() >= NEARLY_ALL:
             return [(first, duration_ns.size - 1)]
@@ -67,4 +68,6 @@ def is_warm_up(first: int, last: int) -> bool:
 def _suspect(job: JobView, first: int, last: int) -> Suspect:
     cost = cost_of(job, first, last)
     lost = max(0.0, cost.share) / (1 + max(0.0, cost.share))
-    return Suspect(job, "group", "slow_steps", "unknown", "job", job.name, first, last, lost, SURE)
+    return Suspect(
+        job, "group", "slow_steps", "unknown", "job", job.name, first, last, lost, SURE, lost=cost
+    )

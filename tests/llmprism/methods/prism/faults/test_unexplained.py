@@ -66,3 +66,12 @@ def test_a_stretch_that_a_finding_explains_is_not_reported_again():
     other = SimpleNamespace(job=SimpleNamespace(name="job-1"), first=10, last=17)
     assert found(job, [SimpleNamespace(job=job, first=8, last=11)]) == []
     assert found(job, [other]) == [(10, 17)]
+
+
+@pytest.mark.filterwarnings("error")
+def test_steps_of_unknown_length_are_left_out_silently():
+    job = job_of(dict.fromkeys(range(20, 30), 1.3))
+    job.duration_ns[:8] = np.nan
+    assert found(job) == [(20, 29)]
+    job.duration_ns[20:] /= 1.3
+    assert found(job) == []

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
@@ -168,21 +167,20 @@ def _lesser_over_own(connections: Connections, own: Ints) -> Floats:
     Both directions of a two-way pair move similar volumes, or messages of one size: an evaluation
     sends activations that no gradients answer.
     """
-    table = pd.DataFrame(
-        {
-            "src": connections.src[own],
-            "dst": connections.dst[own],
-            "bytes": connections.total_bytes[own].astype(np.float64),
-            "typical": connections.typical_bytes[own],
-        }
-    )
-    pairs = table.groupby(["src", "dst"]).agg({"bytes": "sum", "typical": "max"})
-    forth = pairs.reindex(pd.MultiIndex.from_frame(table[["src", "dst"]])).to_numpy()
-    back = pairs.reindex(pd.MultiIndex.from_frame(table[["dst", "src"]])).fillna(0).to_numpy()
-    ratio = np.minimum(forth[:, 0], back[:, 0]) / np.maximum(forth[:, 0], back[:, 0])
-    same_size = np.abs(forth[:, 1] - back[:, 1]) <= ONE_SIZE * forth[:, 1]
+    src, dst = connections.src[own].astype(np.int64), connections.dst[own].astype(np.int64)
+    nodes = int(max(src.max(initial=0), dst.max(initial=0))) + 1
+    pair, number = np.unique(src * nodes + dst, return_inverse=True)
+    volume = np.bincount(number, connections.total_bytes[own], pair.size)
+    typical = np.zeros(pair.size, np.int64)
+    np.maximum.at(typical, number, connections.typical_bytes[own])
+    answer = np.searchsorted(pair, dst * nodes + src).clip(max=pair.size - 1)
+    answered = pair[answer] == dst * nodes + src
+    forth, back = volume[number], np.where(answered, volume[answer], 0.0)
+    sizes, answers = typical[number], np.where(answered, typical[answer], 0)
+    ratio = np.minimum(forth, back) / np.maximum(forth, back)
+    same_size = np.abs(sizes - answers) <= ONE_SIZE * sizes
     two_way = (ratio >= TWO_WAY) | (same_size & (ratio >= ANSWERED))
-    return np.where(two_way, np.minimum(1.0, back[:, 0] / forth[:, 0]), 0.0)
+    return np.where(two_way, np.minimum(1.0, back / forth), 0.0)
 
 
 def traffic_of(flows: FlowTable, connections: Connections, own: Ints) -> Traffic:

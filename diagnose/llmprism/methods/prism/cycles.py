@@ -20,6 +20,7 @@ the longest that does not).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -98,12 +99,12 @@ class Division:
         begins[self.cuts] = 1
         return np.cumsum(begins)
 
-    @property
+    @cached_property
     def weight(self) -> float:
         """How much the division counts in a vote: quality, and less if its cuts are unclear."""
         return self.quality**3 * (1.0 - 0.5 / max(self.clarity, 1.0))
 
-    @property
+    @cached_property
     def quality(self) -> float:
         """How well equal parts explain the traffic, in [0, 1]."""
         if not np.isfinite(self.tolerance):
@@ -221,7 +222,13 @@ def _split(division: Division, before: Floats) -> Division | None:
     place = np.arange(1, cuts.sum() + 1) - np.repeat(np.cumsum(cuts) - cuts, cuts)
     each = np.repeat(division.volumes[several] / steps[several], cuts)
     extra = np.searchsorted(before, np.repeat(before[begins], cuts) + place * each)
-    return _division(np.unique(np.concatenate((division.cuts, extra))), before, 1.0)
+    return _division(_union(division.cuts, extra), before, 1.0)
+
+
+def _union(one: Ints, other: Ints) -> Ints:
+    """Distinct values of two sorted arrays; several times faster on them than ``np.union1d``."""
+    both = np.sort(np.concatenate((one, other)), kind="stable")
+    return both[np.diff(both, prepend=-1) > 0]
 
 
 def _balanced(traffic: Traffic, at: Ints) -> Bools | None:

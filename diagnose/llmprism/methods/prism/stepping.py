@@ -117,8 +117,8 @@ def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -
     """
     votes: dict[int, float] = {}
     for one, own in zip(classes, proposed, strict=True):
-        for count in {len(d) for d in own if len(d) >= FEWEST}:
-            best = max((d for d in own if len(d) == count), key=lambda d: d.weight)
+        for count, alike in _by_count(own).items():
+            best = max(alike, key=lambda division: division.weight)
             if best.quality >= _GOOD:
                 vote = best.weight * (1 - count / (len(one.traffic) + 1))
                 votes[count] = votes.get(count, 0.0) + vote
@@ -135,6 +135,15 @@ def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -
         if chosen % coarser == 0 and _is_step(classes, proposed, chosen, coarser):
             chosen = coarser
     return chosen
+
+
+def _by_count(own: list[Division]) -> dict[int, list[Division]]:
+    """Divisions of one class by their number of parts, from FEWEST on."""
+    alike: dict[int, list[Division]] = {}
+    for division in own:
+        if len(division) >= FEWEST:
+            alike.setdefault(len(division), []).append(division)
+    return alike
 
 
 def _is_step(

@@ -40,7 +40,7 @@ regress: $(VENV)/.installed-dev ## Compare every figure of a small suite with it
 # The type check keeps one core busy, so the regression suite runs beside it.
 test: $(VENV)/.installed-dev ## All checks of a change, without the larger ones; under 8 minutes.
 	@$(MAKE) --no-print-directory -j 2 lint regress
-	@$(BIN)/pytest -q -n 2 --dist worksteal -m "not full"
+	@$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not full"
 
 # Coverage makes Python slower by half, so it measures the tests of single modules only. The first
 # call runs the kernels as plain Python, because a coverage tool cannot measure compiled code. The
@@ -50,7 +50,7 @@ MODULE_TESTS := tests/prism_sim tests/llmprism tests/cli tests/scripts
 WHOLE_TESTS := $(filter-out $(MODULE_TESTS) tests/fixtures tests/helpers,$(patsubst %/,%,$(wildcard tests/*/)))
 PYTEST := $(BIN)/pytest --no-cov-on-fail --cov-fail-under=0 --cov-report=
 IN_PARALLEL := -q -n 2 --dist worksteal -m "not full" --cov-append
-coverage: $(VENV)/.installed-dev ## The same tests, and the share of branches that they take; slower.
+coverage: $(VENV)/.installed-dev ## These tests and the slow ones, and the share of branches that they take.
 	@rm -f .coverage .coverage.*
 	@NUMBA_DISABLE_JIT=1 $(PYTEST) --cov -q $(KERNEL_TESTS)
 	@$(PYTEST) --cov $(IN_PARALLEL) $(MODULE_TESTS)

@@ -454,6 +454,7 @@ def test_a_file_in_the_folder_is_preferred_to_a_bundled_one(call: Call, pair: Pa
     assert "1 job on 12 of 16 GPUs" in call("validate", "tiny/quickstart").stdout
 
 
+@pytest.mark.slow
 def test_the_whole_of_it_for_real(call: Call) -> None:
     """Simulated, diagnosed, scored and rendered; then step by step, with the same score."""
     assert call("run", "tiny/pair", "--seed", "3", "--quiet").exit_code == 0

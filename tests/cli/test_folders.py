@@ -151,6 +151,7 @@ def test_a_score_never_stays_with_another_diagnosis(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_two_runs_in_one_folder_are_never_mixed(call: Call, tmp_path: Path) -> None:
     command = [*PRISM_SIM, "run", "tiny/pair", "--quiet", "--no-report", "--set"]
     with (

@@ -53,7 +53,10 @@ def _records_written(folder: Path) -> bool:
     return any(path.stat().st_size > 1000 for path in folder.rglob(".flows.parquet.*"))
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("signum", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
 def test_a_signal_ends_a_run_without_half_written_files(
     tmp_path: Path, signum: int, code: int
 ) -> None:
@@ -122,7 +125,7 @@ def _cat(path: str) -> str:
     return (Path(__file__).resolve().parents[2] / path).read_text()
 
 
-@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+@pytest.mark.parametrize("name", ["-", pytest.param("/dev/stdin", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("command", ["validate", "simulate"])
 def test_a_scenario_can_come_from_a_pipe(tmp_path: Path, name: str, command: str) -> None:
     with started([*PRISM_SIM, command, name, "--quiet"], tmp_path, stdin=subprocess.PIPE) as end:
@@ -142,6 +145,7 @@ ASCII = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8":
          "PYTHONCOERCECLOCALE": "0"}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_locale_without_unicode_is_no_obstacle(tmp_path: Path) -> None:
     text = _cat("scenarios/tiny/pair.yaml").replace("name: ", "name: \u00e9\u4e2d", 1)
     (tmp_path / "pair.yaml").write_text(text, encoding="utf-8")

@@ -37,6 +37,7 @@ def regress(call: Call, suite: Path, *more: str) -> Result:
     return call("regress", *options, *more)
 
 
+@pytest.mark.slow
 def test_regress_passes_with_its_own_reference(call: Call, suite: Path) -> None:
     missing = regress(call, suite)
     assert missing.exit_code == 1
@@ -49,6 +50,7 @@ def test_regress_passes_with_its_own_reference(call: Call, suite: Path) -> None:
     assert ElementTree.parse("out/junit.xml").getroot()[0].attrib["tests"] == "2"
 
 
+@pytest.mark.slow
 def test_regress_lists_changed_figures_and_exits_with_3(call: Call, suite: Path) -> None:
     suite.write_text(suite.read_text().replace("[1, 2]", "[1]"))
     regress(call, suite, "--update", "--quiet")
@@ -266,6 +268,7 @@ def _resume(call: Call, folder: Path) -> None:
     assert before.items() <= after.items()
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_resumes_repeats_nothing_and_removes_what_was_left(
     call: Call, long_study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ def run_folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", blocks("python"))
 def test_its_python_runs(code, run_folder, monkeypatch):
     monkeypatch.chdir(run_folder)
@@ -83,6 +84,7 @@ def test_its_python_runs(code, run_folder, monkeypatch):
     assert len(diagnosis.jobs) > 0
 
 
+@pytest.mark.slow
 def test_its_commands_run(run_folder, monkeypatch):
     """All of them, in order, with one small scenario for every scenario named."""
     monkeypatch.chdir(run_folder)

@@ -51,6 +51,7 @@ def test_the_wheel_carries_the_licence_it_declares(wheel):
     assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dependencies", ["of here", pytest.param("from the index", marks=pytest.mark.full)]
 )

@@ -278,7 +278,7 @@ def test_kinds_of_another_package_run_from_a_scenario_to_the_truth(installed, tm
     assert kept["zero_stage"] is None
 
 
-@pytest.mark.parametrize("trees", [1, 2])
+@pytest.mark.parametrize("trees", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_all_reduce_of_another_package_runs_with_its_options_and_spans(
     installed, tmp_path, trees
 ):

@@ -45,8 +45,8 @@ def files(cache: Path) -> list[Path]:
     return [path for path in cache.rglob("*") if path.suffix in (".nbi", ".nbc")]
 
 
-@pytest.mark.parametrize("damage", [b"", b"not a cache"])
-@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", [b"", pytest.param(b"not a cache", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("suffix", [".nbi", pytest.param(".nbc", marks=pytest.mark.slow)])
 def test_a_damaged_cache_is_made_again(run, tmp_path, suffix, damage):
     cache = tmp_path / "cache"
     assert run(cache) == "42"
@@ -130,7 +130,11 @@ def shifted(x):
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "answer"), [("x + 1", "x + 2", "24"), ("FACTOR = 2", "FACTOR = 3", "33")]
+    ("before", "after", "answer"),
+    [
+        ("x + 1", "x + 2", "24"),
+        pytest.param("FACTOR = 2", "FACTOR = 3", "33", marks=pytest.mark.slow),
+    ],
 )
 def test_a_change_of_called_code_or_constants_compiles_again(tmp_path, before, after, answer):
     """In a file that the entry function's own file does not even import."""

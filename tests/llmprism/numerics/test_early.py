@@ -78,11 +78,13 @@ def test_functions_compiled_by_the_helper_are_loaded(run):
     assert run(["kernels"], empty=False) == ["6.0", "1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modules", [["missing"], []], ids=["fails", "compiles nothing"])
 def test_a_helper_that_does_not_help_changes_nothing(run, modules):
     assert run(modules) == ["6.0", "0"]
 
 
+@pytest.mark.slow
 def test_a_helper_that_dies_at_work_changes_nothing(run):
     assert run(["kernels"], UNTIL_BEGUN + "early._helper.process.kill()")[0] == "6.0"
 
@@ -93,6 +95,7 @@ def test_without_another_process_everything_is_compiled_here(run):
     assert run([], cannot + again) == ["6.0", "0"]
 
 
+@pytest.mark.slow
 def test_a_helper_that_cannot_save_ends(run, tmp_path):
     """Its compilation would be useless: the main process could not load the result."""
     (tmp_path / "kernels.py").write_text(KERNELS + "\nimport blocking\n")

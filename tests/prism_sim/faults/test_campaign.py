@@ -46,6 +46,7 @@ def test_faults_are_as_many_and_as_bursty_as_the_published_trace():
     assert gaps.std() / gaps.mean() == pytest.approx(1.76, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_few_servers_have_their_share():
     """23 of 400 servers have 28 % of all faults."""
     options = {"servers": 400, "until_s": 348 * DAY, "kinds": {"slow_server": 1}}

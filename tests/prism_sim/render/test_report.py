@@ -141,6 +141,7 @@ def test_a_page_of_an_incomplete_run(make_run, lacking):
     assert "There is no score" in page_of(run).words()
 
 
+@pytest.mark.slow
 def test_the_page_is_small_and_the_same_each_time(run):
     render_report(run)
     first = run.report.read_bytes()

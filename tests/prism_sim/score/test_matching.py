@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ def test_agrees_with_the_definition(ranks):
         assert list(mine) == expected
 
 
+@pytest.mark.slow
 @given(sequence(1), st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), max_size=8))
 def test_agrees_where_inferred_steps_overlap(true, spans):
     inferred = sorted((start, start + length) for start, length in spans)

@@ -92,6 +92,7 @@ def points(folder: Path, out: str) -> list[Path]:
     return [*(folder / out / "points").glob("*.json")]
 
 
+@pytest.mark.slow
 def test_a_study_survives_a_killed_worker_and_equals_that_of_one_process(
     study: Path, cluster: tuple[str, list[Popen[str]]]
 ) -> None:

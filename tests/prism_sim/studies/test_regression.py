@@ -115,6 +115,7 @@ DEFECTS: dict[Callable[[pytest.MonkeyPatch], None], str] = {
 """Each defect, and a figure that must tell of it."""
 
 
+@pytest.mark.slow
 def test_an_unchanged_suite_has_no_changed_figure(
     cases: list[RunCase], reference: Reference
 ) -> None:

@@ -20,8 +20,8 @@ LAB = Path(__file__).parents[3] / "fixtures" / "lab"
 CASES = sorted(case.name for case in LAB.iterdir())
 TABLES = (
     "flows.parquet",
-    pytest.param("flows_gap1ms.parquet", marks=pytest.mark.full),
-    pytest.param("flows_gap10ms.parquet", marks=pytest.mark.full),
+    pytest.param("flows_gap1ms.parquet", marks=pytest.mark.slow),
+    pytest.param("flows_gap10ms.parquet", marks=pytest.mark.slow),
 )
 UNSEEN = {"tp4dp2": (23 / 24, 8)}
 """Coverage and steps too many where the first step shows traffic at its end only."""

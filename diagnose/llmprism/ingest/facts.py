@@ -18,6 +18,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable, Intake
 from llmprism.io.topology import Topology
 from llmprism.model import UNKNOWN
+from llmprism.numerics.arrays import order_in_groups
 
 COVERED = 0.9
 """Share of the time: where records cover more, no silence is left but that of a timeout."""
@@ -167,10 +168,10 @@ def _shortest_silence(flows: FlowTable) -> int | None:
     frame = pd.DataFrame({"src": flows.src, "dst": flows.dst})
     for name in names:
         frame[name] = flows.optional[name]
-    connection = frame.groupby(list(frame.columns), sort=False).ngroup()
-    order = np.lexsort((flows.start_ns, connection))
+    connection = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
+    order = order_in_groups(connection, flows.start_ns)
     start, end = flows.start_ns[order], flows.end_ns[order]
-    same = np.diff(connection.to_numpy()[order]) == 0
+    same = np.diff(connection[order]) == 0
     silence = start[1:] - end[:-1]
     whole = (end - start)[:-1] < _NOT_CUT * flows.durations_ns.max(initial=0)
     found = silence[same & whole & (silence > 0)]

@@ -61,6 +61,24 @@ def grouped(codes: NDArray[Any], groups: int) -> Grouped:
     return Grouped(order, offsets)
 
 
+def order_in_groups(group: NDArray[Any], value: NDArray[Any]) -> Ints:
+    """Order of rows by group, then by value, then by row; both of shape (rows,).
+
+    What ``np.lexsort((value, group))`` returns. Groups are numbers from 0 on. Linear in time where
+    values are in order already, as the times of records usually are.
+
+    >>> order_in_groups(np.array([1, 0, 1]), np.array([5, 7, 3]))
+    array([1, 2, 0])
+    """
+    groups = int(group.max(initial=-1)) + 1
+    if groups > 2 * group.size + 1000:
+        return np.lexsort((value, group))
+    if (value[1:] >= value[:-1]).all():
+        return grouped(group, groups).order
+    by_value = np.argsort(value, kind="stable")
+    return by_value[grouped(group[by_value], groups).order]
+
+
 @compiled
 def _counting_sort(codes: Codes, groups: int) -> tuple[Ints, Ints]:
     ahead = np.zeros(groups + 1, dtype=np.int64)

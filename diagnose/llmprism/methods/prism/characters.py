@@ -12,7 +12,7 @@ import numpy as np
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import Traffic
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import BOOLS, INTS, compile_early
 from llmprism.numerics.graph import components
@@ -114,7 +114,7 @@ def _outstanding(traffic: Traffic, step: Ints) -> tuple[float, float]:
     """Share of the silence inside steps in which one direction is ahead; by how much, mean."""
     couples = int(traffic.couple.max()) + 1
     typical = float(np.median(traffic.size))
-    order = np.lexsort((traffic.start_ns, traffic.couple))
+    order = order_in_groups(traffic.couple, traffic.start_ns)
     sums = _silences(
         traffic.couple[order], traffic.start_ns[order], traffic.end_ns[order], traffic.size[order],
         traffic.forth[order], step[order], couples, typical / 2,
@@ -164,7 +164,7 @@ compile_early(_silences, lambda: (INTS, INTS, INTS, INTS, BOOLS, INTS, 0, 0.0))
 
 def _together(traffic: Traffic) -> float:
     """Share of the lesser direction's time in which both directions of a couple move."""
-    order = np.lexsort((traffic.start_ns, traffic.couple))
+    order = order_in_groups(traffic.couple, traffic.start_ns)
     both, forth, back = _overlap(
         traffic.couple[order], traffic.start_ns[order], traffic.end_ns[order], traffic.forth[order]
     )

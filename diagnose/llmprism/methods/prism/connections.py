@@ -28,7 +28,7 @@ import numpy as np
 import pandas as pd
 
 from llmprism.io.flows import FlowTable
-from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped
+from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped, order_in_groups
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import INTS, compile_early
 
@@ -155,7 +155,7 @@ def _volumes(size: Ints, end_ns: Ints, by: Grouped) -> tuple[Ints, Ints, Ints]:
         return INTS, INTS, INTS
     connection = by.codes
     own = size[by.order]
-    own = own[np.lexsort((own, connection))]  # by size within each connection
+    own = own[order_in_groups(connection, own)]  # by size within each connection
     until = np.cumsum(own)
     before = np.append(0, until)[by.offsets]
     total = np.diff(before)

@@ -33,7 +33,7 @@ from llmprism.methods.prism.phases import (
     repaired,
 )
 from llmprism.methods.prism.pipelines import Pipelines
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 
 SHARES = (1 / 2, 1 / 3)  # of the bytes of a step that gathers may have
 EXACT = 0.02  # share of a step's bytes by which volumes may differ and count as equal
@@ -115,7 +115,7 @@ def with_late_gathers(
 def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: KindOf) -> _Cells:
     traffic, count = one.one.traffic, phases.count
     known, cell = one.cells(connections, count)
-    order = np.lexsort((traffic.start_ns[known], cell))
+    order = order_in_groups(cell, traffic.start_ns[known])
     known, cell = known[order], cell[order]
     size = traffic.size[known].astype(np.float64)
     volume = np.bincount(cell, size, one.one.connections.size * count)

@@ -24,7 +24,7 @@ import pandas as pd
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import MISSING, KindOf, Phases, joined
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median, nanmedian
 
 WHOLE = 0.1  # a count of messages may be this far from a whole number
@@ -201,7 +201,7 @@ def _depths(
     who, step, when = (np.concatenate((a, b)) for a, b in zip(sent[:3], got[:3], strict=True))
     size = np.concatenate((sent[3], -got[3])).astype(np.float64)
     cell = who * into.shape[1] + step
-    order = np.lexsort((when, cell))
+    order = order_in_groups(cell, when)
     cell, moved = cell[order], np.cumsum(size[order])
     opens = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0)))
     before = np.repeat(moved[opens] - size[order][opens], np.diff(np.append(opens, cell.size)))

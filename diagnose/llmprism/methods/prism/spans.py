@@ -11,7 +11,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.timeline import Ranks
-from llmprism.numerics.arrays import Ints
+from llmprism.numerics.arrays import Ints, order_in_groups
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import INTS, compile_early
 
@@ -56,7 +56,7 @@ def _touches(flows: FlowTable, phases: Phases, kind: str) -> tuple[Ints, Ints, I
 
 def _merged(cell: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
     """Join what touches or overlaps within a cell."""
-    order = np.lexsort((start, cell))
+    order = order_in_groups(cell, start)
     cell, start, end = cell[order], start[order], end[order]
     opens = _opens(cell, start, end)
     first = np.flatnonzero(opens)

@@ -13,7 +13,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.phases import KindOf
-from llmprism.numerics.arrays import Ints
+from llmprism.numerics.arrays import Ints, order_in_groups
 
 SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distinguished
 
@@ -42,7 +42,7 @@ def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
     """Records of one class, those of a connection and step that are close together as one."""
     flows = context.flows
     known, cell = part.cells(context.connections, job.count)
-    order = np.lexsort((part.one.traffic.start_ns[known], cell))
+    order = order_in_groups(cell, part.one.traffic.start_ns[known])
     known, cell = known[order], cell[order]
     row, size = part.one.traffic.row[known], part.one.traffic.size[known]
     place, step = cell // job.count, cell % job.count

@@ -23,8 +23,8 @@ from functools import cached_property
 import numpy as np
 
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
-from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.methods.prism.faults.context import Context, JobView, measured_once
+from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 
 FORTH, BACK = 0, 1  # activations, gradients
 
@@ -99,6 +99,7 @@ class Passes:
         return given
 
 
+@measured_once
 def passes_of(context: Context, job: JobView) -> Passes | None:
     """Read the messages of a job's pipelines; None where there are none or they are merged."""
     lines, flows = job.pipelines, context.flows
@@ -146,7 +147,7 @@ def _place(
     _, endpoints, steps, messages = ends.shape
     way, who, step = where
     cell = (way * endpoints + who) * steps + step
-    order = np.lexsort((when, cell))
+    order = order_in_groups(cell, when)
     cell, held = np.repeat(cell[order], held[order]), held[order]
     known = np.cumsum(held) - 1 if last else np.cumsum(held) - held
     times = np.full(cell.size, np.nan)

@@ -18,7 +18,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.phases import MISSING
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints, grouped
 
 WHOLE = 0.5  # of the usual bytes: a step that has as many was finished
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
@@ -199,8 +199,7 @@ class Needs:
         self._step = np.concatenate([empty, *(part.step for part in parts)])
         self._count = job.count
         sides = [side[self._rows] for side in (context.flows.src, context.flows.dst)]
-        orders = [np.argsort(side, kind="stable") for side in sides]
-        self._by_end = [(order, side[order]) for order, side in zip(orders, sides, strict=True)]
+        self._by_end = [grouped(side, len(context.flows.addresses)) for side in sides]
 
     def ready_ns(self, end: int, tail: Ints, begin_ns: int) -> int | None:
         """When ``end`` had all it needed for the message it never sent; None if it lacked some.
@@ -239,15 +238,13 @@ class Needs:
 
     def _of_steps(self, end: int) -> list[tuple[Ints, dict[int, Ints]]]:
         rows, step = self._with(end)
-        return [self._events(end, rows[step == one]) for one in range(self._count - 1)]
+        order = np.argsort(step, kind="stable")
+        begin = np.searchsorted(step[order], np.arange(self._count))
+        return [self._events(end, rows[order[a:b]]) for a, b in pairwise(begin.tolist())]
 
     def _with(self, end: int) -> tuple[Ints, Ints]:
-        """Rows that ``end`` sends or receives, and their steps, without a search in all rows."""
-        both = [
-            order[slice(*np.searchsorted(ends, [end, end + 1]).tolist())]
-            for order, ends in self._by_end
-        ]
-        own = np.unique(np.concatenate(both))
+        """Rows that ``end`` sends or receives, and their steps."""
+        own = np.sort(np.concatenate([by.rows(end) for by in self._by_end]))
         return self._rows[own], self._step[own]
 
     def _events(self, end: int, rows: Ints) -> tuple[Ints, dict[int, Ints]]:

@@ -25,7 +25,7 @@ from llmprism.methods.prism.faults.context import Context, JobView, measured_onc
 from llmprism.methods.prism.faults.hops import crossed
 from llmprism.methods.prism.faults.series import Judged, healthy, judged
 from llmprism.methods.prism.phases import KindOf
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.numerics.graph import components_of_edges
 from llmprism.numerics.missing import nanmedian
 
@@ -167,7 +167,7 @@ def _weighted_quantile(
 ) -> tuple[Ints, Floats]:
     """Cells that have weight, and in each the value below which ``share`` of the weight lies."""
     cell, values, weight = cell[weight > 0], values[weight > 0], weight[weight > 0]
-    order = np.lexsort((values, cell))
+    order = order_in_groups(cell, values)
     cell, values, weight = cell[order], values[order], weight[order]
     opens = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0))) if cell.size else cell
     sums = np.cumsum(weight)

@@ -79,9 +79,10 @@ def _used(context: Context, job: JobView) -> dict[tuple[str, str], Bools]:
     used: dict[tuple[str, str], Bools] = {}
     for part in job.phases.classes:
         known = part.step >= 0
-        path = context.flows.path[part.one.traffic.row[known]]
-        both = np.unique(np.column_stack((path, part.step[known])), axis=0)
-        for code, step in both[both[:, 0] >= 0].tolist():
+        path = context.flows.path[part.one.traffic.row[known]].astype(np.int64)
+        both = np.unique(path * job.count + part.step[known])
+        codes, steps = np.divmod(both[both >= 0], job.count)
+        for code, step in zip(codes.tolist(), steps.tolist(), strict=True):
             for pair in pairwise(context.flows.paths[code].split("|")):
                 if "?" not in pair:
                     used.setdefault(pair, np.zeros(job.count, np.bool_))[step] = True

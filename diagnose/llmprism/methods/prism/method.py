@@ -95,10 +95,14 @@ def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[s
         "spans": [_spans(one, flows, names) for one in found],
     }
     return {
-        **{name: pd.concat(own, ignore_index=True) for name, own in tables.items() if own},
+        **{name: _joined(own) for name, own in tables.items() if own},
         "pairs": _pairs(topology, found, stepless, connections, names),
         "findings": findings,
     }
+
+
+def _joined(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)
 
 
 def _look_into(
@@ -251,13 +255,16 @@ def _steps(one: Found, names: Any) -> pd.DataFrame:
 
 def _spans(one: Found, flows: FlowTable, names: Any) -> pd.DataFrame:
     spans = find_spans(flows, one.phases, one.ranks)
-    kinds = np.array(KINDS, dtype=object)
+    names_of = {"job": [one.name], "address": names[one.phases.endpoints], "kind": list(KINDS)}
+    job = np.zeros(spans["step"].size, np.int64)
+    text = {"job": job, "address": spans["endpoint"], "kind": spans["kind"]}
+    coded = {name: pd.Series(names_of[name]).array.take(text[name]) for name in text}
     return pd.DataFrame(
         {
-            "job": one.name,
-            "address": names[one.phases.endpoints][spans["endpoint"]],
+            "job": coded["job"],
+            "address": coded["address"],
             "step": spans["step"],
-            "kind": kinds[spans["kind"]],
+            "kind": coded["kind"],
             "start_ns": spans["start_ns"],
             "end_ns": spans["end_ns"],
         }

@@ -2,6 +2,10 @@
 
 Records of one kind that touch or overlap are one span. Time of a step without data-parallel
 or pipeline traffic of the rank counts as computation; waiting looks the same from outside.
+
+Records are in order of their start, so one pass over them finds all spans: a record either
+touches the last span of its kind, rank and step, or begins a new one. The first pass counts the
+spans, and the second one writes them where they belong.
 """
 
 from __future__ import annotations
@@ -11,99 +15,113 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.timeline import Ranks
-from llmprism.numerics.arrays import Ints, order_in_groups
+from llmprism.numerics.arrays import Codes, Ints
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import INTS, compile_early
 
 KINDS = ("dp", "pp", "compute")
+_TRAFFIC = 2  # kinds that records have
+_NEVER = -(2**63)
 
 
 def find_spans(flows: FlowTable, phases: Phases, ranks: Ranks) -> dict[str, Ints]:
     """Columns ``endpoint`` (index into the job's), ``step``, ``kind`` (into KINDS), start, end."""
-    cells, start, end = {}, {}, {}
-    for number, kind in enumerate(KINDS[:2]):
-        cells[number], start[number], end[number] = _merged(*_touches(flows, phases, kind))
-    both = _merged(*(np.concatenate([part[0], part[1]]) for part in (cells, start, end)))
+    row, kind, step = _records(phases)
+    place = np.zeros(len(flows.addresses), np.int32)
+    place[phases.endpoints] = np.arange(phases.endpoints.size)
     first, last = (
-        np.rint(np.nan_to_num(times)).astype(np.int64).ravel() + ranks.origin_ns
+        np.rint(np.nan_to_num(times)).astype(np.int64) + ranks.origin_ns
         for times in (ranks.start, ranks.end)
     )
-    cells[2], start[2], end[2] = _between(*both, first, last)
-    cell = np.concatenate([cells[number] for number in range(len(KINDS))])
+    records = (place[flows.src[row]], place[flows.dst[row]], kind, step)
+    times = (flows.start_ns[row], flows.end_ns[row])
+    count, start, end = laid_out(records, times, first, last)
+    _, endpoint, number = np.unravel_index(np.arange(count.size), (len(KINDS), *first.shape))
     return {
-        "endpoint": cell // phases.count,
-        "step": cell % phases.count,
-        "kind": np.repeat(np.arange(len(KINDS)), [cells[n].size for n in range(len(KINDS))]),
-        "start_ns": np.concatenate([start[number] for number in range(len(KINDS))]),
-        "end_ns": np.concatenate([end[number] for number in range(len(KINDS))]),
+        "endpoint": np.repeat(endpoint, count),
+        "step": np.repeat(number, count),
+        "kind": np.repeat(np.arange(len(KINDS)), count.reshape(len(KINDS), -1).sum(axis=1)),
+        "start_ns": start,
+        "end_ns": end,
     }
 
 
-def _touches(flows: FlowTable, phases: Phases, kind: str) -> tuple[Ints, Ints, Ints]:
-    """Every record of a kind at its sender and at its receiver: cell (endpoint, step) and times."""
-    cells, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for one in phases.classes:
-        if one.kind == kind:
-            known = one.step >= 0
-            own, step = one.one.traffic.row[known], one.step[known]
-            for side in (flows.src, flows.dst):
-                place = np.searchsorted(phases.endpoints, side[own])
-                cells.append(place * phases.count + step)
-                rows.append(own)
-    cell, row = np.concatenate(cells), np.concatenate(rows)
-    return cell, flows.start_ns[row], flows.end_ns[row]
+def _records(phases: Phases) -> tuple[Ints, Codes, Codes]:
+    """Row of every record of a known step, in order, with its kind and step."""
+    parts = [part for part in phases.classes if part.kind in KINDS[:_TRAFFIC]]
+    rows, kinds, steps = [INTS], [INTS.astype(np.int32)], [INTS.astype(np.int32)]
+    for part in parts:
+        known = part.step >= 0
+        rows.append(part.one.traffic.row[known])
+        kinds.append(np.full(rows[-1].size, KINDS.index(part.kind), np.int32))
+        steps.append(part.step[known].astype(np.int32))
+    row = np.concatenate(rows)
+    order = np.argsort(row, kind="stable")
+    return row[order], np.concatenate(kinds)[order], np.concatenate(steps)[order]
 
 
-def _merged(cell: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-    """Join what touches or overlaps within a cell."""
-    order = order_in_groups(cell, start)
-    cell, start, end = cell[order], start[order], end[order]
-    opens = _opens(cell, start, end)
-    first = np.flatnonzero(opens)
-    if first.size == 0:
-        return cell, start, end
-    return cell[first], start[first], np.maximum.reduceat(end, first)
-
-
-@compiled
-def _opens(cell: Ints, start: Ints, end: Ints) -> Ints:
-    """1 where a span begins that no earlier one of its cell reaches."""
-    opens = np.zeros(cell.size, np.int64)
-    reach, last = 0, -1
-    for i in range(cell.size):
-        if cell[i] != last or start[i] > reach:
-            opens[i] = 1
-            reach, last = end[i], cell[i]
-        reach = max(reach, end[i])
-    return opens
-
-
-compile_early(_opens, lambda: (INTS, INTS, INTS))
-
-
-@compiled
-def _between(
-    cell: Ints, start: Ints, end: Ints, first: Ints, last: Ints
+def laid_out(
+    records: tuple[Codes, Codes, Codes, Codes], times: tuple[Ints, Ints], first: Ints, last: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """What the spans of each cell leave free between ``first`` and ``last`` of the cell."""
-    room = cell.size + first.size
-    cells = np.empty(room, np.int64)
-    begins = np.empty(room, np.int64)
-    ends = np.empty(room, np.int64)
-    count, at = 0, 0
-    for c in range(first.size):
-        free = first[c]
-        while at < cell.size and cell[at] == c:
-            stop = min(start[at], last[c])
-            if stop > free:
-                cells[count], begins[count], ends[count] = c, free, stop
-                count += 1
-            free = max(free, end[at])
-            at += 1
-        if last[c] > free:
-            cells[count], begins[count], ends[count] = c, free, last[c]
-            count += 1
-    return cells[:count], begins[:count], ends[:count]
+    """Number of spans of each kind, endpoint and step; start and end of all spans in that order.
+
+    Parameters
+    ----------
+    records : sender, receiver, kind and step of each record.
+    times : start and end of each record [ns], in order of the start.
+    first, last : start and end of each step [ns], shape (endpoints, steps).
+    """
+    cells = len(KINDS) * first.size
+    count = np.zeros(cells, np.int64)
+    _walk(*records, *times, first, last, count, INTS, INTS)
+    start, end = np.empty(count.sum(), np.int64), np.empty(count.sum(), np.int64)
+    _walk(*records, *times, first, last, np.cumsum(count) - count, start, end)
+    return count, start, end
 
 
-compile_early(_between, lambda: (INTS, INTS, INTS, INTS, INTS))
+@compiled
+def _walk(
+    home: Codes, goal: Codes, kind: Codes, step: Codes, start: Ints, end: Ints,
+    first: Ints, last: Ints, at: Ints, begins: Ints, ends: Ints,
+) -> None:  # fmt: skip
+    """Lay out all spans; ``at`` is the place of the next span of each cell.
+
+    Without room in ``begins`` and ``ends`` the spans are only counted.
+    """
+    endpoints, steps = first.shape
+    cells = endpoints * steps
+    write = begins.size > 0
+    reach = np.full(_TRAFFIC * cells, _NEVER)
+    free = first.copy().reshape(cells)
+    until = last.copy().reshape(cells)
+    for i in range(start.size):
+        for side in (home[i], goal[i]):
+            cell = side * steps + step[i]
+            own, idle = kind[i] * cells + cell, _TRAFFIC * cells + cell
+            if start[i] > reach[own]:
+                if write:
+                    begins[at[own]] = start[i]
+                at[own] += 1
+            reach[own] = max(reach[own], end[i])
+            if write:
+                ends[at[own] - 1] = reach[own]
+            stop = min(start[i], until[cell])
+            if stop > free[cell]:
+                if write:
+                    begins[at[idle]], ends[at[idle]] = free[cell], stop
+                at[idle] += 1
+            free[cell] = max(free[cell], end[i])
+    for cell in range(cells):
+        if until[cell] > free[cell]:
+            idle = _TRAFFIC * cells + cell
+            if write:
+                begins[at[idle]], ends[at[idle]] = free[cell], until[cell]
+            at[idle] += 1
+
+
+_CODES = np.zeros(0, np.int32)
+_CELLS = np.zeros((0, 0), np.int64)
+compile_early(
+    _walk,
+    lambda: (_CODES, _CODES, _CODES, _CODES, INTS, INTS, _CELLS, _CELLS, INTS, INTS, INTS),
+)

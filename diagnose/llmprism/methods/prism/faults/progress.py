@@ -18,7 +18,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.phases import MISSING
-from llmprism.numerics.arrays import Bools, Floats, Ints, grouped
+from llmprism.numerics.arrays import Bools, Floats, Ints, grouped, order_in_groups
 
 WHOLE = 0.5  # of the usual bytes: a step that has as many was finished
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
@@ -207,22 +207,41 @@ class Needs:
         Also None if it has sent all of a step.
         """
         sent, received = self._events(end, tail)
-        steps = self._of_steps(end)
-        usual = int(np.median([own[0].size for own in steps])) if steps else 0
-        if sent.size >= usual:
+        needed = self._needed(end, sent.size)
+        if needed is None:
             return None
-        steps = [own for own in steps if own[0].size == usual]
         latest = max(begin_ns, int(sent.max(initial=begin_ns)))
-        for side in {key for _, by in steps for key in by}:
-            need = min(
-                int((by.get(side, np.empty(0)) <= own[sent.size]).sum()) for own, by in steps
-            )
+        for side, need in needed.items():
             got = received.get(side, np.empty(0, np.int64))
             if got.size < need:
                 return None
             if need:
                 latest = max(latest, int(got[need - 1]))
         return latest
+
+    def _needed(self, end: int, sent: int) -> dict[int, int] | None:
+        """Messages of each partner that have always come before the next one after ``sent``.
+
+        Of the steps in which ``end`` sends its usual number; None if it has sent as many.
+        """
+        flows, steps = self._flows, self._count - 1
+        rows, step = self._with(end)
+        rows, step = rows[(step >= 0) & (step < steps)], step[(step >= 0) & (step < steps)]
+        out, into = flows.src[rows] == end, flows.dst[rows] == end
+        count = np.bincount(step[out], minlength=steps)
+        usual = int(np.median(count)) if steps else 0
+        if sent >= usual:
+            return None
+        whole = np.flatnonzero(count == usual)
+        start = flows.start_ns[rows[out]]
+        start = start[order_in_groups(step[out], start)]
+        begin = np.full(steps, np.iinfo(np.int64).min)
+        begin[whole] = start[(np.cumsum(count) - count)[whole] + sent]
+        before = into & (flows.end_ns[rows] <= begin[step]) & (count[step] == usual)
+        partners, number = np.unique(flows.src[rows[before]], return_inverse=True)
+        came = np.bincount(number * steps + step[before], minlength=partners.size * steps)
+        least = came.reshape(-1, steps)[:, whole].min(axis=1, initial=np.iinfo(np.int64).max)
+        return dict(zip(partners.tolist(), least.tolist(), strict=True))
 
     def next_goal(self, end: int, tail: Ints) -> list[int]:
         """Where the message that ``end`` never sent goes in other steps; nowhere if that varies."""
@@ -236,15 +255,9 @@ class Needs:
         goals = np.unique(flows.dst[own[(place == number) & (step >= 0)]])
         return goals.tolist() if goals.size == 1 else []
 
-    def _of_steps(self, end: int) -> list[tuple[Ints, dict[int, Ints]]]:
-        rows, step = self._with(end)
-        order = np.argsort(step, kind="stable")
-        begin = np.searchsorted(step[order], np.arange(self._count))
-        return [self._events(end, rows[order[a:b]]) for a, b in pairwise(begin.tolist())]
-
     def _with(self, end: int) -> tuple[Ints, Ints]:
         """Rows that ``end`` sends or receives, and their steps."""
-        own = np.sort(np.concatenate([by.rows(end) for by in self._by_end]))
+        own = np.unique(np.concatenate([by.rows(end) for by in self._by_end]))
         return self._rows[own], self._step[own]
 
     def _events(self, end: int, rows: Ints) -> tuple[Ints, dict[int, Ints]]:

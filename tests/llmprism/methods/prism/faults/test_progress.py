@@ -3,24 +3,62 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pytest
 
 from llmprism.methods.prism.faults.progress import Needs
 
+STEPS = 5
 
-def test_rows_of_an_endpoint_are_those_of_a_search_in_all_rows() -> None:
-    draws = np.random.default_rng(1)
+
+@pytest.fixture(params=range(5))
+def drawn(request: pytest.FixtureRequest) -> tuple[Any, Any]:
+    """Random messages between nine endpoints of ten, and the needs learned from them."""
+    draws = np.random.default_rng(request.param)
     src, dst = draws.integers(0, 9, (2, 400)).astype(np.int32)
-    flows = SimpleNamespace(src=src, dst=dst)
+    start = draws.permutation(400)
+    flows = SimpleNamespace(
+        src=src, dst=dst, start_ns=start, end_ns=start + 9, addresses=["a"] * 10
+    )
     rows = draws.permutation(400)[:300]
-    step = draws.integers(-1, 5, 300)
-    part = SimpleNamespace(kind="pp", step=step)
+    world = SimpleNamespace(flows=flows, rows=rows, step=draws.integers(-1, STEPS, 300))
+    part = SimpleNamespace(kind="pp", step=world.step)
     part.one = SimpleNamespace(traffic=SimpleNamespace(row=rows))
-    job = SimpleNamespace(phases=SimpleNamespace(classes=[part]), count=5)
-    needs = Needs(SimpleNamespace(flows=flows), job)  # type: ignore[arg-type]
+    job = SimpleNamespace(phases=SimpleNamespace(classes=[part]), count=STEPS)
+    return world, Needs(SimpleNamespace(flows=flows), job)  # type: ignore[arg-type]
+
+
+def test_rows_of_an_endpoint_are_those_of_a_search_in_all_rows(drawn: tuple[Any, Any]) -> None:
+    world, needs = drawn
     for end in range(10):  # the last one has no row
         own, steps = needs._with(end)
-        expected = (src[rows] == end) | (dst[rows] == end)
-        np.testing.assert_array_equal(own, rows[expected])
-        np.testing.assert_array_equal(steps, step[expected])
+        expected = (world.flows.src[world.rows] == end) | (world.flows.dst[world.rows] == end)
+        np.testing.assert_array_equal(own, world.rows[expected])
+        np.testing.assert_array_equal(steps, world.step[expected])
+
+
+def test_needs_are_what_came_before_in_every_usual_step(drawn: tuple[Any, Any]) -> None:
+    world, needs = drawn
+    flows = world.flows
+    for end in range(10):
+        sent, came = [], []
+        for step in range(STEPS - 1):  # the last one may be unfinished
+            rows = world.rows[world.step == step]
+            sent.append(sorted(flows.start_ns[rows[flows.src[rows] == end]].tolist()))
+            came.append(
+                [(flows.src[row], flows.end_ns[row]) for row in rows if flows.dst[row] == end]
+            )
+        usual = int(np.median([len(own) for own in sent]))
+        whole = [step for step, own in enumerate(sent) if len(own) == usual]
+        for number in range(usual):
+            needed = needs._needed(end, number)
+            for partner in range(9):
+                counts = [
+                    sum(who == partner and ended <= sent[step][number] for who, ended in came[step])
+                    for step in whole
+                ]
+                if whole:
+                    assert needed.get(partner, 0) == min(counts)
+        assert needs._needed(end, usual) is None

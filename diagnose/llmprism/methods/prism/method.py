@@ -10,12 +10,14 @@ explain slow steps.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.extensions import ExtensionArray
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
@@ -255,20 +257,23 @@ def _steps(one: Found, names: Any) -> pd.DataFrame:
 
 def _spans(one: Found, flows: FlowTable, names: Any) -> pd.DataFrame:
     spans = find_spans(flows, one.phases, one.ranks)
-    names_of = {"job": [one.name], "address": names[one.phases.endpoints], "kind": list(KINDS)}
-    job = np.zeros(spans["step"].size, np.int64)
-    text = {"job": job, "address": spans["endpoint"], "kind": spans["kind"]}
-    coded = {name: pd.Series(names_of[name]).array.take(text[name]) for name in text}
+    addresses = names[one.phases.endpoints]
     return pd.DataFrame(
         {
-            "job": coded["job"],
-            "address": coded["address"],
+            "job": _texts([one.name], np.zeros(spans["step"].size, np.int8)),
+            "address": _texts(addresses, spans.pop("endpoint")),
             "step": spans["step"],
-            "kind": coded["kind"],
+            "kind": _texts(KINDS, spans.pop("kind")),
             "start_ns": spans["start_ns"],
             "end_ns": spans["end_ns"],
-        }
+        },
+        copy=False,  # a table of spans is larger than that of the records
     )
+
+
+def _texts(texts: Sequence[str], code: NDArray[Any]) -> ExtensionArray:
+    """The text of each code; builds no object for each row."""
+    return pd.Series(list(texts), dtype="str").array.take(code)
 
 
 def _layout(one: Found) -> pd.DataFrame:

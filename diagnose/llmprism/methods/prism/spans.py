@@ -37,10 +37,11 @@ def find_spans(flows: FlowTable, phases: Phases, ranks: Ranks) -> dict[str, Ints
     times = (flows.start_ns[row], flows.end_ns[row])
     count, start, end = laid_out(records, times, first, last)
     _, endpoint, number = np.unravel_index(np.arange(count.size), (len(KINDS), *first.shape))
+    kind = np.arange(len(KINDS), dtype=np.int8)
     return {
-        "endpoint": np.repeat(endpoint, count),
+        "endpoint": np.repeat(endpoint.astype(np.int32), count),
         "step": np.repeat(number, count),
-        "kind": np.repeat(np.arange(len(KINDS)), count.reshape(len(KINDS), -1).sum(axis=1)),
+        "kind": np.repeat(kind, count.reshape(len(KINDS), -1).sum(axis=1)),
         "start_ns": start,
         "end_ns": end,
     }

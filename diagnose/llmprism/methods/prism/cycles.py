@@ -29,6 +29,7 @@ from llmprism.methods.prism.parts import (
     regularity,
     share_two_sided,
     whole_parts,
+    with_extras,
 )
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.compiled import compiled
@@ -40,6 +41,7 @@ _TELLING = 0.15  # share of silence without balance that makes balance a sign of
 _BALANCED = 0.5  # of a message: less than one is on the way
 TWO_WAY = 0.8  # the lesser direction of a couple carries at least this share of the greater
 _MOSTLY_SINGLE = 0.75  # share of parts that are one step each, where others are several
+_EXTRAS_FROM = 6  # parts from which most of them show what a step moves
 _REPAIR = 0.03  # how far from the median joined parts may be
 _EVEN = 0.01  # difference of two directions' volumes that counts as none
 
@@ -194,7 +196,10 @@ def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[D
 def _division(cuts: Ints, before: Floats, clarity: float) -> Division:
     edges = np.concatenate(([0], cuts, [before.size - 1]))
     volumes = np.diff(before[edges])
-    return Division(cuts, volumes, *regularity(volumes), clarity)
+    found = regularity(volumes)
+    if not np.isfinite(found[0]) and volumes.size >= _EXTRAS_FROM:
+        found = with_extras(volumes)
+    return Division(cuts, volumes, *found, clarity)
 
 
 def _repaired(division: Division, before: Floats) -> Division:

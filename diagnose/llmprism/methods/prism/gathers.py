@@ -25,6 +25,8 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import (
+    EXACT,
+    GATHERED,
     MISSING,
     KindOf,
     Phases,
@@ -35,8 +37,6 @@ from llmprism.methods.prism.phases import (
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 
-SHARES = (1 / 2, 1 / 3)  # of the bytes of a step that gathers may have
-EXACT = 0.02  # share of a step's bytes by which volumes may differ and count as equal
 MOST = 0.75  # share of steps and connections that must agree
 OVERLAP = 0.25  # of a forward pass that must coincide with gathers
 
@@ -139,7 +139,7 @@ def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: Kind
 def _share(own: Sequence[_Cells]) -> float | None:
     """Share of gathers in the bytes of a step; None if no silence parts such a share."""
     found: list[tuple[float, float]] = []
-    for share in SHARES:
+    for share in GATHERED:
         rest = np.concatenate([*(one.rests(share) for one in own), np.empty(0, np.int64)])
         if rest.size and (rest > 0).mean() >= MOST:
             found.append((float(np.median(rest)), share))

@@ -139,18 +139,29 @@ def _connections_of(component: Component) -> frozenset[int]:
 def _in_time(
     flows: FlowTable, connections: Connections, parts: Sequence[Part], minor: Ints
 ) -> Bools:
-    """Which ``minor`` connections move the same in every step of the parts at their ends."""
-    of_end = np.full(len(flows.addresses), -1)
-    for i, part in enumerate(parts):
+    """Which ``minor`` connections move the same in every step of the parts at their ends.
+
+    Attempts of a job that is restarted are parts with the same ends, one after the other.
+    """
+    of_end: dict[int, list[Part]] = {}
+    for part in parts:
         if part.stepping.count:
-            of_end[part.component.endpoints] = i
+            for end in part.component.endpoints.tolist():
+                of_end.setdefault(end, []).append(part)
     kept = np.zeros(minor.size, np.bool_)
     for i, one in enumerate(minor.tolist()):
-        touched = {int(of_end[connections.src[one]]), int(of_end[connections.dst[one]])} - {-1}
+        begin, end = int(connections.first_ns[one]), int(connections.last_ns[one])
+        ends = connections.src[one], connections.dst[one]
+        touched = {
+            id(part): part
+            for side in ends
+            for part in of_end.get(int(side), [])
+            if part.stepping.start_ns[0] <= end and begin <= part.stepping.end_ns[-1]
+        }
         rows = connections.by.rows(one)
         kept[i] = bool(touched) and all(
-            _repeats(flows.start_ns[rows], connections.size[rows], parts[part].stepping)
-            for part in touched
+            _repeats(flows.start_ns[rows], connections.size[rows], part.stepping)
+            for part in touched.values()
         )
     return kept
 

@@ -28,7 +28,7 @@ from llmprism.methods.prism.gathers import with_late_gathers
 from llmprism.methods.prism.jobs import Job, find_jobs
 from llmprism.methods.prism.layout import UNKNOWN, Layout, find_layout
 from llmprism.methods.prism.mirror import mirrored
-from llmprism.methods.prism.phases import Phases, find_phases, joined
+from llmprism.methods.prism.phases import MISSING, Phases, find_phases, joined
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
 from llmprism.methods.prism.replicas import find_replicas, whole_groups
 from llmprism.methods.prism.resolution import refusal
@@ -40,6 +40,8 @@ from llmprism.numerics.arrays import Bools, Codes, Ints
 
 OTHER = 0.97  # confidence that what belongs to no class is no training traffic
 FEW = 0.2  # of the records of the data that a connection would acknowledge
+LEAST = 1e-4  # of the bytes of data: one acknowledgement of 48 bytes for 120 packets
+HALF = 0.5  # of data connections
 _ROW = ["src", "dst", "kind"]
 BESIDE = 0.9  # confidence that small records beside data are traffic of their own
 
@@ -146,20 +148,22 @@ def _pairs(
         for part in one.phases.classes:
             kind[part.one.connections] = part.kind
             sure[part.one.connections] = part.confidence
+    opening = connections.carries & _before_training(connections, found)
     same = job_of[connections.src] == job_of[connections.dst]
     hidden = same & (job_of[connections.src] >= len(found))
     hidden &= connections.carries | connections.answer
     kind[hidden], sure[hidden] = "unknown", 0.0
     for name, group in groups.items():
         home, goal = group[connections.src], group[connections.dst]
-        once = connections.carries & (kind == "other") & (home >= 0) & (home == goal)
+        once = opening & (kind == "other") & (home >= 0) & (home == goal)
         kind[once] = name  # what the members of a group exchange once, such as initial parameters
     table = pd.DataFrame(
         {"src": connections.src, "dst": connections.dst, "kind": kind, "confidence": sure}
     )
     carried = table[table["kind"] != "other"]
     back = carried.rename(columns={"src": "dst", "dst": "src"})
-    answering = connections.answer & (table["kind"] == "other")
+    answering = connections.answer & (kind == "other")
+    answering &= answering.any() and _acknowledged(connections, table, answering)
     answers = table[answering][["src", "dst"]].merge(back, on=["src", "dst"], how="left")
     answers = answers.fillna({"kind": "other", "confidence": OTHER}).drop_duplicates(_ROW)
     rest = table[~answering]
@@ -182,6 +186,22 @@ def _pairs(
     )
 
 
+def _before_training(connections: Connections, found: list[Found]) -> Bools:
+    """Connections that a job opens before an attempt's first step has ended.
+
+    A library opens all its connections then; what begins later between ranks is not its own.
+    """
+    before = np.zeros(len(connections), np.bool_)
+    for one in found:
+        own = np.isin(connections.src, one.job.endpoints)
+        end_ns = one.phases.moments["dp"].end_ns.max(axis=0, initial=MISSING)
+        for first in one.phases.first_of_epoch.tolist():
+            opens = end_ns[first - 1] if first else MISSING
+            begins = connections.first_ns
+            before |= own & (begins > opens) & (begins <= end_ns[first])
+    return before
+
+
 def _members(found: list[Found], stepless: Mapping[str, Stepless]) -> list[tuple[str, Codes]]:
     """Name and endpoint codes of every job, those with a timeline first."""
     with_steps = [(one.name, one.job.endpoints) for one in found]
@@ -198,6 +218,20 @@ def _beside(connections: Connections, table: pd.DataFrame) -> pd.DataFrame:
     rows = table.iloc[mixed]
     data = ~rows["kind"].isin(["other", "unknown"])
     return rows[data].assign(kind="other", confidence=BESIDE)
+
+
+def _acknowledged(connections: Connections, table: pd.DataFrame, answering: Bools) -> bool:
+    """Whether the ``answering`` connections acknowledge data at all, in these records.
+
+    Acknowledgements are a matter of the transport, so most data have them or none has, and their
+    volume is a share of that of the data. Less is the traffic of a service or of small reductions.
+    """
+    answers = table[answering].assign(volume=connections.total_bytes[answering])
+    data = table[table["kind"] != "other"]
+    back = answers.groupby(["dst", "src"])["volume"].sum()
+    volume = back.reindex(pd.MultiIndex.from_frame(data[["src", "dst"]])).to_numpy()
+    acknowledged = volume >= LEAST * connections.total_bytes[data.index]
+    return bool(len(data) and acknowledged.mean() >= HALF)
 
 
 def _services(connections: Connections, table: pd.DataFrame, answering: Bools) -> pd.DataFrame:
@@ -243,7 +277,7 @@ def _steps(one: Found, names: Any) -> pd.DataFrame:
     }
     dp_end = np.rint(np.nan_to_num(ranks.dp_end)).ravel().astype(np.int64) + ranks.origin_ns
     known = ~np.isnan(ranks.dp_end).ravel()
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             "job": one.name,
             "address": np.repeat(names[one.phases.endpoints], count),
@@ -253,6 +287,17 @@ def _steps(one: Found, names: Any) -> pd.DataFrame:
             "confidence": one.phases.quality,
         }
     )
+    return frame[_ended(one).ravel()].reset_index(drop=True)
+
+
+def _ended(one: Found) -> Bools:
+    """Which steps each endpoint ended, (endpoints, steps): an attempt may stop in its last."""
+    firsts = one.phases.first_of_epoch
+    last = np.append(firsts[1:], one.phases.count) - 1
+    missing = np.isnan(one.ranks.dp_end)
+    ended = np.ones_like(missing)
+    ended[:, last] = ~missing[:, last] | missing.all(axis=1, keepdims=True)
+    return ended
 
 
 def _spans(one: Found, flows: FlowTable, names: Any) -> pd.DataFrame:

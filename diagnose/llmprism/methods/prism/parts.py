@@ -14,6 +14,7 @@ from llmprism.numerics.early import FLOATS, INTS, compile_early
 
 TOLERANCES = (0.01, 0.03, 0.1, 0.25)
 MOST_PARTS, MOST_BYTES = 0.75, 0.9  # shares within a tolerance from which parts are regular
+_EXACT = 0.03  # of a step: differences of parts that count as none
 FEW = 5  # parts, below which the first and the last are judged as well
 _ONE_SIDED = 0.5  # of a part: by how much one direction may be ahead of the other
 
@@ -46,6 +47,33 @@ def regularity(volumes: Floats) -> tuple[float, float, float]:
 
 
 compile_early(regularity, lambda: (FLOATS,))
+
+
+@compiled
+def with_extras(volumes: Floats) -> tuple[float, float, float]:
+    """As :func:`regularity`, where some parts hold a step and an evaluation.
+
+    An evaluation of sharded parameters gathers them as a step does. Most parts are equal; those
+    that are not hold more, all as much, and not several steps.
+    """
+    median = np.median(volumes)
+    single = extra = 0
+    least, most, moved = np.inf, 0.0, 0.0
+    for volume in volumes:
+        ratio = volume / median
+        if abs(ratio - 1.0) <= _EXACT:
+            single += 1
+            moved += volume
+        elif ratio > 1.0 and abs(ratio - np.rint(ratio)) > _EXACT * ratio:
+            extra += 1
+            least, most = min(least, ratio), max(most, ratio)
+    whole = single + extra == volumes.size and extra > 0
+    if whole and single >= MOST_PARTS * volumes.size and most <= (1 + _EXACT) * least:
+        return _EXACT, single / volumes.size, moved / volumes.sum()
+    return np.inf, 0.0, 0.0
+
+
+compile_early(with_extras, lambda: (FLOATS,))
 
 
 @compiled

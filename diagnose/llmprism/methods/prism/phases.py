@@ -9,7 +9,7 @@ step is missing, its end is the group's median end plus the rank's usual lag.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from llmprism.numerics.missing import nanmedian
 
 MISSING = np.iinfo(np.int64).min
 EARLY = 8.0  # deviations from a rank's usual lag beyond which its last record is taken as lost
+FEWEST = 4  # steps from which one that lacks traffic stands out
+LACKING = 0.1  # of the gradients of a step: with less missing, records may have been lost
+GATHERED = (1 / 2, 1 / 3)  # of the bytes of a step that gathers of parameters have
+EXACT = 0.02  # of a step's bytes: differences that count as none
 LEAST_EARLY = 0.005  # ... and at least this share of a step
 
 
@@ -94,7 +98,13 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
             classes += _kinds(flows, connections, part, before)
         before += max(part.stepping.count for part in epoch)
     count = before
-    kept = _whole(classes, count, firsts)
+    group = joined(connections, classes, "dp", job.endpoints, len(flows.addresses))
+    group_of = np.zeros(len(flows.addresses), np.int64)
+    group_of[job.endpoints] = np.maximum(group, 0)
+    ends = np.array([*firsts[1:], count]) - 1
+    finished = _finished(connections, classes, group_of, count, ends)
+    classes = _without_next(classes, ends)
+    kept = _whole(classes, count, ends, finished)
     shift = np.cumsum(kept) - 1
     classes = [_renumbered(one, kept, shift) for one in classes]
     count = int(kept.sum())
@@ -102,7 +112,9 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
     moments = {
         kind: moments_of(flows, classes, kind, job.endpoints, count) for kind in ("dp", "pp")
     }
-    group = joined(connections, classes, "dp", job.endpoints, len(flows.addresses))
+    for attempt in np.flatnonzero(kept[ends] & ~finished.all(axis=0) & (count >= FEWEST)).tolist():
+        never = (group >= 0) & ~finished[group, attempt]
+        moments["dp"].end_ns[never, shift[ends[attempt]]] = MISSING
     period = period_of(moments)
     moments["dp"] = repaired(moments["dp"], group, period)
     quality = float(np.mean([part.stepping.quality for epoch in job.epochs for part in epoch]))
@@ -119,24 +131,66 @@ def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) 
     ]
 
 
-def _whole(classes: Sequence[KindOf], count: int, firsts: Sequence[int]) -> Bools:
+def _whole(classes: Sequence[KindOf], count: int, ends: Ints, finished: Bools) -> Bools:
     """Which steps are whole: the first and the last may be cut off by the window.
 
-    The last step of an attempt was never finished if it has no data-parallel traffic.
+    The last step of an attempt, one of ``ends``, counts if some group ``finished`` it.
     """
     kept = np.ones(count, np.bool_)
-    if count < 4:
+    if count < FEWEST:
         return kept
-    lacking, gradients = np.zeros(count), np.zeros(count)
+    lacking = np.zeros(count)
     for one in classes:
         volume = np.bincount(one.step[one.step >= 0], one.one.traffic.size[one.step >= 0], count)
         lacking += volume < 0.5 * np.median(volume)
-        gradients += volume * (one.kind == "dp")
     most = lacking > 0.5 * len(classes)
-    ends = np.array([*firsts[1:], count]) - 1
-    kept[ends] = gradients[ends] >= 0.5 * np.median(gradients)
+    kept[ends] = finished.any(axis=0)
     kept[[0, -1]] &= ~most[[0, -1]]
     return kept
+
+
+def _finished(
+    connections: Connections, classes: Sequence[KindOf], groups: Ints, count: int, ends: Ints
+) -> Bools:
+    """Which groups finished the last step of each attempt, shape (groups, attempts).
+
+    A group did not if it has less data-parallel traffic than in other steps. It may lack the
+    gathers of parameters, if the next step would have begun with them; then each attempt ends so.
+    ``groups`` has the group of every endpoint code.
+    """
+    volume = np.zeros((int(groups.max(initial=0)) + 1, count))
+    for one in classes:
+        if one.kind == "dp":
+            known, cell = one.cells(connections, count)
+            owner = groups[connections.src[one.one.connections]][cell // count]
+            np.add.at(volume, (owner, cell % count), one.one.traffic.size[known])
+    usual = np.median(volume, axis=1, keepdims=True)
+    noise = 1.4826 * np.median(np.abs(volume - usual), axis=1, keepdims=True)
+    lacks = usual - volume[:, ends]
+    finished: Bools = lacks <= np.maximum(LACKING * usual, EARLY * noise)
+    for share in GATHERED:
+        ungathered = np.abs(lacks - share * usual) <= EXACT * usual
+        finished |= ungathered & ungathered[:, -1:]
+    finished &= (volume[:, ends] > 0) | (usual == 0)
+    return finished
+
+
+def _without_next(classes: Sequence[KindOf], ends: Ints) -> list[KindOf]:
+    """``classes`` without what moves after the gradients of the ``ends``, the last steps.
+
+    It belongs to a step that never came to its gradients.
+    """
+    found = list(classes)
+    for last in ends.tolist():
+        dp_end = max(
+            (int(one.one.traffic.end_ns[one.step == last].max(initial=MISSING))
+             for one in found if one.kind == "dp"), default=MISSING,
+        )  # fmt: skip
+        for i, one in enumerate(found):
+            beyond = (one.step == last) & (one.one.traffic.start_ns > dp_end)
+            if one.kind == "pp" and dp_end != MISSING and beyond.any():
+                found[i] = replace(one, step=np.where(beyond, -1, one.step))
+    return found
 
 
 def _renumbered(one: KindOf, kept: Bools, shift: Ints) -> KindOf:

@@ -9,7 +9,8 @@ A job is refused if half of its bytes travel in records that are long for the st
 the exporter's clock, not a silence, ended them: the idle timeout is as long as the step, or the
 records last as long as the active timeout. Where the table does not name the timeouts, the
 active one is recognised by its round value: records that the timer cuts are all a little
-shorter than it. With long records, a handful of equal parts is no evidence of steps either.
+shorter than it, and the next record begins at once. With long records, a handful of equal parts
+is no evidence of steps either.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ GOOD = 0.9  # quality of a division into a few steps, below which it is in doubt
 LONG = 0.4  # of a step: a record this long may hold the end of one
 CUT = 0.8  # of the active timeout: records that it cut are at least this long
 BY_TIMER = 0.3  # share of bytes in such records from which the timer is taken to have cut
+AT_ONCE = 0.05  # of a timeout: what the timer has cut goes on within this time
 ROUND_S = (1, 5, 10, 15, 30, 60, 120, 300, 600, 1800)  # what exporters are set to
 AT_TIMEOUT = (0.97, 1.03)  # of a round timeout: where the tenth-longest record in a hundred lies
 
@@ -63,7 +65,8 @@ def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | N
             f"silence ends a record after {duration(idle_ns)}, as long as the step found or longer",
             "an idle timeout of a twentieth of a step",
         )
-    active_ns = float(flows.meta.get("active_timeout_ns", 0)) or _round_timeout(length)
+    active_ns = float(flows.meta.get("active_timeout_ns", 0))
+    active_ns = active_ns or _round_timeout(flows, connections, job)
     if active_ns and size[length >= CUT * active_ns].sum() > BY_TIMER * size.sum():
         return Refusal(
             f"records last up to the active timeout of {duration(active_ns)}, "
@@ -75,12 +78,8 @@ def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | N
 
 def _records(flows: FlowTable, connections: Connections, job: Job) -> tuple[Ints, Ints, float]:
     """Length [ns] and bytes of the job's data records, and the median step [ns]."""
-    rows, lengths = [], []
-    for part in (part for epoch in job.epochs for part in epoch):
-        rows += [one.traffic.row for one in part.component.classes]
-        lengths.append(np.diff(part.stepping.end_ns))
-    chosen = np.concatenate(rows)
-    steps = np.concatenate(lengths)
+    chosen = _rows(job)
+    steps = np.concatenate([np.diff(part.stepping.end_ns) for one in job.epochs for part in one])
     step_ns = float(np.median(steps)) if steps.size else 0.0
     return flows.durations_ns[chosen], connections.size[chosen], step_ns
 
@@ -92,10 +91,25 @@ def _weighted_median(values: Ints, weights: Ints) -> float:
     return float(values[order][np.searchsorted(so_far, so_far[-1] / 2)])
 
 
-def _round_timeout(length_ns: Ints) -> float:
-    """The round active timeout [ns] that the longest records come close to; 0 if there is none."""
-    longest = float(np.quantile(length_ns, 0.9))
+def _rows(job: Job) -> Ints:
+    """Rows of the job's data records in the flow table."""
+    parts = (part for epoch in job.epochs for part in epoch)
+    return np.concatenate([one.traffic.row for part in parts for one in part.component.classes])
+
+
+def _round_timeout(flows: FlowTable, connections: Connections, job: Job) -> float:
+    """The round active timeout [ns] that cuts the longest records; 0 if there is none."""
+    rows = _rows(job)
+    longest = float(np.quantile(flows.durations_ns[rows], 0.9))
     timeouts = np.array(ROUND_S) * 1e9
     low, high = AT_TIMEOUT
     near: Bools = (longest >= low * timeouts) & (longest <= high * timeouts)
-    return float(timeouts[near][0]) if near.any() else 0.0
+    if not near.any():
+        return 0.0
+    timeout = float(timeouts[near][0])
+    order = rows[np.lexsort((flows.start_ns[rows], connections.of_row[rows]))]
+    whole, after = order[:-1], order[1:]
+    cut = connections.of_row[whole] == connections.of_row[after]
+    cut &= flows.durations_ns[whole] >= low * timeout
+    rest_ns = flows.start_ns[after[cut]] - flows.end_ns[whole[cut]]
+    return timeout if cut.any() and float(np.median(rest_ns)) < AT_ONCE * timeout else 0.0

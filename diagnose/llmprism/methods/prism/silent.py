@@ -2,9 +2,9 @@
 
 Two cases, both on servers that one job has to itself. *A leaf without any record*, while
 every other leaf has some: it does not export, and its NICs belong with their servers.
-*Ranks behind others*: hops inside a server are not seen. If the job shares another of its
-servers with a second job, servers were filled one after the other, so none has idle GPUs;
-believed only if the job is seen through the same NICs of all servers it has to itself.
+*Ranks behind others*: hops inside a server are not seen. If the job shares other servers with a
+second job, and each of these is full, servers were filled one after the other, so none has idle
+GPUs; believed only if the job is seen through the same NICs of all servers it has to itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def silent_of(jobs: list[Codes], topology: Topology, connections: Connections) -
         homes = np.unique(servers[job]).tolist()
         alone = [server for server in homes if len(users[server]) == 1]
         unseen = np.isin(servers, alone) & ~employed
-        if len(alone) == len(homes) or not _alike(topology, job, alone):
+        shared = np.isin(servers, np.setdiff1d(homes, alone))
+        filled = bool(shared.any() and employed[shared].all())
+        if not filled or not _alike(topology, job, alone):
             unseen &= mute & ~seen
         found.append(np.flatnonzero(unseen).astype(np.int32))
     return found

@@ -7,8 +7,9 @@ number of steps.
 Equal parts may still be too fine: buckets of one size, or micro-batches whose gradients are
 reduced one by one, divide a step into parts that are alike. Such parts show themselves by the
 gaps between them: every k-th gap is longer than all others. That this happens by chance for
-all of the N / k longest gaps has probability 1 / C(N - 1, N / k - 1). Pauses (evaluation,
-checkpoints) also make every k-th gap longer. A coarser division is believed only in three cases:
+all of the N / k longest gaps has probability 1 / C(N - 1, N / k - 1). Unless that is very small,
+the longer gaps must also be longer by more than the others differ. Pauses (evaluation,
+checkpoints) make every k-th gap longer, too. A coarser division is believed only in three cases:
 the finer one's parts are single collectives; two of them make a coarser part (gradients are
 reduced, then as many bytes of parameters gathered; nobody pauses at every other step); or the
 longer gaps are longer by less than half (an optimizer's update between micro-batches; a pause is
@@ -23,13 +24,15 @@ from math import comb
 
 import numpy as np
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles import Division, Traffic, divisions
 from llmprism.methods.prism.parts import regularity
 from llmprism.numerics.arrays import Floats, Ints
 
 FEWEST = 3
-CHANCE = 0.05
+CHANCE, RARE = 0.05, 1e-4  # of longer gaps at equal distances: what is looked at, and believed
+TICKS = 2  # of the clock: differences of gaps that rounding makes
 PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
 LASTING = 0.4  # share of the time of the longest class
 UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
@@ -150,16 +153,34 @@ def _is_step(
     classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
 ) -> bool:
     """Whether parts of the fine division are only pieces of a step."""
-    if 1 / comb(fine - 1, coarse - 1) > CHANCE:
+    chance = 1 / comb(fine - 1, coarse - 1)
+    if chance > CHANCE:
         return False
-    clarity, atomic = np.inf, True
+    clarity, atomic, apart = np.inf, True, chance < RARE
     for one, own in zip(classes, proposed, strict=True):
-        coarser = _of_count(own, coarse)
+        coarser, finer = _of_count(own, coarse), _of_count(own, fine)
         if coarser is None or coarser.clarity <= 1.0:  # its gaps are not longer than all others
             return False
         clarity = min(clarity, coarser.clarity)
         atomic &= len(one.traffic) <= fine * one.connections.size * 1.2
-    return atomic or fine == PHASES * coarse or clarity < _UPDATE
+        if finer is not None:
+            apart |= _stands_apart(one.traffic, finer, coarser)
+    return apart and (atomic or fine == PHASES * coarse or clarity < _UPDATE)
+
+
+def _stands_apart(traffic: Traffic, fine: Division, coarse: Division) -> bool:
+    """Whether the gaps of the coarse division are longer by more than the others differ."""
+    gap, others = _gaps_of(traffic, fine, coarse)
+    if others.size == 0:
+        return True
+    differ = max(np.ptp(others), TICKS * clock_tick_ns(traffic.start_ns))
+    return bool(gap.min() - others.max() > differ)
+
+
+def _gaps_of(traffic: Traffic, fine: Division, coarse: Division) -> tuple[Ints, Ints]:
+    """Gaps [ns] of the coarse division, and those of the fine one inside its parts."""
+    gap = traffic.start_ns[1:] - np.maximum.accumulate(traffic.end_ns)[:-1]
+    return gap[coarse.cuts - 1], gap[np.setdiff1d(fine.cuts, coarse.cuts) - 1]
 
 
 def _is_paused(

@@ -55,7 +55,7 @@ def test_steps_that_a_slow_link_runs_together_are_parted_by_volume():
     assert best.cuts.tolist() == list(range(10, 120, 10))
 
 
-def job_of(lengths_ms, period_ms, steps=20):
+def job_of(lengths_ms, period_ms, steps=20, rest_ms=10):
     end = (np.arange(steps) * period_ms * MS).astype(np.int64)
     rows = np.arange(len(lengths_ms))
     traffic = SimpleNamespace(row=rows)
@@ -63,8 +63,13 @@ def job_of(lengths_ms, period_ms, steps=20):
         component=SimpleNamespace(classes=[SimpleNamespace(traffic=traffic)]),
         stepping=SimpleNamespace(end_ns=end, count=steps, quality=0.99),
     )
-    flows = SimpleNamespace(durations_ns=np.array(lengths_ms) * MS, meta={})
-    return flows, SimpleNamespace(size=np.full(len(lengths_ms), 1000)), part
+    length_ns = np.array(lengths_ms) * MS
+    end_ns = np.cumsum(length_ns + rest_ms * MS)
+    flows = SimpleNamespace(
+        durations_ns=length_ns, start_ns=end_ns - length_ns, end_ns=end_ns, meta={}
+    )
+    one = SimpleNamespace(size=np.full(rows.size, 1000), of_row=np.zeros(rows.size, np.int32))
+    return flows, one, part
 
 
 @pytest.mark.parametrize(
@@ -82,6 +87,11 @@ def test_steps_that_a_timer_made_are_refused(lengths_ms, period_ms, meta, refuse
     flows.meta = meta
     found = refusal(flows, connections, SimpleNamespace(epochs=((part,),)))
     assert (found is not None) == refused
+
+
+def test_records_as_long_as_a_timeout_that_silence_ended_are_no_work_of_a_timer():
+    flows, connections, part = job_of([990] * 50, 1090, rest_ms=100)
+    assert refusal(flows, connections, SimpleNamespace(epochs=((part,),))) is None
 
 
 def test_long_records_and_a_handful_of_parts_are_no_evidence():

@@ -50,6 +50,13 @@ def test_gradients_of_micro_batches_are_one_step(micro_batches):
     assert find_steps(ring(messages)).count == 20
 
 
+@pytest.mark.parametrize("longer", [1, 2])
+def test_gaps_that_only_rounding_makes_longer_do_not_join_steps(longer):
+    """One message a step, times in whole ms; every other gap is longer by a tick or two."""
+    messages = np.cumsum([130 + longer * ((step + 1) % 2) for step in range(10)])
+    assert find_steps(ring(messages.astype(float).tolist())).count == 10
+
+
 def stepping(end_ms) -> Stepping:
     end_ns = (np.asarray(end_ms) * MS).astype(np.int64)
     return Stepping(end_ns.size, 0.9, 0, (), end_ns - 40 * MS, end_ns)

@@ -1,0 +1,98 @@
+"""Small worlds, one for each way in which an answer about jobs, pairs or steps was once wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+import prism_sim as ps
+
+MODEL = "{layers: 12, hidden: 1024, heads: 8, vocab: 32000, sequence_length: 1024}"
+SINGLE = """\
+cluster: {servers: %d, gpus_per_server: 1, nics_per_server: 1, nic_gbps: %d,
+          fabric: {kind: tor, leaf_ports: 4, spines: 2}}
+"""
+FOUR = """\
+cluster: {servers: 6, gpus_per_server: 4, nics_per_server: 4,
+          fabric: {kind: rail, leaf_ports: 6}}
+"""
+
+
+def job(name: str, keys: str, mfu: float = 0.4) -> str:
+    """One job in a line of YAML."""
+    fixed = f"mfu: {mfu}, compute_jitter: 0.01, step_overhead_ms: 5"
+    return f"  - {{name: {name}, model: {MODEL}, {fixed}, {keys}}}\n"
+
+
+@pytest.fixture
+def scored(tmp_path):
+    def run(text: str, seed: int = 1):
+        (tmp_path / "world.yaml").write_text(text)
+        return ps.run(tmp_path / "world.yaml", out=tmp_path / "run", seed=seed)
+
+    return run
+
+
+def assert_exact(score, pairs: float = 1.0) -> None:
+    assert score["jobs"]["accuracy"] == 1
+    assert score["pairs"]["accuracy"] >= pairs
+    assert score["timeline"]["coverage"] == 1
+    assert score["timeline"]["steps_unexplained"] == 0
+    assert score["timeline"]["dp_end_error_mean"] <= 0.003
+
+
+@pytest.mark.parametrize("seed", [1, 3, 5])
+def test_services_and_idle_nics_are_of_no_job_that_was_placed_at_random(scored, seed):
+    background = """\
+background:
+  - {name: log, flows_per_s: 60, median_bytes: 20000, to: s0005}
+  - {name: services, flows_per_s: 150, median_bytes: 5000, sigma: 2}
+"""
+    first = job("one", "dp: 4, pp: 2, micro_batches: 8, steps: 10, placement: packed")
+    second = job("two", "dp: 8, micro_batches: 4, steps: 10, placement: random")
+    run = scored(FOUR + background + "jobs:\n" + first + second, seed)
+    true = run.truth("ranks").groupby("job")["address"].agg(set)
+    for found in run.diagnosis.jobs.groupby("job")["address"].agg(set):
+        assert any(found <= own for own in true)
+    assert run.score["pairs"]["accuracy"] == 1
+
+
+@pytest.mark.parametrize("zero_stage", [1, 3])
+def test_an_evaluation_that_gathers_parameters_leaves_the_steps(scored, zero_stage):
+    keys = f"dp: 8, zero_stage: {zero_stage}, micro_batches: 2, steps: 13"
+    run = scored(
+        SINGLE % (8, 200)
+        + "jobs:\n"
+        + job("solo", keys + ", evaluation: {every: 4, micro_batches: 5}")
+    )
+    assert_exact(run.score)
+
+
+@pytest.mark.parametrize("into_s", [0.02, 0.05, 0.1, 0.13])
+def test_a_step_that_a_failure_interrupts_counts_for_the_ranks_that_ended_it(scored, into_s):
+    failure = (
+        f"restarts: [{{step: 6, rank: 1, into_step_s: {into_s}, noticed_after_s: 2, down_s: 3}}]"
+    )
+    first = job("one", f"dp: 4, pp: 2, micro_batches: 3, steps: 12, {failure}")
+    second = job("two", f"dp: 4, micro_batches: 3, steps: 12, {failure}")
+    assert_exact(scored(SINGLE % (12, 100) + "jobs:\n" + first + second).score)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_few_bytes_that_are_reduced_are_no_acknowledgements(scored, seed):
+    keys = "dp: 4, pp: 2, tp: 2, micro_batches: 4, steps: 8, sync_embeddings: true"
+    small = "gradient_norm: true, loss_reduce: true"
+    assert_exact(scored(FOUR + "jobs:\n" + job("solo", f"{keys}, {small}"), seed).score)
+
+
+def test_records_as_long_as_a_round_timeout_are_believed_if_silence_ended_them(scored):
+    """The gradients of a step take 1.00 s, and a new record begins after the next pass only."""
+    collector = """\
+collector:
+  idle_gap_us: 5000
+  message_boundary: false
+  effects: [{kind: headers}, {kind: granularity, unit_ns: 1000000}]
+"""
+    model = "{layers: 12, hidden: 2560, heads: 20, vocab: 50000, sequence_length: 2048}"
+    keys = f"model: {model}, dp: 8, micro_batches: 2, steps: 10, mfu: 0.4, compute_jitter: 0.01"
+    jobs = f"jobs:\n  - {{name: solo, {keys}}}\n"
+    assert_exact(scored(SINGLE % (8, 50) + jobs + collector).score)

@@ -41,7 +41,7 @@ from llmprism.numerics.arrays import Bools, Codes, Ints
 OTHER = 0.97  # confidence that what belongs to no class is no training traffic
 FEW = 0.2  # of the records of the data that a connection would acknowledge
 LEAST = 1e-4  # of the bytes of data: one acknowledgement of 48 bytes for 120 packets
-HALF = 0.5  # of data connections
+HALF = 0.5  # of data connections, and of the records of one
 _ROW = ["src", "dst", "kind"]
 BESIDE = 0.9  # confidence that small records beside data are traffic of their own
 
@@ -223,15 +223,20 @@ def _beside(connections: Connections, table: pd.DataFrame) -> pd.DataFrame:
 def _acknowledged(connections: Connections, table: pd.DataFrame, answering: Bools) -> bool:
     """Whether the ``answering`` connections acknowledge data at all, in these records.
 
-    Acknowledgements are a matter of the transport, so most data have them or none has, and their
-    volume is a share of that of the data. Less is the traffic of a service or of small reductions.
+    Acknowledgements are a matter of the transport, so most data have them or none has. They have
+    about as many records as the data, or a share of their volume; services and small reductions
+    have less. Data that pass both ways may be acknowledged by each other.
     """
-    answers = table[answering].assign(volume=connections.total_bytes[answering])
+    totals = {"volume": connections.total_bytes, "records": connections.records}
+    answers = table[answering].assign(**{name: own[answering] for name, own in totals.items()})
     data = table[table["kind"] != "other"]
-    back = answers.groupby(["dst", "src"])["volume"].sum()
-    volume = back.reindex(pd.MultiIndex.from_frame(data[["src", "dst"]])).to_numpy()
-    acknowledged = volume >= LEAST * connections.total_bytes[data.index]
-    return bool(len(data) and acknowledged.mean() >= HALF)
+    ways, back = (pd.MultiIndex.from_frame(data[way]) for way in (["src", "dst"], ["dst", "src"]))
+    own = answers.groupby(["dst", "src"])[list(totals)].agg({"volume": "sum", "records": "max"})
+    volume, records = own.reindex(ways).to_numpy().T
+    judged = ~back.isin(ways) | np.isfinite(volume)
+    found = volume >= LEAST * connections.total_bytes[data.index]
+    found |= records >= HALF * connections.records[data.index]
+    return bool(judged.any() and found[judged].mean() >= HALF)
 
 
 def _services(connections: Connections, table: pd.DataFrame, answering: Bools) -> pd.DataFrame:

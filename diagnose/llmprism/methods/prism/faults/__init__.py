@@ -15,6 +15,8 @@ import pandas as pd
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.imbalance import imbalance
 from llmprism.methods.prism.faults.late_ranks import late_ranks
+from llmprism.methods.prism.faults.late_replicas import SYMPTOM as LATE_REPLICA
+from llmprism.methods.prism.faults.late_replicas import late_replicas
 from llmprism.methods.prism.faults.partners import joined
 from llmprism.methods.prism.faults.pauses import pauses
 from llmprism.methods.prism.faults.reroutes import reroutes
@@ -26,12 +28,14 @@ from llmprism.methods.prism.faults.suspects import Cause, Suspect, table_of
 from llmprism.methods.prism.faults.unexplained import is_warm_up, unexplained
 
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
+SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
 
 CAUSES: tuple[Cause, ...] = (
     slow_compute,
     late_ranks,
+    late_replicas,
     pauses,
     slow_network,
     reroutes,
@@ -45,7 +49,8 @@ __all__ = ["CAUSES", "Context", "JobView", "find_findings"]
 
 def find_findings(context: Context) -> pd.DataFrame:
     """All findings about the jobs of ``context``, in order of time."""
-    suspects = [suspect for cause in CAUSES for suspect in cause(context)]
+    brought = [suspect for cause in CAUSES for suspect in cause(context)]
+    suspects = [one for one in brought if not _shown_better(one, brought)]
     kept = [one for one in suspects if not _explained(one, suspects)]
     named = [one for one in joined(context, kept) if one.is_believed]
     others = [one for one in unexplained(context, named) if one.is_believed]
@@ -81,6 +86,14 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
         and other.job is one.job
         and _singles_out(other)
         and _shared(one, other) > 0.5
+        for other in suspects
+    )
+
+
+def _shown_better(one: Suspect, suspects: list[Suspect]) -> bool:
+    """Whether ``one`` is a late replica, and another suspect shows why."""
+    return one.symptom == LATE_REPLICA and any(
+        other.symptom in SHOWS_MORE and other.job is one.job and _shared(one, other) > SOME
         for other in suspects
     )
 

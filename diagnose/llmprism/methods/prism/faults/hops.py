@@ -2,8 +2,8 @@
 
 Each link and each switch is a part, in both directions together and in each direction, since a
 wrong setting may slow what a switch sends upwards and nothing else. A directed part has an arrow:
-``leaf1>spine0`` is one direction of a link, ``leaf1>up`` all that a switch sends upwards, and
-``10.0.0.1>out`` all that a NIC sends.
+``leaf1>spine0`` is one direction of a link, ``leaf1>up`` all that a switch sends upwards,
+``leaf1>down`` all that it sends to its NICs, and ``10.0.0.1>out`` all that a NIC sends.
 """
 
 from __future__ import annotations
@@ -37,8 +37,12 @@ def _paths(context: Context, connection: int) -> list[str]:
 def parts_of(path: str) -> list[str]:
     """Switches and links of a path: a link is ``a|b`` with sorted ends, and ``a>b``.
 
+    The last switch sends downwards, to a NIC.
+
     >>> parts_of("leaf1|spine0|?")
     ['leaf1', 'spine0', 'leaf1|spine0', 'leaf1>spine0', 'leaf1>up']
+    >>> parts_of("leaf1")
+    ['leaf1', 'leaf1>down']
     """
     hops = path.split("|")
     parts = [hop for hop in hops if hop != "?"]
@@ -46,7 +50,7 @@ def parts_of(path: str) -> list[str]:
         if "?" not in pair:
             way = UP if number < len(hops) // 2 else DOWN
             parts += ["|".join(sorted(pair)), ARROW.join(pair), f"{pair[0]}{way}"]
-    return parts
+    return parts if hops[-1] == "?" else [*parts, f"{hops[-1]}{DOWN}"]
 
 
 def culprit_of(context: Context, part: str) -> tuple[str, str, str]:

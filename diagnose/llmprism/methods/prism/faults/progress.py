@@ -17,10 +17,17 @@ from itertools import pairwise
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.messages import (
+    Messages,
+    message_sizes,
+    messages_of,
+    pipelines_behind,
+)
 from llmprism.methods.prism.phases import MISSING
 from llmprism.numerics.arrays import Bools, Floats, Ints, grouped, order_in_groups
 
 WHOLE = 0.5  # of the usual bytes: a step that has as many was finished
+ENOUGH = 3  # steps without lost records that show what a message needs
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
 
 
@@ -47,13 +54,18 @@ class Tail:
 
 @dataclass(frozen=True)
 class Stuck:
-    """The endpoint that stopped first: since when, what shows it, and others that may have."""
+    """The endpoint that stopped first: since when, what shows it, and others that may have.
+
+    ``alone`` is whether its pipeline stayed behind all others, which a cut of the records does not
+    explain.
+    """
 
     endpoint: int
     since_ns: int
     shown_by: str
     others: tuple[int, ...] = ()
     cause: str = "hang"
+    alone: bool = False
 
 
 def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
@@ -174,18 +186,22 @@ def _stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | No
     rows = tail.rows.get("pp", np.empty(0, np.int64))
     learned = Needs(context, job)
     found: list[tuple[int, int]] = []
-    for end in job.phases.endpoints[job.pipelines.number >= 0].tolist():
+    behind = pipelines_behind(context, job, rows)
+    number = job.pipelines.number
+    chosen = np.isin(number, list(behind)) if behind else number >= 0
+    for end in job.phases.endpoints[chosen].tolist():
         ready_ns = learned.ready_ns(end, rows, tail.begin_ns)
         if ready_ns is not None:
             found.append((ready_ns, end))
     found.sort()
-    pipelines = job.pipelines.number[np.searchsorted(job.phases.endpoints, [e for _, e in found])]
-    if not found or np.unique(pipelines).size > max(1, job.pipelines.number.max() // 2):
+    pipelines = number[np.searchsorted(job.phases.endpoints, [e for _, e in found])]
+    if not found or np.unique(pipelines).size > max(1, number.max() // 2):
         return None  # most of the replicas are in the same state: the records were cut there
     first_ns, first = found[0]
     others = dict.fromkeys([end for _, end in found[1:]] + learned.next_goal(first, rows))
     others.pop(first, None)
-    return Stuck(first, first_ns, "received its input and sent nothing", tuple(others))
+    shown_by = "received its input and sent nothing"
+    return Stuck(first, first_ns, shown_by, tuple(others), alone=bool(behind))
 
 
 class Needs:
@@ -195,11 +211,15 @@ class Needs:
         self._flows = context.flows
         parts = [part for part in job.phases.classes if part.kind == "pp"]
         empty = np.empty(0, np.int64)
-        self._rows = np.concatenate([empty, *(part.one.traffic.row for part in parts)])
-        self._step = np.concatenate([empty, *(part.step for part in parts)])
+        rows = np.concatenate([empty, *(part.one.traffic.row[part.step >= 0] for part in parts)])
+        step = np.concatenate([empty, *(part.step[part.step >= 0] for part in parts)])
+        lines = job.pipelines
+        held = max(lines.micro_batches, 1) * max(lines.chunks, 1)
+        self._sizes = message_sizes(context.flows, rows, step, held)
+        self._all = messages_of(context.flows, rows, step, self._sizes)
         self._count = job.count
-        sides = [side[self._rows] for side in (context.flows.src, context.flows.dst)]
-        self._by_end = [grouped(side, len(context.flows.addresses)) for side in sides]
+        addresses = len(context.flows.addresses)
+        self._by_end = [grouped(side, addresses) for side in (self._all.src, self._all.dst)]
 
     def ready_ns(self, end: int, tail: Ints, begin_ns: int) -> int | None:
         """When ``end`` had all it needed for the message it never sent; None if it lacked some.
@@ -224,46 +244,63 @@ class Needs:
 
         Of the steps in which ``end`` sends its usual number; None if it has sent as many.
         """
-        flows, steps = self._flows, self._count - 1
-        rows, step = self._with(end)
-        rows, step = rows[(step >= 0) & (step < steps)], step[(step >= 0) & (step < steps)]
-        out, into = flows.src[rows] == end, flows.dst[rows] == end
+        own, steps = self._with(end), self._count - 1
+        step = own.step
+        out, into = own.src == end, own.dst == end
         count = np.bincount(step[out], minlength=steps)
         usual = int(np.median(count)) if steps else 0
         if sent >= usual:
             return None
-        whole = np.flatnonzero(count == usual)
-        start = flows.start_ns[rows[out]]
+        partners, number = np.unique(own.src[into], return_inverse=True)
+        cells = partners.size * steps
+        arrived = np.bincount(number * steps + step[into], minlength=cells).reshape(-1, steps)
+        whole = _whole(np.flatnonzero(count == usual), arrived)
+        start = own.begin_ns[out]
         start = start[order_in_groups(step[out], start)]
         begin = np.full(steps, np.iinfo(np.int64).min)
         begin[whole] = start[(np.cumsum(count) - count)[whole] + sent]
-        before = into & (flows.end_ns[rows] <= begin[step]) & (count[step] == usual)
-        partners, number = np.unique(flows.src[rows[before]], return_inverse=True)
-        came = np.bincount(number * steps + step[before], minlength=partners.size * steps)
+        before = own.end_ns[into] <= begin[step[into]]
+        came = np.bincount((number * steps + step[into])[before], minlength=cells)
         least = came.reshape(-1, steps)[:, whole].min(axis=1, initial=np.iinfo(np.int64).max)
         return dict(zip(partners.tolist(), least.tolist(), strict=True))
 
     def next_goal(self, end: int, tail: Ints) -> list[int]:
         """Where the message that ``end`` never sent goes in other steps; nowhere if that varies."""
-        flows = self._flows
-        number = int((flows.src[tail] == end).sum())
-        own = self._rows[flows.src[self._rows] == end]
-        step = self._step[flows.src[self._rows] == end]
-        order = np.lexsort((flows.start_ns[own], step))
-        own, step = own[order], step[order]
-        place = np.arange(own.size) - np.searchsorted(step, step)
-        goals = np.unique(flows.dst[own[(place == number) & (step >= 0)]])
+        sent, _ = self._events(end, tail)
+        own = self._with(end)
+        chosen = own.src == end
+        begin, step, goal = own.begin_ns[chosen], own.step[chosen], own.dst[chosen]
+        order = np.lexsort((begin, step))
+        step, goal = step[order], goal[order]
+        place = np.arange(step.size) - np.searchsorted(step, step)
+        goals = np.unique(goal[place == sent.size])
         return goals.tolist() if goals.size == 1 else []
 
-    def _with(self, end: int) -> tuple[Ints, Ints]:
-        """Rows that ``end`` sends or receives, and their steps."""
+    def _with(self, end: int) -> Messages:
+        """Messages of whole steps that ``end`` sends or receives."""
         own = np.unique(np.concatenate([by.rows(end) for by in self._by_end]))
-        return self._rows[own], self._step[own]
+        own = own[self._all.step[own] < self._count - 1]
+        every = self._all
+        return Messages(*(side[own] for side in vars(every).values()))
 
     def _events(self, end: int, rows: Ints) -> tuple[Ints, dict[int, Ints]]:
         """Starts of what ``end`` sends in ``rows``, and ends of what each partner sends to it."""
         flows = self._flows
-        out, into = rows[flows.src[rows] == end], rows[flows.dst[rows] == end]
-        partners = np.unique(flows.src[into]).tolist()
-        by = {one: np.sort(flows.end_ns[into[flows.src[into] == one]]) for one in partners}
-        return np.sort(flows.start_ns[out]), by
+        own = rows[(flows.src[rows] == end) | (flows.dst[rows] == end)]
+        held = messages_of(flows, own, np.zeros(own.size, np.int64), self._sizes)
+        into = held.dst == end
+        partners = np.unique(held.src[into]).tolist()
+        by = {one: np.sort(held.end_ns[into & (held.src == one)]) for one in partners}
+        return np.sort(held.begin_ns[held.src == end]), by
+
+
+def _whole(steps: Ints, arrived: Ints) -> Ints:
+    """Those of ``steps`` in which no message of a partner is missing; all if they are too few.
+
+    ``arrived`` has messages of each partner in each step.
+    """
+    if not arrived.size or not steps.size:
+        return steps
+    usual = np.median(arrived[:, steps], axis=1, keepdims=True)
+    whole = steps[(arrived[:, steps] == usual).all(axis=0)]
+    return whole if whole.size >= ENOUGH else steps

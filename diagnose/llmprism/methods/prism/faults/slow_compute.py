@@ -12,6 +12,7 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.edges import edge_passes_ns
 from llmprism.methods.prism.faults.own_time import lost_share
 from llmprism.methods.prism.faults.passes import Passes, passes_of
 from llmprism.methods.prism.faults.ranks import Slowness, suspects_of
@@ -24,7 +25,7 @@ from llmprism.numerics.missing import nanmedian
 
 LEAST = 0.03  # less than this is no slow rank but the spread of healthy ones
 OWN = 0.5  # share of the lost time that must remain if the receiver may have been busy
-MOST = 0.5  # share of the ranks; if more are slow, it is the job's work that changed
+MOST = 0.6  # share of the ranks, more than one stage of two; beyond it the job's work changed
 COARSE = 0.1  # of a pass: a clock that is coarser does not resolve one
 
 
@@ -32,7 +33,9 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
     """Bring forward ranks whose passes take longer than in their healthy steps."""
     for job in context.jobs:
         passes = passes_of(context, job)
-        if passes is not None:
+        if job.pipelines.length > 1 and (passes is None or passes.out.shape[3] == 1):
+            yield from _of_merged(context, job)
+        elif passes is not None:
             own = _judged(context, passes)
             slow = _slow(context, job, passes, own)
             lost, surely = (lost_share(context, job, cautious=c) for c in (False, True))
@@ -43,6 +46,22 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
                 yield suspect
                 slow[rows, steps] = False
             yield from suspects_of(context, job, seen)
+
+
+def _of_merged(context: Context, job: JobView) -> Iterator[Suspect]:
+    """Suspects where a record holds all messages of a step: its begin and end show two passes."""
+    work = edge_passes_ns(context, job)
+    relative = work / healthy(by_message(work))[:, None, :]
+    own = judged(nanmedian(relative, axis=2), LEAST)
+    slow: Bools = own.lasting & (own.out.mean(axis=0) <= MOST)[None, :]
+    if slow.any():
+        slow &= ~slow_messages_at(context, job)
+    unknown = np.full(own.ratio.shape, np.nan)
+    seen = Slowness("slow_passes", own.ratio, own.noise, slow, unknown, unknown)
+    for suspect, rows, steps in list(stages_of(context, job, seen)):
+        yield suspect
+        slow[rows, steps] = False
+    yield from suspects_of(context, job, seen)
 
 
 def _judged(context: Context, passes: Passes) -> Judged:

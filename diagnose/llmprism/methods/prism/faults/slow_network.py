@@ -10,15 +10,17 @@ import numpy as np
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.hops import ARROW, culprit_of
 from llmprism.methods.prism.faults.rates import Rates, rates_of
-from llmprism.methods.prism.faults.series import stretches
+from llmprism.methods.prism.faults.series import DEVIATIONS, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.methods.prism.faults.tomography import Part, equals, ranked
+from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
 ALIKE = 0.7  # share of a group's rates that are slow from which all hops go at one pace
 BUSIEST = 0.95  # of the longest time on the wire: the slow hops of a ring
 CONTRAST = 0.5  # of what is lost by slow transfers: what the others may lose at most
 LEAST_SURE = 0.3  # a suspicion that is wrong in two of three cases is no finding
+WIRE_NOISE = 3.0  # deviations by which the wires of hops differ that have nothing to do with it
 LEAST_SHARE = 0.5  # share of a stretch's steps in which a conversation is slow
 
 
@@ -81,13 +83,15 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
     slow = seen & (out.mean(axis=1) >= LEAST_SHARE)
     middle = np.array([finite_median(row) for row in ratio])
     busy = np.array([finite_median(row) for row in rates.busy[:, first : last + 1]])
+    seen &= slow | ~_blind(rates, slow, middle, np.isfinite(ratio).sum(axis=1))
     bundles: list[Bundle] = []
     joined = np.zeros(slow.size, np.bool_)
     for group in np.unique(rates.group[rates.group >= 0]).tolist():
         own = np.flatnonzero((rates.group == group) & seen)
         if own.size < 2 or not slow[own].any():
             continue
-        busiest = busy[own] >= BUSIEST * np.nanmax(busy[own])
+        within = np.maximum(1 - BUSIEST, WIRE_NOISE * finite_median(rates.pace.noise[own]))
+        busiest = busy[own] >= (1 - within) * np.nanmax(busy[own])
         if busiest.mean() < ALIKE and busiest[np.nanargmax(middle[own])]:
             slow[own] &= busiest
         elif slow[own].mean() >= ALIKE:
@@ -105,6 +109,19 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
         )
         for i in alone
     ]
+
+
+def _blind(rates: Rates, slow: Bools, middle: Floats, steps: Ints) -> Bools:
+    """Connections whose paces vary so much that so many steps do not show what the slow ones show.
+
+    Where the clock is coarse, for instance, short messages have no pace. That they look healthy
+    does not clear any part of the network.
+    """
+    if not slow.any():
+        return slow
+    excess = float(np.median(middle[slow])) - 1
+    blind: Bools = DEVIATIONS * rates.pace.noise > excess * np.sqrt(np.maximum(steps, 1))
+    return blind
 
 
 def conversations_of(bundles: Sequence[Bundle]) -> list[Bundle]:

@@ -31,7 +31,9 @@ def stopped(context: Context) -> Iterator[Suspect]:
             stuck = stuck_in(context, job, tail)
             if stuck is None and _restarted(job, tail):
                 yield _of_job(job, tail)
-            elif stuck is not None and _rested_ns(context, tail, stuck) > _longest_ns(job):
+            elif stuck is not None and (
+                stuck.alone or _rested_ns(context, tail, stuck) > _longest_ns(job)
+            ):
                 yield _suspect(context, job, tail, stuck)
 
 

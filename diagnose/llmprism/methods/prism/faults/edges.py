@@ -1,0 +1,96 @@
+"""How long a stage of a pipeline computes, where the messages of a step are merged into one record.
+
+The first begin and the last end of a record are exact, however many messages it holds. So one
+forward pass and one backward pass of each stage still show in every step:
+
+* between the begin of the first activation that a stage gets and that of the first it sends,
+* between the end of the last gradient that it gets and that of the last it sends,
+* in the last stage, between the end of the last activation and that of the last gradient,
+* in the first stage, between the end of the last gradient and the begin of its collectives.
+
+Each holds one transfer, which is the same in every step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.phases import MISSING
+from llmprism.numerics.arrays import Floats
+
+
+def edge_passes_ns(context: Context, job: JobView) -> Floats:
+    """Forward and backward pass of each endpoint in each step [ns], (endpoints, steps, 2)."""
+    begin, end = _edges(context, job)
+    found = np.full((job.phases.endpoints.size, job.count, 2), np.nan)
+    at = _rows(job)
+    for (number, stage), row in at.items():
+        before, after = at.get((number, stage - 1)), at.get((number, stage + 1))
+        if before is not None and after is not None:
+            found[row, :, 0] = begin[row, after] - begin[before, row]
+            found[row, :, 1] = end[row, before] - end[after, row]
+        elif before is not None:
+            found[row, :, 1] = end[row, before] - end[before, row]
+        elif after is not None:
+            found[row, :, 1] = _collective_ns(job)[row] - end[after, row]
+    return np.where(found > 0, found, np.nan)
+
+
+def first_activations_ns(context: Context, job: JobView) -> Floats:
+    """When each endpoint sends the first activation of each step [ns], (endpoints, steps).
+
+    NaN for the last stage, which sends none.
+    """
+    begin, _ = _edges(context, job)
+    at = _rows(job)
+    found = np.full((job.phases.endpoints.size, job.count), np.nan)
+    for (number, stage), row in at.items():
+        if (number, stage + 1) in at:
+            found[row] = begin[row, at[number, stage + 1]]
+    return found
+
+
+def _rows(job: JobView) -> dict[tuple[int, int], int]:
+    """Row of the endpoint of each pipeline and stage."""
+    both = zip(job.pipelines.number.tolist(), job.pipelines.stage.tolist(), strict=True)
+    return {(number, stage): row for row, (number, stage) in enumerate(both) if number >= 0}
+
+
+def _edges(context: Context, job: JobView) -> tuple[_Moments, _Moments]:
+    """First begin and last end of what passes between two endpoints in each step."""
+    flows, ends = context.flows, job.phases.endpoints
+    parts = [part for part in job.phases.classes if part.kind == "pp"]
+    empty = np.empty(0, np.int64)
+    rows = np.concatenate([empty, *(part.one.traffic.row[part.step >= 0] for part in parts)])
+    step = np.concatenate([empty, *(part.step[part.step >= 0] for part in parts)])
+    src, dst = (np.searchsorted(ends, side[rows]) for side in (flows.src, flows.dst))
+    pair, at = np.unique(src * ends.size + dst, return_inverse=True)
+    found = []
+    for of, times in ((np.fmin, flows.start_ns), (np.fmax, flows.end_ns)):
+        when = np.full((pair.size, job.count), np.nan)
+        of.at(when, (at.ravel(), step), (times[rows] - job.ranks.origin_ns).astype(np.float64))
+        found.append(_Moments(ends.size, {one: i for i, one in enumerate(pair.tolist())}, when))
+    return found[0], found[1]
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """One moment in each step for each pair of endpoints; NaN where there is none."""
+
+    size: int
+    place: dict[int, int]
+    when: Floats
+
+    def __getitem__(self, pair: tuple[int, int]) -> Floats:
+        at = self.place.get(pair[0] * self.size + pair[1])
+        return np.full(self.when.shape[1], np.nan) if at is None else self.when[at]
+
+
+def _collective_ns(job: JobView) -> Floats:
+    """Begin of the collectives of each endpoint in each step [ns]."""
+    start = job.phases.moments["dp"].start_ns
+    begins: Floats = np.where(start == MISSING, np.nan, start - float(job.ranks.origin_ns))
+    return begins

@@ -1,0 +1,90 @@
+"""Findings from records that are merged, lost, or rounded: the culprit is still named."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmprism.pipeline import diagnose_files
+from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
+from prism_sim.score.faults import score_faults
+from prism_sim.score.load import load as load_case
+from prism_sim.simulate import simulate
+
+HEADERS = {"kind": "headers"}
+MERGED = {"idle_gap_us": 5000, "message_boundary": False, "effects": [HEADERS]}
+LOSSY = {
+    "idle_gap_us": 2000,
+    "message_boundary": False,
+    "effects": [HEADERS, {"kind": "loss", "probability": 0.02}],
+}
+MILLISECONDS = {
+    "message_boundary": False,
+    "effects": [HEADERS, {"kind": "granularity", "unit_ns": 1_000_000}],
+}
+MODEL = {"layers": 8, "hidden": 2048, "heads": 16, "vocab": 32000, "sequence_length": 2048}
+JOB = {
+    "name": "train", "model": MODEL, "steps": 24, "mfu": 0.45, "compute_jitter": 0.01,
+    "step_overhead_ms": 5, "zero_stage": 1,
+}  # fmt: skip
+WIDE = {"gpus_per_server": 4, "nics_per_server": 4}
+
+
+def scored(folder, telemetry, fault, job, servers=8, **cluster):
+    gpus = {"gpus_per_server": 2, "nics_per_server": 2} | cluster
+    ports = 4 * gpus["nics_per_server"]
+    world = {
+        "name": "poor",
+        "seed": 81,
+        "cluster": {
+            "servers": servers,
+            "fabric": {"kind": "tor", "leaf_ports": ports, "spines": 2},
+            **gpus,
+        },
+        "jobs": [JOB | job],
+        "collector": telemetry,
+        "faults": [{"job": "train", "from_step": 8} | fault],
+    }
+    run = Run(folder)
+    simulate(Scenario.model_validate(world), run)
+    diagnose_files(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
+    return score_faults(load_case(run))
+
+
+def assert_named(score):
+    assert [match.localized for match in score.matches] == [True]
+    assert [match.cause_right for match in score.matches] == [True]
+    assert score.false_alarms == 0
+
+
+@pytest.mark.parametrize("telemetry", [MERGED, LOSSY], ids=["merged", "lossy"])
+def test_a_rank_that_stops_in_a_deep_pipeline_is_named(tmp_path, telemetry):
+    """Its records hold several messages, and in some steps one of them is lost."""
+    fault = {"kind": "hang", "rank": 8, "noticed_after_s": 20}
+    job = {"dp": 4, "pp": 4, "micro_batches": 6}
+    assert_named(scored(tmp_path, telemetry, fault, job))
+
+
+def test_a_slow_rank_is_named_where_all_messages_of_a_step_are_one_record(tmp_path):
+    fault = {"kind": "slow_gpu", "rank": 9, "factor": 0.6, "to_step": 16}
+    job = {"dp": 4, "pp": 4, "micro_batches": 6, "schedule": "gpipe"}
+    assert_named(scored(tmp_path, MERGED, fault, job))
+
+
+def test_an_uneven_stage_is_named_where_all_messages_of_a_step_are_one_record(tmp_path):
+    fault = {"kind": "uneven_stage", "stage": 2, "factor": 0.7, "to_step": 16}
+    assert_named(scored(tmp_path, MERGED, fault, {"dp": 4, "pp": 4, "micro_batches": 8}))
+
+
+def test_a_leaf_that_sends_slowly_to_its_nics_is_named(tmp_path):
+    fault = {"kind": "misconfigured_switch", "switch": "leaf001", "direction": "down"}
+    fault |= {"factor": 0.15, "to_step": 16}
+    job = {"dp": 8, "pp": 4, "micro_batches": 6}
+    assert_named(scored(tmp_path, LOSSY, fault, job, servers=16))
+
+
+def test_a_replica_that_is_late_is_named_where_the_clock_hides_its_passes(tmp_path):
+    """Its first stage waits for data in every step: all of its stages are late, and no others."""
+    fault = {"kind": "loader_stalls", "rank": 15, "stall_ms": 5, "every": 1, "to_step": 16}
+    job = {"dp": 4, "pp": 2, "tp": 4, "micro_batches": 8}
+    assert_named(scored(tmp_path, MILLISECONDS, fault, job, **WIDE))

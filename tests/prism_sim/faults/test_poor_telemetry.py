@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from llmprism.pipeline import diagnose_files
@@ -30,7 +32,7 @@ JOB = {
 WIDE = {"gpus_per_server": 4, "nics_per_server": 4}
 
 
-def scored(folder, telemetry, fault, job, servers=8, **cluster):
+def found_in(folder, telemetry, fault, job, servers=8, **cluster):
     gpus = {"gpus_per_server": 2, "nics_per_server": 2} | cluster
     ports = 4 * gpus["nics_per_server"]
     world = {
@@ -48,7 +50,11 @@ def scored(folder, telemetry, fault, job, servers=8, **cluster):
     run = Run(folder)
     simulate(Scenario.model_validate(world), run)
     diagnose_files(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
-    return score_faults(load_case(run))
+    return load_case(run)
+
+
+def scored(folder, telemetry, fault, job, servers=8, **cluster):
+    return score_faults(found_in(folder, telemetry, fault, job, servers, **cluster))
 
 
 def assert_named(score):
@@ -88,3 +94,20 @@ def test_a_replica_that_is_late_is_named_where_the_clock_hides_its_passes(tmp_pa
     fault = {"kind": "loader_stalls", "rank": 15, "stall_ms": 5, "every": 1, "to_step": 16}
     job = {"dp": 4, "pp": 2, "tp": 4, "micro_batches": 8}
     assert_named(scored(tmp_path, MILLISECONDS, fault, job, **WIDE))
+
+
+def test_of_hops_of_a_ring_that_merged_records_do_not_distinguish_all_are_named(tmp_path):
+    fault = {"kind": "slow_nic", "server": "s0001", "nic": 2, "factor": 0.15, "to_step": 16}
+    case = found_in(tmp_path, MERGED, fault, {"dp": 8, "tp": 2, "micro_batches": 2}, 4, **WIDE)
+    (finding,) = case.diagnosis["findings"].to_dict("records")
+    assert case.truth["faults"]["culprit"][0] in json.loads(finding["evidence"])["one_of"]
+    assert finding["confidence"] < 0.5
+
+
+def test_of_ranks_that_stop_before_any_collective_of_a_step_none_is_accused(tmp_path):
+    """Those that wait send as little as the one that stopped."""
+    fault = {"kind": "hang", "rank": 3, "noticed_after_s": 20, "down_s": 10}
+    case = found_in(tmp_path, MERGED, fault, {"dp": 8, "micro_batches": 2}, 4)
+    (finding,) = case.diagnosis["findings"].to_dict("records")
+    assert (finding["culprit_kind"], finding["cause"]) == ("job", "hang")
+    assert {"crash", "stopped_nic"} <= {*json.loads(finding["evidence"])["or_causes"]}

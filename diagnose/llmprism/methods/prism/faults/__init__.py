@@ -27,6 +27,7 @@ from llmprism.methods.prism.faults.stopped import stopped
 from llmprism.methods.prism.faults.suspects import Cause, Suspect, table_of
 from llmprism.methods.prism.faults.unexplained import is_warm_up, unexplained
 
+LEAST_SURE = 0.3  # what is wrong in two of three cases is a guess, where nothing else is known
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
 SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
@@ -49,11 +50,13 @@ __all__ = ["CAUSES", "Context", "JobView", "find_findings"]
 
 def find_findings(context: Context) -> pd.DataFrame:
     """All findings about the jobs of ``context``, in order of time."""
-    brought = [suspect for cause in CAUSES for suspect in cause(context)]
+    every = [suspect for cause in CAUSES for suspect in cause(context)]
+    brought = [one for one in every if one.confidence >= LEAST_SURE]
+    guesses = [one for one in every if one.confidence < LEAST_SURE]
     suspects = [one for one in brought if not _shown_better(one, brought)]
     kept = [one for one in suspects if not _explained(one, suspects)]
     named = [one for one in joined(context, kept) if one.is_believed]
-    others = [one for one in unexplained(context, named) if one.is_believed]
+    others = [one for one in unexplained(context, named, guesses) if one.is_believed]
     return table_of([*named, *others])
 
 

@@ -24,6 +24,7 @@ QUIET = 2.2  # lower quartile of the difference of two neighbours to a deviation
 SEVERAL = 3  # ranks that take turns in being last; fewer are slow themselves
 BYTES = {"pp": "length_imbalance", "ep": "expert_imbalance"}
 OTHER = {"length_imbalance": "expert_imbalance", "expert_imbalance": "length_imbalance"}
+UNLIKE = 0.8  # of the bytes to one partner: as little to another one is for other parameters
 SEEN, GUESSED = 0.9, 0.5  # confidence with and without evidence in the bytes
 
 
@@ -38,7 +39,27 @@ def imbalance(context: Context) -> Iterator[Suspect]:
                 yield _suspect(job, "unequal_bytes", cause, first, last, spread, SEEN)
         lost = lost_share(context, job, cautious=True)
         if not found and lost is not None and np.isfinite(lost).any():
-            yield from _by_lateness(job, lost)
+            yield from _by_lateness(job, lost, likelier_imbalance(context, job))
+
+
+def likelier_imbalance(context: Context, job: JobView) -> str:
+    """Which imbalance it is, where only the lengths of steps show one.
+
+    Experts are shared by fewer replicas than all other parameters. So most ranks reduce gradients
+    of two sizes in two groups, and send to several others, to each as much as its group needs.
+    """
+    parts = [part for part in job.phases.classes if part.kind == "dp"]
+    rows = np.concatenate([np.empty(0, np.int64), *(part.one.traffic.row for part in parts)])
+    if not rows.size:
+        return "length_imbalance"
+    own, at = np.unique(context.connections.of_row[rows], return_inverse=True)
+    src = context.connections.src[own]
+    volume = np.bincount(at.ravel(), context.connections.size[rows].astype(np.float64))
+    two = [
+        float(volume[src == end].min()) < UNLIKE * float(volume[src == end].max())
+        for end in np.unique(src).tolist()
+    ]
+    return "expert_imbalance" if np.mean(two) > 0.5 else "length_imbalance"
 
 
 def size_spread(context: Context, job: JobView, kind: str) -> Floats:
@@ -78,13 +99,13 @@ def _wider(spread: Floats, least: float) -> list[tuple[int, int]]:
     return [(first, last) for first, last in found if last - first + 1 >= ENOUGH]
 
 
-def _by_lateness(job: JobView, lost: Floats) -> Iterator[Suspect]:
+def _by_lateness(job: JobView, lost: Floats, cause: str) -> Iterator[Suspect]:
     spread = np.nanmax(np.where(np.isnan(lost), -np.inf, lost), axis=0)
     spread = np.where(np.isfinite(spread), np.maximum(spread, 0.0), np.nan)
     for first, last in _wider(spread, APART):
         steps = np.arange(first, last + 1)
         if _taking_turns(lost, steps):
-            yield _suspect(job, "late_in_turns", "length_imbalance", first, last, spread, GUESSED)
+            yield _suspect(job, "late_in_turns", cause, first, last, spread, GUESSED)
 
 
 def _taking_turns(lost: Floats, steps: Ints) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.hops import ARROW, culprit_of
 from llmprism.methods.prism.faults.rates import Rates, rates_of
-from llmprism.methods.prism.faults.series import DEVIATIONS, stretches
+from llmprism.methods.prism.faults.series import DEVIATIONS, SHORTEST, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.methods.prism.faults.tomography import Part, equals, ranked
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -19,7 +19,6 @@ from llmprism.numerics.missing import finite_median
 ALIKE = 0.7  # share of a group's rates that are slow from which all hops go at one pace
 BUSIEST = 0.95  # of the longest time on the wire: the slow hops of a ring
 CONTRAST = 0.5  # of what is lost by slow transfers: what the others may lose at most
-LEAST_SURE = 0.3  # a suspicion that is wrong in two of three cases is no finding
 WIRE_NOISE = 3.0  # deviations by which the wires of hops differ that have nothing to do with it
 LEAST_SHARE = 0.5  # share of a stretch's steps in which a conversation is slow
 
@@ -47,9 +46,10 @@ def slow_network(context: Context) -> Iterator[Suspect]:
                 if steps is not None:
                     bundles += bundles_of(theirs, *steps)
             best, suspect = _suspect(context, job, bundles, (first, last))
-            if suspect is not None and suspect.confidence >= LEAST_SURE:
+            if suspect is not None:
                 begin, end = _narrowed(rates, best, first, last)
-                yield replace(suspect, first=begin, last=end)
+                if end - begin + 1 >= SHORTEST:
+                    yield replace(suspect, first=begin, last=end)
 
 
 def _windows(rates: Rates) -> list[tuple[int, int]]:

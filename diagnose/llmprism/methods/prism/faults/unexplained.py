@@ -1,8 +1,13 @@
 """Steps that are longer for a while, although nothing that was looked at explains them.
 
 Telemetry that merges, samples or loses records still shows how long steps last. Where they get
-longer and stay so, something is wrong, whether or not a rank or a link stands apart: the finding
-names the job, and says that the cause is unknown.
+longer and stay so, something is wrong, whether or not a rank or a link stands apart.
+
+A part that is slow makes every step longer by about as much. Work that is unevenly divided is
+divided again in each step, so these steps differ more than healthy ones do: then this is the cause.
+Where slow transfers were seen, and many parts of the network explain them equally well, the
+finding names them all, with little confidence. Otherwise it names the job, and says that the cause
+is unknown.
 
 A stretch may last to the end, and its steps may vary much more than those before. So steps are
 also compared with all steps before them.
@@ -11,11 +16,13 @@ also compared with all steps before them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import TO_SIGMA, cost_of
+from llmprism.methods.prism.faults.imbalance import OTHER, likelier_imbalance
 from llmprism.methods.prism.faults.series import DEVIATIONS, FEWEST, judged, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Floats
@@ -26,15 +33,27 @@ LASTING = 4  # steps; checkpoints and evaluations lengthen single ones
 WARM_UP = 6  # steps at the begin in which a job may still be slow without a fault
 NEARLY_ALL = 0.9  # of the steps to the end
 SURE = 0.5  # confidence
+IRREGULAR = 5.0  # times the spread of the steps before
+VARIED = 0.03  # of what the steps are longer by
+GUESSED = 0.4  # confidence where only the lengths of steps show the cause
+LEAST_GUESS = 0.2  # confidence of a guess that says more than that the cause is unknown
+MOSTLY = 0.5  # of the steps of a stretch in which transfers were slow
 
 
-def unexplained(context: Context, named: Sequence[Suspect]) -> Iterator[Suspect]:
-    """Suspects for the lasting stretches of slow steps that none of the ``named`` ones touches."""
+def unexplained(
+    context: Context, named: Sequence[Suspect], guesses: Sequence[Suspect] = ()
+) -> Iterator[Suspect]:
+    """Suspects for the lasting stretches of slow steps that none of the ``named`` ones touches.
+
+    ``guesses`` are suspects of little confidence.
+    """
     for job in context.jobs:
         own = [one for one in named if one.job is job]
         for first, last in _slow(job.duration_ns):
             if not any(one.first <= last and first <= one.last for one in own):
-                yield _suspect(job, first, last)
+                guess = next((one for one in guesses if _covers(one, job, first, last)), None)
+                one = _suspect(job, first, last)
+                yield guess or (_uneven(context, one) if _irregular(job, first, last) else one)
 
 
 def _slow(duration_ns: Floats) -> list[tuple[int, int]]:
@@ -63,6 +82,32 @@ def _to_the_end(duration_ns: Floats) -> list[tuple[int, int]]:
 def is_warm_up(first: int, last: int) -> bool:
     """Whether these are the first steps of a job, which may be slow without a fault."""
     return first == 0 and last < WARM_UP
+
+
+def _covers(one: Suspect, job: JobView, first: int, last: int) -> bool:
+    """Whether a guess names a part that was slow in most of the steps."""
+    common = min(one.last, last) - max(one.first, first) + 1
+    known = one.confidence >= LEAST_GUESS and one.culprit_kind != "job"
+    return one.job is job and known and common > MOSTLY * (last - first + 1)
+
+
+def _irregular(job: JobView, first: int, last: int) -> bool:
+    """Whether the steps of a stretch differ much more than those before."""
+    before, inside = job.duration_ns[:first], job.duration_ns[first : last + 1]
+    longer = finite_median(inside) - finite_median(before)
+    spread = _spread(inside)
+    return bool(spread > max(IRREGULAR * _spread(before), VARIED * longer))
+
+
+def _spread(durations_ns: Floats) -> float:
+    return TO_SIGMA * finite_median(np.abs(durations_ns - finite_median(durations_ns)))
+
+
+def _uneven(context: Context, one: Suspect) -> Suspect:
+    """``one`` as work that is unevenly divided."""
+    cause = likelier_imbalance(context, one.job)
+    evidence = {"or_causes": [OTHER[cause], "unknown"]}
+    return replace(one, cause=cause, confidence=GUESSED, evidence=evidence)
 
 
 def _suspect(job: JobView, first: int, last: int) -> Suspect:

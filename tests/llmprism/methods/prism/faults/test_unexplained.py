@@ -15,7 +15,7 @@ def job_of(slow: dict[int, float], steps: int = 30, noise: float = 0.01) -> Simp
     duration = 1e8 * (1 + noise * np.random.default_rng(4).standard_normal(steps))
     for step, factor in slow.items():
         duration[step] *= factor
-    return SimpleNamespace(name="job-0", duration_ns=duration)
+    return SimpleNamespace(name="job-0", duration_ns=duration, phases=SimpleNamespace(classes=[]))
 
 
 def found(job, named=()):
@@ -75,3 +75,41 @@ def test_steps_of_unknown_length_are_left_out_silently():
     assert found(job) == [(20, 29)]
     job.duration_ns[20:] /= 1.3
     assert found(job) == []
+
+
+def context_of(*volumes: tuple[int, int, int]) -> SimpleNamespace:
+    """A job that sends ``bytes`` of gradients from one endpoint to another in each step."""
+    src, dst, size = (np.array(column) for column in zip(*volumes, strict=True))
+    number = np.arange(src.size)
+    one = SimpleNamespace(connections=number, traffic=SimpleNamespace(row=number))
+    job = job_of({step: 1.3 + 0.02 * (step % 5) for step in range(10, 20)}, noise=0.001)
+    job.phases = SimpleNamespace(classes=[SimpleNamespace(kind="dp", one=one)])
+    connections = SimpleNamespace(src=src, dst=dst, of_row=number, size=size)
+    return SimpleNamespace(jobs=[job], connections=connections)
+
+
+RING = [(rank, (rank + 1) % 4, 100) for rank in range(4)]
+EXPERTS = [(rank, (rank + 2) % 4, 900) for rank in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("volumes", "cause"), [(RING, "length_imbalance"), ([*RING, *EXPERTS], "expert_imbalance")]
+)
+def test_steps_that_differ_more_than_healthy_ones_are_unevenly_divided_work(volumes, cause):
+    """Ranks that reduce two sizes of gradients, in two groups, have experts."""
+    (suspect,) = unexplained(context_of(*volumes), [])
+    assert suspect.cause == cause
+    assert "unknown" in suspect.evidence["or_causes"]
+
+
+def guess_of(job, confidence):
+    return SimpleNamespace(
+        job=job, first=10, last=17, culprit_kind="link", culprit="a|b", confidence=confidence
+    )
+
+
+@pytest.mark.parametrize(("confidence", "named"), [(0.25, "a|b"), (0.1, "job-0")])
+def test_a_guess_is_reported_only_where_nothing_else_explains_the_steps(confidence, named):
+    job = job_of(dict.fromkeys(range(10, 18), 1.3))
+    (one,) = unexplained(SimpleNamespace(jobs=[job]), [], [guess_of(job, confidence)])
+    assert one.culprit == named

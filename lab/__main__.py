@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from lab import isolation, needs
-from lab.case import CASES, find, read_case
+from lab.case import CASES, Case, find, read_case
 from llmprism.errors import UserError
 
 SHOWN_LINES = 60
@@ -19,29 +20,32 @@ def main(words: list[str]) -> int:
     parser.add_argument("case", nargs="?", help="a name in lab/cases, or a YAML file")
     parser.add_argument("--out", help="the run folder; default: results/lab/CASE")
     parser.add_argument("--list", action="store_true", help="list the cases")
+    parser.add_argument("--profile", action="store_true", help="record with torch.profiler as well")
     options = parser.parse_args(words)
     if options.list or not options.case:
         for path in sorted(CASES.glob("*.yaml")):
             print(f"{path.stem:24} {' '.join(read_case(path).scenario.description.split())}")
         return 0
     try:
-        return _run(options.case, options.out)
+        return _run(options.case, options.out, options.profile)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 
 
-def _run(name: str, out: str | None) -> int:
+def _run(name: str, out: str | None, profile: bool) -> int:
     path = find(name)
-    case = read_case(path)
+    case = _case(path, profile)
     folder = Path(out or f"results/lab/{case.name}").resolve()
     if isolation.is_inside():
-        return _inside(name, folder)
+        return _inside(case, folder)
     needs.check("mpi" in case.lab.trainers.values())
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        code = isolation.run_inside([str(path.resolve()), "--out", str(partial)])
+        code = isolation.run_inside(
+            [str(path.resolve()), "--out", str(partial), *["--profile"] * profile]
+        )
         if code:
             return _failed(partial)
         shutil.rmtree(folder, ignore_errors=True)
@@ -55,13 +59,18 @@ def _run(name: str, out: str | None) -> int:
     return 0
 
 
-def _inside(name: str, folder: Path) -> int:
+def _case(path: Path, profile: bool) -> Case:
+    case = read_case(path)
+    return replace(case, lab=case.lab.model_copy(update={"profile": True})) if profile else case
+
+
+def _inside(case: Case, folder: Path) -> int:
     from lab.jobs import JobFailedError
     from lab.running import run_case
 
     room = isolation.prepare()
     try:
-        manifest = run_case(read_case(find(name)), folder, room)
+        manifest = run_case(case, folder, room)
     except JobFailedError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

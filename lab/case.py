@@ -57,6 +57,9 @@ class LabConfig(Closed):
     pauses: tuple[Pause, ...] = Field(default=(), description="Ranks that are stopped for a while.")
     pings: Pings | None = Field(default=None, description="ICMP echo between servers.")
     limit_s: float = Field(default=240.0, gt=0, description="The run is ended after this time.")
+    profile: bool = Field(
+        default=False, description="Record every rank of PyTorch with torch.profiler as well."
+    )
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ class JobPlan:
     port: int
     reports: str
     room: str
+    profile: bool = False
 
     @property
     def ranks(self) -> int:
@@ -130,6 +131,7 @@ def _plan(case: Case, job: Job, number: int, room: Path, reports: Path) -> JobPl
         port=FIRST_PORT + 100 * number,
         reports=str(reports),
         room=str(room),
+        profile=case.lab.profile,
     )
 
 

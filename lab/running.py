@@ -16,6 +16,7 @@ from lab.faults import FaultWindows
 from lab.network import RESOLVER, RESOLVER_ADDRESS, Network, run
 from lab.plan import addresses, plans
 from lab.processes import Processes
+from lab.profiles import keep
 from lab.records import EXPORTED, write_exports, write_flows
 from lab.truth import write_truth
 from prism_sim.cluster.topology import topology_of
@@ -48,8 +49,10 @@ def run_case(case: Case, folder: Path, room: Path) -> dict[str, Any]:
     collected = sorted((raw / capture.FOLDERS[9]).glob("nfcapd.*"))
     counts[EXPORTED] = write_exports(collected, folder)
     write_truth(job_plans, windows, room, folder)
+    apart_ms = keep(room, folder)
     (folder / "topology.json").write_text(json.dumps(network.topology, indent=1) + "\n")
     manifest = _manifest(case, duration_s, counts, folder)
+    manifest |= {"steps_differ_from_profile_ms": apart_ms} if apart_ms else {}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
     return manifest
 

@@ -9,11 +9,13 @@ import importlib
 import os
 import sys
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 
 from lab.namespaces import enter
 from lab.plan import JobPlan
 from lab.trainers import TORCH
+from lab.trainers.profiling import profiled
 from lab.trainers.recording import RankRecorder
 
 
@@ -41,7 +43,8 @@ def _start(plan: JobPlan, rank: int, run: object) -> int:
         }  # fmt: skip
         recorder = RankRecorder(plan, rank)
         assert callable(run)
-        run(recorder)
+        with profiled(recorder) if plan.profile else nullcontext():
+            run(recorder)
         recorder.write()
         code = 0
     except BaseException:

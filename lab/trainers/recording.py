@@ -13,13 +13,16 @@ import random
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
 from typing import Any
 
 from lab.plan import JobPlan
+
+STEP = "step "
+"""How the name of a step begins in the trace of a profiler."""
 
 
 class RankRecorder:
@@ -29,11 +32,13 @@ class RankRecorder:
     ----------
     plan, rank : the job, and which of its ranks this is.
     stage, member, tensor : its place in the job's layout.
+    mark : names what happens in a block to a profiler, if there is one.
     """
 
     def __init__(self, plan: JobPlan, rank: int) -> None:
         self.plan, self.rank = plan, rank
         self.stage, self.member, self.tensor = plan.place(rank)
+        self.mark: Callable[[str], AbstractContextManager[Any]] = lambda _name: nullcontext()
         self._step = 0
         self._spans: list[dict[str, Any]] = []
         self._steps: list[dict[str, Any]] = []
@@ -50,7 +55,8 @@ class RankRecorder:
             self._overhead(step)
             start_ns = time.time_ns()
             self._report(step)
-            yield step
+            with self.mark(f"{STEP}{step}"):
+                yield step
             self._steps.append({"step": step, "start_ns": start_ns, "end_ns": time.time_ns()})
         self._report(self.plan.steps)
 

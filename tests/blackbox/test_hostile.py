@@ -64,6 +64,7 @@ def test_records_longer_than_a_step_give_only_jobs_and_a_reason(score_of):
     assert score["jobs"]["accuracy"] == 1
     assert score["timeline"]["coverage"] == 0
     assert set(score["pairs"]["confusion"]) == {"dp", "pp"}
-    assert all(set(kinds) == {"unknown"} for kinds in score["pairs"]["confusion"].values())
+    for true, kinds in score["pairs"]["confusion"].items():
+        assert set(kinds) <= {true, "unknown"}
     for text in layouts["evidence"]:
         assert {"refused", "would_allow"} <= set(json.loads(text))

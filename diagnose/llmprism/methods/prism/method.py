@@ -10,7 +10,7 @@ explain slow steps.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ from llmprism.methods.prism.phases import MISSING, Phases, find_phases, joined
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
 from llmprism.methods.prism.replicas import find_replicas, whole_groups
 from llmprism.methods.prism.resolution import refusal
+from llmprism.methods.prism.shapes import CONFIDENCE, kinds_by_volume
 from llmprism.methods.prism.spans import KINDS, find_spans
 from llmprism.methods.prism.stepless import Stepless, find_stepless, layout_row
 from llmprism.methods.prism.timeline import Ranks, find_timeline
@@ -153,6 +154,10 @@ def _pairs(
     hidden = same & (job_of[connections.src] >= len(found))
     hidden &= connections.carries | connections.answer
     kind[hidden], sure[hidden] = "unknown", 0.0
+    for job in stepless.values():
+        shown = kinds_by_volume(connections, job.endpoints)
+        for at, name in _shown(connections, shown, hidden):
+            kind[at], sure[at] = name, OTHER if name == "other" else CONFIDENCE
     for name, group in groups.items():
         home, goal = group[connections.src], group[connections.dst]
         once = opening & (kind == "other") & (home >= 0) & (home == goal)
@@ -200,6 +205,18 @@ def _before_training(connections: Connections, found: list[Found]) -> Bools:
             begins = connections.first_ns
             before |= own & (begins > opens) & (begins <= end_ns[first])
     return before
+
+
+def _shown(
+    connections: Connections, kinds: Mapping[tuple[int, int], str], hidden: Bools
+) -> Iterator[tuple[int, str]]:
+    """Connections in ``hidden`` whose kind is known by their pair; those that only answer it."""
+    for at in np.flatnonzero(hidden).tolist():
+        pair = int(connections.src[at]), int(connections.dst[at])
+        if pair in kinds:
+            yield at, kinds[pair]
+        elif connections.answer[at] and pair[::-1] in kinds:
+            yield at, "other"
 
 
 def _members(found: list[Found], stepless: Mapping[str, Stepless]) -> list[tuple[str, Codes]]:

@@ -3,7 +3,8 @@
 Records longer than a step (long active or idle timeouts) and heavy sampling hide the steps.
 What circulates still shows who communicates: the strongly connected components of the data-
 carrying connections, joined where they use the same servers (tensor parallelism joins them
-out of sight). Their pairs are of unknown kind, and their layout is unknown.
+out of sight). Volumes show the kinds of some pairs (:mod:`~llmprism.methods.prism.shapes`); the
+others and the layout are unknown.
 
 Where other jobs do have steps, a component without any is more likely to be that of a service.
 It is a job only if its traffic is *repeated*: the members of a group send each other equal

@@ -26,6 +26,9 @@ TABLES = (
 UNSEEN = {"tp4dp2": (23 / 24, 8)}
 """Coverage and steps too many where the first step shows traffic at its end only."""
 
+SHOWN = {"dp4pp4", "mpi-ring8", "mpi-ring8-slow-link"}
+"""Cases whose volumes alone show every kind: rings that nothing joins, or three in a line."""
+
 
 def diagnosed(case, flows, folder):
     shutil.copytree(LAB / case, folder / "run")
@@ -57,4 +60,6 @@ def test_records_of_billing_exporters_give_jobs_and_a_reason(case, tmp_path):
     assert len(diagnosis.steps) == 0
     assert not diagnosis.verdict.can_tell
     assert "refused" in json.loads(diagnosis.layouts["evidence"].iloc[0])
-    assert set(diagnosis.pairs["kind"]) <= {"unknown", "other"}
+    confusion = score["pairs"]["confusion"]
+    assert all(set(found) <= {true, "unknown", "other"} for true, found in confusion.items())
+    assert (score["pairs"]["accuracy"] == 1.0) == (case in SHOWN)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
 from pathlib import Path
 from statistics import mean
@@ -40,8 +41,12 @@ SAVED = ROOT / "results" / "ablation"
 PAGE = ROOT / "results" / "reference" / "ablation.md"
 TEMPLATES = Path(__file__).with_name("templates")
 SEED = 51
+FIXTURES = ROOT / "tests" / "fixtures"
+CAPTURES = "real captures"
+LAYOUTS = "layouts"
 SHOWN = {name: place for name, place in FIGURES.items() if name != "step"}
-HIGHER = ("jobs", "pairs", "steps found")
+HIGHER = ("jobs", "pairs", LAYOUTS, "steps found")
+COLUMNS = ("jobs", "pairs", LAYOUTS, "steps found", "steps too many", "DP end")
 WORSE = 0.005  # a share that fell by less is not mentioned
 MENTIONED = 3
 PUBLISHED = Variant("paper", "the published method")
@@ -52,25 +57,57 @@ Figures = dict[str, dict[str, float | None]]
 
 
 def measure(world: World) -> Content:
-    """Figures of every variant on one world."""
+    """Figures of every variant on one world; on the captures, means over all of them."""
+    if world.family == CAPTURES:
+        every = [_of_capture(path) for part in ("captures", "lab") for path in _cases(part)]
+        found = {
+            one: {name: _average([own[one][name] for own in every]) for name in COLUMNS}
+            for one in every[0]
+        }
+        return {"world": world._asdict(), "result": found}
     with working_folder() as folder:
         run = Run(folder)
         simulate(hostile.scenario_of(*world), run)
-        found = {
-            one.name: _figures(run, one.name) for one in (PUBLISHED, *REPAIRED, OURS, *REDUCED)
-        }
-    return {"world": world._asdict(), "result": found}
+        return {"world": world._asdict(), "result": _of_run(run)}
+
+
+def _cases(part: str) -> list[Path]:
+    return sorted(path for path in (FIXTURES / part).iterdir() if (path / "truth").exists())
+
+
+def _of_capture(case: Path) -> Figures:
+    with working_folder() as folder:
+        shutil.copytree(case, folder, dirs_exist_ok=True)
+        return _of_run(Run(folder))
+
+
+def _of_run(run: Run) -> Figures:
+    return {one.name: _figures(run, one.name) for one in (PUBLISHED, *REPAIRED, OURS, *REDUCED)}
 
 
 def _figures(run: Run, method: str) -> dict[str, float | None]:
     diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
     score = score_run(run).to_json()
-    return {name: score[part][key] for name, (part, key) in SHOWN.items()}
+    layouts = [_same_layout(job) for job in score["parallelism"]["jobs"]]
+    figures = {name: score[part][key] for name, (part, key) in SHOWN.items()}
+    return {**figures, LAYOUTS: mean(layouts) if layouts else None}
+
+
+def _same_layout(job: dict[str, Any]) -> bool:
+    found, true = job["inferred"], job["true"]
+    return found is not None and all(found[axis] == true[axis] for axis in ("dp", "pp", "tp"))
+
+
+def _average(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
 
 
 def key_of(world: World) -> str:
     """Hash of everything that the result of ``world`` depends on."""
-    scenario = hostile.scenario_of(*world).model_dump(mode="json", exclude={"description"})
+    scenario: object = world.family
+    if world.family != CAPTURES:
+        scenario = hostile.scenario_of(*world).model_dump(mode="json", exclude={"description"})
     own = [Path(__file__).with_name(name).read_text() for name in ("ablation.py", "variants.py")]
     content = json.dumps([fingerprint(), own, scenario], sort_keys=True)
     return hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
@@ -90,15 +127,15 @@ def page_of(results: dict[str, Figures]) -> str:
 def _table(results: dict[str, Figures], variants: list[Variant], base: Variant) -> str:
     rows = []
     for one in variants:
-        means = [_mean(name, [own[one.name][name] for own in results.values()]) for name in SHOWN]
+        means = [_mean(name, [own[one.name][name] for own in results.values()]) for name in COLUMNS]
         rows.append([f"`{one.name}`", one.meaning, *means, _changed(results, one, base)])
-    return table(["method", "what it does", *SHOWN, "families that change most"], rows)
+    return table(["method", "what it does", *COLUMNS, "families that change most"], rows)
 
 
 def _mean(name: str, values: list[float | None]) -> str:
-    known = [value for value in values if value is not None]
+    average = _average(values)
     form = "{:.2%}" if name == "DP end" else "{:.0f}" if name.startswith("steps too") else "{:.3f}"
-    return form.format(mean(known)) if known else "-"
+    return "-" if average is None else form.format(average)
 
 
 def _changed(results: dict[str, Figures], one: Variant, base: Variant) -> str:
@@ -115,7 +152,7 @@ def _changed(results: dict[str, Figures], one: Variant, base: Variant) -> str:
 
 def main() -> None:
     """Measure the missing worlds, and write the page and the figures."""
-    worlds = [World(family, SEED) for family in hostile.families()]
+    worlds = [World(family, SEED) for family in (*hostile.families(), CAPTURES)]
     pieces = [Piece(key_of(world), world.family, world) for world in worlds]
     do_missing(
         measure, pieces, SAVED, default_processes(), lambda _, text: print(text, file=sys.stderr),

@@ -6,16 +6,18 @@ on one NIC are one member, and a group of one address does not count. *groups_ex
 fraction of the true DP groups and pipelines for which the diagnosis has a group of the
 same kind with exactly that address set.
 
-The inferred size of an axis is the most common size of its groups in the found job that
-overlaps the true job best (ties: the larger). If a job has groups, but none along dp or pp,
-its size along that axis is 1, because an axis without traffic has size 1. For tp, ep and cp,
+The inferred sizes are those that the table ``layouts`` gives to the found job that overlaps the
+true job best; ``None`` where it cannot tell. Groups have the addresses that flows show, so a group
+may be smaller: some of its ranks are in one server. A diagnosis without that table
+has the most common size of its groups (ties: the larger). If a job has groups, but none along dp or
+pp, its size along that axis is 1, because an axis without traffic has size 1. For tp, ep and cp,
 missing groups prove nothing and the size is ``None``: TP stays inside a server. A job without
 any group has every size ``None``.
 
 *stage_order* is the fraction of true pipelines, first stage to last, that some inferred
 pipeline has in exactly that order of ``position``; a pipeline without positions is not
 recovered. It is ``None`` for a job without pipelines. The true *micro_batches* are counted in
-the spans; the inferred ones come from that column of the diagnosis' ``jobs`` table, if it exists.
+the spans; the inferred ones come from that column of ``layouts``, or else of ``jobs``.
 """
 
 from __future__ import annotations
@@ -121,7 +123,7 @@ def _score_job(case: Case, job: str, ranks: pd.DataFrame, found: str | None) -> 
     true = true_groups(ranks)
     groups, order = _inferred_groups(case, found)
     sizes = {axis: _true_size(ranks[axis]) for axis in AXES}
-    inferred = {axis: _inferred_size(groups, axis) for axis in AXES}
+    inferred = _inferred_sizes(case, found, groups)
     counts = {kind: _count(true[kind], groups.get(kind, []), order) for kind in _SEEN_ON_THE_WIRE}
     stage_order = ratio(counts["pp"].ordered, counts["pp"].true)
     spans = case.truth["spans"]
@@ -182,6 +184,20 @@ def _true_size(index: pd.Series) -> int | None:
     return int(index.nunique()) or None
 
 
+def _inferred_sizes(case: Case, found: str | None, groups: Groups) -> Sizes:
+    row = _layout(case, found)
+    if row is None:
+        return {axis: _inferred_size(groups, axis) for axis in AXES}
+    return {axis: int(row[axis]) if row[axis] > 0 else None for axis in AXES}
+
+
+def _layout(case: Case, found: str | None) -> pd.Series | None:
+    """The row of ``layouts`` of a job; None where the diagnosis has none."""
+    table = case.diagnosis.get("layouts")
+    own = None if table is None else table[table["job"] == found]
+    return None if own is None or own.empty else own.iloc[0]
+
+
 def _inferred_size(groups: Groups, axis: str) -> int | None:
     if not groups:
         return None
@@ -192,6 +208,9 @@ def _inferred_size(groups: Groups, axis: str) -> int | None:
 
 
 def _inferred_micro_batches(case: Case, found: str | None) -> int | None:
+    row = _layout(case, found)
+    if row is not None and row["micro_batches"] > 0:
+        return int(row["micro_batches"])
     table = case.diagnosis["jobs"]
     if "micro_batches" not in table.columns:
         return None

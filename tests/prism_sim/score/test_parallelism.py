@@ -86,3 +86,15 @@ def test_micro_batches_come_from_a_diagnosis_that_has_them(world):
     from prism_sim.score import score_run
 
     assert job(score_run(world.run).to_json(), "B")["micro_batches"] == {"true": 1, "inferred": 8}
+
+
+def test_sizes_of_the_table_of_layouts_count_before_those_of_groups(world):
+    """Ranks of a group in one server have no flows, so a group may be smaller than its axis."""
+    sizes = {"dp": 4, "pp": 1, "tp": 2, "ep": -1, "cp": 1, "micro_batches": 6}
+    unknown = {"schedule": "unknown", "sharding": "unknown", "period_ns": -1, "confidence": 0.5}
+    table = pd.DataFrame([{"job": "job0", "evidence": "{}", **sizes, **unknown}])
+    world.diagnosis["layouts"] = table
+    a = job(world.score(), "A")
+    assert a["inferred"] == {"dp": 4, "pp": 1, "tp": 2, "ep": None, "cp": 1}
+    assert a["micro_batches"]["inferred"] == 6
+    assert a["sizes_exact"] is False

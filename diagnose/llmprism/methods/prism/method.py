@@ -42,7 +42,7 @@ from llmprism.numerics.arrays import Bools, Codes, Ints
 OTHER = 0.97  # confidence that what belongs to no class is no training traffic
 FEW = 0.2  # of the records of the data that a connection would acknowledge
 LEAST = 1e-4  # of the bytes of data: one acknowledgement of 48 bytes for 120 packets
-HALF = 0.5  # of data connections, and of the records of one
+HALF = 0.5  # of the bytes of data, and of the records of a connection
 _ROW = ["src", "dst", "kind"]
 BESIDE = 0.9  # confidence that small records beside data are traffic of their own
 
@@ -251,9 +251,9 @@ def _acknowledged(connections: Connections, table: pd.DataFrame, answering: Bool
     own = answers.groupby(["dst", "src"])[list(totals)].agg({"volume": "sum", "records": "max"})
     volume, records = own.reindex(ways).to_numpy().T
     judged = ~back.isin(ways) | np.isfinite(volume)
-    found = volume >= LEAST * connections.total_bytes[data.index]
-    found |= records >= HALF * connections.records[data.index]
-    return bool(judged.any() and found[judged].mean() >= HALF)
+    size = connections.total_bytes[data.index]
+    found = (volume >= LEAST * size) | (records >= HALF * connections.records[data.index])
+    return bool(judged.any() and size[judged & found].sum() >= HALF * size[judged].sum())
 
 
 def _services(connections: Connections, table: pd.DataFrame, answering: Bools) -> pd.DataFrame:

@@ -23,7 +23,7 @@ def kinds(volumes):
 
 
 def ring(*ends, volume=1000):
-    return {pair: volume for pair in pairwise([*ends, ends[0]])}
+    return dict.fromkeys(pairwise([*ends, ends[0]]), volume)
 
 
 def exchange(*pairs, volume=100):

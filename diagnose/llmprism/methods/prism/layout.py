@@ -23,7 +23,7 @@ from llmprism.numerics.arrays import Ints
 from llmprism.numerics.graph import components_of_edges
 
 UNKNOWN = -1
-SHOWN, GUESSED = 0.95, 0.65  # share of sizes that are right, on drawn worlds
+SHOWN, GUESSED = 0.98, 0.69  # share of layouts that are right, on drawn worlds (seeds 21 to 33)
 
 
 @dataclass(frozen=True)

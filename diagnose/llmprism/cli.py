@@ -225,6 +225,16 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    try:
+        _run_command()
+    except OSError as error:  # such as a full disk behind stdout
+        if "--debug" in sys.argv:
+            raise
+        typer.echo(f"error: {error.strerror or error}", err=True)
+        sys.exit(1)
+
+
+def _run_command() -> None:
     if sys.argv[1:2] and sys.argv[1] in _COMMANDS:
         from importlib import import_module
 

@@ -223,3 +223,19 @@ def test_the_installed_command_runs(files: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "llmprism.cli", *files, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["jobs"][0]["addresses"] == 8
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the device /dev/full")
+@pytest.mark.parametrize("command", [["--json"], ["check"]])
+def test_a_full_disk_behind_stdout_is_one_line(files: tuple[str, ...], command: list[str]) -> None:
+    words = [*command, *files] if command == ["check"] else [*files, *command]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "llmprism.cli", *words, "--quiet"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["error: No space left on device"]

@@ -6,6 +6,7 @@ Only the standard library and typer are imported here, so that ``--help`` answer
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from llmprism.ingest.network.parts import Content
     from llmprism.ingest.notes import Notes
     from llmprism.ingest.options import Options
+
+_NOTES = "ingest.json"
+_WRITTEN = ("flows.parquet", "topology.json", _NOTES)
 
 INGEST_HELP = """Turn telemetry of any kind into the flow table that llmprism reads.
 
@@ -105,6 +109,7 @@ def ingest_command(
         from llmprism.ingest.notes import Notes
         from llmprism.ingest.options import Options, parse_duration, parse_pairs, parse_time
 
+        _check_target(out)  # before the work
         _check_choice("--time-unit", time_unit, ("s", "ms", "us", "ns"))
         _check_choice("--observation-point", observation_point, ("ingress", "egress"))
         notes = Notes()
@@ -213,7 +218,7 @@ def _first(names: list[str]) -> str:
 def _write_notes(done: Ingested, folder: Path) -> None:
     from llmprism.io.writing import replacing
 
-    with replacing(folder / "ingest.json") as partial:
+    with replacing(folder / _NOTES) as partial:
         partial.write_text(json.dumps(done.notes.as_dict(), indent=1) + "\n", encoding="utf-8")
 
 
@@ -226,6 +231,31 @@ def _print_ingested(done: Ingested, folder: Path, as_json: bool, quiet: bool) ->
     if not quiet:
         for line in done.notes.lines():
             typer.echo(line, err=True)
+
+
+def _check_target(out: str) -> None:
+    """Refuse a folder in which files would be replaced that no ingest wrote."""
+    from llmprism.errors import Problem, UserError
+
+    how = "name another folder with --out"
+    folder = Path(out)
+    if not out or "\0" in out:
+        raise UserError(Problem(f"{out!r} names no folder", "--out", how))
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise UserError(Problem("this is a file, and must be a folder", out, how))
+    old = [name for name in _WRITTEN if os.path.lexists(folder / name)]
+    if old and not _is_ingest(folder / _NOTES):
+        what = "llmprism ingest did not write this file, and will not replace it"
+        raise UserError(Problem(what, str(folder / name), how) for name in old)
+
+
+def _is_ingest(path: Path) -> bool:
+    """Whether ``path`` holds the notes of an older ingest."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and {"records", "set_aside", "remarks"} <= content.keys()
 
 
 def _check_choice(option: str, value: str | None, known: tuple[str, ...]) -> None:

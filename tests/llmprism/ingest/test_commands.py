@@ -87,3 +87,38 @@ def test_errors_are_short_and_exit_1(wrong: list[str]) -> None:
     assert done.exit_code == 1
     assert done.output.startswith("error: ")
     assert "Traceback" not in done.output
+
+
+def _export(tmp_path: Path) -> str:
+    path = tmp_path / "export.csv"
+    header = "start_ns,end_ns,src,dst,bytes"
+    path.write_text(f"{header}\n1000,2000,10.0.0.1,10.0.0.2,4096\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["flows.parquet", "topology.json", "ingest.json"])
+def test_files_that_no_ingest_wrote_are_not_replaced(tmp_path: Path, name: str) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("mine", encoding="utf-8")
+    done = CliRunner().invoke(ingest_app, [_export(tmp_path), "--out", str(out)])
+    assert done.exit_code == 1
+    assert str(out / name) in done.stderr
+    assert [(path.name, path.read_text()) for path in out.iterdir()] == [(name, "mine")]
+
+
+def test_an_older_ingest_is_replaced(tmp_path: Path) -> None:
+    arguments = [_export(tmp_path), "--out", str(tmp_path / "out")]
+    assert [CliRunner().invoke(ingest_app, arguments).exit_code for _ in range(2)] == [0, 0]
+
+
+def test_a_file_and_an_empty_name_are_no_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    export = _export(tmp_path)
+    for out in ("", export):
+        done = CliRunner().invoke(ingest_app, [export, "--out", out])
+        assert done.exit_code == 1
+        assert len(done.stderr.splitlines()) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["export.csv"]

@@ -50,7 +50,8 @@ def unexplained(
     for job in context.jobs:
         own = [one for one in named if one.job is job]
         for first, last in _slow(job.duration_ns):
-            if not any(one.first <= last and first <= one.last for one in own):
+            touched = any(one.first <= last and first <= one.last for one in own)
+            if not touched and not _is_an_attempt(job, first, last):
                 guess = next((one for one in guesses if _covers(one, job, first, last)), None)
                 one = _suspect(job, first, last)
                 yield guess or (_uneven(context, one) if _irregular(job, first, last) else one)
@@ -82,6 +83,17 @@ def _to_the_end(duration_ns: Floats) -> list[tuple[int, int]]:
 def is_warm_up(first: int, last: int) -> bool:
     """Whether these are the first steps of a job, which may be slow without a fault."""
     return first == 0 and last < WARM_UP
+
+
+def _is_an_attempt(job: JobView, first: int, last: int) -> bool:
+    """Whether these are all steps between two restarts: a job may go on elsewhere, at another pace.
+
+    The first step of an attempt has no step before it, and may be missing.
+    """
+    begins = job.phases.first_of_epoch.tolist()
+    attempts = zip(begins, [*begins[1:], job.duration_ns.size], strict=True)
+    whole = any(first <= begin + 1 and last >= after - 1 for begin, after in attempts)
+    return len(begins) > 1 and whole
 
 
 def _covers(one: Suspect, job: JobView, first: int, last: int) -> bool:

@@ -10,12 +10,18 @@ import pytest
 from llmprism.methods.prism.faults.unexplained import unexplained
 
 
-def job_of(slow: dict[int, float], steps: int = 30, noise: float = 0.01) -> SimpleNamespace:
+def phases_of(*restarts: int) -> SimpleNamespace:
+    return SimpleNamespace(classes=[], first_of_epoch=np.array([0, *restarts]))
+
+
+def job_of(
+    slow: dict[int, float], steps: int = 30, noise: float = 0.01, restarts: tuple[int, ...] = ()
+) -> SimpleNamespace:
     """Steps of 100 ms, some of them longer by a factor."""
     duration = 1e8 * (1 + noise * np.random.default_rng(4).standard_normal(steps))
     for step, factor in slow.items():
         duration[step] *= factor
-    return SimpleNamespace(name="job-0", duration_ns=duration, phases=SimpleNamespace(classes=[]))
+    return SimpleNamespace(name="job-0", duration_ns=duration, phases=phases_of(*restarts))
 
 
 def found(job, named=()):
@@ -37,7 +43,7 @@ def test_work_that_becomes_uneven_is_reported_to_the_end():
 @pytest.mark.parametrize("seed", range(40))
 def test_steps_that_always_vary_are_not_reported(seed):
     duration = 1e8 * np.random.default_rng(seed).lognormal(0, 0.15, 30)
-    job = SimpleNamespace(name="job-0", duration_ns=duration)
+    job = SimpleNamespace(name="job-0", duration_ns=duration, phases=phases_of())
     assert found(job) == []
 
 
@@ -83,7 +89,7 @@ def context_of(*volumes: tuple[int, int, int]) -> SimpleNamespace:
     number = np.arange(src.size)
     one = SimpleNamespace(connections=number, traffic=SimpleNamespace(row=number))
     job = job_of({step: 1.3 + 0.02 * (step % 5) for step in range(10, 20)}, noise=0.001)
-    job.phases = SimpleNamespace(classes=[SimpleNamespace(kind="dp", one=one)])
+    job.phases.classes.append(SimpleNamespace(kind="dp", one=one))
     connections = SimpleNamespace(src=src, dst=dst, of_row=number, size=size)
     return SimpleNamespace(jobs=[job], connections=connections)
 
@@ -113,3 +119,9 @@ def test_a_guess_is_reported_only_where_nothing_else_explains_the_steps(confiden
     job = job_of(dict.fromkeys(range(10, 18), 1.3))
     (one,) = unexplained(SimpleNamespace(jobs=[job]), [], [guess_of(job, confidence)])
     assert one.culprit == named
+
+
+@pytest.mark.parametrize(("slow", "reported"), [(range(1, 14), []), (range(5, 12), [(5, 11)])])
+def test_a_whole_attempt_that_is_slower_than_the_next_one_is_not_reported(slow, reported):
+    """The job was restarted at step 14, and may run on other servers since."""
+    assert found(job_of(dict.fromkeys(slow, 1.15), restarts=(14,))) == reported

@@ -20,6 +20,9 @@ from llmprism.numerics.graph import components
 OUTSTANDING = 0.35  # share of silence with messages outstanding from which it is a pipeline
 TOGETHER = 0.3  # share of the lesser direction's time in which both move, as in an exchange
 AHEAD = 0.02  # of a step's volume, mean: what a pipeline has outstanding at least
+BESIDE, LOST_AHEAD = 0.8, 0.1  # the same where both begin and move together, and records are lost
+ONE_SIZE, WIDTH = 0.9, 0.02  # share of bytes in messages of one size, which may differ by this
+EQUALLY = 0.1  # share of bytes by which two sizes may differ from as many messages
 PASSES = 0.65  # a pipeline rests for less than this share of a step
 LEADS = 0.9  # share of steps in which the same direction begins
 
@@ -38,6 +41,7 @@ class Character:
     leads : share of steps in which the same direction begins, if clearly before the other.
     rest : the longest silence of a step over the step, median.
     messages : records of a connection in a step.
+    alike : whether messages have the sizes of activations: one, or one and its double.
     first_ns, last_ns : first start and last end in each step [ns], NaN where there is none.
     groups : sets of endpoints that the class joins.
     pairs : ordered pairs of endpoints.
@@ -49,6 +53,7 @@ class Character:
     leads: float
     rest: float
     messages: float
+    alike: bool
     first_ns: Floats
     last_ns: Floats
     groups: tuple[Set, ...]
@@ -59,7 +64,8 @@ class Character:
         """Whether one direction waits for the other as a pipeline's does."""
         if self.messages <= 1.5:  # all messages of a step in one record
             return self.leads >= LEADS
-        exchange = self.together >= TOGETHER and self.ahead < AHEAD
+        beside = self.together >= BESIDE and self.leads < LEADS / 2
+        exchange = self.together >= TOGETHER and self.ahead < (LOST_AHEAD if beside else AHEAD)
         if self.rest > PASSES and self.leads < LEADS:
             return False
         return self.outstanding > OUTSTANDING and not exchange
@@ -78,7 +84,7 @@ def character_of(
         together, leads = _together(traffic), _leads(traffic, step, count)
     return Character(
         outstanding, ahead, together, leads, _rest(start[busy], end[busy]),
-        len(traffic) / one.connections.size / count,
+        len(traffic) / one.connections.size / count, _alike(traffic.size),
         np.where(busy, start, np.nan), np.where(busy, end, np.nan), _groups(src, dst, nodes),
         frozenset(zip(src.tolist(), dst.tolist(), strict=True)),
     )  # fmt: skip
@@ -100,6 +106,24 @@ def _extents(traffic: Traffic, step: Ints, count: int) -> tuple[Ints, Ints]:
     np.minimum.at(start, step[known], traffic.start_ns[known])
     np.maximum.at(end, step[known], traffic.end_ns[known])
     return start, end
+
+
+def _alike(size: Ints) -> bool:
+    """Whether most bytes travel in messages of one size, or as many of its double.
+
+    Parameters come in more sizes: those of layers, embeddings and rests. Context parallelism
+    sends keys and values forth, and twice as much with their gradients.
+    """
+    total = max(float(size.sum()), 1.0)
+
+    def around(middle: float) -> float:
+        return float(size[np.abs(size - middle) <= WIDTH * middle].sum()) / total
+
+    order = np.sort(size)
+    moved = np.cumsum(order, dtype=np.float64)
+    usual = float(order[np.searchsorted(moved, total / 2)])
+    one, half = around(usual), around(usual / 2)
+    return one >= ONE_SIZE or (one + half >= ONE_SIZE and abs(one - 2 * half) <= EQUALLY)
 
 
 def _rest(start: Ints, end: Ints) -> float:

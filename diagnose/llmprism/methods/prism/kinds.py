@@ -21,7 +21,7 @@ Every class of a component is one of these:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,14 +34,16 @@ from llmprism.methods.prism.characters import (
 )
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.stages import by_stage
 from llmprism.methods.prism.stepping import Part
-from llmprism.numerics.arrays import Floats
+from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.graph import components
 
 LATE = 0.2  # a collective that rests for a larger share of a step is no part of the passes
 MAIN = 0.05  # of the bytes of the largest collective: what gradients have at least
 AFTER = 0.05  # of a step: what begins later than that waits for a backward pass
 CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
+FORWARD = 0.25  # ... or by this share of its own time: a forward pass is a third of both passes
 GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
 SAME_TIME, SAME_SIZE = 0.03, 0.02  # of a step, of a message: differences that count as none
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
@@ -51,8 +53,18 @@ PARTNERS = 2  # members of a group that distinguish a ring from a chain
 MANY = 3  # partners from which an exchange is all-to-all
 
 
-def kinds_of(connections: Connections, part: Part, nodes: int) -> list[tuple[str, float]]:
-    """Kind and confidence of each class of ``part``."""
+@dataclass(frozen=True)
+class Judged:
+    """A class, or the part of it in one stage, with its kind; ``step`` is that of each record."""
+
+    one: TrafficClass
+    kind: str
+    confidence: float
+    step: Ints
+
+
+def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
+    """Kind and confidence of each class of ``part``; collectives are judged stage by stage."""
     classes, stepping = part.component.classes, part.stepping
     characters = [
         character_of(connections, one, step, stepping.count, nodes)
@@ -63,41 +75,76 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[tuple[str
     pipeline = passing or pipeline  # all classes of a pipeline move through the passes
     pipeline -= _meshes(connections, classes, pipeline)
     chains = _joined([characters[i].groups for i in pipeline])
-    kinds: list[tuple[str, float]] = [("dp", 0.99)] * len(classes)
-    collectives = []
-    for i, one in enumerate(characters):
+    found, collectives = [], []
+    for i, (one, step) in enumerate(zip(classes, stepping.step_of, strict=True)):
         if i in pipeline:
-            kinds[i] = ("pp", _sure(one.outstanding, OUTSTANDING))
-        elif any(group <= chain for chain in chains for group in one.groups):
-            kinds[i] = ("other", 0.97)
+            sure = _sure(characters[i].outstanding, OUTSTANDING)
+            found.append(Judged(one, "pp", sure, step))
+        elif any(group <= chain for chain in chains for group in characters[i].groups):
+            found.append(Judged(one, "other", 0.97, step))
         else:
-            collectives.append(i)
-    for together, kind in _kinds_of_exchanges(connections, part, characters, collectives):
+            collectives.append((one, step))
+    for stage in by_stage(connections, collectives) if pipeline else [collectives]:
+        found += _kinds_of_collectives(connections, stage, stepping.count, nodes)
+    return found
+
+
+def _kinds_of_collectives(
+    connections: Connections, own: Sequence[tuple[TrafficClass, Ints]], count: int, nodes: int
+) -> list[Judged]:
+    """Kinds of classes that are no pipeline, with the step of each record."""
+    characters = [character_of(connections, one, step, count, nodes) for one, step in own]
+    kinds = [("dp", 0.99)] * len(own)
+    for together, kind in _kinds_of_exchanges(connections, own, characters):
         for i in together:
             kinds[i] = kind
-    return kinds
+    return [Judged(one, *kind, step) for (one, step), kind in zip(own, kinds, strict=True)]
 
 
 def _kinds_of_exchanges(
-    connections: Connections, part: Part, characters: Sequence[Character], among: Sequence[int]
+    connections: Connections,
+    own: Sequence[tuple[TrafficClass, Ints]],
+    characters: Sequence[Character],
 ) -> Iterator[tuple[list[int], tuple[str, float]]]:
     """Classes that are an exchange together, with their kind; all others are data-parallel."""
-    main = _main(part, characters, among)
+    main = _main(own, characters)
     if main < 0:
         return
-    same = [
-        i for i in among if i == main or _same_collective(connections, part, characters, i, main)
+    among = range(len(own))
+    early = characters[main].rest <= LATE and not _waits(
+        characters[main], [characters[i] for i in _large(own)]
+    )
+    same = {main}
+    same |= {i for i in among if _same_collective(connections, own, characters, i, main, early)}
+    through = _through(own, characters, main)
+    chosen = [
+        i
+        for i in among
+        if i not in same
+        and (through[i] or (early and characters[i].alike and not characters[main].alike))
     ]
-    dense = _union([characters[i] for i in same])
-    through = _through(part, characters, main)
-    late = {*same, *(i for i in among if characters[i].rest > LATE and not through[i])}
-    for together in _exchanges(characters, [i for i in among if i not in late]):
+    rest = {*same, *_large(own)} - set(chosen)
+    dense = _union([characters[i] for i in sorted(rest)])
+    parts = list(_union([characters[i] for i in same]).groups)
+    parts += [group for i in sorted(rest - same) for group in characters[i].groups]
+    for together in _exchanges(characters, chosen):
         one = _union([characters[i] for i in together])
-        kind = _beside(one, dense)
-        rests = min(characters[i].rest for i in together) > LATE
-        if rests and kind[0] == "cp" and set(one.groups) <= set(dense.groups):
-            continue  # parameters that the whole group gathers, layer by layer
-        yield together, kind
+        kind = _beside(one, dense, parts)
+        parameters = not all(characters[i].alike for i in together) and (
+            set(one.groups) <= set(dense.groups)
+            or all(_ends_with(characters[i], characters[main]) for i in together)
+        )
+        if kind[0] not in ("cp", "tp") or not parameters:
+            yield together, kind
+
+
+def _ends_with(one: Character, main: Character) -> bool:
+    """Whether a class ends with the gradients in most steps: it moves parameters of shards.
+
+    Activations end with the last backward pass, before the last gradients.
+    """
+    early = float(np.nanmedian(main.last_ns - one.last_ns))
+    return early <= SAME_TIME * _period(main.first_ns)
 
 
 def _meshes(
@@ -128,7 +175,9 @@ def _meshes(
     return {i for i in candidates if label[connections.src[classes[i].connections[0]]] in meshed}
 
 
-def _through(part: Part, characters: Sequence[Character], main: int) -> list[bool]:
+def _through(
+    own: Sequence[tuple[TrafficClass, Ints]], characters: Sequence[Character], main: int
+) -> list[bool]:
     """Which classes move all through the passes of a step, before its gradients do.
 
     Gradients of the dense parameters begin in the step's last backward pass. A class moves all
@@ -137,41 +186,52 @@ def _through(part: Part, characters: Sequence[Character], main: int) -> list[boo
     first forward pass do not, nor do the outer exchanges of a halving and doubling all-reduce.
     """
     start, end = characters[main].first_ns, characters[main].last_ns
-    begin = np.fmin.reduce([one.first_ns for one in characters])
+    begin = np.fmin.reduce([characters[i].first_ns for i in _large(own)])
     period = _period(start)
     found = []
-    for one, step, character in zip(
-        part.component.classes, part.stepping.step_of, characters, strict=True
-    ):
-        own = character.first_ns
-        lead = start - own
+    for (one, step), character in zip(own, characters, strict=True):
+        first = character.first_ns
+        lead = start - first
         known = np.isfinite(lead)
-        least = max(CLEARLY * period, float(np.median((own - begin)[known]))) if known.any() else 0
+        if not known.any():
+            found.append(False)
+            continue
+        span = float(np.median((character.last_ns - first)[known]))
+        least = min(CLEARLY * period, FORWARD * span)
+        least = max(least, float(np.median((first - np.fmin(first, begin))[known])))
         inside = step >= 0
         at, size = step[inside], one.traffic.size[inside]
-        later = one.traffic.start_ns[inside] > own[at] + lead[at] / 2
+        later = one.traffic.start_ns[inside] > first[at] + lead[at] / 2
         before = one.traffic.start_ns[inside] < start[at]
         beside = ~before & (one.traffic.start_ns[inside] < end[at])
         goes_on = max(size[later & before].sum(), size[beside].sum()) > GOES_ON * size.sum()
-        found.append(bool(known.any() and np.median(lead[known]) > least and goes_on))
+        found.append(bool(np.median(lead[known]) > least and goes_on))
     return found
 
 
 def _same_collective(
-    connections: Connections, part: Part, characters: Sequence[Character], one: int, main: int
+    connections: Connections,
+    classes: Sequence[tuple[TrafficClass, Ints]],
+    characters: Sequence[Character],
+    one: int,
+    main: int,
+    early: bool,
 ) -> bool:
     """Whether a class begins and ends with the main class in most steps, or sends the same.
 
     The edges of a ring or a tree may carry different volumes, because records were lost too.
+    Beside parameters that move ``early``, all through the passes, times show nothing.
     """
     own, theirs = characters[one], characters[main]
     size, usual = (
-        float(np.median(connections.typical_bytes[part.component.classes[i].connections]))
-        for i in (one, main)
+        float(np.median(connections.typical_bytes[classes[i][0].connections])) for i in (one, main)
     )
     messages = own.messages / max(theirs.messages, 1e-9)
     if abs(size - usual) <= SAME_SIZE * usual and 1 / LOST <= messages <= LOST:
         return True
+    edges = all(any(group <= wide for wide in theirs.groups) for group in own.groups)
+    if early and own.alike and not theirs.alike and not (edges and _partners(own) < MANY):
+        return False
     period = _period(theirs.first_ns)
     apart = np.abs(own.first_ns - theirs.first_ns), np.abs(own.last_ns - theirs.last_ns)
     return all(
@@ -202,22 +262,39 @@ def _sure(value: float, bar: float) -> float:
     return 0.5 + 0.5 * min(1.0, abs(value - bar) / span)
 
 
-def _main(part: Part, characters: Sequence[Character], among: Sequence[int]) -> int:
-    """The class of the dense parameters: it has the largest groups, and begins late in a step."""
-    classes = part.component.classes
-    most = max((classes[i].bytes for i in among), default=0.0)
-    large = [i for i in among if classes[i].bytes >= MAIN * most]
-    begin = np.fmin.reduce([characters[i].first_ns for i in large]) if large else np.empty(0)
-    period = _period(begin)
+def _main(own: Sequence[tuple[TrafficClass, Ints]], characters: Sequence[Character]) -> int:
+    """The class of the dense parameters: it ends a step, joins the most, and begins late."""
+    large = _large(own)
+    if not large:
+        return -1
+    period = _period(np.fmin.reduce([characters[i].first_ns for i in large]))
+    end = np.fmax.reduce([characters[i].last_ns for i in large])
 
-    def standing(i: int) -> tuple[bool, int, float, float, float]:
+    def standing(i: int) -> tuple[bool, bool, int, float, float]:
         one = characters[i]
-        widest = max(len(group) for group in one.groups)
-        after = float(np.nanmedian(one.first_ns - begin)) / period
-        rests = one.rest > LATE or after > AFTER
-        return rests, widest, round(after, 1), round(one.rest, 1), classes[i].bytes
+        ends = float(np.nanmedian(end - one.last_ns)) <= SAME_TIME * period
+        rests = one.rest > LATE or _waits(one, [characters[j] for j in large])
+        return (
+            ends,
+            rests,
+            max(len(group) for group in one.groups),
+            round(one.rest, 1),
+            own[i][0].bytes,
+        )
 
-    return max(large, key=standing, default=-1)
+    return max(large, key=standing)
+
+
+def _large(own: Sequence[tuple[TrafficClass, Ints]]) -> list[int]:
+    """The classes whose bytes are comparable with those of the largest one."""
+    most = max((one.bytes for one, _ in own), default=0.0)
+    return [i for i, (one, _) in enumerate(own) if one.bytes >= MAIN * most]
+
+
+def _waits(one: Character, characters: Sequence[Character]) -> bool:
+    """Whether a class begins clearly after the first of ``characters``."""
+    begin = np.fmin.reduce([other.first_ns for other in characters])
+    return float(np.nanmedian(one.first_ns - begin)) > AFTER * _period(begin)
 
 
 def _period(begin: Floats) -> float:
@@ -226,16 +303,28 @@ def _period(begin: Floats) -> float:
     return float(np.median(np.diff(known))) if known.size > 1 else np.inf
 
 
-def _beside(one: Character, main: Character) -> tuple[str, float]:
-    """Kind of a collective that moves all through the step, beside the main one."""
-    partners = np.unique([a for a, _ in one.pairs], return_counts=True)[1]
-    if partners.max() >= MANY:
+def _beside(one: Character, dense: Character, parts: Sequence[Set]) -> tuple[str, float]:
+    """Kind of an exchange of the passes, beside the ``dense`` classes with the groups ``parts``.
+
+    The gradients of experts are reduced among the replicas that hold the same ones: by groups that
+    have one member in each expert-parallel group. Context parallelism has no such groups.
+    """
+    if _partners(one) >= MANY:
         return "ep", 0.97
-    inside = all(any(group <= wide for wide in main.groups) for group in one.groups)
+    inside = all(any(group <= wide for wide in dense.groups) for group in one.groups)
     if inside:
-        return ("cp", 0.97) if _is_ring(one.pairs) else ("ep", 0.8)
-    across = all(len(group & wide) <= 1 for wide in main.groups for group in one.groups)
-    return ("tp", 0.97) if across and main.rest > LATE else ("dp", 0.6)
+        own = [part for part in parts if any(part & group for group in one.groups)]
+        crossed = any(all(len(part & group) <= 1 for group in one.groups) for part in own)
+        return ("cp", 0.97) if _is_ring(one.pairs) and not crossed else ("ep", 0.8)
+    across = all(len(group & wide) <= 1 for wide in dense.groups for group in one.groups)
+    if across:
+        return "tp", 0.97
+    return ("ep", 0.6) if _partners(one) >= PARTNERS else ("dp", 0.6)
+
+
+def _partners(one: Character) -> int:
+    """The most partners that a member sends to."""
+    return int(np.unique([a for a, _ in one.pairs], return_counts=True)[1].max())
 
 
 def _joined(groups: Sequence[tuple[Set, ...]]) -> list[Set]:

@@ -27,6 +27,7 @@ MISSING = np.iinfo(np.int64).min
 EARLY = 8.0  # deviations from a rank's usual lag beyond which its last record is taken as lost
 FEWEST = 4  # steps from which one that lacks traffic stands out
 LACKING = 0.1  # of the gradients of a step: with less missing, records may have been lost
+LOST = 1.5  # ... or with less than this, over the most that is missing in another step
 GATHERED = (1 / 2, 1 / 3)  # of the bytes of a step that gathers of parameters have
 EXACT = 0.02  # of a step's bytes: differences that count as none
 LEAST_EARLY = 0.005  # ... and at least this share of a step
@@ -122,12 +123,9 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
 
 
 def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) -> list[KindOf]:
-    found = kinds_of(connections, part, len(flows.addresses))
     return [
-        KindOf(one, kind, sure, np.where(step >= 0, step + before, -1))
-        for one, step, (kind, sure) in zip(
-            part.component.classes, part.stepping.step_of, found, strict=True
-        )
+        KindOf(one.one, one.kind, one.confidence, np.where(one.step >= 0, one.step + before, -1))
+        for one in kinds_of(connections, part, len(flows.addresses))
     ]
 
 
@@ -165,9 +163,11 @@ def _finished(
             owner = groups[connections.src[one.one.connections]][cell // count]
             np.add.at(volume, (owner, cell % count), one.one.traffic.size[known])
     usual = np.median(volume, axis=1, keepdims=True)
-    noise = 1.4826 * np.median(np.abs(volume - usual), axis=1, keepdims=True)
+    others = usual - np.delete(volume, ends, axis=1)
+    lost = LOST * others.max(axis=1, initial=0.0, keepdims=True)
     lacks = usual - volume[:, ends]
-    finished: Bools = lacks <= np.maximum(LACKING * usual, EARLY * noise)
+    finished: Bools = lacks <= np.maximum(LACKING * usual, lost)
+    finished[:, -1] |= lacks[:, -1] <= usual[:, 0] / 2  # records end there, whatever the job did
     for share in GATHERED:
         ungathered = np.abs(lacks - share * usual) <= EXACT * usual
         finished |= ungathered & ungathered[:, -1:]

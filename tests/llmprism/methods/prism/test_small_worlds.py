@@ -96,3 +96,30 @@ collector:
     keys = f"model: {model}, dp: 8, micro_batches: 2, steps: 10, mfu: 0.4, compute_jitter: 0.01"
     jobs = f"jobs:\n  - {{name: solo, {keys}}}\n"
     assert_exact(scored(SINGLE % (8, 50) + jobs + collector).score)
+
+
+BESIDE_GRADIENTS = {
+    "experts behind NVLink": (FOUR, "dp: 16, ep: 8, moe: {experts: 8, top_k: 2}"),
+    "two expert-parallel ranks": (SINGLE % (8, 200), "dp: 8, ep: 2, moe: {experts: 4, top_k: 1}"),
+    "experts and slow links": (SINGLE % (8, 50), "dp: 8, ep: 8, moe: {experts: 8, top_k: 2}"),
+    "context parallelism alone": (SINGLE % (4, 200), "cp: 4, sequence_length: 8192"),
+    "context and data": (SINGLE % (8, 200), "cp: 2, dp: 4, sequence_length: 8192"),
+    "tensors and sharded parameters": (SINGLE % (8, 200), "dp: 4, tp: 2, zero_stage: 3"),
+    "tensors of four": (SINGLE % (8, 200), "dp: 2, tp: 4"),
+    "shards across servers": (FOUR, "dp: 16, zero_stage: 3, hybrid_shards: 8"),
+    "stages of unequal volume": (SINGLE % (8, 200), "dp: 2, pp: 4, bucket_params: 9000000"),
+}
+
+
+@pytest.mark.parametrize("world", BESIDE_GRADIENTS)
+def test_exchanges_and_parameters_are_distinguished(scored, world):
+    cluster, keys = BESIDE_GRADIENTS[world]
+    text = cluster + "jobs:\n" + job("solo", f"{keys}, micro_batches: 2, steps: 7")
+    assert_exact(scored(text).score)
+
+
+def test_two_members_that_lose_records_are_no_pipeline(scored):
+    collector = "collector: {effects: [{kind: headers}, {kind: loss, probability: 0.03}]}\n"
+    keys = "dp: 8, ep: 4, moe: {experts: 8, top_k: 2}, micro_batches: 2, steps: 10"
+    run = scored(SINGLE % (8, 200) + "jobs:\n" + job("solo", keys) + collector)
+    assert run.score["pairs"]["accuracy"] >= 0.999

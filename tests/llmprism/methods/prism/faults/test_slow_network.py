@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from llmprism.methods.prism.faults.slow_network import bundles_of
+from llmprism.methods.prism.faults.suspects import Suspect
+
+SLOW_NETWORK = importlib.import_module("llmprism.methods.prism.faults.slow_network")
 
 STEPS = 12
 
@@ -42,3 +47,27 @@ def test_hops_of_a_ring_that_differ_by_less_than_their_noise_are_one_bundle():
 def test_the_hop_of_a_ring_whose_wire_is_never_silent_is_the_slow_one():
     exact = rates_of([3.0] * 4, [0.002] * 4, busy=[3.0, 2.4, 2.3, 2.4], group=[0] * 4)
     assert [one.slow for one in bundles_of(exact, 6, 11)] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(("steps", "found"), [((6, 7, 8), []), ((6, 6, 8), [(6, 8)])])
+def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, steps, found):
+    """Two connections across a NIC, out from ``steps[0]`` and ``steps[1]`` on."""
+    begin, other, last = steps
+    rates = rates_of([3.0, 3.0], [0.05, 0.05])
+    rates.crosses = [frozenset({"nic"})] * 2
+    rates.pace.out[:] = False
+    rates.pace.out[0, begin : last + (begin == other)] = True
+    rates.pace.out[1, other : last + 1] = True
+    rates.pace.lasting = rates.pace.out
+    clock = np.arange(STEPS)
+    job = SimpleNamespace(name="job-0", start_ns=clock, end_ns=clock + 1)
+
+    def blamed(*given):
+        facts = ("network", "slow_transfers", "slow_nic", "address", "nic", *given[3], 0.5, 0.9)
+        return "nic", Suspect(job, *facts)
+
+    monkeypatch.setattr(SLOW_NETWORK, "rates_of", lambda *_: rates)
+    monkeypatch.setattr(SLOW_NETWORK, "_windows", lambda _: [(begin, last)])
+    monkeypatch.setattr(SLOW_NETWORK, "_suspect", blamed)
+    suspects = SLOW_NETWORK.slow_network(SimpleNamespace(jobs=[job]))
+    assert [(one.first, one.last) for one in suspects] == found

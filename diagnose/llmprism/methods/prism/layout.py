@@ -23,6 +23,7 @@ from llmprism.numerics.arrays import Ints
 from llmprism.numerics.graph import components_of_edges
 
 UNKNOWN = -1
+SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
 SHOWN, GUESSED = 0.98, 0.69  # share of layouts that are right, on drawn worlds (seeds 21 to 33)
 
 
@@ -66,6 +67,8 @@ def find_layout(
         "division_quality": round(phases.quality, 4),
     }
     sure = phases.quality * (SHOWN if lockstep or tp * dp == 1 else GUESSED)
+    if any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist()):
+        sure = min(sure, phases.quality * SHARED)
     return Layout(
         max(1, dp), pipelines.length, tp, max(1, sizes["ep"]), cp, pipelines.micro_batches,
         _schedule(pipelines), _period_ns(phases), sure, evidence,

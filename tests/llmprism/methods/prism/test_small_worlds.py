@@ -123,3 +123,10 @@ def test_two_members_that_lose_records_are_no_pipeline(scored):
     keys = "dp: 8, ep: 4, moe: {experts: 8, top_k: 2}, micro_batches: 2, steps: 10"
     run = scored(SINGLE % (8, 200) + "jobs:\n" + job("solo", keys) + collector)
     assert run.score["pairs"]["accuracy"] >= 0.999
+
+
+def test_a_layout_is_in_doubt_where_gpus_share_a_nic(scored):
+    cluster = FOUR.replace("nics_per_server: 4", "nics_per_server: 2")
+    keys = "dp: 4, pp: 2, tp: 2, micro_batches: 4, steps: 8"
+    layouts = scored(cluster + "jobs:\n" + job("solo", keys)).diagnosis.layouts
+    assert (layouts["confidence"] <= 0.5).all()

@@ -129,6 +129,8 @@ def _kinds_of_exchanges(
     parts += [group for i in sorted(rest - same) for group in characters[i].groups]
     for together in _exchanges(characters, chosen):
         one = _union([characters[i] for i in together])
+        if {a for a, _ in one.pairs} != {b for _, b in one.pairs}:
+            continue  # an edge of a ring whose other edges have other records
         kind = _beside(one, dense, parts)
         parameters = not all(characters[i].alike for i in together) and (
             set(one.groups) <= set(dense.groups)

@@ -24,9 +24,12 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 @app.command(context_settings={"help_option_names": ["-h", "--help"]})
 def paper(
-    out: Annotated[Path, typer.Option("--out", help="Folder to write.")] = FOLDER,
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder to write.")] = FOLDER,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Seeds of every case: 1 to N. Default: 5.")
+        int | None,
+        typer.Option(
+            "--seeds", metavar="N", min=1, help="Seeds of every case: 1 to N. Default: 5."
+        ),
     ] = None,
     only: Annotated[
         str, typer.Option("--only", metavar="NAMES", help="Experiments, as e1,e3. Default: all.")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from llmprism.command import SETTINGS, Command
 from llmprism.defaults import METHOD
 from llmprism.version import __version__
 
@@ -37,7 +38,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
 )
 _COMMANDS = {  # everything else diagnoses
     "ingest": "llmprism.ingest.commands:ingest_app",
@@ -53,7 +54,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.command(help=HELP)
+@app.command(help=HELP, cls=Command)
 def run(
     flows: Annotated[
         Path,

@@ -155,7 +155,7 @@ def simulate(
 )
 def diagnose(
     flows: Annotated[Path, typer.Argument(metavar="FLOWS", help="Flow table, Parquet.")],
-    topology: Annotated[Path, typer.Option("--topology", help="Topology, JSON.")],
+    topology: Annotated[Path, typer.Option("--topology", metavar="FILE", help="Topology, JSON.")],
     method: Method = METHOD,
     out: Annotated[
         Path | None,

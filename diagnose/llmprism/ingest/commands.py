@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from llmprism.command import SETTINGS, Command
 from llmprism.ingest import arguments
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ ingest_app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
 )
 
 
@@ -52,11 +53,11 @@ check_app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
 )
 
 
-@check_app.command(help=CHECK_HELP)
+@check_app.command(help=CHECK_HELP, cls=Command)
 def check_command(
     flows: arguments.Flows,
     topology: arguments.PhysicalNetwork = None,
@@ -82,7 +83,7 @@ def check_command(
         typer.echo(line_of_verdict)
 
 
-@ingest_app.command(help=INGEST_HELP)
+@ingest_app.command(help=INGEST_HELP, cls=Command)
 def ingest_command(
     inputs: arguments.Inputs,
     out: arguments.Out = "ingested",

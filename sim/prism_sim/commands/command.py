@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
+from llmprism.command import Command as PlainCommand
+from llmprism.command import answer_version
 from prism_sim.version import __version__
 
-
-def _answer_version(arguments: list[str]) -> None:
-    """Print the version and exit, if ``--version`` is among the arguments."""
-    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    if "--version" in options:
-        print(f"prism-sim {__version__}")
-        raise typer.Exit(0)
+_VERSION = f"prism-sim {__version__}"
 
 
-class Command(TyperCommand):
+class Command(PlainCommand):
     """A command of ``prism-sim``."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line; ``--version`` takes precedence over missing arguments."""
-        _answer_version(args)
-        return super().parse_args(ctx, args)
+    version: ClassVar[str] = _VERSION
 
 
 class Group(TyperGroup):
@@ -32,5 +24,5 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the command line; ``--version`` takes precedence over missing arguments."""
-        _answer_version(args)
+        answer_version(args, _VERSION)
         return super().parse_args(ctx, args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from prism_sim.commands.session import counted
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 
 FIGURES = "figures"
+COLUMNS = 80
 
 
 def everything() -> dict[str, dict[str, str]]:
@@ -81,13 +83,13 @@ def figures_text() -> str:
     lines = [
         "figures: words in capitals stand for names. --fail-under FIGURE=BOUND is an",
         "upper bound of figures that are better lower or near zero, and a lower bound",
-        "of all others; FIGURE>=BOUND and FIGURE<=BOUND give the direction. truth.* are figures",
-        "of studies and of regress only.",
+        "of all others; FIGURE>=BOUND and FIGURE<=BOUND give the direction. truth.* are",
+        "figures of studies and of regress only.",
         "",
     ]
     for figure in CATALOGUE:
         facts = ", ".join(filter(None, (figure.unit, figure.better.value)))
-        lines += [f"{figure.path}", f"    {facts}: {figure.about}"]
+        lines += [f"{figure.path}", _wrapped("    ", f"{facts}: {figure.about}")]
     return "\n".join(lines)
 
 
@@ -95,10 +97,21 @@ def as_text(things: dict[str, dict[str, str]]) -> str:
     """``things`` in columns, section by section."""
     width = max(len(name) for section in things.values() for name in section)
     blocks = [
-        "\n".join([title, *(f"  {name:{width}}  {about}".rstrip() for name, about in rows.items())])
+        "\n".join(
+            [title, *(_wrapped(f"  {name:{width}}  ", about) for name, about in rows.items())]
+        )
         for title, rows in things.items()
     ]
     return "\n\n".join(blocks)
+
+
+def _wrapped(begin: str, text: str) -> str:
+    """``text`` after ``begin``, in as many lines as it needs, the later ones indented as far."""
+    lines = textwrap.wrap(
+        text, COLUMNS, initial_indent=begin, subsequent_indent=" " * len(begin),
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return "\n".join(lines) or begin.rstrip()
 
 
 def summary_lines(summary: dict[str, Any]) -> list[str]:

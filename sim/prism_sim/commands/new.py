@@ -16,7 +16,7 @@ def write_new(name: str, replace: bool) -> Path:
     ------
     UserError : the name is empty, or the file exists and ``replace`` is false.
     """
-    if Path(name).name in ("", ".."):
+    if Path(name).name.strip() in ("", ".", ".."):
         raise UserError(Problem(f"{name!r} is not a file name", "", "write prism-sim new mine"))
     path = Path(name)
     path = path if path.suffix in (".yaml", ".yml") else path.with_name(f"{path.name}.yaml")

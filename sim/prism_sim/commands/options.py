@@ -15,7 +15,8 @@ ScenarioName = Annotated[
     ),
 ]
 Seed = Annotated[
-    int | None, typer.Option("--seed", min=0, help="Seed to use instead of the scenario's.")
+    int | None,
+    typer.Option("--seed", metavar="N", min=0, help="Seed to use instead of the scenario's."),
 ]
 
 
@@ -60,7 +61,9 @@ FailUnder = Annotated[
         show_default=False,
     ),
 ]
-Method = Annotated[str, typer.Option("--method", help="Method of diagnosis; see list.")]
+Method = Annotated[
+    str, typer.Option("--method", metavar="NAME", help="Method of diagnosis; see list.")
+]
 NoReport = Annotated[
     bool, typer.Option("--no-report", help="Stop after the score: no figures, report or trace.")
 ]
@@ -69,5 +72,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes o
 Debug = Annotated[bool, typer.Option("--debug", help="Log messages, and tracebacks of errors.")]
 Processes = Annotated[
     int | None,
-    typer.Option("--processes", min=1, help="Runs at once. Default: one per processor core."),
+    typer.Option(
+        "--processes", metavar="N", min=1, help="Runs at once. Default: one per processor core."
+    ),
 ]

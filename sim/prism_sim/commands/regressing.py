@@ -22,10 +22,12 @@ _SHOWN = 40  # moved figures in the table of one call; --json has all
 def regress(
     suite: Annotated[
         Path | None,
-        typer.Option("--suite", help="Suite to run, YAML. Default: the bundled one."),
+        typer.Option(
+            "--suite", metavar="FILE", help="Suite to run, YAML. Default: the bundled one."
+        ),
     ] = None,
     reference: Annotated[
-        Path, typer.Option("--reference", help="Figures to compare with, JSON.")
+        Path, typer.Option("--reference", metavar="FILE", help="Figures to compare with, JSON.")
     ] = REFERENCE,
     update: Annotated[
         bool, typer.Option("--update", help="Rewrite the reference, and show the difference.")

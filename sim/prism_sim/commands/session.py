@@ -161,6 +161,8 @@ def _problem_of(error: OSError) -> Problem:
 
 _REMEDIES = {
     errno.ENOSPC: "free some space, or name a folder on another disk with --out",
+    errno.EEXIST: "it is not a folder; name another one with --out",
+    errno.ENOTDIR: "it is not a folder; name another one with --out",
     errno.EROFS: "name a folder that can be written with --out",
     errno.EACCES: "name a folder that can be written with --out",
 }
@@ -180,10 +182,13 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+_PLAIN_WIDTH = 80  # columns if the output is not a terminal
+
+
 def _print_rich(shown: Iterable[Any]) -> None:
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else 100
+    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
     console = Console(soft_wrap=False, width=width, markup=False, emoji=False)
     for part in shown:
         console.print(part, highlight=False, soft_wrap=isinstance(part, str))

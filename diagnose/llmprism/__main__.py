@@ -1,0 +1,5 @@
+"""``python -m llmprism``: the same as ``llmprism``."""
+
+from llmprism.cli import main
+
+main()

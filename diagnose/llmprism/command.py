@@ -1,0 +1,50 @@
+"""Commands of both programs: ``--version`` anywhere, and help without types of the language."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperArgument, TyperCommand
+
+from llmprism.version import __version__
+
+SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+
+def answer_version(arguments: list[str], line: str) -> None:
+    """Print ``line`` and exit, if ``--version`` is among the arguments."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--version" in options:
+        print(line)
+        raise typer.Exit(0)
+
+
+class PlainArgument(TyperArgument):
+    """An argument that help calls by its name only, not by its type in Python."""
+
+    def display_type_rich(self, ctx: Any) -> None:
+        """Return nothing: the name tells what to give."""
+
+    def get_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the name as the usage has it: ``NAME``, ``NAME...`` or ``[NAME]``."""
+        name = self.metavar or (self.name or "").upper()
+        name = name if self.nargs == 1 or name.endswith("...") else f"{name}..."
+        return [name if self.required or name.startswith("[") else f"[{name}]"]
+
+
+class Command(TyperCommand):
+    """A command of ``llmprism``."""
+
+    version: ClassVar[str] = f"llmprism {__version__}"
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        for one in self.params:
+            if type(one) is TyperArgument:
+                one.__class__ = PlainArgument  # typer makes its arguments itself
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line; ``--version`` takes precedence over missing arguments."""
+        answer_version(args, self.version)
+        return super().parse_args(ctx, args)

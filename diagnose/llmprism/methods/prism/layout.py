@@ -23,6 +23,8 @@ from llmprism.numerics.arrays import Ints
 from llmprism.numerics.graph import components_of_edges
 
 UNKNOWN = -1
+HALVED = (0.8, 1.25)  # forward passes; slow transfers make a whole backward pass look like 1.3
+SHORTEST = 2  # stages, of which none is a middle one
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
 SHOWN, GUESSED = 0.98, 0.69  # share of layouts that are right, on drawn worlds (seeds 21 to 33)
 
@@ -123,11 +125,18 @@ def _rings(topology: Topology, phases: Phases, pipelines: Pipelines) -> int:
 
 
 def _schedule(pipelines: Pipelines) -> str:
-    """Name of the schedule, from how many activations wait for their gradients at most."""
+    """Name of the schedule, from how many activations wait for their gradients at most.
+
+    A backward pass takes twice as long as a forward pass. Where a middle stage passes gradients on
+    after about one forward pass, it computes those of its weights later (ZB-H1).
+    """
     if pipelines.length == 1:
         return "none"
     if pipelines.chunks > 1:
         return "interleaved"
+    passes = pipelines.backward_ns / pipelines.forward_ns if pipelines.forward_ns > 0 else np.nan
+    if pipelines.length > SHORTEST and HALVED[0] <= passes <= HALVED[1]:
+        return "zb-h1"
     if not pipelines.deepest or pipelines.micro_batches <= pipelines.length:
         return "unknown"
     return "gpipe" if pipelines.deepest >= pipelines.micro_batches else "1f1b"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def delays(rows: Sequence[Row]) -> Figure:
     if not steps:
         return {"of": 0, "median": None, "p95": None}
     middle, late = np.quantile(steps, [0.5, 0.95])
-    return {"of": len(steps), "median": float(middle), "p95": float(late)}
+    return {"of": len(steps), "median": round(float(middle), 1), "p95": round(float(late), 1)}
 
 
 def false_rate(rows: Sequence[Row]) -> Figure:
@@ -112,19 +112,50 @@ def smallest(rows: Sequence[Row]) -> float | None:
 def by_slowdown(rows: Sequence[Row]) -> list[list[str]]:
     """Recall and localisation against the slowdown of the job."""
     lines = []
-    for low, high in pairwise(SLOWDOWNS):
-        own = [
-            row
-            for row in rows
-            if row["slowdown"] is not None and not row["stops"] and low <= row["slowdown"] < high
-        ]
-        label = (
-            f"{100 * low:g} % and more" if high == np.inf else f"{100 * low:g} to {100 * high:g} %"
-        )
+    for label, own in at_slowdowns(rows):
         found = share(own, lambda row: row["detected"])
         first = share(own, lambda row: row["first"])
         lines.append([label, str(len(own)), written(found), written(first)])
     return lines
+
+
+def at_slowdowns(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """The faults whose job goes on, by how much slower it becomes."""
+    known = [row for row in rows if row["slowdown"] is not None and not row["stops"]]
+    for low, high in pairwise(SLOWDOWNS):
+        last = f"{100 * low:g} % and more"
+        label = last if high == np.inf else f"{100 * low:g} to {100 * high:g} %"
+        yield label, [row for row in known if low <= row["slowdown"] < high]
+
+
+def responses(rows: Sequence[Row], group: Callable[[Row], str]) -> str:
+    """Found, culprit first and drawn faults of each group at each slowdown, as a table."""
+    groups = sorted({group(row) for row in rows}, key=_size_or_name)
+    labels = [label for label, _ in at_slowdowns(rows)]
+    lines = []
+    for name in groups:
+        own = [row for row in rows if group(row) == name]
+        cells = [
+            f"{sum(row['detected'] for row in part)} / {sum(row['first'] for row in part)}"
+            f" / {len(part)}"
+            if part
+            else ""
+            for _, part in at_slowdowns(own)
+        ]
+        if any(cells):
+            lines.append([name, *cells])
+    return table(["", *labels], lines)
+
+
+def _size_or_name(name: str) -> tuple[int, str]:
+    first = name.split()[0]
+    return int(first) if first.isdigit() else 0, name
+
+
+def job_size(row: Row) -> str:
+    """Ranks of the job, in a few groups."""
+    ranks = row["dp"] * row["pp"] * row["tp"]
+    return "8 ranks" if ranks <= 8 else "9 to 16 ranks" if ranks <= 16 else "17 to 64 ranks"
 
 
 def written(figure: Figure) -> str:
@@ -188,6 +219,9 @@ def page_of(content: dict[str, Any]) -> str:
         figures=table(["figure", "all kinds"], [[name, written(whole[name])] for name in NAMES]),
         by_kind=grouped_table(faulty, "kind"), by_telemetry=grouped_table(faulty, "telemetry"),
         by_schedule=grouped_table(faulty, "schedule"),
+        by_kind_and_slowdown=responses(faulty, lambda row: f"`{row['kind']}`"),
+        by_telemetry_and_slowdown=responses(faulty, lambda row: f"`{row['telemetry']}`"),
+        by_size_and_slowdown=responses(faulty, job_size),
         by_slowdown=table(
             ["slowdown of the job", "faults", "found", "culprit first"], by_slowdown(faulty)
         ),

@@ -10,7 +10,16 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
-from fault_figures import REFERENCE, content_of, false_rate, page_of, smallest, wilson
+from fault_figures import (
+    REFERENCE,
+    content_of,
+    false_rate,
+    job_size,
+    page_of,
+    responses,
+    smallest,
+    wilson,
+)
 from fault_worlds import FAULTS, draw_world, telemetry_of
 from prism_sim.faults import KINDS
 from prism_sim.loading import checks
@@ -51,6 +60,26 @@ def test_the_smallest_slowdown_is_where_nearly_all_larger_ones_are_found():
         for share in (0.005, 0.01, 0.03, 0.05, 0.2)
     ]
     assert smallest(rows) == 0.03
+
+
+def test_responses_count_found_named_and_drawn_faults_at_each_slowdown():
+    def fault(slowdown, detected, first, **more):
+        row = {"dp": 4, "pp": 1, "tp": 2, "stops": False, "slowdown": slowdown}
+        return row | {"detected": detected, "first": first} | more
+
+    rows = [
+        fault(0.04, True, True),
+        fault(0.05, True, False),
+        fault(0.05, False, False),
+        fault(0.5, True, True, dp=16),
+        fault(None, True, True),
+        fault(0.2, True, True, stops=True),
+    ]
+    lines = [line.split("|")[1:-1] for line in responses(rows, job_size).splitlines()[2:] if line]
+    assert [[cell.strip() for cell in line] for line in lines] == [
+        ["8 ranks", "", "", "2 / 1 / 3", "", "", ""],
+        ["17 to 64 ranks", "", "", "", "", "", "1 / 1 / 1"],
+    ]
 
 
 def test_the_committed_page_follows_from_the_committed_rows():

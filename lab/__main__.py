@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lab import isolation, needs
-from lab.case import CASES, Case, find, read_case
+from lab.case import CASES, LabCase, find, read_case
 from llmprism.errors import UserError
 
 SHOWN_LINES = 60
@@ -59,12 +59,12 @@ def _run(name: str, out: str | None, profile: bool) -> int:
     return 0
 
 
-def _case(path: Path, profile: bool) -> Case:
+def _case(path: Path, profile: bool) -> LabCase:
     case = read_case(path)
     return replace(case, lab=case.lab.model_copy(update={"profile": True})) if profile else case
 
 
-def _inside(case: Case, folder: Path) -> int:
+def _inside(case: LabCase, folder: Path) -> int:
     from lab.jobs import JobFailedError
     from lab.running import run_case
 

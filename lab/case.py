@@ -63,7 +63,7 @@ class LabConfig(Closed):
 
 
 @dataclass(frozen=True)
-class Case:
+class LabCase:
     """A case that was read: its scenario, and its section ``lab``."""
 
     path: Path
@@ -92,12 +92,12 @@ def find(name: str) -> Path:
     return CASES / f"{name}.yaml"
 
 
-def read_case(path: Path) -> Case:
+def read_case(path: Path) -> LabCase:
     """Read a case; every problem is reported at once."""
     source = read_source(path)
     source.values.setdefault("name", path.stem)
     lab = _lab(source.values.pop("lab", None), path)
-    case = Case(path, validate(source).scenario, lab)
+    case = LabCase(path, validate(source).scenario, lab)
     problems = list(_problems(case))
     if problems:
         raise UserError([Problem(what, str(path), how) for what, how in problems])
@@ -121,7 +121,7 @@ def _validated(source: Source, overrides: dict[str, Any]) -> Scenario:
     return validate(source).scenario
 
 
-def _as_slow_gpu(case: Case, pause: Pause) -> dict[str, Any]:
+def _as_slow_gpu(case: LabCase, pause: Pause) -> dict[str, Any]:
     job = next(job for job in case.jobs if job.name == pause.job)
     stage = pause.rank // (job.members * job.tp)
     cost = stage_costs(job, case.scenario.cluster)[stage]
@@ -144,7 +144,7 @@ def _lab(values: Any, path: Path) -> LabConfig:
         raise UserError(found) from None
 
 
-def _problems(case: Case) -> Iterator[tuple[str, str]]:
+def _problems(case: LabCase) -> Iterator[tuple[str, str]]:
     cluster, names = case.scenario.cluster, [job.name for job in case.jobs]
     if cluster.gpus_per_server != 1 or cluster.nics_per_server != 1:
         yield "a server of the lab has one rank and one NIC", "set both to 1"

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from lab.case import Case, Pause
+from lab.case import LabCase, Pause
 from lab.network import Network
 from lab.plan import JobPlan
 from prism_sim.faults import FaultBase
@@ -45,7 +45,7 @@ class FaultWindows:
     begun : for each fault or pause, by its number: when it began and ended [ns].
     """
 
-    def __init__(self, case: Case, network: Network, plans: list[JobPlan]) -> None:
+    def __init__(self, case: LabCase, network: Network, plans: list[JobPlan]) -> None:
         self._case, self._network = case, network
         self._plans = {plan.job: plan for plan in plans}
         self.begun: dict[int, list[int]] = {}

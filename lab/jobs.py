@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from lab.case import Case
+from lab.case import LabCase
 from lab.faults import FaultWindows, Report
 from lab.plan import JobPlan
 from lab.processes import Processes
@@ -26,7 +26,7 @@ class JobFailedError(RuntimeError):
     """A trainer ended with an error, or the time was up."""
 
 
-def start(case: Case, plan: JobPlan, processes: Processes) -> subprocess.Popen[bytes]:
+def start(case: LabCase, plan: JobPlan, processes: Processes) -> subprocess.Popen[bytes]:
     """Start all ranks of a job."""
     env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "TMPDIR": plan.room}
     path = str(plan.write())
@@ -37,7 +37,7 @@ def start(case: Case, plan: JobPlan, processes: Processes) -> subprocess.Popen[b
     return processes.start(command, f"job-{plan.job}", plan.servers[0], env=env)
 
 
-def _mpirun(case: Case, plan: JobPlan, path: str) -> list[str]:
+def _mpirun(case: LabCase, plan: JobPlan, path: str) -> list[str]:
     parameters = {
         "plm_rsh_agent": str(AGENT), "plm_rsh_no_tree_spawn": 1, "btl": "tcp,self", "pml": "ob1",
         "btl_tcp_if_include": "eth0", "oob_tcp_if_include": "eth0", "mpi_yield_when_idle": 1,

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.case import Case
+from lab.case import LabCase
 from prism_sim.faults.slow_gpu import SlowGpu
 from prism_sim.loading.job import Job
 from prism_sim.scenario.cluster import Cluster
@@ -99,12 +99,12 @@ class JobPlan:
         return path
 
 
-def plans(case: Case, room: Path, reports: Path) -> list[JobPlan]:
+def plans(case: LabCase, room: Path, reports: Path) -> list[JobPlan]:
     """Return the plan of every job of a case."""
     return [_plan(case, job, number, room, reports) for number, job in enumerate(case.jobs)]
 
 
-def _plan(case: Case, job: Job, number: int, room: Path, reports: Path) -> JobPlan:
+def _plan(case: LabCase, job: Job, number: int, room: Path, reports: Path) -> JobPlan:
     assert isinstance(job.placement, OnServers)
     servers = list(job.placement.servers[: job.ranks])
     cluster = case.scenario.cluster
@@ -156,7 +156,7 @@ def _stage(job: Job, cluster: Cluster, stage: int) -> StagePlan:
     )
 
 
-def _slow(case: Case, job: Job) -> list[Slow]:
+def _slow(case: LabCase, job: Job) -> list[Slow]:
     return [
         Slow(fault.rank, fault.factor, fault.from_step or 0, fault.to_step or job.steps)
         for fault in case.scenario.faults

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lab import capture, jobs
-from lab.case import Case
+from lab.case import LabCase
 from lab.faults import FaultWindows
 from lab.network import RESOLVER, RESOLVER_ADDRESS, Network, run
 from lab.plan import addresses, plans
@@ -26,7 +26,7 @@ DRAIN_S = 2.5
 """Exporters send what is left of a connection after a second of silence."""
 
 
-def run_case(case: Case, folder: Path, room: Path) -> dict[str, Any]:
+def run_case(case: LabCase, folder: Path, room: Path) -> dict[str, Any]:
     """Build, train, capture, and write the run folder; return the manifest."""
     network = Network(topology_of(case.scenario.cluster).to_json(), case.lab.burst_bytes)
     network.build()
@@ -72,13 +72,13 @@ def _name_service(room: Path) -> None:
         run(["mount", "--bind", str(room / name), f"/etc/{name}"])
 
 
-def _serve_names(case: Case, room: Path, processes: Processes) -> None:
+def _serve_names(case: LabCase, room: Path, processes: Processes) -> None:
     path = room / "names.json"
     path.write_text(json.dumps(addresses(case.scenario.cluster)))
     processes.start([sys.executable, "-m", "lab.resolver", str(path)], RESOLVER, RESOLVER)
 
 
-def _noise(case: Case, room: Path, processes: Processes) -> None:
+def _noise(case: LabCase, room: Path, processes: Processes) -> None:
     servers = addresses(case.scenario.cluster)
     if case.scenario.background:
         path = room / "noise.json"
@@ -96,7 +96,7 @@ def _noise(case: Case, room: Path, processes: Processes) -> None:
 
 
 def _manifest(
-    case: Case, duration_s: float, counts: dict[str, int], folder: Path
+    case: LabCase, duration_s: float, counts: dict[str, int], folder: Path
 ) -> dict[str, Any]:
     return {
         "case": case.name,
@@ -110,7 +110,7 @@ def _manifest(
     }
 
 
-def _versions(case: Case) -> dict[str, str]:
+def _versions(case: LabCase) -> dict[str, str]:
     from importlib.metadata import version
 
     found = {"torch": version("torch"), "tcpdump": _first_line("tcpdump", "--version"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lab.case import CASES, Case, find, read_case
+from lab.case import CASES, LabCase, find, read_case
 from lab.records import GAPS_MS, flows_name
 from llmprism.ingest.coarser import coarser
 from llmprism.ingest.ingesting import ingest
@@ -31,7 +31,7 @@ def flows_of(name: str, gap_ms: int) -> pd.DataFrame:
 
 
 @cache
-def case_of(name: str) -> Case:
+def case_of(name: str) -> LabCase:
     return read_case(find(name))
 
 

@@ -81,7 +81,7 @@ def _rows(job: Job) -> float:
     messages = 2 * passes if job.pp > 1 else 0
     layers = -(-job.model.layers // job.pp)
     exchanges = layers * job.micro_batches * (4.0 * (job.cp - 1) + 4.0 * (job.ep - 1))
-    gathers = 3.0 * layers * job.micro_batches if job.zero_stage == 3 else 0
+    gathers = float(layers * job.micro_batches * job.strategy.gathers_per_layer)
     synchronised = 2.0 * _buckets(job) * (3 if job.dp > 1 else 0)
     return job.steps * job.ranks * (passes + messages + exchanges + gathers + synchronised + 2)
 

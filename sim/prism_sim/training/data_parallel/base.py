@@ -124,6 +124,7 @@ class StrategyBase(Closed, ABC):
     ----------
     zero_stage : its stage of ZeRO, if it has one.
     sharded : whether each rank keeps only a part of the optimizer's state.
+    gathers_per_layer : gathers and reductions of one layer's parameters in a micro-batch.
     gathers_after_step : whether updated parameters are gathered once a step.
     all_reduces : whether its groups use the algorithm that the job chose for all-reduces; they use
         rings otherwise.
@@ -132,6 +133,7 @@ class StrategyBase(Closed, ABC):
 
     zero_stage: ClassVar[int | None] = None
     sharded: ClassVar[bool] = False
+    gathers_per_layer: ClassVar[int] = 0
     gathers_after_step: ClassVar[bool] = False
     all_reduces: ClassVar[bool] = False
     spans: ClassVar[tuple[str, ...]] = ("all_reduce",)

@@ -65,6 +65,7 @@ class Zero3(StrategyBase):
 
     zero_stage: ClassVar[int | None] = 3
     sharded: ClassVar[bool] = True
+    gathers_per_layer: ClassVar[int] = 3  # in both passes, and of its gradients
     spans: ClassVar[tuple[str, ...]] = ("reduce_scatter", "all_gather")
 
     kind: Literal["zero3"] = "zero3"

@@ -45,6 +45,7 @@ _COMMANDS = {  # everything else diagnoses
     "check": "llmprism.ingest.commands:check_app",
 }
 _PLAIN_WIDTH = 80  # columns if the output is not a terminal
+_SPELLED = 5  # findings put into words below the table
 _SHOWN = 20  # findings shown in the table; all are in --json and --out
 
 
@@ -91,7 +92,7 @@ def run(
         diagnosis = _diagnosed(flows, topology, method, out, quiet)
         if not quiet:
             _report_intake(diagnosis, out)
-        _print_result(diagnosis, as_json)
+        _print_result(diagnosis, topology, as_json)
     except UserError as error:
         if debug:
             raise
@@ -140,7 +141,7 @@ def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
         typer.echo(f"tables written to {out}", err=True)
 
 
-def _print_result(diagnosis: Diagnosis, as_json: bool) -> None:
+def _print_result(diagnosis: Diagnosis, topology: Path, as_json: bool) -> None:
     summary = diagnosis.summary()
     if as_json:
         typer.echo(json.dumps(summary, indent=1, allow_nan=False))
@@ -154,8 +155,18 @@ def _print_result(diagnosis: Diagnosis, as_json: bool) -> None:
     found = summary["findings"]
     if found:
         console.print(_findings_table(found))
+        for sentence in spelled(diagnosis, topology):
+            console.print(sentence)
     elif diagnosis.verdict.can_tell:
         console.print("Nothing stands out.")
+
+
+def spelled(diagnosis: Diagnosis, topology: Path) -> list[str]:
+    """The first findings in words, numbered; none if the topology was read from a pipe."""
+    if not topology.is_file():
+        return []
+    sentences = diagnosis.sentences(json.loads(topology.read_text(encoding="utf-8")))
+    return [f"{number}. {one}" for number, one in enumerate(sentences[:_SPELLED], 1)]
 
 
 def _jobs_table(diagnosis: Diagnosis, jobs: list[dict[str, Any]]) -> Table:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pyarrow as pa
@@ -17,6 +17,7 @@ from llmprism.io.flows import Intake
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import replacing, replacing_folder, write_table
 from llmprism.model import UNKNOWN
+from llmprism.sentences import JobFacts, Parts, finding_text
 from llmprism.verdict import RecordsVerdict
 from llmprism.version import __version__
 
@@ -86,6 +87,23 @@ class Diagnosis:
                 for row in self.findings[DIAGNOSIS["findings"].names].to_dict("records")
             ],
         }
+
+    def sentences(self, topology: Mapping[str, Any]) -> list[str]:
+        """Return each finding in words; ``topology`` is the content of ``topology.json``."""
+        parts = Parts.of(topology)
+        facts = {str(job): self._facts(str(job), parts) for job in self.jobs["job"].unique()}
+        return [
+            finding_text(cast(dict[str, Any], row), parts, facts.get(row["job"], JobFacts())).short
+            for row in self.findings.to_dict("records")
+        ]
+
+    def _facts(self, job: str, parts: Parts) -> JobFacts:
+        gpus = parts.gpu_count(self.jobs.loc[self.jobs["job"] == job, "address"].astype(str))
+        own = self.steps[self.steps["job"] == job]
+        if own.empty:
+            return JobFacts(gpus)
+        last, start, end = own["step"].max(), own["start_ns"].min(), own["end_ns"].max()
+        return JobFacts(gpus, int(last), int(start), int(end))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the jobs and the findings."""

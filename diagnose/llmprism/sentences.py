@@ -149,11 +149,15 @@ class FindingText:
     evidence: str
     suspects: tuple[str, ...]
 
+    @property
+    def short(self) -> str:
+        """All sentences but the evidence in a row."""
+        parts = (self.what, self.causes, self.cost, self.confidence)
+        return " ".join(part for part in parts if part)
+
     def __str__(self) -> str:
         """All sentences in a row."""
-        numbers = f"Evidence: {self.evidence}." if self.evidence else ""
-        parts = (self.what, self.causes, self.cost, self.confidence, numbers)
-        return " ".join(part for part in parts if part)
+        return f"{self.short} Evidence: {self.evidence}." if self.evidence else self.short
 
 
 def finding_text(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> FindingText:

@@ -167,6 +167,7 @@ def diagnose(
 ) -> None:
     """Diagnose flow records, of a run or of your own."""
     with open_session(as_json, quiet, debug) as session:
+        from llmprism.cli import spelled
         from prism_sim.commands import stages
         from prism_sim.commands.listing import summary_lines
 
@@ -174,7 +175,7 @@ def diagnose(
         folder = out or flows.parent / "diagnosis"
         found = stages.diagnose(session, flows, topology, method, folder)
         summary = {"diagnosis": str(folder), **found.summary()}
-        session.result(summary, *summary_lines(summary))
+        session.result(summary, *summary_lines(summary), *spelled(found, topology))
         _end_with_verdict(session, found)
 
 

@@ -155,6 +155,17 @@ def test_the_package_is_a_command() -> None:
     assert done.stdout == f"llmprism {llmprism.__version__}\n"
 
 
+def test_findings_are_put_into_words(files: tuple[str, ...], call: Call) -> None:
+    """With the name of the part, the steps, the cost and the confidence."""
+    result = call(*files, "--method", "paper", "--json")
+    found = json.loads(result.stdout)["findings"]
+    text = " ".join(call(*files, "--method", "paper").stdout.split())
+    for number, one in enumerate(found[:5], 1):
+        assert f" {number}. " in text
+        assert f"step {one['first_step']}" in text
+    assert text.count("Confidence ") == min(len(found), 5) > 0
+
+
 def test_tables_fit_80_columns(files: tuple[str, ...], call: Call) -> None:
     assert max(map(len, call(*files).stdout.splitlines())) <= 80
 

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "results" / "reference"
 MATTERS = 0.03  # slowdown from which a fault has to be found
 SLOWDOWNS = (0.0, 0.01, 0.03, 0.06, 0.12, 0.25, np.inf)
+SURE = (0.0, 0.5, 0.7, 0.85, 0.95, 1.01)  # bounds of confidences
 WANTED = 0.95  # recall of the headline
 DEVIATIONS = 1.96  # of the normal distribution: an interval of 95 %
 
@@ -147,6 +148,21 @@ def responses(rows: Sequence[Row], group: Callable[[Row], str]) -> str:
     return table(["", *labels], lines)
 
 
+def reliability(rows: Sequence[Row]) -> str:
+    """Share of worlds whose first finding is true, and names the culprit, by its confidence."""
+    lines = []
+    sure = [(row.get("confidence") or row["found"][0][-1], row) for row in rows if row["found"]]
+    for low, high in pairwise(SURE):
+        own = [(value, row) for value, row in sure if low <= value < high]
+        if own:
+            true = share([row for _, row in own], lambda row: row["injected"] and row["detected"])
+            right = share([row for _, row in own], lambda row: row["injected"] and row["first"])
+            mean = sum(value for value, _ in own) / len(own)
+            lines.append([f"{low:g} to {min(high, 1.0):g}", f"{mean:.2f}", str(len(own)),
+                          written(true), written(right)])  # fmt: skip
+    return table(["confidence", "mean", "worlds", "a fault was found", "its culprit first"], lines)
+
+
 def _size_or_name(name: str) -> tuple[int, str]:
     first = name.split()[0]
     return int(first) if first.isdigit() else 0, name
@@ -219,6 +235,7 @@ def page_of(content: dict[str, Any]) -> str:
         figures=table(["figure", "all kinds"], [[name, written(whole[name])] for name in NAMES]),
         by_kind=grouped_table(faulty, "kind"), by_telemetry=grouped_table(faulty, "telemetry"),
         by_schedule=grouped_table(faulty, "schedule"),
+        reliability=reliability(content["rows"]),
         by_kind_and_slowdown=responses(faulty, lambda row: f"`{row['kind']}`"),
         by_telemetry_and_slowdown=responses(faulty, lambda row: f"`{row['telemetry']}`"),
         by_size_and_slowdown=responses(faulty, job_size),

@@ -16,6 +16,7 @@ from fault_figures import (
     false_rate,
     job_size,
     page_of,
+    reliability,
     responses,
     smallest,
     wilson,
@@ -79,6 +80,21 @@ def test_responses_count_found_named_and_drawn_faults_at_each_slowdown():
     assert [[cell.strip() for cell in line] for line in lines] == [
         ["8 ranks", "", "", "2 / 1 / 3", "", "", ""],
         ["17 to 64 ranks", "", "", "", "", "", "1 / 1 / 1"],
+    ]
+
+
+def test_confidences_are_compared_with_what_was_right():
+    def world(sure, detected, first, injected=True):
+        found = [["rank", "slow_gpu", "a", "1", "2", "job-0", 0.1, sure]]
+        row = {"confidence": sure if detected else None, "found": found, "injected": injected}
+        return row | {"detected": detected, "first": first}
+
+    rows = [world(0.9, True, True), world(0.9, True, False), world(0.9, False, False, False)]
+    rows += [world(0.6, True, True), {"found": [], "injected": False}]
+    lines = [line.split("|")[1:-1] for line in reliability(rows).splitlines()[2:] if line]
+    assert [[cell.split("(")[0].strip() for cell in line] for line in lines] == [
+        ["0.5 to 0.7", "0.60", "1", "100 %", "100 %"],
+        ["0.85 to 0.95", "0.90", "3", "67 %", "33 %"],
     ]
 
 

@@ -16,6 +16,8 @@ EXACT = [
     "buckets", "clean", "experts", "host-work", "late-gathers", "lengths", "lossy", "pauses",
     "queue-pairs", "reduces", "sampled", "sharded", "tenants", "three-steps",
 ]  # fmt: skip
+OFTEN = ("clean", "lossy", "pauses", "sampled", "sharded", "tenants")
+SELDOM = [pytest.param(one, marks=pytest.mark.slow) for one in EXACT if one not in OFTEN]
 HOST_WORK = {"host-work"}
 """Without a pipeline host work counts as computation, so steps are too long to match."""
 BEYOND_SIZES = {"tenants"}
@@ -46,7 +48,10 @@ def score_of(tmp_path_factory):
     return lambda family, seed=31: scored(family, seed, folder)
 
 
-@pytest.mark.parametrize("family", EXACT)
+@pytest.mark.parametrize(
+    "family",
+    [*OFTEN, *(pytest.param(one, marks=pytest.mark.slow) for one in EXACT if one not in OFTEN)],
+)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_jobs_pairs_and_steps_are_exact(family, seed, score_of):
     score, _ = score_of(family, seed)

@@ -84,6 +84,7 @@ def test_update_rewrites_page_and_pictures_of_the_reference(call: Call) -> None:
     assert Path("docs/images/paper-toy.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_and_its_page_has_every_part(reduced_e3: Path) -> None:
     _check_resumed(reduced_e3, ["e3"])
 

@@ -13,6 +13,8 @@ from reproduction.base import Done
 from reproduction.e1_jobs import measure, page
 from reproduction.e1_jobs.drawing import draw_scenario, read_platform
 
+pytestmark = pytest.mark.slow  # several worlds
+
 SEEDS = range(1, 6)
 
 

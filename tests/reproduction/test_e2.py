@@ -24,6 +24,8 @@ from reproduction.e2_pairs.levels import COLLECTORS, DISTURBANCES, UNDISTURBED
 from reproduction.e2_pairs.measure import measure, trials
 from tiny import TINY_MODEL
 
+pytestmark = pytest.mark.slow  # several worlds
+
 LOSS = {"kind": "loss", "probability": 0.2}
 RESENT = {"kind": "retransmissions", "probability": 1e-3, "packets_a_loss": 10}
 REPLAYED: list[dict[str, Any]] = [

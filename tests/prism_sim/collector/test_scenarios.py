@@ -18,6 +18,7 @@ SCENARIOS = sorted(FOLDER.glob("*.yaml"))
 FEWER_STEPS = {"netflow": {"jobs.0.steps": 30}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_the_exported_records_can_be_diagnosed(path, tmp_path):
     run = Run(tmp_path)

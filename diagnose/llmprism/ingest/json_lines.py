@@ -27,10 +27,17 @@ def first_object(head: bytes) -> dict[str, Any]:
     return _object(line.decode("utf-8", errors="replace")) or {}
 
 
-def text_tables(source: Source, keys: Sequence[str], notes: Notes) -> Iterator[pa.Table]:
-    """Yield tables of text with the columns ``keys``; a key that an object lacks is null."""
+def text_tables(
+    source: Source, keys: Sequence[str], notes: Notes, inner: str | None = None
+) -> Iterator[pa.Table]:
+    """Yield tables of text with the columns ``keys``; a key that an object lacks is null.
+
+    Keys that an object lacks are looked up in the object that it has under ``inner``.
+    """
     rows: list[list[str | None]] = []
-    for content in _objects(source, notes):
+    for outer in _objects(source, notes):
+        more = outer.get(inner) if inner else None
+        content = {**more, **outer} if isinstance(more, dict) else outer
         rows.append([_text(content.get(key)) for key in keys])
         if len(rows) >= BATCH_ROWS:
             yield _table(rows, keys)

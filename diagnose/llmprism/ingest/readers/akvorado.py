@@ -1,5 +1,9 @@
 """JSON lines of Akvorado: its outlet's flows, or ``SELECT ... FORMAT JSONEachRow``.
 
+The outlet (``/api/v0/outlet/flows``) writes some keys, also the counts and the ports, in an
+inner object ``OtherColumns``, and only if Akvorado was built for debugging. Otherwise that is
+null, and a flow has no size. The rows of ClickHouse have all keys.
+
 A flow has one time, ``TimeReceived`` in whole seconds, so a record is an instant there: enough
 for jobs and volumes, never for steps. ``Bytes`` and ``Packets`` are what the exporter counted;
 they are multiplied by ``SamplingRate`` here.
@@ -20,13 +24,14 @@ from llmprism.ingest.sampling import scaled
 from llmprism.ingest.sources import Source
 from llmprism.ingest.tables import choose, convert
 
+_INNER = "OtherColumns"
 _MAPPING = {"start": "TimeReceived", "src": "SrcAddr", "dst": "DstAddr", "bytes": "Bytes"}
 _MAPPING |= {"packets": "Packets", "src_port": "SrcPort", "dst_port": "DstPort"}
 _MAPPING |= {"protocol": "Proto", "sampling": "SamplingRate", "observer": "ExporterAddress"}
 
 
 def _recognises(head: bytes, _name: str) -> bool:
-    return {"TimeReceived", "SrcAddr", "DstAddr"} <= first_object(head).keys()
+    return {"TimeReceived", "SrcAddr", "DstAddr", "ExporterAddress"} <= first_object(head).keys()
 
 
 @register("akvorado", "JSON lines of Akvorado", _recognises)
@@ -37,5 +42,5 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     keys = sorted(set(mapping.values()))
     chosen = choose(keys, asked, str(source))
     notes.remark(f"{source}: Akvorado keeps one time a flow, in whole seconds")
-    for table in text_tables(source, keys, notes):
+    for table in text_tables(source, keys, notes, _INNER):
         yield scaled(convert(table, chosen, asked))

@@ -1,16 +1,21 @@
 """JSON lines of goflow2: NetFlow, IPFIX and sFlow as its collector prints them.
 
-The keys are those of its ``FlowMessage`` (docs/protocols.md there). ``bytes`` and ``packets``
-are what the exporter counted, not scaled: they are multiplied by ``sampling_rate`` here. Older
-versions wrote start and end in ms or seconds under other keys.
+The keys are those of its ``FlowMessage``. Version 2 writes ``time_flow_start_ns``. Version 1
+writes ``TimeFlowStart`` in s, ``TimeFlowStartMs`` in ms from its version 1.1 on, or the same
+names in the form ``time_flow_start_ms``. A time that it does not know is 0: then the next time
+of the flow is taken, at last the time of arrival at the collector.
+
+``bytes`` and ``packets`` are what the exporter counted, not scaled: they are multiplied by
+``sampling_rate`` here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from llmprism.ingest.json_lines import first_object, text_tables
 from llmprism.ingest.notes import Notes
@@ -18,28 +23,68 @@ from llmprism.ingest.options import Options
 from llmprism.ingest.readers import register
 from llmprism.ingest.sampling import scaled
 from llmprism.ingest.sources import Source
-from llmprism.ingest.tables import choose, convert
+from llmprism.ingest.tables import choose, convert, times_ns
 
-_START = ("time_flow_start_ns", "time_flow_start_ms", "time_flow_start")
-_END = ("time_flow_end_ns", "time_flow_end_ms", "time_flow_end")
-_MAPPING = {"src": "src_addr", "dst": "dst_addr", "bytes": "bytes", "packets": "packets"}
-_MAPPING |= {"src_port": "src_port", "dst_port": "dst_port", "protocol": "proto"}
-_MAPPING |= {"sampling": "sampling_rate", "observer": "sampler_address"}
+_SNAKE = {"src": "src_addr", "dst": "dst_addr", "bytes": "bytes", "packets": "packets"}
+_SNAKE |= {"src_port": "src_port", "dst_port": "dst_port", "protocol": "proto"}
+_SNAKE |= {"sampling": "sampling_rate", "observer": "sampler_address"}
+_UNITS = {"_ns": "ns", "_ms": "ms", "": "s"}  # finest first
+_TIMES = {
+    "start": [f"time_{what}{unit}" for what in ("flow_start", "received") for unit in _UNITS],
+    "end": [f"time_{what}{unit}" for what in ("flow_end", "received") for unit in _UNITS],
+}
+
+
+def _camel(name: str) -> str:
+    """Return a name of version 2 as version 1 writes it.
+
+    >>> _camel("time_flow_start_ms"), _camel("src_addr")
+    ('TimeFlowStartMs', 'SrcAddr')
+    """
+    return "".join(part.capitalize() for part in name.split("_"))
 
 
 def _recognises(head: bytes, _name: str) -> bool:
-    content = first_object(head)
-    return "src_addr" in content and any(key in content for key in _START)
+    keys = first_object(head).keys()
+    of_akvorado = "ExporterAddress" in keys
+    return not of_akvorado and any(
+        style("src_addr") in keys and any(style(name) in keys for name in _TIMES["start"])
+        for style in (str, _camel)
+    )
 
 
 @register("goflow2", "JSON lines of goflow2", _recognises)
 def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
     """Yield the records of a goflow2 log."""
-    present = first_object(source.head)
-    place = next((i for i, key in enumerate(_START) if key in present), 0)
-    mapping = {**_MAPPING, "start": _START[place], "end": _END[place], **options.mapping}
-    asked = replace(options, mapping=mapping)
-    keys = sorted(set(mapping.values()))
-    chosen = choose(keys, asked, str(source))
+    style = _camel if _camel("src_addr") in first_object(source.head) else str
+    mapping = {ours: style(theirs) for ours, theirs in _SNAKE.items()} | dict(options.mapping)
+    times = {ours: _names_of_time(ours, style, mapping) for ours in _TIMES}
+    keys = sorted({*mapping.values(), *times["start"], *times["end"]})
+    asked = replace(options, mapping={**mapping, **{ours: ours for ours in times}}, time_unit="ns")
+    chosen = choose([*keys, *times], asked, str(source))
     for table in text_tables(source, keys, notes):
+        for ours, units in times.items():
+            known = [
+                _known_ns(table[name], unit or options.time_unit) for name, unit in units.items()
+            ]
+            table = table.append_column(ours, pc.coalesce(*known))
         yield scaled(convert(table, chosen, asked))
+
+
+def _names_of_time(
+    ours: str, style: Callable[[str], str], mapping: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Return the keys of a time and their units, best first; only the mapped one, if one is."""
+    if ours in mapping:
+        return {mapping[ours]: None}
+    return {style(name): _unit(name) for name in _TIMES[ours]}
+
+
+def _unit(name: str) -> str:
+    return next(unit for ending, unit in _UNITS.items() if name.endswith(ending))
+
+
+def _known_ns(column: pa.ChunkedArray, unit: str | None) -> pa.Array:
+    """Return times in ns; null where the time is unknown, which goflow2 writes as 0."""
+    found = times_ns(column, unit)
+    return pc.if_else(pc.equal(found, 0), None, found)

@@ -1,14 +1,20 @@
-"""Zeek's ``conn.log``, as tab-separated values or as JSON lines.
+"""Zeek's ``conn.log``, as separated values or as JSON lines.
 
 Zeek writes one line a connection, with what each side sent. A line becomes two records, one a
-direction, over the whole length of the connection; ``orig_ip_bytes`` counts IP headers, as the
-flow table does. Long connections hide steps: this format is enough for jobs and pairs.
+direction, over the whole length of the connection. ``orig_ip_bytes`` counts IP headers, as the
+flow table does; where Zeek does not log it, the payload ``orig_bytes`` is taken. Long
+connections hide steps: this format is enough for jobs and pairs.
+
+A site can change the separator, the text of an unset field, the names of fields and the form of
+times (``LogAscii`` and ``Log`` in Zeek's scripts). The head of a file states the first two.
 """
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
-from typing import IO
+from dataclasses import dataclass, field
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,27 +28,44 @@ from llmprism.ingest.records import BATCH_ROWS
 from llmprism.ingest.sources import BROKEN, Source
 from llmprism.ingest.tables import convert
 
-_KEYS = ("ts", "duration", "proto", "id.orig_h", "id.orig_p", "id.resp_h", "id.resp_p")
 _SIDES = ("orig", "resp")
 _COUNTS = ("ip_bytes", "pkts", "bytes")
-_ALL = (*_KEYS, *(f"{side}_{count}" for side in _SIDES for count in _COUNTS))
+_NAMES = {  # of a field: Zeek's own; with another scope separator; renamed as in Zeek's tests
+    "id.orig_h": ("id_orig_h", "src"),
+    "id.orig_p": ("id_orig_p", "src_port"),
+    "id.resp_h": ("id_resp_h", "dst"),
+    "id.resp_p": ("id_resp_p", "dst_port"),
+}
+_ALL = (
+    *("ts", "duration", "proto", *_NAMES),
+    *(f"{side}_{count}" for side in _SIDES for count in _COUNTS),
+)
 _OURS = {"start_ns": "ts", "duration": "duration", "protocol": "proto"}
+_OTHER_LOG = "line of another log of Zeek"
 
 
 def _recognises(head: bytes, _name: str) -> bool:
-    return head.startswith(b"#separator") or {"id.orig_h", "ts"} <= first_object(head).keys()
+    content = first_object(head)
+    host = any(name in content for name in ("id.orig_h", "id_orig_h"))
+    return head.startswith(b"#separator") or ("ts" in content and host)
 
 
 @register("zeek", "Zeek conn.log, tab-separated or JSON", _recognises)
 def read(source: Source, _options: Options, notes: Notes) -> Iterator[pa.Table]:
     """Yield the records of a connection log."""
     as_json = source.head.lstrip().startswith(b"{")
-    tables = json_tables(source, _ALL, notes) if as_json else _tab_tables(source, notes)
+    tables = _json_tables(source, notes) if as_json else _separated_tables(source, notes)
     notes.remark(f"{source}: Zeek logs a connection as a whole, from its first to last packet")
     for table in tables:
         for sender, receiver in (_SIDES, _SIDES[::-1]):
-            one = convert(table, _direction(sender, receiver), Options(time_unit="s"))
+            one = convert(_with_sizes(table, sender), _direction(sender, receiver), Options())
             yield one.filter(pc.fill_null(pc.not_equal(one["bytes"], 0), True))
+
+
+def _with_sizes(table: pa.Table, sender: str) -> pa.Table:
+    """Return the table with a size on every line that has one: of packets, or of payload."""
+    sizes = pc.coalesce(table[f"{sender}_ip_bytes"], table[f"{sender}_bytes"])
+    return table.append_column("size", sizes)
 
 
 def _direction(sender: str, receiver: str) -> dict[str, str]:
@@ -52,13 +75,72 @@ def _direction(sender: str, receiver: str) -> dict[str, str]:
         "dst": f"id.{receiver}_h",
         "src_port": f"id.{sender}_p",
         "dst_port": f"id.{receiver}_p",
-        "bytes": f"{sender}_ip_bytes",
+        "bytes": "size",
         "packets": f"{sender}_pkts",
         "payload": f"{sender}_bytes",
     }
 
 
-def _tab_tables(source: Source, notes: Notes) -> Iterator[pa.Table]:
+def _json_tables(source: Source, notes: Notes) -> Iterator[pa.Table]:
+    renamed = [name for names in _NAMES.values() for name in names]
+    for table in json_tables(source, (*_ALL, *renamed, "_path"), notes):
+        of_connections = pc.fill_null(pc.starts_with(table["_path"], "conn"), True)
+        kept = table.filter(of_connections)
+        notes.drop(_OTHER_LOG, len(table) - len(kept))
+        yield pa.table({
+            key: pc.coalesce(kept[key], *(kept[name] for name in _NAMES.get(key, ())))
+            for key in _ALL
+        })  # fmt: skip
+
+
+@dataclass
+class _Head:
+    """The last head of a file of separated values: what its ``#`` lines state."""
+
+    separator: str = "\t"
+    unset: str = "-"
+    has_sizes: bool = True
+    width: int = 0
+    places: list[int] = field(default_factory=list)
+
+    def take(self, line: str) -> None:
+        """Take a line that starts with ``#``."""
+        name, _, value = line.partition(self.separator)
+        if line.startswith("#separator "):  # a space, whatever the separator is
+            self.separator = _unescaped(line.removeprefix("#separator ")) or self.separator
+        elif name == "#unset_field":
+            self.unset = value
+        elif name == "#fields":
+            names = value.split(self.separator)
+            self.has_sizes = any(f"{_SIDES[0]}_{count}" in names for count in _COUNTS)
+            self.width = len(names)
+            self.places = [self._place(key, names) for key in _ALL]
+
+    @staticmethod
+    def _place(key: str, names: list[str]) -> int:
+        return next(
+            (names.index(name) for name in (key, *_NAMES.get(key, ())) if name in names), -1
+        )
+
+    def values(self, line: str) -> list[str | None] | None:
+        """Return our columns of a line; None for a line that does not fit the head."""
+        values = line.split(self.separator)
+        if not self.places or len(values) != self.width:
+            return None
+        return [
+            None if place < 0 or values[place] == self.unset else values[place]
+            for place in self.places
+        ]
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return codecs.decode(text, "unicode_escape")
+    except UnicodeDecodeError:
+        return ""
+
+
+def _separated_tables(source: Source, notes: Notes) -> Iterator[pa.Table]:
     with source.text() as lines:
         rows: list[list[str | None]] = []
         try:
@@ -75,25 +157,26 @@ def _tab_tables(source: Source, notes: Notes) -> Iterator[pa.Table]:
 
 
 def _rows(lines: IO[str], notes: Notes) -> Iterator[list[str | None]]:
-    """Yield the values of our columns a line, by the last ``#fields`` line before it."""
-    places: list[int] = []
-    width = 0
-    for line in lines:
-        values = line.rstrip("\r\n").split("\t")
-        if line.startswith("#fields"):
-            names = values[1:]
-            width = len(names)
-            places = [names.index(key) if key in names else -1 for key in _ALL]
-        elif line.startswith("#") or not line.strip():
+    """Yield the values of our columns a line, by the last head before it."""
+    head = _Head()
+    for text in lines:
+        line = text.rstrip("\r\n")
+        if line.startswith("#"):
+            head.take(line)
+        elif not line.strip():
             continue
-        elif not places or len(values) != width:
-            notes.drop("line that does not fit its #fields")
+        elif not head.has_sizes:
+            notes.drop(_OTHER_LOG)
         else:
-            yield [None if place < 0 or values[place] == "-" else values[place] for place in places]
+            values = head.values(line)
+            if values is None:
+                notes.drop("line that does not fit its #fields")
+            else:
+                yield values
 
 
 def _table(rows: list[list[str | None]]) -> pa.Table:
-    columns = zip(*rows, strict=True)
+    columns: Any = zip(*rows, strict=True)
     return pa.table(
         {key: pa.array(col, pa.string()) for key, col in zip(_ALL, columns, strict=True)}
     )

@@ -10,9 +10,13 @@ To add a cause, write a :data:`~.suspects.Cause` and add it to :data:`CAUSES`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pandas as pd
 
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.cost import widened
 from llmprism.methods.prism.faults.imbalance import imbalance
 from llmprism.methods.prism.faults.late_ranks import late_ranks
 from llmprism.methods.prism.faults.late_replicas import SYMPTOM as LATE_REPLICA
@@ -55,9 +59,24 @@ def find_findings(context: Context) -> pd.DataFrame:
     guesses = [one for one in every if one.confidence < LEAST_SURE]
     suspects = [one for one in brought if not _shown_better(one, brought)]
     kept = [one for one in suspects if not _explained(one, suspects)]
-    named = [one for one in joined(context, kept) if one.is_believed]
+    named = _with_edges([one for one in joined(context, kept) if one.is_believed])
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
     return table_of([*named, *others])
+
+
+def _with_edges(named: Sequence[Suspect]) -> list[Suspect]:
+    """``named``, with neighbouring slow steps of their jobs that no other of them has."""
+    found = []
+    for one in named:
+        if one.lost is not None:
+            found.append(one)
+            continue
+        others = [other for other in named if other is not one and other.job is one.job]
+        begin = max((o.last + 1 for o in others if o.last < one.first), default=0)
+        end = min((o.first - 1 for o in others if o.first > one.last), default=one.job.count - 1)
+        first, last = widened(one.job, one.first, one.last, (begin, end))
+        found.append(replace(one, first=first, last=last))
+    return found
 
 
 def _explained(one: Suspect, suspects: list[Suspect]) -> bool:

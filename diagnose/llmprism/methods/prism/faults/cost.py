@@ -3,7 +3,8 @@
 The steps of the stretch are compared with the job's other steps. They must be longer by more
 than a hundredth, and by more than the other steps vary. Many steps show a smaller difference: where
 it is far beyond what the other steps vary, three thousandths suffice. Steps that surround the
-stretch count as its neighbours: a job's steps may get faster or slower over hours.
+stretch count as its neighbours: a job's steps may get faster or slower over hours. Steps that are
+longer at regular intervals (:mod:`~.recurring`) are compared with each other.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.faults.context import JobView
+from llmprism.methods.prism.faults.recurring import recurring_ns
+from llmprism.numerics.arrays import Floats, Ints
 
 LEAST_SHARE, DEVIATIONS = 0.01, 3.0
 CLEAR_SHARE, CLEAR_DEVIATIONS = 0.003, 10.0
 FEWEST = 6  # steps of a stretch, and around it, whose spread is known well enough for that
 TO_SIGMA = 1.4826
 AROUND = 10  # steps before and after that show what a step takes
+UNUSUAL = 3.0  # deviations of a step that does not show what a step takes
+PARTLY = 0.15  # of what the steps of a stretch are longer: so much a neighbour is, to belong to it
+LONGER = 0.02  # of a step, at least: a neighbour that is longer belongs to a stretch
 
 
 @dataclass(frozen=True)
@@ -53,16 +59,61 @@ class Cost:
 
 def cost_of(job: JobView, first: int, last: int) -> Cost:
     """Compare steps ``first`` to ``last`` with those around them."""
-    duration = job.duration_ns
+    duration = job.duration_ns - recurring_ns(job.duration_ns, first, last)
     inside = duration[first : last + 1]
-    before, after = duration[max(0, first - AROUND) : first], duration[last + 1 :][:AROUND]
-    around = np.concatenate((before, after))
-    around = around[np.isfinite(around)]
+    around = _around(duration, first, last)
     if around.size < 2 or not np.isfinite(inside).any():
         return Cost(0.0, 0.0, 0.0, 0.0)
-    normal, slow = float(np.median(around)), float(np.nanmedian(inside))
-    spread = TO_SIGMA * float(np.median(np.abs(around - normal)))
+    (normal, spread), slow = _usual(around), float(np.nanmedian(inside))
     spread /= np.sqrt(np.isfinite(inside).sum())
     many = min(int(np.isfinite(inside).sum()), around.size) >= FEWEST
     lost = float(np.nansum(inside - normal))
     return Cost(normal, slow, lost, (slow - normal) / max(spread, 1.0), many)
+
+
+def cost_at(job: JobView, steps: Ints) -> Cost:
+    """Compare single ``steps`` with all others of the job."""
+    duration = job.duration_ns
+    others = np.delete(duration, steps)
+    others = others[np.isfinite(others)]
+    if others.size < 2:
+        return Cost(0.0, 0.0, 0.0, 0.0)
+    normal, spread = _usual(others)
+    excess = duration[steps] - normal
+    middle, spread = float(np.nanmedian(excess)), spread / np.sqrt(steps.size)
+    lost = float(np.nansum(excess))
+    return Cost(normal, normal + middle, lost, middle / max(spread, 1.0))
+
+
+def widened(job: JobView, first: int, last: int, within: tuple[int, int]) -> tuple[int, int]:
+    """A stretch with its neighbours that are longer than steps around it, too.
+
+    What was slow need not have been so for the whole of the first and the last step, so what
+    shows it may miss them. ``within`` are the first and the last step that may belong to it.
+    """
+    duration = job.duration_ns - recurring_ns(job.duration_ns, first, last)
+    while (around := _around(duration, first, last)).size >= FEWEST:
+        normal, spread = _usual(around)
+        slower = float(np.nanmedian(duration[first : last + 1])) - normal
+        bar = normal + max(UNUSUAL * spread, LONGER * normal, PARTLY * slower)
+        begin = first - int(first > within[0] and duration[first - 1] > bar)
+        end = last + int(last < within[1] and duration[last + 1] > bar)
+        if (begin, end) == (first, last):
+            break
+        first, last = begin, end
+    return first, last
+
+
+def _around(duration_ns: Floats, first: int, last: int) -> Floats:
+    """Lengths of the steps before and after a stretch [ns]."""
+    before, after = duration_ns[max(0, first - AROUND) : first], duration_ns[last + 1 :][:AROUND]
+    around = np.concatenate((before, after))
+    return around[np.isfinite(around)]
+
+
+def _usual(around_ns: Floats) -> tuple[float, float]:
+    """Mean of steps without unusual ones, and their spread [ns]."""
+    middle = float(np.median(around_ns))
+    spread = TO_SIGMA * float(np.median(np.abs(around_ns - middle)))
+    usual = around_ns[np.abs(around_ns - middle) <= max(UNUSUAL * spread, LONGER * middle)]
+    return float(usual.mean()), spread

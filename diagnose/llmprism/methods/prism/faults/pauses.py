@@ -15,9 +15,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.cost import TO_SIGMA, Cost
+from llmprism.methods.prism.faults.cost import TO_SIGMA, cost_at
 from llmprism.methods.prism.faults.own_time import lost_share, rows_of_servers
-from llmprism.methods.prism.faults.series import judged
+from llmprism.methods.prism.faults.series import DEVIATIONS, judged
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
@@ -25,6 +25,7 @@ SHORT, LONG = 0.05, 0.25  # of a step: pauses that count, and those that are rar
 FEWEST = 2  # pauses that are more than one
 OF_MOST = 0.8  # of what the rank that lost most lost in a step; who lost less may have waited
 UNSEEN = 0.5  # pauses of all other servers together that are assumed where none was seen
+LEAST, MOSTLY = 0.01, 0.5  # of a step, and of what it is longer: other pauses of a rank
 CHANCE = 0.02  # of so many pauses in any server, at most
 CAUSES = ("slow_compute", ["gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server"])
 
@@ -68,14 +69,15 @@ def _chance_of(count: int, expected: float) -> float:
 def _suspect(
     context: Context, job: JobView, lost: Floats, rows: Ints, steps: Bools, chance: float
 ) -> Suspect | None:
-    at = np.flatnonzero(steps)
-    cost = _cost(job, at)
+    lost_most = np.nanmax(np.nan_to_num(lost[rows]), axis=0)
+    at = _all_pauses(job, lost_most, np.flatnonzero(steps))
+    cost = cost_at(job, at)
     if not cost.believed:
         return None
     names = [context.topology.addresses[end] for end in job.phases.endpoints[rows].tolist()]
     server = context.topology.endpoints[int(job.phases.endpoints[rows[0]])].server
     alone = len(names) == 1
-    share = float(np.nanmax(lost[rows][:, at], axis=0).mean())
+    share = float(lost_most[at].mean())
     return Suspect(
         job, "rank", "pauses", CAUSES[0],
         "address" if alone else "server", names[0] if alone else server,
@@ -92,15 +94,17 @@ def _suspect(
     )  # fmt: skip
 
 
-def _cost(job: JobView, at: Ints) -> Cost:
-    """What the steps ``at`` last longer than the others."""
-    duration = job.duration_ns
-    others = np.delete(duration, at)
-    others = others[np.isfinite(others)]
-    if others.size < FEWEST:
-        return Cost(0.0, 0.0, 0.0, 0.0)
-    normal = float(np.median(others))
-    spread = TO_SIGMA * float(np.median(np.abs(others - normal))) / np.sqrt(at.size)
-    excess = duration[at] - normal
-    middle = float(np.nanmedian(excess))
-    return Cost(normal, normal + middle, float(np.nansum(excess)), middle / max(spread, 1.0))
+def _all_pauses(job: JobView, lost: Floats, at: Ints) -> Ints:
+    """Steps that are longer mostly by what a rank lost, as far apart as those in ``at`` or less.
+
+    What shows that a rank pauses too often are the clear pauses; the others cost time as well.
+    """
+    gap = int(np.diff(at).max(initial=1))
+    near = np.zeros(job.count, np.bool_)
+    near[max(0, at[0] - gap) : at[-1] + gap + 1] = True
+    longer = np.nan_to_num(job.duration_ns / job.period_ns - 1)
+    others = np.delete(longer, at)
+    noise = DEVIATIONS * TO_SIGMA * float(np.median(np.abs(others - np.median(others))))
+    out = near & (longer > max(noise, LEAST)) & (np.nan_to_num(lost) >= MOSTLY * longer)
+    out[at] = True
+    return np.flatnonzero(out)

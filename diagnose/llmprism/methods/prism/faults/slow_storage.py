@@ -104,11 +104,9 @@ def _cost(job: JobView, slow: Ints, healthy: Ints) -> Cost:
 
     A save lies between two steps, and delays one or both.
     """
-    around = np.arange(-1, 2)
-    lengths = [
-        np.nansum(job.duration_ns[np.clip(step[:, None] + around, 0, job.count - 1)], axis=1)
-        for step in (slow, healthy)
-    ]
+    around = np.arange(3)
+    padded = np.pad(job.duration_ns, 1, constant_values=job.period_ns)
+    lengths = [np.nansum(padded[step[:, None] + around], axis=1) for step in (slow, healthy)]
     normal = float(np.median(lengths[1]))
     excess = lengths[0] - normal
     spread = TO_SIGMA * float(np.median(np.abs(lengths[1] - normal))) / np.sqrt(slow.size)

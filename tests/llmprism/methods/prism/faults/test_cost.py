@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.cost import cost_of
+from llmprism.methods.prism.faults.cost import cost_at, cost_of, widened
 
 STEP_NS = 30e9
 
@@ -41,3 +41,61 @@ def test_a_small_loss_needs_many_steps(
 
 def test_steps_that_are_no_longer_cost_nothing() -> None:
     assert not any(believed(0.0, 20, 0.002, seed) for seed in range(50))
+
+
+def job_of(steps_ns: np.ndarray) -> SimpleNamespace:
+    return SimpleNamespace(duration_ns=steps_ns, count=steps_ns.size)
+
+
+def steps_with(fault: dict[int, float], every: int = 0, seed: int = 1) -> np.ndarray:
+    """28 steps that vary by a hundredth, some longer by a share, every so many twice as long."""
+    steps = STEP_NS * (1 + 0.01 * np.random.default_rng(seed).standard_normal(28))
+    for step, share in fault.items():
+        steps[step] += share * STEP_NS
+    if every:
+        steps[every::every] += STEP_NS
+    return steps
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("every", [0, 3, 5, 7])
+@pytest.mark.parametrize("last", [15, 17])
+def test_checkpoints_within_a_stretch_are_no_cost_of_it(last: int, every: int, seed: int) -> None:
+    fault = dict.fromkeys(range(9, last + 1), 0.4)
+    cost = cost_of(job_of(steps_with(fault, every, seed)), 9, last)  # type: ignore[arg-type]
+    assert cost.believed
+    assert cost.lost_ns == pytest.approx(0.4 * len(fault) * STEP_NS, rel=0.08)
+
+
+def test_steps_that_are_long_now_and_then_recur_at_no_interval() -> None:
+    steps = steps_with(dict.fromkeys(range(9, 16), 0.4))
+    steps[[2, 7, 20, 25]] += STEP_NS
+    cost = cost_of(job_of(steps), 9, 15)  # type: ignore[arg-type]
+    assert cost.lost_ns == pytest.approx(0.4 * 7 * STEP_NS, rel=0.08)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_stretch_has_the_slow_steps_at_its_edges(seed: int) -> None:
+    steps = steps_with({9: 0.1} | dict.fromkeys(range(10, 16), 0.4) | {16: 0.2}, 0, seed)
+    assert widened(job_of(steps), 10, 14, (0, 27)) == (9, 16)  # type: ignore[arg-type]
+    assert widened(job_of(steps), 10, 14, (10, 15)) == (10, 15)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_healthy_steps_and_checkpoints_are_not_at_the_edge_of_a_stretch(seed: int) -> None:
+    steps = steps_with(dict.fromkeys(range(10, 15), 0.4), 5, seed)
+    assert widened(job_of(steps), 10, 14, (0, 27)) == (10, 14)  # type: ignore[arg-type]
+
+
+def test_where_the_clock_is_coarse_a_step_takes_the_mean_of_rounded_ones() -> None:
+    steps = np.where(np.arange(28) % 2, 27e6, 28e6)
+    steps[8:18] += 9e6
+    cost = cost_of(job_of(steps), 8, 17)  # type: ignore[arg-type]
+    assert cost.lost_ns == pytest.approx(90e6, rel=0.01)
+
+
+def test_single_steps_are_compared_with_all_others() -> None:
+    steps = steps_with({4: 0.3, 12: 0.6, 20: 0.3})
+    cost = cost_at(job_of(steps), np.array([4, 12, 20]))  # type: ignore[arg-type]
+    assert cost.believed
+    assert cost.lost_ns == pytest.approx(1.2 * STEP_NS, rel=0.05)

@@ -1,0 +1,54 @@
+"""Steps that are longer at regular intervals: checkpoints and evaluations, which are no fault.
+
+Every k-th step of a job is longer then, in a stretch of slow steps as well as around it. So what
+such a step takes longer around the stretch is no cost of the stretch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.numerics.arrays import Bools, Floats, Ints
+
+LONGER = 0.05  # of a step, at least: less changes no cost by much
+DEVIATIONS = 5.0  # of the spread of a step
+TO_SIGMA = 1.4826
+LEAST = 2  # long steps that show that they recur
+MOSTLY = 0.8  # of the long steps: so many recur at one interval
+RAREST = 64  # steps from one to the next at most
+
+
+def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
+    """What each step takes longer because it recurs [ns]; the stretch itself shows no interval."""
+    extra = np.zeros(duration_ns.size)
+    outside = np.isfinite(duration_ns)
+    outside[first : last + 1] = False
+    outside[:1] = False  # a job never begins with such a step
+    if outside.sum() <= LEAST:
+        return extra
+    level = float(np.median(duration_ns[outside]))
+    spread = TO_SIGMA * float(np.median(np.abs(duration_ns[outside] - level)))
+    long = outside & (duration_ns > level + max(DEVIATIONS * spread, LONGER * level))
+    numbers = _recur(np.flatnonzero(long), outside)
+    if not numbers.size:
+        return extra
+    inside = duration_ns[first : last + 1]
+    extra[numbers] = float(np.median(duration_ns[numbers[long[numbers]]])) - level
+    more = inside - float(np.nanmedian(inside)) if np.isfinite(inside).any() else inside
+    within = extra[first : last + 1]
+    extra[first : last + 1] = np.clip(np.nan_to_num(more), 0.0, within)
+    return extra
+
+
+def _recur(long: Ints, outside: Bools) -> Ints:
+    """All steps at the shortest interval at which most of the ``long`` steps recur; maybe none."""
+    if long.size < LEAST:
+        return long[:0]
+    steps = np.arange(outside.size)
+    for every in range(2, min(RAREST, outside.size // LEAST) + 1):
+        seen = np.bincount(steps[outside] % every, minlength=every)
+        times = np.bincount(long % every, minlength=every)
+        regular = (times == seen) & (times >= LEAST)
+        if regular.sum() <= every // 2 and times[regular].sum() >= MOSTLY * long.size:
+            return np.flatnonzero(regular[steps % every])
+    return long[:0]

@@ -6,6 +6,8 @@ import numpy as np
 
 from llmprism.numerics.arrays import Floats
 
+TO_SIGMA = 1.4826  # median distance from the median to the deviation of a normal distribution
+
 
 def nanmedian(values: Floats, axis: int) -> Floats:
     """Median without NaN; NaN where there is nothing, silently.
@@ -47,3 +49,8 @@ def finite_median(values: Floats) -> float:
     """Median of the values that are finite; NaN if none is."""
     known = values[np.isfinite(values)]
     return float(np.median(known)) if known.size else np.nan
+
+
+def deviation(values: Floats) -> float:
+    """Standard deviation that the median distance from the median shows; NaN if none is finite."""
+    return TO_SIGMA * finite_median(np.abs(values - finite_median(values)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from llmprism.numerics.arrays import Floats
-from llmprism.numerics.missing import finite_median, nanmedian, nanquantile
+from llmprism.numerics.missing import deviation, finite_median, nanmedian, nanquantile
 
 VALUES = st.floats(-1e18, 1e18) | st.just(np.nan) | st.sampled_from([0.0, 1.0, 3.0])
 SERIES = arrays(np.float64, array_shapes(min_dims=1, max_dims=3, max_side=9), elements=VALUES)
@@ -43,3 +43,11 @@ def test_series_without_a_value_have_no_quantile() -> None:
 )
 def test_only_finite_values_count(values: list[float], expected: float) -> None:
     assert finite_median(np.array(values)) == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_deviation_of_a_normal_distribution_is_its_own() -> None:
+    drawn = 7.0 + 3.0 * np.random.default_rng(1).standard_normal(20_000)
+    with_missing = np.concatenate((drawn, [np.nan, np.inf]))
+    assert deviation(with_missing) == pytest.approx(3.0, rel=0.03)
+    assert deviation(np.full(5, 2.0)) == 0.0
+    assert np.isnan(deviation(np.array([np.nan])))

@@ -21,7 +21,7 @@ from llmprism.methods.prism.kinds import kinds_of
 from llmprism.methods.prism.stepping import Part
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
-from llmprism.numerics.missing import nanmedian
+from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 MISSING = np.iinfo(np.int64).min
 EARLY = 8.0  # deviations from a rank's usual lag beyond which its last record is taken as lost
@@ -295,7 +295,7 @@ def _group_ends(end: Ints, period: float) -> Ints:
         lag = nanmedian(offset - middle, axis=1)
         middle = nanmedian(offset - lag[:, None], axis=0)
         away = offset - middle - lag[:, None]
-        spread = 1.4826 * nanmedian(np.abs(away), axis=1)
+        spread = TO_SIGMA * nanmedian(np.abs(away), axis=1)
     bar = np.maximum(EARLY * spread, LEAST_EARLY * period)
     wrong = ~known | (away < -bar[:, None])
     guess = middle[None, :] + lag[:, None]

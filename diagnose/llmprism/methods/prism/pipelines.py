@@ -25,7 +25,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import MISSING, KindOf, Phases, joined
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
-from llmprism.numerics.missing import finite_median, nanmedian
+from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian
 
 WHOLE = 0.1  # a count of messages may be this far from a whole number
 NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
@@ -284,6 +284,6 @@ def _most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> d
     by_connection = volume.groupby(volume.index.to_numpy() // steps)
     middle = by_connection.median()
     away = (volume - middle.reindex(volume.index.to_numpy() // steps).to_numpy()).abs()
-    noise = 1.4826 * away.groupby(away.index.to_numpy() // steps).median()
+    noise = TO_SIGMA * away.groupby(away.index.to_numpy() // steps).median()
     most = middle + np.maximum(0.5 * one_message, NOISE * noise)
     return {int(one): float(value) for one, value in most.items()}

@@ -22,7 +22,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.jobs import Job
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.quantities import duration
 
 FEWEST = 6  # steps from which records as long as a step are believed to be one each
@@ -107,7 +107,7 @@ def _round_timeout(flows: FlowTable, connections: Connections, job: Job) -> floa
     if not near.any():
         return 0.0
     timeout = float(timeouts[near][0])
-    order = rows[np.lexsort((flows.start_ns[rows], connections.of_row[rows]))]
+    order = rows[order_in_groups(connections.of_row[rows], flows.start_ns[rows])]
     whole, after = order[:-1], order[1:]
     cut = connections.of_row[whole] == connections.of_row[after]
     cut &= flows.durations_ns[whole] >= low * timeout

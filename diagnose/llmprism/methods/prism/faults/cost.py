@@ -16,11 +16,11 @@ import numpy as np
 from llmprism.methods.prism.faults.context import JobView
 from llmprism.methods.prism.faults.recurring import recurring_ns
 from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.missing import deviation
 
 LEAST_SHARE, DEVIATIONS = 0.01, 3.0
 CLEAR_SHARE, CLEAR_DEVIATIONS = 0.003, 10.0
 FEWEST = 6  # steps of a stretch, and around it, whose spread is known well enough for that
-TO_SIGMA = 1.4826
 AROUND = 10  # steps before and after that show what a step takes
 UNUSUAL = 3.0  # deviations of a step that does not show what a step takes
 PARTLY = 0.15  # of what the steps of a stretch are longer: so much a neighbour is, to belong to it
@@ -114,6 +114,6 @@ def _around(duration_ns: Floats, first: int, last: int) -> Floats:
 def _usual(around_ns: Floats) -> tuple[float, float]:
     """Mean of steps without unusual ones, and their spread [ns]."""
     middle = float(np.median(around_ns))
-    spread = TO_SIGMA * float(np.median(np.abs(around_ns - middle)))
+    spread = deviation(around_ns)
     usual = around_ns[np.abs(around_ns - middle) <= max(UNUSUAL * spread, LONGER * middle)]
     return float(usual.mean()), spread

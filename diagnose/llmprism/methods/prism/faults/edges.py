@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.phases import MISSING
 from llmprism.numerics.arrays import Floats
 
@@ -59,6 +59,7 @@ def _rows(job: JobView) -> dict[tuple[int, int], int]:
     return {(number, stage): row for row, (number, stage) in enumerate(both) if number >= 0}
 
 
+@measured_once
 def _edges(context: Context, job: JobView) -> tuple[_Moments, _Moments]:
     """First begin and last end of what passes between two endpoints in each step."""
     flows, ends = context.flows, job.phases.endpoints

@@ -24,7 +24,7 @@ from llmprism.methods.prism.faults.rates import ROUNDING
 from llmprism.methods.prism.faults.series import judged, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import finite_median, nanmedian
+from llmprism.numerics.missing import deviation, finite_median, nanmedian
 
 SYMPTOM = "late_replica"
 LEAST = 0.02  # of a step; passes show less
@@ -98,7 +98,7 @@ def _in_doubt_order(
         less = less[np.isfinite(less)]
         if not less.size:
             continue
-        spread = 1.4826 * float(np.median(np.abs(less - np.median(less)))) / np.sqrt(less.size)
+        spread = deviation(less) / np.sqrt(less.size)
         if float(np.median(less)) <= max(CLEARLY * spread, LEAST / 2):
             return [row, *(one for one in rows.tolist() if one != row)]
     return [int(row) for row in rows]

@@ -15,11 +15,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.cost import TO_SIGMA, cost_at
+from llmprism.methods.prism.faults.cost import cost_at
 from llmprism.methods.prism.faults.own_time import lost_share, rows_of_servers
 from llmprism.methods.prism.faults.series import DEVIATIONS, judged
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import TO_SIGMA
 
 SHORT, LONG = 0.05, 0.25  # of a step: pauses that count, and those that are rare
 FEWEST = 2  # pauses that are more than one

@@ -27,7 +27,7 @@ from llmprism.methods.prism.faults.series import Judged, healthy, judged
 from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.numerics.graph import components_of_edges
-from llmprism.numerics.missing import nanmedian
+from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 MESSAGES, COLLECTIVES = 0.5, 0.25  # share of a step's bytes that move faster than its pace
 CLEARLY = 1.5  # messages that take less than half longer hardly delay what waits for them
@@ -144,7 +144,7 @@ def _whole(job: JobView, part: KindOf, bursts: Bursts) -> Bools:
     cell = bursts.place * job.count + bursts.step
     volume = np.bincount(cell, bursts.size, cells).reshape(-1, job.count)
     usual = np.median(volume, axis=1, keepdims=True)
-    spread = 3 * 1.4826 * np.median(np.abs(volume - usual), axis=1, keepdims=True)
+    spread = 3 * TO_SIGMA * np.median(np.abs(volume - usual), axis=1, keepdims=True)
     whole: Bools = volume >= usual - np.maximum(MISSING * usual, spread)
     return whole & (volume > 0)
 

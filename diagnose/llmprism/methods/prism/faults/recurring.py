@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import deviation
 
 LONGER = 0.05  # of a step, at least: less changes no cost by much
 DEVIATIONS = 5.0  # of the spread of a step
-TO_SIGMA = 1.4826
 LEAST = 2  # long steps that show that they recur
 MOSTLY = 0.8  # of the long steps: so many recur at one interval
 RAREST = 64  # steps from one to the next at most
@@ -27,7 +27,7 @@ def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
     if outside.sum() <= LEAST:
         return extra
     level = float(np.median(duration_ns[outside]))
-    spread = TO_SIGMA * float(np.median(np.abs(duration_ns[outside] - level)))
+    spread = deviation(duration_ns[outside])
     long = outside & (duration_ns > level + max(DEVIATIONS * spread, LONGER * level))
     numbers = _recur(np.flatnonzero(long), outside)
     if not numbers.size:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import nanmedian, nanquantile
+from llmprism.numerics.missing import TO_SIGMA, nanmedian, nanquantile
 
 DEVIATIONS = 5.0
 SHORTEST = 2  # steps of a stretch
@@ -27,7 +27,7 @@ GAP = 1  # steps within a stretch that may look healthy
 FEWEST = 6  # steps that show a healthy value
 NOISIER = 3.0  # times the noise of the median rank: what a healthy rank does not exceed
 BELOW = 0.97  # deviations from the lower quartile of a normal distribution to its twentieth part
-TO_SIGMA = 1.4826 / np.sqrt(2)  # median absolute difference of neighbours to a deviation
+JUMPS_TO_SIGMA = TO_SIGMA / np.sqrt(2)  # median absolute difference of neighbours to a deviation
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def excess_of(times: Floats) -> tuple[Floats, Ints]:
 
 def _noise(ratio: Floats) -> Floats:
     jumps = np.abs(np.diff(ratio, axis=1))
-    quick = np.where(np.isnan(jumps).all(axis=1), 0.0, TO_SIGMA * nanmedian(jumps, axis=1))
+    quick = np.where(np.isnan(jumps).all(axis=1), 0.0, JUMPS_TO_SIGMA * nanmedian(jumps, axis=1))
     best = nanquantile(ratio, 0.05)
     slow = np.where(np.isnan(ratio).all(axis=1), 0.0, (healthy(ratio) - best) / BELOW)
     noise: Floats = np.maximum(quick, slow)

@@ -42,10 +42,7 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
             assert lost is not None  # there are passes
             assert surely is not None
             seen = Slowness("slow_passes", own.ratio, own.noise, slow, lost, surely)
-            for suspect, rows, steps in list(stages_of(context, job, seen)):
-                yield suspect
-                slow[rows, steps] = False
-            yield from suspects_of(context, job, seen)
+            yield from _brought(context, job, seen)
 
 
 def _of_merged(context: Context, job: JobView) -> Iterator[Suspect]:
@@ -58,9 +55,14 @@ def _of_merged(context: Context, job: JobView) -> Iterator[Suspect]:
         slow &= ~slow_messages_at(context, job)
     unknown = np.full(own.ratio.shape, np.nan)
     seen = Slowness("slow_passes", own.ratio, own.noise, slow, unknown, unknown)
+    yield from _brought(context, job, seen)
+
+
+def _brought(context: Context, job: JobView, seen: Slowness) -> Iterator[Suspect]:
+    """Stages that are slow as a whole, and the slow ranks beside them."""
     for suspect, rows, steps in list(stages_of(context, job, seen)):
         yield suspect
-        slow[rows, steps] = False
+        seen.slow[rows, steps] = False
     yield from suspects_of(context, job, seen)
 
 

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.cost import TO_SIGMA, Cost
+from llmprism.methods.prism.faults.cost import Cost
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import deviation
 
 APART = 0.5  # of a step: a longer silence parts two saves
 BULK = 0.2  # of the bytes of the largest save; less is no save
@@ -109,6 +110,6 @@ def _cost(job: JobView, slow: Ints, healthy: Ints) -> Cost:
     lengths = [np.nansum(padded[step[:, None] + around], axis=1) for step in (slow, healthy)]
     normal = float(np.median(lengths[1]))
     excess = lengths[0] - normal
-    spread = TO_SIGMA * float(np.median(np.abs(lengths[1] - normal))) / np.sqrt(slow.size)
+    spread = deviation(lengths[1]) / np.sqrt(slow.size)
     middle = float(np.median(excess))
     return Cost(normal, normal + middle, float(excess.sum()), middle / max(spread, 1e-3 * normal))

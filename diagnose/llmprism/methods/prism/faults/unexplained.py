@@ -18,15 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.cost import TO_SIGMA, cost_of
+from llmprism.methods.prism.faults.cost import cost_of
 from llmprism.methods.prism.faults.imbalance import OTHER, likelier_imbalance
 from llmprism.methods.prism.faults.series import DEVIATIONS, FEWEST, judged, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Floats
-from llmprism.numerics.missing import finite_median
+from llmprism.numerics.missing import deviation, finite_median
 
 LEAST = 0.05  # of a step
 LASTING = 4  # steps; checkpoints and evaluations lengthen single ones
@@ -73,7 +71,7 @@ def _to_the_end(duration_ns: Floats) -> list[tuple[int, int]]:
     for first in range(FEWEST, duration_ns.size - LASTING):
         before, after = duration_ns[:first], duration_ns[first:]
         normal = finite_median(before)
-        spread = TO_SIGMA * finite_median(np.abs(before - normal))
+        spread = deviation(before)
         longer = after > normal + max(DEVIATIONS * spread, LEAST * normal)
         if longer[0] and longer.mean() >= NEARLY_ALL:
             return [(first, duration_ns.size - 1)]
@@ -107,12 +105,8 @@ def _irregular(job: JobView, first: int, last: int) -> bool:
     """Whether the steps of a stretch differ much more than those before."""
     before, inside = job.duration_ns[:first], job.duration_ns[first : last + 1]
     longer = finite_median(inside) - finite_median(before)
-    spread = _spread(inside)
-    return bool(spread > max(IRREGULAR * _spread(before), VARIED * longer))
-
-
-def _spread(durations_ns: Floats) -> float:
-    return TO_SIGMA * finite_median(np.abs(durations_ns - finite_median(durations_ns)))
+    spread = deviation(inside)
+    return bool(spread > max(IRREGULAR * deviation(before), VARIED * longer))
 
 
 def _uneven(context: Context, one: Suspect) -> Suspect:

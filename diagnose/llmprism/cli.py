@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from llmprism.command import SETTINGS, Command
+from llmprism.command import PLAIN_WIDTH, SETTINGS, Command
 from llmprism.defaults import METHOD
-from llmprism.version import __version__
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,15 +43,8 @@ _COMMANDS = {  # everything else diagnoses
     "ingest": "llmprism.ingest.commands:ingest_app",
     "check": "llmprism.ingest.commands:check_app",
 }
-_PLAIN_WIDTH = 80  # columns if the output is not a terminal
 _SPELLED = 5  # findings put into words below the table
 _SHOWN = 20  # findings shown in the table; all are in --json and --out
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"llmprism {__version__}")
-        raise typer.Exit
 
 
 @app.command(help=HELP, cls=Command)
@@ -75,10 +67,7 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     _version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
+        bool, typer.Option("--version", help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Diagnose flow records."""
@@ -149,7 +138,7 @@ def _print_result(diagnosis: Diagnosis, topology: Path, as_json: bool) -> None:
     from rich.console import Console
 
     console = Console(
-        width=None if sys.stdout.isatty() else _PLAIN_WIDTH, markup=False, highlight=False
+        width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False, highlight=False
     )
     console.print(_jobs_table(diagnosis, summary["jobs"]))
     found = summary["findings"]

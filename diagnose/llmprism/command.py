@@ -9,6 +9,7 @@ from typer.core import TyperArgument, TyperCommand
 
 from llmprism.version import __version__
 
+PLAIN_WIDTH = 80  # columns if the output is not a terminal
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 

@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from llmprism.errors import Problem, UserError
 from llmprism.io.flows import Intake
+from llmprism.io.notes import json_object
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import replacing, replacing_folder, write_table
 from llmprism.model import UNKNOWN
-from llmprism.sentences import JobFacts, Parts, finding_text
+from llmprism.sentences import JobFacts, Parts, facts_of, finding_text
 from llmprism.verdict import RecordsVerdict
 from llmprism.version import __version__
 
@@ -91,19 +92,11 @@ class Diagnosis:
     def sentences(self, topology: Mapping[str, Any]) -> list[str]:
         """Return each finding in words; ``topology`` is the content of ``topology.json``."""
         parts = Parts.of(topology)
-        facts = {str(job): self._facts(str(job), parts) for job in self.jobs["job"].unique()}
+        facts = facts_of(self.jobs, self.steps, parts)
         return [
             finding_text(cast(dict[str, Any], row), parts, facts.get(row["job"], JobFacts())).short
             for row in self.findings.to_dict("records")
         ]
-
-    def _facts(self, job: str, parts: Parts) -> JobFacts:
-        gpus = parts.gpu_count(self.jobs.loc[self.jobs["job"] == job, "address"].astype(str))
-        own = self.steps[self.steps["job"] == job]
-        if own.empty:
-            return JobFacts(gpus)
-        last, start, end = own["step"].max(), own["start_ns"].min(), own["end_ns"].max()
-        return JobFacts(gpus, int(last), int(start), int(end))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the jobs and the findings."""
@@ -169,11 +162,7 @@ def check_target(folder: Path | str) -> None:
 
 
 def _is_mark(path: Path) -> bool:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and {"method", "version", "rows", "kept"} <= content.keys()
+    return {"method", "version", "rows", "kept"} <= json_object(path).keys()
 
 
 def _unwritable(folder: Path | str, error: OSError | ValueError) -> Problem:

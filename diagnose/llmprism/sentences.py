@@ -15,9 +15,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llmprism.quantities import duration, percent
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PHRASES: dict[str, str] = {
     "slow_gpu": "computes {by} slower",
@@ -126,6 +129,19 @@ class JobFacts:
     last_step: int = -1
     start_ns: int = 0
     end_ns: int = 0
+
+
+def facts_of(jobs: pd.DataFrame, steps: pd.DataFrame, parts: Parts) -> dict[str, JobFacts]:
+    """Size and times of each job of a diagnosis, from its tables ``jobs`` and ``steps``."""
+    times = steps.groupby("job", observed=True).agg(
+        last=("step", "max"), start=("start_ns", "min"), end=("end_ns", "max")
+    )
+    facts = {}
+    for job in jobs["job"].unique():
+        gpus = parts.gpu_count(jobs.loc[jobs["job"] == job, "address"].astype(str).unique())
+        last, start, end = times.loc[job] if job in times.index else (-1, 0, 0)
+        facts[str(job)] = JobFacts(gpus, int(last), int(start), int(end))
+    return facts
 
 
 @dataclass(frozen=True)

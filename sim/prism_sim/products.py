@@ -19,9 +19,9 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from llmprism.errors import Problem, UserError
+from llmprism.io.notes import json_object
 from llmprism.io.writing import replacing
 
 RECORD = ".prism-sim.json"
@@ -50,14 +50,14 @@ _held: set[tuple[Path, int]] = set()
 def own_products(folder: Path) -> dict[str, str]:
     """Files in ``folder`` that prism-sim wrote, and the stage that wrote each."""
     if (folder / RECORD).exists():
-        products = _content(folder / RECORD).get("products")
+        products = json_object(folder / RECORD).get("products")
         return products if isinstance(products, dict) else {}
     return _products_without_record(folder)
 
 
 def _products_without_record(folder: Path) -> dict[str, str]:
     """Products of a run from before records existed; its manifest names the stages."""
-    manifest = _content(folder / "manifest.json")
+    manifest = json_object(folder / "manifest.json")
     versions, timings = manifest.get("versions"), manifest.get("timings_s")
     if not isinstance(versions, dict) or not isinstance(timings, dict):
         return {}
@@ -68,15 +68,6 @@ def _products_without_record(folder: Path) -> dict[str, str]:
         for pattern in PRODUCTS[stage]
         for path in folder.glob(pattern)
     }
-
-
-def _content(path: Path) -> dict[str, Any]:
-    """A JSON object; empty if the file is missing or contains something else."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 @contextmanager

@@ -252,11 +252,9 @@ def _check_target(out: str) -> None:
 
 def _is_ingest(path: Path) -> bool:
     """Whether ``path`` holds the notes of an older ingest."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and {"records", "set_aside", "remarks"} <= content.keys()
+    from llmprism.io.notes import json_object
+
+    return {"records", "set_aside", "remarks"} <= json_object(path).keys()
 
 
 def _check_choice(option: str, value: str | None, known: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from llmprism.command import PLAIN_WIDTH
 from prism_sim.commands.session import counted
 from prism_sim.loading.bundled import bundled, bundled_studies, question_of
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 
 FIGURES = "figures"
-COLUMNS = 80
 
 
 def everything() -> dict[str, dict[str, str]]:
@@ -108,7 +108,7 @@ def as_text(things: dict[str, dict[str, str]]) -> str:
 def _wrapped(begin: str, text: str) -> str:
     """``text`` after ``begin``, in as many lines as it needs, the later ones indented as far."""
     lines = textwrap.wrap(
-        text, COLUMNS, initial_indent=begin, subsequent_indent=" " * len(begin),
+        text, PLAIN_WIDTH, initial_indent=begin, subsequent_indent=" " * len(begin),
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return "\n".join(lines) or begin.rstrip()

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from llmprism.command import PLAIN_WIDTH
 from llmprism.errors import Problem, UserError
 
 FINE, WRONG, USAGE, BELOW, CANNOT_TELL, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -182,13 +183,10 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
-_PLAIN_WIDTH = 80  # columns if the output is not a terminal
-
-
 def _print_rich(shown: Iterable[Any]) -> None:
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else _PLAIN_WIDTH
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
     console = Console(soft_wrap=False, width=width, markup=False, emoji=False)
     for part in shown:
         console.print(part, highlight=False, soft_wrap=isinstance(part, str))

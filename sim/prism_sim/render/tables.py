@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from llmprism.kinds import COMPUTE
-from llmprism.sentences import JobFacts, Parts
+from llmprism.sentences import JobFacts, Parts, facts_of
 from prism_sim.render import look
 from prism_sim.render.activity import WAIT, codes_in, of_pipelines, waiting
 from prism_sim.run_folder import Run
@@ -74,15 +74,7 @@ class Tables:
     @cached_property
     def job_facts(self) -> dict[str, JobFacts]:
         """Size and times of each job."""
-        steps = self.steps.groupby("job", observed=True).agg(
-            last=("step", "max"), start=("start_ns", "min"), end=("end_ns", "max")
-        )
-        facts = {}
-        for job in self.jobs["job"].unique():
-            gpus = self.parts.gpu_count(self.addresses_of(job))
-            last, start, end = steps.loc[job] if job in steps.index else (-1, 0, 0)
-            facts[str(job)] = JobFacts(gpus, int(last), int(start), int(end))
-        return facts
+        return facts_of(self.jobs, self.steps, self.parts)
 
     def addresses_of(self, job: str) -> list[str]:
         """Addresses of a job, in order."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from llmprism.io.notes import json_object
 from llmprism.io.writing import replacing
 from prism_sim.run_folder import Run
 from prism_sim.studies.pool import Processes, Workers
@@ -124,12 +125,8 @@ def _file(folder: Path, key: str) -> Path:
 
 def _is_done(folder: Path, piece: Piece[Any], result: str, retry: bool, there: list[str]) -> bool:
     """Whether the file of a piece has a result (or an error); if so, the key joins ``there``."""
-    try:
-        found = json.loads(_file(folder, piece.key).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    failed = isinstance(found, dict) and bool(found.get("error"))
-    done = not retry if failed else isinstance(found, dict) and bool(found.get(result))
+    found = json_object(_file(folder, piece.key))
+    done = not retry if found.get("error") else bool(found.get(result))
     if done:
         there.append(piece.key)
     return done

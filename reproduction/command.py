@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from prism_sim.toolkit import WRONG, counted, open_session, options
+from prism_sim.toolkit import WRONG, Command, counted, open_session, options
 
 if TYPE_CHECKING:
     from prism_sim.toolkit import Session
@@ -22,7 +22,7 @@ REFERENCE, IMAGES = Path("results/reference"), Path("docs/images")
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
-@app.command(context_settings={"help_option_names": ["-h", "--help"]})
+@app.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
 def paper(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder to write.")] = FOLDER,
     seeds: Annotated[

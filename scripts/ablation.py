@@ -9,25 +9,19 @@ worlds are saved in ``results/ablation``. The page is ``results/reference/ablati
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
-import sys
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import hostile
+from hostile import World
 from llmprism.pipeline import diagnose_files
-from prism import FIGURES, World
+from prism import FIGURES
 from prism_sim.toolkit import (
     Content,
-    Piece,
     Run,
-    default_processes,
-    do_missing,
-    fingerprint,
-    kept_content,
     render_page,
     score_run,
     simulate,
@@ -39,6 +33,7 @@ from variants import REDUCED, REPAIRED, Variant
 ROOT = Path(__file__).resolve().parent.parent
 SAVED = ROOT / "results" / "ablation"
 PAGE = ROOT / "results" / "reference" / "ablation.md"
+SCRIPTS = [Path(__file__).with_name(name) for name in ("ablation.py", "variants.py")]
 TEMPLATES = Path(__file__).with_name("templates")
 SEED = 51
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -103,16 +98,6 @@ def _average(values: list[float | None]) -> float | None:
     return mean(known) if known else None
 
 
-def key_of(world: World) -> str:
-    """Hash of everything that the result of ``world`` depends on."""
-    scenario: object = world.family
-    if world.family != CAPTURES:
-        scenario = hostile.scenario_of(*world).model_dump(mode="json", exclude={"description"})
-    own = [Path(__file__).with_name(name).read_text() for name in ("ablation.py", "variants.py")]
-    content = json.dumps([fingerprint(), own, scenario], sort_keys=True)
-    return hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
-
-
 def page_of(results: dict[str, Figures]) -> str:
     """The page in Markdown; ``results`` by family."""
     return render_page(
@@ -153,16 +138,8 @@ def _changed(results: dict[str, Figures], one: Variant, base: Variant) -> str:
 def main() -> None:
     """Measure the missing worlds, and write the page and the figures."""
     worlds = [World(family, SEED) for family in (*hostile.families(), CAPTURES)]
-    pieces = [Piece(key_of(world), world.family, world) for world in worlds]
-    do_missing(
-        measure, pieces, SAVED, default_processes(), lambda _, text: print(text, file=sys.stderr),
-        total=len(pieces), result="result",
-    )  # fmt: skip
-    kept: dict[str, Any] = {piece.task.family: kept_content(SAVED, piece.key) for piece in pieces}
-    failed = [f"{family}: {one['error']}" for family, one in kept.items() if "error" in one]
-    if failed:
-        raise SystemExit("\n".join(failed))
-    results = {family: one["result"] for family, one in kept.items()}
+    found = hostile.results_of(worlds, measure, SAVED, SCRIPTS)
+    results = {world.family: result for world, result in found.items()}
     PAGE.write_text(page_of(results))
     PAGE.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
 

@@ -9,27 +9,21 @@ The worlds are drawn from ``scenarios/hostile.yaml``. Results of single worlds a
 
 from __future__ import annotations
 
-import hashlib
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import hostile
+from hostile import World as World
 from llmprism.pipeline import diagnose_files
 from prism_sim.toolkit import (
     Content,
-    Piece,
     Run,
-    default_processes,
-    do_missing,
-    fingerprint,
-    kept_content,
     render_page,
     score_run,
     simulate,
@@ -53,13 +47,6 @@ FIGURES = {
 }
 ERRORS = ("DP end", "step")
 BINS = (0.0, 0.5, 0.7, 0.85, 0.95, 1.01)
-
-
-class World(NamedTuple):
-    """One drawn world."""
-
-    family: str
-    seed: int
 
 
 def measure(world: World) -> Content:
@@ -101,14 +88,6 @@ def _answers(run: Run) -> list[list[Any]]:
         right = all(sizes[axis] == row[axis] for axis in ("dp", "pp", "tp"))
         rows.append(["layouts", row["confidence"], right])
     return [[name, round(float(sure), 3), bool(right)] for name, sure, right in rows]
-
-
-def key_of(world: World) -> str:
-    """Hash of everything that the result of ``world`` depends on."""
-    scenario = hostile.scenario_of(*world).model_dump(mode="json", exclude={"description"})
-    own = Path(__file__).read_text()
-    content = json.dumps([fingerprint(), own, scenario], sort_keys=True)
-    return hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
 
 
 def page_of(results: dict[World, dict[str, Any]]) -> str:
@@ -180,16 +159,7 @@ def _bins(
 def main() -> None:
     """Measure the missing worlds, and write the page and the figures."""
     worlds = [World(family, seed) for family in hostile.families() for seed in SEEDS]
-    pieces = [Piece(key_of(world), f"{world.family} {world.seed}", world) for world in worlds]
-    do_missing(
-        measure, pieces, SAVED, default_processes(), lambda _, text: print(text, file=sys.stderr),
-        total=len(pieces), result="result",
-    )  # fmt: skip
-    kept = {piece.task: kept_content(SAVED, piece.key) for piece in pieces}
-    failed = [f"{world}: {one['error']}" for world, one in kept.items() if "error" in one]
-    if failed:
-        raise SystemExit("\n".join(failed))
-    results = {world: one["result"] for world, one in kept.items()}
+    results = hostile.results_of(worlds, measure, SAVED, [Path(__file__)])
     PAGE.write_text(page_of(results))
     figures = [
         {**world._asdict(), **{name: own for name, own in result.items() if name != "answers"}}

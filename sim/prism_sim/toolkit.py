@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prism_sim.cluster.topology import topology_of
     from prism_sim.commands import options
+    from prism_sim.commands.command import Command
     from prism_sim.commands.session import WRONG, Session, counted, open_session
     from prism_sim.draws import Draws
     from prism_sim.loading.bundled import find as find_scenario
@@ -55,6 +56,7 @@ __all__ = [
     "WRONG",
     "Closed",
     "Cluster",
+    "Command",
     "Content",
     "Draws",
     "Job",
@@ -104,6 +106,7 @@ __all__ = [
 _HOME = {
     "Closed": "prism_sim.scenario.base:Closed",
     "Cluster": "prism_sim.scenario.cluster:Cluster",
+    "Command": "prism_sim.commands.command:Command",
     "Content": "prism_sim.studies.kept:Content",
     "Draws": "prism_sim.draws:Draws",
     "Job": "prism_sim.loading.job:Job",

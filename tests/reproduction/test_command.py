@@ -1,6 +1,7 @@
 """``prism-sim reproduce``: wrong arguments, and the results of its reduced form."""
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,10 +12,13 @@ from typer.testing import Result
 from prism_sim.loading.scenario import Scenario
 from prism_sim.render import paint
 from prism_sim.scenario.cluster import Cluster
+from prism_sim.version import __version__
+from processes import completed
 from reproducing import cases_of, reproduce_after_a_kill
 from reproduction import EXPERIMENTS
 from reproduction.base import Done, Experiment, PageFigure, Trial
 
+ROOT = Path(__file__).resolve().parents[2]
 Call = Callable[..., Result]
 
 
@@ -24,6 +28,12 @@ def test_reproduce_refuses_unknown_experiments(call: Call) -> None:
     assert "there is no experiment 'e99'" in result.stderr
     assert call("reproduce", "papers").exit_code == 2
     assert call("reproduce", "paper", "--update", "--reduced").exit_code == 2
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--only", "e99", "--version"]])
+def test_the_program_has_the_version_of_the_simulator(words: list[str]) -> None:
+    done = completed([sys.executable, "-m", "reproduction", *words], ROOT)
+    assert (done.returncode, done.stdout) == (0, f"prism-sim {__version__}\n"), done.stderr
 
 
 def _trials(seeds: Sequence[int], reduced: bool) -> list[Trial]:

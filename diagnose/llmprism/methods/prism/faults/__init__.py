@@ -59,7 +59,8 @@ def find_findings(context: Context) -> pd.DataFrame:
     guesses = [one for one in every if one.confidence < LEAST_SURE]
     suspects = [one for one in brought if not _shown_better(one, brought)]
     kept = [one for one in suspects if not _explained(one, suspects)]
-    named = _with_edges([one for one in joined(context, kept) if one.is_believed])
+    believed = [one for one in joined(context, kept) if one.is_believed]
+    named = [one for one in _with_edges(believed) if one.is_believed]
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
     return table_of([*named, *others])
 

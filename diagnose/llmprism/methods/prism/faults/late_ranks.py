@@ -19,6 +19,7 @@ from llmprism.methods.prism.faults.context import Context
 from llmprism.methods.prism.faults.own_time import lateness_ns
 from llmprism.methods.prism.faults.ranks import Slowness, suspects_of
 from llmprism.methods.prism.faults.rates import ROUNDING
+from llmprism.methods.prism.faults.rings import usual_delay_ns
 from llmprism.methods.prism.faults.series import judged
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools
@@ -33,7 +34,8 @@ def late_ranks(context: Context) -> Iterator[Suspect]:
         if job.pipelines.length == 1 and job.period_ns > 0:
             late = lateness_ns(context, job) / job.period_ns
             tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
-            own = judged(1 + late, LEAST, ROUNDING * tick_ns / job.period_ns, peers=True)
+            finest = np.fmax(ROUNDING * tick_ns, usual_delay_ns(context, job)) / job.period_ns
+            own = judged(1 + late, LEAST, finest, peers=True)
             out: Bools = own.lasting & (own.out.mean(axis=0) <= MOST)[None, :]
             lost = np.maximum(own.ratio - 1, 0.0)
             seen = Slowness("late_to_collectives", 1 + lost, own.noise, out, late, late)

@@ -14,6 +14,7 @@ import numpy as np
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.passes import passes_of
+from llmprism.methods.prism.faults.rings import late_in_rings_ns
 from llmprism.methods.prism.faults.series import excess_of
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import nanmedian
@@ -64,7 +65,8 @@ def lateness_ns(context: Context, job: JobView) -> Floats:
             with_any = np.isfinite(away).any(axis=2)
             total = np.where(with_any, np.nansum(away, axis=2), np.nan)
             late[rows] = np.fmax(late[rows], total)
-    return late
+    in_rings = late_in_rings_ns(context, job)
+    return np.where(np.isfinite(in_rings), in_rings, late)
 
 
 def _begins(context: Context, job: JobView, bursts: Bursts) -> Floats:
@@ -78,7 +80,12 @@ def _begins(context: Context, job: JobView, bursts: Bursts) -> Floats:
     counts = np.bincount(cell) if cell.size else np.zeros(0, np.int64)
     usual = int(np.median(counts[counts > 0])) if counts.any() else 0
     begins = np.full((job.phases.endpoints.size, job.count, usual), np.inf)
-    use = (number < usual) & ((counts[cell] == usual) | (number == 0)) if cell.size else cell > 0
+    group = job.phases.dp_group[
+        np.searchsorted(job.phases.endpoints, context.flows.src[bursts.row])
+    ]
+    lane = (group + 1) * job.count + bursts.step
+    unusual = np.bincount(lane, counts[cell] != usual) > 0 if cell.size else cell > 0
+    use = (number < usual) & (~unusual[lane] | (number == 0)) if cell.size else cell > 0
     when = (bursts.start_ns - job.ranks.origin_ns).astype(np.float64)
     for codes in (context.flows.src, context.flows.dst):
         place = np.searchsorted(job.phases.endpoints, codes[bursts.row])

@@ -17,6 +17,7 @@ import numpy as np
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import cost_at
 from llmprism.methods.prism.faults.own_time import lost_share, rows_of_servers
+from llmprism.methods.prism.faults.rings import usual_delay_ns
 from llmprism.methods.prism.faults.series import DEVIATIONS, judged
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -42,9 +43,13 @@ def pauses(context: Context) -> Iterator[Suspect]:
 
 def _of_job(context: Context, job: JobView, lost: Floats) -> Iterator[Suspect]:
     groups = rows_of_servers(context, job)
-    most = np.nanmax(np.nan_to_num(lost), axis=0)
+    shown = np.nan_to_num(lost)
+    most = shown.max(axis=0)
+    usual = usual_delay_ns(context, job) / job.period_ns
     for least in (LONG, SHORT):
-        out = judged(1 + lost, least, peers=True).out & (np.nan_to_num(lost) >= OF_MOST * most)
+        out = judged(1 + lost, least, usual, peers=True).out & (
+            np.nan_to_num(lost) >= OF_MOST * most
+        )
         steps = np.array([out[rows].any(axis=0) for rows in groups])
         counts = steps.sum(axis=1)
         for rows, count, own in zip(groups, counts.tolist(), steps, strict=True):

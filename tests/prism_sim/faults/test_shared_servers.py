@@ -1,0 +1,66 @@
+"""A late rank whose server has other ranks of the same ring: which of them it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmprism.pipeline import diagnose_files
+from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
+from prism_sim.score.faults import score_faults
+from prism_sim.score.load import load as load_case
+from prism_sim.simulate import simulate
+
+MODEL = {"layers": 4, "hidden": 2048, "heads": 16, "vocab": 32000, "sequence_length": 2048}
+ROUNDED = {
+    "message_boundary": False,
+    "effects": [{"kind": "granularity", "unit_ns": 1_000_000}],
+}
+
+
+def found_in(folder, faults, gpus, telemetry=None):
+    world = {
+        "name": "shared",
+        "seed": 83,
+        "cluster": {
+            "servers": 4,
+            "gpus_per_server": gpus,
+            "nics_per_server": gpus,
+            "fabric": {"kind": "tor", "leaf_ports": 4 * gpus, "spines": 2},
+        },
+        "jobs": [
+            {
+                "name": "train", "model": MODEL, "dp": 4 * gpus, "micro_batches": 2, "steps": 20,
+                "mfu": 0.4, "compute_jitter": 0.01, "step_overhead_ms": 5, "zero_stage": 1,
+                "placement": {"servers": ["s0002", "s0000", "s0003", "s0001"]},
+            }
+        ],
+        "collector": telemetry or {},
+        "faults": [{"job": "train", "from_step": 8, "to_step": 16} | fault for fault in faults],
+    }  # fmt: skip
+    run = Run(folder)
+    simulate(Scenario.model_validate(world), run)
+    diagnose_files(run.flows, run.topology, method="prism").write(run.diagnosis_folder)
+    return load_case(run)
+
+
+@pytest.mark.parametrize("telemetry", [{}, ROUNDED], ids=["exact", "milliseconds"])
+@pytest.mark.parametrize(("gpus", "rank"), [(2, 2), (2, 5), (4, 0), (4, 5), (4, 14), (4, 11)])
+def test_the_late_rank_of_a_server_is_named(tmp_path, gpus, rank, telemetry):
+    fault = {"kind": "slow_gpu", "rank": rank, "factor": 0.6}
+    score = score_faults(found_in(tmp_path, [fault], gpus, telemetry))
+    assert [match.localized for match in score.matches] == [True]
+    assert [match.cause_right for match in score.matches] == [True]
+    assert score.false_alarms == 0
+
+
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_a_server_all_of_whose_ranks_are_late_is_named(tmp_path, gpus):
+    fault = {"kind": "slow_server", "server": "s0003", "factor": 0.7}
+    score = score_faults(found_in(tmp_path, [fault], gpus))
+    assert [match.localized for match in score.matches] == [True]
+    assert score.false_alarms == 0
+
+
+def test_jitter_of_ranks_that_share_servers_is_no_finding(tmp_path):
+    assert found_in(tmp_path, [], 4).diagnosis["findings"].empty

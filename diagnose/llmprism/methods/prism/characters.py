@@ -224,17 +224,28 @@ compile_early(_overlap, lambda: (INTS, INTS, INTS, BOOLS))
 
 
 def _leads(traffic: Traffic, step: Ints, count: int) -> float:
-    """Share of steps in which the same direction of a couple begins, clearly before the other."""
+    """Share of steps in which the same direction of a couple begins, clearly before the other.
+
+    It does clearly if the other one waits until its first message has arrived, or for a good part
+    of the step's traffic.
+    """
     couples = int(traffic.couple.max()) + 1
-    first = np.full((couples * count, 2), np.iinfo(np.int64).max)
+    never = np.iinfo(np.int64).max
+    first, arrived = np.full((couples * count, 2), never), np.full((couples * count, 2), never)
     last = np.zeros(couples * count, np.int64)
     cell = traffic.couple * count + step
-    np.minimum.at(first, (cell, traffic.forth.astype(np.int64)), traffic.start_ns)
+    forth = traffic.forth.astype(np.int64)
+    np.minimum.at(first, (cell, forth), traffic.start_ns)
+    np.minimum.at(arrived, (cell, forth), traffic.end_ns)
     np.maximum.at(last, cell, traffic.end_ns)
-    whole = first.max(axis=1) < np.iinfo(np.int64).max
-    lead = (first[:, 0] - first[:, 1])[whole].astype(np.float64)
-    span = (last - first.min(axis=1))[whole]
-    clear = np.where(np.abs(lead) > 0.05 * span, np.sign(lead), 0.0)
+    whole = first.max(axis=1) < never
+    first, arrived = first[whole], arrived[whole]
+    lead = (first[:, 0] - first[:, 1]).astype(np.float64)
+    span = last[whole] - first.min(axis=1)
+    leader = (lead > 0).astype(np.int64)
+    among = np.arange(leader.size)
+    waits = first[among, 1 - leader] >= arrived[among, leader]
+    clear = np.where((np.abs(lead) > 0.05 * span) | waits, np.sign(lead), 0.0)
     owner = np.repeat(np.arange(couples), count)[whole]
     votes = np.bincount(owner, clear, couples) / np.maximum(
         np.bincount(owner, minlength=couples), 1

@@ -20,13 +20,13 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.answers import find_answers
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.cycles import TWO_WAY, Traffic
+from llmprism.methods.prism.cycles import Traffic
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
 RECORD_STEP = 0.3
-ANSWERED, ONE_SIZE = 0.4, 0.02  # least share of messages of one size that is answered
 COMPARABLE = 16.0  # ratio of volumes up to which one connection returns what another brings
 
 
@@ -137,18 +137,40 @@ def _epochs(connections: Connections, own: Ints) -> list[Ints]:
 
 
 def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[TrafficClass, ...]:
-    lesser = _lesser_over_own(connections, own)
-    two_way = lesser > 0
+    answers = find_answers(connections, own)
+    two_way = answers.lesser > 0
     volume = connections.total_bytes.astype(np.float64)
-    volume[own[two_way]] *= lesser[two_way]
+    volume[own[two_way]] *= answers.lesser[two_way]
+    both_ways = connections.typical_bytes.copy()
+    both_ways[own] = np.maximum(both_ways[own], answers.record)
     classes = []
-    for by_way in (own[two_way], own[~two_way]):
-        for by_volume in _split(by_way, volume, VOLUME_STEP):
-            for alike in _split(by_volume, connections.typical_bytes, RECORD_STEP):
-                both = bool(two_way[np.searchsorted(own, alike[0])])
+    for both in (True, False):
+        for by_volume in _split(own[two_way == both], volume, VOLUME_STEP):
+            for alike in _split_by_record(connections, by_volume, both_ways, both):
                 traffic = traffic_of(flows, connections, alike)
                 classes.append(TrafficClass(alike, both, traffic))
     return tuple(sorted(classes, key=lambda c: -c.bytes))
+
+
+def _split_by_record(
+    connections: Connections, own: Ints, both_ways: Ints, both: bool
+) -> list[Ints]:
+    """Part connections by their typical record, or by that of both directions where one is alone.
+
+    An exporter that bridges silences merges more messages of one direction of a pipeline than of
+    the other. Each direction alone leads from stage to stage and never back. Two rings of opposite
+    directions are closed, so they stay apart.
+    """
+    parts = _split(own, connections.typical_bytes, RECORD_STEP)
+    if not both or len(parts) == 1:
+        return parts
+    record = connections.typical_bytes.copy()
+    for part in parts:
+        src, dst = connections.src[part], connections.dst[part]
+        label = components(int(max(src.max(), dst.max())) + 1, src, dst)
+        alone = part[label[src] != label[dst]]
+        record[alone] = both_ways[alone]
+    return _split(own, record, RECORD_STEP)
 
 
 def _split(numbers: Ints, values: Ints | Floats, step: float) -> list[Ints]:
@@ -159,28 +181,6 @@ def _split(numbers: Ints, values: Ints | Floats, step: float) -> list[Ints]:
     order = np.argsort(logs, kind="stable")
     cuts = np.flatnonzero(np.diff(logs[order]) > step) + 1
     return [np.sort(part) for part in np.split(numbers[order], cuts)]
-
-
-def _lesser_over_own(connections: Connections, own: Ints) -> Floats:
-    """Bytes of the lesser direction over those of a connection's own; 0 if it is one way.
-
-    Both directions of a two-way pair move similar volumes, or messages of one size: an evaluation
-    sends activations that no gradients answer.
-    """
-    src, dst = connections.src[own].astype(np.int64), connections.dst[own].astype(np.int64)
-    nodes = int(max(src.max(initial=0), dst.max(initial=0))) + 1
-    pair, number = np.unique(src * nodes + dst, return_inverse=True)
-    volume = np.bincount(number, connections.total_bytes[own], pair.size)
-    typical = np.zeros(pair.size, np.int64)
-    np.maximum.at(typical, number, connections.typical_bytes[own])
-    answer = np.searchsorted(pair, dst * nodes + src).clip(max=pair.size - 1)
-    answered = pair[answer] == dst * nodes + src
-    forth, back = volume[number], np.where(answered, volume[answer], 0.0)
-    sizes, answers = typical[number], np.where(answered, typical[answer], 0)
-    ratio = np.minimum(forth, back) / np.maximum(forth, back)
-    same_size = np.abs(sizes - answers) <= ONE_SIZE * sizes
-    two_way = (ratio >= TWO_WAY) | (same_size & (ratio >= ANSWERED))
-    return np.where(two_way, np.minimum(1.0, back / forth), 0.0)
 
 
 def traffic_of(flows: FlowTable, connections: Connections, own: Ints) -> Traffic:

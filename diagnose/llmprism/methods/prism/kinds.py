@@ -43,7 +43,7 @@ LATE = 0.2  # a collective that rests for a larger share of a step is no part of
 MAIN = 0.05  # of the bytes of the largest collective: what gradients have at least
 AFTER = 0.05  # of a step: what begins later than that waits for a backward pass
 CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
-FORWARD = 0.25  # ... or by this share of its own time: a forward pass is a third of both passes
+FORWARD = 0.25  # ... or by this share of its own time or bytes: a forward pass has a third of both
 GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
 SAME_TIME, SAME_SIZE = 0.03, 0.02  # of a step, of a message: differences that count as none
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
@@ -71,8 +71,7 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
         for one, step in zip(classes, stepping.step_of, strict=True)
     ]
     pipeline = {i for i, one in enumerate(characters) if one.is_pipeline}
-    passing = {i for i in pipeline if characters[i].rest <= PASSES}
-    pipeline = passing or pipeline  # all classes of a pipeline move through the passes
+    pipeline = _passing(connections, classes, characters, pipeline)
     pipeline -= _meshes(connections, classes, pipeline)
     chains = _joined([characters[i].groups for i in pipeline])
     found, collectives = [], []
@@ -87,6 +86,29 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
     for stage in by_stage(connections, collectives) if pipeline else [collectives]:
         found += _kinds_of_collectives(connections, stage, stepping.count, nodes)
     return found
+
+
+def _passing(
+    connections: Connections,
+    classes: Sequence[TrafficClass],
+    characters: Sequence[Character],
+    candidates: set[int],
+) -> set[int]:
+    """Those of the ``candidates`` that move through the passes, if any does.
+
+    All classes of a pipeline do. Stages that have fewer messages rest for longer, but their
+    messages have the same size.
+    """
+    size = {
+        i: float(np.median(connections.typical_bytes[classes[i].connections])) for i in candidates
+    }
+    passing = {i for i in candidates if characters[i].rest <= PASSES}
+    same = {
+        i
+        for i in candidates
+        if any(abs(size[i] - size[one]) <= SAME_SIZE * size[one] for one in passing)
+    }
+    return same or candidates
 
 
 def _kinds_of_collectives(
@@ -125,11 +147,12 @@ def _kinds_of_exchanges(
     ]
     rest = {*same, *_large(own)} - set(chosen)
     dense = _union([characters[i] for i in sorted(rest)])
+    closed = {i for i in rest if i not in same or _is_closed(characters[i])}
     parts = list(_union([characters[i] for i in same]).groups)
-    parts += [group for i in sorted(rest - same) for group in characters[i].groups]
+    parts += [group for i in sorted(closed) for group in characters[i].groups]
     for together in _exchanges(characters, chosen):
         one = _union([characters[i] for i in together])
-        if {a for a, _ in one.pairs} != {b for _, b in one.pairs}:
+        if not _is_closed(one):
             continue  # an edge of a ring whose other edges have other records
         kind = _beside(one, dense, parts)
         parameters = not all(characters[i].alike for i in together) and (
@@ -200,12 +223,14 @@ def _through(
             continue
         span = float(np.median((character.last_ns - first)[known]))
         least = min(CLEARLY * period, FORWARD * span)
-        least = max(least, float(np.median((first - np.fmin(first, begin))[known])))
         inside = step >= 0
         at, size = step[inside], one.traffic.size[inside]
         later = one.traffic.start_ns[inside] > first[at] + lead[at] / 2
         before = one.traffic.start_ns[inside] < start[at]
+        if size[before].sum() >= FORWARD * size.sum():
+            least = min(least, AFTER * period)
         beside = ~before & (one.traffic.start_ns[inside] < end[at])
+        least = max(least, float(np.median((first - np.fmin(first, begin))[known])))
         goes_on = max(size[later & before].sum(), size[beside].sum()) > GOES_ON * size.sum()
         found.append(bool(np.median(lead[known]) > least and goes_on))
     return found
@@ -221,7 +246,8 @@ def _same_collective(
 ) -> bool:
     """Whether a class begins and ends with the main class in most steps, or sends the same.
 
-    The edges of a ring or a tree may carry different volumes, because records were lost too.
+    The edges of a ring or a tree may carry different volumes, because records were lost too. They
+    do not close to a ring of their own.
     Beside parameters that move ``early``, all through the passes, times show nothing.
     """
     own, theirs = characters[one], characters[main]
@@ -232,6 +258,7 @@ def _same_collective(
     if abs(size - usual) <= SAME_SIZE * usual and 1 / LOST <= messages <= LOST:
         return True
     edges = all(any(group <= wide for wide in theirs.groups) for group in own.groups)
+    edges &= max(len(group) for group in own.groups) <= PARTNERS or not _is_ring(own.pairs)
     if early and own.alike and not theirs.alike and not (edges and _partners(own) < MANY):
         return False
     period = _period(theirs.first_ns)
@@ -322,6 +349,11 @@ def _beside(one: Character, dense: Character, parts: Sequence[Set]) -> tuple[str
     if across:
         return "tp", 0.97
     return ("ep", 0.6) if _partners(one) >= PARTNERS else ("dp", 0.6)
+
+
+def _is_closed(one: Character) -> bool:
+    """Whether every member both sends and receives: edges that are left out of a ring do not."""
+    return {a for a, _ in one.pairs} == {b for _, b in one.pairs}
 
 
 def _partners(one: Character) -> int:

@@ -9,8 +9,9 @@ activations leave one forward pass apart, and the first one leaves one forward p
 step began. That shows when the step began, which no traffic marks.
 
 Messages are counted by volume: bytes of a step in one direction, over the size of a message,
-which is the size that most bytes travel in. Where sizes differ (sequences of different
-length), records are counted.
+which is the size that most bytes travel in, or that most are multiples of: a record may hold
+several messages. Where sizes differ (sequences of different length), records are counted. A single
+record far slower than the network holds messages that nobody can count.
 """
 
 from __future__ import annotations
@@ -24,11 +25,17 @@ import pandas as pd
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import MISSING, KindOf, Phases, joined
+from llmprism.methods.prism.two_stages import chunks_of_two
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian
 
 WHOLE = 0.1  # a count of messages may be this far from a whole number
 NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
+UNCOUNTED = -1  # micro-batches that records do not show
+COUPLE = 2  # stages, chunks or messages
+MOST_MERGED = 16  # messages of a record that are looked for
+SOME, MULTIPLES = 0.05, 0.9  # share of records that are single, and of bytes in multiples of them
+SLOW = 0.25  # of the rate of gradients: a record of one message is faster
 BIN = 0.02  # width of the bins (in logarithm) in which sizes count as equal
 
 
@@ -81,13 +88,18 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     micro_batches, chunks = _messages(connections, own, phases.count)
     passes = _passes(flows, connections, phases, own, stage, micro_batches * chunks, origin)
     forward = finite_median(passes["second"] - passes["first"])
+    if micro_batches * chunks == 1 and _are_slow(phases, own):
+        micro_batches = UNCOUNTED
+    if stage.max() == 1 and chunks == 1 and micro_batches > COUPLE:
+        held = chunks_of_two(flows, phases, own, stage, forward)
+        micro_batches, chunks = _divided(micro_batches, held)
     backward = finite_median(passes["last_sent"] - passes["last_got"])
     if not backward > 0:
         backward = finite_median(passes["turn"]) - forward
     return Pipelines(
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
         passes["first"], passes["last_sent"], passes["last_got"],
-        int(np.nan_to_num(finite_median(passes["deepest"]))), origin,
+        _deepest(passes["deepest"], own, micro_batches), origin,
     )  # fmt: skip
 
 
@@ -133,7 +145,62 @@ def _messages(connections: Connections, own: Sequence[KindOf], count: int) -> tu
     return most, 1
 
 
+def _deepest(found: Floats, own: Sequence[KindOf], micro_batches: int) -> int:
+    """Most messages outstanding, median; 0 where unknown.
+
+    A record that holds several messages shows all of them at its begin, so that all those of a step
+    seem to be outstanding, whatever the schedule.
+    """
+    deepest = int(np.nan_to_num(finite_median(found)))
+    size = np.concatenate([one.one.traffic.size for one in own])
+    single = size <= (1 + WHOLE) * _usual_size(size)
+    if deepest >= micro_batches and size[single].sum() < MULTIPLES * size.sum():
+        return 0
+    return deepest
+
+
+def _divided(messages: int, chunks: int) -> tuple[int, int]:
+    """Micro-batches and chunks of two stages, from the messages of a step in one direction.
+
+    Between them pass activations of all chunks but the last, or gradients of all but the first.
+    """
+    passes = 2 * chunks - 1
+    if chunks < 1 or messages % passes:
+        return UNCOUNTED, 1
+    return messages // passes, chunks
+
+
+def _are_slow(phases: Phases, own: Sequence[KindOf]) -> bool:
+    """Whether the records of ``own`` are far slower than those of the gradients."""
+    usual = _rate(own)
+    others = [one for one in phases.classes if one.kind == "dp"]
+    return bool(others) and usual < SLOW * _rate(others)
+
+
+def _rate(own: Sequence[KindOf]) -> float:
+    """Median bytes in a nanosecond of a record."""
+    traffic = [one.one.traffic for one in own]
+    size = np.concatenate([one.size for one in traffic])
+    length = np.concatenate([one.end_ns - one.start_ns for one in traffic])
+    return float(np.median(size / np.maximum(length, 1)))
+
+
 def _usual_size(size: Ints) -> float:
+    """Size of a message: that in which most bytes travel, or of which they are multiples."""
+    usual = _most_common(size)
+    for parts in range(COUPLE, MOST_MERGED + 1):
+        one = usual / parts
+        near = np.abs(size - one) <= BIN * one
+        if near.mean() < SOME:
+            continue
+        held = size / one
+        whole = np.abs(held - np.rint(held)) <= BIN * np.maximum(held, 1)
+        if size[whole & (held > 1 / COUPLE)].sum() >= MULTIPLES * size.sum():
+            return float(np.median(size[near]))
+    return usual
+
+
+def _most_common(size: Ints) -> float:
     """The size in which most bytes travel."""
     bins = np.rint(np.log(np.maximum(size, 1)) / BIN).astype(np.int64)
     weight = np.bincount(bins, size)

@@ -1,0 +1,78 @@
+"""Pipelines of two stages that hold several chunks of the model each (interleaved schedule).
+
+With more stages, the first and the last one exchange fewer messages than neighbours do, which
+shows the chunks. Two stages have one couple only, and activations and gradients of all chunks pass
+on it both ways. What shows them is the first answer. Without chunks it is a gradient, so it follows
+the first activation after a forward and a backward pass. With chunks it is the activation of the
+next chunk, after one forward pass.
+
+The first stage then sends one activation after another, two for each chunk and one more, before
+its first backward pass makes it pause for longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.phases import KindOf, Phases
+from llmprism.numerics.arrays import Floats, Ints, order_in_groups
+from llmprism.numerics.missing import finite_median
+
+ONE_PASS = 1.5  # forward passes before the first answer: one with chunks, two or more without
+WARM_UP = 2  # activations that leave before any answer; a trainer that waits for each sends one
+PAUSE = 2.5  # forward passes: a longer silence of the first stage is its first backward pass
+ENOUGH = 0.75  # share of steps that must agree
+
+Sent = tuple[Ints, Floats, Floats]
+
+
+def chunks_of_two(
+    flows: FlowTable, phases: Phases, own: Sequence[KindOf], stage: Ints, forward_ns: float
+) -> int:
+    """Chunks of each of two stages; 1 without interleaving, 0 if there are several but unclear."""
+    sent, got = _messages(flows, phases, own, stage)
+    cells = stage.size * phases.count
+    if not forward_ns > 0 or not sent[0].size or not got[0].size:
+        return 1
+    arrived, answered = np.full(cells, np.nan), np.full(cells, np.nan)
+    np.fmin.at(arrived, sent[0], sent[2])
+    np.fmin.at(answered, got[0], got[1])
+    waited = (answered - arrived) / forward_ns
+    known = np.isfinite(waited)
+    ahead = np.bincount(sent[0], sent[1] < answered[sent[0]], cells)
+    early = (waited[known] > 0) & (waited[known] < ONE_PASS) & (ahead[known] >= WARM_UP)
+    if not known.any() or early.mean() < ENOUGH:
+        return 1
+    runs = _first_runs(sent, PAUSE * forward_ns)
+    usual = finite_median(runs)
+    return int(usual) // 2 if (runs == usual).mean() >= ENOUGH else 0
+
+
+def _messages(
+    flows: FlowTable, phases: Phases, own: Sequence[KindOf], stage: Ints
+) -> tuple[Sent, Sent]:
+    """What endpoints of the first stage send and get: cell (endpoint and step), start, end."""
+    place = np.full(len(flows.addresses), -1)
+    place[phases.endpoints] = np.arange(phases.endpoints.size)
+    rows = np.concatenate([one.one.traffic.row[one.step >= 0] for one in own])
+    step = np.concatenate([one.step[one.step >= 0] for one in own])
+    start, end = flows.start_ns[rows].astype(np.float64), flows.end_ns[rows].astype(np.float64)
+    first: list[Sent] = []
+    for who in (place[flows.src[rows]], place[flows.dst[rows]]):
+        chosen = stage[who] == 0
+        first.append((who[chosen] * phases.count + step[chosen], start[chosen], end[chosen]))
+    return first[0], first[1]
+
+
+def _first_runs(sent: Sent, pause_ns: float) -> Floats:
+    """Messages of each cell until the first silence of ``pause_ns``."""
+    order = order_in_groups(sent[0], sent[1])
+    cell, start = sent[0][order], sent[1][order]
+    opens = np.flatnonzero(np.diff(cell, prepend=-1))
+    place = np.arange(cell.size) - np.repeat(opens, np.diff(np.append(opens, cell.size)))
+    pauses = np.diff(start, prepend=start[:1]) >= pause_ns
+    length = np.where(pauses & (place > 0), place, np.inf)
+    return np.minimum.reduceat(length, opens)

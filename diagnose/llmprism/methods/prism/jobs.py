@@ -167,8 +167,17 @@ def _in_time(
 
 
 def _repeats(start_ns: Ints, size: Ints, stepping: Stepping) -> bool:
-    """Whether as many bytes move between any two ends of steps."""
-    borders = stepping.end_ns
+    """Whether as many bytes move between any two ends of steps, or begins, or silences.
+
+    What begins at the end of a step moves now before it, now after it.
+    """
+    ends, begins = stepping.end_ns, stepping.start_ns
+    between = (ends[:-1] + begins[1:]) // 2
+    return any(_is_steady(start_ns, size, borders) for borders in (ends, begins, between))
+
+
+def _is_steady(start_ns: Ints, size: Ints, borders: Ints) -> bool:
+    """Whether about as many bytes move between any two of the ``borders`` [ns]."""
     place = np.searchsorted(borders, start_ns)
     inside = (place > 0) & (place < borders.size)
     volume = np.bincount(place[inside] - 1, size[inside], borders.size - 1)

@@ -103,6 +103,16 @@ BESIDE_GRADIENTS = {
     "two expert-parallel ranks": (SINGLE % (8, 200), "dp: 8, ep: 2, moe: {experts: 4, top_k: 1}"),
     "experts and slow links": (SINGLE % (8, 50), "dp: 8, ep: 8, moe: {experts: 8, top_k: 2}"),
     "context parallelism alone": (SINGLE % (4, 200), "cp: 4, sequence_length: 8192"),
+    "context and shards": (SINGLE % (8, 200), "cp: 4, dp: 2, zero_stage: 3, sequence_length: 8192"),
+    "context and slow links": (SINGLE % (8, 50), "cp: 4, dp: 2, sequence_length: 8192"),
+    "context and experts": (
+        SINGLE % (8, 200),
+        "cp: 2, dp: 4, ep: 4, moe: {experts: 8, top_k: 2}, sequence_length: 8192",
+    ),
+    "context, experts and stages": (
+        SINGLE % (8, 200),
+        "cp: 2, dp: 2, pp: 2, ep: 2, moe: {experts: 4, top_k: 2}, sequence_length: 8192",
+    ),
     "context and data": (SINGLE % (8, 200), "cp: 2, dp: 4, sequence_length: 8192"),
     "tensors and sharded parameters": (SINGLE % (8, 200), "dp: 4, tp: 2, zero_stage: 3"),
     "tensors of four": (SINGLE % (8, 200), "dp: 2, tp: 4"),
@@ -144,3 +154,44 @@ def test_two_stages_have_none_that_passes_gradients_on(scored):
     keys = "dp: 3, pp: 2, micro_batches: 7, steps: 8, schedule: zb-h1"
     run = scored(SINGLE % (6, 200) + "jobs:\n" + job("a", keys))
     assert list(run.diagnosis.layouts["schedule"]) == ["1f1b"]
+
+
+@pytest.mark.parametrize("chunks", [2, 3])
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_chunks_of_an_interleaved_schedule_are_counted(scored, stages, chunks, seed):
+    """Two stages have one couple, so no other couple shows how many messages a chunk has."""
+    keys = f"dp: 2, pp: {stages}, micro_batches: 8, steps: 8, schedule: interleaved"
+    text = SINGLE % (8, 200) + "jobs:\n" + job("a", f"{keys}, chunks: {chunks}")
+    run = scored(text.replace("layers: 12", "layers: 24"), seed)
+    assert_exact(run.score)
+    assert list(run.diagnosis.layouts["schedule"]) == ["interleaved"]
+    assert list(run.diagnosis.layouts["micro_batches"]) == [8]
+
+
+@pytest.mark.parametrize("gap_ms", [2, 5, 10])
+@pytest.mark.parametrize("stages", [2, 4])
+def test_a_pipeline_stays_one_where_each_direction_is_merged_in_its_own_way(scored, stages, gap_ms):
+    collector = f"""\
+collector:
+  idle_gap_us: {gap_ms * 1000}
+  message_boundary: false
+  effects: [{{kind: headers}}]
+"""
+    jobs = "jobs:\n" + job("a", f"dp: 4, pp: {stages}, micro_batches: 3, steps: 10")
+    run = scored(SINGLE % (16, 100) + jobs + collector)
+    assert_exact(run.score)
+    layout = run.diagnosis.layouts.iloc[0]
+    assert (layout["dp"], layout["pp"]) == (4, stages)
+    assert layout["micro_batches"] in (3, -1)
+    assert layout["schedule"] in ("1f1b", "unknown")
+
+
+@pytest.mark.parametrize("seed", [2, 4, 5, 6, 8])
+def test_stages_of_tensor_parallel_groups_across_servers_are_joined_by_small_messages(scored, seed):
+    """Activations are a thousandth of the bytes of a step, and the last ones end with it."""
+    model = "{layers: 24, hidden: 2048, heads: 16, vocab: 51200, sequence_length: 1024}"
+    noise = "mfu: 0.37, compute_jitter: 0.018, step_overhead_ms: 9.8"
+    keys = f"dp: 2, pp: 2, tp: 2, micro_batches: 2, steps: 12, sequence_parallel: true, {noise}"
+    jobs = f"jobs:\n  - {{name: solo, model: {model}, {keys}}}\n"
+    assert_exact(scored(SINGLE % (8, 200) + jobs, seed).score)

@@ -22,6 +22,7 @@ from llmprism.io.flows import FlowTable, Intake, place
 from llmprism.io.loading import adopt, load
 from llmprism.io.topology import Topology, parse_topology, read_topology
 from llmprism.model import Progress
+from llmprism.numerics.memory import give_back
 from llmprism.verdict import judge
 
 _READING = 0.2  # share of the time that reading the file takes
@@ -87,6 +88,8 @@ def _taken_in(
     if isinstance(records, FlowTable):
         return records, network, Intake(len(records), len(records), {}, {})
     table, intake = place(records, network)
+    del records
+    give_back()
     return table, network, intake
 
 

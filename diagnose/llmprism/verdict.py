@@ -182,7 +182,7 @@ def _stride(flows: FlowTable) -> int:
 
 def _job_figures(name: str, flows: FlowTable, rows: Ints, steps: pd.DataFrame) -> dict[str, Any]:
     stride = _stride(flows)
-    length = flows.durations_ns[rows].astype(np.float64)
+    length = flows.lengths_ns(rows).astype(np.float64)
     size = flows.bytes[rows].astype(np.float64)
     counts = steps.groupby("address")["step"].nunique().to_numpy()
     comparable = counts[counts >= 2]

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from llmprism.io.loading import INTEGERS, NAMES, OPTIONAL, REQUIRED, load
 from llmprism.io.screening import NULL, REPEATED, UNKNOWN, faults, has_ports, repetitions
 from llmprism.io.topology import Topology
-from llmprism.numerics.arrays import Codes, Ints
+from llmprism.numerics.arrays import Bools, Codes, Ints
 
 NOTES = ("observation_point", "idle_gap_ns", "active_timeout_ns", "sampling", "clock_error_ns")
 _NAMED = 10  # unknown addresses that are named; the others are counted
@@ -65,6 +65,10 @@ class FlowTable:
     def durations_ns(self) -> Ints:
         """Length of each record [ns], shape (rows,)."""
         return self.end_ns - self.start_ns
+
+    def lengths_ns(self, rows: Ints | Codes | Bools) -> Ints:
+        """Length of some records [ns]; takes no time for the others."""
+        return self.end_ns[rows] - self.start_ns[rows]
 
     @cached_property
     def pairs(self) -> tuple[Codes, Codes, Codes]:

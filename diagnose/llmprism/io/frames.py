@@ -89,14 +89,19 @@ def _spans(addresses: Sequence[str], jobs: Jobs, timeline: Timeline) -> pd.DataF
     whose = steps.address[spans.row]
     return pd.DataFrame(
         {
-            "job": _named(jobs.names, jobs.of_address[whose]),
-            "address": _named(addresses, whose),
+            "job": as_categories(jobs.names, jobs.of_address[whose]),
+            "address": as_categories(addresses, whose),
             "step": steps.step[spans.row],
-            "kind": _named(SPAN_KINDS, spans.kind),
+            "kind": as_categories(SPAN_KINDS, spans.kind),
             "start_ns": spans.start_ns,
             "end_ns": spans.end_ns,
         }
     )
+
+
+def as_categories(names: Sequence[str], codes: NDArray[Any]) -> pd.Categorical:
+    """Return the name of every code as a category: one or two bytes a row for few names."""
+    return pd.Categorical.from_codes(codes, categories=pd.Index(list(names), dtype="str"))
 
 
 def _named(names: Sequence[str], codes: NDArray[Any]) -> pd.Series[str]:

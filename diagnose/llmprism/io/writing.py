@@ -12,6 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+_ROWS = 1 << 20  # of a row group
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
@@ -29,12 +31,26 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_table(frame: pd.DataFrame | pa.Table, path: Path, schema: pa.Schema) -> None:
-    """Write ``frame`` as Parquet with exactly the columns and types of ``schema``."""
+    """Write ``frame`` as Parquet with exactly the columns and types of ``schema``.
+
+    A large table is converted and written part by part.
+    """
+    with (
+        replacing(path) as partial,
+        pq.ParquetWriter(partial, schema, compression="zstd") as writer,
+    ):
+        for first in range(0, max(len(frame), 1), _ROWS):
+            writer.write_table(_conforming(frame, first, schema))
+
+
+def _conforming(frame: pd.DataFrame | pa.Table, first: int, schema: pa.Schema) -> pa.Table:
+    """The rows of one row group, with the columns and types of ``schema``."""
     if isinstance(frame, pd.DataFrame):
-        frame = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-    table = frame.select(schema.names).cast(schema).replace_schema_metadata(schema.metadata)
-    with replacing(path) as partial:
-        pq.write_table(table, partial, compression="zstd")
+        rows = frame.iloc[first : first + _ROWS]
+        part = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
+    else:
+        part = frame.slice(first, _ROWS)
+    return part.select(schema.names).cast(schema).replace_schema_metadata(schema.metadata)
 
 
 @contextmanager

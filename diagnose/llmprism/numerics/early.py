@@ -39,6 +39,7 @@ Example = Callable[[], tuple[Any, ...]]
 """Gives arguments of the types with which a function is called; they may be empty."""
 
 INTS: NDArray[np.int64] = np.zeros(0, np.int64)
+CODES: NDArray[np.int32] = np.zeros(0, np.int32)
 FLOATS: NDArray[np.float64] = np.zeros(0)
 BOOLS: NDArray[np.bool_] = np.zeros(0, np.bool_)
 

@@ -70,7 +70,7 @@ def _by_switch(
                 "step": timeline.steps.step[timeline.of_flow[own]],
                 "start_ns": flows.start_ns[own],
                 "end_ns": flows.end_ns[own],
-                "rate": flows.bytes[own] * 8e9 / flows.durations_ns[own],
+                "rate": flows.bytes[own] * 8e9 / flows.lengths_ns(own),
                 "peak": _pairs_at_start(flows, own, pairs.of_flow[own]),
             }
         )

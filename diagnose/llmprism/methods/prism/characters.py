@@ -14,7 +14,7 @@ from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import Traffic
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import BOOLS, INTS, compile_early
+from llmprism.numerics.early import BOOLS, CODES, INTS, compile_early
 from llmprism.numerics.graph import components
 
 OUTSTANDING = 0.35  # share of silence with messages outstanding from which it is a pipeline
@@ -72,7 +72,7 @@ class Character:
 
 
 def character_of(
-    connections: Connections, one: TrafficClass, step: Ints, count: int, nodes: int
+    connections: Connections, one: TrafficClass, step: Codes, count: int, nodes: int
 ) -> Character:
     src, dst = connections.src[one.connections], connections.dst[one.connections]
     traffic = one.traffic
@@ -98,7 +98,7 @@ def _groups(src: Codes, dst: Codes, nodes: int) -> tuple[Set, ...]:
     return tuple(frozenset(group) for group in members.values())
 
 
-def _extents(traffic: Traffic, step: Ints, count: int) -> tuple[Ints, Ints]:
+def _extents(traffic: Traffic, step: Codes, count: int) -> tuple[Ints, Ints]:
     """First start and last end in each step [ns]; a step without traffic ends before it starts."""
     known = step >= 0
     start = np.full(count, np.iinfo(np.int64).max)
@@ -134,7 +134,7 @@ def _rest(start: Ints, end: Ints) -> float:
     return float(np.median(silence / np.maximum(np.diff(start), 1)))
 
 
-def _outstanding(traffic: Traffic, step: Ints) -> tuple[float, float]:
+def _outstanding(traffic: Traffic, step: Codes) -> tuple[float, float]:
     """Share of the silence inside steps in which one direction is ahead; by how much, mean."""
     couples = int(traffic.couple.max()) + 1
     typical = float(np.median(traffic.size))
@@ -151,12 +151,12 @@ def _outstanding(traffic: Traffic, step: Ints) -> tuple[float, float]:
 
 @compiled
 def _silences(
-    couple: Ints,
+    couple: Codes,
     start_ns: Ints,
     end_ns: Ints,
     size: Ints,
     forth: Bools,
-    step: Ints,
+    step: Codes,
     couples: int,
     least: float,
 ) -> tuple[Floats, Floats, Floats]:
@@ -183,7 +183,7 @@ def _silences(
     return ahead_ns, byte_ns, silent_ns
 
 
-compile_early(_silences, lambda: (INTS, INTS, INTS, INTS, BOOLS, INTS, 0, 0.0))
+compile_early(_silences, lambda: (CODES, INTS, INTS, INTS, BOOLS, CODES, 0, 0.0))
 
 
 def _together(traffic: Traffic) -> float:
@@ -198,7 +198,7 @@ def _together(traffic: Traffic) -> float:
 
 @compiled
 def _overlap(
-    couple: Ints, start_ns: Ints, end_ns: Ints, forth: Bools
+    couple: Codes, start_ns: Ints, end_ns: Ints, forth: Bools
 ) -> tuple[float, float, float]:
     """Time in which both directions move, the one, and the other [ns]; summed over couples."""
     both, one, other = 0.0, 0.0, 0.0
@@ -220,10 +220,10 @@ def _overlap(
     return both, one, other
 
 
-compile_early(_overlap, lambda: (INTS, INTS, INTS, BOOLS))
+compile_early(_overlap, lambda: (CODES, INTS, INTS, BOOLS))
 
 
-def _leads(traffic: Traffic, step: Ints, count: int) -> float:
+def _leads(traffic: Traffic, step: Codes, count: int) -> float:
     """Share of steps in which the same direction of a couple begins, clearly before the other.
 
     It does clearly if the other one waits until its first message has arrived, or for a good part

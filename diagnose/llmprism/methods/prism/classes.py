@@ -50,7 +50,7 @@ class TrafficClass:
         """Volume of all records [bytes]."""
         return float(self.traffic.size.sum())
 
-    def cells(self, connections: Connections, step: Ints, count: int) -> tuple[Ints, Ints]:
+    def cells(self, connections: Connections, step: Codes, count: int) -> tuple[Ints, Ints]:
         """Records whose step is known, and the cell of each: its connection and its step.
 
         Cells have the number ``place * count + step``, where ``place`` is the index of the
@@ -60,7 +60,7 @@ class TrafficClass:
         of_row = connections.of_row[self.traffic.row[known]]
         return known, np.searchsorted(self.connections, of_row) * count + step[known]
 
-    def volumes(self, connections: Connections, step: Ints, count: int) -> Floats:
+    def volumes(self, connections: Connections, step: Codes, count: int) -> Floats:
         """Bytes that each connection moves in each step, shape (connections, count)."""
         known, cell = self.cells(connections, step, count)
         cells = self.connections.size * count
@@ -189,7 +189,12 @@ def traffic_of(flows: FlowTable, connections: Connections, own: Ints) -> Traffic
     rows = np.sort(rows[~connections.small[rows]])
     src, dst = flows.src[rows].astype(np.int64), flows.dst[rows].astype(np.int64)
     pair = np.minimum(src, dst) * len(flows.addresses) + np.maximum(src, dst)
-    couple = np.unique(pair, return_inverse=True)[1].astype(np.int64)
+    couple = np.unique(pair, return_inverse=True)[1].astype(np.int32)
     return Traffic(
-        rows, flows.start_ns[rows], flows.end_ns[rows], connections.size[rows], couple, src < dst
+        rows.astype(np.int32),
+        flows.start_ns[rows],
+        flows.end_ns[rows],
+        connections.size[rows],
+        couple,
+        src < dst,
     )

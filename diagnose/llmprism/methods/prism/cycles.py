@@ -31,9 +31,9 @@ from llmprism.methods.prism.parts import (
     whole_parts,
     with_extras,
 )
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import BOOLS, INTS, compile_early
+from llmprism.numerics.early import BOOLS, CODES, INTS, compile_early
 
 THRESHOLDS = 160
 MOST_GAPS = 40_000
@@ -59,11 +59,11 @@ class Traffic:
     forth : whether the record goes from the pair's lower address to the higher.
     """
 
-    row: Ints
+    row: Codes
     start_ns: Ints
     end_ns: Ints
     size: Ints
-    couple: Ints
+    couple: Codes
     forth: Bools
 
     def __len__(self) -> int:
@@ -95,11 +95,11 @@ class Division:
     def __len__(self) -> int:
         return int(self.cuts.size) + 1
 
-    def part_of(self, records: int) -> Ints:
+    def part_of(self, records: int) -> Codes:
         """Part of each of the traffic's ``records``."""
-        begins = np.zeros(records, np.int64)
+        begins = np.zeros(records, np.int8)
         begins[self.cuts] = 1
-        return np.cumsum(begins)
+        return np.cumsum(begins, dtype=np.int32)
 
     @cached_property
     def weight(self) -> float:
@@ -259,7 +259,7 @@ def _both_ways(traffic: Traffic) -> Floats:
 
 
 @compiled
-def _imbalance(couple: Ints, forth: Bools, size: Ints, gain: Floats, at: Ints) -> Floats:
+def _imbalance(couple: Codes, forth: Bools, size: Ints, gain: Floats, at: Ints) -> Floats:
     """Bytes that one direction is ahead of the other, summed over couples, before each gap."""
     ahead = np.zeros(gain.shape[0])
     total = 0.0
@@ -279,4 +279,4 @@ def _imbalance(couple: Ints, forth: Bools, size: Ints, gain: Floats, at: Ints) -
     return out
 
 
-compile_early(_imbalance, lambda: (INTS, BOOLS, INTS, np.zeros((0, 2)), INTS))
+compile_early(_imbalance, lambda: (CODES, BOOLS, INTS, np.zeros((0, 2)), INTS))

@@ -35,7 +35,7 @@ from llmprism.methods.prism.phases import (
     repaired,
 )
 from llmprism.methods.prism.pipelines import Pipelines
-from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 MOST = 0.75  # share of steps and connections that must agree
 OVERLAP = 0.25  # of a forward pass that must coincide with gathers
@@ -58,7 +58,7 @@ class _Cells:
     """
 
     order: Ints
-    step: Ints
+    step: Codes
     cell: Ints
     other: Floats
     size: Floats

@@ -36,7 +36,7 @@ from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.stages import by_stage
 from llmprism.methods.prism.stepping import Part
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats
 from llmprism.numerics.graph import components
 
 LATE = 0.2  # a collective that rests for a larger share of a step is no part of the passes
@@ -60,7 +60,7 @@ class Judged:
     one: TrafficClass
     kind: str
     confidence: float
-    step: Ints
+    step: Codes
 
 
 def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
@@ -112,7 +112,7 @@ def _passing(
 
 
 def _kinds_of_collectives(
-    connections: Connections, own: Sequence[tuple[TrafficClass, Ints]], count: int, nodes: int
+    connections: Connections, own: Sequence[tuple[TrafficClass, Codes]], count: int, nodes: int
 ) -> list[Judged]:
     """Kinds of classes that are no pipeline, with the step of each record."""
     characters = [character_of(connections, one, step, count, nodes) for one, step in own]
@@ -125,7 +125,7 @@ def _kinds_of_collectives(
 
 def _kinds_of_exchanges(
     connections: Connections,
-    own: Sequence[tuple[TrafficClass, Ints]],
+    own: Sequence[tuple[TrafficClass, Codes]],
     characters: Sequence[Character],
 ) -> Iterator[tuple[list[int], tuple[str, float]]]:
     """Classes that are an exchange together, with their kind; all others are data-parallel."""
@@ -201,7 +201,7 @@ def _meshes(
 
 
 def _through(
-    own: Sequence[tuple[TrafficClass, Ints]], characters: Sequence[Character], main: int
+    own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character], main: int
 ) -> list[bool]:
     """Which classes move all through the passes of a step, before its gradients do.
 
@@ -238,7 +238,7 @@ def _through(
 
 def _same_collective(
     connections: Connections,
-    classes: Sequence[tuple[TrafficClass, Ints]],
+    classes: Sequence[tuple[TrafficClass, Codes]],
     characters: Sequence[Character],
     one: int,
     main: int,
@@ -291,7 +291,7 @@ def _sure(value: float, bar: float) -> float:
     return 0.5 + 0.5 * min(1.0, abs(value - bar) / span)
 
 
-def _main(own: Sequence[tuple[TrafficClass, Ints]], characters: Sequence[Character]) -> int:
+def _main(own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character]) -> int:
     """The class of the dense parameters: it ends a step, joins the most, and begins late."""
     large = _large(own)
     if not large:
@@ -314,7 +314,7 @@ def _main(own: Sequence[tuple[TrafficClass, Ints]], characters: Sequence[Charact
     return max(large, key=standing)
 
 
-def _large(own: Sequence[tuple[TrafficClass, Ints]]) -> list[int]:
+def _large(own: Sequence[tuple[TrafficClass, Codes]]) -> list[int]:
     """The classes whose bytes are comparable with those of the largest one."""
     most = max((one.bytes for one, _ in own), default=0.0)
     return [i for i, (one, _) in enumerate(own) if one.bytes >= MAIN * most]

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.extensions import ExtensionArray
 
 from llmprism.io.flows import FlowTable
+from llmprism.io.frames import as_categories
 from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.prism.connections import SMALL, Connections, find_connections
@@ -33,11 +33,12 @@ from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
 from llmprism.methods.prism.replicas import find_replicas, whole_groups
 from llmprism.methods.prism.resolution import refusal
 from llmprism.methods.prism.shapes import CONFIDENCE, kinds_by_volume
-from llmprism.methods.prism.spans import KINDS, find_spans
+from llmprism.methods.prism.spans import KINDS, Marked, find_spans, marked
 from llmprism.methods.prism.stepless import Stepless, find_stepless, layout_row
 from llmprism.methods.prism.timeline import Ranks, find_timeline
 from llmprism.model import Progress
 from llmprism.numerics.arrays import Bools, Codes, Ints
+from llmprism.numerics.memory import give_back
 
 OTHER = 0.97  # confidence that what belongs to no class is no training traffic
 FEW = 0.2  # of the records of the data that a connection would acknowledge
@@ -52,7 +53,6 @@ class Found:
     """All that is known of one job; ``dp_group`` includes the joins that NVLink hides."""
 
     name: str
-    job: Job
     phases: Phases
     pipelines: Pipelines
     ranks: Ranks
@@ -63,6 +63,15 @@ class Found:
 @register("prism")
 def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[str, pd.DataFrame]:
     """Diagnose ``flows``; see :class:`~llmprism.methods.base.Method`."""
+    tables, jobs = _diagnosed(flows, topology, progress)
+    give_back()
+    return tables | ({"spans": _spans(jobs, flows)} if jobs else {})
+
+
+def _diagnosed(
+    flows: FlowTable, topology: Topology, progress: Progress
+) -> tuple[dict[str, pd.DataFrame], list[Marked]]:
+    """All tables but the spans, and what those are made of."""
     progress(0.0, "finding connections")
     connections = find_connections(flows)
     progress(0.2, "finding jobs and their steps")
@@ -70,23 +79,42 @@ def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[s
     for job in find_jobs(flows, topology, connections):
         refused = refusal(flows, connections, job)
         jobs.append(Stepless(job.endpoints, refused) if refused else job)
-    taken = np.concatenate([np.empty(0, np.int32), *(job.endpoints for job in jobs)])
+        del job
+    taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in jobs)])
     jobs += find_stepless(connections, topology, taken, alone=not jobs)
-    found = []
-    for i, one in enumerate(jobs):
-        if isinstance(one, Job):
-            progress(0.5 + 0.4 * i / len(jobs), "reconstructing timelines")
-            found.append(_look_into(flows, topology, connections, one, f"job-{i}"))
+    give_back()
+    found: list[Found] = []
+    stepless: dict[str, Stepless] = {}
+    for i in range(len(jobs)):
+        one = jobs.pop(0)  # its classes are half of all memory; only those of the phases stay
+        if isinstance(one, Stepless):
+            stepless[f"job-{i}"] = one
+            continue
+        progress(0.5 + 0.4 * i / (i + 1 + len(jobs)), "reconstructing timelines")
+        found.append(_look_into(flows, topology, connections, one, f"job-{i}"))
+        del one
+        give_back()
     progress(0.9, "looking for causes of slow steps")
     views = [JobView(one.name, one.phases, one.pipelines, one.ranks) for one in found]
     findings = find_findings(Context(flows, topology, connections, views))
     progress(0.95, "filling tables")
-    names = np.array(flows.addresses, dtype=object)
-    stepless = {f"job-{i}": one for i, one in enumerate(jobs) if isinstance(one, Stepless)}
+    tables = _tables(topology, found, stepless, connections)
+    jobs_marked = [marked(one.name, one.phases, one.ranks, len(flows)) for one in found]
+    return tables | {"findings": findings}, jobs_marked
+
+
+def _tables(
+    topology: Topology,
+    found: list[Found],
+    stepless: Mapping[str, Stepless],
+    connections: Connections,
+) -> dict[str, pd.DataFrame]:
+    """The tables ``jobs``, ``groups``, ``steps``, ``layouts`` and ``pairs``."""
+    names = np.array(topology.addresses, dtype=object)
     tables = {
         "jobs": [
             *(
-                _jobs(one.name, one.job.endpoints, names, one.pipelines.micro_batches)
+                _jobs(one.name, one.phases.endpoints, names, one.pipelines.micro_batches)
                 for one in found
             ),
             *(_jobs(name, one.endpoints, names, UNKNOWN) for name, one in stepless.items()),
@@ -97,13 +125,9 @@ def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[s
             *(_layout(one) for one in found),
             *(layout_row(name, one) for name, one in stepless.items()),
         ],
-        "spans": [_spans(one, flows, names) for one in found],
     }
-    return {
-        **{name: _joined(own) for name, own in tables.items() if own},
-        "pairs": _pairs(topology, found, stepless, connections, names),
-        "findings": findings,
-    }
+    pairs = _pairs(topology, found, stepless, connections, names)
+    return {name: _joined(own) for name, own in tables.items() if own} | {"pairs": pairs}
 
 
 def _joined(tables: list[pd.DataFrame]) -> pd.DataFrame:
@@ -121,7 +145,7 @@ def _look_into(
     replicas = find_replicas(topology, phases, pipelines)
     layout = find_layout(topology, connections, phases, pipelines, replicas)
     groups = whole_groups(topology, phases, replicas)
-    return Found(name, job, phases, pipelines, ranks, layout, groups)
+    return Found(name, phases, pipelines, ranks, layout, groups)
 
 
 def _jobs(name: str, endpoints: Codes, names: Any, micro_batches: int) -> pd.DataFrame:
@@ -143,9 +167,9 @@ def _pairs(
     for i, (_, ends) in enumerate(_members(found, stepless)):
         job_of[ends] = i
     for i, one in enumerate(found):
-        tp = joined(connections, one.phases.classes, "tp", one.job.endpoints, len(names))
+        tp = joined(connections, one.phases.classes, "tp", one.phases.endpoints, len(names))
         for name, group in (("dp", one.phases.dp_group), ("tp", tp)):
-            groups[name][one.job.endpoints] = np.where(group >= 0, group + i * len(names), -1)
+            groups[name][one.phases.endpoints] = np.where(group >= 0, group + i * len(names), -1)
         for part in one.phases.classes:
             kind[part.one.connections] = part.kind
             sure[part.one.connections] = part.confidence
@@ -174,7 +198,7 @@ def _pairs(
     rest = table[~answering]
     beside = pd.concat([_beside(connections, table), _services(connections, table, answering)])
     shown = pd.concat([rest, answers, beside])
-    hidden_pairs = mirrored(topology, [one.job.endpoints for one in found], shown)
+    hidden_pairs = mirrored(topology, [one.phases.endpoints for one in found], shown)
     every = pd.concat([shown, hidden_pairs]).sort_values("confidence", ascending=False)
     every = every.drop_duplicates(_ROW)
     own, other = job_of[every["src"].to_numpy()], job_of[every["dst"].to_numpy()]
@@ -198,7 +222,7 @@ def _before_training(connections: Connections, found: list[Found]) -> Bools:
     """
     before = np.zeros(len(connections), np.bool_)
     for one in found:
-        own = np.isin(connections.src, one.job.endpoints)
+        own = np.isin(connections.src, one.phases.endpoints)
         end_ns = one.phases.moments["dp"].end_ns.max(axis=0, initial=MISSING)
         for first in one.phases.first_of_epoch.tolist():
             opens = end_ns[first - 1] if first else MISSING
@@ -221,7 +245,7 @@ def _shown(
 
 def _members(found: list[Found], stepless: Mapping[str, Stepless]) -> list[tuple[str, Codes]]:
     """Name and endpoint codes of every job, those with a timeline first."""
-    with_steps = [(one.name, one.job.endpoints) for one in found]
+    with_steps = [(one.name, one.phases.endpoints) for one in found]
     return [*with_steps, *((name, one.endpoints) for name, one in stepless.items())]
 
 
@@ -322,25 +346,27 @@ def _ended(one: Found) -> Bools:
     return ended
 
 
-def _spans(one: Found, flows: FlowTable, names: Any) -> pd.DataFrame:
-    spans = find_spans(flows, one.phases, one.ranks)
-    addresses = names[one.phases.endpoints]
+def _spans(found: Sequence[Marked], flows: FlowTable) -> pd.DataFrame:
+    """Spans of all jobs, names as categories: there are more spans than records."""
+    own = [find_spans(flows, one) for one in found]
+    sizes = [spans["step"].size for spans in own]
+    columns = {name: _in_one([spans.pop(name) for spans in own]) for name in list(own[0])}
+    jobs = np.repeat(np.arange(len(found), dtype=np.int16), sizes)
     return pd.DataFrame(
         {
-            "job": _texts([one.name], np.zeros(spans["step"].size, np.int8)),
-            "address": _texts(addresses, spans.pop("endpoint")),
-            "step": spans["step"],
-            "kind": _texts(KINDS, spans.pop("kind")),
-            "start_ns": spans["start_ns"],
-            "end_ns": spans["end_ns"],
+            "job": as_categories([one.name for one in found], jobs),
+            "address": as_categories(flows.addresses, columns.pop("endpoint")),
+            "step": columns["step"],
+            "kind": as_categories(KINDS, columns.pop("kind")),
+            "start_ns": columns["start_ns"],
+            "end_ns": columns["end_ns"],
         },
-        copy=False,  # a table of spans is larger than that of the records
+        copy=False,
     )
 
 
-def _texts(texts: Sequence[str], code: NDArray[Any]) -> ExtensionArray:
-    """The text of each code; builds no object for each row."""
-    return pd.Series(list(texts), dtype="str").array.take(code)
+def _in_one(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _layout(one: Found) -> pd.DataFrame:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import FLOATS, INTS, compile_early
+from llmprism.numerics.early import CODES, FLOATS, INTS, compile_early
 
 TOLERANCES = (0.01, 0.03, 0.1, 0.25)
 MOST_PARTS, MOST_BYTES = 0.75, 0.9  # shares within a tolerance from which parts are regular
@@ -121,7 +121,7 @@ compile_early(whole_parts, lambda: (FLOATS, 0.0))
 
 
 @compiled
-def share_two_sided(couple: Ints, signed: Ints, cuts: Ints, volumes: Floats) -> float:
+def share_two_sided(couple: Codes, signed: Ints, cuts: Ints, volumes: Floats) -> float:
     """Share of parts in which both directions of couples move about as much.
 
     ``couple`` and ``signed`` (bytes, negative in one direction) are of the records; ``cuts`` and
@@ -143,4 +143,4 @@ def share_two_sided(couple: Ints, signed: Ints, cuts: Ints, volumes: Floats) -> 
     return two_sided / volumes.size
 
 
-compile_early(share_two_sided, lambda: (INTS, INTS, INTS, FLOATS))
+compile_early(share_two_sided, lambda: (CODES, INTS, INTS, FLOATS))

@@ -55,11 +55,15 @@ class KindOf:
     one: TrafficClass
     kind: str
     confidence: float
-    step: Ints
+    step: Codes
 
     def cells(self, connections: Connections, count: int) -> tuple[Ints, Ints]:
         """Records whose step is known, and the number of each one's connection and step."""
         return self.one.cells(connections, self.step, count)
+
+    def volumes(self, connections: Connections, count: int) -> Floats:
+        """Bytes that each connection moves in each step, shape (connections, count)."""
+        return self.one.volumes(connections, self.step, count)
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
     finished = _finished(connections, classes, group_of, count, ends)
     classes = _without_next(classes, ends)
     kept = _whole(classes, count, ends, finished)
-    shift = np.cumsum(kept) - 1
+    shift = np.cumsum(kept, dtype=np.int32) - 1
     classes = [_renumbered(one, kept, shift) for one in classes]
     count = int(kept.sum())
     firsts = [int(max(0, shift[min(f, shift.size - 1)])) for f in firsts]
@@ -193,7 +197,7 @@ def _without_next(classes: Sequence[KindOf], ends: Ints) -> list[KindOf]:
     return found
 
 
-def _renumbered(one: KindOf, kept: Bools, shift: Ints) -> KindOf:
+def _renumbered(one: KindOf, kept: Bools, shift: Codes) -> KindOf:
     known = (one.step >= 0) & kept[np.maximum(one.step, 0)]
     step = np.where(known, shift[np.maximum(one.step, 0)], -1)
     return KindOf(one.one, one.kind, one.confidence, step)

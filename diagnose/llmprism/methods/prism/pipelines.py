@@ -260,12 +260,13 @@ _NAMES = ("first", "second", "last_sent", "last_got", "turn", "deepest")
 
 def _depths(
     into: Floats,
-    sent: tuple[Ints, Ints, Floats, Ints],
-    got: tuple[Ints, Ints, Floats, Ints],
+    sent: tuple[Ints, Codes, Floats, Ints],
+    got: tuple[Ints, Codes, Floats, Ints],
     messages: int,
 ) -> None:
     """Most activations that wait for their gradients, in each step of a first-stage endpoint."""
-    who, step, when = (np.concatenate((a, b)) for a, b in zip(sent[:3], got[:3], strict=True))
+    who, step = np.concatenate((sent[0], got[0])), np.concatenate((sent[1], got[1]))
+    when = np.concatenate((sent[2], got[2]))
     size = np.concatenate((sent[3], -got[3])).astype(np.float64)
     cell = who * into.shape[1] + step
     order = order_in_groups(cell, when)
@@ -278,7 +279,7 @@ def _depths(
         into.ravel()[cell[opens]] = np.rint(deepest / volume * messages)
 
 
-def _turns(into: Floats, sent: tuple[Ints, Ints, Floats], got: tuple[Ints, Ints, Floats]) -> None:
+def _turns(into: Floats, sent: tuple[Ints, Codes, Floats], got: tuple[Ints, Codes, Floats]) -> None:
     """Median time from a gradient's arrival in the first stage to the next activation it sends.
 
     With one backward and one forward pass in turn, that is how long both take.
@@ -299,14 +300,14 @@ def _turns(into: Floats, sent: tuple[Ints, Ints, Floats], got: tuple[Ints, Ints,
         into.ravel()[middle.index.to_numpy()] = middle.to_numpy()
 
 
-def _latest(into: Floats, who: Ints, step: Ints, when: Floats) -> None:
+def _latest(into: Floats, who: Ints, step: Codes, when: Floats) -> None:
     np.fmax.at(into, (who, step), when)
 
 
 def _first_two(
     found: dict[str, Floats],
     who: tuple[Codes, Ints],
-    step: Ints,
+    step: Codes,
     when: tuple[Floats, Floats],
     size: Ints,
     messages: int,

@@ -81,7 +81,7 @@ def _records(flows: FlowTable, connections: Connections, job: Job) -> tuple[Ints
     chosen = _rows(job)
     steps = np.concatenate([np.diff(part.stepping.end_ns) for one in job.epochs for part in one])
     step_ns = float(np.median(steps)) if steps.size else 0.0
-    return flows.durations_ns[chosen], connections.size[chosen], step_ns
+    return flows.lengths_ns(chosen), connections.size[chosen], step_ns
 
 
 def _weighted_median(values: Ints, weights: Ints) -> float:
@@ -100,7 +100,7 @@ def _rows(job: Job) -> Ints:
 def _round_timeout(flows: FlowTable, connections: Connections, job: Job) -> float:
     """The round active timeout [ns] that cuts the longest records; 0 if there is none."""
     rows = _rows(job)
-    longest = float(np.quantile(flows.durations_ns[rows], 0.9))
+    longest = float(np.quantile(flows.lengths_ns(rows), 0.9))
     timeouts = np.array(ROUND_S) * 1e9
     low, high = AT_TIMEOUT
     near: Bools = (longest >= low * timeouts) & (longest <= high * timeouts)
@@ -110,6 +110,6 @@ def _round_timeout(flows: FlowTable, connections: Connections, job: Job) -> floa
     order = rows[order_in_groups(connections.of_row[rows], flows.start_ns[rows])]
     whole, after = order[:-1], order[1:]
     cut = connections.of_row[whole] == connections.of_row[after]
-    cut &= flows.durations_ns[whole] >= low * timeout
+    cut &= flows.lengths_ns(whole) >= low * timeout
     rest_ns = flows.start_ns[after[cut]] - flows.end_ns[whole[cut]]
     return timeout if cut.any() and float(np.median(rest_ns)) < AT_ONCE * timeout else 0.0

@@ -10,79 +10,105 @@ spans, and the second one writes them where they belong.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.timeline import Ranks
 from llmprism.numerics.arrays import Codes, Ints
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import INTS, compile_early
+from llmprism.numerics.early import CODES, INTS, compile_early
 
+Marks = NDArray[np.int8]
 KINDS = ("dp", "pp", "compute")
 _TRAFFIC = 2  # kinds that records have
 _NEVER = -(2**63)
 
 
-def find_spans(flows: FlowTable, phases: Phases, ranks: Ranks) -> dict[str, Ints]:
-    """Columns ``endpoint`` (index into the job's), ``step``, ``kind`` (into KINDS), start, end."""
-    row, kind, step = _records(phases)
-    place = np.zeros(len(flows.addresses), np.int32)
-    place[phases.endpoints] = np.arange(phases.endpoints.size)
+@dataclass(frozen=True)
+class Marked:
+    """All that the spans of one job are made of; small beside what the job was found with.
+
+    Attributes
+    ----------
+    name : of the job.
+    endpoints : their codes.
+    first_ns, last_ns : start and end of each step [ns], shape (endpoints, steps).
+    row, kind, step : records that belong to a step, in order, with kind (into KINDS) and step.
+    """
+
+    name: str
+    endpoints: Codes
+    first_ns: Ints
+    last_ns: Ints
+    row: Codes
+    kind: Marks
+    step: Codes
+
+
+def marked(name: str, phases: Phases, ranks: Ranks, rows: int) -> Marked:
+    """Mark the records of a job in a flow table of so many ``rows``."""
+    kind, step = np.full(rows, -1, np.int8), np.zeros(rows, np.int32)
+    for part in phases.classes:
+        if part.kind in KINDS[:_TRAFFIC]:
+            known = part.step >= 0
+            own = part.one.traffic.row[known]
+            kind[own], step[own] = KINDS.index(part.kind), part.step[known]
+    row = np.flatnonzero(kind >= 0).astype(np.int32)
     first, last = (
         np.rint(np.nan_to_num(times)).astype(np.int64) + ranks.origin_ns
         for times in (ranks.start, ranks.end)
     )
-    records = (place[flows.src[row]], place[flows.dst[row]], kind, step)
-    times = (flows.start_ns[row], flows.end_ns[row])
-    count, start, end = laid_out(records, times, first, last)
-    _, endpoint, number = np.unravel_index(np.arange(count.size), (len(KINDS), *first.shape))
+    return Marked(name, phases.endpoints, first, last, row, kind[row], step[row])
+
+
+def find_spans(flows: FlowTable, job: Marked) -> dict[str, NDArray[Any]]:
+    """Columns ``endpoint`` (its code), ``step``, ``kind`` (index into KINDS), start and end."""
+    place = np.zeros(len(flows.addresses), np.int32)
+    place[job.endpoints] = np.arange(job.endpoints.size)
+    table = (place, flows.src, flows.dst, flows.start_ns, flows.end_ns)
+    records = (job.row, job.kind, job.step)
+    count, start, end = laid_out(table, records, job.first_ns, job.last_ns)
+    shape = (len(KINDS), *job.first_ns.shape)
+    _, endpoint, number = np.unravel_index(np.arange(count.size), shape)
     kind = np.arange(len(KINDS), dtype=np.int8)
     return {
-        "endpoint": np.repeat(endpoint.astype(np.int32), count),
-        "step": np.repeat(number, count),
+        "endpoint": np.repeat(job.endpoints[endpoint], count),
+        "step": np.repeat(number.astype(np.int32), count),
         "kind": np.repeat(kind, count.reshape(len(KINDS), -1).sum(axis=1)),
         "start_ns": start,
         "end_ns": end,
     }
 
 
-def _records(phases: Phases) -> tuple[Ints, Codes, Codes]:
-    """Row of every record of a known step, in order, with its kind and step."""
-    parts = [part for part in phases.classes if part.kind in KINDS[:_TRAFFIC]]
-    rows, kinds, steps = [INTS], [INTS.astype(np.int32)], [INTS.astype(np.int32)]
-    for part in parts:
-        known = part.step >= 0
-        rows.append(part.one.traffic.row[known])
-        kinds.append(np.full(rows[-1].size, KINDS.index(part.kind), np.int32))
-        steps.append(part.step[known].astype(np.int32))
-    row = np.concatenate(rows)
-    order = np.argsort(row, kind="stable")
-    return row[order], np.concatenate(kinds)[order], np.concatenate(steps)[order]
-
-
 def laid_out(
-    records: tuple[Codes, Codes, Codes, Codes], times: tuple[Ints, Ints], first: Ints, last: Ints
-) -> tuple[Ints, Ints, Ints]:
+    table: tuple[Codes, Codes, Codes, Ints, Ints], records: tuple[Codes, Marks, Codes],
+    first: Ints, last: Ints,
+) -> tuple[Ints, Ints, Ints]:  # fmt: skip
     """Number of spans of each kind, endpoint and step; start and end of all spans in that order.
 
     Parameters
     ----------
-    records : sender, receiver, kind and step of each record.
-    times : start and end of each record [ns], in order of the start.
+    table : index of each endpoint by its code; sender, receiver, start and end [ns] of all records.
+    records : rows of those that count, in order of their start, with kind and step.
     first, last : start and end of each step [ns], shape (endpoints, steps).
     """
     cells = len(KINDS) * first.size
     count = np.zeros(cells, np.int64)
-    _walk(*records, *times, first, last, count, INTS, INTS)
+    _walk(*table, *records, first, last, count, INTS, INTS)
     start, end = np.empty(count.sum(), np.int64), np.empty(count.sum(), np.int64)
-    _walk(*records, *times, first, last, np.cumsum(count) - count, start, end)
+    _walk(*table, *records, first, last, np.cumsum(count) - count, start, end)
     return count, start, end
 
 
 @compiled
 def _walk(
-    home: Codes, goal: Codes, kind: Codes, step: Codes, start: Ints, end: Ints,
+    place: Codes, src: Codes, dst: Codes, start: Ints, end: Ints,
+    row: Codes, kind: Marks, step: Codes,
     first: Ints, last: Ints, at: Ints, begins: Ints, ends: Ints,
 ) -> None:  # fmt: skip
     """Lay out all spans; ``at`` is the place of the next span of each cell.
@@ -95,23 +121,24 @@ def _walk(
     reach = np.full(_TRAFFIC * cells, _NEVER)
     free = first.copy().reshape(cells)
     until = last.copy().reshape(cells)
-    for i in range(start.size):
-        for side in (home[i], goal[i]):
+    for i in range(row.size):
+        begin, finish = start[row[i]], end[row[i]]
+        for side in (place[src[row[i]]], place[dst[row[i]]]):
             cell = side * steps + step[i]
             own, idle = kind[i] * cells + cell, _TRAFFIC * cells + cell
-            if start[i] > reach[own]:
+            if begin > reach[own]:
                 if write:
-                    begins[at[own]] = start[i]
+                    begins[at[own]] = begin
                 at[own] += 1
-            reach[own] = max(reach[own], end[i])
+            reach[own] = max(reach[own], finish)
             if write:
                 ends[at[own] - 1] = reach[own]
-            stop = min(start[i], until[cell])
+            stop = min(begin, until[cell])
             if stop > free[cell]:
                 if write:
                     begins[at[idle]], ends[at[idle]] = free[cell], stop
                 at[idle] += 1
-            free[cell] = max(free[cell], end[i])
+            free[cell] = max(free[cell], finish)
     for cell in range(cells):
         if until[cell] > free[cell]:
             idle = _TRAFFIC * cells + cell
@@ -120,9 +147,11 @@ def _walk(
             at[idle] += 1
 
 
-_CODES = np.zeros(0, np.int32)
+_MARKS = np.zeros(0, np.int8)
 _CELLS = np.zeros((0, 0), np.int64)
 compile_early(
     _walk,
-    lambda: (_CODES, _CODES, _CODES, _CODES, INTS, INTS, _CELLS, _CELLS, INTS, INTS, INTS),
-)
+    lambda: (
+        CODES, CODES, CODES, INTS, INTS, CODES, _MARKS, CODES, _CELLS, _CELLS, INTS, INTS, INTS,
+    ),
+)  # fmt: skip

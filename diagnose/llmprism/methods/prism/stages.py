@@ -14,10 +14,10 @@ import numpy as np
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import Traffic
-from llmprism.numerics.arrays import Bools, Ints
+from llmprism.numerics.arrays import Bools, Codes
 from llmprism.numerics.graph import components_of_edges
 
-Own = tuple[TrafficClass, Ints]
+Own = tuple[TrafficClass, Codes]
 
 
 def by_stage(connections: Connections, own: Sequence[Own]) -> list[list[Own]]:
@@ -36,12 +36,12 @@ def by_stage(connections: Connections, own: Sequence[Own]) -> list[list[Own]]:
     return list(stages.values())
 
 
-def _part(connections: Connections, one: TrafficClass, step: Ints, inside: Bools) -> Own:
+def _part(connections: Connections, one: TrafficClass, step: Codes, inside: Bools) -> Own:
     """The connections of a class that are ``inside``, with their records."""
     kept = one.connections[inside]
     traffic = one.traffic
     rows = np.flatnonzero(np.isin(connections.of_row[traffic.row], kept))
-    couple = np.unique(traffic.couple[rows], return_inverse=True)[1].astype(np.int64)
+    couple = np.unique(traffic.couple[rows], return_inverse=True)[1].astype(np.int32)
     own = Traffic(
         traffic.row[rows], traffic.start_ns[rows], traffic.end_ns[rows], traffic.size[rows],
         couple, traffic.forth[rows],

@@ -28,7 +28,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles import Division, Traffic, divisions
 from llmprism.methods.prism.parts import regularity
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints
 
 FEWEST = 3
 CHANCE, RARE = 0.05, 1e-4  # of longer gaps at equal distances: what is looked at, and believed
@@ -61,7 +61,7 @@ class Stepping:
     count: int
     quality: float
     reference: int
-    step_of: tuple[Ints, ...]
+    step_of: tuple[Codes, ...]
     start_ns: Ints
     end_ns: Ints
 
@@ -86,7 +86,7 @@ def find_steps(component: Component) -> Stepping:
     ]
     count = _agreed(component.classes, proposed)
     if count == 0:
-        unknown = tuple(np.full(len(one.traffic), -1) for one in component.classes)
+        unknown = tuple(np.full(len(one.traffic), -1, np.int32) for one in component.classes)
         return Stepping(0, 0.0, -1, unknown, NONE, NONE)
     own = [_of_count(divisions_, count) for divisions_ in proposed]
     reference = max(range(len(own)), key=lambda i: _standing(own[i]))
@@ -239,7 +239,7 @@ def _extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
 
 def _assigned(
     traffic: Traffic, own: Division | None, lead: Traffic, best: Division, borders: Sequence[Ints]
-) -> Ints:
+) -> Codes:
     """Step of each record: by the class's own division, or by that of the reference.
 
     A class may have equal parts in several ways, a step's end shifted into the next one. The
@@ -291,11 +291,11 @@ def _borders(component: Component, lead: Traffic, best: Division) -> tuple[Ints,
     return after, before, middle
 
 
-def _by_windows(traffic: Traffic, borders: Sequence[Ints]) -> Ints:
+def _by_windows(traffic: Traffic, borders: Sequence[Ints]) -> Codes:
     """Step of each record by those of the ``borders`` that make volumes most equal."""
-    choices: list[tuple[float, Ints]] = []
+    choices: list[tuple[float, Codes]] = []
     for one in borders:
-        step = np.searchsorted(one, traffic.start_ns, side="right")
+        step = np.searchsorted(one, traffic.start_ns, side="right").astype(np.int32)
         volumes = np.bincount(step, traffic.size, one.size + 1).astype(np.float64)
         choices.append((_spread(volumes), step))
     return min(choices, key=lambda choice: choice[0])[1]

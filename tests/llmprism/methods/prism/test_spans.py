@@ -15,10 +15,13 @@ DP, PP, COMPUTE = range(3)
 def spans(records, first, last):
     """Spans (kind, endpoint, step, start, end) of records (src, dst, kind, step, start, end)."""
     records = np.array(sorted(records, key=lambda one: one[4]), np.int64).reshape(-1, 6)
-    ends = [column.astype(np.int32) for column in records[:, :4].T]
+    src, dst, kind, step = (column.astype(np.int32) for column in records[:, :4].T)
     times = (records[:, 4].copy(), records[:, 5].copy())
+    counted = np.flatnonzero(kind >= 0).astype(np.int32)
     first, last = np.array(first, np.int64), np.array(last, np.int64)
-    count, start, end = laid_out(tuple(ends), times, first, last)
+    place = np.arange(len(first), dtype=np.int32)
+    own = (counted, kind[counted].astype(np.int8), step[counted])
+    count, start, end = laid_out((place, src, dst, *times), own, first, last)
     where = np.repeat(np.arange(count.size), count)
     cells = np.column_stack((*np.unravel_index(where, (3, *first.shape)), start, end))
     return [tuple(row) for row in cells.tolist()]
@@ -52,6 +55,11 @@ def test_computation_fills_the_parts_of_a_step_without_traffic():
     assert [one[1:] for one in found if one[0] == COMPUTE] == [
         (0, 0, 0, 10), (0, 0, 20, 30), (1, 0, 45, 80)
     ]  # fmt: skip
+
+
+def test_records_of_other_jobs_do_not_count():
+    records = [(0, 1, -1, 0, 2, 4), (0, 1, PP, 0, 3, 5)]
+    assert of_traffic(spans(records, [[0]] * 2, [[9]] * 2)) == [(PP, 0, 0, 3, 5), (PP, 1, 0, 3, 5)]
 
 
 def test_a_step_without_traffic_is_all_computation():

@@ -30,6 +30,7 @@ from llmprism.methods.prism.faults.slow_storage import slow_storage
 from llmprism.methods.prism.faults.stopped import stopped
 from llmprism.methods.prism.faults.suspects import Cause, Suspect, table_of
 from llmprism.methods.prism.faults.unexplained import is_warm_up, unexplained
+from llmprism.numerics.memory import give_back
 
 LEAST_SURE = 0.3  # what is wrong in two of three cases is a guess, where nothing else is known
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
@@ -54,7 +55,10 @@ __all__ = ["CAUSES", "Context", "JobView", "find_findings"]
 
 def find_findings(context: Context) -> pd.DataFrame:
     """All findings about the jobs of ``context``, in order of time."""
-    every = [suspect for cause in CAUSES for suspect in cause(context)]
+    every: list[Suspect] = []
+    for cause in CAUSES:
+        every += cause(context)
+        give_back()
     brought = [one for one in every if one.confidence >= LEAST_SURE]
     guesses = [one for one in every if one.confidence < LEAST_SURE]
     suspects = [one for one in brought if not _shown_better(one, brought)]

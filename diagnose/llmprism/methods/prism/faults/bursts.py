@@ -13,7 +13,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.phases import KindOf
-from llmprism.numerics.arrays import Ints, order_in_groups
+from llmprism.numerics.arrays import Codes, Ints, order_in_groups
 
 SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distinguished
 
@@ -31,7 +31,7 @@ class Bursts:
     """
 
     place: Ints
-    row: Ints
+    row: Codes
     step: Ints
     start_ns: Ints
     end_ns: Ints

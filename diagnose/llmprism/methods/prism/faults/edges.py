@@ -62,32 +62,39 @@ def _rows(job: JobView) -> dict[tuple[int, int], int]:
 @measured_once
 def _edges(context: Context, job: JobView) -> tuple[_Moments, _Moments]:
     """First begin and last end of what passes between two endpoints in each step."""
-    flows, ends = context.flows, job.phases.endpoints
-    parts = [part for part in job.phases.classes if part.kind == "pp"]
-    empty = np.empty(0, np.int64)
-    rows = np.concatenate([empty, *(part.one.traffic.row[part.step >= 0] for part in parts)])
-    step = np.concatenate([empty, *(part.step[part.step >= 0] for part in parts)])
-    src, dst = (np.searchsorted(ends, side[rows]) for side in (flows.src, flows.dst))
-    pair, at = np.unique(src * ends.size + dst, return_inverse=True)
-    found = []
-    for of, times in ((np.fmin, flows.start_ns), (np.fmax, flows.end_ns)):
-        when = np.full((pair.size, job.count), np.nan)
-        of.at(when, (at.ravel(), step), (times[rows] - job.ranks.origin_ns).astype(np.float64))
-        found.append(_Moments(ends.size, {one: i for i, one in enumerate(pair.tolist())}, when))
-    return found[0], found[1]
+    begins, ends = _Moments(job.count, {}), _Moments(job.count, {})
+    for part in job.phases.classes:
+        if part.kind != "pp":
+            continue
+        own, traffic = part.one.connections, part.one.traffic
+        known, cell = part.cells(context.connections, job.count)
+        src, dst = (
+            np.searchsorted(job.phases.endpoints, side[own]).tolist()
+            for side in (context.connections.src, context.connections.dst)
+        )
+        for found, of, times in (
+            (begins, np.fmin, traffic.start_ns),
+            (ends, np.fmax, traffic.end_ns),
+        ):
+            when = np.full(own.size * job.count, np.nan)
+            of.at(when, cell, (times[known] - job.ranks.origin_ns).astype(np.float64))
+            for pair, moments in zip(
+                zip(src, dst, strict=True), when.reshape(-1, job.count), strict=True
+            ):
+                found.when[pair] = of(found[pair], moments)
+    return begins, ends
 
 
 @dataclass(frozen=True)
 class _Moments:
     """One moment in each step for each pair of endpoints; NaN where there is none."""
 
-    size: int
-    place: dict[int, int]
-    when: Floats
+    steps: int
+    when: dict[tuple[int, int], Floats]
 
     def __getitem__(self, pair: tuple[int, int]) -> Floats:
-        at = self.place.get(pair[0] * self.size + pair[1])
-        return np.full(self.when.shape[1], np.nan) if at is None else self.when[at]
+        moments = self.when.get(pair)
+        return np.full(self.steps, np.nan) if moments is None else moments
 
 
 def _collective_ns(job: JobView) -> Floats:

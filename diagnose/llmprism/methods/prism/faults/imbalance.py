@@ -71,14 +71,9 @@ def size_spread(context: Context, job: JobView, kind: str) -> Floats:
     parts = [part for part in job.phases.classes if part.kind == kind]
     if not parts:
         return values
-    rows = np.concatenate([part.one.traffic.row[part.step >= 0] for part in parts])
-    step = np.concatenate([part.step[part.step >= 0] for part in parts])
-    size = context.connections.size[rows].astype(np.float64)
-    lane = context.connections.of_row[rows].astype(np.int64) * job.count + step
-    lanes, at = np.unique(lane, return_inverse=True)
-    size, step = np.bincount(at.ravel(), size), lanes % job.count
+    size = np.vstack([part.volumes(context.connections, job.count) for part in parts])
     for one in range(job.count):
-        own = size[step == one]
+        own = size[size[:, one] > 0, one]
         if own.size > 1:
             middle = float(np.median(own))
             values[one] = float(np.mean(np.abs(own - middle))) / middle

@@ -77,7 +77,7 @@ def messages_of(flows: FlowTable, rows: Ints, step: Ints, sizes: Sizes) -> Messa
     held = np.maximum(np.rint(share), 1).astype(np.int64)
     of = np.repeat(np.arange(rows.size), held)
     number = np.arange(of.size) - np.repeat(np.cumsum(held) - held, held)
-    start, lasts = flows.start_ns[rows][of], flows.durations_ns[rows][of]
+    start, lasts = flows.start_ns[rows][of], flows.lengths_ns(rows)[of]
     begin, end = (start + lasts * (number + more) // held[of] for more in (0, 1))
     return Messages(flows.src[rows][of], flows.dst[rows][of], step[of], begin, end)
 
@@ -96,8 +96,9 @@ def pipelines_behind(context: Context, job: JobView, tail: Ints) -> set[int]:
     lanes: list[int] = np.unique(number[number >= 0]).tolist()
     if len(lanes) < 2:
         return set()
-    rows = [p.one.traffic.row[p.step >= 0] for p in job.phases.classes if p.kind == "pp"]
-    usual = _moved(context, job, np.concatenate(rows)) / max(1, job.count)
+    parts = [part for part in job.phases.classes if part.kind == "pp"]
+    moved = [_moved(context, job, part.one.traffic.row[part.step >= 0]) for part in parts]
+    usual = np.sum(moved, axis=0) / max(1, job.count)
     with np.errstate(divide="ignore", invalid="ignore"):
         came = _moved(context, job, tail)[lanes] / usual[lanes]
     middle = float(np.median(came))

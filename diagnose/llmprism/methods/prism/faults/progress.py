@@ -28,6 +28,7 @@ from llmprism.numerics.arrays import Bools, Floats, Ints, grouped, order_in_grou
 
 WHOLE = 0.5  # of the usual bytes: a step that has as many was finished
 ENOUGH = 3  # steps without lost records that show what a message needs
+LEARNED = 50  # steps that a job's needs are learned from, where it has more
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
 
 
@@ -109,7 +110,7 @@ def _begins(context: Context, job: JobView, step: int) -> int:
 
 def _long(context: Context, job: JobView, rows: Ints) -> Bools:
     """Which records last longer than any of a step that goes on."""
-    long: Bools = context.flows.durations_ns[rows] > LATER * job.period_ns
+    long: Bools = context.flows.lengths_ns(rows) > LATER * job.period_ns
     return long
 
 
@@ -134,7 +135,7 @@ def _between(context: Context, job: JobView, ends_ns: Ints, next_ns: int | None)
         inside = start >= ends_ns[context.flows.src[rows]]
         if next_ns is not None:
             inside &= start < next_ns
-        found.setdefault(part.kind, []).append(rows[inside])
+        found.setdefault(part.kind, []).append(rows[inside].astype(np.int64))
     return {kind: np.concatenate(rows) for kind, rows in found.items()}
 
 
@@ -211,13 +212,17 @@ class Needs:
         self._flows = context.flows
         parts = [part for part in job.phases.classes if part.kind == "pp"]
         empty = np.empty(0, np.int64)
-        rows = np.concatenate([empty, *(part.one.traffic.row[part.step >= 0] for part in parts)])
-        step = np.concatenate([empty, *(part.step[part.step >= 0] for part in parts)])
+        number = _learned_from(job.count)
+        steps = [number[part.step] for part in parts]
+        known = [np.flatnonzero(step >= 0) for step in steps]
+        row_of = [part.one.traffic.row[own] for part, own in zip(parts, known, strict=True)]
+        step_of = [step[own] for step, own in zip(steps, known, strict=True)]
+        rows, step = np.concatenate([empty, *row_of]), np.concatenate([empty, *step_of])
         lines = job.pipelines
         held = max(lines.micro_batches, 1) * max(lines.chunks, 1)
         self._sizes = message_sizes(context.flows, rows, step, held)
         self._all = messages_of(context.flows, rows, step, self._sizes)
-        self._count = job.count
+        self._count = int(number.max(initial=-1)) + 1
         addresses = len(context.flows.addresses)
         self._by_end = [grouped(side, addresses) for side in (self._all.src, self._all.dst)]
 
@@ -292,6 +297,17 @@ class Needs:
         partners = np.unique(held.src[into]).tolist()
         by = {one: np.sort(held.end_ns[into & (held.src == one)]) for one in partners}
         return np.sort(held.begin_ns[held.src == end]), by
+
+
+def _learned_from(count: int) -> Ints:
+    """New numbers of the steps to learn from: all, or ``LEARNED`` at equal distances.
+
+    -1 for the others, and at the end, where an unknown step (-1) finds it.
+    """
+    chosen = np.linspace(0, count - 1, min(count, LEARNED)).astype(np.int64)
+    number = np.full(count + 1, -1)
+    number[chosen] = np.arange(chosen.size)
+    return number
 
 
 def _whole(steps: Ints, arrived: Ints) -> Ints:

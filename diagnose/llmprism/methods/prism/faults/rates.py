@@ -132,7 +132,7 @@ def _lengths(part: KindOf, bursts: Bursts) -> Floats:
 def _busy(context: Context, job: JobView, part: KindOf) -> Floats:
     """Time that records of each connection last, summed over each step [ns]."""
     known, cell = part.cells(context.connections, job.count)
-    lasted = context.flows.durations_ns[part.one.traffic.row[known]]
+    lasted = context.flows.lengths_ns(part.one.traffic.row[known])
     total = np.bincount(cell, lasted, part.one.connections.size * job.count)
     busy: Floats = np.where(total > 0, total, np.nan).reshape(-1, job.count)
     return busy

@@ -12,7 +12,8 @@ from llmprism.methods.prism.faults.messages import message_sizes, messages_of, p
 def test_a_record_of_four_messages_counts_as_four():
     flows = SimpleNamespace(
         src=np.zeros(2, np.int32), dst=np.ones(2, np.int32), addresses=["a", "b"],
-        bytes=np.array([400, 100]), start_ns=np.array([0, 900]), durations_ns=np.array([800, 100]),
+        bytes=np.array([400, 100]), start_ns=np.array([0, 900]),
+        lengths_ns=np.array([800, 100]).__getitem__,
     )  # fmt: skip
     rows, step = np.array([0, 1]), np.zeros(2, np.int64)
     held = messages_of(flows, rows, step, message_sizes(flows, rows, step, messages=5))

@@ -34,7 +34,7 @@ class Diagnosis:
     ----------
     method : name of the method.
     jobs, layouts, pairs, groups, steps, spans, findings : the tables, with at least the
-        contracted columns.
+        contracted columns. Names in ``spans``, the largest of them, are categories.
     intake : numbers of records read, and set aside, by reason.
     verdict : whether these records suffice for a diagnosis, and the reasons if not.
     """

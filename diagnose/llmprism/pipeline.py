@@ -80,15 +80,14 @@ def _taken_in(
         network = _network(topology)
     except UserError as first:
         try:
-            _records(flows)
+            if not isinstance(flows, FlowTable):
+                _records(flows)
         except UserError as second:
             raise UserError([*first.problems, *second.problems]) from second
         raise
-    records = _records(flows)
-    if isinstance(records, FlowTable):
-        return records, network, Intake(len(records), len(records), {}, {})
-    table, intake = place(records, network)
-    del records
+    if isinstance(flows, FlowTable):
+        return flows, network, Intake(len(flows), len(flows), {}, {})
+    table, intake = place(_records(flows), network)
     give_back()
     return table, network, intake
 
@@ -101,9 +100,7 @@ def _network(topology: Topology | Mapping[str, Any] | Path | str) -> Topology:
     return read_topology(topology)
 
 
-def _records(flows: FlowTable | pd.DataFrame | pa.Table | Path | str) -> FlowTable | pa.Table:
-    if isinstance(flows, FlowTable):
-        return flows
+def _records(flows: pd.DataFrame | pa.Table | Path | str) -> pa.Table:
     if isinstance(flows, pd.DataFrame | pa.Table):
         return adopt(flows)
     return load(flows)

@@ -95,7 +95,7 @@ def comparable(diagnosis: Diagnosis, names: dict[str, str]) -> dict[str, Any]:
         table = getattr(diagnosis, name).copy()
         for column in ("address", "src", "dst", "culprit"):
             if column in table:
-                table[column] = table[column].map(back)
+                table[column] = table[column].astype("str").map(back)
         if name == "findings":
             table["evidence"] = (
                 table["evidence"]

@@ -25,6 +25,7 @@ from llmprism.io.loading import INTEGERS, NAMES, OPTIONAL, REQUIRED, load
 from llmprism.io.screening import NULL, REPEATED, UNKNOWN, faults, has_ports, repetitions
 from llmprism.io.topology import Topology
 from llmprism.numerics.arrays import Bools, Codes, Ints
+from llmprism.numerics.memory import give_back
 
 NOTES = ("observation_point", "idle_gap_ns", "active_timeout_ns", "sampling", "clock_error_ns")
 _NAMED = 10  # unknown addresses that are named; the others are counted
@@ -124,29 +125,33 @@ def place(table: pa.Table, topology: Topology) -> tuple[FlowTable, Intake]:
     columns["path"], paths = _paths(table)
     notes = _notes(table)
     bad, counts = faults(table, columns, topology.fastest_gbps, _sampling(notes))
-    columns = _kept(columns, ~bad) if bad.any() else columns
+    unknown, rows = _unknown(table, topology), table.num_rows
+    del table  # nothing reads it any more, and it is as large as its arrays
+    give_back()
+    if bad.any():
+        _keep(columns, ~bad)
     order = canonical_order(columns)
-    columns = columns if order is None else _kept(columns, order)
+    if order is not None:
+        _keep(columns, order)
     repeated = repetitions(columns)
     surplus = repeated & has_ports(columns)
     if surplus.any():
         counts[REPEATED] = int(np.count_nonzero(surplus))
-        columns = _kept(columns, ~surplus)
+        _keep(columns, ~surplus)
     main = {name: columns.pop(name) for name in (*REQUIRED, *NAMES, "path")}
     flows = FlowTable(
         **main, addresses=topology.addresses, paths=paths, optional=columns, meta=notes
     )
-    unknown = _unknown(table, topology)
     named = dict(list(unknown.items())[:_NAMED])
     repetition_count = int(np.count_nonzero(repeated))
-    intake = Intake(table.num_rows, len(flows), counts, named, len(unknown), repetition_count)
+    intake = Intake(rows, len(flows), counts, named, len(unknown), repetition_count)
     return flows, intake
 
 
-def _kept(
-    columns: Mapping[str, np.ndarray[Any, Any]], rows: np.ndarray[Any, Any]
-) -> dict[str, np.ndarray[Any, Any]]:
-    return {name: column[rows] for name, column in columns.items()}
+def _keep(columns: dict[str, np.ndarray[Any, Any]], rows: np.ndarray[Any, Any]) -> None:
+    """Replace every column by its ``rows``, one after the other: never all of them twice."""
+    for name in columns:
+        columns[name] = columns[name][rows]
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:

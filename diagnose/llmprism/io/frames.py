@@ -100,8 +100,15 @@ def _spans(addresses: Sequence[str], jobs: Jobs, timeline: Timeline) -> pd.DataF
 
 
 def as_categories(names: Sequence[str], codes: NDArray[Any]) -> pd.Categorical:
-    """Return the name of every code as a category: one or two bytes a row for few names."""
-    return pd.Categorical.from_codes(codes, categories=pd.Index(list(names), dtype="str"))
+    """Return the name of every code as a category: one or two bytes a row for few names.
+
+    Categories are in order of their names, so that a table sorts as it does with text.
+    """
+    order = sorted(range(len(names)), key=names.__getitem__)
+    place = np.empty(len(names), np.min_scalar_type(-max(len(names), 1)))
+    place[order] = np.arange(len(names))
+    categories = pd.Index([names[i] for i in order], dtype="str")
+    return pd.Categorical.from_codes(place[codes], categories=categories)
 
 
 def _named(names: Sequence[str], codes: NDArray[Any]) -> pd.Series[str]:

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_ROWS = 1 << 20  # of a row group
+ROWS = 1 << 20  # of a row group
 
 
 @contextmanager
@@ -39,17 +39,17 @@ def write_table(frame: pd.DataFrame | pa.Table, path: Path, schema: pa.Schema) -
         replacing(path) as partial,
         pq.ParquetWriter(partial, schema, compression="zstd") as writer,
     ):
-        for first in range(0, max(len(frame), 1), _ROWS):
+        for first in range(0, max(len(frame), 1), ROWS):
             writer.write_table(_conforming(frame, first, schema))
 
 
 def _conforming(frame: pd.DataFrame | pa.Table, first: int, schema: pa.Schema) -> pa.Table:
     """The rows of one row group, with the columns and types of ``schema``."""
     if isinstance(frame, pd.DataFrame):
-        rows = frame.iloc[first : first + _ROWS]
+        rows = frame.iloc[first : first + ROWS]
         part = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
     else:
-        part = frame.slice(first, _ROWS)
+        part = frame.slice(first, ROWS)
     return part.select(schema.names).cast(schema).replace_schema_metadata(schema.metadata)
 
 

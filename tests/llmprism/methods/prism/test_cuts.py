@@ -66,7 +66,7 @@ def job_of(lengths_ms, period_ms, steps=20, rest_ms=10):
     length_ns = np.array(lengths_ms) * MS
     end_ns = np.cumsum(length_ns + rest_ms * MS)
     flows = SimpleNamespace(
-        durations_ns=length_ns, start_ns=end_ns - length_ns, end_ns=end_ns, meta={}
+        lengths_ns=length_ns.__getitem__, start_ns=end_ns - length_ns, end_ns=end_ns, meta={}
     )
     one = SimpleNamespace(size=np.full(rows.size, 1000), of_row=np.zeros(rows.size, np.int32))
     return flows, one, part

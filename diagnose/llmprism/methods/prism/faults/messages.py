@@ -108,7 +108,7 @@ def pipelines_behind(context: Context, job: JobView, tail: Ints) -> set[int]:
             if share < BEHIND * middle}  # fmt: skip
 
 
-def _moved(context: Context, job: JobView, rows: Ints) -> Floats:
+def _moved(context: Context, job: JobView, rows: Ints | Codes) -> Floats:
     """Bytes that each pipeline moved in ``rows``."""
     place = np.searchsorted(job.phases.endpoints, context.flows.src[rows])
     number = job.pipelines.number[np.minimum(place, job.phases.endpoints.size - 1)]

@@ -28,7 +28,7 @@ from llmprism.numerics.arrays import Bools, Floats, Ints, grouped, order_in_grou
 
 WHOLE = 0.5  # of the usual bytes: a step that has as many was finished
 ENOUGH = 3  # steps without lost records that show what a message needs
-LEARNED = 50  # steps that a job's needs are learned from, where it has more
+LEARNED = 24  # steps that a job's needs are learned from, where it has more
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
 
 
@@ -212,7 +212,7 @@ class Needs:
         self._flows = context.flows
         parts = [part for part in job.phases.classes if part.kind == "pp"]
         empty = np.empty(0, np.int64)
-        number = _learned_from(job.count)
+        number = learned_from(job.count)
         steps = [number[part.step] for part in parts]
         known = [np.flatnonzero(step >= 0) for step in steps]
         row_of = [part.one.traffic.row[own] for part, own in zip(parts, known, strict=True)]
@@ -299,7 +299,7 @@ class Needs:
         return np.sort(held.begin_ns[held.src == end]), by
 
 
-def _learned_from(count: int) -> Ints:
+def learned_from(count: int) -> Ints:
     """New numbers of the steps to learn from: all, or ``LEARNED`` at equal distances.
 
     -1 for the others, and at the end, where an unknown step (-1) finds it.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.progress import Needs
+from llmprism.methods.prism.faults.progress import LEARNED, Needs, learned_from
 
 STEPS = 5
 
@@ -21,7 +21,7 @@ def drawn(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     start = draws.permutation(400)
     flows = SimpleNamespace(
         src=src, dst=dst, start_ns=start, end_ns=start + 9, addresses=["a"] * 10,
-        durations_ns=np.full(400, 9), bytes=np.ones(400),
+        lengths_ns=np.full(400, 9).__getitem__, bytes=np.ones(400),
     )  # fmt: skip
     rows = draws.permutation(400)[:300]
     world = SimpleNamespace(flows=flows, rows=rows, step=draws.integers(-1, STEPS, 300))
@@ -66,3 +66,15 @@ def test_needs_are_what_came_before_in_every_usual_step(drawn: tuple[Any, Any]) 
                 if whole:
                     assert needed.get(partner, 0) == min(counts)
         assert needs._needed(end, usual) is None
+
+
+def test_needs_are_learned_from_steps_all_over_a_long_job() -> None:
+    for count in (0, 1, LEARNED - 1, LEARNED, LEARNED + 1, 10 * LEARNED):
+        number = learned_from(count)
+        chosen = np.flatnonzero(number >= 0)
+        assert chosen.size == min(count, LEARNED)
+        assert number[chosen].tolist() == list(range(chosen.size))
+        assert number[-1] == -1  # of a record whose step is unknown
+        if count:
+            assert chosen[-1] == count - 1  # the step that may be cut stays the last one
+            assert np.diff(chosen, prepend=0).max() <= count / LEARNED + 2

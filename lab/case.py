@@ -39,7 +39,7 @@ class Pause(Closed):
 
 
 class Pings(Closed):
-    """Every server pings the first server of the next leaf."""
+    """Every server pings the server at its place below the next leaf."""
 
     every_s: float = Field(default=1.0, ge=0.01, description="Period [s].")
 
@@ -105,13 +105,21 @@ def read_case(path: Path) -> LabCase:
 
 
 def twin(path: Path, overrides: dict[str, Any] | None = None) -> Scenario:
-    """Return the scenario that simulates a case; a pause becomes one slow step of its rank."""
+    """Return the scenario that simulates a case.
+
+    A pause becomes one slow step of its rank, and pings an effect of the collector.
+    """
     case = read_case(path)
     source = read_source(path)
     source.values.setdefault("name", path.stem)
     source.values.pop("lab")
     faults = [*source.values.get("faults", ()), *(_as_slow_gpu(case, p) for p in case.lab.pauses)]
     source.values["faults"] = faults
+    if case.lab.pings is not None:
+        ahead = case.scenario.cluster.servers_per_leaf
+        pings = {"kind": "pings", "every_s": case.lab.pings.every_s, "ahead": ahead}
+        collector = source.values.setdefault("collector", {})
+        collector["effects"] = [*collector.get("effects", ()), pings]
     return _validated(source, overrides or {})
 
 

@@ -9,7 +9,7 @@ their number per pair and step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -43,11 +43,13 @@ class Observation:
     flows : records of the shortest idle gap, as :func:`read` prepares them.
     steps : steps of each job.
     period_s : mean time from the start of a step to that of the next, by job [s].
+    middle_s : the median of the same.
     """
 
     flows: pd.DataFrame
     steps: dict[str, int]
     period_s: dict[str, float]
+    middle_s: dict[str, float] = field(default_factory=dict)
 
 
 def read(run: Run, flows: Path | None = None) -> Observation:
@@ -65,6 +67,7 @@ def read(run: Run, flows: Path | None = None) -> Observation:
         frame,
         {job: int(own["step"].nunique()) for job, own in by_job.items()},
         {job: float(own["period"].mean()) for job, own in by_job.items()},
+        {job: float(own["period"].median()) for job, own in by_job.items()},
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import lab_twins
 import likeness
 import likeness_figure
+import twin_variants
 from likeness import BARE, CONTROL, DATA, GAPS_MS
 from llmprism.pipeline import diagnose_files
 from prism_sim.loading.loader import load
@@ -190,7 +191,11 @@ def scores_table(cases: Sequence[Measured]) -> str:
     return table(["capture", *SCORED], rows)
 
 
-def page(cases: Sequence[Measured], of_lab: Sequence[lab_twins.LabTwin]) -> str:
+def page(
+    cases: Sequence[Measured],
+    of_lab: Sequence[lab_twins.LabTwin],
+    tried: dict[str, list[twin_variants.Errors]],
+) -> str:
     return render_page(
         ROOT / "scripts" / "templates",
         "twins",
@@ -201,6 +206,7 @@ def page(cases: Sequence[Measured], of_lab: Sequence[lab_twins.LabTwin]) -> str:
         steps=steps_table(cases),
         scores=scores_table(cases),
         **lab_twins.tables(of_lab),
+        **twin_variants.tables(tried),
     )
 
 
@@ -208,7 +214,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cases = [measured(name, Path(folder)) for name in ABOUT]
         of_lab = [lab_twins.compared(name, Path(folder) / "lab") for name in lab_twins.cases()]
-        PAGE.write_text(page(cases, of_lab))
+        PAGE.write_text(page(cases, of_lab, twin_variants.tried()))
         write_png(likeness_figure.draw([m.case for m in cases]), PICTURE)
     for path in (PAGE, PICTURE):
         print(f"wrote {path.relative_to(ROOT)}")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llmprism.numerics.compiled import compiled, compiled_part
+from prism_sim.cluster.bucket import take_tokens
 from prism_sim.cluster.heap import pop, push, sift
 from prism_sim.cluster.maxmin import seed, seed_links_of, solve, uses_of
 from prism_sim.cluster.pace import log_changes
@@ -152,6 +153,11 @@ def enter(net: Net, e: int, now: int) -> None:
             net.use[first]["prev"] = u
         net.link[at]["first"] = u
         seed(net, at)
+    if hops == 0:
+        net.entity[e]["left_bytes"] -= take_tokens(net, e, now)
+        if net.entity[e]["left_bytes"] <= 0:
+            net.entity[e]["end_ns"] = now
+            sift(net, e)
 
 
 @compiled_part

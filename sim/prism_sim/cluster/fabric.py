@@ -51,17 +51,26 @@ class Fabric:
     env : the clock.
     capacity : bytes per nanosecond of each directed link, shape (links,).
     templates : the link sets of entities; may grow while the simulation runs.
+    bucket_bytes : size of the token bucket in front of each link, 0 for none; default: none.
 
     Attributes
     ----------
     on_reroute : called when the links of routes change.
     """
 
-    def __init__(self, env: Clock, capacity: NDArray[np.float64], templates: Templates) -> None:
+    def __init__(
+        self,
+        env: Clock,
+        capacity: NDArray[np.float64],
+        templates: Templates,
+        bucket_bytes: NDArray[np.float64] | None = None,
+    ) -> None:
         self.env = env
         self.templates = templates
         self.on_reroute: list[Callable[[Moved], None]] = []
         self.net = new_net(capacity, templates.tables(), places=1024, uses=1 << 14)
+        if bucket_bytes is not None:
+            self.net.link["bucket_bytes"] = self.net.link["tokens"] = bucket_bytes
         self._start = np.zeros(1024, core.START)
         self._n_start = 0
         self._coming = self._uses_coming = self._log_coming = 0

@@ -52,6 +52,8 @@ class Layout:
         rates = np.repeat([run.gbps for run in cables for _ in ("up", "down")], sizes)
         nvlinks = np.full(2 * cluster.gpus, cluster.nvlink_gbps)
         self.capacity = np.concatenate([rates, nvlinks]) * GBPS
+        self.bucket_bytes = np.zeros(len(self.capacity))
+        self.bucket_bytes[: 2 * cluster.servers * cluster.nics_per_server] = cluster.nic_burst_bytes
 
     def server_of_gpu(self, gpu: int) -> int:
         return gpu // self.cluster.gpus_per_server

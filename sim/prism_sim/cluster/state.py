@@ -66,6 +66,9 @@ LINK = np.dtype(
         ("spared", "f8"),  # free bytes until `noted_ns`
         ("noted_ns", "i8"),
         ("notes", "i8"),  # number of notes; see prism_sim.cluster.history
+        ("bucket_bytes", "f8"),  # 0 without a bucket; see prism_sim.cluster.bucket
+        ("tokens", "f8"),  # bytes in the bucket when `spared` was `tokens_spared`
+        ("tokens_spared", "f8"),
     ]
 )
 USE = np.dtype([("weight", "f8"), ("entity", "i4"), ("link", "i4"), ("next", "i4"), ("prev", "i4")])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 TRAIN = np.dtype(
     [
         ("start_ns", "f8"),  # begin of the first burst
+        ("queued_ns", "f8"),  # when a host's socket got the message; 0 for its start
         ("burst_ns", "f8"),  # duration of one burst; at most the period
         ("period_ns", "f8"),  # from the begin of one burst to that of the next
         ("bursts", "i8"),

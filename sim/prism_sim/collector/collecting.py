@@ -185,7 +185,7 @@ class Collector(Streaming):
         of[back] = tuples.reverse(of[back])
         rows = np.zeros(len(records), ROW)
         rows["tuple"] = of
-        for name in ("start_ns", "end_ns", "bytes"):
+        for name in ("start_ns", "end_ns", "queued_ns", "bytes"):
             rows[name] = records[name]
         rows["payload"] = records["bytes"]
         rows["arrival_ns"] = records["end_ns"]

@@ -10,6 +10,7 @@ ROW = np.dtype(
     [
         ("start_ns", "i8"),  # of the simulation
         ("end_ns", "i8"),
+        ("queued_ns", "i8"),  # when a host's socket got it; 0 for its start
         ("bytes", "i8"),  # as exported: payload until headers are counted
         ("payload", "i8"),
         ("packets", "i8"),  # 0 until headers are counted

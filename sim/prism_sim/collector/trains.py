@@ -18,6 +18,7 @@ RECORD = np.dtype(
     [
         ("start_ns", "i8"),  # of the simulation
         ("end_ns", "i8"),
+        ("queued_ns", "i8"),  # when a host's socket got it; 0 for its start
         ("bytes", "i8"),
         ("route", "i4"),
         ("reverse", "?"),
@@ -50,6 +51,7 @@ def _cut(trains: Trains, whole: NDArray[np.bool_], gap_ns: float, records: NDArr
             goes_on = train["follows"] and first == 0 and start_ns - silent_since_ns <= gap_ns
             if not goes_on:
                 records[n]["start_ns"] = np.rint(start_ns)
+                records[n]["queued_ns"] = np.rint(train["queued_ns"])
                 records[n]["route"] = train["route"]
                 records[n]["reverse"] = train["reverse"]
                 n += 1

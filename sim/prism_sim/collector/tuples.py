@@ -22,7 +22,7 @@ from prism_sim.collector.keyed import Words, hashed
 from prism_sim.draws import Draws
 from prism_sim.scenario.library import Transport
 
-TCP = 6
+ICMP, TCP = 1, 6
 UNKNOWN_HOP = "?"
 
 

@@ -162,6 +162,14 @@ class Cluster(Closed):
         le=1e12,
         description="Rate of one NIC and direction [Gbit/s]. Default: NDR InfiniBand or 400 GbE.",
     )
+    nic_burst_bytes: int = Field(
+        default=0,
+        ge=0,
+        le=10**12,
+        description="Bytes that pass a NIC, and the port of its leaf, at once after a silence: the "
+        "size of a token bucket that fills at nic_gbps while the link is not busy. Default: none, "
+        "every byte takes its time. Linux's tc-tbf calls it burst.",
+    )
     queue_pairs: int = Field(
         default=1,
         ge=1,

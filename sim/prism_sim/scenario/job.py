@@ -293,6 +293,13 @@ class JobConfig(Closed):
         description="Sigma of a further lognormal factor (median 1) on the passes of a "
         "micro-batch, which all ranks of the job in one server share.",
     )
+    common_jitter: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Sigma of a further lognormal factor (median 1) on all passes of a step, which "
+        "all ranks of the job share: they run on one machine, or wait for one service.",
+    )
     tail_probability: float = Field(
         default=0.0,
         ge=0,

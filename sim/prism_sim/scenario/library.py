@@ -34,6 +34,16 @@ class Library(Closed):
         description="Largest segment of a ring's chunk [bytes]; a chunk has at least two. "
         "Default: that of gloo.",
     )
+    gather_to: Literal["previous", "next"] = Field(
+        default="previous",
+        description="The rank to which a rank sends in an all-gather. gloo: next "
+        "(``gloo/allgather.cc``); to the previous one in an all-reduce.",
+    )
+    reduce_scatter_as: Literal["reduce_scatter", "all_reduce"] = Field(
+        default="reduce_scatter",
+        description="all_reduce: a reduce-scatter is an all-reduce of which each rank keeps its "
+        "part, so it sends twice the bytes, as in PyTorch's gloo backend.",
+    )
     side_by_side: int = Field(
         default=1,
         ge=1,

@@ -103,7 +103,8 @@ class ComputeTimes:
     def noise(self, rank: int, server: int, step: int, rows: int) -> NDArray[np.float64]:
         """Factor on every pass, shape (rows, micro-batches); one row per kind and chunk.
 
-        It has a part of its own, a part that the job's ranks in one server share, and a tail.
+        It has a part of its own, parts that the ranks of one server or of the job share, and a
+        tail.
         """
         config, key = self._config, (self._config.name, step)
         factor = self.jitter(rank, step, rows)
@@ -111,6 +112,9 @@ class ComputeTimes:
             shared = self._draws.stream("server compute", *key, server)
             normal = shared.standard_normal(config.micro_batches)
             factor = factor * np.exp(config.server_jitter * normal)
+        if config.common_jitter:
+            common = self._draws.stream("common compute", *key).standard_normal()
+            factor = factor * float(np.exp(config.common_jitter * common))
         if config.tail_probability:
             stream = self._draws.stream("compute tail", *key, rank)
             chance, size = stream.random((2, *factor.shape[::-1]))

@@ -117,7 +117,7 @@ class JobGroups:
         build = context.all_reduce.build if context.strategy.all_reduces else ALGORITHMS["ring"]
         side_by_side = 1
         if config.library is not None:
-            build = self._segmented(config.library)
+            build = self.rings(config.library)
             side_by_side = config.library.side_by_side
         stage_members = [(stage, m) for m in members]
         return self.communicators(stage_members, build, DP, label, connections, side_by_side)
@@ -151,14 +151,17 @@ class JobGroups:
     ) -> dict[Member, FinalCollective]:
         made: dict[Member, FinalCollective] = {}
         library = self._config.library
-        build = self._segmented(library) if library else _one_ring
+        build = self.rings(library) if library else _one_ring
         for members in groups:
             opened = self.communicators(members, build, OTHER, "other_", connections)
             for member, own in zip(members, opened, strict=True):
                 made[member] = FinalCollective(own, "all_reduce", size_bytes)
         return made
 
-    def _segmented(self, library: Library) -> Builder:
+    def rings(self, library: Library | None) -> Builder:
+        """The rings of a job's socket library, or those of a library for RDMA."""
+        if library is None:
+            return ALGORITHMS["ring"]
         return segmented(library, self.context.draws, self.context.progress.steps.start)
 
     def communicators(

@@ -56,7 +56,7 @@ class World:
         self._draws = draws = Draws(scenario.seed)
         templates = Templates()
         self.router = Router(self.layout, templates, draws)
-        self.fabric = Fabric(self.env, self.layout.capacity, templates)
+        self.fabric = Fabric(self.env, self.layout.capacity, templates, self.layout.bucket_bytes)
         placement = Placement(scenario.cluster, draws, scenario.storage)
         gpus = {job.name: placement.place(job) for job in scenario.jobs}
         hosts = [

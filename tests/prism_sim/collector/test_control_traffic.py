@@ -9,7 +9,7 @@ import pytest
 from prism_sim.loading.checks import errors
 from prism_sim.loading.scenario import Scenario
 from records import EPOCH, MS, collected, effects, many
-from tiny import simulate_one
+from tiny import TINY_MODEL, simulate_one
 
 ROCE = {"kind": "headers"}
 OVER_TCP = {
@@ -235,3 +235,29 @@ def test_times_before_zero_are_written(tmp_path):
     frame = collected(tmp_path, effects(ROCE, {"kind": "connections"}), many(1))
     assert frame["start_ns"].min() == -MS
     assert EPOCH > MS
+
+
+def test_every_server_pings_one_and_gets_an_answer(tmp_path):
+    """IP 20, ICMP 8 and 56 bytes: 84, as Linux's ping sends; both packets once a period."""
+    ping = {"kind": "pings", "every_s": 0.01, "ahead": 2}
+    _, frame = simulated(tmp_path, ROCE, ping)
+    pings = frame[frame["protocol"] == 1]
+    assert set(zip(pings["bytes"], pings["payload"], pings["packets"], strict=True)) == {
+        (84, 64, 1)
+    }
+    assert (pings[["src_port", "dst_port"]] == 0).all(axis=None)
+    pairs = {("10.0.0.1", "10.0.2.1"), ("10.0.1.1", "10.0.3.1")}
+    assert set(zip(pings["src"], pings["dst"], strict=True)) == pairs | {(b, a) for a, b in pairs}
+    end_ns = frame["end_ns"].max() - 1_767_225_600 * 10**9
+    each = pings.groupby(["src", "dst"]).size()  # requests of one server, and answers to the other
+    assert (each - 2 * end_ns / (10 * MS)).abs().max() <= 2
+
+
+def test_a_server_cannot_ping_itself():
+    listed = [{"kind": "headers"}, {"kind": "pings", "ahead": 4}]
+    values = {
+        "name": "t", "cluster": {"servers": 4}, "collector": {"effects": listed},
+        "jobs": [{"name": "a", "model": TINY_MODEL, "micro_batches": 1, "steps": 1}],
+    }  # fmt: skip
+    found = [str(problem) for problem in errors(Scenario.model_validate(values))]
+    assert any("4 places after a server is the same one" in text for text in found)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from lab.case import CASES, twin
 from llmprism.pipeline import diagnose_files
 from prism_sim.collector.config import ORDER
 from prism_sim.loading.loader import load_with_warnings
@@ -40,11 +41,15 @@ def test_netflow_has_the_timeouts_of_exporters():
 
 
 def test_together_with_the_twins_they_show_every_effect():
+    """The twins of the captures, and one of a case of the lab."""
     twins = (FOLDER.parent / "twins").glob("*.yaml")
     shown = {
         effect.kind
-        for path in [*SCENARIOS, *twins]
-        for effect in load_with_warnings(path).scenario.collector.effects
+        for scenario in [
+            *(load_with_warnings(path).scenario for path in [*SCENARIOS, *twins]),
+            twin(CASES / "ddp4-noise.yaml"),
+        ]
+        for effect in scenario.collector.effects
     }
     assert shown == {effect.model_fields["kind"].default for effect in ORDER}
 

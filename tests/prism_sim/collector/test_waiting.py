@@ -92,3 +92,56 @@ def test_data_packets_never_wait(tmp_path):
     )
     frame = collected(tmp_path, model, [[(0, MS, 50_000, 0), (3 * MS, 4 * MS, 50_000, 0)]])
     assert frame["start_ns"].tolist() == [0, 3 * MS]
+
+
+REFILLS = {"kind": "waiting", "line_bytes": 60_000, "refills": True}
+SLOW = {"nic_gbps": 0.4}  # 50,000 bytes in 1 ms
+
+
+def words(folder, data, at, batches=1, **cluster):
+    """When words that come at the times ``at`` [ns] leave, beside ``data``."""
+    batch = [*data, *((when, when, 48, 1) for when in at)]
+    apart = [batch] if batches == 1 else [[row] for row in sorted(batch)]
+    frame = collected(folder, effects(TCP, REFILLS), apart, lines=2, **(SLOW | cluster))
+    return sorted(frame[frame["payload"] == 48]["start_ns"])
+
+
+def test_a_word_waits_for_a_message_that_the_queue_holds(tmp_path):
+    """50,000 bytes are all in the queue: words leave at their end, together."""
+    left = words(tmp_path, [(0, MS, 50_000, 0)], [MS // 4, MS // 2, 2 * MS])
+    assert left == [MS, MS, 2 * MS]
+
+
+def test_a_word_waits_for_the_queue_and_not_for_a_long_message(tmp_path):
+    """300,000 bytes take 6 ms; 60,000 of them, 1.2 ms, are in the queue until the last ones."""
+    at = [MS, 2 * MS, 5 * MS, 11 * MS // 2]
+    left = words(tmp_path, [(0, 6 * MS, 300_000, 0)], at)
+    assert left == [MS + 1_200_000, 2 * MS + 1_200_000, 6 * MS, 6 * MS]
+
+
+def test_a_queue_that_stays_full_leaves_no_silence(tmp_path):
+    """Messages one after the other: words that come evenly leave evenly."""
+    data = [(i * 6 * MS, (i + 1) * 6 * MS, 300_000, 0) for i in range(4)]
+    at = [MS + i * MS // 2 for i in range(40)]
+    left = words(tmp_path, data, at)
+    assert np.diff(left[:38]).max() <= 1_200_000 + MS // 2
+
+
+def test_two_messages_that_share_a_nic_are_sent_one_after_the_other(tmp_path):
+    """Each has half of the rate for 2 ms; together they keep the NIC busy for those 2 ms."""
+    data = [(0, 2 * MS, 50_000, 0), (0, 2 * MS, 50_000, 1)]
+    assert words(tmp_path, data, [MS // 2, MS]) == [2 * MS, 2 * MS]
+
+
+def test_a_connection_has_its_limit_and_another_one_its_own(tmp_path):
+    """Two long messages on two connections: 60,000 bytes of each are in the queue."""
+    data = [(0, 12 * MS, 300_000, 0), (0, 12 * MS, 300_000, 1)]
+    assert words(tmp_path, data, [MS]) == [MS + 2_400_000]
+
+
+def test_batches_do_not_matter_for_the_queue(tmp_path):
+    data = [(0, 6 * MS, 300_000, 0), (4000 * MS, 4006 * MS, 300_000, 0)]
+    at = [MS, 5 * MS, 4001 * MS, 8000 * MS]
+    once = words(tmp_path / "once", data, at)
+    assert words(tmp_path / "apart", data, at, batches=2) == once
+    assert once[2] == 4002 * MS + 200_000

@@ -56,6 +56,16 @@ def test_ranks_of_one_server_share_a_part_of_their_noise():
     assert abs(series[0, 0].std() - np.hypot(0.04, 0.02)) < 0.002
 
 
+def test_all_ranks_of_a_job_share_the_common_noise_of_a_step():
+    """It is the same for all passes of a step, and another one in the next."""
+    times, rows = noise_of(common_jitter=0.1)
+    drawn = np.log(
+        [[times.noise(rank, rank, step, rows) for rank in (0, 5)] for step in range(400)]
+    )
+    assert (drawn == drawn[:, :1, :1, :1]).all()
+    assert abs(drawn[:, 0, 0, 0].std() - 0.1) < 0.01
+
+
 def test_a_tail_has_the_given_probability_and_index():
     times, rows = noise_of(tail_probability=0.1, tail_index=2.0)
     drawn = np.concatenate([times.noise(0, 0, step, rows).ravel() for step in range(400)])

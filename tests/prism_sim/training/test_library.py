@@ -174,3 +174,74 @@ def test_collectives_run_side_by_side(tmp_path):
 
 def run_epoch(run):
     return run.read_json(run.manifest)["scenario"]["epoch_ns"]
+
+
+SHARDED = GLOO | {"gather_to": "next", "reduce_scatter_as": "all_reduce"}
+
+
+def sharded(folder, library, **fields):
+    """Data of each pair of ranks in one step of ZeRO-3 on four servers, and the model's size."""
+    run = simulate_one(
+        folder, dp=4, micro_batches=1, steps=1, zero_stage=3, parameter_bytes=4, library=library,
+        cluster=ONE_GPU | {"servers": 4}, collector={"effects": [TCP]}, **fields,
+    )  # fmt: skip
+    rank = run.truth("ranks").set_index("address")["rank"]
+    flows = pd.read_parquet(run.flows).astype({"src": str, "dst": str})
+    sent = flows[flows["payload"] > 1000].groupby(["src", "dst"])["payload"].sum()
+    job = Job(name="a", model=TINY_MODEL, dp=4, micro_batches=1, steps=1)
+    pairs = {(int(rank[src]), int(rank[dst])): size for (src, dst), size in sent.items()}
+    return run, pairs, job.model.total_parameters
+
+
+def test_pytorch_on_gloo_gathers_forwards_and_reduces_backwards(tmp_path):
+    """Two gathers to the next rank, one whole all-reduce to the previous: each 3/2 of 4 bytes."""
+    _, pairs, parameters = sharded(tmp_path, SHARDED)
+    expected = {(r, (r + way) % 4) for r in range(4) for way in (1, -1)}
+    assert set(pairs) == expected
+    for size in pairs.values():
+        assert size == pytest.approx(2 * 3 / 4 * 4 * parameters, rel=1e-3)
+
+
+def test_by_default_all_goes_to_the_previous_rank_once(tmp_path):
+    """Two gathers and one reduce-scatter: 3/4 of 4 bytes each."""
+    _, pairs, parameters = sharded(tmp_path, GLOO)
+    assert set(pairs) == {(r, (r - 1) % 4) for r in range(4)}
+    for size in pairs.values():
+        assert size == pytest.approx(3 * 3 / 4 * 4 * parameters, rel=1e-3)
+
+
+def test_a_rank_that_waits_computes_nothing_during_a_collective(tmp_path):
+    """The passes then last as long as their computation and their collectives together."""
+    wait = {"data_parallel": {"kind": "zero3", "waits": True}}
+    passes = {}
+    for name, fields in (("waits", wait), ("overlaps", {})):
+        run, _, _ = sharded(tmp_path / name, SHARDED, **fields)
+        spans = run.truth("spans").query("rank == 0")
+        took = spans["end_ns"] - spans["start_ns"]
+        both = spans["kind"].isin(["fwd", "bwd"])
+        passes[name] = took[both].sum()
+        if name == "waits":
+            shared = took[spans["kind"].isin(["all_gather", "reduce_scatter"])].sum()
+    alone = simulate_one(
+        tmp_path / "alone", dp=1, micro_batches=1, steps=1, cluster=ONE_GPU | {"servers": 1}
+    )
+    spans = alone.truth("spans")
+    compute = (spans["end_ns"] - spans["start_ns"])[spans["kind"].isin(["fwd", "bwd"])].sum()
+    assert passes["waits"] == pytest.approx(compute + shared, rel=1e-3)
+    assert passes["overlaps"] < passes["waits"]
+
+
+def test_tensor_parallel_sums_use_the_library(tmp_path):
+    """Each all-reduce has two rounds of three steps, of two segments with a word back each."""
+    run = simulate_one(
+        tmp_path, tp=4, micro_batches=1, steps=1, library=GLOO, gradient_norm=False,
+        cluster=ONE_GPU | {"servers": 4}, collector={"effects": [TCP]},
+    )  # fmt: skip
+    flows = pd.read_parquet(run.flows).astype({"src": str, "dst": str})
+    words = flows[flows["payload"] <= 1000].groupby(["src", "dst"])["payload"].sum()
+    spans = run.truth("spans").query("kind == 'tp_all_reduce'")
+    calls = spans.groupby("rank").size().unique().tolist()
+    assert calls == [2 * 2 * TINY_MODEL["layers"]]  # after each half of a layer, in both passes
+    assert len(words) == 4
+    assert (words % 48 == 0).all()
+    assert (words >= 48 * 12 * calls[0]).all()

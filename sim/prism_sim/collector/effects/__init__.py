@@ -24,6 +24,7 @@ from prism_sim.collector.effects.nat import Nat
 from prism_sim.collector.effects.observation import Observation
 from prism_sim.collector.effects.outages import Outages
 from prism_sim.collector.effects.paths import Paths
+from prism_sim.collector.effects.pings import Pings
 from prism_sim.collector.effects.rendezvous import Rendezvous
 from prism_sim.collector.effects.retransmissions import Retransmissions
 from prism_sim.collector.effects.sampling import Sampling
@@ -40,6 +41,7 @@ KINDS: Registry[type[EffectBase]] = Registry(
     Rendezvous,
     Dns,
     Monitoring,
+    Pings,
     Observation,
     Retransmissions,
     SilentSwitches,

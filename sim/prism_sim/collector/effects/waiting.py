@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
+from prism_sim.collector.effects.refilled import LONGEST_NS, Refilled
 from prism_sim.collector.rows import Rows, nothing
 
 BLOCK_NS = 10_000_000_000
@@ -41,6 +42,12 @@ class Waiting(EffectBase):
         description="A message of at most this size is in the NIC's queue as a whole, and small "
         "packets behind it [bytes]. Default: 256 KiB, tcp_limit_output_bytes of older "
         "Linux; newer ones have 1 MiB, then 4 MiB (ip-sysctl).",
+    )
+    refills: bool = Field(
+        default=False,
+        description="A longer message waits in its socket, and refills the queue as it drains, so "
+        "small packets pass between its parts. False: they never wait for a longer message, and "
+        "for a shorter one as a whole.",
     )
     stall_every_ms: float | None = Field(
         default=None,
@@ -66,18 +73,20 @@ class Waiting(EffectBase):
     @property
     def lookback_ns(self) -> int | None:
         """Data, and the small packets that wait for them, must be in one batch."""
-        return 0
+        return LONGEST_NS if self.refills else 0
 
     def stage(self, scene: Scene) -> Stage:
         @lru_cache(maxsize=4096)
         def stalls(host: int, block: int) -> tuple[Times, Times]:
             return self._stalls(scene.draws.stream("stalls", host, block), block)
 
-        queue = Queue(scene)
+        queue = Refilled(scene, self.line_bytes) if self.refills else Queue(scene)
 
         def wait(rows: Rows) -> Rows:
             small = (rows["packets"] == 1) | (rows["payload"] == 0)
-            data = rows[~small & (rows["payload"] <= self.line_bytes)]
+            data = rows[~small]
+            if not self.refills:
+                data = data[data["payload"] <= self.line_bytes]
             waiting = queue.waited(rows[small], data)
             if self.stall_every_ms is not None:
                 waiting = _attended(waiting, stalls)

@@ -28,6 +28,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from prism_sim.cluster.layout import GBPS
 from prism_sim.cluster.network import Connection, Hop, Network
 from prism_sim.cluster.wire import TRAIN, messages
 from prism_sim.draws import Coordinate, Draws
@@ -65,6 +66,7 @@ def follow(
     handling_ns: Times,
     rounds: int,
     not_before_ns: Times | float = -math.inf,
+    burst_ns: float = 0.0,
 ) -> Run:
     """Compute the times of a ring of hops from each rank to the next.
 
@@ -76,6 +78,7 @@ def follow(
     handling_ns : of the segments that arrive over each hop, shape (hops, segments).
     rounds : number of equal parts of the segments; a part waits for all parts before it.
     not_before_ns : earliest begin of each segment, shape (hops, segments).
+    burst_ns : the longest silence of a hop that it can make up for at once, by a token bucket.
     """
     hops, segments = handling_ns.shape
     own_ns = np.broadcast_to(segment_ns.T, (segments, hops)).T
@@ -93,7 +96,8 @@ def follow(
             turn[:, j] = np.maximum.reduce([got, end[:, before], turn[:, j - 1]])
         both = np.maximum(turn[:, j], np.roll(turn[:, j], -1))
         begin[:, j] = np.maximum.reduce([both, free, allowed_ns[:, j]])
-        end[:, j] = free = begin[:, j] + own_ns[:, j]
+        at_once_ns = np.minimum(burst_ns, begin[:, j] - free) if burst_ns else 0.0
+        end[:, j] = free = begin[:, j] + np.maximum(own_ns[:, j] - at_once_ns, 0.0)
         handled[:, j] = busy = np.maximum(end[:, j] + latency_ns, busy) + handling_ns[:, j]
     return Run(turn, begin, end, float(busy.max()))
 
@@ -126,6 +130,8 @@ class SegmentedRing:
     ) -> None:
         """Run ``operation`` now; see :class:`~.base.Collective`."""
         ranks, library = len(self._hops), self._library
+        if operation == "reduce_scatter":
+            operation = library.reduce_scatter_as
         per_chunk = max(UNDER_WAY, shared(shared(size_bytes, library.segment_bytes), ranks))
         rounds = ROUNDS[operation]
         segments = rounds * (ranks - 1) * per_chunk
@@ -135,11 +141,14 @@ class SegmentedRing:
         handling_ns = self._handling_ns((ranks, segments), size)
 
         hops, network = self._hops, self._network
+        cluster = network.layout.cluster
+        burst_ns = cluster.nic_burst_bytes / (cluster.nic_gbps * GBPS)
 
         def run(segment_ns: Times, not_before_ns: Times | float = -math.inf) -> Run:
             return follow(
-                ready.tolist(), segment_ns, hops.latency_ns, handling_ns, rounds, not_before_ns
-            )
+                ready.tolist(), segment_ns, hops.latency_ns, handling_ns, rounds, not_before_ns,
+                burst_ns,
+            )  # fmt: skip
 
         def over(start_ns: int, end_ns: int, log: int) -> int:
             fluid = hops.course(start_ns, end_ns, log)
@@ -177,6 +186,7 @@ class SegmentedRing:
         trains = np.zeros(hops * segments, TRAIN)
         trains["route"] = np.repeat(self._hops.route, segments)
         trains["start_ns"] = c.begin.ravel()
+        trains["queued_ns"] = np.maximum(c.turn, np.roll(c.turn, -1, 0)).ravel()
         trains["burst_ns"] = trains["period_ns"] = (c.end - c.begin).ravel()
         trains["bursts"] = 1
         trains["burst_bytes"] = size_bytes - control * alone.ravel()
@@ -187,9 +197,25 @@ class SegmentedRing:
             observe(messages(route, receiver_turn[hop], control, reverse=True))
 
 
+class TwoWayRing:
+    """Rings in both directions: one of them for all-gathers, the other for all else."""
+
+    def __init__(self, gathers: SegmentedRing, others: SegmentedRing) -> None:
+        self._gathers = gathers
+        self._others = others
+
+    def start(
+        self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
+    ) -> None:
+        """Run ``operation`` now; see :class:`~.base.Collective`."""
+        ring = self._gathers if operation == "all_gather" else self._others
+        ring.start(operation, size_bytes, ready_ns, event)
+
+
 def segmented(library: Library, draws: Draws, first_step: int = 0) -> Builder:
     """Lays out such rings: one for each group, in which each rank sends to the rank before it.
 
+    If the library sends all-gathers to the next rank, a group has a second ring for them.
     ``first_step`` of the job's present attempt separates its draws from those of earlier attempts.
     """
 
@@ -198,11 +224,6 @@ def segmented(library: Library, draws: Draws, first_step: int = 0) -> Builder:
             return []
         servers = group.by_server(network.layout)
         members = [member for server in servers for member in server][::-1]
-        gpus = [group.gpus[member] for member in members]
-        hops = [
-            network.hop(a, b, _one(group.connection, network))
-            for a, b in zip(gpus, [*gpus[1:], gpus[0]], strict=True)
-        ]
         connection = group.connection
         key: tuple[Coordinate, ...] = (
             connection.job,
@@ -212,9 +233,24 @@ def segmented(library: Library, draws: Draws, first_step: int = 0) -> Builder:
         )
         if first_step:
             key = (*key, f"from step {first_step}")
-        return [SegmentedRing(hops, members, network, library, draws, key)]
+
+        def ring(members: Sequence[int], key: tuple[Coordinate, ...]) -> SegmentedRing:
+            hops = _hops(group, members, network)
+            return SegmentedRing(hops, members, network, library, draws, key)
+
+        to_previous = ring(members, key)
+        if library.gather_to == "previous":
+            return [to_previous]
+        return [TwoWayRing(ring(members[::-1], (*key, "to the next rank")), to_previous)]
 
     return build
+
+
+def _hops(group: Group, members: Sequence[int], network: Network) -> list[Hop]:
+    """The hops of a ring of ``members``, from each to the one after it."""
+    gpus = [group.gpus[member] for member in members]
+    connection = _one(group.connection, network)
+    return [network.hop(a, b, connection) for a, b in zip(gpus, [*gpus[1:], gpus[0]], strict=True)]
 
 
 def _one(connection: Connection, network: Network) -> Connection:

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from prism_sim.scenario.base import Loc, Remark, Remarks
 from prism_sim.scenario.job import JobConfig
 from prism_sim.training.data_parallel.base import (
@@ -34,6 +36,16 @@ class FullySharded(DataParallel):
 
     reduction: ClassVar[str] = "reduce_scatter"
 
+    def __init__(
+        self,
+        job: JobConfig,
+        sets: Sequence[ParameterSet],
+        units: Sequence[Sequence[Unit]],
+        waits: bool = False,
+    ) -> None:
+        super().__init__(job, sets, units)
+        self._waits = waits
+
     def points(self, of: Pass) -> list[Point]:
         return [point for each in self.sets for point in self._of_set(each, of)]
 
@@ -48,11 +60,18 @@ class FullySharded(DataParallel):
         for i, (unit, begin) in enumerate(zip(order, [Fraction(0), *ends], strict=False)):
             if of.parameters:
                 coming = order[i + (i > 0) : i + 2]
-                points += [(begin, self._gather(parameters, of.chunk, ahead)) for ahead in coming]
+                for ahead in coming:
+                    points.append((begin, self._gather(parameters, of.chunk, ahead)))
+                    if self._waits:
+                        points.append((begin, Await(_slot(of.chunk, ahead))))
                 points.append((begin, Await(_slot(of.chunk, unit))))
             if of.gradients:
                 size = sizes[unit] * self.job.gradient_bytes
-                points.append((ends[i], Join(parameters.communicator, self.reduction, size)))
+                slot = f"gradients {unit}" if self._waits else ""
+                reduce = Join(parameters.communicator, self.reduction, size, slot)
+                points.append((ends[i], reduce))
+                if self._waits:
+                    points.append((ends[i], Await(slot)))
         return points
 
     def _gather(self, parameters: ParameterSet, chunk: int, unit: int) -> Join:
@@ -69,11 +88,16 @@ class Zero3(StrategyBase):
     spans: ClassVar[tuple[str, ...]] = ("reduce_scatter", "all_gather")
 
     kind: Literal["zero3"] = "zero3"
+    waits: bool = Field(
+        default=False,
+        description="A rank waits for every gather and reduction before it goes on, as FSDP2 does "
+        "on gloo: its calls return when the collective has ended. False: it computes meanwhile.",
+    )
 
     def attach(
         self, job: JobConfig, sets: Sequence[ParameterSet], units: Sequence[Sequence[Unit]]
     ) -> DataParallel:
-        return FullySharded(job, sets, units)
+        return FullySharded(job, sets, units, self.waits)
 
     def remarks(self, job: JobConfig, at: Loc) -> Remarks:
         yield from super().remarks(job, at)

@@ -19,7 +19,7 @@ from typing import ClassVar, Self
 from llmprism.kinds import TP
 from prism_sim.cluster.network import Connection
 from prism_sim.scenario.job import JobConfig
-from prism_sim.training.collectives import ALGORITHMS, Group
+from prism_sim.training.collectives import Group
 from prism_sim.training.communicators import GroupCommunicator
 from prism_sim.training.exchanges.base import Around, Exchange, ExchangeBase, blocking
 from prism_sim.training.groups import JobGroups
@@ -80,7 +80,7 @@ class TensorParallelism(ExchangeBase):
         made: dict[int, Exchange] = {}
         for member in range(job.members):
             group = Group(context.gpus[stage, member].tolist(), Connection(job.name, TP))
-            parts = ALGORITHMS["ring"](group, context.network)
+            parts = groups.rings(job.library)(group, context.network)
             numbers = [groups.numbers[stage][member]]
             stream = CommStream(context.env, parts, numbers, context.log, "tp_", job.tp)
             made[member] = form(GroupCommunicator(stream, 0), size)

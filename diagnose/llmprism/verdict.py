@@ -11,8 +11,9 @@ visible. Here the records and the result of the method are compared, job by job:
   pairs whose records leave no silence (they cover more than 90 % of the time between the first
   and the last), and half of the bytes are in records of at least a tenth of a step,
   the ends of steps are hidden inside records.
-- *Clock.* A step is the difference of two times, each accurate to one tick. With less than two
-  ticks in a step, its length may be wrong by its full value.
+- *Clock.* Records that all lie within one tick have no order in time. A step is the difference
+  of two times, each accurate to one tick. With less than two ticks in a step, its length may be
+  wrong by its full value.
 - *Ranks disagree.* Ranks of a job wait for each other in every step, so they have the same
   number of steps; one more or less at the edges of the recording is possible. If no majority
   of the ranks agrees on a number of two or more, the steps found are not the job's.
@@ -103,10 +104,11 @@ def judge(
     """Judge the records; return the verdict, and the findings with reduced confidence."""
     tick = clock_tick_ns(flows.start_ns, flows.end_ns)
     jobs = [_job_figures(*one) for one in _parts(flows, tables)]
+    refused = _refused(tables)
     figures = {"rows": intake.rows, "kept": intake.kept, "clock_tick_ns": tick, "jobs": jobs}
     reasons = [*_about_all(intake, jobs, flows)]
-    for job in jobs:
-        reasons += _about_job(job, tick)
+    for job in jobs if not reasons else ():
+        reasons += _about_job(job, tick, refused.get(job["job"], ""))
     doubted = {one.job for one in reasons}
     can_tell = None not in doubted and any(job["job"] not in doubted for job in jobs)
     verdict = RecordsVerdict(can_tell, tuple(reasons), figures)
@@ -121,11 +123,28 @@ def _about_all(intake: Intake, jobs: list[dict[str, Any]], flows: FlowTable) -> 
         hint = _UNITS if TOO_FAST in intake.set_aside else ""
         text = f"all {intake.rows:,} records were set aside ({why}){hint}"
         yield Reason("all_records_set_aside", None, text)
+    elif _within_a_tick(flows):
+        yield Reason("coarse_clock", None, f"all {len(flows):,} records lie within one clock tick")
     elif not jobs:
         yield Reason("no_jobs", None, f"no job was found in {len(flows):,} records")
 
 
-def _about_job(job: dict[str, Any], tick: int) -> Iterator[Reason]:
+def _within_a_tick(flows: FlowTable) -> bool:
+    """Whether records have no more than two different times, which one tick parts."""
+    first = min(flows.start_ns.min(), flows.end_ns.min())
+    last = max(flows.start_ns.max(), flows.end_ns.max())
+    return all(((t == first) | (t == last)).all() for t in (flows.start_ns, flows.end_ns))
+
+
+def _refused(tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
+    """Why the method gave a job no timeline, by job."""
+    layouts = tables.get("layouts", pd.DataFrame(columns=["job", "evidence"]))
+    evidence = zip(layouts["job"], layouts["evidence"], strict=True)
+    found = {str(job): str(json.loads(text or "{}").get("refused", "")) for job, text in evidence}
+    return {job: reason for job, reason in found.items() if reason}
+
+
+def _about_job(job: dict[str, Any], tick: int, refused: str) -> Iterator[Reason]:
     name, step = job["job"], job["step_ns"]
     long = f"half of the bytes are in records of {duration(job['record_ns'])} or longer"
     if step > 0 and job["record_ns"] >= step:
@@ -136,7 +155,8 @@ def _about_job(job: dict[str, Any], tick: int) -> Iterator[Reason]:
         text = f"{long}, {silence}: no silence shows the end of a step; {_SHORTER_TIMEOUTS}"
         yield Reason("long_records", name, text)
     if job["steps_most"] < 2:
-        text = "no rank has two steps, and the length of a step is the time between two of them"
+        text = "the length of a step is the time between two of them"
+        text = f"no rank has two steps, and {refused or text}"
         yield Reason("too_few_steps", name, text)
         return
     if tick * _TICKS > step:

@@ -103,6 +103,18 @@ def test_times_in_another_unit_are_noticed(make_world: Callable[..., Any], facto
     assert "are the times in ns" in text(found)
 
 
+@pytest.mark.parametrize("method", ["paper", "prism"])
+def test_records_within_one_tick_of_the_clock_do_not_suffice(world: Any, method: str) -> None:
+    flows = world.flows
+    second = 10**9
+    begin_ns = flows["start_ns"].min() // second * second
+    early = flows[flows["end_ns"] < begin_ns + 2 * second]
+    coarse = dict.fromkeys(("start_ns", "end_ns"), begin_ns)
+    found = diagnose(early.assign(**coarse), world.topology, method=method)
+    assert found.verdict.exit_code == 4
+    assert "clock tick" in text(found)
+
+
 def test_ranks_that_disagree_do_not_suffice(world: Any) -> None:
     """Half of the ranks lose every second burst."""
     found = diagnosed(world, world.flows)

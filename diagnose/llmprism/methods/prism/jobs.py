@@ -16,7 +16,7 @@ endpoints, with the same volume in a step, are one job.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes import Component, find_components, united
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.silent import silent_of
-from llmprism.methods.prism.stepping import Part, Stepping, find_steps
+from llmprism.methods.prism.stepping import FEWEST, Part, Stepping, find_steps
 from llmprism.methods.prism.together import together
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
@@ -125,6 +125,9 @@ def _settled(
             if stepping.count == 0 or odd.size == 0:
                 settled.append(Part(component, stepping))
                 continue
+            if _are_gradients(connections, component, stepping, odd):
+                settled.append(Part(component, replace(stepping, count=0)))
+                continue
             for one in component.classes:
                 again[one.connections] = True
             again[odd] = False
@@ -197,6 +200,30 @@ def _irregular(connections: Connections, component: Component, stepping: Steppin
         unlike = (away > UNLIKE * median) & (stepping.quality > 0)
         odd.append(one.connections[(median == 0) | unlike])
     return np.concatenate(odd) if odd else np.empty(0, np.int64)
+
+
+def _are_gradients(
+    connections: Connections, component: Component, stepping: Stepping, odd: Ints
+) -> bool:
+    """Whether the ``odd`` connections show that the steps found are only micro-batches.
+
+    Once or twice, all endpoints sent more on them than on all others ever. The records hold the end
+    of a step or two, and a step is longer than what repeats.
+    """
+    if odd.size == 0:
+        return False
+    total = connections.total_bytes
+    every = np.concatenate([one.connections for one in component.classes])
+    ends = np.unique(np.concatenate((connections.src[odd], connections.dst[odd])))
+    if 2 * total[odd].sum() < total[every].sum() or ends.size < component.endpoints.size:
+        return False
+    active = [
+        np.count_nonzero(one.volumes(connections, step, stepping.count), axis=1)[
+            np.isin(one.connections, odd)
+        ]
+        for one, step in zip(component.classes, stepping.step_of, strict=True)
+    ]
+    return bool(np.median(np.concatenate(active)) < FEWEST)
 
 
 def _agreeing(

@@ -28,6 +28,7 @@ from llmprism.methods.prism.gathers import with_late_gathers
 from llmprism.methods.prism.jobs import Job, find_jobs
 from llmprism.methods.prism.layout import UNKNOWN, Layout, find_layout
 from llmprism.methods.prism.mirror import mirrored
+from llmprism.methods.prism.partial_steps import partial_steps
 from llmprism.methods.prism.phases import MISSING, Phases, find_phases, joined
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
 from llmprism.methods.prism.replicas import find_replicas, whole_groups
@@ -78,6 +79,7 @@ def _diagnosed(
     jobs: list[Job | Stepless] = []
     for job in find_jobs(flows, topology, connections):
         refused = refusal(flows, connections, job)
+        refused = refused or partial_steps(connections, job, len(flows.addresses))
         jobs.append(Stepless(job.endpoints, refused) if refused else job)
         del job
     taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in jobs)])

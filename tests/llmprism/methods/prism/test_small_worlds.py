@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import prism_sim as ps
+from llmprism.pipeline import diagnose
 
 MODEL = "{layers: 12, hidden: 1024, heads: 8, vocab: 32000, sequence_length: 1024}"
 SINGLE = """\
@@ -195,3 +196,22 @@ def test_stages_of_tensor_parallel_groups_across_servers_are_joined_by_small_mes
     keys = f"dp: 2, pp: 2, tp: 2, micro_batches: 2, steps: 12, sequence_parallel: true, {noise}"
     jobs = f"jobs:\n  - {{name: solo, model: {model}, {keys}}}\n"
     assert_exact(scored(SINGLE % (8, 200) + jobs, seed).score)
+
+
+def first_part(run, seconds: float):
+    """Diagnosis of the records that end in the first ``seconds`` of training."""
+    flows = run.flows()
+    begin_ns = int(flows["start_ns"].min())
+    flows = flows[flows["end_ns"] < begin_ns + seconds * 1e9]
+    return diagnose(flows, run.folder / "topology.json", method="prism")
+
+
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 1.3, 1.9])
+@pytest.mark.parametrize("cluster", [SINGLE % (8, 200), FOUR], ids=["single", "four"])
+def test_micro_batches_are_no_steps_of_records_that_end_too_early(scored, cluster, share):
+    """In the middle of a step, one activation and one gradient repeat."""
+    jobs = "jobs:\n" + job("solo", "dp: 4, pp: 2, micro_batches: 16, steps: 4")
+    run = scored(cluster + jobs)
+    found = first_part(run, share * run.truth("steps").eval("end_ns - start_ns").median() / 1e9)
+    assert not found.verdict.can_tell
+    assert len(found.steps) == 0

@@ -1,0 +1,46 @@
+"""Whether what repeats may be a micro-batch of a step that is longer than the records.
+
+In the middle of a step a stage of a pipeline sends one activation and gets one gradient in every
+micro-batch, again and again. Records that end before the first step does show nothing else, and a
+micro-batch looks like a step. A step of several micro-batches has several messages each way, and
+gradients between replicas end it. So nothing is believed where all that a job sends is one message
+each way between couples of endpoints, or a few times two. Replicas that exchange gradients in
+couples send both ways at once; stages do not.
+"""
+
+from __future__ import annotations
+
+from llmprism.methods.prism.characters import TOGETHER, character_of
+from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.jobs import Job
+from llmprism.methods.prism.resolution import Refusal
+from llmprism.methods.prism.stepping import Part
+
+SINGLE, DOUBLE = 1.5, 2.5  # messages each way in a cycle, below which there is one, or two
+FEW = 6  # cycles: two messages each way may repeat by chance in fewer
+PARTIAL = Refusal(
+    "all that repeats is one message each way between couples of endpoints, as in a micro-batch: "
+    "the records may end before the first step does",
+    "a recording of several steps",
+)
+
+
+def partial_steps(connections: Connections, job: Job, nodes: int) -> Refusal | None:
+    """Return why the steps of ``job`` may be micro-batches; None if they are steps."""
+    parts = [part for epoch in job.epochs for part in epoch]
+    return PARTIAL if all(_passes_only(connections, part, nodes) for part in parts) else None
+
+
+def _passes_only(connections: Connections, part: Part, nodes: int) -> bool:
+    """Whether every class of ``part`` sends single messages, now one way and now the other."""
+    classes, stepping = part.component.classes, part.stepping
+    if not all(one.two_way for one in classes):
+        return False
+    most = DOUBLE if stepping.count < FEW else SINGLE
+    return all(
+        own.messages <= most and own.together < TOGETHER
+        for own in (
+            character_of(connections, one, step, stepping.count, nodes)
+            for one, step in zip(classes, stepping.step_of, strict=True)
+        )
+    )

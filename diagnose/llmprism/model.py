@@ -108,7 +108,7 @@ class Spans:
     start_ns, end_ns : [ns].
     """
 
-    row: Ints
+    row: Codes
     kind: Kinds
     start_ns: Ints
     end_ns: Ints
@@ -125,7 +125,7 @@ class Timeline:
 
     steps: Steps
     spans: Spans
-    of_flow: Ints
+    of_flow: Codes
 
 
 @dataclass(frozen=True)

@@ -86,16 +86,19 @@ def _steps(addresses: Sequence[str], jobs: Jobs, steps: Steps) -> pd.DataFrame:
 
 def _spans(addresses: Sequence[str], jobs: Jobs, timeline: Timeline) -> pd.DataFrame:
     steps, spans = timeline.steps, timeline.spans
-    whose = steps.address[spans.row]
+    names = {
+        "job": as_categories(jobs.names, jobs.of_address[steps.address]),
+        "address": as_categories(addresses, steps.address),
+    }
     return pd.DataFrame(
         {
-            "job": as_categories(jobs.names, jobs.of_address[whose]),
-            "address": as_categories(addresses, whose),
-            "step": steps.step[spans.row],
+            **{name: of_step.take(spans.row) for name, of_step in names.items()},
+            "step": steps.step.astype(np.int32)[spans.row],
             "kind": as_categories(SPAN_KINDS, spans.kind),
             "start_ns": spans.start_ns,
             "end_ns": spans.end_ns,
-        }
+        },
+        copy=False,  # a table of spans is larger than that of the records
     )
 
 

@@ -26,6 +26,7 @@ from llmprism.methods.paper.layouts import layouts
 from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.methods.paper.timeline import reconstruct
 from llmprism.model import Progress
+from llmprism.numerics.memory import give_back
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,9 @@ class StagedMethod:
         progress(0.4, "reconstructing timelines")
         timeline = self.timeline(flows, pairs)
         progress(0.7, "forming groups")
+        give_back()
         groups = self.groups(flows, pairs, timeline)
+        give_back()
         progress(0.8, "looking for what was slow")
         findings = self.faults(flows, topology, jobs, pairs, timeline, groups)
         progress(0.95, "filling tables")

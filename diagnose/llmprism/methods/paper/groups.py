@@ -111,12 +111,17 @@ def _speaking_first(flows: FlowTable, pairs: Pairs, timeline: Timeline) -> Float
     Shape (endpoints,).
     """
     nodes = len(flows.addresses)
-    flow = np.flatnonzero(pairs.kind[pairs.of_flow] == PP)
+    flow = np.flatnonzero(pairs.kind[pairs.of_flow] == PP).astype(np.int32)
     entries = grouped(np.column_stack((flows.src[flow], flows.dst[flow])).ravel(), nodes)
     address = entries.codes
     row = rows_at(flows.start_ns[flow[entries.order // 2]], address, timeline.steps, nodes)
-    touches = pd.DataFrame({"address": address, "row": row, "sent": entries.order % 2 == 0})
-    stepless = ~np.isin(address, timeline.steps.address)
-    votes = touches[(row >= 0) | stepless].groupby(["address", "row"], sort=False)["sent"].first()
-    share = votes.groupby("address").mean()
-    return share.reindex(range(nodes)).to_numpy(np.float64)
+    opens = np.ones(row.size, np.bool_)  # rows of an address never decrease, but for a last -1
+    opens[1:] = (np.diff(address) != 0) | (np.diff(row) != 0)
+    opens &= (row >= 0) | ~np.isin(address, timeline.steps.address)
+    sent = entries.order[opens] % 2 == 0
+    votes, voted = (
+        np.bincount(address[opens], sent, nodes),
+        np.bincount(address[opens], minlength=nodes),
+    )
+    with np.errstate(invalid="ignore"):
+        return votes / np.where(voted > 0, voted, np.nan)

@@ -28,7 +28,7 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.paper.cutting import cut_steps
-from llmprism.model import DP, PP, SPAN_KINDS, Pairs, Spans, Steps, Timeline
+from llmprism.model import DP, PP, SPAN_KINDS, Kinds, Pairs, Spans, Steps, Timeline
 from llmprism.numerics.arrays import Bools, Codes, Grouped, Ints, grouped
 from llmprism.numerics.compiled import compiled, compiled_part
 
@@ -43,11 +43,11 @@ def reconstruct(flows: FlowTable, pairs: Pairs) -> Timeline:
     dp = Grouped(by.order[is_dp], np.concatenate(([0], np.cumsum(is_dp)))[by.offsets])
     steps, dp_row = _steps(flows, dp)
     steps = _with_first_start(steps, flows, touches, pairs)
-    row = np.empty(by.order.size, dtype=np.int64)
+    row = np.empty(by.order.size, dtype=np.int32)
     row[is_dp] = dp_row
     pp = ~is_dp
     row[pp] = rows_at(flows.start_ns[by.order[pp]], by.codes[pp], steps, by.sizes.size)
-    of_flow = np.full(len(flows), -1, dtype=np.int64)
+    of_flow = np.full(len(flows), -1, dtype=np.int32)
     sent = is_dp & touches.sent
     of_flow[by.order[sent]] = row[sent]
     return Timeline(steps, _spans(flows, touches, row, steps), of_flow)
@@ -182,64 +182,78 @@ def _row_at(moment: Ints, address: Ints, end_ns: Ints, offsets: Ints) -> Ints:
     return row
 
 
-def _spans(flows: FlowTable, touches: _Touches, row: Ints, steps: Steps) -> Spans:
+def _spans(flows: FlowTable, touches: _Touches, row: Codes, steps: Steps) -> Spans:
     """Merge each step's flows of a kind, clipped to the step, and find the time between them."""
     kept = np.flatnonzero(row >= 0)
     by_row = grouped(row[kept], len(steps))
-    entry = kept[by_row.order]
-    flow = touches.by.order[entry]
+    entry, offsets = kept[by_row.order], by_row.offsets
+    del kept, by_row
+    flow = touches.by.order[entry].astype(np.int32)
+    kind = np.where(touches.is_dp[entry], 0, 1).astype(np.int8)
+    del entry
     inputs = (
-        flows.start_ns[flow],
-        flows.end_ns[flow],
-        np.where(touches.is_dp[entry], 0, 1),
-        by_row.offsets,
-        steps.start_ns,
-        steps.end_ns,
-    )
-    nothing = np.empty((4, 0), dtype=np.int64)
-    out = np.empty((4, _lay_out(*inputs, nothing)), dtype=np.int64)
-    _lay_out(*inputs, out)
-    return Spans(out[0], out[1].astype(np.int8), out[2], out[3])
+        flows.start_ns, flows.end_ns, flow, kind, offsets, steps.start_ns, steps.end_ns,
+    )  # fmt: skip
+    count = _lay_out(*inputs, *_room(0))
+    room = _room(count)
+    _lay_out(*inputs, *room)
+    return Spans(*room)
+
+
+def _room(count: int) -> tuple[Codes, Kinds, Ints, Ints]:
+    """Row, kind, start and end of so many spans, not filled."""
+    return (
+        np.empty(count, np.int32), np.empty(count, np.int8),
+        np.empty(count, np.int64), np.empty(count, np.int64),
+    )  # fmt: skip
 
 
 @compiled
 def _lay_out(
-    start: Ints,
-    end: Ints,
-    kind: Ints,
+    start_ns: Ints,
+    end_ns: Ints,
+    flow: Codes,
+    kind: Kinds,
     offsets: Ints,
     step_start: Ints,
     step_end: Ints,
-    out: Ints,
+    rows: Codes,
+    kinds: Kinds,
+    starts: Ints,
+    ends: Ints,
 ) -> int:
-    """Count the spans of every step, and write them if ``out`` has room (row, kind, ...)."""
+    """Count the spans of every step, and write them if there is room (``rows`` and the others)."""
     count = 0
+    out = (rows, kinds, starts, ends)
     for row in range(step_start.size):
-        flows = range(offsets[row], offsets[row + 1])
+        own = range(offsets[row], offsets[row + 1])
         low, high = step_start[row], step_end[row]
         for wanted in range(_COMPUTE):
             since, until = low, low
-            for i in flows:
+            for i in own:
                 if kind[i] != wanted:
                     continue
-                if start[i] > until:
+                start, end = start_ns[flow[i]], end_ns[flow[i]]
+                if start > until:
                     count = _put(out, count, row, wanted, since, until)
-                    since = until = min(start[i], high)
-                until = max(until, min(end[i], high))
+                    since = until = min(start, high)
+                until = max(until, min(end, high))
             count = _put(out, count, row, wanted, since, until)
         until = low
-        for i in flows:
-            count = _put(out, count, row, _COMPUTE, until, min(start[i], high))
-            until = max(until, min(end[i], high))
+        for i in own:
+            count = _put(out, count, row, _COMPUTE, until, min(start_ns[flow[i]], high))
+            until = max(until, min(end_ns[flow[i]], high))
         count = _put(out, count, row, _COMPUTE, until, high)
     return count
 
 
 @compiled_part
-def _put(out: Ints, at: int, row: int, kind: int, start: int, end: int) -> int:
+def _put(
+    out: tuple[Codes, Kinds, Ints, Ints], at: int, row: int, kind: int, start: int, end: int
+) -> int:
     """Write one span unless it is empty; return the index of the next one."""
     if end <= start:
         return at
-    if at < out.shape[1]:
-        out[0, at], out[1, at], out[2, at], out[3, at] = row, kind, start, end
+    if at < out[0].size:
+        out[0][at], out[1][at], out[2][at], out[3][at] = row, kind, start, end
     return at + 1

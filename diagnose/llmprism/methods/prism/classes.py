@@ -57,8 +57,9 @@ class TrafficClass:
         connection in this class.
         """
         known = np.flatnonzero(step >= 0)
-        of_row = connections.of_row[self.traffic.row[known]]
-        return known, np.searchsorted(self.connections, of_row) * count + step[known]
+        place = np.zeros(connections.src.size, np.int64)
+        place[self.connections] = np.arange(self.connections.size) * count
+        return known, place[connections.of_row[self.traffic.row[known]]] + step[known]
 
     def volumes(self, connections: Connections, step: Codes, count: int) -> Floats:
         """Bytes that each connection moves in each step, shape (connections, count)."""

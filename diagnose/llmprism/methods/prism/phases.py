@@ -210,17 +210,19 @@ def moments_of(
     start = np.full(shape, np.iinfo(np.int64).max)
     sent = np.full(shape, np.iinfo(np.int64).max)
     end = np.full(shape, MISSING)
+    place = np.zeros(len(flows.addresses), np.int64)
+    place[endpoints] = np.arange(endpoints.size) * count
     for one in classes:
         if one.kind != kind:
             continue
         known = one.step >= 0
         rows, step = one.one.traffic.row[known], one.step[known]
-        src = np.searchsorted(endpoints, flows.src[rows])
-        dst = np.searchsorted(endpoints, flows.dst[rows])
-        np.minimum.at(sent, (src, step), flows.start_ns[rows])
-        for side in (src, dst):
-            np.minimum.at(start, (side, step), flows.start_ns[rows])
-            np.maximum.at(end, (side, step), flows.end_ns[rows])
+        begins, ends = one.one.traffic.start_ns[known], one.one.traffic.end_ns[known]
+        src, dst = (place[side[rows]] + step for side in (flows.src, flows.dst))
+        np.minimum.at(sent.ravel(), src, begins)
+        for cell in (src, dst):
+            np.minimum.at(start.ravel(), cell, begins)
+            np.maximum.at(end.ravel(), cell, ends)
     start[start == np.iinfo(np.int64).max] = MISSING
     sent[sent == np.iinfo(np.int64).max] = MISSING
     return Moments(start, end, sent)

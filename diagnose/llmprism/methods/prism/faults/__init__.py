@@ -94,6 +94,8 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
         return True
     if any(_same_rank(one, other) and _tells_more(other, one) for other in suspects):
         return True
+    if any(_of_slow_stage(one, other) for other in suspects):
+        return True
     if one.symptom in INDEPENDENT:
         return False
     if one.symptom == "late_in_turns":
@@ -111,6 +113,7 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
     return any(
         other.level == level
         and other.job is one.job
+        and not _of_slow_stage(other, one)
         and _singles_out(other)
         and _shared(one, other) > 0.5
         for other in suspects
@@ -123,6 +126,13 @@ def _shown_better(one: Suspect, suspects: list[Suspect]) -> bool:
         other.symptom in SHOWS_MORE and other.job is one.job and _shared(one, other) > SOME
         for other in suspects
     )
+
+
+def _of_slow_stage(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is pauses, most of them while a stage of its job is slow as a whole."""
+    if (one.symptom, other.culprit_kind) != ("pauses", "stage") or other.job is not one.job:
+        return False
+    return _tells_more(other, one)
 
 
 def _singles_out(one: Suspect) -> bool:

@@ -53,6 +53,16 @@ def test_a_rank_that_stops_is_named_with_its_last_moment(tmp_path, scenario):
     assert {"hang", "crash"} <= {finding["cause"], *json.loads(finding["evidence"])["or_causes"]}
 
 
+def test_a_server_that_pauses_in_most_steps_is_named(tmp_path):
+    fault = {
+        "kind": "gc_pauses", "server": "s0005", "pause_ms": 30, "every_s": 0.15, "job": "train",
+        "from_step": 7,
+    }  # fmt: skip
+    score = score_faults(found_in(tmp_path, "gc-pauses", seed=77, faults=[fault]))
+    assert [match.localized for match in score.matches] == [True]
+    assert score.matches[0].cause_right
+
+
 CONFUSED = [
     ("slow-server", "slow_gpu", "slow_server"),
     ("degraded-nvlink", "slow_gpu", "degraded_nvlink"),

@@ -16,14 +16,16 @@ import numpy as np
 from llmprism.methods.prism.faults.context import JobView
 from llmprism.methods.prism.faults.recurring import recurring_ns
 from llmprism.numerics.arrays import Floats, Ints
-from llmprism.numerics.missing import deviation
+from llmprism.numerics.missing import TO_SIGMA, deviation
 
 LEAST_SHARE, DEVIATIONS = 0.01, 3.0
 CLEAR_SHARE, CLEAR_DEVIATIONS = 0.003, 10.0
 FEWEST = 6  # steps of a stretch, and around it, whose spread is known well enough for that
 AROUND = 10  # steps before and after that show what a step takes
+QUARTILE = 0.6745  # deviations from the lower quartile of a normal distribution to its middle
+STEP_TO_STEP = TO_SIGMA / np.sqrt(2)  # median difference of neighbours to a deviation
 UNUSUAL = 3.0  # deviations of a step that does not show what a step takes
-PARTLY = 0.15  # of what the steps of a stretch are longer: so much a neighbour is, to belong to it
+FULLY, PARTLY = 0.5, 0.15  # of what the steps of a stretch are longer: neighbours that belong to it
 LONGER = 0.02  # of a step, at least: a neighbour that is longer belongs to a stretch
 
 
@@ -73,7 +75,9 @@ def cost_of(job: JobView, first: int, last: int) -> Cost:
 
 def cost_at(job: JobView, steps: Ints) -> Cost:
     """Compare single ``steps`` with all others of the job."""
-    duration = job.duration_ns
+    masked = job.duration_ns.astype(np.float64)
+    masked[steps] = np.nan
+    duration = job.duration_ns - recurring_ns(masked, masked.size, masked.size)
     others = np.delete(duration, steps)
     others = others[np.isfinite(others)]
     if others.size < 2:
@@ -86,22 +90,31 @@ def cost_at(job: JobView, steps: Ints) -> Cost:
 
 
 def widened(job: JobView, first: int, last: int, within: tuple[int, int]) -> tuple[int, int]:
-    """A stretch with its neighbours that are longer than steps around it, too.
+    """A stretch with its neighbours that are longer than steps around it by about as much.
 
-    What was slow need not have been so for the whole of the first and the last step, so what
-    shows it may miss them. ``within`` are the first and the last step that may belong to it.
+    What was slow need not have been so for the whole of the first and the last step, so one more
+    step at each end may be longer by less. ``within`` are the steps that may belong to it.
     """
     duration = job.duration_ns - recurring_ns(job.duration_ns, first, last)
     while (around := _around(duration, first, last)).size >= FEWEST:
-        normal, spread = _usual(around)
-        slower = float(np.nanmedian(duration[first : last + 1])) - normal
-        bar = normal + max(UNUSUAL * spread, LONGER * normal, PARTLY * slower)
-        begin = first - int(first > within[0] and duration[first - 1] > bar)
-        end = last + int(last < within[1] and duration[last + 1] > bar)
-        if (begin, end) == (first, last):
-            break
-        first, last = begin, end
+        full, part = _bars(around, duration[first : last + 1])
+        before = duration[first - 1] if first > within[0] else -np.inf
+        after = duration[last + 1] if last < within[1] else -np.inf
+        if max(before, after) <= full:
+            begin = before > part and duration[first] > full  # or the first step is the one
+            end = after > part and duration[last] > full
+            return first - int(begin), last + int(end)
+        first, last = first - int(before > full), last + int(after > full)
     return first, last
+
+
+def _bars(around_ns: Floats, inside_ns: Floats) -> tuple[float, float]:
+    """Length from which on a step is as slow as those of a stretch, and from which on in part."""
+    spread = STEP_TO_STEP * float(np.median(np.abs(np.diff(around_ns))))
+    normal = float(np.quantile(around_ns, 0.25)) + QUARTILE * spread  # few may be healthy
+    slower = float(np.nanmedian(inside_ns)) - normal
+    least = max(UNUSUAL * spread, LONGER * normal)
+    return normal + max(least, FULLY * slower), normal + max(least, PARTLY * slower)
 
 
 def _around(duration_ns: Floats, first: int, last: int) -> Floats:

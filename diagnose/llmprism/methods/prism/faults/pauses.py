@@ -15,10 +15,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.cost import cost_at
+from llmprism.methods.prism.faults.cost import cost_at, widened
 from llmprism.methods.prism.faults.own_time import lost_share, rows_of_servers
+from llmprism.methods.prism.faults.recurring import without_recurring_ns
 from llmprism.methods.prism.faults.rings import usual_delay_ns
-from llmprism.methods.prism.faults.series import DEVIATIONS, judged
+from llmprism.methods.prism.faults.series import DEVIATIONS, healthy, judged
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA
@@ -28,6 +29,7 @@ FEWEST = 2  # pauses that are more than one
 OF_MOST = 0.8  # of what the rank that lost most lost in a step; who lost less may have waited
 UNSEEN = 0.5  # pauses of all other servers together that are assumed where none was seen
 LEAST, MOSTLY = 0.01, 0.5  # of a step, and of what it is longer: other pauses of a rank
+EXPLAINED = 0.6  # of the slow steps around pauses: so many have one
 CHANCE = 0.02  # of so many pauses in any server, at most
 CAUSES = ("slow_compute", ["gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server"])
 
@@ -37,8 +39,15 @@ def pauses(context: Context) -> Iterator[Suspect]:
     for job in context.jobs:
         lost = lost_share(context, job, cautious=True)
         if lost is not None and np.isfinite(lost).any():
-            longer = np.maximum(job.duration_ns / job.period_ns - 1, 0.0)
+            longer = np.maximum(_longer(job), 0.0)
             yield from _of_job(context, job, np.minimum(lost, longer[None, :]))
+
+
+def _longer(job: JobView) -> Floats:
+    """What each step takes longer than a healthy one, as a share of a usual step."""
+    duration_ns = without_recurring_ns(job.duration_ns)
+    longer: Floats = (duration_ns - healthy(duration_ns[None, :])) / job.period_ns
+    return longer
 
 
 def _of_job(context: Context, job: JobView, lost: Floats) -> Iterator[Suspect]:
@@ -78,16 +87,17 @@ def _suspect(
     lost_most = np.nanmax(np.nan_to_num(lost[rows]), axis=0)
     at = _all_pauses(job, lost_most, np.flatnonzero(steps))
     cost = cost_at(job, at)
-    if not cost.believed:
+    if not cost.believed or not _explain(job, at):
         return None
     names = [context.topology.addresses[end] for end in job.phases.endpoints[rows].tolist()]
     server = context.topology.endpoints[int(job.phases.endpoints[rows[0]])].server
     alone = len(names) == 1
     share = float(lost_most[at].mean())
+    sure = min(0.99, 1 - chance) * at.size / (at.size + 1)
     return Suspect(
         job, "rank", "pauses", CAUSES[0],
         "address" if alone else "server", names[0] if alone else server,
-        int(at[0]), int(at[-1]), share / (1 + share), round(min(0.99, 1 - chance), 4),
+        int(at[0]), int(at[-1]), share / (1 + share), round(sure, 4),
         {
             "or_causes": CAUSES[1],
             "server": server,
@@ -100,6 +110,15 @@ def _suspect(
     )  # fmt: skip
 
 
+def _explain(job: JobView, at: Ints) -> bool:
+    """Whether most of the slow steps, from the first to the last one in a row, have a pause."""
+    first, last = widened(job, int(at[0]), int(at[-1]), (0, job.count - 1))
+    longer = np.nan_to_num(_longer(job))
+    bar = 0.5 * float(np.median(longer[at]))
+    slow = np.flatnonzero(longer[first : last + 1] > bar) + first
+    return bool(np.isin(slow, at).mean() > EXPLAINED) if slow.size else False
+
+
 def _all_pauses(job: JobView, lost: Floats, at: Ints) -> Ints:
     """Steps that are longer mostly by what a rank lost, as far apart as those in ``at`` or less.
 
@@ -108,7 +127,7 @@ def _all_pauses(job: JobView, lost: Floats, at: Ints) -> Ints:
     gap = int(np.diff(at).max(initial=1))
     near = np.zeros(job.count, np.bool_)
     near[max(0, at[0] - gap) : at[-1] + gap + 1] = True
-    longer = np.nan_to_num(job.duration_ns / job.period_ns - 1)
+    longer = np.nan_to_num(_longer(job))
     others = np.delete(longer, at)
     noise = DEVIATIONS * TO_SIGMA * float(np.median(np.abs(others - np.median(others))))
     out = near & (longer > max(noise, LEAST)) & (np.nan_to_num(lost) >= MOSTLY * longer)

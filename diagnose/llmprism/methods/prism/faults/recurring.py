@@ -14,6 +14,7 @@ from llmprism.numerics.missing import deviation
 LONGER = 0.05  # of a step, at least: less changes no cost by much
 DEVIATIONS = 5.0  # of the spread of a step
 LEAST = 2  # long steps that show that they recur
+MANY = 3  # ... whatever other steps are long as well
 MOSTLY = 0.8  # of the long steps: so many recur at one interval
 RAREST = 64  # steps from one to the next at most
 
@@ -40,6 +41,11 @@ def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
     return extra
 
 
+def without_recurring_ns(duration_ns: Floats) -> Floats:
+    """Lengths of all steps without what they take longer because they recur [ns]."""
+    return duration_ns - recurring_ns(duration_ns, duration_ns.size, duration_ns.size)
+
+
 def _recur(long: Ints, outside: Bools) -> Ints:
     """All steps at the shortest interval at which most of the ``long`` steps recur; maybe none."""
     if long.size < LEAST:
@@ -49,6 +55,7 @@ def _recur(long: Ints, outside: Bools) -> Ints:
         seen = np.bincount(steps[outside] % every, minlength=every)
         times = np.bincount(long % every, minlength=every)
         regular = (times == seen) & (times >= LEAST)
-        if regular.sum() <= every // 2 and times[regular].sum() >= MOSTLY * long.size:
+        most = times[regular].sum() >= MOSTLY * long.size or (times >= MANY)[regular].any()
+        if 0 < regular.sum() <= every // 2 and most:
             return np.flatnonzero(regular[steps % every])
     return long[:0]

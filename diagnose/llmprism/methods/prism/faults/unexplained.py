@@ -7,7 +7,7 @@ A part that is slow makes every step longer by about as much. Work that is uneve
 divided again in each step, so these steps differ more than healthy ones do: then this is the cause.
 Where slow transfers were seen, and many parts of the network explain them equally well, the
 finding names them all, with little confidence. Otherwise it names the job, and says that the cause
-is unknown.
+is unknown. Checkpoints and evaluations lengthen steps, too, at regular intervals: without that.
 
 A stretch may last to the end, and its steps may vary much more than those before. So steps are
 also compared with all steps before them.
@@ -21,6 +21,7 @@ from dataclasses import replace
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import cost_of
 from llmprism.methods.prism.faults.imbalance import OTHER, likelier_imbalance
+from llmprism.methods.prism.faults.recurring import without_recurring_ns
 from llmprism.methods.prism.faults.series import DEVIATIONS, FEWEST, judged, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Floats
@@ -47,7 +48,7 @@ def unexplained(
     """
     for job in context.jobs:
         own = [one for one in named if one.job is job]
-        for first, last in _slow(job.duration_ns):
+        for first, last in _slow(without_recurring_ns(job.duration_ns)):
             touched = any(one.first <= last and first <= one.last for one in own)
             if not touched and not _is_an_attempt(job, first, last):
                 guess = next((one for one in guesses if _covers(one, job, first, last)), None)
@@ -103,7 +104,8 @@ def _covers(one: Suspect, job: JobView, first: int, last: int) -> bool:
 
 def _irregular(job: JobView, first: int, last: int) -> bool:
     """Whether the steps of a stretch differ much more than those before."""
-    before, inside = job.duration_ns[:first], job.duration_ns[first : last + 1]
+    duration_ns = without_recurring_ns(job.duration_ns)
+    before, inside = duration_ns[:first], duration_ns[first : last + 1]
     longer = finite_median(inside) - finite_median(before)
     spread = deviation(inside)
     return bool(spread > max(IRREGULAR * deviation(before), VARIED * longer))

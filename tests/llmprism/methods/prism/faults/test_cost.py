@@ -76,9 +76,15 @@ def test_steps_that_are_long_now_and_then_recur_at_no_interval() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_stretch_has_the_slow_steps_at_its_edges(seed: int) -> None:
-    steps = steps_with({9: 0.1} | dict.fromkeys(range(10, 16), 0.4) | {16: 0.2}, 0, seed)
+    steps = steps_with({9: 0.15} | dict.fromkeys(range(10, 16), 0.4) | {16: 0.2}, 0, seed)
     assert widened(job_of(steps), 10, 14, (0, 27)) == (9, 16)  # type: ignore[arg-type]
     assert widened(job_of(steps), 10, 14, (10, 15)) == (10, 15)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_end_of_a_long_stretch_leads_to_its_begin(seed: int) -> None:
+    steps = steps_with(dict.fromkeys(range(12, 28), 0.4), 0, seed)
+    assert widened(job_of(steps), 18, 27, (0, 27)) == (12, 27)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -94,8 +100,9 @@ def test_where_the_clock_is_coarse_a_step_takes_the_mean_of_rounded_ones() -> No
     assert cost.lost_ns == pytest.approx(90e6, rel=0.01)
 
 
-def test_single_steps_are_compared_with_all_others() -> None:
-    steps = steps_with({4: 0.3, 12: 0.6, 20: 0.3})
+@pytest.mark.parametrize("every", [0, 5])
+def test_single_steps_are_compared_with_all_others(every: int) -> None:
+    steps = steps_with({4: 0.3, 12: 0.6, 20: 0.3}, every)
     cost = cost_at(job_of(steps), np.array([4, 12, 20]))  # type: ignore[arg-type]
     assert cost.believed
     assert cost.lost_ns == pytest.approx(1.2 * STEP_NS, rel=0.05)

@@ -33,6 +33,12 @@ def test_a_lasting_stretch_is_reported_with_its_steps(factor):
     assert found(job_of(dict.fromkeys(range(10, 18), factor))) == [(10, 17)]
 
 
+def test_a_lasting_stretch_is_reported_in_spite_of_checkpoints():
+    slow = dict.fromkeys(range(11, 18), 1.18)
+    slow |= {step: slow.get(step, 1.0) * 2.8 for step in range(5, 30, 5)}
+    assert found(job_of(slow)) == [(11, 17)]
+
+
 def test_work_that_becomes_uneven_is_reported_to_the_end():
     """Its steps vary by a quarter, and last for most of the recording."""
     rng = np.random.default_rng(5)

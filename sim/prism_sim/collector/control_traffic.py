@@ -90,6 +90,32 @@ def _turn(scene: Scene, tuples: NDArray[np.int32], start_ns: Numbers, turn: Turn
     return rows
 
 
+class Periodic:
+    """Something that many do once a period, each at its own offset.
+
+    Parameters
+    ----------
+    period_ns : the period.
+    offsets : of each, as a part of the period.
+    """
+
+    def __init__(self, period_ns: float, offsets: NDArray[np.float64]) -> None:
+        self._period_ns = period_ns
+        self._offsets = offsets
+        self._rounds = np.zeros(len(offsets), np.int64)  # so far, of each
+
+    def until(self, now_ns: int) -> tuple[Numbers, Numbers]:
+        """Return who is due before ``now_ns`` and was not returned yet, and when [ns]."""
+        due = np.ceil(now_ns / self._period_ns - self._offsets).astype(np.int64)
+        due = np.maximum(due, self._rounds)
+        count = due - self._rounds
+        of = np.repeat(np.arange(len(count)), count)
+        number = np.arange(len(of)) - np.repeat(np.cumsum(count) - count - self._rounds, count)
+        self._rounds = due
+        when_ns = np.rint((number + self._offsets[of]) * self._period_ns).astype(np.int64)
+        return of, when_ns
+
+
 def when_due(scene: Scene, plan: Callable[[JobHosts], Rows]) -> Stage:
     """A stage that adds the control traffic that ``plan`` makes for a job, once it is due.
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from llmprism.kinds import OTHER
-from prism_sim.collector.control_traffic import Turn, exchange, segments
+from prism_sim.collector.control_traffic import Periodic, Turn, exchange, segments
 from prism_sim.collector.effects.base import Scene, Stage
 from prism_sim.collector.effects.service import ServiceBase
 from prism_sim.collector.rows import Rows
@@ -48,17 +48,11 @@ class Monitoring(ServiceBase):
     )
 
     def stage(self, scene: Scene) -> Stage:
-        period_ns = self.every_s * 1e9
         tuples, phase = self._targets(scene)
-        rounds = np.zeros(len(tuples), np.int64)  # number of fetches so far, by server
+        times = Periodic(self.every_s * 1e9, phase)
 
         def scrape(rows: Rows) -> Rows:
-            due = np.maximum(np.ceil(scene.now_ns / period_ns - phase).astype(np.int64), rounds)
-            count = due - rounds
-            of = np.repeat(np.arange(len(tuples)), count)
-            number = np.arange(len(of)) - np.repeat(np.cumsum(count) - count - rounds, count)
-            rounds[:] = due
-            when_ns = np.rint((number + phase[of]) * period_ns).astype(np.int64)
+            of, when_ns = times.until(scene.now_ns)
             sent = exchange(scene, tuples[of], when_ns, *self._turns())
             scene.totals.count_added(sent)
             return np.concatenate([rows, sent])

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from llmprism.kinds import OTHER
-from prism_sim.collector.control_traffic import Turn, exchange
+from prism_sim.collector.control_traffic import Periodic, Turn, exchange
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows
 from prism_sim.collector.tuples import ICMP, FiveTuple
@@ -46,22 +46,16 @@ class Pings(EffectBase):
     )
 
     def stage(self, scene: Scene) -> Stage:
-        period_ns = self.every_s * 1e9
         layout = scene.tuples.router.layout
         hosts = range(0, len(layout.addresses), layout.cluster.nics_per_server)
         tuples = np.array([self._tuple(scene, hosts, place) for place in range(len(hosts))])
         phase = np.array([scene.draws.stream(self.kind, host).random() for host in hosts])
-        rounds = np.zeros(len(tuples), np.int64)
+        times = Periodic(self.every_s * 1e9, phase)
         payload = self.data_bytes + ICMP_BYTES
         echo = Turn(payload, 1, payload + IP_BYTES)
 
         def ping(rows: Rows) -> Rows:
-            due = np.maximum(np.ceil(scene.now_ns / period_ns - phase).astype(np.int64), rounds)
-            count = due - rounds
-            of = np.repeat(np.arange(len(tuples)), count)
-            number = np.arange(len(of)) - np.repeat(np.cumsum(count) - count - rounds, count)
-            rounds[:] = due
-            when_ns = np.rint((number + phase[of]) * period_ns).astype(np.int64)
+            of, when_ns = times.until(scene.now_ns)
             sent = exchange(scene, tuples[of], when_ns, echo, echo)
             scene.totals.count_added(sent)
             return np.concatenate([rows, sent])

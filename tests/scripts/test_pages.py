@@ -21,7 +21,7 @@ TABLES = {
     "workloads": ("steps", "plain", "bytes"),
     "twins": (
         *("silences", "counts", "spread", "pairs", "steps", "scores"),
-        *("lab_bounds", "lab_counts", "lab_steps"),
+        *("variants", "variant_errors", "lab_bounds", "lab_counts", "lab_steps", "again"),
     ),
 }
 

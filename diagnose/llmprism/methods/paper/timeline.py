@@ -184,13 +184,12 @@ def _row_at(moment: Ints, address: Ints, end_ns: Ints, offsets: Ints) -> Ints:
 
 def _spans(flows: FlowTable, touches: _Touches, row: Codes, steps: Steps) -> Spans:
     """Merge each step's flows of a kind, clipped to the step, and find the time between them."""
-    kept = np.flatnonzero(row >= 0)
-    by_row = grouped(row[kept], len(steps))
-    entry, offsets = kept[by_row.order], by_row.offsets
-    del kept, by_row
+    by_row = grouped(np.where(row >= 0, row, len(steps)), len(steps) + 1)  # the last: no step
+    offsets = by_row.offsets[:-1]
+    entry = by_row.order[: offsets[-1]]
     flow = touches.by.order[entry].astype(np.int32)
     kind = np.where(touches.is_dp[entry], 0, 1).astype(np.int8)
-    del entry
+    del entry, by_row
     inputs = (
         flows.start_ns, flows.end_ns, flow, kind, offsets, steps.start_ns, steps.end_ns,
     )  # fmt: skip

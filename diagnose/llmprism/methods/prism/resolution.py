@@ -48,14 +48,15 @@ def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | N
     length, size, step_ns = _records(flows, connections, job)
     if size.size == 0 or not step_ns > 0:
         return None
-    typical = _weighted_median(length, size)
     count = sum(max(part.stepping.count for part in epoch) for epoch in job.epochs)
     quality = min(part.stepping.quality for epoch in job.epochs for part in epoch)
-    if typical < (LONG if count >= FEWEST or quality >= GOOD else LONG / 2) * step_ns:
+    long_ns = (LONG if count >= FEWEST or quality >= GOOD else LONG / 2) * step_ns
+    if 2 * size[length < long_ns].sum() >= size.sum():
         return None
     if count < FEWEST:
+        typical_ns = _weighted_median(length, size)
         return Refusal(
-            f"records last {duration(typical)}, and only {count} equal parts of "
+            f"records last {duration(typical_ns)}, and only {count} equal parts of "
             f"{duration(step_ns)} show that anything repeats",
             "an idle timeout of a twentieth of a step, or a longer recording",
         )

@@ -25,6 +25,8 @@ import numpy as np
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
+from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import compile_early
 
 FORTH, BACK = 0, 1  # activations, gradients
 
@@ -169,11 +171,24 @@ def _one_before(sent: Floats) -> Floats:
     return place
 
 
+@compiled
 def _since(when: Floats, sent: Floats) -> Floats:
     """Time from the latest of ``sent`` before each of ``when``, by step; NaN if there is none."""
-    earlier = sent[:, None, :] < when[:, :, None]
-    latest = np.where(earlier, sent[:, None, :], -np.inf).max(axis=2)
-    return _positive(np.where(np.isfinite(latest), when - latest, np.nan))
+    steps, messages = when.shape
+    since = np.full((steps, messages), np.nan)
+    for step in range(steps):
+        for i in range(messages):
+            latest = -np.inf
+            for other in sent[step]:
+                if latest < other < when[step, i]:
+                    latest = other
+            if latest > -np.inf:
+                since[step, i] = when[step, i] - latest
+    return since
+
+
+_BOTH = np.zeros((2, 2))
+compile_early(_since, lambda: (_BOTH[:, :1], _BOTH))  # one direction of the messages, and both
 
 
 def _positive(values: Floats) -> Floats:

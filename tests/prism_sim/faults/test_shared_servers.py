@@ -18,7 +18,7 @@ ROUNDED = {
 }
 
 
-def found_in(folder, faults, gpus, telemetry=None):
+def found_in(folder, faults, gpus, telemetry=None, **job):
     world = {
         "name": "shared",
         "seed": 83,
@@ -32,11 +32,11 @@ def found_in(folder, faults, gpus, telemetry=None):
             {
                 "name": "train", "model": MODEL, "dp": 4 * gpus, "micro_batches": 2, "steps": 20,
                 "mfu": 0.4, "compute_jitter": 0.01, "step_overhead_ms": 5, "zero_stage": 1,
-                "placement": {"servers": ["s0002", "s0000", "s0003", "s0001"]},
+                "placement": {"servers": ["s0002", "s0000", "s0003", "s0001"]}, **job,
             }
         ],
         "collector": telemetry or {},
-        "faults": [{"job": "train", "from_step": 8, "to_step": 16} | fault for fault in faults],
+        "faults": [{"job": "train", "from_step": 8} | fault for fault in faults],
     }  # fmt: skip
     run = Run(folder)
     simulate(Scenario.model_validate(world), run)
@@ -47,7 +47,7 @@ def found_in(folder, faults, gpus, telemetry=None):
 @pytest.mark.parametrize("telemetry", [{}, ROUNDED], ids=["exact", "milliseconds"])
 @pytest.mark.parametrize(("gpus", "rank"), [(2, 2), (2, 5), (4, 0), (4, 5), (4, 14), (4, 11)])
 def test_the_late_rank_of_a_server_is_named(tmp_path, gpus, rank, telemetry):
-    fault = {"kind": "slow_gpu", "rank": rank, "factor": 0.6}
+    fault = {"kind": "slow_gpu", "rank": rank, "factor": 0.6, "to_step": 16}
     score = score_faults(found_in(tmp_path, [fault], gpus, telemetry))
     assert [match.localized for match in score.matches] == [True]
     assert [match.cause_right for match in score.matches] == [True]
@@ -56,7 +56,7 @@ def test_the_late_rank_of_a_server_is_named(tmp_path, gpus, rank, telemetry):
 
 @pytest.mark.parametrize("gpus", [2, 4])
 def test_a_server_all_of_whose_ranks_are_late_is_named(tmp_path, gpus):
-    fault = {"kind": "slow_server", "server": "s0003", "factor": 0.7}
+    fault = {"kind": "slow_server", "server": "s0003", "factor": 0.7, "to_step": 16}
     score = score_faults(found_in(tmp_path, [fault], gpus))
     assert [match.localized for match in score.matches] == [True]
     assert score.false_alarms == 0
@@ -64,3 +64,23 @@ def test_a_server_all_of_whose_ranks_are_late_is_named(tmp_path, gpus):
 
 def test_jitter_of_ranks_that_share_servers_is_no_finding(tmp_path):
     assert found_in(tmp_path, [], 4).diagnosis["findings"].empty
+
+
+def test_a_step_in_which_a_transfer_waits_for_its_partner_is_not_finished(tmp_path):
+    """The transfer ends when the job restarts, and then no bytes of the step lack."""
+    fault = {
+        "kind": "stopped_nic", "server": "s0003", "nic": 1, "noticed_after_s": 20, "down_s": 10,
+    }  # fmt: skip
+    score = score_faults(found_in(tmp_path, [fault], 4))
+    assert [match.localized for match in score.matches] == [True]
+    assert score.false_alarms == 0
+
+
+@pytest.mark.parametrize("kind", ["hang", "crash"])
+def test_a_rank_that_stops_is_named_where_no_exchange_of_gradients_is_seen(tmp_path, kind):
+    """All replicas of a stage are in one server."""
+    fault = {"kind": kind, "rank": 9, "noticed_after_s": 20}
+    fault |= {"into_step_s": 0.02} if kind == "crash" else {}
+    score = score_faults(found_in(tmp_path, [fault], 4, dp=4, pp=4, micro_batches=8))
+    assert [match.localized for match in score.matches] == [True]
+    assert score.false_alarms == 0

@@ -25,10 +25,13 @@ from llmprism.methods.prism.faults.messages import (
 )
 from llmprism.methods.prism.phases import MISSING
 from llmprism.numerics.arrays import Bools, Floats, Ints, grouped, order_in_groups
+from llmprism.numerics.missing import finite_median
 
 WHOLE = 0.5  # of the usual bytes: a step that has as many was finished
+NEARLY = 0.95  # ... where no exchange of gradients at its end shows that
 ENOUGH = 3  # steps without lost records that show what a message needs
 LEARNED = 24  # steps that a job's needs are learned from, where it has more
+STALLED = 20.0  # steps: no transfer of a job that goes on takes as long
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
 
 
@@ -72,7 +75,10 @@ class Stuck:
 def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
     """The unfinished step at the end of each attempt of ``job``, where there is one."""
     volume, ends = _finished(context, job)
-    whole = volume >= WHOLE * np.median(volume[volume > 0]) if (volume > 0).any() else volume > 0
+    exchanged = any(part.kind == "dp" for part in job.phases.classes)
+    least = (WHOLE if exchanged else NEARLY) * finite_median(volume[volume > 0])
+    whole = (volume > 0) & (volume >= least)
+    whole &= ~_stalled(context, job)
     firsts = [*job.phases.first_of_epoch.tolist(), job.count]
     for first, after in pairwise(firsts):
         done = first + np.flatnonzero(whole[first:after])
@@ -89,16 +95,32 @@ def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
 
 
 def _finished(context: Context, job: JobView) -> tuple[Floats, Ints]:
-    """Bytes of data-parallel traffic in each step, and its last end [ns]."""
+    """Bytes of data-parallel traffic in each step, and its last end [ns]; of all if there is none.
+
+    Replicas that share their servers exchange gradients where nothing is seen.
+    """
     volume = np.zeros(job.count)
     ends = np.zeros(job.count, np.int64)
-    for part in job.phases.classes:
-        if part.kind == "dp":
-            known = part.step >= 0
-            volume += np.bincount(part.step[known], part.one.traffic.size[known], job.count)
-            rows = part.one.traffic.row[known]
-            np.maximum.at(ends, part.step[known], context.flows.end_ns[rows])
+    exchanges = [part for part in job.phases.classes if part.kind == "dp"]
+    for part in exchanges or job.phases.classes:
+        known = part.step >= 0
+        volume += np.bincount(part.step[known], part.one.traffic.size[known], job.count)
+        rows = part.one.traffic.row[known]
+        np.maximum.at(ends, part.step[known], context.flows.end_ns[rows])
     return volume, ends
+
+
+def _stalled(context: Context, job: JobView) -> Bools:
+    """Steps in which a transfer waited for so long that the job did not go on.
+
+    What is left of it may be sent when the partner is back, so no bytes lack.
+    """
+    stalled = np.zeros(job.count, np.bool_)
+    for part in job.phases.classes:
+        known = part.step >= 0
+        long = context.flows.durations_ns[part.one.traffic.row[known]] > STALLED * job.period_ns
+        stalled[part.step[known][long]] = True
+    return stalled
 
 
 def _begins(context: Context, job: JobView, step: int) -> int:

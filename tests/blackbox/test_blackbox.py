@@ -23,6 +23,8 @@ from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 
+pytestmark = pytest.mark.slow  # a world, diagnosed eight times
+
 METHODS = ("paper", "prism")
 FINDING = ("paper",)  # methods that report the slow GPU of so short a run
 

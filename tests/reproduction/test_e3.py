@@ -19,6 +19,8 @@ from reproduction import EXPERIMENTS, running
 from reproduction.base import Done, Trial
 from reproduction.e3_timeline import measure, page
 
+pytestmark = pytest.mark.slow  # several worlds
+
 SMALL = {"cluster.servers": 16, "jobs.0.dp": 8, "jobs.0.steps": 4}
 QUIET = {**SMALL, "jobs.0.compute_jitter": 0, "jobs.0.step_overhead_jitter": 0}
 

@@ -14,6 +14,8 @@ from reproduction.base import Done
 from reproduction.e4_switches import page
 from reproduction.e4_switches.measure import measure, trials
 
+pytestmark = pytest.mark.slow  # hours of a small cluster
+
 
 @pytest.fixture(scope="module")
 def done() -> list[Done]:

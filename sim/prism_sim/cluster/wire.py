@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 TRAIN = np.dtype(
     [
         ("start_ns", "f8"),  # begin of the first burst
-        ("queued_ns", "f8"),  # when a host's socket got the message; 0 for its start
         ("burst_ns", "f8"),  # duration of one burst; at most the period
         ("period_ns", "f8"),  # from the begin of one burst to that of the next
         ("bursts", "i8"),
@@ -28,6 +27,7 @@ TRAIN = np.dtype(
         ("route", "i4"),  # number of the route; HIDDEN if no switch observes it
         ("reverse", "?"),  # from the route's destination back to its source
         ("follows", "?"),  # whether it continues the message of the train before it
+        ("queued_ns", "f8"),  # when a host's socket got the message; 0 for its start
     ]
 )
 """Bursts of one message on one route, equally long and equally far apart."""

@@ -39,6 +39,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "lateness": {"late": 0.1, "late_s": 0.5},
     "sampling": {"one_in": 2},
     "monitoring": {"every_s": 1},
+    "pings": {"every_s": 1},
 }
 CUTS: dict[str, dict[str, Any]] = {
     "messages": {},
@@ -78,6 +79,11 @@ def check_bounded(folder, monkeypatch, model: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_buffered_rows_do_not_grow_with_the_run(tmp_path, monkeypatch, kind):
     listed = effects(HEADERS, {"kind": kind, **GIVEN.get(kind, {})})
+    check_bounded(tmp_path, monkeypatch, CUTS["switch"] | listed)
+
+
+def test_nor_do_those_of_queues_that_sockets_refill(tmp_path, monkeypatch):
+    listed = effects(HEADERS, {"kind": "waiting", "refills": True, "line_bytes": 50_000})
     check_bounded(tmp_path, monkeypatch, CUTS["switch"] | listed)
 
 

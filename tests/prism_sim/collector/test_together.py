@@ -21,6 +21,7 @@ EFFECTS = [
     {"kind": "rendezvous", "before_s": 1},
     {"kind": "dns", "at": "s0002"},
     {"kind": "monitoring", "every_s": 0.05},
+    {"kind": "pings", "every_s": 0.05, "ahead": 2},
     {"kind": "observation", "point": "both"},
     {"kind": "retransmissions", "probability": 0.01},
     {"kind": "silent_switches", "switches": ["leaf001"]},
@@ -69,7 +70,10 @@ def test_records_stay_possible_and_are_taken(tmp_path_factory, chosen, cuts):
     assert (frame["end_ns"] >= frame["start_ns"]).all()
     assert (frame[["bytes", "payload", "packets"]] >= 0).all(axis=None)
     assert (frame["bytes"] >= frame["payload"]).all()
-    assert frame[["src_port", "dst_port"]].stack().between(1, 65_535).all()
+    ports = frame[["src_port", "dst_port"]]
+    is_ping = frame["protocol"] == 1
+    assert ports[~is_ping].stack().between(1, 65_535).all()
+    assert (ports[is_ping] == 0).all(axis=None)
     intake = diagnose_files(run.flows, run.topology).intake
     assert intake.rows == len(frame) == intake.kept + sum(intake.set_aside.values())
     foreign = frame[["src", "dst"]].isin(["192.0.2.1", "10.255.255.53"]).any(axis=1)

@@ -10,7 +10,7 @@ from pydantic import Field
 from prism_sim.cluster.routes import DYNAMIC_PORTS
 from prism_sim.collector.effects.base import EffectBase, Scene, Stage
 from prism_sim.collector.rows import Rows
-from prism_sim.collector.tuples import FiveTuple
+from prism_sim.collector.tuples import ICMP, FiveTuple
 from prism_sim.scenario.base import Remark, Remarks
 from prism_sim.scenario.names import server_index
 from prism_sim.scenario.setting import Setting
@@ -73,7 +73,9 @@ class Ports:
         self._taken: set[tuple[int, int]] = set()
 
     def of(self, nic: int, port: int, protocol: int) -> int:
-        """The port of the common address for ``port`` of ``nic``."""
+        """The port of the common address for ``port`` of ``nic``; ICMP has none to replace."""
+        if protocol == ICMP:
+            return port
         key = (nic, port, protocol)
         if key not in self._known:
             low, high = DYNAMIC_PORTS

@@ -62,8 +62,12 @@ def test_a_server_all_of_whose_ranks_are_late_is_named(tmp_path, gpus):
     assert score.false_alarms == 0
 
 
-def test_jitter_of_ranks_that_share_servers_is_no_finding(tmp_path):
-    assert found_in(tmp_path, [], 4).diagnosis["findings"].empty
+@pytest.mark.parametrize("tp", [1, 2, 4])
+def test_jitter_of_ranks_that_share_servers_is_no_finding(tmp_path, tp):
+    """They wait for one after the other, now and then for one twice."""
+    sizes = {"tp": tp, "dp": 16 // tp}
+    jitter = {"compute_jitter": 0.02, "step_overhead_ms": 15, "step_overhead_jitter": 0.3}
+    assert found_in(tmp_path, [], 4, **sizes, **jitter).diagnosis["findings"].empty
 
 
 def test_a_step_in_which_a_transfer_waits_for_its_partner_is_not_finished(tmp_path):

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.series import healthy
@@ -32,6 +33,7 @@ FEWEST = 3  # servers of a ring, of which two hops show what one adds
 LATE = 0.5  # of the delay: a hop that begins by so much later than most did not begin in time
 SILENT = 2.0  # times all other silences of a step: the one before its first collective
 EXACT = 1e-3  # of the bytes of a step: differences that count as none
+TOGETHER = 0.9  # of the steps
 KNOWN = 0.5  # of the steps: a ring that shows so few late ranks shows none
 DIFFERENT = 1.1  # times the bytes: hops that pause alike wait for no rank, but for work
 
@@ -188,18 +190,27 @@ def late_in_rings_ns(context: Context, job: JobView) -> Floats:
             nics = int(np.isin(servers, ring.servers).sum()) // ring.servers.size
             if nics > 1 and bursts is not None and _works_first(ring, bursts):
                 found = late_in(job, ring, bursts, nics)
-                if np.isfinite(found.delay_ns).mean() > KNOWN:
+                if np.isfinite(found.delay_ns).mean() > KNOWN and not _in_lock_step(found):
                     _add(context, job, late, found, ring)
     return late
 
 
+def _in_lock_step(found: Late) -> bool:
+    """Whether servers are late as a whole, because each has one member of the ring."""
+    late = found.delay_ns > 0
+    return bool(late.any() and found.whole[late].mean() > TOGETHER)
+
+
 def usual_delay_ns(context: Context, job: JobView) -> Floats:
-    """How long the rings of each endpoint wait in a healthy step, for any rank [ns]; 0: no ring."""
+    """How long the rings of each endpoint wait for any rank, in quiet steps [ns]; 0: no ring."""
     late = late_in_rings_ns(context, job)
     usual = np.zeros(len(late))
     inside = np.isfinite(late).any(axis=1)
     if inside.any():
-        usual[inside] = healthy(np.nanmax(late[inside], axis=0)[None, :])[0]
+        longest = np.nanmax(late[inside], axis=0)[None, :]
+        quiet = np.nan_to_num(healthy(np.where(longest > 0, longest, np.nan))[0])
+        tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
+        usual[inside] = max(0.0, quiet - tick_ns)  # a delay of one tick may be none
     return usual
 
 

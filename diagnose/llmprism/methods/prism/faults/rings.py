@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.series import healthy
@@ -176,22 +175,30 @@ def _first_bursts(job: JobView, bursts: Bursts) -> tuple[Floats, Floats, Floats,
 
 
 @measured_once
-def late_in_rings_ns(context: Context, job: JobView) -> Floats:
-    """By how much each endpoint makes its rings wait [ns], (endpoints, steps); NaN: no ring."""
-    ends = job.phases.endpoints
-    late = np.full((ends.size, job.count), np.nan)
-    if job.pipelines.length > 1:
-        return late  # other stages are in the servers of a ring
-    servers = context.topology.servers[ends]
+def _found_in(context: Context, job: JobView) -> list[tuple[Ring, Late]]:
+    """Who is late in each ring of a job without a pipeline; not of those that do not show it."""
+    every: list[tuple[Ring, Late]] = []
+    servers = context.topology.servers[job.phases.endpoints]
     for part in job.phases.classes:
-        rings = rings_of(context, part) if part.kind == "dp" else []
-        bursts = bursts_of(context, job, part) if rings else None
+        if part.kind != "dp" or job.pipelines.length > 1:
+            continue  # other stages are in the servers of a ring
+        rings = rings_of(context, part)
+        bursts = bursts_of(context, job, part)
         for ring in rings:
             nics = int(np.isin(servers, ring.servers).sum()) // ring.servers.size
-            if nics > 1 and bursts is not None and _works_first(ring, bursts):
+            if nics > 1 and _works_first(ring, bursts):
                 found = late_in(job, ring, bursts, nics)
                 if np.isfinite(found.delay_ns).mean() > KNOWN and not _in_lock_step(found):
-                    _add(context, job, late, found, ring)
+                    every.append((ring, found))
+    return every
+
+
+@measured_once
+def late_in_rings_ns(context: Context, job: JobView) -> Floats:
+    """By how much each endpoint makes its rings wait [ns], (endpoints, steps); NaN: no ring."""
+    late = np.full((job.phases.endpoints.size, job.count), np.nan)
+    for ring, found in _found_in(context, job):
+        _add(context, job, late, found, ring)
     return late
 
 
@@ -203,14 +210,12 @@ def _in_lock_step(found: Late) -> bool:
 
 def usual_delay_ns(context: Context, job: JobView) -> Floats:
     """How long the rings of each endpoint wait for any rank, in quiet steps [ns]; 0: no ring."""
-    late = late_in_rings_ns(context, job)
-    usual = np.zeros(len(late))
-    inside = np.isfinite(late).any(axis=1)
-    if inside.any():
-        longest = np.nanmax(late[inside], axis=0)[None, :]
-        quiet = np.nan_to_num(healthy(np.where(longest > 0, longest, np.nan))[0])
-        tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
-        usual[inside] = max(0.0, quiet - tick_ns)  # a delay of one tick may be none
+    usual = np.zeros(job.phases.endpoints.size)
+    servers = context.topology.servers[job.phases.endpoints]
+    for ring, found in _found_in(context, job):
+        inside = np.isin(servers, ring.servers)
+        quiet = np.nan_to_num(healthy(found.delay_ns[None, :])[0])
+        usual[inside] = np.maximum(usual[inside], quiet)
     return usual
 
 

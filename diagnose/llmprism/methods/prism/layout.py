@@ -19,6 +19,7 @@ from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import MISSING, Phases
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.methods.prism.replicas import Replicas
+from llmprism.methods.prism.sharding import find_sharding
 from llmprism.numerics.arrays import Ints
 from llmprism.numerics.graph import components_of_edges
 
@@ -40,6 +41,7 @@ class Layout:
     cp: int
     micro_batches: int
     schedule: str
+    sharding: str
     period_ns: int
     confidence: float
     evidence: dict[str, object] = field(default_factory=dict)
@@ -71,9 +73,10 @@ def find_layout(
     sure = phases.quality * (SHOWN if lockstep or tp * dp == 1 else GUESSED)
     if any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist()):
         sure = min(sure, phases.quality * SHARED)
+    sharding = find_sharding(topology, connections, phases, pipelines.micro_batches)
     return Layout(
         max(1, dp), pipelines.length, tp, max(1, sizes["ep"]), cp, pipelines.micro_batches,
-        _schedule(pipelines), _period_ns(phases), sure, evidence,
+        _schedule(pipelines), sharding, _period_ns(phases), sure, evidence,
     )  # fmt: skip
 
 

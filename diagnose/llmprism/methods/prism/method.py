@@ -377,7 +377,7 @@ def _layout(one: Found) -> pd.DataFrame:
         **{name: getattr(layout, name) for name in ("dp", "pp", "tp", "ep", "cp")},
         "micro_batches": layout.micro_batches,
         "schedule": layout.schedule,
-        "sharding": "unknown",
+        "sharding": layout.sharding,
         "period_ns": layout.period_ns,
         "confidence": layout.confidence,
         "evidence": json.dumps(layout.evidence, sort_keys=True),

@@ -215,3 +215,34 @@ def test_micro_batches_are_no_steps_of_records_that_end_too_early(scored, cluste
     found = first_part(run, share * run.truth("steps").eval("end_ns - start_ns").median() / 1e9)
     assert not found.verdict.can_tell
     assert len(found.steps) == 0
+
+
+SHARDED = {
+    "none": "dp: 4, zero_stage: 0, micro_batches: 8, bucket_params: 9000000",
+    "zero1": "dp: 4, pp: 2, zero_stage: 1, micro_batches: 4, bucket_params: 9000000",
+    "zero2": "dp: 4, zero_stage: 2, micro_batches: 3, bucket_params: 9000000",
+    "zero3": "dp: 4, zero_stage: 3, micro_batches: 2",
+    "hybrid": "dp: 8, zero_stage: 3, hybrid_shards: 4, micro_batches: 2",
+}
+
+
+@pytest.mark.parametrize("nic_gbps", [100, 200])
+@pytest.mark.parametrize("sharding", SHARDED)
+def test_what_is_sharded_shows_in_how_often_each_size_is_sent(scored, sharding, nic_gbps):
+    run = scored(SINGLE % (8, nic_gbps) + "jobs:\n" + job("solo", f"{SHARDED[sharding]}, steps: 8"))
+    assert list(run.diagnosis.layouts["sharding"]) == [sharding]
+
+
+UNSEEN = {
+    "sharded gradients without accumulation": "dp: 4, zero_stage: 2, micro_batches: 1",
+    "gradients of the parameters' size": "dp: 4, zero_stage: 1, micro_batches: 4, "
+    "gradient_bytes: 2",
+    "shards inside servers": "dp: 16, zero_stage: 3, hybrid_shards: 4, micro_batches: 1",
+}
+
+
+@pytest.mark.parametrize("case", UNSEEN)
+def test_sharding_is_unknown_where_volumes_do_not_show_it(scored, case):
+    cluster = FOUR if "servers" in case else SINGLE % (8, 200)
+    run = scored(cluster + "jobs:\n" + job("solo", f"{UNSEEN[case]}, steps: 8"))
+    assert list(run.diagnosis.layouts["sharding"]) == ["unknown"]

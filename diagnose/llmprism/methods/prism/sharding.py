@@ -1,0 +1,172 @@
+"""What data-parallel ranks hold a part of only: optimizer states, gradients, parameters.
+
+Every collective moves its bytes in messages of one size, and the sizes of a step differ, since
+layers, embeddings and buckets do. How often each size occurs shows what is reduced and gathered:
+
+- An all-reduce (``none``) sends each size once.
+- With sharded states, gradients are reduced and parameters gathered. Gradients in single precision
+  have twice the bytes of parameters in half precision, so for each gathered size there is a reduced
+  one of its double. In a step there are as many of both (``zero1``), or several times as many, once
+  for each micro-batch (``zero2``), or half as many, because sharded parameters are gathered in the
+  forward pass and again in the backward pass (``zero3``).
+- Parameters that are sharded inside groups of replicas are gathered there, and gradients reduced
+  across these groups (``hybrid``).
+
+Without accumulation, sharded gradients (``zero2``) move as sharded states do. They differ only
+where there are several micro-batches: in a pipeline, or if nothing moves for longer than two
+backward passes take. The answer is ``unknown`` where gradients have as many bytes as parameters,
+where records hold several collectives, or where NVLink may hide what happens inside a server.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from llmprism.io.topology import Topology
+from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.phases import KindOf, Phases
+from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.graph import components
+
+UNKNOWN = "unknown"
+EXACT = 1e-5  # of a message: what headers add to one of two sizes, one twice the other
+MOST_REDUCES = 64  # micro-batches
+FEWEST = 3  # sizes or messages that show a pattern
+LOOKED_AT = 4  # connections of a class, and steps, that are looked at
+AGREE = 0.75  # share of them that must agree
+RESTS = 0.2  # of a step: sharded parameters move all through it, gradients of an all-reduce do not
+PASSES = 2.0  # ... and accumulation leaves the network silent for longer than gradients move
+UPDATES = (1 / 2, 2 / 3, 3 / 4, 4 / 5, 6 / 7)  # share of bytes before an update, if gathers follow
+NEAR = 0.005  # of the bytes of a step
+
+Cell = tuple[Ints, Ints, Ints]
+
+
+def find_sharding(
+    topology: Topology, connections: Connections, phases: Phases, micro_batches: int
+) -> str:
+    """Name the sharding of a job."""
+    own = [one for one in phases.classes if one.kind == "dp"]
+    if not own or phases.count < FEWEST:
+        return UNKNOWN
+    answers = [_of_class(connections, one, phases.count) for one in own]
+    sharded = [one for one, answer in zip(own, answers, strict=True) if answer == "zero3"]
+    if sharded:
+        others = [one for one, answer in zip(own, answers, strict=True) if answer != "zero3"]
+        return _of_shards(connections, sharded, others)
+    largest = max(range(len(own)), key=lambda i: own[i].one.bytes)
+    answer = answers[largest]
+    if answer == "zero1" and not (micro_batches > 1 or _accumulates(own[largest], phases.count)):
+        return UNKNOWN
+    servers = topology.servers[phases.endpoints]
+    if answer == "none" and np.unique(servers).size < servers.size:
+        return UNKNOWN
+    return answer
+
+
+def _of_class(connections: Connections, one: KindOf, count: int) -> str:
+    """What most of some connections and steps of a class show."""
+    cells = list(_cells(connections, one, count))
+    if not cells:
+        return UNKNOWN
+    rests = _rest(one, count)
+    answers = Counter(_of_cell(cell, rests) for cell in cells)
+    answer, often = answers.most_common(1)[0]
+    return answer if often >= AGREE * len(cells) else UNKNOWN
+
+
+def _cells(connections: Connections, one: KindOf, count: int) -> Iterator[Cell]:
+    """Start, end and size of what some connections move in some steps in the middle."""
+    traffic = one.one.traffic
+    of_row = connections.of_row[traffic.row]
+    steps = range(count // 3, min(count - 1, count // 3 + LOOKED_AT))
+    for connection in one.one.connections[:LOOKED_AT].tolist():
+        mine = of_row == connection
+        for step in steps:
+            rows = np.flatnonzero(mine & (one.step == step))
+            if rows.size:
+                yield traffic.start_ns[rows], traffic.end_ns[rows], traffic.size[rows]
+
+
+def _of_cell(cell: Cell, rests: float) -> str:
+    size = np.sort(cell[2])
+    if size.size < FEWEST:
+        return UNKNOWN
+    value, often = _distinct(size)
+    halves = 1 / 2, *range(1, MOST_REDUCES + 1)
+    fitting = [ratio for ratio in halves if _fits(value, often, ratio)]
+    if len(fitting) == 1:
+        ratio = fitting[0]
+        return "zero3" if ratio < 1 else ("zero1" if ratio == 1 else "zero2")
+    once = int(np.gcd.reduce(often)) == 1 and value.size >= FEWEST
+    return "none" if once and not fitting and rests > RESTS and not _updates(cell) else UNKNOWN
+
+
+def _distinct(size: Ints) -> tuple[Floats, Ints]:
+    """Distinct sizes, ascending, and how often each occurs."""
+    opens = np.flatnonzero(np.diff(size, prepend=-np.inf) > EXACT * size)
+    return size[opens].astype(np.float64), np.diff(np.append(opens, size.size))
+
+
+def _fits(value: Floats, often: Ints, ratio: float) -> bool:
+    """Whether there are ``ratio`` times as many messages of the double of each gathered size."""
+    left = often.astype(np.float64)
+    for i, size in enumerate(value.tolist()):
+        if left[i] == 0:
+            continue
+        double = np.flatnonzero(np.abs(value - 2 * size) <= 2 * EXACT * size)
+        reduced = ratio * left[i]
+        if double.size != 1 or reduced % 1 or left[double[0]] < reduced:
+            return False
+        left[double[0]] -= reduced
+        left[i] = 0
+    return True
+
+
+def _updates(cell: Cell) -> bool:
+    """Whether a silence parts the bytes of a step as an update of sharded states does."""
+    start, end, size = cell
+    moved = np.cumsum(size)[:-1] / size.sum()
+    silent = start[1:] > np.maximum.accumulate(end)[:-1]
+    return any(bool((np.abs(moved[silent] - share) <= NEAR).any()) for share in UPDATES)
+
+
+def _extents(one: KindOf, count: int) -> tuple[Floats, Floats]:
+    """First start and last end of a class in each step [ns], NaN where there is nothing."""
+    start, end = np.full(count, np.inf), np.full(count, -np.inf)
+    known = one.step >= 0
+    np.minimum.at(start, one.step[known], one.one.traffic.start_ns[known])
+    np.maximum.at(end, one.step[known], one.one.traffic.end_ns[known])
+    some = np.isfinite(start)
+    return np.where(some, start, np.nan), np.where(some, end, np.nan)
+
+
+def _rest(one: KindOf, count: int) -> float:
+    """Silence between the traffic of two steps, over a step; median."""
+    start, end = _extents(one, count)
+    return float(np.nanmedian((start[1:] - end[:-1]) / np.diff(start)))
+
+
+def _accumulates(one: KindOf, count: int) -> bool:
+    """Whether the class rests for longer than two backward passes can take."""
+    start, end = _extents(one, count)
+    return float(np.nanmedian((start[1:] - end[:-1]) / (end - start)[1:])) > PASSES
+
+
+def _of_shards(
+    connections: Connections, sharded: Sequence[KindOf], others: Sequence[KindOf]
+) -> str:
+    """Whether any of the ``others`` joins only members of different groups of the ``sharded``."""
+    own = np.concatenate([one.one.connections for one in sharded])
+    src, dst = connections.src[own], connections.dst[own]
+    group = components(src, dst, int(max(src.max(), dst.max())) + 1)
+    for one in others:
+        home, goal = connections.src[one.one.connections], connections.dst[one.one.connections]
+        inside = np.isin(home, src).all() and np.isin(goal, src).all()
+        if inside and (group[home] != group[goal]).all():
+            return "hybrid"
+    closed = np.array_equal(np.unique(src), np.unique(dst))
+    return "zero3" if closed else UNKNOWN

@@ -50,6 +50,8 @@ LOST = 2.0  # ratio of messages a step up to which lost records explain the diff
 ALIKE = 1.3  # ratio of messages a step up to which two classes may be one exchange
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
 PARTNERS = 2  # members of a group that distinguish a ring from a chain
+GUESSED = 0.7  # confidence of a pipeline that shows by its place only
+ONE_RECORD = 1.5  # records of a step in one direction, below which it is merged
 MANY = 3  # partners from which an exchange is all-to-all
 
 
@@ -73,11 +75,15 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
     pipeline = {i for i, one in enumerate(characters) if one.is_pipeline}
     pipeline = _passing(connections, classes, characters, pipeline)
     pipeline -= _meshes(connections, classes, pipeline)
+    merged: set[int] = set()
+    if not pipeline:
+        merged = _merged_pipeline(list(zip(classes, stepping.step_of, strict=True)), characters)
+        pipeline = merged - _meshes(connections, classes, merged)
     chains = _joined([characters[i].groups for i in pipeline])
     found, collectives = [], []
     for i, (one, step) in enumerate(zip(classes, stepping.step_of, strict=True)):
         if i in pipeline:
-            sure = _sure(characters[i].outstanding, OUTSTANDING)
+            sure = GUESSED if i in merged else _sure(characters[i].outstanding, OUTSTANDING)
             found.append(Judged(one, "pp", sure, step))
         elif any(group <= chain for chain in chains for group in characters[i].groups):
             found.append(Judged(one, "other", 0.97, step))
@@ -85,6 +91,33 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
             collectives.append((one, step))
     for stage in by_stage(connections, collectives) if pipeline else [collectives]:
         found += _kinds_of_collectives(connections, stage, stepping.count, nodes)
+    return found
+
+
+def _merged_pipeline(
+    own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character]
+) -> set[int]:
+    """Couples that must be a pipeline although each direction of a step is a single record.
+
+    They lead from one data-parallel group to another, begin clearly before the gradients and end
+    before them, and move less than half as much. Exchanges of tensor-parallel groups move more.
+    """
+    main = _main(own, characters)
+    if main < 0:
+        return set()
+    lead = characters[main]
+    volumes = [one.bytes / one.connections.size for one, _ in own]
+    period = _period(lead.first_ns)
+    found = set()
+    for i, ((one, _), character) in enumerate(zip(own, characters, strict=True)):
+        across = all(len(group & wide) <= 1 for wide in lead.groups for group in character.groups)
+        span = float(np.nanmedian(character.last_ns - character.first_ns))
+        clearly = min(CLEARLY * period, FORWARD * span)
+        early = float(np.nanmedian(lead.first_ns - character.first_ns)) > clearly
+        over = float(np.nanmedian(lead.last_ns - character.last_ns)) > CLEARLY * period
+        single = character.messages <= ONE_RECORD and one.two_way
+        if single and across and early and over and 2 * volumes[i] < volumes[main]:
+            found.add(i)
     return found
 
 

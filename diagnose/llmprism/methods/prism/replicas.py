@@ -26,6 +26,7 @@ from llmprism.numerics.graph import components
 
 COARSE = 2  # ticks of the clock that differences must exceed to show anything
 LOCKSTEP = 0.02  # of how much replicas differ: NICs of one tensor-parallel group differ by less
+BLURRED = 0.25  # of how much servers differ: NICs that differ by less are no replicas
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Replicas:
 def find_replicas(topology: Topology, phases: Phases, pipelines: Pipelines) -> list[Replicas]:
     """Divide the NICs of every server and stage; none for a job without pipeline.
 
-    Servers whose NICs all send within the clock's resolution show nothing and are left out.
+    Servers whose NICs all send within the clock's resolution show nothing and are left out, and
+    so are those whose NICs all differ, but by too little for replicas.
     """
     if pipelines.length == 1:
         return []
@@ -63,8 +65,31 @@ def find_replicas(topology: Topology, phases: Phases, pipelines: Pipelines) -> l
         times = (sent[rows][:, whole] - sent[rows][:1, whole]).astype(np.float64)
         if rows.size == 1 or np.median(np.ptp(times, axis=0)) > finest:
             number = _alike(times)
+            others = np.flatnonzero((servers != server) & (pipelines.stage == stage))
+            if np.unique(number).size == rows.size > 1 and _is_blurred(sent, rows, others):
+                continue
             found.append(Replicas(rows, number, bool(rows.size == 1 or number.any())))
     return found
+
+
+def _is_blurred(sent: Ints, rows: Ints, others: Ints) -> bool:
+    """Whether NICs of a server differ far less than those of ``others`` do from them.
+
+    Sampling and clocks that drift blur the times of a tensor-parallel group. Constant differences,
+    those of clocks and of speeds, do not count.
+    """
+    whole = (sent[rows] != MISSING).all(axis=0)
+    inside = _varies(sent[rows[1:]][:, whole] - sent[rows[0]][whole])
+    seen = [row for row in others.tolist() if (sent[row][whole] != MISSING).all()]
+    if not seen:
+        return False
+    return inside < BLURRED * _varies(sent[seen][:, whole] - sent[rows[0]][whole])
+
+
+def _varies(apart: Ints) -> float:
+    """Median deviation of differences [ns], shape (NICs, steps), from their medians."""
+    middle = np.median(apart, axis=1, keepdims=True)
+    return float(np.median(np.abs(apart - middle)))
 
 
 def _alike(times: Floats) -> Ints:

@@ -264,3 +264,28 @@ collector:
     assert_exact(run.score)
     layout = run.diagnosis.layouts.iloc[0]
     assert (layout["dp"], layout["pp"], layout["micro_batches"]) == (4, 2, -1)
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        "{kind: sampling, one_in: 100}",
+        "{kind: observation, point: both}, {kind: clocks, offset_us: 300}",
+    ],
+)
+def test_a_tensor_parallel_group_stays_one_where_telemetry_blurs_its_times(scored, effect):
+    cluster = """\
+cluster: {servers: 8, gpus_per_server: 2, nics_per_server: 2,
+          fabric: {kind: rail, leaf_ports: 8}}
+"""
+    collector = f"""\
+collector:
+  idle_gap_us: 5000
+  message_boundary: false
+  effects: [{{kind: headers}}, {effect}]
+"""
+    model = "{layers: 12, hidden: 2560, heads: 20, vocab: 50000, sequence_length: 2048}"
+    keys = f"model: {model}, dp: 4, pp: 2, tp: 2, micro_batches: 6, steps: 12, mfu: 0.4"
+    jobs = f"jobs:\n  - {{name: solo, {keys}, compute_jitter: 0.02, step_overhead_ms: 5}}\n"
+    layout = scored(cluster + jobs + collector).diagnosis.layouts.iloc[0]
+    assert (layout["dp"], layout["pp"], layout["tp"]) == (4, 2, 2)

@@ -35,6 +35,8 @@ UNCOUNTED = -1  # micro-batches that records do not show
 COUPLE = 2  # stages, chunks or messages
 MOST_MERGED = 16  # messages of a record that are looked for
 SOME, MULTIPLES = 0.05, 0.9  # share of records that are single, and of bytes in multiples of them
+MOSTLY = 0.75  # share of steps with the same number of records
+OFTEN = 0.4  # share of steps with the usual number; some hold an evaluation as well
 SLOW = 0.25  # of the rate of gradients: a record of one message is faster
 BIN = 0.02  # width of the bins (in logarithm) in which sizes count as equal
 
@@ -134,9 +136,16 @@ def _messages(connections: Connections, own: Sequence[KindOf], count: int) -> tu
         cells = one.one.connections.size * count
         volume = np.bincount(cell, traffic.size[known], cells)
         records = np.bincount(cell, minlength=cells)
-        number = float(np.median(volume[records > 0])) / _usual_size(traffic.size)
+        size = _usual_size(traffic.size)
+        held = volume[records > 0] / size
+        number = float(np.median(held))
+        whole = np.abs(held - np.rint(held)) <= WHOLE * np.maximum(1.0, held / 20)
         if abs(number - round(number)) > WHOLE * max(1.0, number / 20) or number < 0.5:
-            number = float(np.median(records[records > 0]))
+            held = records[records > 0].astype(np.float64)
+            number = float(np.median(held))
+            whole = np.full(held.size, (held == number).mean() >= MOSTLY)
+        if (whole & (np.abs(held - number) <= 1)).mean() < OFTEN:
+            return UNCOUNTED, 1  # steps have as many messages each, and whole ones; samples do not
         numbers.append(max(1, round(number)))
     most, least = max(numbers), min(numbers)
     if least < most and most % (most - least) == 0:

@@ -289,3 +289,18 @@ collector:
     jobs = f"jobs:\n  - {{name: solo, {keys}, compute_jitter: 0.02, step_overhead_ms: 5}}\n"
     layout = scored(cluster + jobs + collector).diagnosis.layouts.iloc[0]
     assert (layout["dp"], layout["pp"], layout["tp"]) == (4, 2, 2)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_micro_batches_of_sampled_records_are_right_or_unknown(scored, seed):
+    collector = """\
+collector:
+  idle_gap_us: 10000
+  message_boundary: false
+  effects: [{kind: headers}, {kind: sampling, one_in: 1000}]
+"""
+    model = "{layers: 16, hidden: 3072, heads: 24, vocab: 32000, sequence_length: 2048}"
+    keys = f"model: {model}, dp: 4, pp: 2, micro_batches: 6, steps: 15, mfu: 0.4"
+    jobs = f"jobs:\n  - {{name: solo, {keys}, compute_jitter: 0.01, step_overhead_ms: 5}}\n"
+    layouts = scored(SINGLE % (8, 200) + jobs + collector, seed).diagnosis.layouts
+    assert set(layouts["micro_batches"]) <= {6, -1}

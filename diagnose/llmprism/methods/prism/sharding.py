@@ -84,9 +84,9 @@ def _cells(connections: Connections, one: KindOf, count: int) -> Iterator[Cell]:
     of_row = connections.of_row[traffic.row]
     steps = range(count // 3, min(count - 1, count // 3 + LOOKED_AT))
     for connection in one.one.connections[:LOOKED_AT].tolist():
-        mine = of_row == connection
+        mine = np.flatnonzero(of_row == connection)
         for step in steps:
-            rows = np.flatnonzero(mine & (one.step == step))
+            rows = mine[one.step[mine] == step]
             if rows.size:
                 yield traffic.start_ns[rows], traffic.end_ns[rows], traffic.size[rows]
 

@@ -78,7 +78,7 @@ def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
     exchanged = any(part.kind == "dp" for part in job.phases.classes)
     least = (WHOLE if exchanged else NEARLY) * finite_median(volume[volume > 0])
     whole = (volume > 0) & (volume >= least)
-    whole &= ~_stalled(context, job)
+    whole &= ~_stalled(job)
     firsts = [*job.phases.first_of_epoch.tolist(), job.count]
     for first, after in pairwise(firsts):
         done = first + np.flatnonzero(whole[first:after])
@@ -110,16 +110,16 @@ def _finished(context: Context, job: JobView) -> tuple[Floats, Ints]:
     return volume, ends
 
 
-def _stalled(context: Context, job: JobView) -> Bools:
+def _stalled(job: JobView) -> Bools:
     """Steps in which a transfer waited for so long that the job did not go on.
 
     What is left of it may be sent when the partner is back, so no bytes lack.
     """
     stalled = np.zeros(job.count, np.bool_)
     for part in job.phases.classes:
-        known = part.step >= 0
-        long = context.flows.durations_ns[part.one.traffic.row[known]] > STALLED * job.period_ns
-        stalled[part.step[known][long]] = True
+        lasted_ns = part.one.traffic.end_ns - part.one.traffic.start_ns
+        long = (part.step >= 0) & (lasted_ns > STALLED * job.period_ns)
+        stalled[part.step[long]] = True
     return stalled
 
 

@@ -30,6 +30,7 @@ from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import KindOf, Phases
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.graph import components
+from llmprism.numerics.missing import finite_median
 
 UNKNOWN = "unknown"
 EXACT = 1e-5  # of a message: what headers add to one of two sizes, one twice the other
@@ -147,7 +148,9 @@ def _extents(one: KindOf, count: int) -> tuple[Floats, Floats]:
 def _rest(one: KindOf, count: int) -> float:
     """Silence between the traffic of two steps, over a step; median."""
     start, end = _extents(one, count)
-    return float(np.nanmedian((start[1:] - end[:-1]) / np.diff(start)))
+    step = np.diff(start)
+    step[~(step > 0)] = np.nan  # a coarse clock gives two steps one time
+    return finite_median((start[1:] - end[:-1]) / step)
 
 
 def _accumulates(one: KindOf, count: int) -> bool:

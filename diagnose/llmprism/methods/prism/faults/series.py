@@ -70,7 +70,8 @@ def judged(
     """
     known = np.isfinite(values).sum(axis=1) >= FEWEST
     usable = np.where(known[:, None], values, np.nan)
-    ratio: Floats = usable / healthy(usable)[:, None]
+    usual = healthy(usable)
+    ratio: Floats = usable / np.where(usual > 0, usual, np.nan)[:, None]  # a clock may show zeros
     noise = _noise(ratio)
     if peers and known.any():
         noise = np.minimum(noise, NOISIER * float(np.median(noise[known])))

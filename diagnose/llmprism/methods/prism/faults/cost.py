@@ -93,28 +93,38 @@ def widened(job: JobView, first: int, last: int, within: tuple[int, int]) -> tup
     """A stretch with its neighbours that are longer than steps around it by about as much.
 
     What was slow need not have been so for the whole of the first and the last step, so one more
-    step at each end may be longer by less. ``within`` are the steps that may belong to it.
+    step at each end may be longer by less: than all steps around, and than those on its own side,
+    as a job may get faster while it warms up. ``within`` are the steps that may belong to it.
     """
     duration = job.duration_ns - recurring_ns(job.duration_ns, first, last)
     while (around := _around(duration, first, last)).size >= FEWEST:
-        full, part = _bars(around, duration[first : last + 1])
+        normal, full, part = _bars(around, duration[first : last + 1])
         before = duration[first - 1] if first > within[0] else -np.inf
         after = duration[last + 1] if last < within[1] else -np.inf
         if max(before, after) <= full:
             begin = before > part and duration[first] > full  # or the first step is the one
             end = after > part and duration[last] > full
+            earlier, later = duration[max(0, first - AROUND) : first][::-1], duration[last + 1 :]
+            begin = begin and _stands_out(earlier, part - normal)
+            end = end and _stands_out(later[:AROUND], part - normal)
             return first - int(begin), last + int(end)
         first, last = first - int(before > full), last + int(after > full)
     return first, last
 
 
-def _bars(around_ns: Floats, inside_ns: Floats) -> tuple[float, float]:
-    """Length from which on a step is as slow as those of a stretch, and from which on in part."""
+def _stands_out(side_ns: Floats, by_ns: float) -> bool:
+    """Whether the first of some steps is longer than the others by so much, if there are any."""
+    others = side_ns[1:][np.isfinite(side_ns[1:])]
+    return not others.size or bool(side_ns[0] > float(np.median(others)) + by_ns)
+
+
+def _bars(around_ns: Floats, inside_ns: Floats) -> tuple[float, float, float]:
+    """Length of a healthy step; of one as slow as those of a stretch, and of one slow in part."""
     spread = STEP_TO_STEP * float(np.median(np.abs(np.diff(around_ns))))
     normal = float(np.quantile(around_ns, 0.25)) + QUARTILE * spread  # few may be healthy
     slower = float(np.nanmedian(inside_ns)) - normal
     least = max(UNUSUAL * spread, LONGER * normal)
-    return normal + max(least, FULLY * slower), normal + max(least, PARTLY * slower)
+    return normal, normal + max(least, FULLY * slower), normal + max(least, PARTLY * slower)
 
 
 def _around(duration_ns: Floats, first: int, last: int) -> Floats:

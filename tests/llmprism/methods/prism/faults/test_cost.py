@@ -93,6 +93,14 @@ def test_healthy_steps_and_checkpoints_are_not_at_the_edge_of_a_stretch(seed: in
     assert widened(job_of(steps), 10, 14, (0, 27)) == (10, 14)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_job_that_gets_faster_before_a_stretch_was_not_slow_before_it(seed: int) -> None:
+    """As the real job of d_fault_rank_link, which warms up until its rank becomes slow."""
+    steps = steps_with(dict.fromkeys(range(12, 20), 0.6), 0, seed)
+    steps[2:12] += np.linspace(0.5, 0.15, 10) * np.median(steps[20:])
+    assert widened(job_of(steps), 12, 19, (0, 27)) == (12, 19)  # type: ignore[arg-type]
+
+
 def test_where_the_clock_is_coarse_a_step_takes_the_mean_of_rounded_ones() -> None:
     steps = np.where(np.arange(28) % 2, 27e6, 28e6)
     steps[8:18] += 9e6

@@ -14,6 +14,7 @@ from prism_sim.cluster.templates import HIDDEN, Templates
 from prism_sim.draws import Draws
 from prism_sim.scenario.cluster import Cluster
 from prism_sim.training.collectives import ALGORITHMS, Group
+from prism_sim.training.collectives.base import NEVER_NS
 
 MIB = 2**20
 NIC, NVLINK = 50.0, 450.0  # bytes a nanosecond: 400 and 3,600 Gbit/s
@@ -34,14 +35,16 @@ class Watch:
         self.bytes[int(route)] = self.bytes.get(int(route), 0) + int(size)
 
 
+def network_of(**cluster):
+    env, templates, layout = Clock(), Templates(), Layout(Cluster(servers=64, **cluster))
+    router = Router(layout, templates, Draws(0))
+    return Network(env, layout, router, Fabric(env, layout.capacity, templates), Watch())
+
+
 def run(algorithm, gpus, size, operation="all_reduce", **cluster):
     """Time [ns] of one collective over ``gpus``, and the bytes each route carried."""
-    env = Clock()
-    layout = Layout(Cluster(servers=64, **cluster))
-    templates = Templates()
-    router = Router(layout, templates, Draws(0))
-    fabric, watch = Fabric(env, layout.capacity, templates), Watch()
-    network = Network(env, layout, router, fabric, watch)
+    network = network_of(**cluster)
+    env, router, fabric, watch = network.env, network.router, network.fabric, network.observer
     ends = []
     for part in ALGORITHMS[algorithm](Group(gpus, Connection("a", "dp")), network):
         ends.append(env.event())
@@ -146,3 +149,36 @@ def test_small_buffers_are_slow_where_efficiency_is_measured():
     measured, _ = run("ring", gpus, 16 * MIB, efficiency="measured")
     assert 2 * 7 / 8 * 16 * MIB / NIC / measured == pytest.approx(0.13, rel=0.05)
     assert measured > ideal
+
+
+def left_unfinished(algorithm, gpus, size, missing, operation):
+    """Bytes on each pair of NICs of a collective that one member never joins."""
+    network = network_of()
+    ready_ns = [NEVER_NS if member == missing else member for member in range(len(gpus))]
+    parts = ALGORITHMS[algorithm](Group(gpus, Connection("a", "dp")), network)
+    for part in parts:
+        network.env.call_at(10**10, lambda part=part: part.abandon(operation, size, ready_ns))
+    network.env.run()
+    routes = network.router.routes
+    sent = network.observer.bytes.items()
+    return {(routes.src[route], routes.dst[route]): size for route, size in sent}
+
+
+def test_all_pairs_without_the_missing_member_exchange_their_parts():
+    """A pair needs nothing from the others."""
+    sent = left_unfinished("all_to_all", one_a_server(4), 4_000, 2, "all_to_all")
+    assert sent == {(8 * a, 8 * b): 1_000 for a in (0, 1, 3) for b in (0, 1, 3) if a != b}
+
+
+def test_a_shift_leaves_out_both_neighbours_of_the_missing_member():
+    sent = left_unfinished("shift", one_a_server(4), 4_000, 2, "shift")
+    assert sent == {(0, 8): 4_000, (24, 0): 4_000}
+
+
+def test_servers_that_are_complete_begin_the_rings_of_a_hierarchical_all_reduce():
+    sent = left_unfinished("hierarchical", list(range(32)), 32 * 32_000, 9, "all_reduce")
+    servers = {}
+    for (src, dst), size in sent.items():
+        servers[src // 8, dst // 8] = servers.get((src // 8, dst // 8), 0) + size
+    chunk = 32 * 32_000 // 4  # of all rings together
+    assert servers == {(2, 3): chunk, (3, 0): 2 * chunk}  # nothing to or from server 1

@@ -16,6 +16,7 @@ from prism_sim.cluster.history import Spare
 from prism_sim.cluster.network import Hop
 from prism_sim.cluster.state import NOTES
 from prism_sim.cluster.templates import HIDDEN, Templates
+from prism_sim.training.collectives.base import NEVER_NS
 from prism_sim.training.collectives.ring import Ring, early_chunks
 
 GIB = 2**30
@@ -61,6 +62,35 @@ def test_half_an_all_reduce_takes_half_its_time(operation):
     whole, _ = run_ring([B] * 8, [2_000.0] * 8, GIB // 8)
     half, _ = run_ring([B] * 8, [2_000.0] * 8, GIB // 8, operation)
     assert half == pytest.approx(whole / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("missing", range(5))
+def test_the_hops_behind_a_rank_that_never_joins_send_one_chunk_more_each(missing):
+    """The recursion "chunk k after chunk k of the hop before" stops at the missing rank."""
+    env, trains_sent = Clock(), TrainLog()
+    fabric = Fabric(env, np.full(5, B), Templates())
+    hops = [Hop(i, (i,), 1_000.0) for i in range(5)]
+    ring = Ring(hops, range(5), 1, SimpleNamespace(fabric=fabric, observer=trains_sent, env=env))
+    ready_ns = [NEVER_NS if rank == missing else 100 * rank for rank in range(5)]
+    env.call_at(10**9, lambda: ring.abandon("all_reduce", 5 * 1_000_000, ready_ns))
+    env.run()
+    (trains,) = trains_sent
+    assert dict(zip(trains["route"], trains["bursts"], strict=True)) == {
+        (missing + behind) % 5: behind for behind in (1, 2, 3)
+    }
+    assert set(trains["burst_bytes"]) == {1_000_000}
+    for route, start in zip(trains["route"].tolist(), trains["start_ns"], strict=True):
+        assert start == max(ready_ns[route], ready_ns[(route + 1) % 5])  # when both ends are there
+
+
+def test_nobody_sends_to_a_rank_that_never_joins_a_ring_of_two():
+    env, trains_sent = Clock(), TrainLog()
+    fabric = Fabric(env, np.full(2, B), Templates())
+    network = SimpleNamespace(fabric=fabric, observer=trains_sent, env=env)
+    ring = Ring([Hop(i, (i,), 0.0) for i in range(2)], range(2), 1, network)
+    env.call_at(10**9, lambda: ring.abandon("all_reduce", 2_000_000, [0, NEVER_NS]))
+    env.run()
+    assert [len(trains) for trains in trains_sent] == [0]
 
 
 @settings(max_examples=80, deadline=None)

@@ -7,7 +7,7 @@ when the job starts and after each restart.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +27,7 @@ from prism_sim.training.data_parallel import StrategyBase
 from prism_sim.training.rendezvous import Rendezvous
 from prism_sim.training.schedules import ScheduleBase
 from prism_sim.training.steps import StepRecord
+from prism_sim.training.stream import CommStream
 from prism_sim.truth import SpanLog
 
 Process = Generator[simpy.Event, object, None]
@@ -64,6 +65,7 @@ class JobContext:
     draws, compute : source of random numbers, and factors on computation times.
     steps, progress : records of the steps, and the steps of this attempt.
     rendezvous : matches senders and receivers; None if messages start at once.
+    streams : of the attempt's groups; those that may be left in the middle of a collective.
     """
 
     config: JobConfig
@@ -79,6 +81,7 @@ class JobContext:
     steps: StepRecord
     progress: Progress
     rendezvous: Rendezvous | None
+    streams: list[CommStream] = field(default_factory=list)
 
     @property
     def env(self) -> Clock:

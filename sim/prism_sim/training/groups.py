@@ -193,6 +193,7 @@ class JobGroups:
         stream = CommStream(
             context.env, parts, numbers, context.log, label, side_by_side=side_by_side
         )
+        context.streams.append(stream)
         return [GroupCommunicator(stream, place) for place in range(len(members))]
 
 

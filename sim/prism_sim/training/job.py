@@ -73,6 +73,7 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
             progress=self._progress,
             rendezvous=Rendezvous(self.network, library.control_bytes) if library else None,
         )
+        self._context = context
         habits = [habit.start(context) for habit in model.habits]
         return Assembly(context, model.exchanges, habits).workers()
 
@@ -90,6 +91,12 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
             if self.supervision.processes:
                 stop(self.supervision.processes[victim])
         self.supervision.fail(Failure(noticed_after_ns, down_ns))
+
+    def abandon(self, failed_ns: int) -> None:
+        for stream in self._context.streams:
+            stream.abandon(failed_ns)
+        if self._context.rendezvous is not None:
+            self._context.rendezvous.abandon()
 
     def restart(self) -> None:
         """Make new workers and connections, for the iterations that are not in a checkpoint.

@@ -80,6 +80,12 @@ class Rendezvous:
         else:
             self._requests[key] = request
 
+    def abandon(self) -> None:
+        """Write the requests to send that no receiver has answered."""
+        for request in self._requests.values():
+            self._notify(request.routes, request.since_ns)
+        self._requests.clear()
+
     def _match(self, request: Request, posted_ns: int) -> None:
         """Start the message, now or when the receiver's notification has arrived."""
         self._notify(request.routes, request.since_ns)

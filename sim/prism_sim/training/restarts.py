@@ -15,10 +15,13 @@ from typing import NamedTuple, Protocol, cast
 import simpy
 
 from prism_sim.cluster.network import Network
+from prism_sim.collector.delay import HORIZON_NS
 from prism_sim.scenario.habits import Restart
 from prism_sim.training.worker import Worker
 
 Process = Generator[simpy.Event, object, None]
+STILL_NS = 2 * HORIZON_NS // 5
+"""Ranks of which none goes on for so long wait for each other; the wire carries nothing [ns]."""
 
 
 class Failure(NamedTuple):
@@ -50,6 +53,12 @@ class Restartable(Protocol):
     def workers(self) -> Sequence[Worker]: ...
 
     def worker_of(self, rank: int) -> Worker: ...
+
+    def abandon(self, failed_ns: int) -> None:
+        """Write what was sent of collectives and messages that nobody will finish.
+
+        A rank, or its NIC, stopped at ``failed_ns``.
+        """
 
     def restart(self) -> None:
         """Make new workers and connections, for the iterations that no checkpoint holds."""
@@ -94,7 +103,7 @@ def attempts(
         if not failed.triggered:
             return
         failure = cast(Failure, failed.value)
-        yield env.timeout(failure.noticed_after_ns)
+        yield from _until_noticed(job, processes, failure.noticed_after_ns)
         for process in processes:
             stop(process)
         if failure.down_ns is None:
@@ -104,6 +113,34 @@ def attempts(
         planned = planned[failure.planned :]
         job.restart()
     yield env.all_of(_begin(job))
+
+
+def _until_noticed(
+    job: Restartable, processes: Sequence[simpy.Process], noticed_after_ns: int
+) -> Process:
+    """Let the other ranks go on until the failure is noticed, and write what they left unfinished.
+
+    It is written as soon as all of them wait for each other: later, other records would have
+    overtaken it.
+    """
+    env, left_ns, waited_for = job.network.env, noticed_after_ns, _waited_for(processes)
+    failed_ns = env.now
+    while left_ns > STILL_NS:
+        yield env.timeout(STILL_NS)
+        left_ns -= STILL_NS
+        before, waited_for = waited_for, _waited_for(processes)
+        if waited_for is not None and waited_for == before:
+            job.abandon(failed_ns)
+            yield env.timeout(left_ns)
+            return
+    yield env.timeout(left_ns)
+    job.abandon(failed_ns)
+
+
+def _waited_for(processes: Sequence[simpy.Process]) -> list[simpy.Event | None] | None:
+    """What each of ``processes`` waits for; None if one of them waits for a time, as it works."""
+    events: list[simpy.Event | None] = [process.target for process in processes]
+    return None if any(isinstance(event, simpy.Timeout) for event in events) else events
 
 
 def _begin(job: Restartable) -> list[simpy.Process]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from prism_sim.clock import Clock
 from prism_sim.draws import Draws
 from prism_sim.training.collectives import Collective
+from prism_sim.training.collectives.base import NEVER_NS
 from prism_sim.training.collectives.uneven import UnevenAllToAll
 from prism_sim.truth import SpanLog
 
@@ -34,7 +35,7 @@ class Call(NamedTuple):
     layer: int
 
 
-@dataclass
+@dataclass(eq=False)
 class _Pending:
     call: Call
     done: simpy.Event
@@ -75,6 +76,7 @@ class CommStream:
         self._queue: dict[int, _Pending] = {}
         self._next = 0
         self._running = 0
+        self._in_flight: list[_Pending] = []
         self._side_by_side = side_by_side
         self._free_ns = 0
 
@@ -96,10 +98,38 @@ class CommStream:
         del self._queue[self._next]
         self._next += 1
         self._running += 1
-        ready_ns = [max(self._free_ns, collective.joined_ns[m]) for m in range(len(self._workers))]
-        if self._ranks_each > 1:
-            ready_ns = [at for at in ready_ns for _ in range(self._ranks_each)]
-        self._start(collective, ready_ns)
+        self._in_flight.append(collective)
+        self._start(collective, self._ready_ns(collective))
+
+    def abandon(self, failed_ns: int) -> None:
+        """Write what members sent of collectives that nobody will finish.
+
+        Some members never join, or a NIC has carried nothing since ``failed_ns``.
+        """
+        for collective in [*self._in_flight]:
+            if max(collective.joined_ns.values()) >= failed_ns:
+                self._in_flight.remove(collective)
+                self._abandon(collective.call, self._ready_ns(collective), in_flight=True)
+        for number in range(self._next, self._next + self._side_by_side - self._running):
+            if number not in self._queue:
+                return
+            unfinished = self._queue.pop(number)
+            self._abandon(unfinished.call, self._ready_ns(unfinished))
+
+    def _ready_ns(self, collective: _Pending) -> list[int]:
+        """When each rank is ready for ``collective``; NEVER_NS for one that has not joined."""
+        return [
+            max(self._free_ns, collective.joined_ns.get(member, NEVER_NS))
+            for member in range(len(self._workers))
+            for _ in range(self._ranks_each)
+        ]
+
+    def _abandon(self, call: Call, ready_ns: Sequence[int], in_flight: bool = False) -> None:
+        for part in self._parts_for(call):
+            if in_flight and hasattr(part, "cut_short"):
+                part.cut_short(call.operation, call.size_bytes, ready_ns)
+            elif not in_flight and hasattr(part, "abandon"):
+                part.abandon(call.operation, call.size_bytes, ready_ns)
 
     def _start(self, collective: _Pending, ready_ns: list[int]) -> None:
         call, parts = collective.call, self._parts_for(collective.call)
@@ -126,6 +156,8 @@ class CommStream:
         if self._running == self._side_by_side:
             self._free_ns = now
         self._running -= 1
+        if collective in self._in_flight:
+            self._in_flight.remove(collective)
         common = self._ranks_each > 1
         number = self._log.communication(self._workers[0], common=common)
         phased = [part for part in self._parts_for(call) if hasattr(part, "take_phases")]
@@ -171,10 +203,15 @@ class ExpertStream(CommStream):
         call, collective.open_parts = collective.call, len(self._exchanges)
         share = self._shares(call)
         self._load = share.sum(axis=0)
-        if call.operation == "combine":
-            share = share.T
         for exchange in self._exchanges:
-            exchange.exchange(call.size_bytes, share, self._part_event(collective))
+            exchange.exchange(call.size_bytes, _there(call, share), self._part_event(collective))
+
+    def _abandon(self, call: Call, ready_ns: Sequence[int], in_flight: bool = False) -> None:
+        if in_flight:
+            return  # each pair has a record of its own when it ends
+        share = _there(call, self._shares(call))
+        for exchange in self._exchanges:
+            exchange.abandon(call.size_bytes, share, ready_ns)
 
     def load(self, member: int) -> float:
         """Load of ``member`` from the most recent exchange, relative to the mean.
@@ -194,3 +231,8 @@ class ExpertStream(CommStream):
         weight = np.exp(self._imbalance(call.step) * (normal[0] + 0.5 * normal[1:]))
         share: NDArray[np.float64] = weight / weight.sum(axis=1, keepdims=True)
         return share
+
+
+def _there(call: Call, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``share`` of the tokens; the results take the way back."""
+    return share.T if call.operation == "combine" else share

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pandas as pd
 import pytest
 from pydantic import ValidationError
@@ -55,6 +57,72 @@ def test_the_job_restarts_and_does_all_its_steps(healthy, tmp_path, fault):
     assert later["start_ns"].min() > fault_of(run)["start_ns"] + 30e9
     took = step_ms(run)
     assert took[last] == pytest.approx(step_ms(healthy)[7], rel=0.01)
+
+
+ONE_RING = {
+    "cluster": {"servers": 8, "gpus_per_server": 1, "nics_per_server": 1}, "pp": 1, "zero_stage": 0,
+    "micro_batches": 1, "mfu": 0.01, "overlap_gradients": False,
+}  # fmt: skip
+"""Eight ranks, each in a server of its own, with one all-reduce a step."""
+
+
+@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("noticed_after_s", [2, 30])
+def test_the_ring_sends_until_it_lacks_the_rank_that_stopped(tmp_path, kind, noticed_after_s):
+    """The hop after that rank sends one chunk, the next two; none ends or begins at the rank."""
+    stop = {"kind": kind, "job": "a", "rank": 5, "from_step": 3}
+    stop |= {"noticed_after_s": noticed_after_s, "down_s": 1}
+    run = run_with(tmp_path, stop, **ONE_RING)
+    usual, sent = sent_in_three_steps_and_after(run)
+    ring = [address_of(run, 5)]
+    after = dict(usual.index.to_list())
+    while len(ring) < 8:
+        ring.append(after[ring[-1]])
+    one_chunk = usual.iloc[0] / (2 * 7)  # an all-reduce of eight
+    expected = {hop: (number + 1) * one_chunk for number, hop in enumerate(pairwise(ring[1:]))}
+    assert sent.to_dict() == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("kind", ["hang", "crash"])
+def test_a_socket_library_sends_segments_until_it_lacks_the_rank(tmp_path, kind):
+    """Nothing reaches the rank or leaves it, but requests to send and answers."""
+    stop = {"kind": kind, "job": "a", "rank": 5, "from_step": 3, "noticed_after_s": 30}
+    run = run_with(tmp_path, stop, library={"control_bytes": 48}, **ONE_RING)
+    _, sent = sent_in_three_steps_and_after(run)
+    rank = address_of(run, 5)
+    own = [rank in pair for pair in sent.index]
+    assert (sent[own] < 1_000).all()
+    data = sent[[not one for one in own]]
+    assert (data > 100_000).sum() == 6  # the hops between the seven others
+
+
+def test_a_request_to_send_to_the_rank_that_stopped_is_written(tmp_path):
+    """A socket library asks first. Rank 1 stops in its first pass; rank 0 asks in vain."""
+    job = ONE_RING | {"dp": 1, "pp": 2, "micro_batches": 2, "library": {"control_bytes": 48}}
+    healthy = run_with(tmp_path / "healthy", **job)
+    middle_s = step_ms(healthy)[2] / 1e3 / 6  # of the second pass of nine in a row
+    stop = {"kind": "crash", "job": "a", "rank": 1, "from_step": 3, "into_step_s": middle_s}
+    run = run_with(tmp_path / "stopped", stop | {"noticed_after_s": 30}, **job)
+    usual, sent = sent_in_three_steps_and_after(run)
+    pair = (address_of(run, 0), address_of(run, 1))
+    assert list(sent.index) == [pair]
+    answers = 4 * 48  # to two gradients, and requests of two activations
+    assert sent[pair] == pytest.approx((usual[pair] - answers) / 2 + 2 * 48, rel=1e-6)
+
+
+def sent_in_three_steps_and_after(run):
+    """Bytes between each two addresses: in a step, and after the fault began."""
+    flows = pd.read_parquet(run.flows)
+    began_ns = fault_of(run)["start_ns"]
+    flows = flows[flows["start_ns"] < began_ns + 2e9]  # before the job restarts
+    late = flows["start_ns"] > began_ns
+    every = flows.groupby(["src", "dst", late])["bytes"].sum()
+    return every.xs(False, level=2) / 3, every.xs(True, level=2)
+
+
+def address_of(run, rank):
+    ranks = run.truth("ranks")
+    return ranks[ranks["rank"] == rank]["address"].iloc[0]
 
 
 def test_a_hanging_rank_is_the_first_that_computes_no_more(tmp_path):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 
+from prism_sim.clock import Clock
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
+from prism_sim.training.restarts import Failure, attempts
 from tiny import TINY_MODEL
 
 S = 1_000_000_000
@@ -133,3 +137,28 @@ def test_a_socket_library_draws_again_in_the_next_attempt(tmp_path):
     length = (spans["end_ns"] - spans["start_ns"]).groupby(spans["step"]).sum()
     assert length.index.tolist() == [0, 1, 2, 4, 5, 6]
     assert length.nunique() == 6
+
+
+def test_nothing_is_abandoned_while_a_rank_still_works():
+    """What the working rank joins at last is finished by those that waited for it."""
+    env, abandoned_s = Clock(), []
+    joined, never = env.event(), env.event()
+
+    def waits():
+        yield joined
+        yield never
+
+    def works():
+        yield env.timeout(30 * S)
+        joined.succeed()
+        yield never
+
+    job = SimpleNamespace(
+        network=SimpleNamespace(env=env),
+        workers=[SimpleNamespace(run=waits), SimpleNamespace(run=works)],
+        abandon=lambda _: abandoned_s.append(env.now / S),
+    )
+    env.process(attempts(job, "a", [], lasting=True))
+    env.call_at(S, lambda: job.supervision.fail(Failure(600 * S, None)))
+    env.run()
+    assert [30 <= at < 40 for at in abandoned_s] == [True]

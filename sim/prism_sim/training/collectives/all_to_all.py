@@ -14,8 +14,8 @@ from prism_sim.training.collectives.uncoupled import Uncoupled
 
 def all_to_all(group: Group, network: Network) -> list[Collective]:
     """Lay out the exchange among all members of the group."""
-    gpus = group.gpus
-    if len(gpus) == 1:
+    members = range(len(group.gpus))
+    if len(members) == 1:
         return []
-    pairs = [(a, b) for a in gpus for b in gpus if a != b]
-    return [Uncoupled(pairs, group.connection, len(gpus), network)]
+    pairs = [(a, b) for a in members for b in members if a != b]
+    return [Uncoupled(group, pairs, len(members), network)]

@@ -19,6 +19,9 @@ from prism_sim.cluster.network import Connection, Network
 from prism_sim.scenario.base import Closed, Loc, Remark, Remarks
 from prism_sim.scenario.job import JobConfig
 
+NEVER_NS = 1 << 62
+"""When a member joins that never does [ns]."""
+
 
 class Collective(Protocol):
     """One part of a collective, ready to run."""
@@ -59,6 +62,22 @@ class PhasedCollective(Collective, Protocol):
 
     def take_phases(self) -> list[tuple[str, int, int]]:
         """Kind of span, start and end [ns] of each phase of the last run."""
+
+
+class PartialCollective(Collective, Protocol):
+    """A collective of which the members that joined send something before the others join.
+
+    One without this method sends nothing before all have joined.
+    """
+
+    def abandon(self, operation: str, size_bytes: int, ready_ns: Sequence[int]) -> None:
+        """Write what was sent until now of a collective that nobody will finish.
+
+        ``ready_ns`` is as in ``start``, and :data:`NEVER_NS` for a member that never joined.
+        """
+
+    # A collective may also have ``cut_short``, with the same arguments: all members have joined,
+    # but one of its links carries nothing. Without it, what was sent has a record when it ends.
 
 
 class AllReduceBase(Closed, ABC):

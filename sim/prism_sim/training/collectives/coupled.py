@@ -188,6 +188,22 @@ class CoupledHops:
             if needed <= len(trains):
                 return trains[:needed]
 
+    def early_trains(self, early: Early, burst_bytes: int) -> Array:
+        """The trains of hops that sent only ``early`` bursts."""
+        hops = np.flatnonzero((early.bursts > 0) & (self.route != HIDDEN))
+        trains = np.zeros(hops.size, TRAIN)
+        lasts_ns = (early.end_ns - early.start_ns)[hops] / early.bursts[hops]
+        for name, values in (
+            ("route", self.route[hops]),
+            ("start_ns", early.start_ns[hops]),
+            ("burst_ns", lasts_ns),
+            ("period_ns", lasts_ns),
+            ("bursts", early.bursts[hops]),
+        ):
+            trains[name] = values
+        trains["burst_bytes"] = burst_bytes
+        return trains
+
 
 @compiled
 def windows(since_ns: Floats, pace: Floats, end_ns: float, bursts: int) -> Floats:

@@ -35,6 +35,7 @@ class Hierarchical:
                 )
             )
         self._env = network.env
+        self._servers = servers
         self._local = len(servers[0])
         self._members = len(group.gpus)
         inside = [Group([group.gpus[m] for m in members], group.connection) for members in servers]
@@ -50,6 +51,17 @@ class Hierarchical:
     ) -> None:
         """Run the phases one after another; see :class:`~.base.Collective`."""
         self._env.process(self._run(size_bytes, event))
+
+    def abandon(self, operation: str, size_bytes: int, ready_ns: Sequence[int]) -> None:
+        """Write what whole servers sent; see :class:`~.base.PartialCollective`.
+
+        The time of the phase inside a server, over NVLink, is left out.
+        """
+        joined_ns = [max(ready_ns[member] for member in members) for members in self._servers]
+        share = shared(size_bytes, self._local)
+        for part in self._across:
+            if hasattr(part, "abandon"):
+                part.abandon("all_reduce", share, joined_ns)
 
     def _run(self, size_bytes: int, event: simpy.Event) -> Generator[simpy.Event, object, None]:
         share = shared(size_bytes, self._local)

@@ -7,6 +7,9 @@ deepest hop:
 
     time = S / min rate + depth (slice / rate + L)
 
+Nothing is written of a tree or a chain that a member never joins. (In a library each hop would send
+what fits in its receiver's buffer: 4 MiB at most.)
+
 References: Sanders, Speck and Traeff, Two-tree algorithms for full bandwidth broadcast,
 reduction and scan, 2009. The slice is NCCL's: an eighth of its 4 MiB channel buffer.
 """

@@ -14,7 +14,8 @@ zero for equal hops, and otherwise less than the time of one chunk once round th
 Ranks do not join a collective at the same time. A hop sends as soon as both of its ends have
 joined: the first chunk at once, and each other chunk when the hop before has sent one. The chain of
 chunks ends at the missing rank. The hops just behind a late rank are therefore the last to begin,
-and the time of the first packets shows which rank was late.
+and the time of the first packets shows which rank was late. If a rank never joins, the hop that
+starts at the rank after it sends one chunk, the next hop two, and so on.
 
 References: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, JPDC 2009;
 Baccelli et al., Synchronization and Linearity, 1992, for the cycle mean.
@@ -68,6 +69,7 @@ class Ring:
         self._shares = shares
         self._servers = servers
         self._network = network
+        self._running = False
 
     def start(
         self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
@@ -83,9 +85,26 @@ class Ring:
             course = self._hops.course(start_ns, end_ns, log)
             return self._over(course, chunk_bytes, steps, ready, spare)
 
+        self._running = True
         network, servers = self._network, self._servers
         cap = network.cap(size_bytes, servers) if servers > 1 else math.inf
         network.fabric.move_coupled(self._hops.bundle, chunk_bytes * steps, event, over, cap)
+
+    def abandon(self, operation: str, size_bytes: int, ready_ns: Sequence[int]) -> None:
+        """Write the chunks that were sent; see :class:`~.base.PartialCollective`."""
+        steps = ROUNDS[operation] * (len(self._hops) - 1)
+        chunk_bytes = shared(size_bytes, len(self._hops) * self._shares)
+        ready, now = np.array(ready_ns, np.int64)[self._members], self._network.env.now
+        rates, latency_ns = self._hops.free_rates(), self._hops.latency_ns
+        spare = self._hops.spare_since(int(ready.min()))
+        early = Early(*early_chunks(ready, rates, spare, chunk_bytes, latency_ns, now, steps))
+        self._network.observer.observe(self._hops.early_trains(early, chunk_bytes))
+
+    def cut_short(self, operation: str, size_bytes: int, ready_ns: Sequence[int]) -> None:
+        """Write the chunks that were sent of a run that began, but has a link that is silent."""
+        if self._running:
+            self._running = False
+            self.abandon(operation, size_bytes, ready_ns)
 
     def _over(
         self, course: Course, chunk_bytes: int, steps: int, ready_ns: Int64s, spare: Spare
@@ -94,6 +113,9 @@ class Ring:
 
         ``spare`` is the free capacity of each hop before the last rank joined.
         """
+        if not self._running:
+            return 0  # it was cut short
+        self._running = False
         hops, fluid_ns = self._hops, course.end_ns - course.start_ns
         travel_ns = float((course.own_ns(chunk_bytes) + hops.latency_ns).sum()) / len(hops)
         period_ns = max(fluid_ns / steps, travel_ns)

@@ -21,7 +21,7 @@ Reference: the ring of ``gloo/allreduce.cc``, in which a rank also sends to the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,8 @@ from prism_sim.training.collectives.coupled import CoupledHops
 from prism_sim.training.collectives.ring import ROUNDS
 
 Times = NDArray[np.float64]
+Runner = Callable[..., "Run"]
+"""Gives the times of a run from those of its segments."""
 UNDER_WAY = 2
 """Number of segments that a rank may send and receive before it has finished earlier ones."""
 
@@ -129,26 +131,8 @@ class SegmentedRing:
         self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
     ) -> None:
         """Run ``operation`` now; see :class:`~.base.Collective`."""
-        ranks, library = len(self._hops), self._library
-        if operation == "reduce_scatter":
-            operation = library.reduce_scatter_as
-        per_chunk = max(UNDER_WAY, shared(shared(size_bytes, library.segment_bytes), ranks))
-        rounds = ROUNDS[operation]
-        segments = rounds * (ranks - 1) * per_chunk
-        size = shared(size_bytes, ranks * per_chunk) + 2 * library.control_bytes
-        ready = np.array(ready_ns, float)[self._members]
-        self._runs += 1
-        handling_ns = self._handling_ns((ranks, segments), size)
-
         hops, network = self._hops, self._network
-        cluster = network.layout.cluster
-        burst_ns = cluster.nic_burst_bytes / (cluster.nic_gbps * GBPS)
-
-        def run(segment_ns: Times, not_before_ns: Times | float = -math.inf) -> Run:
-            return follow(
-                ready.tolist(), segment_ns, hops.latency_ns, handling_ns, rounds, not_before_ns,
-                burst_ns,
-            )  # fmt: skip
+        segments, size, run = self._ready(operation, size_bytes, ready_ns)
 
         def over(start_ns: int, end_ns: int, log: int) -> int:
             fluid = hops.course(start_ns, end_ns, log)
@@ -164,6 +148,36 @@ class SegmentedRing:
         cap = size * segments / (alone.done_ns - now) if alone.done_ns > now else math.inf
         network.fabric.move_coupled(hops.bundle, size * segments, event, over, cap)
 
+    def abandon(self, operation: str, size_bytes: int, ready_ns: Sequence[int]) -> None:
+        """Write the segments that were sent; see :class:`~.base.PartialCollective`."""
+        _, size, run = self._ready(operation, size_bytes, ready_ns)
+        self._show(run(size / self._hops.free_rates()), size, self._network.env.now)
+
+    def _ready(
+        self, operation: str, size_bytes: int, ready_ns: Sequence[int]
+    ) -> tuple[int, int, Runner]:
+        """Segments of each rank, bytes of one, and the times of a run from ``ready_ns`` on."""
+        ranks, library = len(self._hops), self._library
+        if operation == "reduce_scatter":
+            operation = library.reduce_scatter_as
+        per_chunk = max(UNDER_WAY, shared(shared(size_bytes, library.segment_bytes), ranks))
+        rounds = ROUNDS[operation]
+        segments = rounds * (ranks - 1) * per_chunk
+        size = shared(size_bytes, ranks * per_chunk) + 2 * library.control_bytes
+        ready = np.array(ready_ns, float)[self._members]
+        self._runs += 1
+        handling_ns = self._handling_ns((ranks, segments), size)
+        cluster = self._network.layout.cluster
+        burst_ns = cluster.nic_burst_bytes / (cluster.nic_gbps * GBPS)
+
+        def run(segment_ns: Times, not_before_ns: Times | float = -math.inf) -> Run:
+            return follow(
+                ready.tolist(), segment_ns, self._hops.latency_ns, handling_ns, rounds,
+                not_before_ns, burst_ns,
+            )  # fmt: skip
+
+        return segments, size, run
+
     def _handling_ns(self, shape: tuple[int, int], size_bytes: int) -> Times:
         library = self._library
         median_ns = library.handling_ms * 1e6 + library.handling_ns_per_byte * size_bytes
@@ -172,8 +186,10 @@ class SegmentedRing:
         times: Times = median_ns * np.exp(library.handling_sigma * normal)
         return times
 
-    def _show(self, c: Run, size_bytes: int) -> None:
+    def _show(self, c: Run, size_bytes: int, until_ns: float = math.inf) -> None:
         """Pass every segment to the observer, and the control messages before it.
+
+        What ends after ``until_ns`` is not sent.
 
         The request of a sender is a part of ``size_bytes``, unless it is sent while the hop is
         silent; the answer of a receiver has the other direction.
@@ -190,11 +206,12 @@ class SegmentedRing:
         trains["burst_ns"] = trains["period_ns"] = (c.end - c.begin).ravel()
         trains["bursts"] = 1
         trains["burst_bytes"] = size_bytes - control * alone.ravel()
-        observe(trains)
+        observe(trains[c.end.ravel() <= until_ns])
         receiver_turn = np.roll(c.turn, -1, 0)
         for hop, route in enumerate(self._hops.route.tolist()):
-            observe(messages(route, c.turn[hop][alone[hop]], control))
-            observe(messages(route, receiver_turn[hop], control, reverse=True))
+            requested, answered = c.turn[hop][alone[hop]], receiver_turn[hop]
+            observe(messages(route, requested[requested <= until_ns], control))
+            observe(messages(route, answered[answered <= until_ns], control, reverse=True))
 
 
 class TwoWayRing:
@@ -208,8 +225,14 @@ class TwoWayRing:
         self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
     ) -> None:
         """Run ``operation`` now; see :class:`~.base.Collective`."""
-        ring = self._gathers if operation == "all_gather" else self._others
-        ring.start(operation, size_bytes, ready_ns, event)
+        self._ring(operation).start(operation, size_bytes, ready_ns, event)
+
+    def abandon(self, operation: str, size_bytes: int, ready_ns: Sequence[int]) -> None:
+        """Write the segments that were sent; see :class:`~.base.PartialCollective`."""
+        self._ring(operation).abandon(operation, size_bytes, ready_ns)
+
+    def _ring(self, operation: str) -> SegmentedRing:
+        return self._gathers if operation == "all_gather" else self._others
 
 
 def segmented(library: Library, draws: Draws, first_step: int = 0) -> Builder:

@@ -13,8 +13,8 @@ from prism_sim.training.collectives.uncoupled import Uncoupled
 
 def shift(group: Group, network: Network) -> list[Collective]:
     """Lay out a shift by one round the group."""
-    gpus = list(group.gpus)
-    if len(gpus) == 1:
+    members = len(group.gpus)
+    if members == 1:
         return []
-    pairs = zip(gpus, [*gpus[1:], gpus[0]], strict=True)
-    return [Uncoupled(pairs, group.connection, 1, network)]
+    pairs = [(member, (member + 1) % members) for member in range(members)]
+    return [Uncoupled(group, pairs, 1, network)]

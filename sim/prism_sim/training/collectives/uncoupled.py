@@ -1,40 +1,73 @@
 """Messages that start together; only shared links couple them.
 
-Each is a flow of its own. The exchange ends with the arrival of the last one.
+Each is a flow of its own. The exchange ends with the arrival of the last one. If a member never
+joins, the messages between the others are sent, each when both of its ends have joined.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import simpy
+from numpy.typing import NDArray
 
-from prism_sim.cluster.network import Connection, Network
-from prism_sim.training.collectives.base import shared
+from prism_sim.cluster.network import Hop, Network
+from prism_sim.cluster.templates import HIDDEN
+from prism_sim.cluster.wire import TRAIN, Trains
+from prism_sim.training.collectives.base import Group, shared
 
 
 class Uncoupled:
-    """Equal messages between given pairs of GPUs.
+    """Equal messages between given pairs of members of ``group``.
+
+    Every queue pair of the group's connection carries an equal part.
 
     Parameters
     ----------
-    pairs : sender and receiver of each message.
-    connection : the owner; every queue pair of a connection carries an equal part.
+    pairs : sender and receiver of each message, as places in the group.
     parts : number of messages in a rank's buffer.
     """
 
     def __init__(
-        self, pairs: Iterable[tuple[int, int]], connection: Connection, parts: int, network: Network
+        self, group: Group, pairs: Iterable[tuple[int, int]], parts: int, network: Network
     ) -> None:
-        connections = network.queue_pairs(connection)
-        hops = [network.hop(a, b, one) for a, b in pairs for one in connections]
+        connections = network.queue_pairs(group.connection)
+        both = [(pair, one) for pair in pairs for one in connections]
+        self._hops = [network.hop(group.gpus[a], group.gpus[b], one) for (a, b), one in both]
+        self._pairs = np.array([pair for pair, _ in both])
         self._pieces = parts * len(connections)
-        self._fabric = network.fabric
-        self._bundle, self._latency_ns = network.bundle(hops)
+        self._network = network
+        self._bundle, self._latency_ns = network.bundle(self._hops)
 
     def start(
         self, operation: str, size_bytes: int, ready_ns: Sequence[int], event: simpy.Event
     ) -> None:
         """Send everything now; see :class:`~.base.Collective`."""
         piece = shared(size_bytes, self._pieces)
-        self._fabric.transfer(self._bundle, piece, self._latency_ns, event)
+        self._network.fabric.transfer(self._bundle, piece, self._latency_ns, event)
+
+    def abandon(self, operation: str, size_bytes: int, ready_ns: Sequence[int]) -> None:
+        """Write what was sent between members; see :class:`~.base.PartialCollective`."""
+        sizes = np.full(len(self._hops), shared(size_bytes, self._pieces))
+        starts_ns = np.array(ready_ns)[self._pairs].max(axis=1)
+        self._network.observer.observe(lone_messages(self._hops, sizes, starts_ns, self._network))
+
+
+def lone_messages(
+    hops: Sequence[Hop], sizes: NDArray[np.int64], starts_ns: NDArray[np.int64], network: Network
+) -> Trains:
+    """Those messages that end until now, if each link is shared by all that use it."""
+    sent = np.flatnonzero(starts_ns < network.env.now)
+    chosen = [hops[i] for i in sent.tolist()]
+    users = Counter(link for hop in chosen for link in hop.links)
+    free = network.fabric.capacity_of
+    rate = [min(free(link) / users[link] for link in hop.links) for hop in chosen]
+    trains = np.zeros(sent.size, TRAIN)
+    trains["route"] = [hop.route for hop in chosen]
+    trains["start_ns"], trains["bursts"], trains["burst_bytes"] = starts_ns[sent], 1, sizes[sent]
+    trains["burst_ns"] = trains["period_ns"] = sizes[sent] / np.array(rate)
+    ends_ns = trains["start_ns"] + trains["burst_ns"]
+    seen: Trains = trains[(trains["route"] != HIDDEN) & (ends_ns <= network.env.now)]
+    return seen

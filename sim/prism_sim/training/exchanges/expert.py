@@ -116,4 +116,6 @@ def _stream(
     ]
     numbers = [groups.numbers[stage][member] for member in members]
     imbalance = partial(context.compute.sigma, "expert_imbalance")
-    return ExpertStream(context.env, parts, numbers, context.log, context.draws, key, imbalance)
+    stream = ExpertStream(context.env, parts, numbers, context.log, context.draws, key, imbalance)
+    context.streams.append(stream)
+    return stream

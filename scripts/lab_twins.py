@@ -158,7 +158,7 @@ def _counts(found: Iterable[LabTwin]) -> str:
     rows = []
     for one in found:
         cells = [
-            f"{real:,.0f} / {made:,.0f} ({_percent(real, made)})"
+            f"{real:,.0f} / {made:,.0f} ({likeness.percent(real, made)})"
             for real, made in one.records.values()
         ]
         rows.append([f"`{one.name}`", _use(one.name), *cells])
@@ -177,7 +177,7 @@ def _steps(found: Iterable[LabTwin]) -> str:
 
 def _both(times_s: tuple[float, float]) -> list[str]:
     real, made = times_s
-    return [f"{1e3 * real:.1f}", f"{1e3 * made:.1f}", _percent(real, made)]
+    return [f"{1e3 * real:.1f}", f"{1e3 * made:.1f}", likeness.percent(real, made)]
 
 
 def _bounds(found: Sequence[LabTwin]) -> str:
@@ -200,10 +200,6 @@ def _within(errors: list[float], bound: float) -> tuple[str, str]:
     inside = sum(error <= bound for error in errors)
     middle = sorted(errors)[len(errors) // 2]
     return f"{inside} of {len(errors)}", f"{100 * middle:.1f} %"
-
-
-def _percent(real: float, made: float) -> str:
-    return f"{100 * likeness.relative_error(made, real):+.1f} %"
 
 
 def _use(name: str) -> str:

@@ -135,6 +135,11 @@ def relative_error(twin: float, real: float) -> float:
     return (twin - real) / real
 
 
+def percent(real: float, made: float) -> str:
+    """By how much the second differs from the first, as text."""
+    return f"{100 * relative_error(made, real):+.1f} %"
+
+
 def mean_of(many: Sequence[dict[str, float]]) -> dict[str, float]:
     """Mean of each figure over several runs.
 

@@ -197,15 +197,11 @@ def _again() -> str:
         capture = Run(lab_twins.FIXTURES / again.case)
         real = likeness.read(capture, capture.folder / "flows_gap1ms.parquet")
         pairs = [(records_of(real, gap), float(again[1 + i])) for i, gap in enumerate(GAPS_MS)]
-        cells = [f"{a:,.0f} / {b:,.0f} ({_percent(a, b)})" for a, b in pairs]
+        cells = [f"{a:,.0f} / {b:,.0f} ({likeness.percent(a, b)})" for a, b in pairs]
         step = 1e3 * next(iter(real.period_s.values()))
-        cells.append(f"{step:.1f} / {again.step_ms:.1f} ({_percent(step, again.step_ms)})")
+        cells.append(f"{step:.1f} / {again.step_ms:.1f} ({likeness.percent(step, again.step_ms)})")
         rows.append([f"`{again.case}`", *cells])
     return table(["case", *(f"records, {gap} ms" for gap in GAPS_MS), "step [ms]"], rows)
-
-
-def _percent(first: float, second: float) -> str:
-    return f"{100 * likeness.relative_error(second, first):+.1f} %"
 
 
 if __name__ == "__main__":

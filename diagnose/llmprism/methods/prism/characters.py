@@ -76,7 +76,7 @@ def character_of(
 ) -> Character:
     src, dst = connections.src[one.connections], connections.dst[one.connections]
     traffic = one.traffic
-    start, end = _extents(traffic, step, count)
+    start, end = extents(traffic, step, count)
     busy = start <= end
     outstanding, ahead, together, leads = 0.0, 0.0, 1.0, 0.0
     if one.two_way:
@@ -98,7 +98,7 @@ def _groups(src: Codes, dst: Codes, nodes: int) -> tuple[Set, ...]:
     return tuple(frozenset(group) for group in members.values())
 
 
-def _extents(traffic: Traffic, step: Codes, count: int) -> tuple[Ints, Ints]:
+def extents(traffic: Traffic, step: Codes, count: int) -> tuple[Ints, Ints]:
     """First start and last end in each step [ns]; a step without traffic ends before it starts."""
     known = step >= 0
     start = np.full(count, np.iinfo(np.int64).max)

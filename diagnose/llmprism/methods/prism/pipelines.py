@@ -161,11 +161,11 @@ def _deepest(found: Floats, own: Sequence[KindOf], micro_batches: int) -> int:
     seem to be outstanding, whatever the schedule.
     """
     deepest = int(np.nan_to_num(finite_median(found)))
+    if deepest < micro_batches:
+        return deepest
     size = np.concatenate([one.one.traffic.size for one in own])
     single = size <= (1 + WHOLE) * _usual_size(size)
-    if deepest >= micro_batches and size[single].sum() < MULTIPLES * size.sum():
-        return 0
-    return deepest
+    return deepest if size[single].sum() >= MULTIPLES * size.sum() else 0
 
 
 def _divided(messages: int, chunks: int) -> tuple[int, int]:

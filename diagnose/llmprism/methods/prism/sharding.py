@@ -26,6 +26,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from llmprism.io.topology import Topology
+from llmprism.methods.prism.characters import extents
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import KindOf, Phases
 from llmprism.numerics.arrays import Floats, Ints
@@ -98,7 +99,8 @@ def _of_cell(cell: Cell, rests: float) -> str:
         return UNKNOWN
     value, often = _distinct(size)
     halves = 1 / 2, *range(1, MOST_REDUCES + 1)
-    fitting = [ratio for ratio in halves if _fits(value, often, ratio)]
+    double, times = _doubles(value), often.tolist()
+    fitting = [ratio for ratio in halves if _fits(times, double, ratio)]
     if len(fitting) == 1:
         ratio = fitting[0]
         return "zero3" if ratio < 1 else ("zero1" if ratio == 1 else "zero2")
@@ -112,17 +114,23 @@ def _distinct(size: Ints) -> tuple[Floats, Ints]:
     return size[opens].astype(np.float64), np.diff(np.append(opens, size.size))
 
 
-def _fits(value: Floats, often: Ints, ratio: float) -> bool:
+def _doubles(value: Floats) -> list[int]:
+    """Where the double of each size is among the sizes, -1 if nowhere or at several places."""
+    low, high = (np.searchsorted(value, 2 * value * edge) for edge in (1 - EXACT, 1 + EXACT))
+    places: list[int] = np.where(high - low == 1, low, -1).tolist()
+    return places
+
+
+def _fits(often: list[int], double: list[int], ratio: float) -> bool:
     """Whether there are ``ratio`` times as many messages of the double of each gathered size."""
-    left = often.astype(np.float64)
-    for i, size in enumerate(value.tolist()):
+    left = list(often)
+    for i, at in enumerate(double):
         if left[i] == 0:
             continue
-        double = np.flatnonzero(np.abs(value - 2 * size) <= 2 * EXACT * size)
         reduced = ratio * left[i]
-        if double.size != 1 or reduced % 1 or left[double[0]] < reduced:
+        if at < 0 or reduced % 1 or left[at] < reduced:
             return False
-        left[double[0]] -= reduced
+        left[at] -= int(reduced)
         left[i] = 0
     return True
 
@@ -137,12 +145,9 @@ def _updates(cell: Cell) -> bool:
 
 def _extents(one: KindOf, count: int) -> tuple[Floats, Floats]:
     """First start and last end of a class in each step [ns], NaN where there is nothing."""
-    start, end = np.full(count, np.inf), np.full(count, -np.inf)
-    known = one.step >= 0
-    np.minimum.at(start, one.step[known], one.one.traffic.start_ns[known])
-    np.maximum.at(end, one.step[known], one.one.traffic.end_ns[known])
-    some = np.isfinite(start)
-    return np.where(some, start, np.nan), np.where(some, end, np.nan)
+    start, end = extents(one.one.traffic, one.step, count)
+    busy = start <= end
+    return np.where(busy, start, np.nan), np.where(busy, end, np.nan)
 
 
 def _rest(one: KindOf, count: int) -> float:

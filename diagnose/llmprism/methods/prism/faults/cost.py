@@ -104,9 +104,9 @@ def widened(job: JobView, first: int, last: int, within: tuple[int, int]) -> tup
         if max(before, after) <= full:
             begin = before > part and duration[first] > full  # or the first step is the one
             end = after > part and duration[last] > full
-            earlier, later = duration[max(0, first - AROUND) : first][::-1], duration[last + 1 :]
-            begin = begin and _stands_out(earlier, part - normal)
-            end = end and _stands_out(later[:AROUND], part - normal)
+            earlier, later = _sides(duration, first, last)
+            begin = begin and _stands_out(earlier[::-1], part - normal)
+            end = end and _stands_out(later, part - normal)
             return first - int(begin), last + int(end)
         first, last = first - int(before > full), last + int(after > full)
     return first, last
@@ -129,9 +129,13 @@ def _bars(around_ns: Floats, inside_ns: Floats) -> tuple[float, float, float]:
 
 def _around(duration_ns: Floats, first: int, last: int) -> Floats:
     """Lengths of the steps before and after a stretch [ns]."""
-    before, after = duration_ns[max(0, first - AROUND) : first], duration_ns[last + 1 :][:AROUND]
-    around = np.concatenate((before, after))
+    around = np.concatenate(_sides(duration_ns, first, last))
     return around[np.isfinite(around)]
+
+
+def _sides(duration_ns: Floats, first: int, last: int) -> tuple[Floats, Floats]:
+    """The same by side, in order of time; NaN where the length is unknown."""
+    return duration_ns[max(0, first - AROUND) : first], duration_ns[last + 1 :][:AROUND]
 
 
 def _usual(around_ns: Floats) -> tuple[float, float]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import nanmedian
 
 SMALLEST = 0.05  # quantile of the records of a connection that shows one message
@@ -65,7 +65,7 @@ def message_sizes(flows: FlowTable, rows: Ints, step: Ints, messages: int) -> Si
     size = flows.bytes[rows].astype(np.float64)
     volume = np.bincount(at * steps + step, size, pair.size * steps).reshape(-1, steps)
     usual = nanmedian(np.where(volume > 0, volume, np.nan), axis=1) / max(messages, 1)
-    order = np.lexsort((size, at))
+    order = order_in_groups(at, size)
     count = np.bincount(at)
     small = size[order][np.cumsum(count) - count + (SMALLEST * (count - 1)).astype(np.int64)]
     return Sizes(pair, np.maximum(usual, small))

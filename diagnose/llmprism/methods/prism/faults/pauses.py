@@ -22,7 +22,7 @@ from llmprism.methods.prism.faults.rings import usual_delay_ns
 from llmprism.methods.prism.faults.series import DEVIATIONS, healthy, judged
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import TO_SIGMA
+from llmprism.numerics.missing import deviation
 
 SHORT, LONG = 0.05, 0.25  # of a step: pauses that count, and those that are rare
 FEWEST = 2  # pauses that are more than one
@@ -56,9 +56,7 @@ def _of_job(context: Context, job: JobView, lost: Floats) -> Iterator[Suspect]:
     most = shown.max(axis=0)
     usual = usual_delay_ns(context, job) / job.period_ns
     for least in (LONG, SHORT):
-        out = judged(1 + lost, least, usual, peers=True).out & (
-            np.nan_to_num(lost) >= OF_MOST * most
-        )
+        out = judged(1 + lost, least, usual, peers=True).out & (shown >= OF_MOST * most)
         steps = np.array([out[rows].any(axis=0) for rows in groups])
         counts = steps.sum(axis=1)
         for rows, count, own in zip(groups, counts.tolist(), steps, strict=True):
@@ -84,7 +82,7 @@ def _chance_of(count: int, expected: float) -> float:
 def _suspect(
     context: Context, job: JobView, lost: Floats, rows: Ints, steps: Bools, chance: float
 ) -> Suspect | None:
-    lost_most = np.nanmax(np.nan_to_num(lost[rows]), axis=0)
+    lost_most = np.nan_to_num(lost[rows]).max(axis=0)
     at = _all_pauses(job, lost_most, np.flatnonzero(steps))
     cost = cost_at(job, at)
     if not cost.believed or not _explain(job, at):
@@ -129,7 +127,7 @@ def _all_pauses(job: JobView, lost: Floats, at: Ints) -> Ints:
     near[max(0, at[0] - gap) : at[-1] + gap + 1] = True
     longer = np.nan_to_num(_longer(job))
     others = np.delete(longer, at)
-    noise = DEVIATIONS * TO_SIGMA * float(np.median(np.abs(others - np.median(others))))
-    out = near & (longer > max(noise, LEAST)) & (np.nan_to_num(lost) >= MOSTLY * longer)
+    noise = DEVIATIONS * deviation(others)
+    out = near & (longer > max(noise, LEAST)) & (lost >= MOSTLY * longer)
     out[at] = True
     return np.flatnonzero(out)

@@ -297,7 +297,7 @@ class Needs:
         own = self._with(end)
         chosen = own.src == end
         begin, step, goal = own.begin_ns[chosen], own.step[chosen], own.dst[chosen]
-        order = np.lexsort((begin, step))
+        order = order_in_groups(step, begin)
         step, goal = step[order], goal[order]
         place = np.arange(step.size) - np.searchsorted(step, step)
         goals = np.unique(goal[place == sent.size])

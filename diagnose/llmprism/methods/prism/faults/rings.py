@@ -88,10 +88,31 @@ def rings_of(context: Context, part: KindOf) -> list[Ring]:
     return found
 
 
-def late_in(job: JobView, ring: Ring, bursts: Bursts, nics: int) -> Late:
+@dataclass(frozen=True)
+class _Hops:
+    """The first burst of each hop of a class in each step, shape (hops, steps); NaN for none.
+
+    Attributes
+    ----------
+    begin_ns, end_ns, again_ns : of the burst, and the begin of the next one.
+    sent, total : bytes of the burst, and of the step.
+    """
+
+    begin_ns: Floats
+    end_ns: Floats
+    again_ns: Floats
+    sent: Floats
+    total: Floats
+
+    def of(self, ring: Ring) -> _Hops:
+        """The hops of one ring, in its order."""
+        return _Hops(*(values[ring.places] for values in vars(self).values()))
+
+
+def _late_in(ring: Ring, hops_of_class: _Hops, nics: int) -> Late:
     """Who is late at the first collective of each step; a server has so many ``nics``."""
-    pause = _pause(job, ring, bursts)
-    before, hops, steps = pause.before, len(pause.before), np.arange(job.count)
+    pause = _pause(hops_of_class.of(ring))
+    before, hops, steps = pause.before, len(pause.before), np.arange(pause.before.shape[1])
     none = before == 0
     both = none & np.roll(none, -1, axis=0)  # a server that neither receives nor sends
     whole = (none.sum(axis=0) == 2) & (both.sum(axis=0) == 1)
@@ -120,9 +141,9 @@ class _Pause:
     delay_ns: Floats
 
 
-def _pause(job: JobView, ring: Ring, bursts: Bursts) -> _Pause:
+def _pause(hops: _Hops) -> _Pause:
     """How the hops of a ring wait at the first collective of each step."""
-    begin, end, again, sent = (one[ring.places] for one in _first_bursts(job, bursts))
+    begin, end, again, sent = hops.begin_ns, hops.end_ns, hops.again_ns, hops.sent
     with np.errstate(invalid="ignore"):
         latest, most = np.max(begin, axis=0), nanmedian(begin, axis=0)
         resumed = np.min(again, axis=0)
@@ -132,16 +153,13 @@ def _pause(job: JobView, ring: Ring, bursts: Bursts) -> _Pause:
         delay = moment - np.where(hidden, latest, most)
         late = ~hidden & (begin > most + LATE * delay) & (delay > 0)
         before = np.where((end <= moment) & (again > 0), sent, np.nan)
-        before = np.where(late, _left_out(job, ring, bursts), before)
+        before = np.where(late, _left_out(hops.total), before)
         hidden |= late.any(axis=0) & (before > 0).all(axis=0)
     return _Pause(before, hidden, delay)
 
 
-def _left_out(job: JobView, ring: Ring, bursts: Bursts) -> Floats:
+def _left_out(total: Floats) -> Floats:
     """Bytes that each hop lacks in a step: what it sends first may be too little for data."""
-    cells = (int(bursts.place.max()) + 1) * job.count
-    cell = bursts.place * job.count + bursts.step
-    total = np.bincount(cell, bursts.size, cells).reshape(-1, job.count)[ring.places]
     less = total.max(axis=0) - total
     return np.where(less > EXACT * total, less, 0.0)
 
@@ -157,8 +175,8 @@ def _works_first(ring: Ring, bursts: Bursts) -> bool:
     return bool(before.size and np.median(before) > SILENT * inside.sum() / steps)
 
 
-def _first_bursts(job: JobView, bursts: Bursts) -> tuple[Floats, Floats, Floats, Floats]:
-    """Begin, end, begin of the next and bytes of the first burst of each hop and step."""
+def _hops_of(job: JobView, bursts: Bursts) -> _Hops:
+    """The first bursts of all hops of a class."""
     cell = bursts.place * job.count + bursts.step
     hops = int(bursts.place.max()) + 1 if cell.size else 0
     first = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0))) if cell.size else cell
@@ -171,7 +189,8 @@ def _first_bursts(job: JobView, bursts: Bursts) -> tuple[Floats, Floats, Floats,
         table = np.full(hops * job.count, np.nan)
         table[cell[first]] = values
         found.append(table.reshape(hops, job.count))
-    return found[0], found[1], found[2], found[3]
+    total = np.bincount(cell, bursts.size, hops * job.count).astype(np.float64)
+    return _Hops(found[0], found[1], found[2], found[3], total.reshape(hops, job.count))
 
 
 @measured_once
@@ -183,11 +202,14 @@ def _found_in(context: Context, job: JobView) -> list[tuple[Ring, Late]]:
         if part.kind != "dp" or job.pipelines.length > 1:
             continue  # other stages are in the servers of a ring
         rings = rings_of(context, part)
+        if not rings:
+            continue
         bursts = bursts_of(context, job, part)
+        hops = _hops_of(job, bursts)
         for ring in rings:
             nics = int(np.isin(servers, ring.servers).sum()) // ring.servers.size
             if nics > 1 and _works_first(ring, bursts):
-                found = late_in(job, ring, bursts, nics)
+                found = _late_in(ring, hops, nics)
                 if np.isfinite(found.delay_ns).mean() > KNOWN and not _in_lock_step(found):
                     every.append((ring, found))
     return every

@@ -8,11 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from llmprism.diagnosis import Diagnosis
 from llmprism.errors import UserError
+from llmprism.io.writing import write_table
 from llmprism.pipeline import diagnose
 
 
@@ -110,3 +114,15 @@ def test_a_read_only_parent_is_one_message(diagnosis: Diagnosis, tmp_path: Path)
     tmp_path.chmod(0o500)
     with pytest.raises(UserError, match="cannot write the diagnosis: Permission denied"):
         diagnosis.write(tmp_path / "out")
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_categories_are_read_as_the_text_they_stand_for(tmp_path: Path, rows: int) -> None:
+    schema = pa.schema([("kind", pa.string()), ("step", pa.int64())])
+    kinds = pd.Categorical(["dp", None, "pp"], categories=["pp", "unused", "dp"])[:rows]
+    steps = np.arange(rows, dtype=np.int32)
+    path = tmp_path / "spans.parquet"
+    write_table(pd.DataFrame({"kind": kinds, "step": steps}), path, schema)
+    table = pq.read_table(path)
+    assert table.schema.equals(schema)
+    assert table["kind"].to_pylist() == ["dp", None, "pp"][:rows]

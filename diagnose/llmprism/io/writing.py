@@ -33,14 +33,30 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_table(frame: pd.DataFrame | pa.Table, path: Path, schema: pa.Schema) -> None:
     """Write ``frame`` as Parquet with exactly the columns and types of ``schema``.
 
-    A large table is converted and written part by part.
+    A large table is converted and written part by part. Categories are written as they are,
+    since Parquet stores text as categories, and are read as text.
     """
+    stored = _with_categories(frame, schema)
     with (
         replacing(path) as partial,
-        pq.ParquetWriter(partial, schema, compression="zstd") as writer,
+        pq.ParquetWriter(
+            partial, stored, compression="zstd", store_schema=stored == schema
+        ) as writer,
     ):
         for first in range(0, max(len(frame), 1), ROWS):
-            writer.write_table(_conforming(frame, first, schema))
+            writer.write_table(_conforming(frame, first, stored))
+
+
+def _with_categories(frame: pd.DataFrame | pa.Table, schema: pa.Schema) -> pa.Schema:
+    """``schema`` with the type of categories for text that ``frame`` has as categories."""
+    if not isinstance(frame, pd.DataFrame):
+        return schema
+    kept = pa.dictionary(pa.int32(), pa.string())
+    for place, one in enumerate(schema):
+        is_category = isinstance(frame[one.name].dtype, pd.CategoricalDtype)
+        if is_category and one.type == pa.string():
+            schema = schema.set(place, one.with_type(kept))
+    return schema
 
 
 def _conforming(frame: pd.DataFrame | pa.Table, first: int, schema: pa.Schema) -> pa.Table:

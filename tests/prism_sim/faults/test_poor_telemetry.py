@@ -30,6 +30,7 @@ JOB = {
     "step_overhead_ms": 5, "zero_stage": 1,
 }  # fmt: skip
 WIDE = {"gpus_per_server": 4, "nics_per_server": 4}
+NARROW = {"gpus_per_server": 1, "nics_per_server": 1}
 
 
 def found_in(folder, telemetry, fault, job, servers=8, **cluster):
@@ -111,3 +112,35 @@ def test_of_ranks_that_stop_before_any_collective_of_a_step_none_is_accused(tmp_
     (finding,) = case.diagnosis["findings"].to_dict("records")
     assert (finding["culprit_kind"], finding["cause"]) == ("job", "hang")
     assert {"crash", "stopped_nic"} <= {*json.loads(finding["evidence"])["or_causes"]}
+
+
+def test_a_late_rank_of_a_ring_is_named_where_its_neighbours_send_too_little_to_be_seen(tmp_path):
+    """Behind it a hop sends a chunk or two, and waits: no data, beside a record of all others."""
+    telemetry = MERGED | {"idle_gap_us": 2000}
+    fault = {"kind": "slow_gpu", "rank": 6, "factor": 0.85, "to_step": 16}
+    job = {"dp": 16, "micro_batches": 4}
+    case = found_in(tmp_path, telemetry, fault, job, servers=16, **NARROW)
+    assert case.diagnosis["findings"]["culprit"].tolist() == ["10.0.6.1"]
+
+
+def test_a_stage_is_one_finding_where_records_of_some_of_its_ranks_are_lost(tmp_path):
+    fault = {"kind": "uneven_stage", "stage": 1, "factor": 0.7, "to_step": 15}
+    job = {"dp": 4, "pp": 2, "tp": 2, "micro_batches": 12}
+    score = scored(tmp_path, LOSSY, fault, job)
+    assert_named(score)
+    assert score.findings == 1
+
+
+@pytest.mark.parametrize("fault", [{"kind": "uneven_stage", "stage": 0},
+                                   {"kind": "slow_gpu", "rank": 3}])  # fmt: skip
+def test_what_is_slow_in_all_steps_but_the_first_is_named(tmp_path, fault):
+    fault |= {"factor": 0.7, "from_step": 5}
+    job = {"dp": 4, "pp": 2, "micro_batches": 8}
+    assert_named(scored(tmp_path, {}, fault, job, **NARROW))
+
+
+def test_a_late_rank_of_a_ring_is_named_where_the_ring_waits_for_it_in_most_steps(tmp_path):
+    """The others show how long the ring waits in quiet steps, whether or not for whom."""
+    fault = {"kind": "slow_gpu", "rank": 4, "factor": 0.88, "from_step": 6, "to_step": 20}
+    job = {"dp": 16, "micro_batches": 4, "compute_jitter": 0.02}
+    assert_named(scored(tmp_path, {}, fault, job))

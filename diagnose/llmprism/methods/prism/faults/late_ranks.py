@@ -35,7 +35,7 @@ def late_ranks(context: Context) -> Iterator[Suspect]:
             late = lateness_ns(context, job) / job.period_ns
             tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
             finest = np.fmax(ROUNDING * tick_ns, usual_delay_ns(context, job)) / job.period_ns
-            own = judged(1 + late, LEAST, finest, peers=True)
+            own = judged(1 + late, LEAST, finest, peers=True, levels=True)
             out: Bools = own.lasting & (own.out.mean(axis=0) <= MOST)[None, :]
             lost = np.maximum(own.ratio - 1, 0.0)
             seen = Slowness("late_to_collectives", 1 + lost, own.noise, out, late, late)

@@ -42,7 +42,7 @@ def late_replicas(context: Context) -> Iterator[Suspect]:
             continue
         late = lateness_ns(context, job) / job.period_ns
         tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
-        own = judged(1 + late, LEAST, ROUNDING * tick_ns / job.period_ns)
+        own = judged(1 + late, LEAST, ROUNDING * tick_ns / job.period_ns, levels=True)
         slow, others = _blamed(job, late, _first_late(context, job), own.lasting)
         lost = np.maximum(own.ratio - 1, 0.0)
         seen = Slowness(SYMPTOM, 1 + lost, own.noise, slow, late, late)

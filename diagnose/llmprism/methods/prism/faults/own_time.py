@@ -12,14 +12,16 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
+from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.passes import passes_of
-from llmprism.methods.prism.faults.rings import late_in_rings_ns
-from llmprism.methods.prism.faults.series import excess_of
-from llmprism.numerics.arrays import Floats, Ints
-from llmprism.numerics.missing import nanmedian
+from llmprism.methods.prism.faults.rings import EXACT, late_in_rings_ns
+from llmprism.methods.prism.faults.series import DEVIATIONS, excess_of
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 SMALLEST = 3  # members of a group that show a late one
+WHOLE = 0.9  # quantile of the bytes of a connection in a step that shows all that it moves
 
 
 @measured_once
@@ -52,9 +54,7 @@ def lateness_ns(context: Context, job: JobView) -> Floats:
     """
     shape = (job.phases.endpoints.size, job.count)
     late = np.full(shape, np.nan)
-    for part in job.phases.classes:
-        if part.kind != "dp":
-            continue
+    for part in collectives_of(context, job):
         begins = _begins(context, job, bursts_of(context, job, part))
         for one in np.unique(job.phases.dp_group[job.phases.dp_group >= 0]).tolist():
             rows = np.flatnonzero(job.phases.dp_group == one)
@@ -73,7 +73,8 @@ def _begins(context: Context, job: JobView, bursts: Bursts) -> Floats:
     """Earliest begin of the k-th burst of any hop of each endpoint, (endpoints, steps, bursts).
 
     Bursts have the same number on all hops only where all have equally many; a step in which one
-    has another number (records are lost, or merged) counts with its first burst only.
+    has another number (records are lost, or merged) counts with its first burst only. A hop that
+    lacks bytes in a step may have begun earlier, so nothing is known about its ends.
     """
     cell = bursts.place * job.count + bursts.step
     number = np.arange(cell.size) - np.searchsorted(cell, cell)
@@ -86,11 +87,31 @@ def _begins(context: Context, job: JobView, bursts: Bursts) -> Floats:
     lane = (group + 1) * job.count + bursts.step
     unusual = np.bincount(lane, counts[cell] != usual) > 0 if cell.size else cell > 0
     use = (number < usual) & (~unusual[lane] | (number == 0)) if cell.size else cell > 0
+    unknown = _lack_bytes(job, bursts)
     when = (bursts.start_ns - job.ranks.origin_ns).astype(np.float64)
     for codes in (context.flows.src, context.flows.dst):
         place = np.searchsorted(job.phases.endpoints, codes[bursts.row])
         np.minimum.at(begins, (place[use], bursts.step[use], number[use]), when[use])
+        begins[place[unknown], bursts.step[unknown]] = -np.inf
     return np.where(np.isinf(begins), np.nan, begins)
+
+
+def _lack_bytes(job: JobView, bursts: Bursts) -> Bools:
+    """Whether the connection of each burst moved less than usual in the step.
+
+    What it sends first, before it waits for a late rank, may be too little to be taken for data;
+    or a record is lost. Where telemetry samples, bytes vary, and that is no lack.
+    """
+    if not bursts.place.size:
+        return bursts.place > 0
+    hops = int(bursts.place.max()) + 1
+    cell = bursts.place * job.count + bursts.step
+    volume = np.bincount(cell, bursts.size, hops * job.count).reshape(hops, job.count)
+    usual = np.quantile(volume, WHOLE, axis=1, keepdims=True)
+    varies = TO_SIGMA * np.median(np.abs(np.diff(volume, axis=1)), axis=1, keepdims=True)
+    lacking = usual - volume > np.maximum(EXACT * usual, DEVIATIONS * varies)
+    of_burst: Bools = lacking.ravel()[cell]
+    return of_burst
 
 
 def rows_of_servers(context: Context, job: JobView) -> list[Ints]:

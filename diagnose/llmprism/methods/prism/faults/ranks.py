@@ -41,6 +41,13 @@ class Slowness:
     lost: Floats
     surely_lost: Floats
 
+    def share_slow(self, rows: Ints) -> Floats:
+        """Share of the endpoints ``rows`` that is slow in each step, of those that are known."""
+        slow = self.slow[rows]
+        known = slow | np.isfinite(self.ratio[rows])
+        share: Floats = slow.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        return share
+
 
 def typical(values: Floats, rows: Ints, first: int, last: int) -> float | None:
     """The median of some rows in a stretch of steps; None where nothing is known."""
@@ -54,7 +61,7 @@ def suspects_of(context: Context, job: JobView, seen: Slowness) -> Iterator[Susp
     some = seen.slow.any(axis=1)
     for server in np.unique(servers[some]).tolist():
         rows = np.flatnonzero((servers == server) & some)
-        for first, last in stretches(seen.slow[rows].mean(axis=0) >= MOSTLY):
+        for first, last in stretches(seen.share_slow(rows) >= MOSTLY):
             inside = seen.slow[rows, first : last + 1].mean(axis=1) >= MOSTLY
             if inside.any():
                 yield _suspect(context, job, seen, rows[inside], (first, last))

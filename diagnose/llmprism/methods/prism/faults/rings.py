@@ -22,13 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
+from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.series import healthy
 from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
-FEWEST = 3  # servers of a ring, of which two hops show what one adds
+FEWEST = 3  # servers of a ring, of which two hops show what one adds; steps that wait for others
 LATE = 0.5  # of the delay: a hop that begins by so much later than most did not begin in time
 SILENT = 2.0  # times all other silences of a step: the one before its first collective
 EXACT = 1e-3  # of the bytes of a step: differences that count as none
@@ -51,12 +52,14 @@ class Late:
 
     Attributes
     ----------
-    delay_ns : how long the ring waited, NaN where it is not known for whom.
+    waited_ns : how long the ring waited.
+    delay_ns : the same, NaN where it is not known for whom.
     server : the server of the late rank.
     whole : whether all ranks of the server are late, so far as is seen.
     share : how far along the order of the server's ranks the late one is, in (0, 1].
     """
 
+    waited_ns: Floats
     delay_ns: Floats
     server: Ints
     whole: Bools
@@ -126,7 +129,7 @@ def _late_in(ring: Ring, hops_of_class: _Hops, nics: int) -> Late:
     at = np.where(first_of_next, (at + 1) % hops, at)
     known = (whole | (none.sum(axis=0) == 1) | pause.hidden) & np.isfinite(share)
     delay = np.where(known | ~(pause.delay_ns > 0), pause.delay_ns, np.nan)
-    return Late(delay, ring.servers[at], whole, share)
+    return Late(pause.delay_ns, delay, ring.servers[at], whole, share)
 
 
 @dataclass(frozen=True)
@@ -198,9 +201,9 @@ def _found_in(context: Context, job: JobView) -> list[tuple[Ring, Late]]:
     """Who is late in each ring of a job without a pipeline; not of those that do not show it."""
     every: list[tuple[Ring, Late]] = []
     servers = context.topology.servers[job.phases.endpoints]
-    for part in job.phases.classes:
-        if part.kind != "dp" or job.pipelines.length > 1:
-            continue  # other stages are in the servers of a ring
+    if job.pipelines.length > 1:
+        return every  # other stages are in the servers of a ring
+    for part in collectives_of(context, job):
         rings = rings_of(context, part)
         if not rings:
             continue
@@ -231,14 +234,31 @@ def _in_lock_step(found: Late) -> bool:
 
 
 def usual_delay_ns(context: Context, job: JobView) -> Floats:
-    """How long the rings of each endpoint wait for any rank, in quiet steps [ns]; 0: no ring."""
+    """By how much each endpoint's arrival at its rings varies [ns]; 0: no ring.
+
+    A ring waits for the last of its ranks, who is later than the middle one by a known number of
+    deviations. What it waits for the endpoint's own server does not count, unless it is seldom
+    another one; then it is what it waits in quiet steps.
+    """
     usual = np.zeros(job.phases.endpoints.size)
     servers = context.topology.servers[job.phases.endpoints]
     for ring, found in _found_in(context, job):
-        inside = np.isin(servers, ring.servers)
-        quiet = np.nan_to_num(healthy(found.delay_ns[None, :])[0])
-        usual[inside] = np.maximum(usual[inside], quiet)
+        quiet = float(np.nan_to_num(healthy(found.delay_ns[None, :])[0]))
+        last = _last_of(int(np.isin(servers, ring.servers).sum()))
+        for server in np.unique(ring.servers).tolist():
+            own = (found.server == server) & np.isfinite(found.delay_ns)
+            others = found.waited_ns[~own & np.isfinite(found.waited_ns)]
+            waits = float(np.median(others)) if others.size >= FEWEST else quiet
+            rows = servers == server
+            usual[rows] = np.maximum(usual[rows], waits / last)
     return usual
+
+
+def _last_of(ranks: int) -> float:
+    """Deviations by which the last of several normal values exceeds their middle (Blom, 1958)."""
+    from scipy.special import ndtri
+
+    return float(ndtri((ranks - 0.375) / (ranks + 0.25)))
 
 
 def _add(context: Context, job: JobView, late: Floats, found: Late, ring: Ring) -> None:

@@ -1,13 +1,19 @@
 """One number a step, judged against its own healthy value.
 
 The healthy value is taken from the better steps: the quartile on the good side, so that a
-fault may last for up to three quarters of the steps. The noise is taken from the differences
-between neighbouring steps, whose median does not notice a shift that lasts, and from how far the
-best steps are below the healthy value: what varies slowly differs little from step to step.
+fault may last for up to three quarters of the steps. Where a few steps in a row are clearly better
+than all others, they are the healthy ones, and the fault may last for all others. The noise is
+taken from the differences between neighbouring steps, whose median does not notice a shift that
+lasts, and from how far the best steps are below the healthy value: what varies slowly differs
+little from step to step.
 
 A step is *out* if it is worse than healthy by more than five deviations of that noise, and by
 more than a least share that matters. A *stretch* is a run of steps that are out. One step
 alone is a spike and not a stretch; a gap of one step does not end one.
+
+A shift that is too small for that in any one step shows in several of them: the median of five
+neighbouring steps varies half as much as one. Where *levels* are asked for, steps also count as out
+that are beyond the bar of such a median, as their neighbours are.
 """
 
 from __future__ import annotations
@@ -25,6 +31,9 @@ ENOUGH = 3  # steps of a stretch that need not be far out
 FAR = 2.0  # times the bar
 GAP = 1  # steps within a stretch that may look healthy
 FEWEST = 6  # steps that show a healthy value
+LEVEL = 5  # neighbouring steps whose median shows a level
+APART = 2.0  # times what values of a level differ: the distance between two levels
+OF_MEDIAN = 0.54  # deviation of the median of so many values, over that of one
 NOISIER = 3.0  # times the noise of the median rank: what a healthy rank does not exceed
 BELOW = 0.97  # deviations from the lower quartile of a normal distribution to its twentieth part
 JUMPS_TO_SIGMA = TO_SIGMA / np.sqrt(2)  # median absolute difference of neighbours to a deviation
@@ -48,11 +57,22 @@ class Judged:
     far: Bools
 
     @property
+    def most(self) -> Bools:
+        """Steps that are out by at least half as much as those of the series that is out by most.
+
+        Who is out by less may wait for it.
+        """
+        excess = np.where(self.out, np.nan_to_num(self.ratio, nan=1.0) - 1, 0.0)
+        found: Bools = self.out & (excess >= excess.max(axis=0, initial=0.0) / 2)
+        return found
+
+    @property
     def lasting(self) -> Bools:
         """Steps that are out, without short stretches that are not far out."""
         kept = np.zeros_like(self.out)
+        lasts = bridged(self.out, np.isfinite(self.ratio))
         for row, (out, far) in enumerate(zip(self.out, self.far, strict=True)):
-            for first, last in stretches(out):
+            for first, last in stretches(lasts[row]):
                 inside = slice(first, last + 1)
                 if out[inside].sum() >= ENOUGH or far[inside].sum() >= SHORTEST:
                     kept[row, inside] = out[inside]
@@ -60,13 +80,19 @@ class Judged:
 
 
 def judged(
-    values: Floats, least: float, finest: Floats | float = 0.0, *, peers: bool = False
+    values: Floats,
+    least: float,
+    finest: Floats | float = 0.0,
+    *,
+    peers: bool = False,
+    levels: bool = False,
 ) -> Judged:
     """Judge ``values`` (larger is worse), shape (series, steps), against their healthy values.
 
     ``finest`` is the noise that the resolution of the records makes, whatever is seen of it.
     With ``peers`` the series are of ranks that do the same: one that is much noisier than the
-    others comes and goes, and its own noise does not excuse it.
+    others comes and goes, and its own noise does not excuse it. With ``levels`` a small shift
+    counts that lasts.
     """
     known = np.isfinite(values).sum(axis=1) >= FEWEST
     usable = np.where(known[:, None], values, np.nan)
@@ -78,12 +104,54 @@ def judged(
     noise = np.maximum(noise, finest)
     excess = np.nan_to_num(ratio, nan=0.0) - 1
     bar = np.maximum(DEVIATIONS * noise, least)[:, None]
-    return Judged(ratio, noise, excess > bar, excess > FAR * bar)
+    out: Bools = excess > bar
+    if levels:
+        of_level = np.maximum(OF_MEDIAN * DEVIATIONS * noise, least)[:, None]
+        out |= (_levels(excess) > of_level) & (excess > of_level)
+    return Judged(ratio, noise, out, excess > FAR * bar)
+
+
+def _levels(excess: Floats) -> Floats:
+    """Median of each value and its neighbours; at the ends, of the first or last five."""
+    if excess.shape[1] < LEVEL:
+        return np.zeros_like(excess)
+    middles = np.median(np.lib.stride_tricks.sliding_window_view(excess, LEVEL, axis=1), axis=2)
+    return np.pad(middles, ((0, 0), (LEVEL // 2, LEVEL // 2)), mode="edge")
 
 
 def healthy(values: Floats) -> Floats:
-    """Lower quartile of each series (steps are the last axis), NaN where it has no value."""
-    return nanquantile(values, 0.25)
+    """Healthy value of each series (steps are the last axis), NaN where it has no value.
+
+    The lower quartile, or the median of the lower of two levels if that is shorter than a quarter.
+    """
+    usual = nanquantile(values, 0.25)
+    lower = _lower_level(values)
+    found: Floats = np.where(np.isnan(lower), usual, np.fmin(lower, usual))
+    return found
+
+
+def _lower_level(values: Floats) -> Floats:
+    """Median of the lower of two levels of each series; NaN where there are no two.
+
+    A level is a run of steps whose values are apart from all others, by more than twice what they
+    differ among themselves.
+    """
+    steps = values.shape[-1]
+    count = np.isfinite(values).sum(axis=-1)
+    found = np.full(values.shape[:-1], np.nan)
+    if steps < 2 * LEVEL:
+        return found
+    order = np.argsort(values, axis=-1, kind="stable")  # NaN come last
+    ordered = np.take_along_axis(values, order, axis=-1)
+    begin, end = np.minimum.accumulate(order, axis=-1), np.maximum.accumulate(order, axis=-1)
+    for size in range(LEVEL, steps // 4 + 1):
+        gap = ordered[..., size] - ordered[..., size - 1]
+        place = np.minimum((size + np.maximum(count, size + 1)) // 2, steps - 1)[..., None]
+        above = np.take_along_axis(ordered, place, axis=-1)[..., 0] - ordered[..., size]
+        apart = gap > APART * np.fmax(ordered[..., size - 1] - ordered[..., 0], above)
+        in_a_row = end[..., size - 1] - begin[..., size - 1] < size + GAP
+        found = np.where(apart & in_a_row, np.median(ordered[..., :size], axis=-1), found)
+    return found
 
 
 def by_message(times: Floats) -> Floats:
@@ -112,6 +180,18 @@ def _noise(ratio: Floats) -> Floats:
     slow = np.where(np.isnan(ratio).all(axis=1), 0.0, (healthy(ratio) - best) / BELOW)
     noise: Floats = np.maximum(quick, slow)
     return noise
+
+
+def bridged(out: Bools, known: Bools) -> Bools:
+    """``out``, with unknown steps between two that are out, by row."""
+    steps = np.arange(out.shape[1])
+    before = np.maximum.accumulate(np.where(known, steps, -1), axis=1)
+    after = np.minimum.accumulate(np.where(known, steps, steps.size)[:, ::-1], axis=1)[:, ::-1]
+    inside = (before >= 0) & (after < steps.size)
+    rows = np.arange(len(out))[:, None]
+    ends = out[rows, np.maximum(before, 0)] & out[rows, np.minimum(after, steps.size - 1)]
+    found: Bools = out | (~known & inside & ends)
+    return found
 
 
 def stretches(out: Bools) -> list[tuple[int, int]]:

@@ -17,7 +17,14 @@ from llmprism.methods.prism.faults.own_time import lost_share
 from llmprism.methods.prism.faults.passes import Passes, passes_of
 from llmprism.methods.prism.faults.ranks import Slowness, suspects_of
 from llmprism.methods.prism.faults.rates import ROUNDING, slow_messages_at
-from llmprism.methods.prism.faults.series import Judged, by_message, excess_of, healthy, judged
+from llmprism.methods.prism.faults.series import (
+    Judged,
+    bridged,
+    by_message,
+    excess_of,
+    healthy,
+    judged,
+)
 from llmprism.methods.prism.faults.stages import stages_of
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats
@@ -38,6 +45,7 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
         elif passes is not None:
             own = _judged(context, passes)
             slow = _slow(context, job, passes, own)
+            slow = bridged(slow, np.isfinite(own.ratio))
             lost, surely = (lost_share(context, job, cautious=c) for c in (False, True))
             assert lost is not None  # there are passes
             assert surely is not None
@@ -49,8 +57,8 @@ def _of_merged(context: Context, job: JobView) -> Iterator[Suspect]:
     """Suspects where a record holds all messages of a step: its begin and end show two passes."""
     work = edge_passes_ns(context, job)
     relative = work / healthy(by_message(work))[:, None, :]
-    own = judged(nanmedian(relative, axis=2), LEAST)
-    slow: Bools = own.lasting & (own.out.mean(axis=0) <= MOST)[None, :]
+    own = judged(nanmedian(relative, axis=2), LEAST, levels=True)
+    slow: Bools = own.lasting & (own.most.mean(axis=0) <= MOST)[None, :]
     if slow.any():
         slow &= ~slow_messages_at(context, job)
     unknown = np.full(own.ratio.shape, np.nan)
@@ -84,7 +92,7 @@ def _judged(context: Context, passes: Passes) -> Judged:
     else:
         total = np.nansum(passes.work_ns, axis=2)
         middle = np.where(count > 0, total, np.nan) / np.maximum(count, 1)
-    return judged(middle, LEAST, finest, peers=True)
+    return judged(middle, LEAST, finest, peers=True, levels=True)
 
 
 def _excess(work: Floats) -> Floats:
@@ -104,7 +112,7 @@ def _receiver_slow(passes: Passes, out: Bools) -> Bools:
 
 def _slow(context: Context, job: JobView, passes: Passes, own: Judged) -> Bools:
     """Steps in which each endpoint itself is slow: not its receiver, nor its transfers."""
-    slow: Bools = own.lasting & (own.out.mean(axis=0) <= MOST)[None, :]
+    slow: Bools = own.lasting & (own.most.mean(axis=0) <= MOST)[None, :]
     rows = np.flatnonzero(slow.any(axis=1))
     if rows.size:
         own_ns = _excess(passes.since_receiver_ns(rows))

@@ -16,6 +16,7 @@ from llmprism.methods.prism.faults.ranks import Slowness, certainty, typical
 from llmprism.methods.prism.faults.series import stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Ints
+from llmprism.numerics.missing import nanmedian
 
 ALL = 0.75  # share of the ranks of a stage, and of the steps of a stretch
 
@@ -29,17 +30,23 @@ def stages_of(
         servers = np.unique(context.topology.servers[job.phases.endpoints[rows]])
         if servers.size < 2:
             continue
-        for first, last in stretches(seen.slow[rows].mean(axis=0) >= ALL):
-            if _others_slow(job, seen.slow, stage, first, last):
-                continue
+        for first, last in stretches(seen.share_slow(rows) >= ALL):
+            steps = slice(first, last + 1)
+            others = np.flatnonzero((job.pipelines.stage >= 0) & (job.pipelines.stage != stage))
+            less = _less_slow(seen, rows, others, steps)
+            alike = seen.slow[others, steps] & ~less
+            if alike.size and alike.mean() > 1 - ALL:
+                continue  # a good part of the other stages is slow too: not this stage's work
+            seen.slow[others, steps] &= ~less
             suspect = _suspect(job, seen, stage, rows, first, last)
-            yield suspect, rows, slice(first, last + 1)
+            yield suspect, rows, steps
 
 
-def _others_slow(job: JobView, slow: Bools, stage: int, first: int, last: int) -> bool:
-    """Whether a good part of the other stages is slow too: then it is not this stage's work."""
-    others = slow[(job.pipelines.stage >= 0) & (job.pipelines.stage != stage), first : last + 1]
-    return bool(others.size and others.mean() > 1 - ALL)
+def _less_slow(seen: Slowness, rows: Ints, others: Ints, steps: slice) -> Bools:
+    """Where ``others`` are less than half as slow as ``rows``, for which they may wait."""
+    excess = seen.ratio[others, steps] - 1
+    less: Bools = excess < (nanmedian(seen.ratio[rows, steps], axis=0) - 1)[None, :] / 2
+    return less
 
 
 def _suspect(

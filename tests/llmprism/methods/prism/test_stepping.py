@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes import Component, TrafficClass
-from llmprism.methods.prism.cycles import Traffic
+from llmprism.methods.prism.cycles import Division, Traffic
 from llmprism.methods.prism.jobs import Job, _restarted
-from llmprism.methods.prism.stepping import Part, Stepping, find_steps
+from llmprism.methods.prism.stepping import Part, Stepping, _is_paused, find_steps
 from llmprism.methods.prism.together import in_step
 
 MS = 1_000_000
@@ -38,6 +38,22 @@ def test_pauses_after_some_steps_do_not_join_them(every, lost):
         messages += [begin + 60, begin + 70, begin + 80]
         begin += 100 + (120 if step % every == every - 1 else 0)
     assert find_steps(ring(messages, lost)).count == 28
+
+
+def division(cuts) -> Division:
+    return Division(np.array(cuts), np.ones(len(cuts) + 1), 0.0, 1.0, 1.0, 2.0)
+
+
+@pytest.mark.parametrize(("pipeline", "paused"), [(21, False), (20, False), (40, True), (41, True)])
+def test_halves_of_steps_are_steps_and_pauses_only_if_the_pipeline_shows_them(pipeline, paused):
+    """Gradients are reduced, then as many bytes gathered: each half may be a step, then a pause.
+
+    Records that begin and end within a step show the pipeline one part more.
+    """
+    halves, steps = division(range(8, 320, 8)), division(range(16, 320, 16))
+    own = division(np.linspace(8, 312, pipeline - 1).astype(int))
+    classes = ring(np.arange(80.0)).classes * 2
+    assert _is_paused(classes, [[halves, steps], [own]], len(halves), len(steps)) is paused
 
 
 @pytest.mark.parametrize("micro_batches", [2, 4])

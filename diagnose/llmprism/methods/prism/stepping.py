@@ -193,12 +193,16 @@ def _is_paused(
     if fine <= coarse or _is_step(classes, proposed, fine, coarse):
         return False
     for own in proposed:
-        finer, coarser = _of_count(own, fine), _of_count(own, coarse)
-        if coarser is None or coarser.quality < _GOOD:
-            continue
-        if finer is None or finer.quality < _GOOD or not _in_groups(finer, coarser):
+        finer, coarser = _of_about(own, fine), _of_about(own, coarse)
+        if coarser is not None and (finer is None or not _in_groups(finer, coarser)):
             return False
     return True
+
+
+def _of_about(own: list[Division], count: int) -> Division | None:
+    """The good division of so many parts, or of one more or less: records begin in some part."""
+    near = [d for d in own if abs(len(d) - count) <= 1 and d.quality >= _GOOD]
+    return min(near, key=lambda d: (abs(len(d) - count), -d.weight), default=None)
 
 
 def _in_groups(fine: Division, coarse: Division) -> bool:

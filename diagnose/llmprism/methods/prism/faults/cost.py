@@ -27,7 +27,7 @@ STEP_TO_STEP = TO_SIGMA / np.sqrt(2)  # median difference of neighbours to a dev
 UNUSUAL = 3.0  # deviations of a step that does not show what a step takes
 FULLY, PARTLY = 0.5, 0.15  # of what the steps of a stretch are longer: neighbours that belong to it
 LONGER = 0.02  # of a step, at least: a neighbour that is longer belongs to a stretch
-REPEATED = 0.5  # share of lengths that are distinct: fewer are so by rounding
+REPEATED = 0.5  # share of the lengths that repeat another: a finer clock never shows so many
 COARSEST = 0.1  # of a step: a clock that shows steps
 
 
@@ -151,8 +151,9 @@ def _usual(around_ns: Floats) -> tuple[float, float]:
 
 def _tick_ns(lengths_ns: Floats) -> float:
     """By how much a coarse clock makes equal lengths differ: then most of them repeat another."""
-    distinct = np.unique(lengths_ns)
-    if not 1 < distinct.size <= REPEATED * lengths_ns.size:
+    values, times = np.unique(lengths_ns, return_counts=True)
+    repeated = values[times > 1]
+    if repeated.size < 2 or times[times > 1].sum() < REPEATED * lengths_ns.size:
         return 0.0
-    tick_ns = float(np.diff(distinct).min())
+    tick_ns = float(np.diff(repeated).min())
     return tick_ns if tick_ns < COARSEST * float(np.median(lengths_ns)) else 0.0

@@ -114,3 +114,13 @@ def test_single_steps_are_compared_with_all_others(every: int) -> None:
     cost = cost_at(job_of(steps), np.array([4, 12, 20]))  # type: ignore[arg-type]
     assert cost.believed
     assert cost.lost_ns == pytest.approx(1.2 * STEP_NS, rel=0.05)
+
+
+@pytest.mark.parametrize("share", [0.4, 0.5, 0.6])
+def test_a_coarse_clock_rounds_half_of_the_steps_up(share: float) -> None:
+    """Steps of about 27.5 ms last 27 or 28 ms; none of them is unusual."""
+    ends_ns = np.floor(np.arange(41) * (27 + share)) * 1e6
+    steps_ns = np.diff(ends_ns)
+    steps_ns[20:30] += 9e6
+    lost_ns = cost_of(job_of(steps_ns), 20, 29).lost_ns  # type: ignore[arg-type]
+    assert lost_ns == pytest.approx(90e6, abs=2e6)

@@ -28,7 +28,7 @@ from llmprism.methods.prism.faults.slow_compute import slow_compute
 from llmprism.methods.prism.faults.slow_network import slow_network
 from llmprism.methods.prism.faults.slow_storage import slow_storage
 from llmprism.methods.prism.faults.stopped import stopped
-from llmprism.methods.prism.faults.suspects import Cause, Suspect, table_of
+from llmprism.methods.prism.faults.suspects import Cause, Suspect, adds_nothing, table_of
 from llmprism.methods.prism.faults.unexplained import is_warm_up, unexplained
 from llmprism.numerics.memory import give_back
 
@@ -64,6 +64,7 @@ def find_findings(context: Context) -> pd.DataFrame:
     suspects = [one for one in brought if not _shown_better(one, brought)]
     kept = [one for one in suspects if not _explained(one, suspects)]
     believed = [one for one in joined(context, kept) if one.is_believed]
+    believed = [one for one in believed if not any(adds_nothing(one, o) for o in believed)]
     named = [one for one in _with_edges(believed) if one.is_believed]
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
     return table_of([*named, *others])
@@ -98,6 +99,8 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
         return True
     if one.symptom in INDEPENDENT:
         return False
+    if any(_by_more_work(one, other) for other in suspects):
+        return True
     if one.symptom == "late_in_turns":
         return any(
             other.symptom != one.symptom and other.job is one.job and _shared(one, other) > SOME
@@ -126,6 +129,18 @@ def _shown_better(one: Suspect, suspects: list[Suspect]) -> bool:
         other.symptom in SHOWS_MORE and other.job is one.job and _shared(one, other) > SOME
         for other in suspects
     )
+
+
+def _by_more_work(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is a rank that is late while bytes show that work is unevenly divided.
+
+    Who has more tokens than others computes for longer. A rank that is slow changes no bytes.
+    """
+    if one.level != "rank" or other.symptom != "unequal_bytes" or other.job is not one.job:
+        return False
+    steps = one.evidence.get("steps", range(one.first, one.last + 1))
+    inside = [other.first <= step <= other.last for step in steps]
+    return bool(sum(inside) > MOSTLY * len(inside))
 
 
 def _of_slow_stage(one: Suspect, other: Suspect) -> bool:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import Cost, cost_of
+from llmprism.numerics.missing import finite_median
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,24 @@ EXPLAINED = 0.3  # of what the steps of the job are longer
 
 Cause = Callable[[Context], Iterable[Suspect]]
 """Brings forward suspects of one cause; the costs are verified afterwards."""
+
+
+def adds_nothing(one: Suspect, other: Suspect) -> bool:
+    """Whether another rank of the job is slow for longer, and ``one`` makes no step longer still.
+
+    Where messages are lost, ranks look slow in a step now and then; some of these steps are slow.
+    """
+    if {one.level, other.level} != {"rank"} or other.job is not one.job or one.lost or other.lost:
+        return False
+    if not (other.first <= one.first and one.last <= other.last):
+        return False
+    length_ns = other.job.duration_ns[other.first : other.last + 1]
+    own = slice(one.first - other.first, one.last - other.first + 1)
+    rest_ns = np.delete(length_ns, own)
+    if np.isfinite(rest_ns).sum() < one.last - one.first + 1:
+        return False
+    longer_ns = finite_median(length_ns[own]) - finite_median(rest_ns)
+    return longer_ns < EXPLAINED * (one.cost.slow_ns - one.cost.normal_ns)
 
 
 def table_of(suspects: Iterable[Suspect]) -> pd.DataFrame:

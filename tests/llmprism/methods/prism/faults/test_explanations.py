@@ -1,0 +1,79 @@
+"""Of several suspects in the same steps: which of them explain the others."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism import faults
+from llmprism.methods.prism.faults.suspects import Suspect
+
+STEPS = 40
+STEP_NS = 100e6
+
+
+def job_with(slow: dict[tuple[int, int], float]) -> Any:
+    """A job some stretches of which are slower by a share."""
+    steps_ns = STEP_NS * (1 + 0.002 * np.random.default_rng(3).standard_normal(STEPS))
+    for (first, last), share in slow.items():
+        steps_ns[first : last + 1] += share * STEP_NS
+    ends_ns = np.cumsum(steps_ns).astype(np.int64)
+    job = SimpleNamespace(name="job-0", count=STEPS, duration_ns=steps_ns)
+    job.start_ns, job.end_ns = ends_ns - steps_ns.astype(np.int64), ends_ns
+    job.phases = SimpleNamespace(endpoints=np.arange(4))
+    job.pipelines = SimpleNamespace(number=np.full(4, -1))
+    return job
+
+
+def rank(job: Any, name: str, first: int, last: int, sure: float = 0.9, **more: Any) -> Suspect:
+    evidence = {"one_of": [name]} | more
+    return Suspect(
+        job, "rank", "slow_passes", "slow_gpu", "address", name, first, last, 0.3, sure, evidence
+    )
+
+
+def imbalance(job: Any, first: int, last: int) -> Suspect:
+    return Suspect(
+        job, "group", "unequal_bytes", "expert_imbalance", "job", job.name, first, last, 0.3, 0.9
+    )
+
+
+@pytest.fixture
+def culprits_of(monkeypatch):
+    def found(*suspects: Suspect) -> list[str]:
+        monkeypatch.setattr(faults, "CAUSES", (lambda _: suspects,))
+        topology = SimpleNamespace(codes={"a": 0, "b": 1, "c": 2, "d": 3})
+        context: Any = SimpleNamespace(jobs=[], topology=topology)
+        return sorted(faults.find_findings(context)["culprit"])
+
+    return found
+
+
+def test_a_rank_that_is_slow_for_a_part_of_the_time_of_another_explains_nothing(culprits_of):
+    job = job_with({(10, 19): 0.3})
+    own = rank(job, "a", 10, 19, 0.8)
+    assert culprits_of(own, rank(job, "b", 12, 13), rank(job, "c", 17, 19)) == ["a"]
+
+
+def test_a_rank_that_makes_these_steps_longer_still_is_named_as_well(culprits_of):
+    job = job_with({(10, 19): 0.3, (12, 15): 0.3})
+    assert culprits_of(rank(job, "a", 10, 19), rank(job, "b", 12, 15)) == ["a", "b"]
+
+
+def test_two_ranks_that_are_slow_for_as_long_are_both_named(culprits_of):
+    job = job_with({(10, 19): 0.3})
+    assert culprits_of(rank(job, "a", 10, 19), rank(job, "b", 10, 19)) == ["a", "b"]
+
+
+def test_ranks_that_have_more_work_than_others_are_not_slow(culprits_of):
+    job = job_with({(10, 19): 0.3})
+    late = rank(job, "a", 11, 18, 0.95)
+    assert culprits_of(late, imbalance(job, 10, 19)) == ["job-0"]
+
+
+def test_a_rank_that_is_late_before_and_after_work_is_uneven_is_slow(culprits_of):
+    job = job_with({(10, 29): 0.3})
+    assert "a" in culprits_of(rank(job, "a", 10, 29), imbalance(job, 14, 18))

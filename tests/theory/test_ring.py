@@ -83,6 +83,25 @@ def test_the_hops_behind_a_rank_that_never_joins_send_one_chunk_more_each(missin
         assert start == max(ready_ns[route], ready_ns[(route + 1) % 5])  # when both ends are there
 
 
+def test_traffic_long_after_the_chunks_does_not_delay_them():
+    """A link stores few notes of its load; those of later do not hold for the time before."""
+    env, trains_sent = Clock(), TrainLog()
+    templates = Templates()
+    fabric = Fabric(env, np.full(5, B), templates)
+    hops = [Hop(i, (i,), 0.0) for i in range(5)]
+    ring = Ring(hops, range(5), 1, SimpleNamespace(fabric=fabric, observer=trains_sent, env=env))
+    other = templates.add_bundle([templates.add([1])])
+    for number in range(100):
+        at_ns = 10**9 + number * 10**6
+        env.call_at(at_ns, lambda: fabric.transfer(other, 1_000, 0, env.event()))
+    ready_ns = [NEVER_NS, 0, 0, 0, 0]
+    env.call_at(4 * 10**9, lambda: ring.abandon("all_reduce", 5 * 1_000_000, ready_ns))
+    env.run()
+    (trains,) = trains_sent
+    ends_ns = trains["start_ns"] + trains["bursts"] * trains["period_ns"]
+    assert ends_ns.tolist() == pytest.approx([1e6 / B, 2e6 / B, 3e6 / B])
+
+
 def test_nobody_sends_to_a_rank_that_never_joins_a_ring_of_two():
     env, trains_sent = Clock(), TrainLog()
     fabric = Fabric(env, np.full(2, B), Templates())

@@ -70,6 +70,15 @@ def spare_of(
 compile_early(spare_of, lambda: (example_net(), 0, 0))
 
 
+def without_short_notes(spare: Spare, since_ns: int) -> Spare:
+    """``spare``, with all capacity free on links whose notes do not reach back to ``since_ns``."""
+    time_ns, spared = spare.time_ns.copy(), spare.spared.copy()
+    short = time_ns[:, 0] > since_ns
+    time_ns[short, :-1] = spared[short, :-1] = 0.0
+    spared[short, -1] = np.inf
+    return Spare(spare.ptr, time_ns, spared)
+
+
 @compiled_part
 def sent_by(
     spare: Spare, hop: int, begin_ns: float, size_bytes: int, rate: float

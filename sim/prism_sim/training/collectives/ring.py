@@ -33,7 +33,7 @@ import simpy
 
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import FLOATS, INTS, compile_early
-from prism_sim.cluster.history import Spare, sent_by
+from prism_sim.cluster.history import Spare, sent_by, without_short_notes
 from prism_sim.cluster.network import Connection, Hop, Network
 from prism_sim.cluster.state import Int64s
 from prism_sim.training.collectives.base import AllReduceBase, Collective, Group, shared
@@ -96,7 +96,8 @@ class Ring:
         chunk_bytes = shared(size_bytes, len(self._hops) * self._shares)
         ready, now = np.array(ready_ns, np.int64)[self._members], self._network.env.now
         rates, latency_ns = self._hops.free_rates(), self._hops.latency_ns
-        spare = self._hops.spare_since(int(ready.min()))
+        first_ns = int(ready.min())
+        spare = without_short_notes(self._hops.spare_since(first_ns), first_ns)
         early = Early(*early_chunks(ready, rates, spare, chunk_bytes, latency_ns, now, steps))
         self._network.observer.observe(self._hops.early_trains(early, chunk_bytes))
 

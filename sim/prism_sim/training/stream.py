@@ -79,6 +79,7 @@ class CommStream:
         self._in_flight: list[_Pending] = []
         self._side_by_side = side_by_side
         self._free_ns = 0
+        self._abandoned = False
 
     def join(self, number: int, call: Call, member: int) -> simpy.Event:
         """Let ``member`` join the ``number``-th collective; the event fires at its end."""
@@ -93,7 +94,7 @@ class CommStream:
         collective = self._queue.get(self._next)
         if collective is None or len(collective.joined_ns) < len(self._workers):
             return
-        if self._running == self._side_by_side:
+        if self._running == self._side_by_side or self._abandoned:
             return
         del self._queue[self._next]
         self._next += 1
@@ -104,8 +105,10 @@ class CommStream:
     def abandon(self, failed_ns: int) -> None:
         """Write what members sent of collectives that nobody will finish.
 
-        Some members never join, or a NIC has carried nothing since ``failed_ns``.
+        Some members never join, or a NIC has carried nothing since ``failed_ns``. No other
+        collective starts, also if the NIC works again: then the processes are gone.
         """
+        self._abandoned = True
         for collective in [*self._in_flight]:
             if max(collective.joined_ns.values()) >= failed_ns:
                 self._in_flight.remove(collective)

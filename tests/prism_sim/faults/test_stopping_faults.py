@@ -83,6 +83,19 @@ def test_the_ring_sends_until_it_lacks_the_rank_that_stopped(tmp_path, kind, not
     assert sent.to_dict() == pytest.approx(expected, rel=0.01)
 
 
+@pytest.mark.parametrize("kind", NAMES)
+def test_collectives_of_processes_that_are_gone_send_nothing(tmp_path, kind):
+    """Gradients in several buckets, of which most wait when the NIC stops and works again."""
+    stop = {"kind": kind, "job": "a", "rank": 5, "from_step": 3, "noticed_after_s": 30, "down_s": 5}
+    job = ONE_RING | {"overlap_gradients": True, "micro_batches": 2}
+    healthy = pd.read_parquet(run_with(tmp_path / "healthy", **job).flows)
+    run = run_with(tmp_path / "stopped", stop, **job)
+    flows, began_ns = pd.read_parquet(run.flows), fault_of(run)["start_ns"]
+    again = flows[flows["start_ns"] > began_ns + 20e9]
+    steps = run.truth("steps").query(f"start_ns > {began_ns + 20e9}")["step"].nunique()
+    assert again["bytes"].sum() == healthy["bytes"].sum() * steps / 8
+
+
 @pytest.mark.parametrize("kind", ["hang", "crash"])
 def test_a_socket_library_sends_segments_until_it_lacks_the_rank(tmp_path, kind):
     """Nothing reaches the rank or leaves it, but requests to send and answers."""

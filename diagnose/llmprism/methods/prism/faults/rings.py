@@ -66,8 +66,11 @@ class Late:
     share: Floats
 
 
-def rings_of(context: Context, part: KindOf) -> list[Ring]:
-    """The closed rings of a class of connections that lead through each server once."""
+def rings_of(context: Context, part: KindOf, fewest: int = FEWEST) -> list[Ring]:
+    """The closed rings of a class of connections that lead through each server once.
+
+    They have ``fewest`` servers or more.
+    """
     own, servers = part.one.connections, context.topology.servers
     src, dst = context.connections.src[own], context.connections.dst[own]
     place: dict[int, int] = {}
@@ -84,7 +87,7 @@ def rings_of(context: Context, part: KindOf) -> list[Ring]:
         closed = after.get(members[-1]) == first and not seen & {*members}
         seen |= {*members}
         homes = servers[members]
-        if closed and len(members) >= FEWEST and np.unique(homes).size == len(members):
+        if closed and len(members) >= fewest and np.unique(homes).size == len(members):
             found.append(
                 Ring(np.array([place[one] for one in members], np.int64), homes.astype(np.int64))
             )

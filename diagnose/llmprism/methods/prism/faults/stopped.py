@@ -15,8 +15,11 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import Cost
-from llmprism.methods.prism.faults.progress import LATER, Stuck, Tail, stuck_in, tails_of
+from llmprism.methods.prism.faults.progress import stuck_in_pipeline
 from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.methods.prism.faults.tails import LATER, Stuck, Tail, tails_of
+from llmprism.methods.prism.faults.unfinished_rings import stuck_in_ring
+from llmprism.methods.prism.faults.waiting import stuck_on_the_wire
 
 SURE, ALONE = 0.9, 0.6  # confidence with one candidate, and with several
 BETWEEN = 0.5  # confidence where no rank shows to be the first
@@ -28,7 +31,7 @@ def stopped(context: Context) -> Iterator[Suspect]:
     """Bring forward ranks that stopped in the middle of a step."""
     for job in context.jobs:
         for tail in tails_of(context, job):
-            stuck = stuck_in(context, job, tail)
+            stuck = _stuck_in(context, job, tail)
             if stuck is None and _restarted(job, tail):
                 yield _of_job(job, tail)
             elif stuck is not None and (
@@ -37,9 +40,22 @@ def stopped(context: Context) -> Iterator[Suspect]:
                 yield _suspect(context, job, tail, stuck)
 
 
+def _stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
+    """The endpoint that stopped in ``tail``; None if nothing distinguishes one."""
+    return (
+        stuck_on_the_wire(context, tail)
+        or stuck_in_pipeline(context, job, tail)
+        or stuck_in_ring(context, job, tail)
+    )
+
+
 def _restarted(job: JobView, tail: Tail) -> bool:
     """Whether a job was silent for many steps, and then went on."""
-    return tail.next_ns is not None and tail.next_ns - tail.end_ns > LONG * job.period_ns
+    return (
+        tail.next_ns is not None
+        and tail.again
+        and tail.next_ns - tail.end_ns > LONG * job.period_ns
+    )
 
 
 def _of_job(job: JobView, tail: Tail) -> Suspect:

@@ -1,0 +1,280 @@
+"""Which rank of a ring never joined a collective that the others began.
+
+A hop of a ring sends its first chunk as soon as both of its ends have joined, and each other chunk
+when the hop before has sent one. So nothing reaches the rank that never joins, or leaves it. The
+hop after that sends one chunk, the next one two, and so on round the ring.
+
+Where a server has several ranks of the ring, only the hops between servers are seen. What the hop
+that leaves its server sent shows how many ranks follow the missing one there. A NIC that is
+silent looks like a server that neither receives nor sends. But then only the ring through this
+NIC is broken; those through the other NICs of the server finish.
+
+A hop that lacks nothing sends as much as all others, so a cut of the records looks different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.rings import FEWEST, rings_of
+from llmprism.methods.prism.faults.tails import Stuck, Tail
+from llmprism.methods.prism.phases import KindOf
+from llmprism.numerics.arrays import Codes, Floats, Ints
+
+FIT = 0.3  # of the bytes: what a sampled chunk differs from its size, and a cut record
+BEGUN = 1e-3  # of the bytes of a step: less is no chunk
+APART = 3.0  # times the usual difference between hops: more is no lost record
+RARE = 0.03  # of the moments: a cut there after 30 steps is 1 false finding in 1,000 steps
+ALIKE = 0.05  # difference of the fits that decides nothing
+
+
+@dataclass(frozen=True)
+class BrokenRing:
+    """A ring whose hops sent different amounts after the last whole collective.
+
+    Attributes
+    ----------
+    members : codes of the addresses in order; hop i leads from member i to the next.
+    sent : bytes of each hop since the last collective that all hops finished.
+    known : whether records show where that collective ended; else ``sent`` is what hops sent more
+        than the one that sent least.
+    moved : bytes of the hop that moved least, in the whole tail.
+    begun_ns : first record of the unfinished collective.
+    usual : of finished steps.
+    """
+
+    members: Ints
+    sent: Floats
+    known: bool
+    moved: float
+    begun_ns: int
+    usual: Usual
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A rank that may be missing: its server, and the part of the server's ranks before it.
+
+    ``rank`` and ``ranks`` are its number and the number of ranks of a server in the ring; None if
+    the server has one rank in each ring, or its NIC is silent. ``unit`` are the bytes that a
+    server adds.
+    """
+
+    place: int
+    rank: int | None
+    ranks: int
+    differs: float
+    unit: float
+
+
+def missing_from(sent: Floats, ranks: Sequence[int]) -> list[Missing]:
+    """All ranks whose absence would make hops send ``sent``, likeliest first.
+
+    ``ranks`` are the possible numbers of ranks of a server in the ring.
+    """
+    found = []
+    for place in range(sent.size):
+        for count, rank in [(1, None), *((c, r) for c in ranks if c > 1 for r in range(c))]:
+            expected = np.roll(_expected(sent.size, count, rank), place)
+            if not expected.any():
+                continue
+            unit = float(sent @ expected / (expected @ expected))
+            differs = float(np.linalg.norm(sent - unit * expected) / np.linalg.norm(sent))
+            found.append(Missing(place, rank, count, differs, unit))
+    return sorted(found, key=lambda one: one.differs)
+
+
+def _expected(hops: int, ranks: int, rank: int | None) -> Floats:
+    """What each hop sends, from the one that leaves the server on; a server adds 1."""
+    if rank is None:
+        return np.append(np.arange(hops - 1.0), 0.0)
+    behind = (ranks - 1 - rank) / ranks
+    sends = behind + np.arange(float(hops))
+    return sends if rank else np.append(sends[:-1], 0.0)
+
+
+def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
+    """The endpoint that never joined a collective, or whose NIC is silent.
+
+    The last step may look finished, as some of its collectives were: then they are left out.
+    """
+    own = tail.rows.get("dp", np.empty(0, np.int64))
+    return _in_rings(context, job, tail, own) or _in_rings(context, job, tail, tail.exchanges)
+
+
+def _in_rings(context: Context, job: JobView, tail: Tail, rows: Ints) -> Stuck | None:
+    """What the hops that sent ``rows`` show."""
+    every = [*_rings(context, job, tail, rows)]
+    broken = [one for one in every if _is_broken(one.sent, one.moved + one.sent.max(), one.usual)]
+    if not broken:
+        return None
+    first = min(broken, key=lambda one: one.begun_ns)
+    servers = context.topology.servers
+    beside = [one for one in every if _same(servers[one.members], servers[first.members])]
+    own = [one for one in broken if any(one is other for other in beside)]
+    found = _ranked(context, job, own)
+    finished = any(one.moved > first.moved + first.sent.max() / 2 for one in beside)
+    silent = finished and len(own) == 1  # only the ring through one of its NICs is broken
+    alone = missing_from(first.sent, [])
+    if silent and alone and alone[0].differs < FIT:
+        at = int(first.members[alone[0].place])
+        found = [at, *(end for end in found if end != at)]
+    until_ns = tail.next_ns or int(context.flows.end_ns.max())
+    later_ns = np.maximum(first.usual.waits_ns - (until_ns - first.begun_ns), 0.0)
+    return Stuck(
+        found[0], first.begun_ns, "never joined a collective", tuple(found[1:]),
+        "stopped_nic" if silent else "hang", float(later_ns.mean()) < RARE * job.period_ns,
+    )  # fmt: skip
+
+
+def _same(servers: Codes, others: Codes) -> bool:
+    """Whether two rings lead through the same servers."""
+    return np.array_equal(np.unique(servers), np.unique(others))
+
+
+def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[int]:
+    """Addresses that may be missing from rings through the same servers, likeliest first."""
+    servers = context.topology.servers
+    homes = np.unique(servers[broken[0].members])
+    ends = {home: _in_order(context, job, int(home)) for home in homes.tolist()}
+    nics = max(len(own) for own in ends.values())
+    counts = [count for count in range(1, nics + 1) if nics % count == 0]
+    differs: dict[tuple[int, int, int | None], list[float]] = {}
+    for ring in broken:
+        for one in missing_from(ring.sent, counts):
+            key = (int(servers[ring.members[one.place]]), one.ranks, one.rank)
+            differs.setdefault(key, []).append(one.differs)
+    mean = {key: float(np.mean(own)) for key, own in differs.items() if len(own) == len(broken)}
+    order = sorted(mean, key=lambda key: mean[key])
+    groups = []
+    for home, count, rank in order:
+        if mean[home, count, rank] > mean[order[0]] + ALIKE:
+            break
+        part = len(ends[home]) // count
+        own = ends[home] if rank is None else ends[home][rank * part : (rank + 1) * part]
+        if not all(ring.known for ring in broken):
+            own = [*dict.fromkeys([*own, *ends[home]])]
+        groups.append(own)
+    in_turn = [end for row in zip_longest(*groups) for end in row if end is not None]
+    return [*dict.fromkeys(in_turn)]
+
+
+def _in_order(context: Context, job: JobView, server: int) -> list[int]:
+    """Endpoints of ``job`` in ``server``, in the order of their NICs."""
+    ends = job.phases.endpoints
+    own: list[int] = ends[context.topology.servers[ends] == server].tolist()
+    return sorted(own, key=lambda end: context.topology.endpoints[end].nic or 0)
+
+
+def _is_broken(sent: Floats, moved: float, usual: Usual) -> bool:
+    """Whether a missing rank explains what the hops sent, and equal hops do not.
+
+    A hop that sent as much as in a whole step finished the collective, so no rank was missing.
+    """
+    if not usual.after or sent.max() > (1 - BEGUN) * usual.after[-1]:
+        return False
+    share = min(1.0, moved / usual.after[-1])  # what sampling adds grows with the root
+    if np.ptp(sent) <= max(APART * usual.apart * share**0.5, BEGUN * usual.after[-1]):
+        return False
+    best = missing_from(sent, [1, 2])[0].differs
+    equal = float(np.linalg.norm(sent - sent.mean()) / np.linalg.norm(sent))
+    return best < min(FIT, equal / 2)
+
+
+def _rings(context: Context, job: JobView, tail: Tail, rows: Ints) -> Iterator[BrokenRing]:
+    """The rings of the attempt before ``tail``, and what their hops sent in it."""
+    found: dict[tuple[int, ...], BrokenRing] = {}
+    for part in job.phases.classes:
+        if part.kind != "dp" or not part.one.traffic.row.size:
+            continue
+        if int(context.flows.start_ns[part.one.traffic.row].min()) >= tail.begin_ns:
+            continue
+        for ring in rings_of(context, part, FEWEST - 1):
+            members = context.connections.src[part.one.connections[ring.places]]
+            found[tuple(members.tolist())] = _measured(context, job, tail, rows, part, ring.places)
+    yield from found.values()
+
+
+def _measured(
+    context: Context, job: JobView, tail: Tail, rows: Ints, part: KindOf, places: Ints
+) -> BrokenRing:
+    """What the hops at ``places`` of a class sent in ``rows``."""
+    flows, own = context.flows, part.one.connections[places]
+    src, dst = context.connections.src[own], context.connections.dst[own]
+    usual = _usual(context, job, part, places)
+    sums, starts = [], []
+    for a, b in zip(src.tolist(), dst.tolist(), strict=True):
+        hop = rows[(flows.src[rows] == a) & (flows.dst[rows] == b)]
+        hop = hop[np.argsort(flows.start_ns[hop], kind="stable")]
+        sums.append(np.cumsum(flows.bytes[hop], dtype=np.float64))
+        starts.append(flows.start_ns[hop])
+    moved = np.array([own[-1] if own.size else 0.0 for own in sums])
+    least = moved.min()
+    after = np.append(usual.after, usual.after[-1] + np.array(usual.after))
+    whole = max((at for at in after.tolist() if at <= least * (1 + BEGUN)), default=0.0)
+    most = float(moved.max())
+    known = _is_broken(moved - whole, most, usual) or not _is_broken(moved - least, most, usual)
+    whole = whole if known else float(least)
+    first = [s[c > whole * (1 + BEGUN)][:1] for s, c in zip(starts, sums, strict=True)]
+    begun = np.concatenate(first)
+    begun_ns = int(begun.min()) if begun.size else tail.end_ns
+    members = src.astype(np.int64)
+    return BrokenRing(members, moved - whole, known, float(least), begun_ns, usual)
+
+
+@dataclass(frozen=True)
+class Usual:
+    """Of a ring in finished steps.
+
+    Attributes
+    ----------
+    after : bytes of a hop after each record of a step.
+    apart : difference between the hop that sent most and the one that sent least, in bytes.
+    waits_ns : how long each step looked unfinished: until the last hop began, or until records of
+        more than the first chunks ended. In one more step, as long as the longest record.
+    """
+
+    after: list[float]
+    apart: float
+    waits_ns: Floats
+
+
+def _usual(context: Context, job: JobView, part: KindOf, places: Ints) -> Usual:
+    """What the hops at ``places`` of a class do in finished steps."""
+    known, cell = part.cells(context.connections, job.count)
+    inside = np.isin(cell // job.count, places)
+    row, cell = part.one.traffic.row[known[inside]], cell[inside]
+    order = np.lexsort((context.flows.start_ns[row], cell))
+    row, cell = row[order], cell[order]
+    size = context.flows.bytes[row].astype(np.float64)
+    first = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0)))
+    count = np.diff(np.append(first, cell.size))
+    hop = np.searchsorted(np.sort(places), cell[first] // job.count)
+    begun, volume = np.full((2, places.size, job.count), np.nan)
+    begun[hop, cell[first] % job.count] = context.flows.start_ns[row[first]] - job.ranks.origin_ns
+    volume[hop, cell[first] % job.count] = np.add.reduceat(size, first)
+    finished = ~np.isnan(begun).any(axis=0)
+    records = int(np.bincount(count).argmax())
+    tables = size[first[count == records][:, None] + np.arange(records)]
+    after = np.cumsum(np.median(tables, axis=0))
+    apart = np.ptp(volume[:, finished], axis=0) if finished.any() else np.zeros(1)
+    late_ns = np.ptp(begun[:, finished], axis=0) if finished.any() else np.zeros(1)
+    usual = Usual(after.tolist(), float(np.median(apart)), late_ns)
+    more = np.minimum(first + 1, cell.size - 1)
+    sent, ended = np.full((2, *begun.shape), np.nan)
+    sent[hop, cell[first] % job.count] = size[first]
+    own = (more > first) & (cell[more] == cell[first])
+    ended[hop[own], cell[first[own]] % job.count] = (
+        context.flows.end_ns[row[more[own]]] - job.ranks.origin_ns
+    )
+    shown_ns = np.fmin.reduce(ended, axis=0) - np.fmin.reduce(begun, axis=0)
+    steps = np.flatnonzero(finished)
+    alike = [_is_broken(sent[:, step], float(sent[:, step].max()), usual) for step in steps]
+    waits_ns = np.maximum(late_ns, np.where(alike, np.nan_to_num(shown_ns[steps]), 0.0))
+    longest_ns = float(context.flows.lengths_ns(row).max())  # may hide in a step not yet seen
+    return replace(usual, waits_ns=np.append(waits_ns, longest_ns))

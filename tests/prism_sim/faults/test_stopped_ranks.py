@@ -1,0 +1,95 @@
+"""Ranks that stop: the one that stopped first is named, and jobs that end are not accused."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from llmprism.pipeline import diagnose_files
+from prism_sim.loading.scenario import Scenario
+from prism_sim.run_folder import Run
+from prism_sim.simulate import simulate
+
+MODEL = {"layers": 8, "hidden": 2048, "heads": 16, "vocab": 32000, "sequence_length": 2048}
+JOB = {"name": "train", "model": MODEL, "steps": 16, "micro_batches": 2, "compute_jitter": 0.01}
+STOP = {"job": "train", "from_step": 10, "noticed_after_s": 20, "down_s": 10}
+SAMPLED = {
+    "idle_gap_us": 5000, "message_boundary": False,
+    "effects": [{"kind": "headers"}, {"kind": "sampling", "one_in": 100}],
+}  # fmt: skip
+
+
+def simulated(folder, job, fault=None, telemetry=None, servers=4, nics=2):
+    world = {
+        "cluster": {"servers": servers, "gpus_per_server": nics, "nics_per_server": nics},
+        "jobs": [JOB | job],
+        "faults": [STOP | fault] if fault else [],
+        "collector": telemetry or {},
+    }
+    run = Run(folder)
+    simulate(Scenario.model_validate(world), run)
+    return run
+
+
+def stops_in(flows, run):
+    findings = diagnose_files(flows, run.topology, method="prism").findings
+    return findings[findings["symptom"] == "stopped"].to_dict("records")
+
+
+@pytest.mark.parametrize("rank", range(8))
+def test_the_rank_of_a_server_with_several_is_named(tmp_path, rank):
+    """The hops between servers show how many ranks of its server follow it."""
+    run = simulated(tmp_path, {"dp": 8}, {"kind": "hang", "rank": rank})
+    (stop,) = stops_in(run.flows, run)
+    assert stop["culprit"] == run.truth("faults")["culprit"][0]
+
+
+@pytest.mark.parametrize("rank", [1, 6])
+def test_the_rank_is_named_where_records_are_sampled(tmp_path, rank):
+    fault = {"kind": "crash", "rank": rank}
+    run = simulated(tmp_path, {"dp": 8}, fault, SAMPLED, servers=8, nics=1)
+    (stop,) = stops_in(run.flows, run)
+    assert stop["culprit"] == run.truth("faults")["culprit"][0]
+
+
+@pytest.mark.parametrize("nic", [0, 1])
+def test_a_silent_nic_is_named_with_its_cause(tmp_path, nic):
+    """The rings through the other NICs of its server finish the collective."""
+    fault = {"kind": "stopped_nic", "server": "s0002", "nic": nic}
+    run = simulated(tmp_path, {"dp": 8}, fault)
+    (stop,) = stops_in(run.flows, run)
+    assert (stop["culprit"], stop["cause"]) == (f"10.0.2.{nic + 1}", "stopped_nic")
+
+
+@pytest.mark.parametrize("rank", [2, 5])
+def test_the_rank_of_a_replica_is_named_where_all_replicas_join_but_one(tmp_path, rank):
+    """All stages of its replica lack in their rings; its own pipeline shows which one stopped."""
+    job = {"dp": 4, "pp": 2, "micro_batches": 6}
+    run = simulated(tmp_path, job, {"kind": "hang", "rank": rank}, servers=8, nics=1)
+    (stop,) = stops_in(run.flows, run)
+    assert stop["culprit"] == run.truth("faults")["culprit"][0]
+
+
+def test_half_of_the_replicas_may_stop_with_a_rank(tmp_path):
+    """Of two replicas one stops; its tensor-parallel ranks are two of four pipelines."""
+    job = {"dp": 2, "pp": 2, "tp": 2, "micro_batches": 6}
+    run = simulated(tmp_path, job, {"kind": "hang", "rank": 4}, nics=2)
+    (stop,) = stops_in(run.flows, run)
+    one_of = json.loads(stop["evidence"])["one_of"]
+    assert run.truth("faults")["culprit"][0] in one_of[:3]
+
+
+@pytest.mark.parametrize("job", [{"dp": 8}, {"dp": 4, "pp": 2, "micro_batches": 6}])
+def test_a_job_that_ends_or_is_cut_has_no_stop(tmp_path, job):
+    """Records that end at any moment of the last steps, with those that last longer left out."""
+    run = simulated(tmp_path / "run", job)
+    flows = pd.read_parquet(run.flows)
+    assert stops_in(run.flows, run) == []
+    since_ns, end_ns = run.truth("steps").query("step >= 12")["start_ns"].min(), flows.end_ns.max()
+    for part in range(12):
+        until_ns = since_ns + (end_ns - since_ns) * part // 12
+        cut = tmp_path / "cut.parquet"
+        flows[flows["end_ns"] <= until_ns].to_parquet(cut)
+        assert stops_in(cut, run) == []

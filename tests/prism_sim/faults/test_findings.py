@@ -17,7 +17,7 @@ from prism_sim.simulate import simulate
 SCENARIOS = Path(__file__).parents[3] / "scenarios" / "faults"
 FOUND = [
     "crash", "degraded-nvlink", "gc-pauses", "hang", "intermittent-gpu", "job-congestion",
-    "length-imbalance", "loader-stalls", "misconfigured-switch", "polarised-hashing",
+    "length-imbalance", "loader-stalls", "lossy-link", "misconfigured-switch", "polarised-hashing",
     "slow-server", "slow-storage", "stopped-nic", "thermal-ramp", "uneven-stage",
 ]  # fmt: skip
 
@@ -61,6 +61,32 @@ def test_a_server_that_pauses_in_most_steps_is_named(tmp_path):
     score = score_faults(found_in(tmp_path, "gc-pauses", seed=77, faults=[fault]))
     assert [match.localized for match in score.matches] == [True]
     assert score.matches[0].cause_right
+
+
+@pytest.mark.parametrize(("every_s", "lasts_s"), [(0.1, 0.02), (0.15, 0.03)])
+def test_a_nic_is_named_where_single_messages_stall_and_all_others_are_fast(
+    tmp_path, every_s, lasts_s
+):
+    fault = {
+        "kind": "flapping_nic", "server": "s0001", "nic": 0, "every_s": every_s,
+        "lasts_s": lasts_s, "job": "train", "from_step": 8, "to_step": 16,
+    }  # fmt: skip
+    score = score_faults(found_in(tmp_path, "flapping-nic", seed=77, faults=[fault]))
+    assert [(one.localized, one.cause_right) for one in score.matches] == [(True, True)]
+    assert score.false_alarms == 0
+
+
+def test_both_ends_are_named_where_two_nics_have_traffic_with_each_other_only(tmp_path):
+    two = {"servers": 2, "gpus_per_server": 4, "nics_per_server": 4}
+    job = {"name": "train", "dp": 8, "steps": 24, "micro_batches": 2, "compute_jitter": 0.01}
+    job["model"] = {"layers": 8, "hidden": 2048, "heads": 16, "vocab": 32000,
+                    "sequence_length": 2048}  # fmt: skip
+    fault = {"kind": "slow_nic", "server": "s0001", "nic": 2, "factor": 0.3, "job": "train"}
+    fault |= {"from_step": 8, "to_step": 16}
+    case = found_in(tmp_path, "flapping-nic", cluster=two, jobs=[job], faults=[fault])
+    (finding,) = [one for _, one in case.diagnosis["findings"].iterrows()]
+    assert finding["culprit"] in json.loads(finding["evidence"])["one_of"]
+    assert {*json.loads(finding["evidence"])["one_of"][:2]} == {"10.0.0.3", "10.0.1.3"}
 
 
 CONFUSED = [

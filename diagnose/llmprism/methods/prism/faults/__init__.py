@@ -61,7 +61,8 @@ def find_findings(context: Context) -> pd.DataFrame:
         give_back()
     brought = [one for one in every if one.confidence >= LEAST_SURE]
     guesses = [one for one in every if one.confidence < LEAST_SURE]
-    suspects = [one for one in brought if not _shown_better(one, brought)]
+    costly = [one for one in brought if one.is_believed]  # what costs nothing explains nothing
+    suspects = [one for one in costly if not _shown_better(one, costly)]
     kept = [one for one in suspects if not _explained(one, suspects)]
     believed = [one for one in joined(context, kept) if one.is_believed]
     believed = [one for one in believed if not any(adds_nothing(one, o) for o in believed)]
@@ -110,11 +111,11 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
         other.symptom == "fewer_uplinks" and _shared(one, other) > 0.5 for other in suspects
     ):
         return True
-    level = "network" if one.level == "rank" else "rank"
+    levels = {"network", "rank"} - {one.level}
     if one.level == "network" and _singles_out(one):
         return False
     return any(
-        other.level == level
+        other.level in levels
         and other.job is one.job
         and not _of_slow_stage(other, one)
         and _singles_out(other)

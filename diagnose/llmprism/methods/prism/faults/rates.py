@@ -49,6 +49,8 @@ class Rates:
     crosses : the parts of the network that each crosses.
     pace : over the healthy one, and which steps are out.
     busy : time with bytes on the wire over the healthy one, shape (connections, steps).
+    lost : that time beyond the healthy one, as a share of a step, shape (connections, steps).
+    finest : deviation of ``lost`` that a coarse clock makes, shape (connections,).
     """
 
     kind: list[str]
@@ -57,6 +59,8 @@ class Rates:
     crosses: list[frozenset[str]]
     pace: Judged
     busy: Floats
+    lost: Floats
+    finest: Floats
 
 
 def slow_messages_at(context: Context, job: JobView) -> Bools:
@@ -81,7 +85,7 @@ def rates_of(context: Context, job: JobView) -> Rates:
     """Measure every connection of ``job``, one entry for each class of traffic on it."""
     kinds: list[str] = []
     crosses: list[frozenset[str]] = []
-    groups, paces, busy, lengths = [], [], [], []
+    groups, paces, busy, lengths, records = [], [], [], [], []
     for number, part in enumerate(job.phases.classes):
         own = part.one.connections
         bursts = bursts_of(context, job, part)
@@ -89,14 +93,14 @@ def rates_of(context: Context, job: JobView) -> Rates:
         paces.append(np.where(whole, _pace(job, part, bursts), np.nan))
         busy.append(np.where(whole, _busy(context, job, part), np.nan))
         lengths.append(_lengths(part, bursts))
+        records.append(_records(context, job, part))
         kinds += [part.kind] * own.size
         crosses += [crossed(context, one) for one in own.tolist()]
         groups.append(_groups(context, part, number))
     if not paces:
         none = np.empty((0, job.count))
-        return Rates(
-            [], none[:, 0].astype(int), none[:, 0].astype(int), [], judged(none, LEAST), none
-        )
+        numbers = none[:, 0].astype(int)
+        return Rates([], numbers, numbers, [], judged(none, LEAST), none, none, none[:, 0])
     pace = _on_the_wire(context, job, np.vstack(paces))
     rounding = ROUNDING * clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
     finest = rounding / np.maximum(np.concatenate(lengths), 1.0)
@@ -105,6 +109,8 @@ def rates_of(context: Context, job: JobView) -> Rates:
         kinds, np.concatenate(groups), _conversations(context, job), crosses,
         judged(pace, LEAST, finest),
         wire / healthy(wire)[:, None],
+        (wire - healthy(wire)[:, None]) / max(job.period_ns, 1.0),
+        rounding * np.sqrt(np.concatenate(records)) / max(job.period_ns, 1.0),
     )  # fmt: skip
 
 
@@ -136,6 +142,14 @@ def _busy(context: Context, job: JobView, part: KindOf) -> Floats:
     total = np.bincount(cell, lasted, part.one.connections.size * job.count)
     busy: Floats = np.where(total > 0, total, np.nan).reshape(-1, job.count)
     return busy
+
+
+def _records(context: Context, job: JobView, part: KindOf) -> Floats:
+    """Records of each connection in a step, mean."""
+    _, cell = part.cells(context.connections, job.count)
+    count = np.bincount(cell // job.count, minlength=part.one.connections.size)
+    records: Floats = count / max(job.count, 1)
+    return records
 
 
 def _whole(job: JobView, part: KindOf, bursts: Bursts) -> Bools:

@@ -1,143 +1,104 @@
-"""NICs, links and switches that carry less than they should, seen in the pace of transfers."""
+"""NICs, links and switches that carry less than they should: slow transfers, and what they lost.
+
+Paces show which transfers are slow, and so which part of the network explains them. The time that
+transfers lost on the wire (:mod:`~.wire_time`) shows how much each of them delayed the job, also
+where one message stalled and the others did not. The part that paces show is named unless it
+explains clearly less of the lost time than another one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from llmprism.methods.prism.faults.bundles import (
+    LEAST_SHARE,
+    Bundle,
+    bundles_of,
+    conversations_of,
+)
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.hops import ARROW, culprit_of
+from llmprism.methods.prism.faults.hops import ARROW, IN, OUT, culprit_of
 from llmprism.methods.prism.faults.rates import Rates, rates_of
-from llmprism.methods.prism.faults.series import DEVIATIONS, SHORTEST, stretches
+from llmprism.methods.prism.faults.series import SHORTEST, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
-from llmprism.methods.prism.faults.tomography import Part, equals, ranked
-from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import finite_median
+from llmprism.methods.prism.faults.tomography import CLOSE, Part, equals, ranked
+from llmprism.methods.prism.faults.wire_time import (
+    LostTime,
+    explained,
+    heaviest,
+    lost_in,
+    windows_of,
+)
 
-ALIKE = 0.7  # share of a group's rates that are slow from which all hops go at one pace
-BUSIEST = 0.95  # of the longest time on the wire: the slow hops of a ring
 CONTRAST = 0.5  # of what is lost by slow transfers: what the others may lose at most
-WIRE_NOISE = 3.0  # deviations by which the wires of hops differ that have nothing to do with it
-LEAST_SHARE = 0.5  # share of a stretch's steps in which a conversation is slow
-
-
-@dataclass(frozen=True)
-class Bundle:
-    """Rates that are judged as one: where they lead through, and how slow they are."""
-
-    kind: str
-    crosses: frozenset[str]
-    slow: bool
-    ratio: float
-    conversation: int = -1
+MOSTLY = 0.5  # of the lost time: what the culprit explains
+LASTING = 4  # steps: the transfers of healthy jobs compete for single ones
+CLEARLY_LESS = 0.5  # of what the best part explains of the lost time
 
 
 def slow_network(context: Context) -> Iterator[Suspect]:
-    """Bring forward the parts of the network that explain slow transfers."""
+    """Bring forward the parts of the network that explain slow transfers.
+
+    First those that the lost time shows, then those that paces alone show in other steps.
+    """
     measured = [(job, rates_of(context, job)) for job in context.jobs]
     for job, rates in measured:
-        for first, last in _windows(rates):
-            extent = int(job.start_ns[first]), int(job.end_ns[last])
-            bundles = bundles_of(rates, first, last)
-            for other, theirs in measured:
-                steps = _steps_within(other, extent) if other is not job else None
-                if steps is not None:
-                    bundles += bundles_of(theirs, *steps)
-            best, suspect = _suspect(context, job, bundles, (first, last))
-            if suspect is not None:
-                begin, end = _narrowed(rates, best, first, last)
-                if end - begin + 1 >= SHORTEST:
-                    yield replace(suspect, first=begin, last=end)
+        found: list[Suspect] = []
+        for by_time, extents in ((True, windows_of(rates)), (False, _windows(rates))):
+            for first, last in extents:
+                if all(last < one.first or first > one.last for one in found):
+                    one = _in_stretch(context, measured, job, (first, last), by_time=by_time)
+                    found += [] if one is None else [one]
+        yield from found
+
+
+def _in_stretch(
+    context: Context,
+    measured: Sequence[tuple[JobView, Rates]],
+    job: JobView,
+    extent: tuple[int, int],
+    *,
+    by_time: bool,
+) -> Suspect | None:
+    """What explains a stretch of slow steps: ``by_time`` that is lost, or by paces alone."""
+    inside = int(job.start_ns[extent[0]]), int(job.end_ns[extent[1]])
+    bundles: list[Bundle] = []
+    lost: list[LostTime] = []
+    for other, rates in sorted(measured, key=lambda one: one[0] is not job):
+        steps = extent if other is job else _steps_within(other, inside)
+        if steps is not None:
+            bundles += bundles_of(rates, *steps)
+            lost.append(lost_in(rates, *steps))
+    parts = explained(lost)
+    best, suspect = _suspect(context, job, bundles, extent, parts)
+    if by_time:
+        better = _by_time(context, job, lost[0], parts, extent, best)
+        score = {part.name: part.score for part in parts}
+        if better is not None or score.get(best, 0.0) < MOSTLY:
+            return better
+    if suspect is None:
+        return None
+    begin, end = _narrowed(rates_of(context, job), best, *extent)
+    return replace(suspect, first=begin, last=end) if end - begin + 1 >= SHORTEST else None
 
 
 def _windows(rates: Rates) -> list[tuple[int, int]]:
-    """Stretches worth an explanation: the heaviest first, without those that overlap one."""
+    """Stretches in which a connection is slow: the heaviest first, without those that overlap."""
     weighed = []
     for ratio, out in zip(rates.pace.ratio, rates.pace.lasting, strict=True):
         for first, last in stretches(out):
             excess = np.log(ratio[first : last + 1])
             weighed.append((-round(float(np.nansum(excess)), 6), first, last))
-    chosen: list[tuple[int, int]] = []
-    for _, first, last in sorted(weighed):
-        if all(min(last, end) - max(first, begin) < 0 for begin, end in chosen):
-            chosen.append((first, last))
-    return sorted(chosen)
+    return heaviest(weighed)
 
 
 def _steps_within(job: JobView, extent: tuple[int, int]) -> tuple[int, int] | None:
     """First and last step of ``job`` that lie within a time; None if there are none."""
     inside = np.flatnonzero((job.start_ns >= extent[0]) & (job.end_ns <= extent[1]))
     return (int(inside[0]), int(inside[-1])) if inside.size else None
-
-
-def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
-    """Judge every connection over a stretch; those of a group that are slow alike become one.
-
-    Unless their wires show which of them are the slow ones.
-    """
-    out = rates.pace.out[:, first : last + 1]
-    ratio = rates.pace.ratio[:, first : last + 1]
-    seen = np.isfinite(ratio).any(axis=1)
-    slow = seen & (out.mean(axis=1) >= LEAST_SHARE)
-    middle = np.array([finite_median(row) for row in ratio])
-    busy = np.array([finite_median(row) for row in rates.busy[:, first : last + 1]])
-    seen &= slow | ~_blind(rates, slow, middle, np.isfinite(ratio).sum(axis=1))
-    bundles: list[Bundle] = []
-    joined = np.zeros(slow.size, np.bool_)
-    for group in np.unique(rates.group[rates.group >= 0]).tolist():
-        own = np.flatnonzero((rates.group == group) & seen)
-        if own.size < 2 or not slow[own].any():
-            continue
-        within = np.maximum(1 - BUSIEST, WIRE_NOISE * finite_median(rates.pace.noise[own]))
-        busiest = busy[own] >= (1 - within) * np.nanmax(busy[own])
-        if busiest.mean() < ALIKE and busiest[np.nanargmax(middle[own])]:
-            slow[own] &= busiest
-        elif slow[own].mean() >= ALIKE:
-            crosses = frozenset().union(*(rates.crosses[i] for i in own.tolist()))
-            bundles.append(Bundle(rates.kind[own[0]], crosses, True, float(middle[own].max())))
-            joined[own] = True
-    alone = np.flatnonzero(seen & ~joined).tolist()
-    return bundles + [
-        Bundle(
-            rates.kind[i],
-            rates.crosses[i],
-            bool(slow[i]),
-            float(middle[i]),
-            int(rates.conversation[i]),
-        )
-        for i in alone
-    ]
-
-
-def _blind(rates: Rates, slow: Bools, middle: Floats, steps: Ints) -> Bools:
-    """Connections whose paces vary so much that so many steps do not show what the slow ones show.
-
-    Where the clock is coarse, for instance, short messages have no pace. That they look healthy
-    does not clear any part of the network.
-    """
-    if not slow.any():
-        return slow
-    excess = float(np.median(middle[slow])) - 1
-    blind: Bools = DEVIATIONS * rates.pace.noise > excess * np.sqrt(np.maximum(steps, 1))
-    return blind
-
-
-def conversations_of(bundles: Sequence[Bundle]) -> list[Bundle]:
-    """Both directions as one: a transfer needs its answers, and is as slow as the slower one."""
-    by: dict[int, list[Bundle]] = {}
-    for number, one in enumerate(bundles):
-        by.setdefault(one.conversation if one.conversation >= 0 else -2 - number, []).append(one)
-    return [
-        Bundle(
-            own[0].kind,
-            frozenset().union(*(one.crosses for one in own)),
-            any(one.slow for one in own),
-            max(one.ratio for one in own),
-        )
-        for own in by.values()
-    ]
 
 
 def _parts(bundles: Sequence[Bundle]) -> list[Part]:
@@ -153,7 +114,11 @@ def _parts(bundles: Sequence[Bundle]) -> list[Part]:
 
 
 def _suspect(
-    context: Context, job: JobView, bundles: Sequence[Bundle], extent: tuple[int, int]
+    context: Context,
+    job: JobView,
+    bundles: Sequence[Bundle],
+    extent: tuple[int, int],
+    by_time: Sequence[Part],
 ) -> tuple[str, Suspect | None]:
     """The best explanation of what is slow: the part of the network, and the suspect."""
     slow = [one for one in bundles if one.slow]
@@ -163,7 +128,7 @@ def _suspect(
     if _healthy_ratio(bundles) - 1 > CONTRAST * (ratio - 1):
         return "", None  # everything is slower: transfers compete, and no part is slow
     parts = _parts(bundles)
-    best = _preferred(context, equals(parts))
+    best = _preferred(context, equals(parts), by_time)
     evidence = {
         "slow_bundles": len(slow),
         "bundles": len(bundles),
@@ -172,15 +137,63 @@ def _suspect(
         "pace_ratio_of_others": round(_healthy_ratio(bundles), 3),
         "suspects": [_described(part) for part in parts[:8]],
     }
+    suspect = _accusing(context, job, best, extent, 1 - 1 / ratio, evidence)
+    return best[0].name if best else "", suspect
+
+
+def _by_time(
+    context: Context,
+    job: JobView,
+    lost: LostTime,
+    parts: Sequence[Part],
+    extent: tuple[int, int],
+    by_pace: str,
+) -> Suspect | None:
+    """Accuse what explains the time lost on the wire; None if paces name a part that does, too."""
+    score = {part.name: part.score for part in parts}
+    parts = [part for part in parts if part.name in lost.crossed]
+    if extent[1] - extent[0] + 1 < LASTING or not parts:
+        return None
+    if parts[0].score < MOSTLY or score.get(by_pace, 0.0) >= CLEARLY_LESS * parts[0].score:
+        return None
+    near = [part for part in parts if part.score >= CLEARLY_LESS * parts[0].score]
+    best = [part for part in near if part.coverage >= CLOSE * parts[0].coverage]
+    best = _in_order(context, best)
+    share, ratio = lost.worst_across(best[0].name)
+    evidence = {
+        "slow_bundles": best[0].slow,
+        "bundles": int(np.isfinite(lost.share).sum()),
+        "time_ratio": round(ratio, 3),
+        "suspects": [_described(part) for part in parts[:8]],
+    }
+    one = _accusing(context, job, best, extent, 1 - 1 / ratio, evidence)
+    one = replace(one, lost_share=share)
+    return one if one.is_believed else None
+
+
+def _in_order(context: Context, parts: Sequence[Part]) -> list[Part]:
+    """``parts``, the best first; those that explain nearly as much as it in order of likelihood."""
+    close = [part for part in parts if part.score >= CLOSE * parts[0].score]
+    return [*_preferred(context, close, parts), *(one for one in parts if one not in close)]
+
+
+def _accusing(
+    context: Context,
+    job: JobView,
+    best: Sequence[Part],
+    extent: tuple[int, int],
+    magnitude: float,
+    evidence: dict[str, object],
+) -> Suspect:
+    """The suspect of which the ``best`` parts are the culprit, or one of them."""
     kind, name, cause, sure = _verdict(context, best, job)
     if len(best) > 1:
         named = [culprit_of(context, part.name) for part in best]
         evidence["one_of"] = list(dict.fromkeys(name for _, name, _ in named))
         evidence["or_causes"] = sorted({other for _, _, other in named} - {cause})
-    suspect = Suspect(
-        job, "network", "slow_transfers", cause, kind, name, *extent, 1 - 1 / ratio, sure, evidence
+    return Suspect(
+        job, "network", "slow_transfers", cause, kind, name, *extent, magnitude, sure, evidence
     )
-    return best[0].name if best else "", suspect
 
 
 def _narrowed(rates: Rates, part: str, first: int, last: int) -> tuple[int, int]:
@@ -202,17 +215,24 @@ def _verdict(context: Context, best: Sequence[Part], job: JobView) -> tuple[str,
     return kind, name, cause, round(min(0.99, sure), 4)
 
 
-def _preferred(context: Context, best: list[Part]) -> list[Part]:
+def _preferred(context: Context, best: Sequence[Part], by_time: Sequence[Part] = ()) -> list[Part]:
     """Of parts that explain as much, the one with fewest reasons to be healthy comes first.
 
-    A switch all of whose links look slow is likelier than any one link; a link that is the
-    only one seen of a switch is likelier than the switch. A NIC comes before both. Both directions
-    come before one.
+    The one across which more time is lost, if they differ. A switch all of whose links look
+    slow is likelier than any one link; a link that is the only one seen of a switch is likelier
+    than the switch. A NIC comes before both. Both directions come before one. Of the two ends of
+    a transfer that is slow in one direction, the receiver comes first: there the traffic of
+    several senders meets.
     """
     order = {"address": 0, "link": 1, "switch": 2}
+    score = {part.name: part.score for part in by_time}
 
-    def standing(part: Part) -> tuple[bool, float, int]:
-        return ARROW in part.name, -round(part.score, 3), order[culprit_of(context, part.name)[0]]
+    def standing(part: Part) -> tuple[bool, float, float, int, bool]:
+        kind, name, _ = culprit_of(context, part.name)
+        sends, gets = score.get(name + OUT, 0.0), score.get(name + IN, 0.0)
+        lost = max(score.get(part.name, 0.0), sends, gets)
+        to_sender = part.name.endswith(OUT) or sends > gets
+        return ARROW in part.name, -round(part.score, 3), -round(lost, 1), order[kind], to_sender
 
     return sorted(best, key=standing)
 

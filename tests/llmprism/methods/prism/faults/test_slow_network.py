@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.slow_network import bundles_of
+from llmprism.methods.prism.faults.bundles import bundles_of
 from llmprism.methods.prism.faults.suspects import Suspect
 
 SLOW_NETWORK = importlib.import_module("llmprism.methods.prism.faults.slow_network")
@@ -29,6 +29,8 @@ def rates_of(ratios, noises, busy=None, group=None):
         crosses=[frozenset({f"nic{i}"}) for i in range(len(ratios))],
         pace=SimpleNamespace(ratio=series, noise=np.array(noises), out=out),
         busy=wires,
+        lost=np.zeros_like(wires),
+        finest=np.zeros(len(ratios)),
     )
 
 

@@ -1,0 +1,101 @@
+"""Rates of transfers, judged over a stretch of steps: which are slow, and through which parts.
+
+Connections of a collective group that are slow alike are judged as one, since all go at the pace
+of the slowest one. Where their wires show which of them it is, only that one is slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.faults.rates import Rates
+from llmprism.methods.prism.faults.series import DEVIATIONS
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import finite_median
+
+ALIKE = 0.7  # share of a group's rates that are slow from which all hops go at one pace
+BUSIEST = 0.95  # of the longest time on the wire: the slow hops of a ring
+WIRE_NOISE = 3.0  # deviations by which the wires of hops differ that have nothing to do with it
+LEAST_SHARE = 0.5  # share of a stretch's steps in which a conversation is slow
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Rates that are judged as one: where they lead through, and how slow they are."""
+
+    kind: str
+    crosses: frozenset[str]
+    slow: bool
+    ratio: float
+    conversation: int = -1
+
+
+def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
+    """Judge every connection over a stretch; those of a group that are slow alike become one.
+
+    Unless their wires show which of them are the slow ones.
+    """
+    out = rates.pace.out[:, first : last + 1]
+    ratio = rates.pace.ratio[:, first : last + 1]
+    seen = np.isfinite(ratio).any(axis=1)
+    slow = seen & (out.mean(axis=1) >= LEAST_SHARE)
+    middle = np.array([finite_median(row) for row in ratio])
+    busy = np.array([finite_median(row) for row in rates.busy[:, first : last + 1]])
+    seen &= slow | ~_blind(rates, slow, middle, np.isfinite(ratio).sum(axis=1))
+    bundles: list[Bundle] = []
+    joined = np.zeros(slow.size, np.bool_)
+    for group in np.unique(rates.group[rates.group >= 0]).tolist():
+        own = np.flatnonzero((rates.group == group) & seen)
+        if own.size < 2 or not slow[own].any():
+            continue
+        within = np.maximum(1 - BUSIEST, WIRE_NOISE * finite_median(rates.pace.noise[own]))
+        busiest = busy[own] >= (1 - within) * np.nanmax(busy[own])
+        if busiest.mean() < ALIKE and busiest[np.nanargmax(middle[own])]:
+            slow[own] &= busiest
+        elif slow[own].mean() >= ALIKE:
+            crosses = frozenset().union(*(rates.crosses[i] for i in own.tolist()))
+            bundles.append(Bundle(rates.kind[own[0]], crosses, True, float(middle[own].max())))
+            joined[own] = True
+    alone = np.flatnonzero(seen & ~joined).tolist()
+    return bundles + [
+        Bundle(
+            rates.kind[i],
+            rates.crosses[i],
+            bool(slow[i]),
+            float(middle[i]),
+            int(rates.conversation[i]),
+        )
+        for i in alone
+    ]
+
+
+def _blind(rates: Rates, slow: Bools, middle: Floats, steps: Ints) -> Bools:
+    """Connections whose paces vary so much that so many steps do not show what the slow ones show.
+
+    Where the clock is coarse, for instance, short messages have no pace. That they look healthy
+    does not clear any part of the network.
+    """
+    if not slow.any():
+        return slow
+    excess = float(np.median(middle[slow])) - 1
+    blind: Bools = DEVIATIONS * rates.pace.noise > excess * np.sqrt(np.maximum(steps, 1))
+    return blind
+
+
+def conversations_of(bundles: Sequence[Bundle]) -> list[Bundle]:
+    """Both directions as one: a transfer needs its answers, and is as slow as the slower one."""
+    by: dict[int, list[Bundle]] = {}
+    for number, one in enumerate(bundles):
+        by.setdefault(one.conversation if one.conversation >= 0 else -2 - number, []).append(one)
+    return [
+        Bundle(
+            own[0].kind,
+            frozenset().union(*(one.crosses for one in own)),
+            any(one.slow for one in own),
+            max(one.ratio for one in own),
+        )
+        for own in by.values()
+    ]

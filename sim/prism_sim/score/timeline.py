@@ -185,9 +185,15 @@ def _inferred_busy(case: Case, match: Match, kind: str) -> Floats:
 
 
 def _with_dp_periods(samples: pd.DataFrame, match: Match, spans: pd.DataFrame) -> pd.DataFrame:
-    """Add the time from one step's last DP end to the next one's, true and inferred [ns]."""
+    """Add the time from one step's last DP end to the next one's, true and inferred [ns].
+
+    An evaluation after a step gathers sharded parameters; that is no part of the step.
+    """
     step = _step_of(match.true, spans)
-    ends = spans["own_end_ns"][step >= 0].groupby(step[step >= 0]).max()
+    inside = step >= 0
+    until = match.true["end_ns"].to_numpy()[step[inside]]
+    inside[inside] = spans["start_ns"].to_numpy()[inside] < until
+    ends = spans["own_end_ns"][inside].groupby(step[inside]).max()
     rank, number = match.true["rank_row"].to_numpy(), match.true["step"].to_numpy()
     follows = np.append(False, (np.diff(rank) == 0) & (np.diff(number) == 1))[: len(rank)]
     true = _differences(ends.reindex(range(len(rank))), follows)

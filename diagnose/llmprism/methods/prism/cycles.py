@@ -24,6 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
+from llmprism.methods.prism.evaluations import EQUAL, Sizes, sizes_of, steps_and_evaluations
 from llmprism.methods.prism.parts import (
     holds_several,
     regularity,
@@ -82,6 +83,7 @@ class Division:
     regular_parts, regular_bytes : shares within that tolerance of the median.
     clarity : shortest gap that cuts over longest that does not.
     two_sided : share of parts in which both directions of two-way couples move about as much.
+    evaluated : whether some parts hold an evaluation besides a step.
     """
 
     cuts: Ints
@@ -91,6 +93,7 @@ class Division:
     regular_bytes: float
     clarity: float
     two_sided: float = 1.0
+    evaluated: bool = False
 
     def __len__(self) -> int:
         return int(self.cuts.size) + 1
@@ -170,7 +173,8 @@ def _gaps(traffic: Traffic) -> tuple[Ints, Ints]:
 
 
 def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[Division]:
-    before = np.concatenate(([0.0], np.cumsum(traffic.size, dtype=np.float64)))
+    sizes = sizes_of(traffic.size)
+    before = sizes.every
     descending = np.sort(gap)[::-1]
     found: list[Division] = []
     tried: set[int] = set()
@@ -184,6 +188,9 @@ def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[D
         cuts = at[gap >= descending[count - 1]]
         division = _division(cuts, before, descending[count - 1] / max(longest_inside, 1))
         found.append(division)
+        evaluated = _with_evaluations(division, sizes)
+        if evaluated is not None:
+            found.append(evaluated)
         split = _split(division, before)
         if split is not None:
             found.append(split)
@@ -198,8 +205,17 @@ def _division(cuts: Ints, before: Floats, clarity: float) -> Division:
     volumes = np.diff(before[edges])
     found = regularity(volumes)
     if not np.isfinite(found[0]) and volumes.size >= _EXTRAS_FROM:
-        found = with_extras(volumes)
+        found = with_extras(volumes, np.diff(edges).astype(np.float64))
     return Division(cuts, volumes, *found, clarity)
+
+
+def _with_evaluations(division: Division, sizes: Sizes) -> Division | None:
+    """The division without cuts before evaluations, if its parts are steps; None if not."""
+    cuts = steps_and_evaluations(division.cuts, sizes)
+    if cuts is None:
+        return None
+    volumes = np.diff(sizes.every[np.concatenate(([0], cuts, [sizes.every.size - 1]))])
+    return Division(cuts, volumes, EQUAL, 1.0, 1.0, division.clarity, evaluated=True)
 
 
 def _repaired(division: Division, before: Floats) -> Division:

@@ -50,21 +50,23 @@ compile_early(regularity, lambda: (FLOATS,))
 
 
 @compiled
-def with_extras(volumes: Floats) -> tuple[float, float, float]:
+def with_extras(volumes: Floats, records: Floats) -> tuple[float, float, float]:
     """As :func:`regularity`, where some parts hold a step and an evaluation.
 
     An evaluation of sharded parameters gathers them as a step does. Most parts are equal; those
-    that are not hold more, all as much, and not several steps.
+    that are not hold more, all as much, in more ``records``, and not several steps. A larger
+    record is another collective, such as the bucket of the embeddings.
     """
+    usual = np.median(records)
     median = np.median(volumes)
     single = extra = 0
     least, most, moved = np.inf, 0.0, 0.0
-    for volume in volumes:
-        ratio = volume / median
+    for part in range(volumes.size):
+        volume, ratio = volumes[part], volumes[part] / median
         if abs(ratio - 1.0) <= _EXACT:
             single += 1
             moved += volume
-        elif ratio > 1.0 and abs(ratio - np.rint(ratio)) > _EXACT * ratio:
+        elif ratio > 1.0 and records[part] > usual and abs(ratio - np.rint(ratio)) > _EXACT * ratio:
             extra += 1
             least, most = min(least, ratio), max(most, ratio)
     whole = single + extra == volumes.size and extra > 0
@@ -73,7 +75,7 @@ def with_extras(volumes: Floats) -> tuple[float, float, float]:
     return np.inf, 0.0, 0.0
 
 
-compile_early(with_extras, lambda: (FLOATS,))
+compile_early(with_extras, lambda: (FLOATS, FLOATS))
 
 
 @compiled

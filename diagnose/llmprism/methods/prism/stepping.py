@@ -27,7 +27,10 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles import Division, Traffic, divisions
+from llmprism.methods.prism.evaluations import beyond_steps
+from llmprism.methods.prism.messages import same_messages, several_collectives
 from llmprism.methods.prism.parts import regularity
+from llmprism.methods.prism.updates import hardly_rests, holds_updates
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
 FEWEST = 3
@@ -122,7 +125,9 @@ def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -
     for one, own in zip(classes, proposed, strict=True):
         for count, alike in _by_count(own).items():
             best = max(alike, key=lambda division: division.weight)
-            if best.quality >= _GOOD:
+            if best.quality < _GOOD or several_collectives(one, best):
+                continue
+            if same_messages(one, best):
                 vote = best.weight * (1 - count / (len(one.traffic) + 1))
                 votes[count] = votes.get(count, 0.0) + vote
     if not votes:
@@ -156,16 +161,21 @@ def _is_step(
     chance = 1 / comb(fine - 1, coarse - 1)
     if chance > CHANCE:
         return False
-    clarity, atomic, apart = np.inf, True, chance < RARE
+    clarity, atomic, apart, restless = np.inf, True, chance < RARE, False
     for one, own in zip(classes, proposed, strict=True):
         coarser, finer = _of_count(own, coarse), _of_count(own, fine)
         if coarser is None or coarser.clarity <= 1.0:  # its gaps are not longer than all others
             return False
+        if finer is not None and finer.evaluated and not coarser.evaluated:
+            return False  # the coarser parts are several steps and an evaluation
+        if finer is not None and holds_updates(one.traffic, finer):
+            return False
+        restless |= finer is not None and hardly_rests(one.traffic, finer, coarser)
         clarity = min(clarity, coarser.clarity)
         atomic &= len(one.traffic) <= fine * one.connections.size * 1.2
         if finer is not None:
             apart |= _stands_apart(one.traffic, finer, coarser)
-    return apart and (atomic or fine == PHASES * coarse or clarity < _UPDATE)
+    return apart and (atomic or fine == PHASES * coarse or clarity < _UPDATE or restless)
 
 
 def _stands_apart(traffic: Traffic, fine: Division, coarse: Division) -> bool:
@@ -217,7 +227,8 @@ def _agreed_in_time(classes: tuple[TrafficClass, ...], proposed: list[list[Divis
     votes: dict[int, float] = {}
     for one, own in zip(classes, proposed, strict=True):
         for division in own:
-            if division.clarity >= 3.0 and len(division) >= FEWEST + 1:
+            clear = division.clarity >= 3.0 and len(division) >= FEWEST + 1
+            if clear and not several_collectives(one, division):
                 starts = one.traffic.start_ns[np.concatenate(([0], division.cuts))]
                 tolerance, parts, _ = regularity(np.diff(starts).astype(np.float64))
                 if np.isfinite(tolerance):
@@ -253,6 +264,9 @@ def _assigned(
     if own is None:
         return _by_windows(traffic, borders)
     parts = own.part_of(len(traffic))
+    if own.evaluated:
+        line = traffic.couple * 2 + traffic.forth
+        return np.where(beyond_steps(line, parts, traffic.size), -1, parts).astype(np.int32)
     unclear = own.clarity < UNCLEAR and best.clarity >= CLEARER * own.clarity
     if not unclear and _rest_together(traffic, own, lead, best):
         return parts

@@ -7,7 +7,8 @@ stage shows it; the other stages are taken to do as much. Parameters that are ga
 next step show the begin of every stage. In a job without either, host work cannot be
 distinguished from computation. Only a *pause* can (a checkpoint, a data loader that is
 behind): it delays all data-parallel traffic of one step without stretching it, as slow computation
-would.
+would. An evaluation that gathers parameters shows itself
+(:mod:`~llmprism.methods.prism.evaluations`).
 
 The first step has no predecessor. It begins, for all ranks of the job alike, one forward pass
 before the first activation, or as long before the first data-parallel traffic as it usually
@@ -72,6 +73,7 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
         host = _host(shown, end, phases.first_of_epoch)
     else:
         host = _pauses(dp_start, end, phases.first_of_epoch)
+        host = np.fmax(host, _evaluations(phases, end, dp_start, origin))
     start = np.full_like(end, np.nan)
     start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
     begin = _begins(shown, dp_start, before, end, phases.first_of_epoch)
@@ -123,6 +125,24 @@ def _pauses(dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
     if paused.mean() <= SELDOM:
         pause[later[paused]] = excess[paused]
     return pause
+
+
+def _evaluations(phases: Phases, end: Floats, dp_start: Floats, origin: int) -> Floats:
+    """Time from the end of a step until the evaluation after it has gathered all [ns].
+
+    Shape (steps,), of the step that follows; NaN where there is no evaluation.
+    """
+    until = np.full(end.shape[1], np.nan)
+    own = [one for one in phases.classes if one.kind == "dp"]
+    alone = [one.one.traffic.end_ns[one.step < 0] for one in own]
+    ends = np.sort(np.concatenate([np.empty(0, np.int64), *alone])) - origin
+    if ends.size == 0 or not np.isfinite(dp_start).any():
+        return until
+    low, high = np.nanmax(end[:, :-1], axis=0), np.nanmin(dp_start[:, 1:], axis=0)
+    last = np.searchsorted(ends, high, side="right") - 1
+    shown = (last >= 0) & (ends[last] > low)
+    until[1:][shown] = ends[last[shown]] - np.nanmedian(end[:, :-1], axis=0)[shown]
+    return until
 
 
 def _begins(shown: Floats, dp_start: Floats, before: Floats, end: Floats, firsts: Ints) -> Floats:

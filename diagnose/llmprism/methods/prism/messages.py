@@ -1,0 +1,55 @@
+"""Whether the parts of a division hold the same messages, not only as many bytes.
+
+Steps move the same messages. Layers of sharded parameters, or buckets of gradients, may be parts
+of equal volume although one holds a message where another holds two: in a recording of a step or
+two they look like steps of one or two messages. Where silences cut clearly, or a part holds many
+messages, chance does not make such parts, and an exporter that bridges silences may join the
+messages of a step in different ways. Nothing is asked of those.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.methods.prism.classes import TrafficClass
+from llmprism.methods.prism.cycles import Division
+from llmprism.methods.prism.parts import regularity
+from llmprism.numerics.arrays import Bools, Ints
+
+MANY = 4  # messages of a connection in a part, above which equal volumes are no chance
+UNCLEAR = 1.5  # clarity below which a silence inside a part may be as long as one that cuts
+ONE_SIZE = 0.02  # of a message: difference of size that counts as none
+SINGLE = 1.2  # messages of a connection in a part that is a single collective
+MOST = 0.95  # of messages or bytes: retransmissions change the size of few
+
+
+def same_messages(one: TrafficClass, division: Division) -> bool:
+    """Whether most parts have about as many messages of the usual size."""
+    records = len(one.traffic)
+    if division.clarity >= UNCLEAR or records > MANY * len(division) * one.connections.size:
+        return True
+    held = np.bincount(division.part_of(records)[_usual(one.traffic.size)], minlength=len(division))
+    return bool(np.isfinite(regularity(held.astype(np.float64))[0]) and np.median(held) > 0)
+
+
+def several_collectives(one: TrafficClass, division: Division) -> bool:
+    """Whether parts are single collectives of several sizes: buckets, not steps of one bucket.
+
+    The messages of a collective have one size. Sampling and merging change each on its own.
+    """
+    size = one.traffic.size
+    if size.size > SINGLE * len(division) * one.connections.size:
+        return False
+    first = size[np.concatenate(([0], division.cuts))][division.part_of(size.size)]
+    alike = np.abs(size - first) <= ONE_SIZE * first
+    usual = _usual(size)
+    return bool(alike.mean() >= MOST and size[usual].sum() < MOST * size.sum())
+
+
+def _usual(size: Ints) -> Bools:
+    """Which messages have the size in which the median byte travels."""
+    order = np.sort(size)
+    moved = np.cumsum(order, dtype=np.float64)
+    usual = order[np.searchsorted(moved, moved[-1] / 2)]
+    near: Bools = np.abs(size - usual) <= ONE_SIZE * usual
+    return near

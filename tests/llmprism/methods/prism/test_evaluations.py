@@ -1,0 +1,86 @@
+"""What repeats, but is no step: layers, buckets, micro-batches; and evaluations after steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import prism_sim as ps
+from llmprism.methods.prism.classes import Component, TrafficClass
+from llmprism.methods.prism.cycles import Traffic
+from llmprism.methods.prism.stepping import find_steps
+
+WORLD = """\
+cluster: {{servers: 8, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 100,
+          fabric: {{kind: tor, leaf_ports: 4, spines: 2}}}}
+jobs:
+  - {{name: one, model: {{layers: 12, hidden: 1024, heads: 8, vocab: 32000, sequence_length: 1024}},
+     dp: 8, mfu: 0.4, compute_jitter: 0.01, step_overhead_ms: 8, {keys}}}
+"""
+
+
+@pytest.fixture
+def scored(tmp_path):
+    def run(keys: str):
+        text = WORLD.format(keys=keys)
+        (tmp_path / "world.yaml").write_text(text)
+        return ps.run(tmp_path / "world.yaml", out=tmp_path / "run")
+
+    return run
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2, 4])
+@pytest.mark.parametrize("every", [2, 3, 4])
+def test_steps_of_sharded_parameters_are_found_between_evaluations(scored, every, micro_batches):
+    evaluation = f"evaluation: {{every: {every}, micro_batches: 5}}"
+    keys = f"zero_stage: 3, micro_batches: {micro_batches}, steps: 12, {evaluation}"
+    timeline = scored(keys).score["timeline"]
+    assert timeline["coverage"] == 1
+    assert timeline["steps_unexplained"] == 0
+    assert timeline["dp_end_error_mean"] <= 0.003
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_pauses_after_every_few_steps_do_not_join_steps_that_gather_parameters(scored, every):
+    evaluation = f"evaluation: {{every: {every}, micro_batches: 3}}"
+    keys = f"zero_stage: 1, micro_batches: 3, steps: 12, {evaluation}"
+    timeline = scored(keys).score["timeline"]
+    assert timeline["coverage"] == 1
+    assert timeline["steps_unexplained"] == 0
+
+
+def ring(messages: list[tuple[float, int]], members: int = 4) -> Component:
+    """A ring whose members all send the same messages: start [ms] and bytes of each."""
+    times = np.repeat(np.array([start for start, _ in messages]) * 1e6, members).astype(np.int64)
+    size = np.repeat(np.array([size for _, size in messages]), members)
+    rows = np.arange(times.size)
+    forth = np.ones(rows.size, np.bool_)
+    traffic = Traffic(rows, times, times + 1_000_000, size, rows % members, forth)
+    one = TrafficClass(np.arange(members), False, traffic)
+    return Component(np.arange(members, dtype=np.int32), (one,))
+
+
+def test_layers_that_move_as_many_bytes_in_other_messages_are_no_steps():
+    """A forward pass gathers the parameters of a layer in one way, a backward pass in others."""
+    forward = [(100 * i + at, 1000) for i in range(40) for at in (0, 2)]
+    backward = [
+        (4000 + 90 * i + 40 * at, size) for i in range(40) for at, size in ((0, 300), (1, 1700))
+    ]
+    last = [
+        (7600 + 90 * i + 30 * at, size)
+        for i in range(60)
+        for at, size in ((0, 700), (1, 300), (2, 1000))
+    ]
+    assert find_steps(ring(forward + backward + last)).count == 0
+
+
+def test_a_larger_bucket_is_no_evaluation_after_a_step():
+    """Gradients of one step in 20 equal buckets, but for two with the embeddings."""
+    sizes = [1500, *[1000] * 18, 1500]
+    assert find_steps(ring([(20 * i + i % 3, size) for i, size in enumerate(sizes)])).count == 0
+
+
+def test_buckets_of_several_sizes_are_no_steps():
+    """Reduced in buckets of one size, gathered in buckets of another that differs little."""
+    sizes = [1070] + [1000] * 20 + [1080, 920] + [930] * 17
+    assert find_steps(ring([(20 * i + i % 3, size) for i, size in enumerate(sizes)])).count == 0

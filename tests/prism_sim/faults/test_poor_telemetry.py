@@ -145,3 +145,20 @@ def test_a_late_rank_of_a_ring_is_named_where_the_ring_waits_for_it_in_most_step
     fault = {"kind": "slow_gpu", "rank": 4, "factor": 0.88, "from_step": 6, "to_step": 20}
     job = {"dp": 16, "micro_batches": 4, "compute_jitter": 0.02}
     assert_named(scored(tmp_path, {}, fault, job))
+
+
+def test_a_rank_of_a_pipeline_that_waits_for_data_is_named_where_records_hold_several_messages(
+    tmp_path,
+):
+    """Its first pass of a step is long; that of its partner has to wait, and nothing else."""
+    fault = {"kind": "loader_stalls", "rank": 21, "stall_ms": 16, "every": 1, "to_step": 17}
+    job = {"dp": 8, "pp": 4, "micro_batches": 6, "compute_jitter": 0.005}
+    score = scored(tmp_path, MERGED, fault, job, **WIDE)
+    assert_named(score)
+    assert score.findings == 1
+
+
+def test_an_uneven_stage_is_named_where_few_records_hold_a_single_message(tmp_path):
+    fault = {"kind": "uneven_stage", "stage": 1, "factor": 0.62, "to_step": 15}
+    job = {"dp": 4, "pp": 2, "tp": 4, "micro_batches": 12, "step_overhead_ms": 15}
+    assert_named(scored(tmp_path, MERGED, fault, job, **WIDE))

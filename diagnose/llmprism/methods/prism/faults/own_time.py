@@ -1,8 +1,9 @@
 """Time that each rank itself loses in each step: neither waiting for others, nor on the wire.
 
 In a pipeline it is the time from what a stage was given to what it sends, summed over the
-messages of a step. Without a pipeline it is the lateness at the collectives, summed over those of
-a step: a rank is late by what it lost since the last one, because they end together.
+messages of a step, or that of its first and its last pass, which merged records show as well.
+Without a pipeline it is the lateness at the collectives, summed over those of a step: a rank is
+late by what it lost since the last one, because they end together.
 
 Each is taken relative to the healthy value of the same rank, so ranks may differ.
 """
@@ -14,6 +15,7 @@ import numpy as np
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
+from llmprism.methods.prism.faults.edges import edge_passes_ns
 from llmprism.methods.prism.faults.passes import passes_of
 from llmprism.methods.prism.faults.rings import EXACT, late_in_rings_ns
 from llmprism.methods.prism.faults.series import DEVIATIONS, excess_of
@@ -34,15 +36,23 @@ def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | No
     if not job.period_ns > 0:
         return None
     passes = passes_of(context, job)
+    at_edges = _lost_at_edges_ns(context, job) / job.period_ns
     if passes is None:
-        return lateness_ns(context, job) / job.period_ns
+        shown = np.isfinite(at_edges).any()
+        return at_edges if shown else lateness_ns(context, job) / job.period_ns
     work = passes.work_ns
     if cautious:
         work = passes.since_receiver_ns(np.arange(job.phases.endpoints.size))
     excess, known = excess_of(work)
     own = known.max(axis=1, keepdims=True)  # messages of a step that the endpoint sends itself
     total = excess * own / np.maximum(known, 1)
-    return np.where(known > own / 2, total, np.nan) / job.period_ns
+    return np.fmax(np.where(known > own / 2, total, np.nan) / job.period_ns, at_edges)
+
+
+def _lost_at_edges_ns(context: Context, job: JobView) -> Floats:
+    """How much longer the first and last pass of each endpoint take than in healthy steps [ns]."""
+    excess, known = excess_of(edge_passes_ns(context, job))
+    return np.where(known > 0, excess, np.nan)
 
 
 @measured_once

@@ -40,7 +40,7 @@ def pauses(context: Context) -> Iterator[Suspect]:
         lost = lost_share(context, job, cautious=True)
         if lost is not None and np.isfinite(lost).any():
             longer = np.maximum(_longer(job), 0.0)
-            yield from _of_job(context, job, np.minimum(lost, longer[None, :]))
+            yield from _of_job(context, job, lost, np.minimum(lost, longer[None, :]))
 
 
 def _longer(job: JobView) -> Floats:
@@ -50,7 +50,8 @@ def _longer(job: JobView) -> Floats:
     return longer
 
 
-def _of_job(context: Context, job: JobView, lost: Floats) -> Iterator[Suspect]:
+def _of_job(context: Context, job: JobView, at_most: Floats, lost: Floats) -> Iterator[Suspect]:
+    """The server that loses most, of those that pause too often."""
     groups = rows_of_servers(context, job)
     shown = np.nan_to_num(lost)
     most = shown.max(axis=0)
@@ -59,7 +60,12 @@ def _of_job(context: Context, job: JobView, lost: Floats) -> Iterator[Suspect]:
         out = judged(1 + lost, least, usual, peers=True).out & (shown >= OF_MOST * most)
         steps = np.array([out[rows].any(axis=0) for rows in groups])
         counts = steps.sum(axis=1)
-        for rows, count, own in zip(groups, counts.tolist(), steps, strict=True):
+        totals = [
+            float(np.nan_to_num(at_most[rows][:, own]).max(axis=0).sum())
+            for rows, own in zip(groups, steps, strict=True)
+        ]
+        for number in np.argsort(-np.array(totals), kind="stable").tolist():  # most lost, first
+            rows, count, own = groups[number], int(counts[number]), steps[number]
             if count < FEWEST or len(groups) < 2:
                 continue
             expected = (counts.sum() - count + UNSEEN) / (len(groups) - 1)

@@ -56,14 +56,13 @@ class Judged:
     out: Bools
     far: Bools
 
-    @property
-    def most(self) -> Bools:
-        """Steps that are out by at least half as much as those of the series that is out by most.
+    def near_worst(self, share: float) -> Bools:
+        """Steps that are out by such a share of what the series is that is out by most, or more.
 
         Who is out by less may wait for it.
         """
         excess = np.where(self.out, np.nan_to_num(self.ratio, nan=1.0) - 1, 0.0)
-        found: Bools = self.out & (excess >= excess.max(axis=0, initial=0.0) / 2)
+        found: Bools = self.out & (excess >= share * excess.max(axis=0, initial=0.0))
         return found
 
     @property

@@ -33,6 +33,9 @@ from llmprism.numerics.missing import nanmedian
 LEAST = 0.03  # less than this is no slow rank but the spread of healthy ones
 OWN = 0.5  # share of the lost time that must remain if the receiver may have been busy
 MOST = 0.6  # share of the ranks, more than one stage of two; beyond it the job's work changed
+ALIKE = 0.5  # of the excess of the slowest rank: others that are slow as well
+WAITING = 0.25  # ... and less than this is waiting, where an edge holds some
+SHOWN = 0.5  # share of ranks and steps of which a pass is known
 COARSE = 0.1  # of a pass: a clock that is coarser does not resolve one
 
 
@@ -40,7 +43,7 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
     """Bring forward ranks whose passes take longer than in their healthy steps."""
     for job in context.jobs:
         passes = passes_of(context, job)
-        if job.pipelines.length > 1 and (passes is None or passes.out.shape[3] == 1):
+        if job.pipelines.length > 1 and not _shown(passes):
             yield from _of_merged(context, job)
         elif passes is not None:
             own = _judged(context, passes)
@@ -53,16 +56,28 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
             yield from _brought(context, job, seen)
 
 
+def _shown(passes: Passes | None) -> bool:
+    """Whether records show single messages in most steps."""
+    if passes is None or passes.out.shape[3] == 1:
+        return False
+    return bool(np.isfinite(passes.work_ns).any(axis=2).mean() > SHOWN)
+
+
 def _of_merged(context: Context, job: JobView) -> Iterator[Suspect]:
     """Suspects where a record holds all messages of a step: its begin and end show two passes."""
     work = edge_passes_ns(context, job)
     relative = work / healthy(by_message(work))[:, None, :]
     own = judged(nanmedian(relative, axis=2), LEAST, levels=True)
-    slow: Bools = own.lasting & (own.most.mean(axis=0) <= MOST)[None, :]
+    slow: Bools = (
+        own.lasting
+        & own.near_worst(WAITING)
+        & (own.near_worst(ALIKE).mean(axis=0) <= MOST)[None, :]
+    )
     if slow.any():
         slow &= ~slow_messages_at(context, job)
     unknown = np.full(own.ratio.shape, np.nan)
-    seen = Slowness("slow_passes", own.ratio, own.noise, slow, unknown, unknown)
+    at_most = own.ratio - 1  # no step is longer by more than its slowest rank
+    seen = Slowness("slow_passes", own.ratio, own.noise, slow, at_most, unknown)
     yield from _brought(context, job, seen)
 
 
@@ -112,7 +127,7 @@ def _receiver_slow(passes: Passes, out: Bools) -> Bools:
 
 def _slow(context: Context, job: JobView, passes: Passes, own: Judged) -> Bools:
     """Steps in which each endpoint itself is slow: not its receiver, nor its transfers."""
-    slow: Bools = own.lasting & (own.most.mean(axis=0) <= MOST)[None, :]
+    slow: Bools = own.lasting & (own.near_worst(ALIKE).mean(axis=0) <= MOST)[None, :]
     rows = np.flatnonzero(slow.any(axis=1))
     if rows.size:
         own_ns = _excess(passes.since_receiver_ns(rows))

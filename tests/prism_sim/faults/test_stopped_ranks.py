@@ -15,6 +15,10 @@ from prism_sim.simulate import simulate
 MODEL = {"layers": 8, "hidden": 2048, "heads": 16, "vocab": 32000, "sequence_length": 2048}
 JOB = {"name": "train", "model": MODEL, "steps": 16, "micro_batches": 2, "compute_jitter": 0.01}
 STOP = {"job": "train", "from_step": 10, "noticed_after_s": 20, "down_s": 10}
+LOSSY = {
+    "idle_gap_us": 2000, "message_boundary": False,
+    "effects": [{"kind": "headers"}, {"kind": "loss", "probability": 0.05}],
+}  # fmt: skip
 SAMPLED = {
     "idle_gap_us": 5000, "message_boundary": False,
     "effects": [{"kind": "headers"}, {"kind": "sampling", "one_in": 100}],
@@ -68,6 +72,16 @@ def test_the_rank_of_a_replica_is_named_where_all_replicas_join_but_one(tmp_path
     """All stages of its replica lack in their rings; its own pipeline shows which one stopped."""
     job = {"dp": 4, "pp": 2, "micro_batches": 6}
     run = simulated(tmp_path, job, {"kind": "hang", "rank": rank}, servers=8, nics=1)
+    (stop,) = stops_in(run.flows, run)
+    assert stop["culprit"] == run.truth("faults")["culprit"][0]
+
+
+@pytest.mark.parametrize("rank", range(8))
+def test_the_rank_is_named_where_messages_have_no_record(tmp_path, rank):
+    """A rank that seems to have sent too little has sent later than the one that stopped."""
+    job = {"dp": 4, "pp": 2, "micro_batches": 8}
+    fault = {"kind": "crash", "rank": rank, "into_step_s": 0.04}
+    run = simulated(tmp_path, job, fault, LOSSY, servers=8, nics=1)
     (stop,) = stops_in(run.flows, run)
     assert stop["culprit"] == run.truth("faults")["culprit"][0]
 

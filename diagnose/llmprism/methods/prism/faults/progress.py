@@ -37,15 +37,20 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     ready_ns: dict[int, int] = {}
     for end in job.phases.endpoints[chosen].tolist():
         at_ns = learned.ready_ns(end, rows, tail.begin_ns)
-        if at_ns is not None:
+        if at_ns is not None and not learned.sent_the_last(end, rows, tail.begin_ns):
             ready_ns[end] = at_ns
     ready = sorted(ready_ns, key=lambda end: ready_ns[end])
     pipelines = number[np.searchsorted(job.phases.endpoints, ready)]
     if not ready or 2 * np.unique(pipelines).size > number.max() + 1:
         return None  # most of the replicas are in the same state: the records were cut there
     goals = {end: learned.next_goal(end, rows) for end in ready}
-    first = _silent_for_all(goals) or _alive_or(context, tail, ready[0], goals[ready[0]], ready_ns)
-    others = dict.fromkeys([*goals[ready[0]], *ready])
+    near = dict.fromkeys([*goals[ready[0]], *ready])
+    first = _silent_for_all(goals)
+    if first is None and any(learned.lacks_records(end) for end in near):
+        first = min(near, key=lambda end: learned.due_ns(end, rows, tail.begin_ns))
+    if first is None:
+        first = _alive_or(context, tail, ready[0], goals[ready[0]], ready_ns)
+    others = near
     others.pop(first, None)
     shown_by = "received its input and sent nothing"
     return Stuck(first, ready_ns[ready[0]], shown_by, tuple(others), alone=bool(behind))
@@ -141,6 +146,42 @@ class Needs:
         came = np.bincount((number * steps + step[into])[before], minlength=cells)
         least = came.reshape(-1, steps)[:, whole].min(axis=1, initial=np.iinfo(np.int64).max)
         return dict(zip(partners.tolist(), least.tolist(), strict=True))
+
+    def lacks_records(self, end: int) -> bool:
+        """Whether ``end`` does not send the same number of messages in all steps.
+
+        Then some have no record, and those of the unfinished step are no measure either.
+        """
+        own = self._with(end)
+        count = np.bincount(own.step[own.src == end], minlength=self._count - 1)
+        return bool(np.ptp(count)) if count.size else False
+
+    def sent_the_last(self, end: int, tail: Ints, begin_ns: int) -> bool:
+        """Whether ``end`` sent as late as its last message, though some have no record."""
+        return self.lacks_records(end) and np.isinf(self.due_ns(end, tail, begin_ns))
+
+    def due_ns(self, end: int, tail: Ints, begin_ns: int) -> float:
+        """When ``end`` usually sends the first message that it did not send; infinite: it sent all.
+
+        Who waits for a message is due after the one that should have sent it.
+        """
+        sent, _ = self._events(end, tail)
+        begin_ns = int(self._flows.start_ns[tail].min(initial=begin_ns + (1 << 60)))
+        every, steps = self._all, self._count - 1
+        first = np.full(self._count, np.iinfo(np.int64).max)
+        np.minimum.at(first, every.step, every.begin_ns)
+        own = self._with(end)
+        out = own.src == end
+        step, after_ns = own.step[out], (own.begin_ns - first[own.step])[out]
+        count = np.bincount(step, minlength=steps)
+        usual = int(np.bincount(count).argmax()) if count.size else 0
+        whole = count[step] == usual
+        order = np.lexsort((after_ns[whole], step[whole]))
+        usually = np.median(after_ns[whole][order].reshape(-1, max(usual, 1)), axis=0)
+        apart_ns = float(np.median(np.diff(usually))) if usual > 1 else 0.0
+        last_ns = float(sent.max()) - begin_ns + apart_ns / 2 if sent.size else -np.inf
+        due = usually[usually > last_ns]
+        return begin_ns + float(due[0]) if due.size else np.inf
 
     def next_goal(self, end: int, tail: Ints) -> list[int]:
         """Where the message that ``end`` never sent goes in other steps; nowhere if that varies."""

@@ -171,7 +171,7 @@ def _between(context: Context, job: JobView, ends_ns: Ints, next_ns: int | None)
     for part in job.phases.classes:
         rows = part.one.traffic.row
         start = context.flows.start_ns[rows]
-        inside = start >= ends_ns[context.flows.src[rows]]
+        inside = start > ends_ns[context.flows.src[rows]]  # a coarse clock shows both as one
         if next_ns is not None:
             inside &= start < next_ns
         found.setdefault(part.kind, []).append(rows[inside].astype(np.int64))

@@ -21,6 +21,18 @@ def test_a_record_of_four_messages_counts_as_four():
     assert held.end_ns.tolist() == [200, 400, 600, 800, 1000]
 
 
+def test_most_records_of_one_size_hold_one_message_each_whatever_was_counted():
+    """A step has more messages than was found, as some lead back to the first stage."""
+    size = np.array([400, 100, 100, 100, 100, 100])
+    flows = SimpleNamespace(
+        src=np.zeros(6, np.int32), dst=np.ones(6, np.int32), addresses=["a", "b"], bytes=size,
+        start_ns=np.arange(6) * 1000, lengths_ns=np.full(6, 400).__getitem__,
+    )  # fmt: skip
+    rows, step = np.arange(6), np.zeros(6, np.int64)
+    held = messages_of(flows, rows, step, message_sizes(flows, rows, step, messages=5))
+    assert held.begin_ns.size == 9
+
+
 def behind(bytes_of_tail):
     """Three pipelines of one sender each; in finished steps each moves 100 bytes."""
     steps, lanes = 4, 3

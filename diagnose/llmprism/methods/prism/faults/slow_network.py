@@ -35,6 +35,7 @@ from llmprism.methods.prism.faults.wire_time import (
 
 CONTRAST = 0.5  # of what is lost by slow transfers: what the others may lose at most
 MOSTLY = 0.5  # of the lost time: what the culprit explains
+SOME = 0.3  # ... if more speaks for it: a third, as an end of one of three transfers has
 LASTING = 4  # steps: the transfers of healthy jobs compete for single ones
 CLEARLY_LESS = 0.5  # of what the best part explains of the lost time
 
@@ -75,7 +76,8 @@ def _in_stretch(
     parts = explained(lost)
     best, suspect = _suspect(context, job, bundles, extent, parts)
     if by_time:
-        better = _by_time(context, job, lost[0], parts, extent, best)
+        slowest = suspect.evidence["suspects"][0]["name"] if suspect else ""
+        better = _by_time(context, job, lost[0], parts, extent, best, slowest)
         score = {part.name: part.score for part in parts}
         if better is not None or score.get(best, 0.0) < MOSTLY:
             return better
@@ -128,7 +130,7 @@ def _suspect(
     if _healthy_ratio(bundles) - 1 > CONTRAST * (ratio - 1):
         return "", None  # everything is slower: transfers compete, and no part is slow
     parts = _parts(bundles)
-    best = _preferred(context, equals(parts), by_time)
+    best = _preferred(context, _apart(equals(parts), by_time), by_time)
     evidence = {
         "slow_bundles": len(slow),
         "bundles": len(bundles),
@@ -148,13 +150,19 @@ def _by_time(
     parts: Sequence[Part],
     extent: tuple[int, int],
     by_pace: str,
+    slowest: str,
 ) -> Suspect | None:
-    """Accuse what explains the time lost on the wire; None if paces name a part that does, too."""
+    """Accuse what explains the time lost on the wire; None if paces name a part that does, too.
+
+    ``slowest`` is the part that explains paces best, though it may not explain them well.
+    """
     score = {part.name: part.score for part in parts}
     parts = [part for part in parts if part.name in lost.crossed]
     if extent[1] - extent[0] + 1 < LASTING or not parts:
         return None
-    if parts[0].score < MOSTLY or score.get(by_pace, 0.0) >= CLEARLY_LESS * parts[0].score:
+    if not _explains(context, parts[0], alike=parts[0].name == slowest):
+        return None
+    if score.get(by_pace, 0.0) >= CLEARLY_LESS * parts[0].score:
         return None
     near = [part for part in parts if part.score >= CLEARLY_LESS * parts[0].score]
     best = [part for part in near if part.coverage >= CLOSE * parts[0].coverage]
@@ -166,9 +174,29 @@ def _by_time(
         "time_ratio": round(ratio, 3),
         "suspects": [_described(part) for part in parts[:8]],
     }
+    best = [replace(part, purity=part.purity**0.5) for part in best]
     one = _accusing(context, job, best, extent, 1 - 1 / ratio, evidence)
     one = replace(one, lost_share=share)
     return one if one.is_believed else None
+
+
+def _explains(context: Context, part: Part, *, alike: bool) -> bool:
+    """Whether a part explains most of the lost time.
+
+    Less is enough if it is the part that explains paces best, too; and if it is a NIC and all that
+    was lost crosses it: a stall hits what is under way, and no other transfer of the NIC.
+    """
+    is_nic = culprit_of(context, part.name)[0] == "address"
+    enough = alike or (is_nic and part.coverage >= CLOSE)
+    return part.score >= (SOME if enough else MOSTLY)
+
+
+def _apart(best: Sequence[Part], by_time: Sequence[Part]) -> list[Part]:
+    """Of parts that explain paces alike, those that explain the lost time best, if it shows any."""
+    score = {part.name: part.score for part in by_time}
+    most = max((score.get(part.name, 0.0) for part in best), default=0.0)
+    least = CLEARLY_LESS * most if most >= SOME else 0.0
+    return [part for part in best if score.get(part.name, 0.0) >= least]
 
 
 def _in_order(context: Context, parts: Sequence[Part]) -> list[Part]:

@@ -26,7 +26,7 @@ from llmprism.methods.prism.classes import Component, find_components, united
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.silent import silent_of
 from llmprism.methods.prism.stepping import FEWEST, Part, Stepping, find_steps
-from llmprism.methods.prism.together import together
+from llmprism.methods.prism.together import together, twins_of
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 STEADY = 0.25  # minor traffic of a step differs from the median step by less
@@ -52,13 +52,18 @@ class Job:
 
 def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) -> list[Job]:
     """The jobs, in order of their first record."""
-    parts = _training([part for part in _parts(flows, connections) if part.stepping.count])
+    every = _parts(flows, connections)
+    parts = _training([part for part in every if part.stepping.count])
+    idle = [part for part in every if not part.stepping.count]
     label = together(connections, parts, topology.servers)
     jobs = []
     for one in dict.fromkeys(label.tolist()):
         own = [part for part, mark in zip(parts, label, strict=True) if mark == one]
+        own += twins_of(connections, own, idle, topology.servers)
         ends = np.unique(np.concatenate([part.component.endpoints for part in own]))
-        jobs.append(Job(ends, (_agreeing(flows, connections, own),)))
+        agreeing = _agreeing(flows, connections, own)
+        if all(part.stepping.count for part in agreeing):
+            jobs.append(Job(ends, (agreeing,)))
     jobs = sorted(_restarted(jobs, connections), key=_opening)
     silent = silent_of([job.endpoints for job in jobs], topology, connections)
     return [

@@ -6,9 +6,15 @@ micro-batch looks like a step. A step of several micro-batches has several messa
 gradients between replicas end it. So nothing is believed where all that a job sends is one message
 each way between couples of endpoints, or a few times two. Replicas that exchange gradients in
 couples send both ways at once; stages do not.
+
+Gradients are reduced in buckets, which may be of one size. Records of a step or two then repeat
+bucket after bucket, with a long silence in between. Steps of training are the other way round: the
+network rests within each, while the ranks compute, and longer silences are rare.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from llmprism.methods.prism.characters import TOGETHER, character_of
 from llmprism.methods.prism.connections import Connections
@@ -16,6 +22,8 @@ from llmprism.methods.prism.jobs import Job
 from llmprism.methods.prism.resolution import Refusal
 from llmprism.methods.prism.stepping import Part
 
+RESTS = 0.05  # of a step: replicas compute for longer than that
+MOSTLY = 0.5  # share of the time between the first and the last record in which steps follow
 SINGLE, DOUBLE = 1.5, 2.5  # messages each way in a cycle, below which there is one, or two
 FEW = 6  # cycles: two messages each way may repeat by chance in fewer
 PARTIAL = Refusal(
@@ -23,12 +31,28 @@ PARTIAL = Refusal(
     "the records may end before the first step does",
     "a recording of several steps",
 )
+BUCKETS = Refusal(
+    "what repeats follows without a rest, and most of the time nothing moves: these may be buckets "
+    "of gradients, and the records may hold only a step or two",
+    "a recording of several steps",
+)
 
 
 def partial_steps(connections: Connections, job: Job, nodes: int) -> Refusal | None:
-    """Return why the steps of ``job`` may be micro-batches; None if they are steps."""
+    """Return why the steps of ``job`` may be parts of a step; None if they are steps."""
     parts = [part for epoch in job.epochs for part in epoch]
+    if all(_are_buckets(part) for part in parts):
+        return BUCKETS
     return PARTIAL if all(_passes_only(connections, part, nodes) for part in parts) else None
+
+
+def _are_buckets(part: Part) -> bool:
+    """Whether its steps leave no time to compute, and ``part`` is silent most of the time."""
+    start_ns, end_ns = part.stepping.start_ns, part.stepping.end_ns
+    period_ns = float(np.median(np.diff(start_ns)))
+    rest_ns = float(np.median(start_ns[1:] - end_ns[:-1]))
+    filled_ns = period_ns * part.stepping.count
+    return rest_ns < RESTS * period_ns and filled_ns < MOSTLY * float(end_ns[-1] - start_ns[0])
 
 
 def _passes_only(connections: Connections, part: Part, nodes: int) -> bool:

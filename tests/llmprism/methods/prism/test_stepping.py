@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles import Division, Traffic
 from llmprism.methods.prism.jobs import Job, _restarted
+from llmprism.methods.prism.partial_steps import _are_buckets
 from llmprism.methods.prism.stepping import Part, Stepping, _is_paused, find_steps
 from llmprism.methods.prism.together import in_step
 
@@ -76,6 +78,18 @@ def test_gaps_that_only_rounding_makes_longer_do_not_join_steps(longer):
 def stepping(end_ms) -> Stepping:
     end_ns = (np.asarray(end_ms) * MS).astype(np.int64)
     return Stepping(end_ns.size, 0.9, 0, (), end_ns - 40 * MS, end_ns)
+
+
+@pytest.mark.parametrize("silence_ms", [0, 20_000])
+@pytest.mark.parametrize("rest_ms", [-1, 40])
+def test_what_repeats_without_rest_between_long_silences_are_buckets(silence_ms, rest_ms):
+    ends = 100 * np.arange(1, 101)
+    ends[50:] += silence_ms
+    own = stepping(ends)
+    own = replace(own, start_ns=own.end_ns + (rest_ms - 100) * MS)
+    (one,) = ring([0.0, 1.0]).classes
+    part = Part(Component(np.arange(4, dtype=np.int32), (one,)), own)
+    assert _are_buckets(part) == (silence_ms > 0 and rest_ms < 0)
 
 
 @pytest.mark.parametrize("place", [0, 1, 13, 27])

@@ -12,6 +12,8 @@ from llmprism.io.flows import read_flows
 from llmprism.io.topology import read_topology
 from llmprism.methods.prism.classes import find_components
 from llmprism.methods.prism.connections import find_connections
+from llmprism.methods.prism.stepping import NONE, Part, Stepping
+from llmprism.methods.prism.together import twins_of
 from llmprism.methods.prism.twins import are_twins
 
 CLUSTER = """\
@@ -51,3 +53,9 @@ def test_rings_are_twins_if_they_are_of_one_job(tmp_path, jobs, parts):
         owners = [job_of[topology.addresses[part.endpoints[0]]] for part in (one, other)]
         twins = are_twins(connections, one, other, topology.servers)
         assert twins == (owners[0] == owners[1])
+    first, *rest = [Part(one, Stepping(0, 0.0, -1, (), NONE, NONE)) for one in found]
+    joined = twins_of(connections, [first], rest, topology.servers)
+    ends = [part.component.endpoints for part in (first, *joined)]
+    names = {topology.addresses[end] for own in ends for end in own}
+    owner = job_of[topology.addresses[first.component.endpoints[0]]]
+    assert names == set(ranks["address"][ranks["job"] == owner])

@@ -34,6 +34,7 @@ from llmprism.methods.prism.characters import (
 )
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.sizes import gathers_shards
 from llmprism.methods.prism.stages import by_stage
 from llmprism.methods.prism.stepping import Part
 from llmprism.numerics.arrays import Codes, Floats
@@ -150,7 +151,7 @@ def _kinds_of_collectives(
     """Kinds of classes that are no pipeline, with the step of each record."""
     characters = [character_of(connections, one, step, count, nodes) for one, step in own]
     kinds = [("dp", 0.99)] * len(own)
-    for together, kind in _kinds_of_exchanges(connections, own, characters):
+    for together, kind in _kinds_of_exchanges(connections, own, characters, count):
         for i in together:
             kinds[i] = kind
     return [Judged(one, *kind, step) for (one, step), kind in zip(own, kinds, strict=True)]
@@ -160,6 +161,7 @@ def _kinds_of_exchanges(
     connections: Connections,
     own: Sequence[tuple[TrafficClass, Codes]],
     characters: Sequence[Character],
+    count: int,
 ) -> Iterator[tuple[list[int], tuple[str, float]]]:
     """Classes that are an exchange together, with their kind; all others are data-parallel."""
     main = _main(own, characters)
@@ -192,6 +194,7 @@ def _kinds_of_exchanges(
             set(one.groups) <= set(dense.groups)
             or all(_ends_with(characters[i], characters[main]) for i in together)
         )
+        parameters |= all(gathers_shards(connections, *own[i], count) for i in together)
         if kind[0] not in ("cp", "tp") or not parameters:
             yield together, kind
 

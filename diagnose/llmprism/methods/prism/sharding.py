@@ -21,7 +21,7 @@ where records hold several collectives, or where NVLink may hide what happens in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,22 +29,16 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.characters import extents
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import KindOf, Phases
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.methods.prism.sizes import AGREE, FEWEST, Cell, cells, distinct, fitting
+from llmprism.numerics.arrays import Floats
 from llmprism.numerics.graph import components
 from llmprism.numerics.missing import finite_median
 
 UNKNOWN = "unknown"
-EXACT = 1e-5  # of a message: what headers add to one of two sizes, one twice the other
-MOST_REDUCES = 64  # micro-batches
-FEWEST = 3  # sizes or messages that show a pattern
-LOOKED_AT = 4  # connections of a class, and steps, that are looked at
-AGREE = 0.75  # share of them that must agree
 RESTS = 0.2  # of a step: sharded parameters move all through it, gradients of an all-reduce do not
 PASSES = 2.0  # ... and accumulation leaves the network silent for longer than gradients move
 UPDATES = (1 / 2, 2 / 3, 3 / 4, 4 / 5, 6 / 7)  # share of bytes before an update, if gathers follow
 NEAR = 0.005  # of the bytes of a step
-
-Cell = tuple[Ints, Ints, Ints]
 
 
 def find_sharding(
@@ -71,68 +65,25 @@ def find_sharding(
 
 def _of_class(connections: Connections, one: KindOf, count: int) -> str:
     """What most of some connections and steps of a class show."""
-    cells = list(_cells(connections, one, count))
-    if not cells:
+    own = list(cells(connections, one.one, one.step, count))
+    if not own:
         return UNKNOWN
     rests = _rest(one, count)
-    answers = Counter(_of_cell(cell, rests) for cell in cells)
+    answers = Counter(_of_cell(cell, rests) for cell in own)
     answer, often = answers.most_common(1)[0]
-    return answer if often >= AGREE * len(cells) else UNKNOWN
-
-
-def _cells(connections: Connections, one: KindOf, count: int) -> Iterator[Cell]:
-    """Start, end and size of what some connections move in some steps in the middle."""
-    traffic = one.one.traffic
-    of_row = connections.of_row[traffic.row]
-    steps = range(count // 3, min(count - 1, count // 3 + LOOKED_AT))
-    for connection in one.one.connections[:LOOKED_AT].tolist():
-        mine = np.flatnonzero(of_row == connection)
-        for step in steps:
-            rows = mine[one.step[mine] == step]
-            if rows.size:
-                yield traffic.start_ns[rows], traffic.end_ns[rows], traffic.size[rows]
+    return answer if often >= AGREE * len(own) else UNKNOWN
 
 
 def _of_cell(cell: Cell, rests: float) -> str:
     size = np.sort(cell[2])
     if size.size < FEWEST:
         return UNKNOWN
-    value, often = _distinct(size)
-    halves = 1 / 2, *range(1, MOST_REDUCES + 1)
-    double, times = _doubles(value), often.tolist()
-    fitting = [ratio for ratio in halves if _fits(times, double, ratio)]
-    if len(fitting) == 1:
-        ratio = fitting[0]
-        return "zero3" if ratio < 1 else ("zero1" if ratio == 1 else "zero2")
+    value, often = distinct(size)
+    ratios = fitting(value, often)
+    if len(ratios) == 1:
+        return "zero3" if ratios[0] < 1 else ("zero1" if ratios[0] == 1 else "zero2")
     once = int(np.gcd.reduce(often)) == 1 and value.size >= FEWEST
-    return "none" if once and not fitting and rests > RESTS and not _updates(cell) else UNKNOWN
-
-
-def _distinct(size: Ints) -> tuple[Floats, Ints]:
-    """Distinct sizes, ascending, and how often each occurs."""
-    opens = np.flatnonzero(np.diff(size, prepend=-np.inf) > EXACT * size)
-    return size[opens].astype(np.float64), np.diff(np.append(opens, size.size))
-
-
-def _doubles(value: Floats) -> list[int]:
-    """Where the double of each size is among the sizes, -1 if nowhere or at several places."""
-    low, high = (np.searchsorted(value, 2 * value * edge) for edge in (1 - EXACT, 1 + EXACT))
-    places: list[int] = np.where(high - low == 1, low, -1).tolist()
-    return places
-
-
-def _fits(often: list[int], double: list[int], ratio: float) -> bool:
-    """Whether there are ``ratio`` times as many messages of the double of each gathered size."""
-    left = list(often)
-    for i, at in enumerate(double):
-        if left[i] == 0:
-            continue
-        reduced = ratio * left[i]
-        if at < 0 or reduced % 1 or left[at] < reduced:
-            return False
-        left[at] -= int(reduced)
-        left[i] = 0
-    return True
+    return "none" if once and not ratios and rests > RESTS and not _updates(cell) else UNKNOWN
 
 
 def _updates(cell: Cell) -> bool:

@@ -1,4 +1,4 @@
-"""What repeats, but is no step: layers, buckets, micro-batches; and evaluations after steps."""
+"""What repeats, but is no step: layers, buckets, evaluations; and sharded parameters by size."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ cluster: {{servers: 8, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 100,
           fabric: {{kind: tor, leaf_ports: 4, spines: 2}}}}
 jobs:
   - {{name: one, model: {{layers: 12, hidden: 1024, heads: 8, vocab: 32000, sequence_length: 1024}},
-     dp: 8, mfu: 0.4, compute_jitter: 0.01, step_overhead_ms: 8, {keys}}}
+     dp: {replicas}, mfu: 0.4, compute_jitter: 0.01, step_overhead_ms: 8, {keys}}}
 """
 
 
 @pytest.fixture
 def scored(tmp_path):
-    def run(keys: str):
-        text = WORLD.format(keys=keys)
+    def run(keys: str, replicas: int = 8):
+        text = WORLD.format(keys=keys, replicas=replicas)
         (tmp_path / "world.yaml").write_text(text)
         return ps.run(tmp_path / "world.yaml", out=tmp_path / "run")
 
@@ -84,3 +84,12 @@ def test_buckets_of_several_sizes_are_no_steps():
     """Reduced in buckets of one size, gathered in buckets of another that differs little."""
     sizes = [1070] + [1000] * 20 + [1080, 920] + [930] * 17
     assert find_steps(ring([(20 * i + i % 3, size) for i, size in enumerate(sizes)])).count == 0
+
+
+@pytest.mark.parametrize(("replicas", "shards"), [(8, 2), (6, 3), (4, 2)])
+def test_parameters_that_are_sharded_in_small_groups_are_data_parallel(scored, replicas, shards):
+    """Each size is gathered twice and its double reduced once; activations have one size."""
+    keys = f"zero_stage: 3, hybrid_shards: {shards}, micro_batches: 1, steps: 7"
+    run = scored(keys, replicas)
+    assert run.score["pairs"]["accuracy"] == 1
+    assert run.diagnosis.layouts[["dp", "tp"]].to_numpy().tolist() == [[replicas, 1]]

@@ -1,0 +1,78 @@
+"""How often each size of message is sent in a step: what repeats shows gathers of parameters.
+
+Gradients in single precision have twice the bytes of parameters in half precision. So for each
+gathered size there is a reduced one of its double: half as often where parameters are sharded,
+because they are gathered in the forward pass and again in the backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from llmprism.methods.prism.classes import TrafficClass
+from llmprism.methods.prism.connections import Connections
+from llmprism.numerics.arrays import Codes, Floats, Ints
+
+EXACT = 1e-5  # of a message: what headers add to one of two sizes, one twice the other
+LOOKED_AT = 4  # connections of a class, and steps, that are looked at
+AGREE = 0.75  # share of them that must agree
+FEWEST = 3  # messages that show a pattern
+MOST_REDUCES = 64  # micro-batches
+
+Cell = tuple[Ints, Ints, Ints]
+
+
+def gathers_shards(connections: Connections, one: TrafficClass, step: Codes, count: int) -> bool:
+    """Whether most of some connections and steps gather each size twice and reduce its double."""
+    own = list(cells(connections, one, step, count))
+    found = [fitting(*distinct(np.sort(size))) == [1 / 2] for _, _, size in own]
+    return bool(found) and sum(found) >= AGREE * len(found)
+
+
+def cells(connections: Connections, one: TrafficClass, step: Codes, count: int) -> Iterator[Cell]:
+    """Start, end and size of what some connections move in some steps in the middle."""
+    of_row = connections.of_row[one.traffic.row]
+    steps = range(count // 3, min(count - 1, count // 3 + LOOKED_AT))
+    for connection in one.connections[:LOOKED_AT].tolist():
+        mine = np.flatnonzero(of_row == connection)
+        for at in steps:
+            rows = mine[step[mine] == at]
+            if rows.size:
+                yield one.traffic.start_ns[rows], one.traffic.end_ns[rows], one.traffic.size[rows]
+
+
+def fitting(value: Floats, often: Ints) -> list[float]:
+    """How many times as often as each size its double is sent, if that holds for all of them."""
+    if often.sum() < FEWEST:
+        return []
+    double, times = _doubles(value), often.tolist()
+    return [ratio for ratio in (1 / 2, *range(1, MOST_REDUCES + 1)) if _fits(times, double, ratio)]
+
+
+def distinct(size: Ints) -> tuple[Floats, Ints]:
+    """Distinct sizes, ascending, and how often each occurs."""
+    opens = np.flatnonzero(np.diff(size, prepend=-np.inf) > EXACT * size)
+    return size[opens].astype(np.float64), np.diff(np.append(opens, size.size))
+
+
+def _doubles(value: Floats) -> list[int]:
+    """Where the double of each size is among the sizes, -1 if nowhere or at several places."""
+    low, high = (np.searchsorted(value, 2 * value * edge) for edge in (1 - EXACT, 1 + EXACT))
+    places: list[int] = np.where(high - low == 1, low, -1).tolist()
+    return places
+
+
+def _fits(often: list[int], double: list[int], ratio: float) -> bool:
+    """Whether there are ``ratio`` times as many messages of the double of each gathered size."""
+    left = list(often)
+    for i, at in enumerate(double):
+        if left[i] == 0:
+            continue
+        reduced = ratio * left[i]
+        if at < 0 or reduced % 1 or left[at] < reduced:
+            return False
+        left[at] -= int(reduced)
+        left[i] = 0
+    return True

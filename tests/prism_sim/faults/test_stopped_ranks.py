@@ -25,8 +25,9 @@ SAMPLED = {
 }  # fmt: skip
 
 
-def simulated(folder, job, fault=None, telemetry=None, servers=4, nics=2):
+def simulated(folder, job, fault=None, telemetry=None, servers=4, nics=2, seed=0):
     world = {
+        "seed": seed,
         "cluster": {"servers": servers, "gpus_per_server": nics, "nics_per_server": nics},
         "jobs": [JOB | job],
         "faults": [STOP | fault] if fault else [],
@@ -107,3 +108,12 @@ def test_a_job_that_ends_or_is_cut_has_no_stop(tmp_path, job):
         cut = tmp_path / "cut.parquet"
         flows[flows["end_ns"] <= until_ns].to_parquet(cut)
         assert stops_in(cut, run) == []
+
+
+@pytest.mark.parametrize(
+    ("telemetry", "seed"), [*((SAMPLED, seed) for seed in range(4, 7)), (LOSSY, 0), (LOSSY, 1)]
+)
+def test_a_job_that_ends_has_no_stop_where_its_last_step_lacks_records(tmp_path, telemetry, seed):
+    """A hop of two that sent less has lost records, and no rank is missing."""
+    run = simulated(tmp_path, {"dp": 8, "zero_stage": 1}, None, telemetry, 2, 4, seed)
+    assert stops_in(run.flows, run) == []

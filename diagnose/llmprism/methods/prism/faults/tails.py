@@ -7,7 +7,7 @@ finished step is the tail: the part of a step that shows how far each rank came.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,7 +34,6 @@ class Tail:
     again : whether it began again then, with other connections or after a break of its rhythm.
     rows : of the flow table, by kind of traffic.
     waiting : rows of transfers that began before the traffic ended, and ended when it went on.
-    exchanges : rows of data-parallel traffic, those of the last finished step as well.
     """
 
     step: int
@@ -44,7 +43,6 @@ class Tail:
     again: bool
     rows: dict[str, Ints]
     waiting: Ints
-    exchanges: Ints
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,7 @@ def tails_of(context: Context, job: JobView) -> Iterator[Tail]:
         done = np.flatnonzero(whole & (ends > since_ns) & (ends <= until_ns))
         since_ns = since_ns if next_ns is None else next_ns
         if done.size:
-            tail = _tail(context, job, int(done[-1]), int(ends[done[-1]]), next_ns, again)
-            if done.size > 1:
-                longer = np.full(len(context.flows.addresses), int(ends[done[-2]]))
-                rows = _between(context, job, longer, next_ns).get("dp", tail.exchanges)
-                tail = replace(tail, exchanges=rows)
-            yield tail
+            yield _tail(context, job, int(done[-1]), int(ends[done[-1]]), next_ns, again)
 
 
 def _attempts(context: Context, job: JobView) -> list[tuple[int | None, bool]]:
@@ -107,8 +100,7 @@ def _tail(
     waiting = np.concatenate([one[_long(context, job, one)] for one in every.values()])
     rows = {kind: one[~_long(context, job, one)] for kind, one in every.items()}
     latest = [int(context.flows.end_ns[own].max()) for own in rows.values() if own.size]
-    own = rows.get("dp", np.empty(0, np.int64))
-    return Tail(last + 1, begin_ns, max([begin_ns, *latest]), next_ns, again, rows, waiting, own)
+    return Tail(last + 1, begin_ns, max([begin_ns, *latest]), next_ns, again, rows, waiting)
 
 
 def _finished(context: Context, job: JobView) -> tuple[Floats, Ints]:

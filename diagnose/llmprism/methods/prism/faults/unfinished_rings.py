@@ -99,17 +99,8 @@ def _expected(hops: int, ranks: int, rank: int | None) -> Floats:
 
 
 def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
-    """The endpoint that never joined a collective, or whose NIC is silent.
-
-    The last step may look finished, as some of its collectives were: then they are left out.
-    """
-    own = tail.rows.get("dp", np.empty(0, np.int64))
-    return _in_rings(context, job, tail, own) or _in_rings(context, job, tail, tail.exchanges)
-
-
-def _in_rings(context: Context, job: JobView, tail: Tail, rows: Ints) -> Stuck | None:
-    """What the hops that sent ``rows`` show."""
-    every = [*_rings(context, job, tail, rows)]
+    """The endpoint that never joined a collective, or whose NIC is silent."""
+    every = [*_rings(context, job, tail, tail.rows.get("dp", np.empty(0, np.int64)))]
     broken = [one for one in every if _is_broken(one.sent, one.moved + one.sent.max(), one.usual)]
     if not broken:
         return None
@@ -215,8 +206,7 @@ def _measured(
         starts.append(flows.start_ns[hop])
     moved = np.array([own[-1] if own.size else 0.0 for own in sums])
     least = moved.min()
-    after = np.append(usual.after, usual.after[-1] + np.array(usual.after))
-    whole = max((at for at in after.tolist() if at <= least * (1 + BEGUN)), default=0.0)
+    whole = max((at for at in usual.after if at <= least * (1 + BEGUN)), default=0.0)
     most = float(moved.max())
     known = _is_broken(moved - whole, most, usual) or not _is_broken(moved - least, most, usual)
     whole = whole if known else float(least)

@@ -36,6 +36,7 @@ LEAST_SURE = 0.3  # what is wrong in two of three cases is a guess, where nothin
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
 SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
+GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
 MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
 
 CAUSES: tuple[Cause, ...] = (
@@ -104,7 +105,10 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
         return True
     if one.symptom == "late_in_turns":
         return any(
-            other.symptom != one.symptom and other.job is one.job and _shared(one, other) > SOME
+            other.symptom != one.symptom
+            and not _waits(other)
+            and other.job is one.job
+            and _shared(one, other) > SOME
             for other in suspects
         )
     if one.symptom == "slow_transfers" and any(
@@ -112,16 +116,38 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
     ):
         return True
     levels = {"network", "rank"} - {one.level}
+    if _waits(one):
+        return any(
+            other.level != "network" and other.job is one.job and _shared(one, _wide(other)) > 0.5
+            for other in suspects
+        )
     if one.level == "network" and _singles_out(one):
         return False
     return any(
         other.level in levels
         and other.job is one.job
+        and not _waits(other)
         and not _of_slow_stage(other, one)
         and _singles_out(other)
         and _shared(one, other) > 0.5
         for other in suspects
     )
+
+
+def _wide(one: Suspect) -> Suspect:
+    """``one`` with the neighbouring steps that are as slow."""
+    first, last = widened(one.job, one.first, one.last, (0, one.job.count - 1))
+    return replace(one, first=first, last=last)
+
+
+def _waits(one: Suspect) -> bool:
+    """Whether ``one`` is a part of the network whose transfers only wait for a late rank.
+
+    A good part of all transfers take longer, and none of them moves its bytes more slowly.
+    """
+    if one.level != "network" or "bundles" not in one.evidence or "pace_ratio" in one.evidence:
+        return False
+    return bool(one.evidence["slow_bundles"] > GOOD_PART * one.evidence["bundles"])
 
 
 def _shown_better(one: Suspect, suspects: list[Suspect]) -> bool:

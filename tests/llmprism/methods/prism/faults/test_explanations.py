@@ -41,6 +41,14 @@ def imbalance(job: Any, first: int, last: int) -> Suspect:
     )
 
 
+def network(job: Any, slow: int, **evidence: float) -> Suspect:
+    evidence = {"slow_bundles": slow, "bundles": 64, "time_ratio": 1.3} | evidence
+    return Suspect(
+        job, "network", "slow_transfers", "slow_switch", "switch", "leaf", 10, 19, 0.2, 0.7,
+        evidence,
+    )  # fmt: skip
+
+
 @pytest.fixture
 def culprits_of(monkeypatch):
     def found(*suspects: Suspect) -> list[str]:
@@ -77,3 +85,16 @@ def test_ranks_that_have_more_work_than_others_are_not_slow(culprits_of):
 def test_a_rank_that_is_late_before_and_after_work_is_uneven_is_slow(culprits_of):
     job = job_with({(10, 29): 0.3})
     assert "a" in culprits_of(rank(job, "a", 10, 29), imbalance(job, 14, 18))
+
+
+def test_where_most_transfers_take_longer_at_the_usual_pace_they_wait_for_the_late_rank(
+    culprits_of,
+):
+    job = job_with({(10, 19): 0.3})
+    assert culprits_of(rank(job, "a", 10, 19), network(job, 50)) == ["a"]
+
+
+def test_where_a_few_transfers_take_longer_or_their_pace_shows_it_the_network_is_slow(culprits_of):
+    job = job_with({(10, 19): 0.3})
+    assert culprits_of(rank(job, "a", 10, 19), network(job, 4)) == ["leaf"]
+    assert culprits_of(rank(job, "a", 10, 19), network(job, 50, pace_ratio=3.0)) == ["leaf"]

@@ -10,7 +10,8 @@ copies). Without it the component may fall into the jobs that it had joined. Min
 join components only if they repeat with the steps that the major ones show.
 
 A restarted job opens new connections. Components that follow one another on the same
-endpoints, with the same volume in a step, are one job.
+endpoints, with the same volume in a step and the same share of it two-way, are one job. Others
+have addresses that pass from one job to the next.
 """
 
 from __future__ import annotations
@@ -259,8 +260,18 @@ def _restarted(jobs: list[Job], connections: Connections) -> list[Job]:
 def _continues(old: Job, new: Job, connections: Connections) -> bool:
     if not np.array_equal(old.endpoints, new.endpoints) or _end(old) > _begin(new):
         return False
+    shares = [_two_way_share(job.epochs[-1]) for job in (old, new)]
+    if abs(shares[0] - shares[1]) > STEADY:
+        return False  # addresses pass from a ring to a pipeline, say
     volumes = [_volumes(job.epochs[-1], connections, old.endpoints) for job in (old, new)]
     return bool(np.all(np.abs(volumes[0] - volumes[1]) <= SAME_VOLUME * volumes[0]))
+
+
+def _two_way_share(parts: Sequence[Part]) -> float:
+    """Share of the bytes of ``parts`` that are answered by as many the other way."""
+    classes = [one for part in parts for one in part.component.classes]
+    total = sum(one.bytes for one in classes)
+    return sum(one.bytes for one in classes if one.two_way) / max(total, 1.0)
 
 
 def _volumes(parts: Sequence[Part], connections: Connections, ends: Codes) -> Floats:

@@ -108,7 +108,9 @@ def test_jobs_that_do_not_wait_for_each_other_stay_apart():
     assert not in_step(stepping(ends), stepping(others))
 
 
-def attempt(begin_ms: float, classes: list[list[int]], size: int = 1000) -> Job:
+def attempt(
+    begin_ms: float, classes: list[list[int]], size: int = 1000, two_way: bool = False
+) -> Job:
     """Four endpoints that each send once in each of five steps; ``classes`` are of senders."""
     steps = np.arange(5)
     own = []
@@ -118,7 +120,7 @@ def attempt(begin_ms: float, classes: list[list[int]], size: int = 1000) -> Job:
         traffic = Traffic(
             rows, start, start + MS, np.full(rows.size, size), rows, np.ones(rows.size, np.bool_)
         )
-        own.append(TrafficClass(np.array(senders), False, traffic))
+        own.append(TrafficClass(np.array(senders), two_way, traffic))
     step_of = tuple(np.repeat(steps, len(senders)) for senders in classes)
     component = Component(np.arange(4, dtype=np.int32), tuple(own))
     part = Part(component, Stepping(5, 0.9, 0, step_of, steps, steps))
@@ -131,8 +133,9 @@ def attempt(begin_ms: float, classes: list[list[int]], size: int = 1000) -> Job:
         (attempt(9000, [[0, 1], [2, 3]]), 1),
         (attempt(9000, [[0, 1, 2, 3]], size=1500), 2),
         (attempt(200, [[0, 1, 2, 3]]), 2),
+        (attempt(9000, [[0, 1, 2, 3]], two_way=True), 2),
     ],
-    ids=["other classes", "other volume", "at the same time"],
+    ids=["other classes", "other volume", "at the same time", "a ring, then a pipeline"],
 )
 def test_attempts_of_a_job_follow_one_another_with_the_same_volumes(later, joined):
     connections = SimpleNamespace(src=np.arange(4), of_row=np.arange(4))

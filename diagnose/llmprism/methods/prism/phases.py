@@ -136,16 +136,21 @@ def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) 
 def _whole(classes: Sequence[KindOf], count: int, ends: Ints, finished: Bools) -> Bools:
     """Which steps are whole: the first and the last may be cut off by the window.
 
-    The last step of an attempt, one of ``ends``, counts if some group ``finished`` it.
+    The last step of an attempt, one of ``ends``, counts if some group ``finished`` it. A class is
+    judged in its own attempt only.
     """
     kept = np.ones(count, np.bool_)
     if count < FEWEST:
         return kept
-    lacking = np.zeros(count)
+    lacking, judged = np.zeros(count), np.zeros(count)
+    attempt = np.searchsorted(ends, np.arange(count))
     for one in classes:
         volume = np.bincount(one.step[one.step >= 0], one.one.traffic.size[one.step >= 0], count)
-        lacking += volume < 0.5 * np.median(volume)
-    most = lacking > 0.5 * len(classes)
+        own = np.isin(attempt, attempt[volume > 0])
+        if own.any():
+            lacking += own & (volume < 0.5 * np.median(volume[own]))
+        judged += own
+    most = lacking > 0.5 * judged
     kept[ends] = finished.any(axis=0)
     kept[[0, -1]] &= ~most[[0, -1]]
     return kept

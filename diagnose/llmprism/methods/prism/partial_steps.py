@@ -50,9 +50,10 @@ def _are_buckets(part: Part) -> bool:
     """Whether its steps leave no time to compute, and ``part`` is silent most of the time."""
     start_ns, end_ns = part.stepping.start_ns, part.stepping.end_ns
     period_ns = float(np.median(np.diff(start_ns)))
-    rest_ns = float(np.median(start_ns[1:] - end_ns[:-1]))
-    filled_ns = period_ns * part.stepping.count
-    return rest_ns < RESTS * period_ns and filled_ns < MOSTLY * float(end_ns[-1] - start_ns[0])
+    rests_ns = start_ns[1:] - end_ns[:-1]
+    silent_ns = float(np.maximum(rests_ns, 0).sum())  # steps that are slow are long, not silent
+    silent = silent_ns > (1 - MOSTLY) * float(end_ns[-1] - start_ns[0])
+    return silent and float(np.median(rests_ns)) < RESTS * period_ns
 
 
 def _passes_only(connections: Connections, part: Part, nodes: int) -> bool:

@@ -92,6 +92,17 @@ def test_what_repeats_without_rest_between_long_silences_are_buckets(silence_ms,
     assert _are_buckets(part) == (silence_ms > 0 and rest_ms < 0)
 
 
+def test_steps_without_rest_that_are_slow_for_a_while_are_no_buckets():
+    """A slow link makes steps of sharded parameters five times as long: nothing is silent."""
+    lengths = np.where((np.arange(100) > 30) & (np.arange(100) < 75), 500, 100)
+    ends = np.cumsum(lengths)
+    own = stepping(ends)
+    own = replace(own, start_ns=own.end_ns - (lengths + 1) * MS)
+    (one,) = ring([0.0, 1.0]).classes
+    part = Part(Component(np.arange(4, dtype=np.int32), (one,)), own)
+    assert not _are_buckets(part)
+
+
 @pytest.mark.parametrize("place", [0, 1, 13, 27])
 def test_one_step_that_is_cut_in_two_anywhere_does_not_part_a_job(place):
     rng = np.random.default_rng(2)

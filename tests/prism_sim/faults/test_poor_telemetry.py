@@ -162,3 +162,12 @@ def test_an_uneven_stage_is_named_where_few_records_hold_a_single_message(tmp_pa
     fault = {"kind": "uneven_stage", "stage": 1, "factor": 0.62, "to_step": 15}
     job = {"dp": 4, "pp": 2, "tp": 4, "micro_batches": 12, "step_overhead_ms": 15}
     assert_named(scored(tmp_path, MERGED, fault, job, **WIDE))
+
+
+def test_of_two_ranks_that_exchange_gradients_with_each_other_alone_none_is_accused(tmp_path):
+    """Each transfer begins when both are there, so nothing shows for whom it waited."""
+    fault = {"kind": "slow_gpu", "rank": 1, "factor": 0.6, "to_step": 16}
+    case = found_in(tmp_path, {}, fault, {"dp": 2, "micro_batches": 4}, 2, **NARROW)
+    (finding,) = case.diagnosis["findings"].to_dict("records")
+    assert (finding["culprit_kind"], finding["symptom"]) == ("job", "slow_steps")
+    assert (finding["cause"], finding["first_step"], finding["last_step"]) == ("unknown", 8, 15)

@@ -96,6 +96,17 @@ def test_half_of_the_replicas_may_stop_with_a_rank(tmp_path):
     assert run.truth("faults")["culprit"][0] in one_of[:3]
 
 
+def test_sender_and_receiver_are_named_where_a_message_has_no_record(tmp_path):
+    """A first stage that stops, and a silent NIC of the second, look the same."""
+    job = {"dp": 4, "pp": 2, "micro_batches": 6}
+    for fault in ({"kind": "hang", "rank": 1}, {"kind": "stopped_nic", "rank": 5}):
+        run = simulated(tmp_path / fault["kind"], job, fault | {"down_s": None}, None, 8, 1)
+        (stop,) = stops_in(run.flows, run)
+        evidence = json.loads(stop["evidence"])
+        assert {*evidence["one_of"]} == {"10.0.1.1", "10.0.5.1"}
+        assert {stop["cause"], *evidence["or_causes"]} == {"hang", "crash", "stopped_nic"}
+
+
 @pytest.mark.parametrize("job", [{"dp": 8}, {"dp": 4, "pp": 2, "micro_batches": 6}])
 def test_a_job_that_ends_or_is_cut_has_no_stop(tmp_path, job):
     """Records that end at any moment of the last steps, with those that last longer left out."""

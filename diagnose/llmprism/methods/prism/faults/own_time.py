@@ -46,7 +46,8 @@ def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | No
     excess, known = excess_of(work)
     own = known.max(axis=1, keepdims=True)  # messages of a step that the endpoint sends itself
     total = excess * own / np.maximum(known, 1)
-    return np.fmax(np.where(known > own / 2, total, np.nan) / job.period_ns, at_edges)
+    shares = np.where(known > own / 2, total, np.nan) / job.period_ns
+    return np.where(known < own, np.fmax(shares, at_edges), shares)  # an edge may be unknown
 
 
 def _lost_at_edges_ns(context: Context, job: JobView) -> Floats:

@@ -3,7 +3,8 @@
 Each cause has a module of its own that brings forward suspects, each with a stretch of steps
 and its evidence. No suspect is believed on its own: the steps of the job must be longer in
 that stretch than around it (:mod:`~.cost`). A lasting stretch that no suspect explains is a finding
-about the job (:mod:`~.unexplained`).
+about the job (:mod:`~.unexplained`). A stage that is too long all along needs no stretch
+(:mod:`~.uneven`).
 
 To add a cause, write a :data:`~.suspects.Cause` and add it to :data:`CAUSES`.
 """
@@ -29,6 +30,7 @@ from llmprism.methods.prism.faults.slow_network import slow_network
 from llmprism.methods.prism.faults.slow_storage import slow_storage
 from llmprism.methods.prism.faults.stopped import stopped
 from llmprism.methods.prism.faults.suspects import Cause, Suspect, adds_nothing, table_of
+from llmprism.methods.prism.faults.uneven import uneven
 from llmprism.methods.prism.faults.unexplained import is_warm_up, unexplained
 from llmprism.numerics.memory import give_back
 
@@ -69,7 +71,7 @@ def find_findings(context: Context) -> pd.DataFrame:
     believed = [one for one in believed if not any(adds_nothing(one, o) for o in believed)]
     named = [one for one in _with_edges(believed) if one.is_believed]
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
-    return table_of([*named, *others])
+    return table_of([*named, *others, *uneven(context, named)])
 
 
 def _with_edges(named: Sequence[Suspect]) -> list[Suspect]:

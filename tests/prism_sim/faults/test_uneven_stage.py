@@ -1,0 +1,77 @@
+"""A stage that is too long in every step: named, with what an even division would save."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import prism_sim as ps
+from prism_sim.run_folder import Run
+
+ST = Path(__file__).resolve().parents[4] / "shared" / "data" / "public" / "trace-ST.parquet"
+CLUSTER = "cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1, fabric: {kind: rail}}\n"
+JOB = """\
+jobs:
+  - name: train
+    model: {layers: 8, hidden: 2048, heads: 16, vocab: 1000, sequence_length: 1024}
+    dp: 2
+    pp: 4
+    micro_batches: %d
+    schedule: %s
+    steps: 12
+    compute_jitter: 0.01
+    stage_factors: %s
+"""
+TRACE = """\
+jobs:
+  - name: measured
+    model: {layers: 8, hidden: 4096, heads: 32, vocab: 32000, sequence_length: 2048}
+    trace: {kind: timeline, file: %s}
+    overlap_gradients: false
+    sync_embeddings: true
+    gradient_norm: true
+"""
+
+
+def run(folder: Path, text: str) -> Run:
+    folder.mkdir()
+    (folder / "world.yaml").write_text(CLUSTER + text)
+    return Run(ps.run(folder / "world.yaml", out=folder / "run").folder)
+
+
+def uneven(found: Run) -> list[dict[str, Any]]:
+    findings = pd.read_parquet(found.diagnosis_folder / "findings.parquet")
+    return findings[findings["cause"] == "uneven_stage"].to_dict("records")
+
+
+def step_ns(found: Run) -> float:
+    steps = found.truth("steps")
+    return float(steps[steps["rank"] == 0].sort_values("step")["end_ns"].diff().median())
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
+@pytest.mark.parametrize("stage", [0, 1, 3])
+@pytest.mark.parametrize("micro_batches", [4, 8])
+def test_a_long_stage_is_named_with_its_cost(tmp_path, schedule, stage, micro_batches):
+    factors = [2.0 if one == stage else 1.0 for one in range(4)]
+    long = run(tmp_path / "long", JOB % (micro_batches, schedule, factors))
+    level = run(tmp_path / "level", JOB % (micro_batches, schedule, [1.25] * 4))
+    (one,) = uneven(long)
+    assert (one["culprit_kind"], one["culprit"]) == ("stage", f"job-0 stage {stage}")
+    assert (one["first_step"], one["last_step"]) == (0, 11)
+    evidence = json.loads(one["evidence"])
+    assert evidence["step_share"] == pytest.approx(step_ns(long) / step_ns(level) - 1, abs=0.03)
+    assert uneven(level) == []
+
+
+@pytest.mark.skipif(not ST.exists(), reason="needs the published timeline in shared/data/public")
+def test_the_long_last_stage_of_the_published_timeline_is_the_finding(tmp_path):
+    """Published: 1.18 times as long as with passes of mean length, of all kinds."""
+    found = run(tmp_path / "ST", TRACE % ST)
+    findings = pd.read_parquet(found.diagnosis_folder / "findings.parquet")
+    assert findings[["cause", "culprit"]].to_numpy().tolist() == [["uneven_stage", "job-0 stage 3"]]
+    assert json.loads(findings["evidence"][0])["step_share"] == pytest.approx(0.18, abs=0.02)

@@ -119,17 +119,20 @@ def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -
     """The number of parts that most classes agree on; 0 if there is none.
 
     Parts of a single record are equal if records are, also where records were lost. So a vote
-    counts the less the fewer records a part has.
+    counts the less the fewer records a part has. Parts of equal bytes in other messages may be no
+    steps; they count where a class with equal messages has as many.
     """
     votes: dict[int, float] = {}
+    others: dict[int, float] = {}
     for one, own in zip(classes, proposed, strict=True):
         for count, alike in _by_count(own).items():
             best = max(alike, key=lambda division: division.weight)
             if best.quality < _GOOD or several_collectives(one, best):
                 continue
-            if same_messages(one, best):
-                vote = best.weight * (1 - count / (len(one.traffic) + 1))
-                votes[count] = votes.get(count, 0.0) + vote
+            side = votes if same_messages(one, best) else others
+            vote = best.weight * (1 - count / (len(one.traffic) + 1))
+            side[count] = side.get(count, 0.0) + vote
+    votes = {count: vote + others.get(count, 0.0) for count, vote in votes.items()}
     if not votes:
         return _agreed_in_time(classes, proposed)
     top = max(votes.values())

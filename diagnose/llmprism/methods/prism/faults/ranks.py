@@ -18,6 +18,7 @@ from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 MOSTLY = 0.5  # share of NICs, or steps, from which all are meant
+COMMON = 0.4  # share of its slowness that the others have, from which a rank is not slow alone
 FINEST = 1e-3  # noise is not taken to be smaller than this
 
 
@@ -62,9 +63,18 @@ def suspects_of(context: Context, job: JobView, seen: Slowness) -> Iterator[Susp
     for server in np.unique(servers[some]).tolist():
         rows = np.flatnonzero((servers == server) & some)
         for first, last in stretches(seen.share_slow(rows) >= MOSTLY):
-            inside = seen.slow[rows, first : last + 1].mean(axis=1) >= MOSTLY
-            if inside.any():
-                yield _suspect(context, job, seen, rows[inside], (first, last))
+            inside = rows[seen.slow[rows, first : last + 1].mean(axis=1) >= MOSTLY]
+            if inside.size and not _in_common(seen.ratio, inside, first, last):
+                yield _suspect(context, job, seen, inside, (first, last))
+
+
+def _in_common(ratio: Floats, rows: Ints, first: int, last: int) -> bool:
+    """Whether most other ranks take longer too, so that ``rows`` have not much of their own.
+
+    Ranks wait for a slow one, and waiting is not counted. What they share is the load of a host.
+    """
+    own = float(np.nanmedian(ratio[rows, first : last + 1])) - 1
+    return _others(ratio, rows, first, last) - 1 > COMMON * own
 
 
 def _suspect(

@@ -65,6 +65,20 @@ FAULTS = {
 }
 
 
+HEALTHY = (
+    "ddp4", "ddp4-noise", "dp2pp4", "dp4pp2", "dp4pp4", "fsdp4", "mpi-doubling8", "mpi-dp2pp4",
+    "mpi-rabenseifner8", "mpi-ring8", "tp4dp2", "two-tenants",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HEALTHY)
+def test_nothing_is_found_in_healthy_cases_of_the_lab(case):
+    """Two cores serve all ranks: now and then all of them take longer, some more than others."""
+    folder = LAB / case
+    found = diagnose_files(folder / "flows.parquet", folder / "topology.json", method="prism")
+    assert found.findings.empty
+
+
 @pytest.mark.parametrize(("case", "expected"), FAULTS.items(), ids=list(FAULTS))
 def test_the_culprit_of_each_fault_in_the_lab_is_named(case, expected):
     folder = LAB / case

@@ -10,6 +10,7 @@ This program computes every figure of those pages. The text is in ``scripts/temp
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import tempfile
@@ -151,6 +152,7 @@ def timeline() -> str:
         simulate(_level(run), level)
         spans, steps = run.truth("spans"), run.truth("steps")
         slower = _mean_step_ns(steps) / _mean_step_ns(level.truth("steps"))
+        found = _diagnosed(run)
     ops = pd.read_parquet(MEASURED)
     start = ops["start_ts"].astype(float)
     measured = _parts(ops["optype"], ops["step"], start, start + ops["duration"], MEASURED_PASSES)
@@ -167,7 +169,20 @@ def timeline() -> str:
         spread = [percent(float(share.mean())), percent(float(share.quantile(0.95)))]
         rows.append([part, *shown, *spread, percent(float(share.max()))])
     head = ["part", "measured, ms", "simulated, ms", "bias, ms", "mean error", "p95", "max"]
-    return page("timeline", table=table(head, rows), slower=slower)
+    return page("timeline", table=table(head, rows), slower=slower, found=found)
+
+
+def _diagnosed(run: Run) -> str:
+    """The findings of ``prism`` about a job, in a sentence."""
+    found = diagnose_files(run.flows, run.topology).findings
+    if found.empty:
+        return "It finds nothing."
+    named = [
+        f"`{row.cause}`, {row.culprit}, steps {row.first_step} to {row.last_step}, which makes "
+        f"steps {percent(json.loads(row.evidence)['step_share'])} longer than even work would"
+        for row in found.itertuples()
+    ]
+    return f"Its findings: {'; '.join(named)}."
 
 
 MEASURED = ROOT.parent / "shared" / "data" / "public" / "trace-ST.parquet"

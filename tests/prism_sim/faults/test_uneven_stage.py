@@ -17,7 +17,7 @@ CLUSTER = "cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1, fabric:
 JOB = """\
 jobs:
   - name: train
-    model: {layers: 8, hidden: 2048, heads: 16, vocab: 1000, sequence_length: 1024}
+    model: {layers: 8, hidden: 2048, heads: 16, vocab: 1000, sequence_length: 8192}
     dp: 2
     pp: 4
     micro_batches: %d
@@ -53,19 +53,28 @@ def step_ns(found: Run) -> float:
     return float(steps[steps["rank"] == 0].sort_values("step")["end_ns"].diff().median())
 
 
-@pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
-@pytest.mark.parametrize("stage", [0, 1, 3])
-@pytest.mark.parametrize("micro_batches", [4, 8])
-def test_a_long_stage_is_named_with_its_cost(tmp_path, schedule, stage, micro_batches):
-    factors = [2.0 if one == stage else 1.0 for one in range(4)]
+@pytest.mark.parametrize(
+    ("schedule", "micro_batches"), [("1f1b", 4), ("1f1b", 8), ("gpipe", 8), ("gpipe", 16)]
+)
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_long_stage_is_named_with_its_cost(tmp_path, schedule, micro_batches, stage):
+    factors = [2.5 if one == stage else 1.0 for one in range(4)]
     long = run(tmp_path / "long", JOB % (micro_batches, schedule, factors))
-    level = run(tmp_path / "level", JOB % (micro_batches, schedule, [1.25] * 4))
+    level = run(tmp_path / "level", JOB % (micro_batches, schedule, [1.375] * 4))
     (one,) = uneven(long)
     assert (one["culprit_kind"], one["culprit"]) == ("stage", f"job-0 stage {stage}")
     assert (one["first_step"], one["last_step"]) == (0, 11)
     evidence = json.loads(one["evidence"])
-    assert evidence["step_share"] == pytest.approx(step_ns(long) / step_ns(level) - 1, abs=0.03)
+    assert evidence["step_share"] == pytest.approx(step_ns(long) / step_ns(level) - 1, rel=0.15)
     assert uneven(level) == []
+
+
+def test_a_first_stage_that_works_while_it_would_wait_costs_little(tmp_path):
+    """Its forward passes run ahead of the first gradient, in time that others lose anyway."""
+    long = run(tmp_path / "long", JOB % (4, "1f1b", [2, 1, 1, 1]))
+    level = run(tmp_path / "level", JOB % (4, "1f1b", [1.25] * 4))
+    assert step_ns(long) < 1.05 * step_ns(level)
+    assert uneven(long) == []
 
 
 @pytest.mark.skipif(not ST.exists(), reason="needs the published timeline in shared/data/public")

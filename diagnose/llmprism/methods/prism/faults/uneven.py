@@ -1,13 +1,16 @@
 """A stage of a pipeline that works longer than the others in every step: layers are divided badly.
 
-There is no step without it, so no comparison of steps shows what it costs. The pipeline does: in
-1F1B as in GPipe all wait for the longest stage, for every micro-batch but one, which passes through
-all stages once. With the same work divided evenly they would wait for the mean of the stages.
+There is no step without it, so no comparison of steps shows what it costs. The times of the passes
+do. A stage gets its first input after the forward passes of those before it. It works through all
+micro-batches, and may have to wait once, between its first forward passes and the first gradient:
+in 1F1B it does more of them meanwhile, in GPipe all are done. Then the last gradient goes back
+through the stages before it. The stage for which this takes longest decides. The same sum for
+stages with equal work shows what an even division would save.
 
-A stage works for a forward and a backward pass of each micro-batch. A stage in the middle shows
-both, and the last one both in one. So does the first one, if it waits for a gradient before it
-sends the next activation. If not, its backward pass is taken to be as much longer than its forward
-pass as in the middle. So a pipeline of two stages shows nothing here.
+A stage in the middle shows its forward and backward passes. In 1F1B the last one shows both in one,
+and so does the first one when it waits for a gradient before it sends the next activation. Where a
+stage shows one pass only, the other one is taken to be longer by as much as in the middle. So a
+pipeline of two stages shows nothing here.
 
 The last stage of a healthy job is longer, too: it has the output layer. Flows do not show layers,
 so only a stage that is much longer is a finding.
@@ -25,7 +28,7 @@ from llmprism.methods.prism.faults.cost import Cost
 from llmprism.methods.prism.faults.passes import BACK, FORTH, Passes, passes_of
 from llmprism.methods.prism.faults.stages import ALL
 from llmprism.methods.prism.faults.suspects import Suspect
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import finite_median, nanmedian
 
 LEAST = 0.6  # by which a stage is longer: the output layer of a small model alone adds half
@@ -41,59 +44,85 @@ def uneven(context: Context, named: Sequence[Suspect]) -> Iterator[Suspect]:
         passes = passes_of(context, job)
         if passes is None or passes.stages < SHORTEST or passes.out.shape[3] < 2:
             continue
-        work = _work_ns(passes)
-        by_stage = np.array([_of_stage(work, passes, one) for one in range(passes.stages)])
-        if not np.isfinite(by_stage).all() or not by_stage.min() > 0:
+        forth, both = _work_ns(passes)
+        work = np.array([_of_stage(both, passes, one) for one in range(passes.stages)])
+        ahead = np.array([_of_stage(forth, passes, one) for one in range(passes.stages)])
+        if not np.isfinite(work + ahead).all() or not work.min() > 0:
             continue
-        stage = int(np.argmax(by_stage))
-        rows = np.flatnonzero(passes.stage == stage)
-        others = float(np.median(np.delete(by_stage, stage)))
-        suspect = _suspect(context, job, stage, by_stage, rows)
-        own = work[rows][np.isfinite(work[rows])]
-        often = (own > (1 + LEAST / 2) * others).mean() >= ALL
+        stage = int(np.argmax(work))
+        others = float(np.median(np.delete(work, stage)))
+        own = both[passes.stage == stage]
+        often = (own[np.isfinite(own)] > (1 + LEAST / 2) * others).mean() >= ALL
         tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
-        clear = by_stage[stage] - others > max(LEAST * others, TICKS * tick_ns)
+        clear = work[stage] - others > max(LEAST * others, TICKS * tick_ns)
+        suspect = _suspect(context, job, work, _saved_ns(passes, ahead, work))
         known = any(one.culprit == suspect.culprit for one in named)
         if often and clear and suspect.cost.share > WORTH and not known:
             yield suspect
 
 
-def _work_ns(passes: Passes) -> Floats:
-    """Forward and backward pass of a micro-batch, by endpoint and step [ns]."""
-    half, depth = passes.messages // 2, passes.depth
+def _work_ns(passes: Passes) -> tuple[Floats, Floats]:
+    """Forward pass of a micro-batch, and both passes, by endpoint and step [ns]."""
+    half, depth, work = passes.messages // 2, passes.depth, passes.work_ns
     forth, back = (
-        nanmedian(passes.work_ns[:, :, way * half : (way + 1) * half], axis=2)
-        for way in (FORTH, BACK)
+        nanmedian(work[:, :, way * half : (way + 1) * half], axis=2) for way in (FORTH, BACK)
     )
-    middle = (passes.stage > 0) & (passes.stage < passes.stages - 1)
-    both = finite_median((forth + back)[middle])
     first, last = passes.stage == 0, passes.stage == passes.stages - 1
-    total = forth + back
+    middle = (passes.stage >= 0) & ~first & ~last
+    share = finite_median(forth[middle]) / finite_median((forth + back)[middle])
+    both = forth + back
+    both[last] = back[last] / (1 - share) if _forward_first(passes) else back[last]
+    forth[last] = share * both[last]
     if 0 < depth < half:
-        total[first] = nanmedian(passes.work_ns[first][:, :, depth:half], axis=2)
+        both[first] = nanmedian(work[first][:, :, depth:half], axis=2)
+        forth[first] = nanmedian(work[first][:, :, :depth], axis=2)
     else:
-        total[first] = forth[first] * both / finite_median(forth[middle])
-    total[last] = back[last]
-    return total
+        both[first] = forth[first] / share
+    return forth, both
+
+
+def _forward_first(passes: Passes) -> bool:
+    """Whether the last stage sends its first gradient after all forward passes, as in GPipe."""
+    last = passes.stage == passes.stages - 1
+    after = passes.out[BACK][last][:, :, 0] - passes.into[FORTH][last][:, :, -1]
+    return finite_median(after) > 0
 
 
 def _of_stage(work: Floats, passes: Passes, stage: int) -> float:
     return finite_median(work[passes.stage == stage])
 
 
-def _suspect(context: Context, job: JobView, stage: int, by_stage: Floats, rows: Ints) -> Suspect:
-    own, mean = float(by_stage[stage]), float(by_stage.mean())
-    saved = (job.pipelines.micro_batches - 1) * (own - mean)
-    usual = job.period_ns
-    servers = np.unique(context.topology.servers[job.phases.endpoints[rows]])
+def _saved_ns(passes: Passes, forth: Floats, both: Floats) -> float:
+    """What a step would be shorter by, if all stages did equal work [ns]."""
+    even = [np.full(values.size, values.mean()) for values in (forth, both)]
+    return _length_ns(passes, forth, both) - _length_ns(passes, *even)
+
+
+def _length_ns(passes: Passes, forth: Floats, both: Floats) -> float:
+    """How long all passes of a step take, by the stage for which it is longest [ns]."""
+    micro_batches, stages = passes.out.shape[3], passes.stages
+    depth = 1 if _forward_first(passes) else min(micro_batches, stages)
+    longest = 0.0
+    for one in range(stages):
+        ahead = max(1, depth - one)
+        wait = max(0.0, float(both[one + 1 :].sum()) - (ahead - 1) * float(forth[one]))
+        through = micro_batches * float(both[one]) + float(both[:one].sum())
+        longest = max(longest, through + wait)
+    return longest
+
+
+def _suspect(context: Context, job: JobView, work: Floats, saved_ns: float) -> Suspect:
+    stage, usual_ns = int(np.argmax(work)), job.period_ns
+    rows = np.flatnonzero(job.pipelines.stage == stage)
+    several = np.unique(context.topology.servers[job.phases.endpoints[rows]]).size > 1
     return Suspect(
         job, "group", "slow_passes", "uneven_stage", "stage", f"{job.name} stage {stage}",
-        0, job.count - 1, 1 - mean / own, SURE if servers.size > 1 else EITHER,
+        0, job.count - 1, 1 - float(work.mean() / work[stage]), SURE if several else EITHER,
         {
             "stage": stage,
             "ranks": int(rows.size),
-            "stage_work_ns": [round(one) for one in by_stage.tolist()],
-            **({} if servers.size > 1 else {"or_causes": ["slow_server"]}),
+            "stage_work_ns": [round(one) for one in work.tolist()],
+            **({} if several else {"or_causes": ["slow_server"]}),
         },
-        lost=Cost(usual - saved, usual, saved * job.count, np.inf),
+        lost=Cost(usual_ns - saved_ns, usual_ns, saved_ns * job.count, np.inf),
     )  # fmt: skip

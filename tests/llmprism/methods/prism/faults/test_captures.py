@@ -65,13 +65,13 @@ FAULTS = {
 }
 
 
-HEALTHY = (
+HEALTHY_LAB = (
     "ddp4", "ddp4-noise", "dp2pp4", "dp4pp2", "dp4pp4", "fsdp4", "mpi-doubling8", "mpi-dp2pp4",
     "mpi-rabenseifner8", "mpi-ring8", "tp4dp2", "two-tenants",
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("case", HEALTHY)
+@pytest.mark.parametrize("case", HEALTHY_LAB)
 def test_nothing_is_found_in_healthy_cases_of_the_lab(case):
     """Two cores serve all ranks: now and then all of them take longer, some more than others."""
     folder = LAB / case

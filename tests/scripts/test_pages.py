@@ -33,10 +33,12 @@ def facts(text: str) -> dict[str, Any]:
     )
     keys = ("gpu", "runs", "median", "mean", "largest")
     slower = re.search(r"the step is ([\d.]+) times as long", text)
+    found = re.search(r"reads the flow records of the simulated job\. (.*)", text)
     return {
         "seeds": (1, 2, 3, 4, 5),
         "errors": [dict(zip(keys, row, strict=True)) for row in errors],
         "slower": float(slower[1]) if slower else None,
+        "found": found[1] if found else None,
     }
 
 

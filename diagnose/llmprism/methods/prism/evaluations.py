@@ -80,6 +80,8 @@ def _are_steps(gradients: Floats, edges: Ints, pieces: Ints, sizes: Sizes) -> bo
     more = volume[~single]
     if more.size == 0 or single.mean() < SINGLE or np.ptp(more) > EQUAL * more.max():
         return False
+    if more.size == 1 and _whole(more / volume[single].mean()):
+        return False  # one part of several steps, the messages of which were cut or joined
     if not _equal(np.diff(gradients[edges])[1:-1]):
         return False
     for one in sizes.of:
@@ -88,6 +90,10 @@ def _are_steps(gradients: Floats, edges: Ints, pieces: Ints, sizes: Sizes) -> bo
         if own.min() < (1 - EQUAL) * usual or (usual == 0 and own.max() > 0):
             return False
     return True
+
+
+def _whole(ratio: Floats) -> bool:
+    return bool((np.abs(ratio - np.rint(ratio)) <= EQUAL * ratio).all())
 
 
 def _equal(volume: Floats) -> bool:

@@ -71,7 +71,8 @@ def find_findings(context: Context) -> pd.DataFrame:
     believed = [one for one in believed if not any(adds_nothing(one, o) for o in believed)]
     named = [one for one in _with_edges(believed) if one.is_believed]
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
-    return table_of([*named, *others, *uneven(context, named)])
+    found = [*named, *others]
+    return table_of([*found, *uneven(context, found)])
 
 
 def _with_edges(named: Sequence[Suspect]) -> list[Suspect]:

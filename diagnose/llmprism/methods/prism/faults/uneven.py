@@ -13,7 +13,8 @@ stage shows one pass only, the other one is taken to be longer by as much as in 
 pipeline of two stages shows nothing here.
 
 The last stage of a healthy job is longer, too: it has the output layer. Flows do not show layers,
-so only a stage that is much longer is a finding.
+so only a stage that is much longer is a finding. What was so all along explains no change, so it
+is a finding only about a job about which nothing else is found.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ SURE, EITHER = 0.8, 0.6  # confidence with ranks of the stage in several servers
 
 
 def uneven(context: Context, named: Sequence[Suspect]) -> Iterator[Suspect]:
-    """Bring forward stages that are long all along, but for those that ``named`` has already."""
+    """Bring forward stages that are long all along, in jobs that ``named`` says nothing about."""
     for job in context.jobs:
-        passes = passes_of(context, job)
+        passes = None if any(one.job is job for one in named) else passes_of(context, job)
         if passes is None or passes.stages < SHORTEST or passes.out.shape[3] < 2:
             continue
         forth, both = _work_ns(passes)
@@ -56,8 +57,7 @@ def uneven(context: Context, named: Sequence[Suspect]) -> Iterator[Suspect]:
         tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
         clear = work[stage] - others > max(LEAST * others, TICKS * tick_ns)
         suspect = _suspect(context, job, work, _saved_ns(passes, ahead, work))
-        known = any(one.culprit == suspect.culprit for one in named)
-        if often and clear and suspect.cost.share > WORTH and not known:
+        if often and clear and suspect.cost.share > WORTH:
             yield suspect
 
 

@@ -150,7 +150,9 @@ def _waits(one: Suspect) -> bool:
     """
     if one.level != "network" or "bundles" not in one.evidence or "pace_ratio" in one.evidence:
         return False
-    return bool(one.evidence["slow_bundles"] > GOOD_PART * one.evidence["bundles"])
+    through = [part["slow"] for part in one.evidence.get("suspects", ())]
+    slow = max([one.evidence["slow_bundles"], *through])
+    return bool(slow > GOOD_PART * one.evidence["bundles"])
 
 
 def _shown_better(one: Suspect, suspects: list[Suspect]) -> bool:

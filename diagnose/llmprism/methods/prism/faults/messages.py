@@ -14,7 +14,7 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import nanmedian
 
 EQUAL = 0.02  # of the bytes: records that differ by less hold as many messages
@@ -40,6 +40,10 @@ class Messages:
     step: Ints
     begin_ns: Ints
     end_ns: Ints
+
+    def rows(self, chosen: Ints | Bools) -> Messages:
+        """Those that are ``chosen``, by number or by a mask."""
+        return Messages(*(side[chosen] for side in vars(self).values()))
 
 
 @dataclass(frozen=True)

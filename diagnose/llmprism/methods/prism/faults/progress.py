@@ -11,6 +11,10 @@ each other rank that sends to the same NIC.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
@@ -21,39 +25,56 @@ from llmprism.methods.prism.faults.messages import (
     pipelines_behind,
 )
 from llmprism.methods.prism.faults.tails import Stuck, Tail
-from llmprism.numerics.arrays import Ints, grouped, order_in_groups
+from llmprism.numerics.arrays import Bools, Codes, Ints, grouped, order_in_groups
 
 ENOUGH = 3  # steps without lost records that show what a message needs
 LEARNED = 24  # steps that a job's needs are learned from, where it has more
+NEVER = np.iinfo(np.int64).max
 
 
 def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     """The endpoint that had all it needed for its next message for longest, and sent none."""
     rows = tail.rows.get("pp", np.empty(0, np.int64))
-    learned = Needs(context, job)
     behind = pipelines_behind(context, job, rows)
-    number = job.pipelines.number
-    chosen = np.isin(number, list(behind)) if behind else number >= 0
-    ready_ns: dict[int, int] = {}
-    for end in job.phases.endpoints[chosen].tolist():
-        at_ns = learned.ready_ns(end, rows, tail.begin_ns)
-        if at_ns is not None and not learned.sent_the_last(end, rows, tail.begin_ns):
-            ready_ns[end] = at_ns
-    ready = sorted(ready_ns, key=lambda end: ready_ns[end])
-    pipelines = number[np.searchsorted(job.phases.endpoints, ready)]
-    if not ready or 2 * np.unique(pipelines).size > number.max() + 1:
-        return None  # most of the replicas are in the same state: the records were cut there
-    goals = {end: learned.next_goal(end, rows) for end in ready}
+    learned = cache(Needs(context, job, rows, tail.begin_ns).of)
+    ready_ns = _ready_ns(job, behind, learned)
+    if not ready_ns:
+        return None
+    ready = sorted(ready_ns, key=lambda end: (ready_ns[end], end))
+    goals = {end: learned(end).next_goal() for end in ready}
     near = dict.fromkeys([*goals[ready[0]], *ready])
     first = _silent_for_all(goals)
-    if first is None and any(learned.lacks_records(end) for end in near):
-        first = min(near, key=lambda end: learned.due_ns(end, rows, tail.begin_ns))
+    if first is None and any(learned(end).lacks_records for end in near):
+        first = min(near, key=lambda end: learned(end).due_ns())
     if first is None:
         first = _alive_or(context, tail, ready[0], goals[ready[0]], ready_ns)
     others = near
     others.pop(first, None)
     shown_by = "received its input and sent nothing"
     return Stuck(first, ready_ns[ready[0]], shown_by, tuple(others), alone=bool(behind))
+
+
+def _ready_ns(job: JobView, behind: set[int], learned: Callable[[int], Progress]) -> dict[int, int]:
+    """When each endpoint had all it needed for a message that it never sent.
+
+    Of the pipelines ``behind``, or of all. Nobody if such endpoints are in most of the pipelines:
+    then the records were cut there.
+    """
+    number = job.pipelines.number
+    count = int(number.max(initial=-1)) + 1
+    ready_ns: dict[int, int] = {}
+    found: set[int] = set()
+    for place in np.argsort(number, kind="stable").tolist():
+        if number[place] < 0 or (behind and number[place] not in behind):
+            continue
+        end = int(job.phases.endpoints[place])
+        at_ns = learned(end).ready_ns()
+        if at_ns is not None and not learned(end).sent_the_last():
+            ready_ns[end] = at_ns
+            found.add(int(number[place]))
+            if 2 * len(found) > count:
+                return {}
+    return ready_ns
 
 
 def _silent_for_all(goals: dict[int, list[int]]) -> int | None:
@@ -84,56 +105,127 @@ def _alive_or(
 
 
 class Needs:
-    """What each endpoint of a job's pipelines has always received before its k-th message."""
+    """What the endpoints of a job's pipelines send and receive in finished steps, and in a tail.
 
-    def __init__(self, context: Context, job: JobView) -> None:
-        self._flows = context.flows
-        parts = [part for part in job.phases.classes if part.kind == "pp"]
-        empty = np.empty(0, np.int64)
+    ``rows`` are those of the unfinished step, which begins at ``begin_ns``.
+    """
+
+    def __init__(self, context: Context, job: JobView, rows: Ints, begin_ns: int) -> None:
+        flows = context.flows
         number = learned_from(job.count)
-        steps = [number[part.step] for part in parts]
-        known = [np.flatnonzero(step >= 0) for step in steps]
-        row_of = [part.one.traffic.row[own] for part, own in zip(parts, known, strict=True)]
-        step_of = [step[own] for step, own in zip(steps, known, strict=True)]
-        rows, step = np.concatenate([empty, *row_of]), np.concatenate([empty, *step_of])
         lines = job.pipelines
         held = max(lines.micro_batches, 1) * max(lines.chunks, 1)
-        self._sizes = message_sizes(context.flows, rows, step, held)
-        self._all = messages_of(context.flows, rows, step, self._sizes)
-        self._count = int(number.max(initial=-1)) + 1
-        addresses = len(context.flows.addresses)
-        self._by_end = [grouped(side, addresses) for side in (self._all.src, self._all.dst)]
+        own, step = _rows_of(job, number)
+        sizes = message_sizes(flows, own, step, held)
+        self._steps = int(number.max(initial=-1))  # the last one may be unfinished
+        self._learned = messages_of(flows, own, step, sizes)
+        self._tail = messages_of(flows, rows, np.zeros(rows.size, np.int64), sizes)
+        self._begin_ns = begin_ns
+        self._shown_ns = int(flows.start_ns[rows].min(initial=NEVER))
+        self._first_ns = np.full(self._steps + 1, NEVER)
+        np.minimum.at(self._first_ns, self._learned.step, self._learned.begin_ns)
+        addresses = len(flows.addresses)
+        self._by_end = [
+            [grouped(side, addresses) for side in (held_in.src, held_in.dst)]
+            for held_in in (self._learned, self._tail)
+        ]
 
-    def ready_ns(self, end: int, tail: Ints, begin_ns: int) -> int | None:
-        """When ``end`` had all it needed for the message it never sent; None if it lacked some.
+    def of(self, end: int) -> Progress:
+        """How far ``end`` came, and what it does in finished steps."""
+        learned, tail = (
+            every.rows(np.unique(np.concatenate([by.rows(end) for by in grouped_by])))
+            for every, grouped_by in zip((self._learned, self._tail), self._by_end, strict=True)
+        )
+        learned = learned.rows(learned.step < self._steps)
+        return Progress(
+            end, learned, self._first_ns, tail, max(self._steps, 0), self._begin_ns, self._shown_ns
+        )
+
+
+def _rows_of(job: JobView, number: Ints) -> tuple[Ints, Ints]:
+    """Rows of the pipelines of ``job`` in the steps that have a ``number``, and that number."""
+    parts = [part for part in job.phases.classes if part.kind == "pp"]
+    rows: list[Ints | Codes] = [np.empty(0, np.int64)]
+    steps = [np.empty(0, np.int64)]
+    for part in parts:
+        step = number[part.step]
+        rows.append(part.one.traffic.row[step >= 0])
+        steps.append(step[step >= 0])
+    return np.concatenate(rows), np.concatenate(steps)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an endpoint came in an unfinished step, and what it does in finished ones.
+
+    Attributes
+    ----------
+    end : code of the endpoint.
+    learned : its messages in finished steps, numbered from 0 to ``steps`` - 1.
+    first_ns : when the job began each of these steps.
+    tail : its messages in the unfinished step.
+    begin_ns : when the step before ended; ``shown_ns`` : first record of the unfinished step.
+    """
+
+    end: int
+    learned: Messages
+    first_ns: Ints
+    tail: Messages
+    steps: int
+    begin_ns: int
+    shown_ns: int
+
+    @cached_property
+    def sent_ns(self) -> Ints:
+        """When it began each message of the unfinished step, in order."""
+        return np.sort(self.tail.begin_ns[self.tail.src == self.end])
+
+    @cached_property
+    def _sends(self) -> Bools:
+        sends: Bools = self.learned.src == self.end
+        return sends
+
+    @cached_property
+    def _count(self) -> Ints:
+        """Messages that it sends in each finished step."""
+        return np.bincount(self.learned.step[self._sends], minlength=self.steps)
+
+    @property
+    def lacks_records(self) -> bool:
+        """Whether it does not send the same number of messages in all steps.
+
+        Then some have no record, and those of the unfinished step are no measure either.
+        """
+        return bool(np.ptp(self._count)) if self._count.size else False
+
+    def ready_ns(self) -> int | None:
+        """When it had all it needed for the message it never sent; None if it lacked some.
 
         Also None if it has sent all of a step.
         """
-        sent, received = self._events(end, tail)
-        needed = self._needed(end, sent.size)
+        needed = self.needed(self.sent_ns.size)
         if needed is None:
             return None
-        latest = max(begin_ns, int(sent.max(initial=begin_ns)))
-        for side, need in needed.items():
-            got = received.get(side, np.empty(0, np.int64))
-            if got.size < need:
+        latest = max(self.begin_ns, int(self.sent_ns.max(initial=self.begin_ns)))
+        into = self.tail.dst == self.end
+        for partner, need in needed.items():
+            came_ns = np.sort(self.tail.end_ns[into & (self.tail.src == partner)])
+            if came_ns.size < need:
                 return None
             if need:
-                latest = max(latest, int(got[need - 1]))
+                latest = max(latest, int(came_ns[need - 1]))
         return latest
 
-    def _needed(self, end: int, sent: int) -> dict[int, int] | None:
+    def needed(self, sent: int) -> dict[int, int] | None:
         """Messages of each partner that have always come before the next one after ``sent``.
 
-        Of the steps in which ``end`` sends its usual number; None if it has sent as many.
+        Of the steps in which it sends its usual number; None if it has sent as many.
         """
-        own, steps = self._with(end), self._count - 1
-        step = own.step
-        out, into = own.src == end, own.dst == end
-        count = np.bincount(step[out], minlength=steps)
+        own, step, steps, count = self.learned, self.learned.step, self.steps, self._count
         usual = int(np.median(count)) if steps else 0
         if sent >= usual:
             return None
+        out, into = self._sends, own.dst == self.end
         partners, number = np.unique(own.src[into], return_inverse=True)
         cells = partners.size * steps
         arrived = np.bincount(number * steps + step[into], minlength=cells).reshape(-1, steps)
@@ -144,73 +236,40 @@ class Needs:
         begin[whole] = start[(np.cumsum(count) - count)[whole] + sent]
         before = own.end_ns[into] <= begin[step[into]]
         came = np.bincount((number * steps + step[into])[before], minlength=cells)
-        least = came.reshape(-1, steps)[:, whole].min(axis=1, initial=np.iinfo(np.int64).max)
+        least = came.reshape(-1, steps)[:, whole].min(axis=1, initial=NEVER)
         return dict(zip(partners.tolist(), least.tolist(), strict=True))
 
-    def lacks_records(self, end: int) -> bool:
-        """Whether ``end`` does not send the same number of messages in all steps.
+    def sent_the_last(self) -> bool:
+        """Whether it sent as late as its last message, though some have no record."""
+        return self.lacks_records and np.isinf(self.due_ns())
 
-        Then some have no record, and those of the unfinished step are no measure either.
-        """
-        own = self._with(end)
-        count = np.bincount(own.step[own.src == end], minlength=self._count - 1)
-        return bool(np.ptp(count)) if count.size else False
-
-    def sent_the_last(self, end: int, tail: Ints, begin_ns: int) -> bool:
-        """Whether ``end`` sent as late as its last message, though some have no record."""
-        return self.lacks_records(end) and np.isinf(self.due_ns(end, tail, begin_ns))
-
-    def due_ns(self, end: int, tail: Ints, begin_ns: int) -> float:
-        """When ``end`` usually sends the first message that it did not send; infinite: it sent all.
+    def due_ns(self) -> float:
+        """When it usually sends the first message that it did not send; infinite: it sent all.
 
         Who waits for a message is due after the one that should have sent it.
         """
-        sent, _ = self._events(end, tail)
-        begin_ns = int(self._flows.start_ns[tail].min(initial=begin_ns + (1 << 60)))
-        every, steps = self._all, self._count - 1
-        first = np.full(self._count, np.iinfo(np.int64).max)
-        np.minimum.at(first, every.step, every.begin_ns)
-        own = self._with(end)
-        out = own.src == end
-        step, after_ns = own.step[out], (own.begin_ns - first[own.step])[out]
-        count = np.bincount(step, minlength=steps)
-        usual = int(np.bincount(count).argmax()) if count.size else 0
-        whole = count[step] == usual
-        order = np.lexsort((after_ns[whole], step[whole]))
+        begin_ns = min(self.shown_ns, self.begin_ns + (1 << 60))
+        step = self.learned.step[self._sends]
+        after_ns = (self.learned.begin_ns - self.first_ns[self.learned.step])[self._sends]
+        usual = int(np.bincount(self._count).argmax()) if self._count.size else 0
+        whole = self._count[step] == usual
+        order = order_in_groups(step[whole], after_ns[whole])
         usually = np.median(after_ns[whole][order].reshape(-1, max(usual, 1)), axis=0)
         apart_ns = float(np.median(np.diff(usually))) if usual > 1 else 0.0
-        last_ns = float(sent.max()) - begin_ns + apart_ns / 2 if sent.size else -np.inf
+        sent_ns = self.sent_ns
+        last_ns = float(sent_ns.max()) - begin_ns + apart_ns / 2 if sent_ns.size else -np.inf
         due = usually[usually > last_ns]
         return begin_ns + float(due[0]) if due.size else np.inf
 
-    def next_goal(self, end: int, tail: Ints) -> list[int]:
-        """Where the message that ``end`` never sent goes in other steps; nowhere if that varies."""
-        sent, _ = self._events(end, tail)
-        own = self._with(end)
-        chosen = own.src == end
-        begin, step, goal = own.begin_ns[chosen], own.step[chosen], own.dst[chosen]
+    def next_goal(self) -> list[int]:
+        """Where the message that it never sent goes in finished steps; nowhere if that varies."""
+        own, out = self.learned, self._sends
+        begin, step, goal = own.begin_ns[out], own.step[out], own.dst[out]
         order = order_in_groups(step, begin)
         step, goal = step[order], goal[order]
         place = np.arange(step.size) - np.searchsorted(step, step)
-        goals = np.unique(goal[place == sent.size])
+        goals = np.unique(goal[place == self.sent_ns.size])
         return goals.tolist() if goals.size == 1 else []
-
-    def _with(self, end: int) -> Messages:
-        """Messages of whole steps that ``end`` sends or receives."""
-        own = np.unique(np.concatenate([by.rows(end) for by in self._by_end]))
-        own = own[self._all.step[own] < self._count - 1]
-        every = self._all
-        return Messages(*(side[own] for side in vars(every).values()))
-
-    def _events(self, end: int, rows: Ints) -> tuple[Ints, dict[int, Ints]]:
-        """Starts of what ``end`` sends in ``rows``, and ends of what each partner sends to it."""
-        flows = self._flows
-        own = rows[(flows.src[rows] == end) | (flows.dst[rows] == end)]
-        held = messages_of(flows, own, np.zeros(own.size, np.int64), self._sizes)
-        into = held.dst == end
-        partners = np.unique(held.src[into]).tolist()
-        by = {one: np.sort(held.end_ns[into & (held.src == one)]) for one in partners}
-        return np.sort(held.begin_ns[held.src == end]), by
 
 
 def learned_from(count: int) -> Ints:

@@ -24,7 +24,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.rings import FEWEST, rings_of
 from llmprism.methods.prism.faults.tails import Stuck, Tail
 from llmprism.methods.prism.phases import KindOf
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 
 FIT = 0.3  # of the bytes: what a sampled chunk differs from its size, and a cut record
 BEGUN = 1e-3  # of the bytes of a step: less is no chunk
@@ -239,7 +239,7 @@ def _usual(context: Context, job: JobView, part: KindOf, places: Ints) -> Usual:
     known, cell = part.cells(context.connections, job.count)
     inside = np.isin(cell // job.count, places)
     row, cell = part.one.traffic.row[known[inside]], cell[inside]
-    order = np.lexsort((context.flows.start_ns[row], cell))
+    order = order_in_groups(cell, context.flows.start_ns[row])
     row, cell = row[order], cell[order]
     size = context.flows.bytes[row].astype(np.float64)
     first = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0)))

@@ -28,15 +28,16 @@ def drawn(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     part = SimpleNamespace(kind="pp", step=world.step)
     part.one = SimpleNamespace(traffic=SimpleNamespace(row=rows))
     lines = SimpleNamespace(micro_batches=1, chunks=1)
-    job = SimpleNamespace(phases=SimpleNamespace(classes=[part]), count=STEPS, pipelines=lines)
-    return world, Needs(SimpleNamespace(flows=flows), job)  # type: ignore[arg-type]
+    job: Any = SimpleNamespace(phases=SimpleNamespace(classes=[part]), count=STEPS, pipelines=lines)
+    context: Any = SimpleNamespace(flows=flows)
+    return world, Needs(context, job, np.empty(0, np.int64), 0)
 
 
 def test_messages_of_an_endpoint_are_those_of_a_search_in_all_rows(drawn: tuple[Any, Any]) -> None:
     world, needs = drawn
     src, dst = world.flows.src[world.rows], world.flows.dst[world.rows]
     for end in range(10):  # the last one has no row
-        own = needs._with(end)
+        own = needs.of(end).learned
         known = (world.step >= 0) & (world.step < STEPS - 1)
         expected = known & ((src == end) | (dst == end))
         np.testing.assert_array_equal(own.begin_ns, world.flows.start_ns[world.rows[expected]])
@@ -57,7 +58,7 @@ def test_needs_are_what_came_before_in_every_usual_step(drawn: tuple[Any, Any]) 
         usual = int(np.median([len(own) for own in sent]))
         whole = [step for step, own in enumerate(sent) if len(own) == usual]
         for number in range(usual):
-            needed = needs._needed(end, number)
+            needed = needs.of(end).needed(number)
             for partner in range(9):
                 counts = [
                     sum(who == partner and ended <= sent[step][number] for who, ended in came[step])
@@ -65,7 +66,7 @@ def test_needs_are_what_came_before_in_every_usual_step(drawn: tuple[Any, Any]) 
                 ]
                 if whole:
                     assert needed.get(partner, 0) == min(counts)
-        assert needs._needed(end, usual) is None
+        assert needs.of(end).needed(usual) is None
 
 
 def test_needs_are_learned_from_steps_all_over_a_long_job() -> None:

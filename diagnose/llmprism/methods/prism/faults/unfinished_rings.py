@@ -14,17 +14,18 @@ A hop that lacks nothing sends as much as all others, so a cut of the records lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 import numpy as np
 
+from llmprism.methods.prism.faults.absences import missing_from, unequal, unexplained
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.rings import FEWEST, rings_of
 from llmprism.methods.prism.faults.tails import Stuck, Tail
 from llmprism.methods.prism.phases import KindOf
-from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 FIT = 0.3  # of the bytes: what a sampled chunk differs from its size, and a cut record
 BEGUN = 1e-3  # of the bytes of a step: less is no chunk
@@ -54,48 +55,6 @@ class BrokenRing:
     moved: float
     begun_ns: int
     usual: Usual
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A rank that may be missing: its server, and the part of the server's ranks before it.
-
-    ``rank`` and ``ranks`` are its number and the number of ranks of a server in the ring; None if
-    the server has one rank in each ring, or its NIC is silent. ``unit`` are the bytes that a
-    server adds.
-    """
-
-    place: int
-    rank: int | None
-    ranks: int
-    differs: float
-    unit: float
-
-
-def missing_from(sent: Floats, ranks: Sequence[int]) -> list[Missing]:
-    """All ranks whose absence would make hops send ``sent``, likeliest first.
-
-    ``ranks`` are the possible numbers of ranks of a server in the ring.
-    """
-    found = []
-    for place in range(sent.size):
-        for count, rank in [(1, None), *((c, r) for c in ranks if c > 1 for r in range(c))]:
-            expected = np.roll(_expected(sent.size, count, rank), place)
-            if not expected.any():
-                continue
-            unit = float(sent @ expected / (expected @ expected))
-            differs = float(np.linalg.norm(sent - unit * expected) / np.linalg.norm(sent))
-            found.append(Missing(place, rank, count, differs, unit))
-    return sorted(found, key=lambda one: one.differs)
-
-
-def _expected(hops: int, ranks: int, rank: int | None) -> Floats:
-    """What each hop sends, from the one that leaves the server on; a server adds 1."""
-    if rank is None:
-        return np.append(np.arange(hops - 1.0), 0.0)
-    behind = (ranks - 1 - rank) / ranks
-    sends = behind + np.arange(float(hops))
-    return sends if rank else np.append(sends[:-1], 0.0)
 
 
 def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
@@ -163,18 +122,25 @@ def _in_order(context: Context, job: JobView, server: int) -> list[int]:
 
 
 def _is_broken(sent: Floats, moved: float, usual: Usual) -> bool:
-    """Whether a missing rank explains what the hops sent, and equal hops do not.
+    """Whether a missing rank explains what the hops sent, and equal hops do not."""
+    return bool(_are_broken(sent[None, :], np.array([moved]), usual)[0])
+
+
+def _are_broken(sent: Floats, moved: Floats, usual: Usual) -> Bools:
+    """Whether a missing rank explains each row of ``sent``, and equal hops do not.
 
     A hop that sent as much as in a whole step finished the collective, so no rank was missing.
+    ``sent`` has shape (rows, hops), ``moved`` shape (rows,).
     """
-    if not usual.after or sent.max() > (1 - BEGUN) * usual.after[-1]:
-        return False
-    share = min(1.0, moved / usual.after[-1])  # what sampling adds grows with the root
-    if np.ptp(sent) <= max(APART * usual.apart * share**0.5, BEGUN * usual.after[-1]):
-        return False
-    best = missing_from(sent, [1, 2])[0].differs
-    equal = float(np.linalg.norm(sent - sent.mean()) / np.linalg.norm(sent))
-    return best < min(FIT, equal / 2)
+    if not usual.after:
+        return np.zeros(len(sent), np.bool_)
+    whole = usual.after[-1]
+    share = np.minimum(1.0, moved / whole)  # what sampling adds grows with the root
+    apart = np.ptp(sent, axis=1) > np.maximum(APART * usual.apart * share**0.5, BEGUN * whole)
+    found: Bools = apart & (sent.max(axis=1) <= (1 - BEGUN) * whole)
+    own = sent[found]
+    found[found] = unexplained(own, (1, 2)) < np.minimum(FIT, unequal(own) / 2)
+    return found
 
 
 def _rings(context: Context, job: JobView, tail: Tail, rows: Ints) -> Iterator[BrokenRing]:
@@ -264,7 +230,7 @@ def _usual(context: Context, job: JobView, part: KindOf, places: Ints) -> Usual:
     )
     shown_ns = np.fmin.reduce(ended, axis=0) - np.fmin.reduce(begun, axis=0)
     steps = np.flatnonzero(finished)
-    alike = [_is_broken(sent[:, step], float(sent[:, step].max()), usual) for step in steps]
+    alike = _are_broken(sent[:, steps].T, sent[:, steps].max(axis=0), usual)
     waits_ns = np.maximum(late_ns, np.where(alike, np.nan_to_num(shown_ns[steps]), 0.0))
     longest_ns = float(context.flows.lengths_ns(row).max())  # may hide in a step not yet seen
     return replace(usual, waits_ns=np.append(waits_ns, longest_ns))

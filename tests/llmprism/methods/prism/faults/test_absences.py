@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.unfinished_rings import missing_from
+from llmprism.methods.prism.faults.absences import missing_from
 
 
 def chunks_between_servers(servers: int, ranks: int, missing: int) -> list[float]:

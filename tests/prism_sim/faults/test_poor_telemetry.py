@@ -171,3 +171,11 @@ def test_of_two_ranks_that_exchange_gradients_with_each_other_alone_none_is_accu
     (finding,) = case.diagnosis["findings"].to_dict("records")
     assert (finding["culprit_kind"], finding["symptom"]) == ("job", "slow_steps")
     assert (finding["cause"], finding["first_step"], finding["last_step"]) == ("unknown", 8, 15)
+
+
+@pytest.mark.parametrize("telemetry", [MERGED, LOSSY], ids=["merged", "lossy"])
+def test_the_slow_nic_of_a_ring_is_named_where_every_hop_is_one_record(tmp_path, telemetry):
+    """All hops are as long as the slow one, as no record shows how they wait for it."""
+    fault = {"kind": "slow_nic", "server": "s0001", "nic": 2, "factor": 0.4, "to_step": 16}
+    job = {"dp": 12, "pp": 1, "micro_batches": 2}
+    assert_named(scored(tmp_path, telemetry, fault, job, **WIDE))

@@ -45,11 +45,13 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
     middle = np.array([finite_median(row) for row in ratio])
     busy = np.array([finite_median(row) for row in rates.busy[:, first : last + 1]])
     seen &= slow | ~_blind(rates, slow, middle, np.isfinite(ratio).sum(axis=1))
+    waits = _waiting(rates, first, last)
+    slow &= ~waits
     bundles: list[Bundle] = []
     joined = np.zeros(slow.size, np.bool_)
     for group in np.unique(rates.group[rates.group >= 0]).tolist():
         own = np.flatnonzero((rates.group == group) & seen)
-        if own.size < 2 or not slow[own].any():
+        if own.size < 2 or not slow[own].any() or waits[own].any():
             continue
         within = np.maximum(1 - BUSIEST, WIRE_NOISE * finite_median(rates.pace.noise[own]))
         busiest = busy[own] >= (1 - within) * np.nanmax(busy[own])
@@ -70,6 +72,13 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
         )
         for i in alone
     ]
+
+
+def _waiting(rates: Rates, first: int, last: int) -> Bools:
+    """Connections that wait for slow ones of their collective, so far as ends show that."""
+    if rates.ends is None:
+        return np.zeros(rates.group.size, np.bool_)
+    return rates.ends.waiting(rates.lost, first, last)
 
 
 def _blind(rates: Rates, slow: Bools, middle: Floats, steps: Ints) -> Bools:

@@ -23,6 +23,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.hops import crossed
+from llmprism.methods.prism.faults.last_ends import Ends, ends_of
 from llmprism.methods.prism.faults.series import Judged, healthy, judged
 from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
@@ -51,6 +52,7 @@ class Rates:
     busy : time with bytes on the wire over the healthy one, shape (connections, steps).
     lost : that time beyond the healthy one, as a share of a step, shape (connections, steps).
     finest : deviation of ``lost`` that a coarse clock makes, shape (connections,).
+    ends : when the connections of collectives end; None if that is not known.
     """
 
     kind: list[str]
@@ -61,6 +63,7 @@ class Rates:
     busy: Floats
     lost: Floats
     finest: Floats
+    ends: Ends | None = None
 
 
 def slow_messages_at(context: Context, job: JobView) -> Bools:
@@ -105,12 +108,14 @@ def rates_of(context: Context, job: JobView) -> Rates:
     rounding = ROUNDING * clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
     finest = rounding / np.maximum(np.concatenate(lengths), 1.0)
     wire = np.vstack(busy)
+    period_ns = max(job.period_ns, 1.0)
     return Rates(
         kinds, np.concatenate(groups), _conversations(context, job), crosses,
         judged(pace, LEAST, finest),
         wire / healthy(wire)[:, None],
-        (wire - healthy(wire)[:, None]) / max(job.period_ns, 1.0),
-        rounding * np.sqrt(np.concatenate(records)) / max(job.period_ns, 1.0),
+        (wire - healthy(wire)[:, None]) / period_ns,
+        rounding * np.sqrt(np.concatenate(records)) / period_ns,
+        ends_of(context, job, rounding),
     )  # fmt: skip
 
 

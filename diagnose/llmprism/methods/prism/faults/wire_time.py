@@ -45,7 +45,7 @@ class LostTime:
     ----------
     rates : of the connections.
     share : time on the wire beyond that of other steps, as a share of a step; NaN: unknown. What
-        may be chance is 0, and so is what all of its group lost.
+        may be chance is 0, and so is what all of its group lost, or what is lost by waiting.
     whole : the same with what all of its group lost.
     ratio : time on the wire over the healthy one.
     """
@@ -78,6 +78,8 @@ def lost_in(rates: Rates, first: int, last: int) -> LostTime:
     whole = _mean(rates.lost[:, inside]) - usual
     whole[whole < SURELY * spread / np.sqrt(np.maximum(count, 1))] = 0.0
     share = whole.copy()
+    if rates.ends is not None:
+        share[rates.ends.waiting(rates.lost, first, last) & np.isfinite(share)] = 0.0
     for group in np.unique(rates.group[rates.group >= 0]).tolist():
         own = np.flatnonzero((rates.group == group) & np.isfinite(share))
         if own.size > PAIR:

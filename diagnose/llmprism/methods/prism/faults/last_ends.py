@@ -1,0 +1,124 @@
+"""Which connections of a collective end last? Those are slow, and the others wait for them.
+
+The rings of a collective go in rounds: no hop sends its next chunk before it has the last one of
+the hop before it. So all hops take as long as the slowest one. An exporter that bridges the
+silences between chunks shows all of them alike, whoever is slow. But after the last round nobody
+waits for anybody. A slow hop ends it later than the others do.
+
+Rings through the same servers are compared: a collective has one ring for each NIC of a server,
+and its next part begins when all of them are done. Hops need not end together in a healthy job,
+so an end counts by how much later it is than in other steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.graph import components_of_edges
+from llmprism.numerics.missing import TO_SIGMA, nanmedian
+
+SURELY = 3.0  # deviations of a mean
+ROUNDS = 1e-3  # of the time lost in a step: a step has no more rounds than a thousand
+WITH_THE_LAST = 0.95  # of the longest delay: a hop that ends with the last one
+ENOUGH = 5  # steps of which the middle ones show more than all
+
+
+@dataclass(frozen=True)
+class Ends:
+    """When connections end their steps, in the order of the classes of their job.
+
+    Attributes
+    ----------
+    family : connections of rings through the same servers have one number; -1 for pipelines.
+    later : how much later than its family each ends, as a share of a step, (connections, steps).
+    rounding : deviation of ``later`` that a coarse clock makes.
+    """
+
+    family: Ints
+    later: Floats
+    rounding: float
+
+    def waiting(self, lost: Floats, first: int, last: int) -> Bools:
+        """Connections that end before others of their family, which end later than usual.
+
+        ``lost`` is what each connection lost in each step, as a share of a step.
+        """
+        later, chance = self._in(first, last)
+        waits = np.zeros(self.family.size, np.bool_)
+        for one in np.unique(self.family[self.family >= 0]).tolist():
+            own = np.flatnonzero((self.family == one) & np.isfinite(later))
+            if not own.size:
+                continue
+            worst = own[np.argmax(later[own])]
+            ahead = later[worst] - later[own]
+            longest = float(ahead.max())
+            most = float(nanmedian(np.nan_to_num(lost[own, first : last + 1]), axis=1).max())
+            if longest > max(ROUNDS * most, float(2 * chance[worst])):
+                waits[own] = ahead > np.maximum((1 - WITH_THE_LAST) * longest, chance[own])
+        return waits
+
+    def _in(self, first: int, last: int) -> tuple[Floats, Floats]:
+        """How much later than usual each ends in a stretch, and what may be chance."""
+        inside = np.zeros(self.later.shape[1], np.bool_)
+        inside[first : last + 1] = True
+        usual = nanmedian(self.later[:, ~inside], axis=1)
+        spread = TO_SIGMA * nanmedian(np.abs(self.later[:, ~inside] - usual[:, None]), axis=1)
+        later, varies, count = _middle(self.later[:, inside] - usual[:, None])
+        noise = np.hypot(np.fmax(spread, varies), self.rounding)
+        return later, SURELY * noise / np.sqrt(np.maximum(count, 1))
+
+
+def ends_of(context: Context, job: JobView, rounding_ns: float) -> Ends:
+    """Measure the last end of each connection of ``job`` in each step."""
+    ends = []
+    for part in job.phases.classes:
+        known, cell = part.cells(context.connections, job.count)
+        end_ns = context.flows.end_ns[part.one.traffic.row[known]] - job.ranks.origin_ns
+        latest = np.full(part.one.connections.size * job.count, -np.inf)
+        np.maximum.at(latest, cell, end_ns.astype(np.float64))
+        ends.append(np.where(np.isinf(latest), np.nan, latest).reshape(-1, job.count))
+    found, family = np.vstack(ends), _families(context, job)
+    for one in np.unique(family).tolist():
+        found[family == one] -= nanmedian(found[family == one], axis=0)
+    period_ns = max(job.period_ns, 1.0)
+    return Ends(family, found / period_ns, rounding_ns / period_ns)
+
+
+def _families(context: Context, job: JobView) -> Ints:
+    """Number the connections so that those of rings through the same servers are alike."""
+    own = [part.one.connections for part in job.phases.classes]
+    exchanges = np.repeat([part.kind == "dp" for part in job.phases.classes], [*map(len, own)])
+    every, rows = np.concatenate(own), np.flatnonzero(exchanges)
+    family = np.full(every.size, -1)
+    if not rows.size:
+        return family
+    src, dst = context.connections.src[every[rows]], context.connections.dst[every[rows]]
+    label = components_of_edges(src, dst)
+    servers = context.topology.servers
+    number: dict[frozenset[int], int] = {}
+    for one in np.unique(label).tolist():
+        ring = label == one
+        through = frozenset(servers[np.concatenate((src[ring], dst[ring]))].tolist())
+        family[rows[ring]] = number.setdefault(through, len(number))
+    return family
+
+
+def _middle(values: Floats) -> tuple[Floats, Floats, Ints]:
+    """Mean, deviation and number of the values of each series without the largest and the smallest.
+
+    The records of a single step may count into two. Of fewer than five values, all count.
+    """
+    ordered = np.sort(values, axis=1)  # NaN come last
+    count = np.isfinite(ordered).sum(axis=1, keepdims=True)
+    place = np.arange(ordered.shape[1])
+    cut = count >= ENOUGH
+    kept = np.where((place >= cut) & (place < count - cut), ordered, np.nan)
+    number = np.isfinite(kept).sum(axis=1)
+    known = np.where(number > 0, number, np.nan)
+    mean = np.nansum(kept, axis=1) / known
+    apart = np.nan_to_num(kept - mean[:, None])
+    return mean, np.sqrt((apart**2).sum(axis=1) / known), number

@@ -1,0 +1,55 @@
+"""Who ends last in a collective: all others waited for it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.methods.prism.faults.last_ends import Ends
+
+STEPS = 20
+SLOW = range(8, 15)
+LOST = np.full((6, STEPS), 0.2)
+FAMILY = np.array([0, 0, 0, 0, 1, 1])  # one ring of four hops, and one of two
+
+
+def ends_with(later, noise=1e-5, rounding=0.0):
+    """Ends of six connections, each later by so much in slow steps."""
+    ends = np.random.default_rng(1).normal(0, noise, (len(later), STEPS))
+    ends[:, SLOW.start : SLOW.stop] += np.array(later)[:, None]
+    return Ends(FAMILY, ends, rounding)
+
+
+def waiting_in(ends):
+    return ends.waiting(LOST, SLOW.start, SLOW.stop - 1).tolist()
+
+
+def test_hops_wait_that_end_before_the_slow_ones():
+    ends = ends_with([0.01, 0.01, 0.0, 0.0, 0.0, 0.0])
+    assert waiting_in(ends) == [False, False, True, True, False, False]
+
+
+def test_each_hop_after_the_slow_one_ends_a_chunk_earlier():
+    ends = ends_with([0.0, 0.03, 0.02, 0.01, 0.0, 0.0])
+    assert waiting_in(ends) == [True, False, True, True, False, False]
+
+
+def test_a_hop_that_always_ends_last_is_not_slow_for_that():
+    ends = ends_with([0.0] * 6)
+    ends.later[3] += 0.1
+    assert not any(waiting_in(ends))
+
+
+def test_ends_that_differ_by_chance_show_nothing():
+    assert not any(waiting_in(ends_with([0.0] * 6, noise=0.01)))
+    assert not any(waiting_in(ends_with([0.0004] * 2 + [0.0] * 4, rounding=0.001)))
+
+
+def test_a_difference_that_no_round_explains_shows_nothing():
+    """What a round lost, all rounds of the step lost together."""
+    assert not any(waiting_in(ends_with([1e-4] + [0.0] * 5, noise=1e-7)))
+
+
+def test_one_step_that_is_cut_in_two_decides_nothing():
+    ends = ends_with([0.01, 0.0, 0.0, 0.0, 0.0, 0.0])
+    ends.later[2, 10] += 0.5
+    assert waiting_in(ends)[:4] == [False, True, True, True]

@@ -16,9 +16,10 @@ from prism_sim.simulate import simulate
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios" / "faults"
 FOUND = [
-    "crash", "degraded-nvlink", "gc-pauses", "hang", "intermittent-gpu", "job-congestion",
-    "length-imbalance", "loader-stalls", "lossy-link", "misconfigured-switch", "polarised-hashing",
-    "slow-server", "slow-storage", "stopped-nic", "thermal-ramp", "uneven-stage",
+    "crash", "degraded-nvlink", "gc-pauses", "hang", "incast-burst", "intermittent-gpu",
+    "job-congestion", "length-imbalance", "loader-stalls", "lossy-link", "misconfigured-switch",
+    "polarised-hashing", "slow-server",
+    "slow-storage", "stopped-nic", "thermal-ramp", "uneven-stage",
 ]  # fmt: skip
 
 

@@ -19,6 +19,8 @@ import pandas as pd
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import widened
 from llmprism.methods.prism.faults.imbalance import imbalance
+from llmprism.methods.prism.faults.incast import SYMPTOM as OTHER_TRAFFIC
+from llmprism.methods.prism.faults.incast import incast
 from llmprism.methods.prism.faults.late_ranks import late_ranks
 from llmprism.methods.prism.faults.late_replicas import SYMPTOM as LATE_REPLICA
 from llmprism.methods.prism.faults.late_replicas import late_replicas
@@ -37,6 +39,7 @@ from llmprism.numerics.memory import give_back
 LEAST_SURE = 0.3  # what is wrong in two of three cases is a guess, where nothing else is known
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
 SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
+SHOWN = ("fewer_uplinks", OTHER_TRAFFIC)  # why transfers are slow
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
 MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
@@ -47,6 +50,7 @@ CAUSES: tuple[Cause, ...] = (
     late_replicas,
     pauses,
     slow_network,
+    incast,
     reroutes,
     slow_storage,
     imbalance,
@@ -115,7 +119,8 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
             for other in suspects
         )
     if one.symptom == "slow_transfers" and any(
-        other.symptom == "fewer_uplinks" and _shared(one, other) > 0.5 for other in suspects
+        other.symptom in SHOWN and other.job is one.job and _shared(one, other) > 0.5
+        for other in suspects
     ):
         return True
     levels = {"network", "rank"} - {one.level}

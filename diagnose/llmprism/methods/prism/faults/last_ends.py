@@ -2,12 +2,12 @@
 
 The rings of a collective go in rounds: no hop sends its next chunk before it has the last one of
 the hop before it. So all hops take as long as the slowest one. An exporter that bridges the
-silences between chunks shows all of them alike, whoever is slow. But after the last round nobody
+silences between chunks shows all of them alike, whichever is slow. But after the last round nobody
 waits for anybody. A slow hop ends it later than the others do.
 
-Rings through the same servers are compared: a collective has one ring for each NIC of a server,
-and its next part begins when all of them are done. Hops need not end together in a healthy job,
-so an end counts by how much later it is than in other steps.
+Rings with the same hops between servers are compared: a collective has one ring for each NIC of a
+server, and its next part begins when all of them are done. Hops need not end together in a healthy
+job, so an end counts by how much later it is than in other steps.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Ends:
 
     Attributes
     ----------
-    family : connections of rings through the same servers have one number; -1 for pipelines.
+    family : connections of rings with the same hops between servers have one number; -1 for
+        pipelines.
     later : how much later than its family each ends, as a share of a step, (connections, steps).
     rounding : deviation of ``later`` that a coarse clock makes.
     """
@@ -89,22 +90,24 @@ def ends_of(context: Context, job: JobView, rounding_ns: float) -> Ends:
 
 
 def _families(context: Context, job: JobView) -> Ints:
-    """Number the connections so that those of rings through the same servers are alike."""
-    own = [part.one.connections for part in job.phases.classes]
-    exchanges = np.repeat([part.kind == "dp" for part in job.phases.classes], [*map(len, own)])
-    every, rows = np.concatenate(own), np.flatnonzero(exchanges)
-    family = np.full(every.size, -1)
-    if not rows.size:
-        return family
-    src, dst = context.connections.src[every[rows]], context.connections.dst[every[rows]]
-    label = components_of_edges(src, dst)
+    """Number the connections so that those of rings with the same hops between servers are alike.
+
+    Gathers and reductions may go round a ring in different directions, one after the other.
+    """
     servers = context.topology.servers
-    number: dict[frozenset[int], int] = {}
-    for one in np.unique(label).tolist():
-        ring = label == one
-        through = frozenset(servers[np.concatenate((src[ring], dst[ring]))].tolist())
-        family[rows[ring]] = number.setdefault(through, len(number))
-    return family
+    number: dict[frozenset[tuple[int, int]], int] = {}
+    found = []
+    for part in job.phases.classes:
+        own = part.one.connections
+        src, dst = context.connections.src[own], context.connections.dst[own]
+        family = np.full(own.size, -1)
+        label = components_of_edges(src, dst)
+        for one in np.unique(label).tolist() if part.kind == "dp" else ():
+            ring = np.flatnonzero(label == one)
+            ends = (servers[side[ring]].tolist() for side in (src, dst))
+            family[ring] = number.setdefault(frozenset(zip(*ends, strict=True)), len(number))
+        found.append(family)
+    return np.concatenate(found)
 
 
 def _middle(values: Floats) -> tuple[Floats, Floats, Ints]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 COVERED = 0.8  # share of slow bundles that one culprit has to explain
 PURE = 0.5  # share of the bundles across it that have to be slow
+MOSTLY = 0.6  # score of a part that explains enough if no other explains more: two of three
 CLOSE = 0.9  # of the best score: not distinguished from it
 
 
@@ -55,7 +56,11 @@ def ranked(
 
 def equals(parts: Sequence[Part]) -> list[Part]:
     """The best part and all that explain nearly as much; empty if none explains enough."""
-    able = [part for part in parts if part.coverage >= COVERED and part.purity >= PURE]
+    able = [
+        part
+        for part in parts
+        if (part.coverage >= COVERED and part.purity >= PURE) or part.score >= MOSTLY
+    ]
     return [part for part in able if part.score >= CLOSE * able[0].score]
 
 

@@ -31,6 +31,7 @@ def rates_of(ratios, noises, busy=None, group=None):
         busy=wires,
         lost=np.zeros_like(wires),
         finest=np.zeros(len(ratios)),
+        ends=None,
     )
 
 

@@ -20,7 +20,11 @@ RAREST = 64  # steps from one to the next at most
 
 
 def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
-    """What each step takes longer because it recurs [ns]; the stretch itself shows no interval."""
+    """What each step takes longer because it recurs [ns].
+
+    Steps around the stretch show the interval. Where they are too few, so do those in the stretch
+    that are long beside the others in it, if they go on at the interval of one before or after.
+    """
     extra = np.zeros(duration_ns.size)
     outside = np.isfinite(duration_ns)
     outside[first : last + 1] = False
@@ -28,10 +32,13 @@ def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
     if outside.sum() <= LEAST:
         return extra
     level = float(np.median(duration_ns[outside]))
-    spread = deviation(duration_ns[outside])
-    long = outside & (duration_ns > level + max(DEVIATIONS * spread, LONGER * level))
+    long = _long(duration_ns, outside)
     numbers = _recur(np.flatnonzero(long), outside)
     if not numbers.size:
+        within = np.isfinite(duration_ns) & ~outside
+        within[:1] = False
+        numbers = _recur(np.flatnonzero(long | _long(duration_ns, within)), outside | within)
+    if not long[numbers].any():
         return extra
     inside = duration_ns[first : last + 1]
     extra[numbers] = float(np.median(duration_ns[numbers[long[numbers]]])) - level
@@ -39,6 +46,15 @@ def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
     within = extra[first : last + 1]
     extra[first : last + 1] = np.clip(np.nan_to_num(more), 0.0, within)
     return extra
+
+
+def _long(duration_ns: Floats, among: Bools) -> Bools:
+    """Which of some steps are longer than the others of them."""
+    if not among.any():
+        return among
+    level, spread = float(np.median(duration_ns[among])), deviation(duration_ns[among])
+    long: Bools = among & (duration_ns > level + max(DEVIATIONS * spread, LONGER * level))
+    return long
 
 
 def without_recurring_ns(duration_ns: Floats) -> Floats:

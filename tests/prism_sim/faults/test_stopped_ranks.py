@@ -51,6 +51,14 @@ def test_the_rank_of_a_server_with_several_is_named(tmp_path, rank):
     assert stop["culprit"] == run.truth("faults")["culprit"][0]
 
 
+@pytest.mark.parametrize("rank", range(1, 8, 2))
+def test_the_rank_is_named_where_two_servers_have_four_each(tmp_path, rank):
+    """Each hop between the servers sends chunks of several of these ranks."""
+    run = simulated(tmp_path, {"dp": 8}, {"kind": "hang", "rank": rank}, servers=2, nics=4)
+    (stop,) = stops_in(run.flows, run)
+    assert stop["culprit"] == run.truth("faults")["culprit"][0]
+
+
 @pytest.mark.parametrize("rank", [1, 6])
 def test_the_rank_is_named_where_records_are_sampled(tmp_path, rank):
     fault = {"kind": "crash", "rank": rank}

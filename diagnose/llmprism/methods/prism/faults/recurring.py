@@ -35,9 +35,9 @@ def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
     long = _long(duration_ns, outside)
     numbers = _recur(np.flatnonzero(long), outside)
     if not numbers.size:
-        within = np.isfinite(duration_ns) & ~outside
-        within[:1] = False
-        numbers = _recur(np.flatnonzero(long | _long(duration_ns, within)), outside | within)
+        others = np.isfinite(duration_ns) & ~outside
+        others[:1] = False
+        numbers = _recur(np.flatnonzero(long | _long(duration_ns, others)), outside | others)
     if not long[numbers].any():
         return extra
     inside = duration_ns[first : last + 1]

@@ -27,6 +27,7 @@ from llmprism.methods.prism.faults.tails import Stuck, Tail
 from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
+FEW = (1, 2)  # ranks of a server in a ring, where they may share its NIC
 FIT = 0.3  # of the bytes: what a sampled chunk differs from its size, and a cut record
 BEGUN = 1e-3  # of the bytes of a step: less is no chunk
 APART = 3.0  # times the usual difference between hops: more is no lost record
@@ -92,8 +93,7 @@ def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[in
     servers = context.topology.servers
     homes = np.unique(servers[broken[0].members])
     ends = {home: _in_order(context, job, int(home)) for home in homes.tolist()}
-    nics = max(len(own) for own in ends.values())
-    counts = [count for count in range(1, nics + 1) if nics % count == 0]
+    counts = broken[0].usual.ranks
     differs: dict[tuple[int, int, int | None], list[float]] = {}
     for ring in broken:
         for one in missing_from(ring.sent, counts):
@@ -121,6 +121,13 @@ def _in_order(context: Context, job: JobView, server: int) -> list[int]:
     return sorted(own, key=lambda end: context.topology.endpoints[end].nic or 0)
 
 
+def _rank_counts(context: Context, job: JobView, members: Codes) -> tuple[int, ...]:
+    """Possible numbers of ranks of a server in the ring of ``members``: they share its NICs."""
+    servers = context.topology.servers[members].tolist()
+    nics = max(len(_in_order(context, job, home)) for home in servers)
+    return tuple(count for count in range(1, nics + 1) if nics % count == 0)
+
+
 def _is_broken(sent: Floats, moved: float, usual: Usual) -> bool:
     """Whether a missing rank explains what the hops sent, and equal hops do not."""
     return bool(_are_broken(sent[None, :], np.array([moved]), usual)[0])
@@ -139,7 +146,7 @@ def _are_broken(sent: Floats, moved: Floats, usual: Usual) -> Bools:
     apart = np.ptp(sent, axis=1) > np.maximum(APART * usual.apart * share**0.5, BEGUN * whole)
     found: Bools = apart & (sent.max(axis=1) <= (1 - BEGUN) * whole)
     own = sent[found]
-    found[found] = unexplained(own, (1, 2)) < np.minimum(FIT, unequal(own) / 2)
+    found[found] = unexplained(own, (*usual.ranks, *FEW)) < np.minimum(FIT, unequal(own) / 2)
     return found
 
 
@@ -191,12 +198,14 @@ class Usual:
     ----------
     after : bytes of a hop after each record of a step.
     apart : difference between the hop that sent most and the one that sent least, in bytes.
+    ranks : possible numbers of ranks of a server in the ring.
     waits_ns : how long each step looked unfinished: until the last hop began, or until records of
         more than the first chunks ended. In one more step, as long as the longest record.
     """
 
     after: list[float]
     apart: float
+    ranks: tuple[int, ...]
     waits_ns: Floats
 
 
@@ -220,7 +229,8 @@ def _usual(context: Context, job: JobView, part: KindOf, places: Ints) -> Usual:
     after = np.cumsum(np.median(tables, axis=0))
     apart = np.ptp(volume[:, finished], axis=0) if finished.any() else np.zeros(1)
     late_ns = np.ptp(begun[:, finished], axis=0) if finished.any() else np.zeros(1)
-    usual = Usual(after.tolist(), float(np.median(apart)), late_ns)
+    ranks = _rank_counts(context, job, context.connections.src[part.one.connections[places]])
+    usual = Usual(after.tolist(), float(np.median(apart)), ranks, late_ns)
     more = np.minimum(first + 1, cell.size - 1)
     sent, ended = np.full((2, *begun.shape), np.nan)
     sent[hop, cell[first] % job.count] = size[first]

@@ -51,7 +51,7 @@ def test_the_rank_of_a_server_with_several_is_named(tmp_path, rank):
     assert stop["culprit"] == run.truth("faults")["culprit"][0]
 
 
-@pytest.mark.parametrize("rank", range(1, 8, 2))
+@pytest.mark.parametrize("rank", [1, 2, 5, 6])
 def test_the_rank_is_named_where_two_servers_have_four_each(tmp_path, rank):
     """Each hop between the servers sends chunks of several of these ranks."""
     run = simulated(tmp_path, {"dp": 8}, {"kind": "hang", "rank": rank}, servers=2, nics=4)

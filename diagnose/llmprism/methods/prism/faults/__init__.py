@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from llmprism.methods.prism.faults.context import Context, JobView
@@ -26,6 +27,7 @@ from llmprism.methods.prism.faults.late_replicas import SYMPTOM as LATE_REPLICA
 from llmprism.methods.prism.faults.late_replicas import late_replicas
 from llmprism.methods.prism.faults.partners import joined
 from llmprism.methods.prism.faults.pauses import pauses
+from llmprism.methods.prism.faults.repeated import repeated, steps_of, with_pauses
 from llmprism.methods.prism.faults.reroutes import reroutes
 from llmprism.methods.prism.faults.slow_compute import slow_compute
 from llmprism.methods.prism.faults.slow_network import slow_network
@@ -35,6 +37,7 @@ from llmprism.methods.prism.faults.suspects import Cause, Suspect, adds_nothing,
 from llmprism.methods.prism.faults.uneven import uneven
 from llmprism.methods.prism.faults.unexplained import is_warm_up, unexplained
 from llmprism.numerics.memory import give_back
+from llmprism.numerics.missing import finite_median
 
 LEAST_SURE = 0.3  # what is wrong in two of three cases is a guess, where nothing else is known
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
@@ -42,6 +45,7 @@ SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica i
 SHOWN = ("fewer_uplinks", OTHER_TRAFFIC)  # why transfers are slow
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
+AS_LONG = 0.5  # of what steps with a pause are longer: steps between them that are slow as well
 MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
 
 CAUSES: tuple[Cause, ...] = (
@@ -66,11 +70,11 @@ def find_findings(context: Context) -> pd.DataFrame:
     for cause in CAUSES:
         every += cause(context)
         give_back()
-    brought = [one for one in every if one.confidence >= LEAST_SURE]
+    brought = repeated([one for one in every if one.confidence >= LEAST_SURE])
     guesses = [one for one in every if one.confidence < LEAST_SURE]
     costly = [one for one in brought if one.is_believed]  # what costs nothing explains nothing
     suspects = [one for one in costly if not _shown_better(one, costly)]
-    kept = [one for one in suspects if not _explained(one, suspects)]
+    kept = [with_pauses(one, costly) for one in suspects if not _explained(one, suspects)]
     believed = [one for one in joined(context, kept) if one.is_believed]
     believed = [one for one in believed if not any(adds_nothing(one, o) for o in believed)]
     named = [one for one in _with_edges(believed) if one.is_believed]
@@ -207,8 +211,17 @@ def _tells_more(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` says more than ``other``: slow steps that hold most of the pauses, or not."""
     pausing, slow = (one, other) if one.symptom == "pauses" else (other, one)
     inside = [slow.first <= step <= slow.last for step in pausing.evidence["steps"]]
-    mostly = sum(inside) > MOSTLY * len(inside)
+    mostly = sum(inside) > MOSTLY * len(inside) and not _healthy_between(slow, pausing)
     return mostly if one is slow else not mostly
+
+
+def _healthy_between(slow: Suspect, pausing: Suspect) -> bool:
+    """Whether a good part of the steps of a stretch lie between pauses, and are not as long."""
+    between = np.setdiff1d(steps_of(slow), steps_of(pausing))
+    if between.size <= (1 - MOSTLY) * steps_of(slow).size:
+        return False
+    longer_ns = finite_median(slow.job.duration_ns[between]) - pausing.cost.normal_ns
+    return longer_ns < AS_LONG * (pausing.cost.slow_ns - pausing.cost.normal_ns)
 
 
 def _shared(one: Suspect, other: Suspect) -> float:

@@ -77,9 +77,7 @@ def cost_of(job: JobView, first: int, last: int) -> Cost:
 
 def cost_at(job: JobView, steps: Ints) -> Cost:
     """Compare single ``steps`` with all others of the job."""
-    masked = job.duration_ns.astype(np.float64)
-    masked[steps] = np.nan
-    duration = job.duration_ns - recurring_ns(masked, masked.size, masked.size)
+    duration = _without(job, steps)
     others = np.delete(duration, steps)
     others = others[np.isfinite(others)]
     if others.size < 2:
@@ -89,6 +87,30 @@ def cost_at(job: JobView, steps: Ints) -> Cost:
     middle, spread = float(np.nanmedian(excess)), spread / np.sqrt(steps.size)
     lost = float(np.nansum(excess))
     return Cost(normal, normal + middle, lost, middle / max(spread, 1.0))
+
+
+def _without(job: JobView, steps: Ints) -> Floats:
+    """Lengths of all steps without what the others than ``steps`` show to recur [ns]."""
+    masked = job.duration_ns.astype(np.float64)
+    masked[steps] = np.nan
+    lengths_ns: Floats = job.duration_ns - recurring_ns(masked, masked.size, masked.size)
+    return lengths_ns
+
+
+def with_neighbours(job: JobView, steps: Ints) -> Ints:
+    """``steps`` and those beside them that are longer than all others by about as much."""
+    cost = cost_at(job, steps)
+    long = _without(job, steps) > cost.normal_ns + FULLY * (cost.slow_ns - cost.normal_ns)
+    chosen = np.zeros(job.count, np.bool_)
+    chosen[steps] = True
+    while True:
+        beside = np.zeros_like(chosen)
+        beside[1:] |= chosen[:-1]
+        beside[:-1] |= chosen[1:]
+        more = beside & long & ~chosen
+        if not more.any():
+            return np.flatnonzero(chosen)
+        chosen |= more
 
 
 def widened(job: JobView, first: int, last: int, within: tuple[int, int]) -> tuple[int, int]:

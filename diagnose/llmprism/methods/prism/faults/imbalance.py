@@ -14,13 +14,13 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.own_time import lost_share
-from llmprism.methods.prism.faults.series import DEVIATIONS, ENOUGH, FEWEST, stretches
+from llmprism.methods.prism.faults.series import DEVIATIONS, ENOUGH, FEWEST, QUIET, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.missing import nanmedian
 
 WIDER = 0.02  # by which bytes are spread more than in healthy steps at least
 APART = 0.05  # ... and ranks, of a step
-QUIET = 2.2  # lower quartile of the difference of two neighbours to a deviation
 SEVERAL = 3  # ranks that take turns in being last; fewer are slow themselves
 BYTES = {"pp": "length_imbalance", "ep": "expert_imbalance"}
 OTHER = {"length_imbalance": "expert_imbalance", "expert_imbalance": "length_imbalance"}
@@ -95,7 +95,9 @@ def _wider(spread: Floats, least: float) -> list[tuple[int, int]]:
 
 
 def _by_lateness(job: JobView, lost: Floats, cause: str) -> Iterator[Suspect]:
+    """Stretches in which the rank that loses most loses more than the middle one by more."""
     spread = np.nanmax(np.where(np.isnan(lost), -np.inf, lost), axis=0)
+    spread = spread - nanmedian(lost, axis=0)
     spread = np.where(np.isfinite(spread), np.maximum(spread, 0.0), np.nan)
     for first, last in _wider(spread, APART):
         steps = np.arange(first, last + 1)

@@ -1,7 +1,8 @@
 """Time that each rank itself loses in each step: neither waiting for others, nor on the wire.
 
 In a pipeline it is the time from what a stage was given to what it sends, summed over the
-messages of a step, or that of its first and its last pass, which merged records show as well.
+messages of a step, or that of its first and its last pass, which merged records show as well. In
+a first stage, what it loses before it begins the step is added.
 Without a pipeline it is the lateness at the collectives, summed over those of a step: a rank is
 late by what it lost since the last one, because they end together.
 
@@ -16,7 +17,8 @@ from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.edges import edge_passes_ns
-from llmprism.methods.prism.faults.passes import passes_of
+from llmprism.methods.prism.faults.late_starts import lost_at_start_ns
+from llmprism.methods.prism.faults.passes import Passes, passes_of
 from llmprism.methods.prism.faults.rings import EXACT, late_in_rings_ns
 from llmprism.methods.prism.faults.series import DEVIATIONS, excess_of
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -30,8 +32,8 @@ WHOLE = 0.9  # quantile of the bytes of a connection in a step that shows all th
 def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | None:
     """Time each endpoint loses in each step, as a share of a usual step, shape (endpoints, steps).
 
-    None where the traffic shows no rank's own time. To be ``cautious`` is to count only the time
-    since its receiver last sent, which may have been busy.
+    None where the traffic shows no rank's own time. To be ``cautious`` is to count only what is not
+    waiting for a busy receiver: the time since it last sent, and what is more than it lost itself.
     """
     if not job.period_ns > 0:
         return None
@@ -40,14 +42,37 @@ def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | No
     if passes is None:
         shown = np.isfinite(at_edges).any()
         return at_edges if shown else lateness_ns(context, job) / job.period_ns
-    work = passes.work_ns
+    shares = _lost_in_passes_ns(passes.work_ns) / job.period_ns
     if cautious:
-        work = passes.since_receiver_ns(np.arange(job.phases.endpoints.size))
+        since = passes.since_receiver_ns(np.arange(job.phases.endpoints.size))
+        at_least = np.fmin(shares, _lost_in_passes_ns(since) / job.period_ns)
+        shares = np.fmax(at_least, shares - _lost_by_receiver(passes, shares))
+    shares = shares + lost_at_start_ns(context, job) / job.period_ns
+    known = np.isfinite(passes.work_ns).sum(axis=2)
+    own = known.max(axis=1, keepdims=True)
+    return np.where(known < own, np.fmax(shares, at_edges), shares)  # an edge may be unknown
+
+
+def _lost_in_passes_ns(work: Floats) -> Floats:
+    """How much longer the passes of a step take than in healthy steps [ns], (endpoints, steps).
+
+    The messages that are known stand for the others, if they are the most.
+    """
     excess, known = excess_of(work)
     own = known.max(axis=1, keepdims=True)  # messages of a step that the endpoint sends itself
     total = excess * own / np.maximum(known, 1)
-    shares = np.where(known > own / 2, total, np.nan) / job.period_ns
-    return np.where(known < own, np.fmax(shares, at_edges), shares)  # an edge may be unknown
+    return np.where(known > own / 2, total, np.nan)
+
+
+def _lost_by_receiver(passes: Passes, lost: Floats) -> Floats:
+    """What one that an endpoint sends to lost itself: it kept the sender waiting no longer.
+
+    By endpoint and step; infinite where it is not known.
+    """
+    none = np.zeros((1, lost.shape[1]))  # for those who send to nobody: index -1
+    padded = np.concatenate((np.maximum(np.nan_to_num(lost, nan=np.inf), 0.0), none))
+    most: Floats = np.maximum(padded[passes.to[0]], padded[passes.to[1]])
+    return most
 
 
 def _lost_at_edges_ns(context: Context, job: JobView) -> Floats:

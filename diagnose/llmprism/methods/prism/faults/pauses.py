@@ -4,8 +4,12 @@ A pause makes one step long, and the next one is healthy again. Healthy ranks ha
 too, now and then, so a single one accuses nobody. A server is suspected if its ranks pause in
 more steps than those of the other servers let expect: pauses that are independent of a server are
 Poisson distributed, with the rate that all other servers show. Pauses of a good part of a step are
-much rarer than short ones, and are counted by themselves as well. No rank loses more than the
-step of its job is longer: what seems more is a record that was cut elsewhere.
+much rarer than short ones, and are counted by themselves as well. So are those that exceed the
+noise by little: the rate of the other servers tells how many of them are chance. No rank loses more
+than the step of its job is longer: what seems more is a record that was cut elsewhere.
+
+Pauses may come at a steady pace, as checkpoints do. A step that is longer because a rank lost time
+is no checkpoint, so it does not show at which steps one is.
 """
 
 from __future__ import annotations
@@ -15,9 +19,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.cost import cost_at, widened
+from llmprism.methods.prism.faults.cost import cost_at, widened, with_neighbours
 from llmprism.methods.prism.faults.own_time import lost_share, rows_of_servers
-from llmprism.methods.prism.faults.recurring import without_recurring_ns
+from llmprism.methods.prism.faults.ranks import COMMON
+from llmprism.methods.prism.faults.recurring import recurring_ns
 from llmprism.methods.prism.faults.rings import usual_delay_ns
 from llmprism.methods.prism.faults.series import DEVIATIONS, healthy, judged
 from llmprism.methods.prism.faults.suspects import Suspect
@@ -25,6 +30,8 @@ from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import deviation
 
 SHORT, LONG = 0.05, 0.25  # of a step: pauses that count, and those that are rare
+UNUSUAL = 3.0  # deviations of a pause that is one by its number, and by its length alone is not
+BARS = ((LONG, DEVIATIONS), (SHORT, DEVIATIONS), (SHORT, UNUSUAL))
 FEWEST = 2  # pauses that are more than one
 OF_MOST = 0.8  # of what the rank that lost most lost in a step; who lost less may have waited
 UNSEEN = 0.5  # pauses of all other servers together that are assumed where none was seen
@@ -39,25 +46,32 @@ def pauses(context: Context) -> Iterator[Suspect]:
     for job in context.jobs:
         lost = lost_share(context, job, cautious=True)
         if lost is not None and np.isfinite(lost).any():
-            longer = np.maximum(_longer(job), 0.0)
-            yield from _of_job(context, job, lost, np.minimum(lost, longer[None, :]))
+            longer = _longer(job, lost)
+            yield from _of_job(context, job, lost, longer)
 
 
-def _longer(job: JobView) -> Floats:
-    """What each step takes longer than a healthy one, as a share of a usual step."""
-    duration_ns = without_recurring_ns(job.duration_ns)
-    longer: Floats = (duration_ns - healthy(duration_ns[None, :])) / job.period_ns
-    return longer
+def _longer(job: JobView, at_most: Floats) -> Floats:
+    """What each step takes longer than a healthy one, as a share of a usual step.
+
+    Without what it takes longer because it recurs. ``at_most`` is what each rank loses.
+    """
+    longer: Floats = (job.duration_ns - healthy(job.duration_ns[None, :])) / job.period_ns
+    explained = np.nan_to_num(at_most).max(axis=0) >= MOSTLY * longer
+    others_ns = np.where(explained & (longer > LEAST), np.nan, job.duration_ns)
+    extra = recurring_ns(others_ns, others_ns.size, others_ns.size) / job.period_ns
+    less: Floats = longer - np.clip(extra, 0.0, np.fmax(longer, 0.0))
+    return less
 
 
-def _of_job(context: Context, job: JobView, at_most: Floats, lost: Floats) -> Iterator[Suspect]:
+def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> Iterator[Suspect]:
     """The server that loses most, of those that pause too often."""
+    lost = np.minimum(at_most, np.maximum(longer, 0.0)[None, :])
     groups = rows_of_servers(context, job)
     shown = np.nan_to_num(lost)
-    most = shown.max(axis=0)
+    own_loss = (shown >= OF_MOST * shown.max(axis=0)) & ~_in_common(shown, groups)
     usual = usual_delay_ns(context, job) / job.period_ns
-    for least in (LONG, SHORT):
-        out = judged(1 + lost, least, usual, peers=True).out & (shown >= OF_MOST * most)
+    for least, bar in BARS:
+        out = judged(1 + lost, least, usual, peers=True, deviations=bar).out & own_loss
         steps = np.array([out[rows].any(axis=0) for rows in groups])
         counts = steps.sum(axis=1)
         totals = [
@@ -72,10 +86,25 @@ def _of_job(context: Context, job: JobView, at_most: Floats, lost: Floats) -> It
             chance = _chance_of(count, expected) * len(groups)
             if chance > CHANCE:
                 continue
-            suspect = _suspect(context, job, lost, rows[out[rows].any(axis=1)], own, chance)
+            pausing = rows[out[rows].any(axis=1)]
+            suspect = _suspect(context, job, (lost, longer), pausing, own, chance)
             if suspect is not None:
                 yield suspect
                 return
+
+
+def _in_common(lost: Floats, groups: list[Ints]) -> Bools:
+    """Where most of the other servers lose much of what an endpoint does, (endpoints, steps).
+
+    The load of a host that all share delays all of them: nobody pauses.
+    """
+    most = np.array([lost[rows].max(axis=0) for rows in groups])
+    found = np.zeros(lost.shape, np.bool_)
+    for number, rows in enumerate(groups):
+        if len(groups) > 1:
+            others = np.median(np.delete(most, number, axis=0), axis=0)
+            found[rows] = others > COMMON * lost[rows]
+    return found
 
 
 def _chance_of(count: int, expected: float) -> float:
@@ -86,18 +115,25 @@ def _chance_of(count: int, expected: float) -> float:
 
 
 def _suspect(
-    context: Context, job: JobView, lost: Floats, rows: Ints, steps: Bools, chance: float
+    context: Context,
+    job: JobView,
+    both: tuple[Floats, Floats],
+    rows: Ints,
+    steps: Bools,
+    chance: float,
 ) -> Suspect | None:
+    """The ranks ``rows``; ``both`` is what each rank loses, and what each step takes longer."""
+    lost, longer = both
     lost_most = np.nan_to_num(lost[rows]).max(axis=0)
-    at = _all_pauses(job, lost_most, np.flatnonzero(steps))
-    cost = cost_at(job, at)
-    if not cost.believed or not _explain(job, at):
+    at = _all_pauses(longer, lost_most, np.flatnonzero(steps))
+    if not cost_at(job, at).believed or not _explain(job, longer, at):
         return None
+    share = float(lost_most[at].mean())
+    sure = min(0.99, 1 - chance) * at.size / (at.size + 1)
+    at = with_neighbours(job, at)  # the others of a run may be slow where nothing shows it
     names = [context.topology.addresses[end] for end in job.phases.endpoints[rows].tolist()]
     server = context.topology.endpoints[int(job.phases.endpoints[rows[0]])].server
     alone = len(names) == 1
-    share = float(lost_most[at].mean())
-    sure = min(0.99, 1 - chance) * at.size / (at.size + 1)
     return Suspect(
         job, "rank", "pauses", CAUSES[0],
         "address" if alone else "server", names[0] if alone else server,
@@ -109,29 +145,29 @@ def _suspect(
             "steps": at.tolist(),
             "chance_of_as_many": chance,
         },
-        cost,
+        cost_at(job, at),
         share,
     )  # fmt: skip
 
 
-def _explain(job: JobView, at: Ints) -> bool:
+def _explain(job: JobView, longer: Floats, at: Ints) -> bool:
     """Whether most of the slow steps, from the first to the last one in a row, have a pause."""
     first, last = widened(job, int(at[0]), int(at[-1]), (0, job.count - 1))
-    longer = np.nan_to_num(_longer(job))
+    longer = np.nan_to_num(longer)
     bar = 0.5 * float(np.median(longer[at]))
     slow = np.flatnonzero(longer[first : last + 1] > bar) + first
     return bool(np.isin(slow, at).mean() > EXPLAINED) if slow.size else False
 
 
-def _all_pauses(job: JobView, lost: Floats, at: Ints) -> Ints:
+def _all_pauses(longer: Floats, lost: Floats, at: Ints) -> Ints:
     """Steps that are longer mostly by what a rank lost, as far apart as those in ``at`` or less.
 
     What shows that a rank pauses too often are the clear pauses; the others cost time as well.
     """
     gap = int(np.diff(at).max(initial=1))
-    near = np.zeros(job.count, np.bool_)
+    longer = np.nan_to_num(longer)
+    near = np.zeros(longer.size, np.bool_)
     near[max(0, at[0] - gap) : at[-1] + gap + 1] = True
-    longer = np.nan_to_num(_longer(job))
     others = np.delete(longer, at)
     noise = DEVIATIONS * deviation(others)
     out = near & (longer > max(noise, LEAST)) & (lost >= MOSTLY * longer)

@@ -35,6 +35,7 @@ LEVEL = 5  # neighbouring steps whose median shows a level
 APART = 2.0  # times what values of a level differ: the distance between two levels
 OF_MEDIAN = 0.54  # deviation of the median of so many values, over that of one
 NOISIER = 3.0  # times the noise of the median rank: what a healthy rank does not exceed
+QUIET = 2.2  # lower quartile of the difference of two neighbours to a deviation
 BELOW = 0.97  # deviations from the lower quartile of a normal distribution to its twentieth part
 JUMPS_TO_SIGMA = TO_SIGMA / np.sqrt(2)  # median absolute difference of neighbours to a deviation
 
@@ -85,13 +86,15 @@ def judged(
     *,
     peers: bool = False,
     levels: bool = False,
+    deviations: float = DEVIATIONS,
 ) -> Judged:
     """Judge ``values`` (larger is worse), shape (series, steps), against their healthy values.
 
     ``finest`` is the noise that the resolution of the records makes, whatever is seen of it.
-    With ``peers`` the series are of ranks that do the same: one that is much noisier than the
-    others comes and goes, and its own noise does not excuse it. With ``levels`` a small shift
-    counts that lasts.
+    With ``peers`` the series are of ranks that do the same: one that is noisier than the others may
+    come and go, so its noise is that of its quiet steps; and where it is much noisier than the
+    others, its own noise does not excuse it. With ``levels`` a small shift
+    counts that lasts. A step is out by so many ``deviations``.
     """
     known = np.isfinite(values).sum(axis=1) >= FEWEST
     usable = np.where(known[:, None], values, np.nan)
@@ -99,13 +102,15 @@ def judged(
     ratio: Floats = usable / np.where(usual > 0, usual, np.nan)[:, None]  # a clock may show zeros
     noise = _noise(ratio)
     if peers and known.any():
-        noise = np.minimum(noise, NOISIER * float(np.median(noise[known])))
+        of_peers = float(np.median(noise[known]))
+        quiet = np.maximum(_noise(ratio, quiet=True), of_peers)
+        noise = np.minimum(np.minimum(noise, quiet), NOISIER * of_peers)
     noise = np.maximum(noise, finest)
     excess = np.nan_to_num(ratio, nan=0.0) - 1
-    bar = np.maximum(DEVIATIONS * noise, least)[:, None]
+    bar = np.maximum(deviations * noise, least)[:, None]
     out: Bools = excess > bar
     if levels:
-        of_level = np.maximum(OF_MEDIAN * DEVIATIONS * noise, least)[:, None]
+        of_level = np.maximum(OF_MEDIAN * deviations * noise, least)[:, None]
         out |= (_levels(excess) > of_level) & (excess > of_level)
     return Judged(ratio, noise, out, excess > FAR * bar)
 
@@ -172,9 +177,11 @@ def excess_of(times: Floats) -> tuple[Floats, Ints]:
     return np.nansum(excess, axis=1), np.isfinite(excess).sum(axis=1)
 
 
-def _noise(ratio: Floats) -> Floats:
+def _noise(ratio: Floats, *, quiet: bool = False) -> Floats:
+    """Deviation of each series from step to step; of its ``quiet`` steps, or of most."""
     jumps = np.abs(np.diff(ratio, axis=1))
-    quick = np.where(np.isnan(jumps).all(axis=1), 0.0, JUMPS_TO_SIGMA * nanmedian(jumps, axis=1))
+    usual = QUIET * nanquantile(jumps, 0.25) if quiet else JUMPS_TO_SIGMA * nanmedian(jumps, axis=1)
+    quick = np.where(np.isnan(jumps).all(axis=1), 0.0, usual)
     best = nanquantile(ratio, 0.05)
     slow = np.where(np.isnan(ratio).all(axis=1), 0.0, (healthy(ratio) - best) / BELOW)
     noise: Floats = np.maximum(quick, slow)

@@ -61,3 +61,14 @@ def test_steps_of_which_nothing_is_known_do_not_end_a_stretch():
     assert np.flatnonzero(found.lasting[0]).tolist() == expected
     known = np.isfinite(values)
     assert np.flatnonzero(bridged(found.lasting, known)[0]).tolist() == [*range(10, 22)]
+
+
+def test_the_noise_of_a_series_that_comes_and_goes_is_that_of_its_quiet_steps():
+    """Two of three differences between its neighbouring steps are those of the fault."""
+    values = np.random.default_rng(7).normal(1.0, 0.01, (8, 60))
+    slow = np.flatnonzero(np.arange(60) % 3 == 1)[:16]
+    values[2, slow] += 0.14
+    found = judged(values, 0.02, peers=True)
+    assert found.noise[2] < 0.025
+    assert np.flatnonzero(found.out[2]).tolist() == slow.tolist()
+    assert not np.delete(found.out, 2, axis=0).any()

@@ -1,0 +1,93 @@
+"""One rank that is slow again and again is one finding.
+
+A fault that comes and goes leaves several stretches of slow steps, and single slow steps beside
+them. The steps around one stretch are slow in part themselves, so they do not show what a step
+takes, and one stretch is not all that the fault costs. So all steps in which the rank is slow are
+compared with all others. One stretch at least has to be longer than the steps around it.
+
+What comes and goes stays for about as long each time. So a stretch is a fault of its own that lasts
+for several times as many steps as the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from llmprism.methods.prism.faults.cost import cost_at, with_neighbours
+from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.numerics.arrays import Ints
+
+ALIKE = 3  # times as many steps as another stretch of the same fault has
+
+
+def repeated(suspects: Sequence[Suspect]) -> list[Suspect]:
+    """``suspects``, of which the stretches of one rank that show the same are one."""
+    kept: list[Suspect] = []
+    for one in suspects:
+        place = next((i for i, old in enumerate(kept) if _again(old, one)), None)
+        if place is None:
+            kept.append(one)
+        else:
+            kept[place] = _joined(kept[place], one)
+    return kept
+
+
+def with_pauses(one: Suspect, pauses: Sequence[Suspect]) -> Suspect:
+    """``one``, and the steps outside of its stretch in which the same rank pauses."""
+    for pause in pauses:
+        more = set(steps_of(pause).tolist()) - set(steps_of(one).tolist())
+        apart = pause.symptom == "pauses" and one.symptom != "pauses" and one.level == "rank"
+        alike = bool(more) and _alike(steps_of(one), np.array(sorted(more)))
+        if apart and alike and one.job is pause.job and _names(pause) <= _names(one):
+            one = _joined(one, pause)
+    return one
+
+
+def steps_of(one: Suspect) -> Ints:
+    """The steps in which a suspect is slow."""
+    return np.array(one.evidence.get("steps", range(one.first, one.last + 1)), np.int64)
+
+
+def _again(old: Suspect, one: Suspect) -> bool:
+    """Whether ``one`` is the rank that ``old`` is, in other steps."""
+    shown_alike = old.symptom == one.symptom and {old.level, one.level} == {"rank"}
+    measured = old.lost is None or "steps" in old.evidence
+    alike = measured and one.lost is None and _alike(steps_of(old), steps_of(one))
+    return shown_alike and alike and _same(old, one)
+
+
+def _alike(one: Ints, other: Ints) -> bool:
+    """Whether the longest runs of steps are of about the same length."""
+    longest = [
+        max(run.size for run in np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1))
+        for steps in (one, other)
+    ]
+    return max(longest) <= ALIKE * min(longest)
+
+
+def _same(one: Suspect, other: Suspect) -> bool:
+    return one.job is other.job and bool(_names(one) & _names(other))
+
+
+def _names(one: Suspect) -> set[str]:
+    """The ranks that a suspect may be, or else its culprit."""
+    return set(one.evidence.get("one_of", [])) or {one.culprit}
+
+
+def _joined(old: Suspect, one: Suspect) -> Suspect:
+    """Two stretches as one suspect, which is what the one that costs more is."""
+    first = old if old.cost.lost_ns >= one.cost.lost_ns or one.symptom != old.symptom else one
+    if not (old.is_believed or one.is_believed):
+        return first
+    steps = with_neighbours(old.job, np.union1d(steps_of(old), steps_of(one)))
+    return replace(
+        first,
+        first=int(steps[0]),
+        last=int(steps[-1]),
+        lost=cost_at(old.job, steps),
+        evidence={**first.evidence, "steps": steps.tolist()},
+        confidence=max(old.confidence, first.confidence),
+    )

@@ -10,6 +10,7 @@ This program computes every figure of those pages. The text is in ``scripts/temp
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import sys
@@ -264,8 +265,10 @@ def into_readme(text: str) -> None:
     readme.write_text(before + "\n".join(marked) + after)
 
 
-def main(names: list[str]) -> None:
-    for name in names or TABLES:
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description="Write pages of results/reference again.")
+    parser.add_argument("page", nargs="*", choices=TABLES, help="all pages if none is named")
+    for name in parser.parse_args(arguments).page or TABLES:
         if name == "timeline" and not MEASURED.exists():
             print(f"did not write timeline.md: {MEASURED} does not exist")
             continue

@@ -24,16 +24,8 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import (
-    EXACT,
-    GATHERED,
-    MISSING,
-    KindOf,
-    Phases,
-    moments_of,
-    period_of,
-    repaired,
-)
+from llmprism.methods.prism.moments import MISSING, moments_of, period_of, repaired
+from llmprism.methods.prism.phases import EXACT, GATHERED, KindOf, Phases, moved
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
@@ -104,7 +96,8 @@ def with_late_gathers(
         gathers.append(replace(classes[i], step=np.where(gathered, classes[i].step, -1)))
         rest.append(replace(classes[i], step=np.where(gathered, -1, classes[i].step)))
     gather, other = (
-        moments_of(flows, part, "dp", phases.endpoints, phases.count) for part in (gathers, rest)
+        moments_of(flows, moved(part, "dp"), phases.endpoints, phases.count)
+        for part in (gathers, rest)
     )
     end_ns = np.maximum(gather.end_ns, other.end_ns)
     moments = phases.moments | {"dp": replace(other, end_ns=end_ns)}

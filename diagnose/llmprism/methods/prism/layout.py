@@ -16,7 +16,8 @@ import numpy as np
 
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import MISSING, Phases
+from llmprism.methods.prism.moments import MISSING
+from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.methods.prism.replicas import Replicas
 from llmprism.methods.prism.sharding import find_sharding

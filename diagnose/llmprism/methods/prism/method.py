@@ -28,8 +28,9 @@ from llmprism.methods.prism.gathers import with_late_gathers
 from llmprism.methods.prism.jobs import Job, find_jobs
 from llmprism.methods.prism.layout import UNKNOWN, Layout, find_layout
 from llmprism.methods.prism.mirror import mirrored
+from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.partial_steps import partial_steps
-from llmprism.methods.prism.phases import MISSING, Phases, find_phases, joined
+from llmprism.methods.prism.phases import Phases, find_phases, joined
 from llmprism.methods.prism.pipelines import Pipelines, find_pipelines
 from llmprism.methods.prism.replicas import find_replicas, whole_groups
 from llmprism.methods.prism.resolution import refusal

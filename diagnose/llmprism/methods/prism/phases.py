@@ -1,9 +1,7 @@
-"""When each rank moved what in each step: first and last moments by kind of traffic.
+"""Steps of a job: which are whole, what kind of traffic each class is, and when ranks move it.
 
-A rank is known by the address of its NIC. In every step it takes part in the collectives of
-its data-parallel group, so the members of a group end a step together, each with a lag of its
-own that hardly changes. That repairs what telemetry breaks: where a rank's last record of a
-step is missing, its end is the group's median end plus the rank's usual lag.
+All parts of a job are put on one count of steps, over all its attempts. The first and the last
+step of the records may be cut off, and so may the last one of an attempt that failed.
 """
 
 from __future__ import annotations
@@ -18,34 +16,16 @@ from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.jobs import Job
 from llmprism.methods.prism.kinds import kinds_of
+from llmprism.methods.prism.moments import MISSING, Moments, Moved, moments_of, period_of, repaired
 from llmprism.methods.prism.stepping import Part
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
-from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
-MISSING = np.iinfo(np.int64).min
-EARLY = 8.0  # deviations from a rank's usual lag beyond which its last record is taken as lost
 FEWEST = 4  # steps from which one that lacks traffic stands out
 LACKING = 0.1  # of the gradients of a step: with less missing, records may have been lost
 LOST = 1.5  # ... or with less than this, over the most that is missing in another step
 GATHERED = (1 / 2, 1 / 3)  # of the bytes of a step that gathers of parameters have
 EXACT = 0.02  # of a step's bytes: differences that count as none
-LEAST_EARLY = 0.005  # ... and at least this share of a step
-
-
-@dataclass(frozen=True)
-class Moments:
-    """First start and last end of one kind of traffic, by endpoint of the job and step [ns].
-
-    Attributes
-    ----------
-    start_ns, end_ns : MISSING where nothing moved, shape (endpoints, steps).
-    sent_ns : first start of what the endpoint itself sent.
-    """
-
-    start_ns: Ints
-    end_ns: Ints
-    sent_ns: Ints
 
 
 @dataclass(frozen=True)
@@ -115,7 +95,8 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
     count = int(kept.sum())
     firsts = [int(max(0, shift[min(f, shift.size - 1)])) for f in firsts]
     moments = {
-        kind: moments_of(flows, classes, kind, job.endpoints, count) for kind in ("dp", "pp")
+        kind: moments_of(flows, moved(classes, kind), job.endpoints, count, kind == "dp")
+        for kind in ("dp", "pp")
     }
     for attempt in np.flatnonzero(kept[ends] & ~finished.all(axis=0) & (count >= FEWEST)).tolist():
         never = (group >= 0) & ~finished[group, attempt]
@@ -208,29 +189,9 @@ def _renumbered(one: KindOf, kept: Bools, shift: Codes) -> KindOf:
     return KindOf(one.one, one.kind, one.confidence, step)
 
 
-def moments_of(
-    flows: FlowTable, classes: Sequence[KindOf], kind: str, endpoints: Codes, count: int
-) -> Moments:
-    shape = (endpoints.size, count)
-    start = np.full(shape, np.iinfo(np.int64).max)
-    sent = np.full(shape, np.iinfo(np.int64).max)
-    end = np.full(shape, MISSING)
-    place = np.zeros(len(flows.addresses), np.int64)
-    place[endpoints] = np.arange(endpoints.size) * count
-    for one in classes:
-        if one.kind != kind:
-            continue
-        known = one.step >= 0
-        rows, step = one.one.traffic.row[known], one.step[known]
-        begins, ends = one.one.traffic.start_ns[known], one.one.traffic.end_ns[known]
-        src, dst = (place[side[rows]] + step for side in (flows.src, flows.dst))
-        np.minimum.at(sent.ravel(), src, begins)
-        for cell in (src, dst):
-            np.minimum.at(start.ravel(), cell, begins)
-            np.maximum.at(end.ravel(), cell, ends)
-    start[start == np.iinfo(np.int64).max] = MISSING
-    sent[sent == np.iinfo(np.int64).max] = MISSING
-    return Moments(start, end, sent)
+def moved(classes: Sequence[KindOf], kind: str) -> list[Moved]:
+    """Traffic of all ``classes`` of a kind, with the step of each record."""
+    return [(one.one.traffic, one.step) for one in classes if one.kind == kind]
 
 
 def joined(
@@ -271,44 +232,3 @@ def by_first_record(group: Ints, first_ns: Ints) -> Ints:
     }
     number = {one: i for i, one in enumerate(sorted(keys, key=lambda one: keys[one]))}
     return np.array([number.get(one, -1) for one in group.tolist()], np.int64)
-
-
-def period_of(moments: dict[str, Moments]) -> float:
-    """Median length of a step [ns]."""
-    for kind in ("dp", "pp"):
-        end = moments[kind].end_ns
-        if end.size and (end != MISSING).any() and end.shape[1] > 1:
-            latest = end.max(axis=0)
-            known = latest[latest != MISSING]
-            if known.size > 1:
-                return float(np.median(np.diff(known)))
-    return 0.0
-
-
-def repaired(moments: Moments, group: Ints, period: float) -> Moments:
-    """Fill in ends that are missing or far too early, from the rest of the group."""
-    end = moments.end_ns.copy()
-    for one in np.unique(group[group >= 0]).tolist():
-        rows = np.flatnonzero(group == one)
-        end[rows] = _group_ends(end[rows], period)
-    return Moments(moments.start_ns, end, moments.sent_ns)
-
-
-def _group_ends(end: Ints, period: float) -> Ints:
-    """Ends of a group, shape (members, steps), with each member's usual lag where it fails."""
-    origin = int(end[end != MISSING].min(initial=np.iinfo(np.int64).max))
-    known = end != MISSING
-    if not known.any():
-        return end
-    offset: Floats = np.where(known, (end - origin).astype(np.float64), np.nan)
-    with np.errstate(all="ignore"):
-        middle = nanmedian(offset, axis=0)
-        lag = nanmedian(offset - middle, axis=1)
-        middle = nanmedian(offset - lag[:, None], axis=0)
-        away = offset - middle - lag[:, None]
-        spread = TO_SIGMA * nanmedian(np.abs(away), axis=1)
-    bar = np.maximum(EARLY * spread, LEAST_EARLY * period)
-    wrong = ~known | (away < -bar[:, None])
-    guess = middle[None, :] + lag[:, None]
-    wrong &= np.isfinite(guess)
-    return np.where(wrong, np.rint(np.nan_to_num(guess)).astype(np.int64) + origin, end)

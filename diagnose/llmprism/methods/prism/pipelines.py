@@ -24,7 +24,8 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import MISSING, KindOf, Phases, joined
+from llmprism.methods.prism.moments import MISSING
+from llmprism.methods.prism.phases import KindOf, Phases, joined
 from llmprism.methods.prism.two_stages import chunks_of_two
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian

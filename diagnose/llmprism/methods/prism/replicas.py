@@ -19,7 +19,8 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.phases import MISSING, Phases
+from llmprism.methods.prism.moments import MISSING
+from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.graph import components

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.phases import MISSING, Phases
+from llmprism.methods.prism.moments import MISSING
+from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import nanmedian

@@ -42,7 +42,7 @@ def test_jobs_pairs_and_steps_of_real_captures_are_right(scored):
     assert score["pairs"]["accuracy"] == 1.0
     assert timeline["coverage"] == 1.0
     assert timeline["steps_unexplained"] == 0
-    assert timeline["dp_end_error_mean"] <= 0.0035
+    assert timeline["dp_end_error_mean"] <= 0.0016
     assert abs(timeline["step_error_bias"]) <= 0.004
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
-from llmprism.methods.prism.phases import MISSING
+from llmprism.methods.prism.moments import MISSING
 from llmprism.numerics.arrays import Floats
 
 

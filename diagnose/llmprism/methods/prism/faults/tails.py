@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.phases import MISSING
+from llmprism.methods.prism.moments import MISSING
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import finite_median
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from llmprism.pipeline import diagnose_files
@@ -86,5 +88,36 @@ def test_a_rank_that_stops_is_named_where_no_exchange_of_gradients_is_seen(tmp_p
     fault = {"kind": kind, "rank": 9, "noticed_after_s": 20}
     fault |= {"into_step_s": 0.02} if kind == "crash" else {}
     score = score_faults(found_in(tmp_path, [fault], 4, dp=4, pp=4, micro_batches=8))
+    assert [match.localized for match in score.matches] == [True]
+    assert score.false_alarms == 0
+
+
+@pytest.mark.parametrize("rank", range(8))
+def test_a_late_rank_of_two_servers_is_named_or_the_one_before_it(tmp_path, rank):
+    """One hop from the last rank of a server to the first one of the other is all that is left."""
+    fault = {"kind": "slow_gpu", "rank": rank, "factor": 0.6, "to_step": 16}
+    case = found_in(tmp_path, [fault], 4, dp=8, placement={"servers": ["s0002", "s0000"]})
+    findings = case.diagnosis["findings"]
+    assert list(findings["cause"]) == ["slow_gpu"]
+    named = json.loads(findings.iloc[0]["evidence"])["one_of"]
+    address = case.truth["ranks"].set_index("rank").loc[rank, "address"]
+    assert address in named
+    on_either_side = rank % 4 in (0, 3)
+    assert len(named) == (2 if on_either_side else 1)
+
+
+@pytest.mark.parametrize("every_s", [0.09, 0.124])
+def test_a_server_that_pauses_in_the_middle_of_collectives_is_named(tmp_path, every_s):
+    """Parameters are gathered for most of a step, so a pause seldom comes before that."""
+    fault = {
+        "kind": "gc_pauses", "server": "s0000", "pause_ms": 18, "every_s": every_s, "to_step": 16,
+    }  # fmt: skip
+    gathering = {
+        "zero_stage": 3,
+        "mfu": 0.44,
+        "step_overhead_ms": 15,
+        "model": MODEL | {"layers": 8},
+    }
+    score = score_faults(found_in(tmp_path, [fault], 2, **gathering))
     assert [match.localized for match in score.matches] == [True]
     assert score.false_alarms == 0

@@ -24,6 +24,7 @@ from llmprism.methods.prism.faults.series import judged
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools
 
+SYMPTOM = "late_to_collectives"
 LEAST = 0.01  # of a step; less does not matter
 MOST = 0.5  # share of the ranks; if more are late, nobody is
 
@@ -38,5 +39,5 @@ def late_ranks(context: Context) -> Iterator[Suspect]:
             own = judged(1 + late, LEAST, finest, peers=True, levels=True)
             out: Bools = own.lasting & (own.out.mean(axis=0) <= MOST)[None, :]
             lost = np.maximum(own.ratio - 1, 0.0)
-            seen = Slowness("late_to_collectives", 1 + lost, own.noise, out, late, late)
+            seen = Slowness(SYMPTOM, 1 + lost, own.noise, out, late, late)
             yield from suspects_of(context, job, seen)

@@ -3,6 +3,9 @@
 Some libraries move a message only when its receiver asks for it, so who sends to a busy rank
 looks busy itself. Of two such partners the one that lost more, its waiting left out, is named
 first, and the finding says that it may be the other ("X or Y").
+
+So does a finding about two ranks on either side of one hop, which tells by how much one of them is
+late and not which one.
 """
 
 from __future__ import annotations
@@ -13,9 +16,12 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context
+from llmprism.methods.prism.faults.late_ranks import SYMPTOM as LATE
 from llmprism.methods.prism.faults.suspects import Suspect
 
 TOGETHER = 0.5  # share of the steps of one in which the other is slow too
+
+EITHER = 0.5  # of the confidence in one of two that nothing distinguishes
 DOUBT = 0.8  # of the confidence that remains
 
 
@@ -30,7 +36,8 @@ def joined(context: Context, suspects: Sequence[Suspect]) -> list[Suspect]:
         old = kept[partner]
         named = [*old.evidence["one_of"], *one.evidence["one_of"]]
         evidence = {**old.evidence, "one_of": list(dict.fromkeys(named))}
-        kept[partner] = replace(old, evidence=evidence, confidence=DOUBT * old.confidence)
+        doubt = EITHER if _one_measurement(one, old) else DOUBT
+        kept[partner] = replace(old, evidence=evidence, confidence=doubt * old.confidence)
     return kept
 
 
@@ -40,9 +47,17 @@ def _partners(context: Context, one: Suspect, other: Suspect) -> bool:
         return False
     if one.lost is not None and one.symptom == "stopped":
         return False
+    if _one_measurement(one, other):
+        return True
     own, theirs = (_pipelines(context, each) for each in (one, other))
     common = min(one.last, other.last) - max(one.first, other.first) + 1
     return bool(own & theirs) and common >= TOGETHER * (one.last - one.first + 1)
+
+
+def _one_measurement(one: Suspect, other: Suspect) -> bool:
+    """Whether the same hop shows two ranks: they are late in the same steps, by the same time."""
+    figures = [(each.first, each.last, each.symptom, each.weight) for each in (one, other)]
+    return figures[0] == figures[1] and one.symptom == LATE
 
 
 def _pipelines(context: Context, one: Suspect) -> set[int]:

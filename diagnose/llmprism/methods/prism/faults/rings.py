@@ -9,10 +9,14 @@ sent before the pause grows along the ring, from the late rank on:
 * the hop that sent nothing leads from the last rank of a server or to the first rank of the next;
 * what the next hop sent tells how far the late rank is from the end of its server.
 
-The unit is what one server adds: a chunk for each of its ranks.
+The unit is what one server adds: a chunk for each of its ranks. Between two servers there is no
+third hop to tell it, so the hop that sent nothing leads from the one rank or to the other.
 
 Ranks lose their time before the first collective of a step, if that is where the ring is silent
-for longest. If it is not, collectives and work alternate, and nothing is concluded.
+for longest in healthy steps. If it is not, collectives and work alternate: nothing is concluded.
+
+A rank may also pause in the middle of a collective, as all its process does. Then the hops have
+sent more than that, and the gap goes on around the ring: the server is known, not the rank.
 """
 
 from __future__ import annotations
@@ -21,20 +25,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
+from llmprism.methods.prism.faults.bursts import bursts_of
 from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
+from llmprism.methods.prism.faults.ring_bursts import Hops, hops_of, silence_of
 from llmprism.methods.prism.faults.series import healthy
 from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
+TWO = 2  # servers, between which no third hop shows what one of them adds
 FEWEST = 3  # servers of a ring, of which two hops show what one adds; steps that wait for others
 LATE = 0.5  # of the delay: a hop that begins by so much later than most did not begin in time
-SILENT = 2.0  # times all other silences of a step: the one before its first collective
 EXACT = 1e-3  # of the bytes of a step: differences that count as none
 TOGETHER = 0.9  # of the steps
 KNOWN = 0.5  # of the steps: a ring that shows so few late ranks shows none
+EQUAL = 0.5  # of the amount by which each hop sent more than the hop before it
 DIFFERENT = 1.1  # times the bytes: hops that pause alike wait for no rank, but for work
 
 
@@ -56,7 +62,9 @@ class Late:
     delay_ns : the same, NaN where it is not known for whom.
     server : the server of the late rank.
     whole : whether all ranks of the server are late, so far as is seen.
-    share : how far along the order of the server's ranks the late one is, in (0, 1].
+    share : how far along the order of the server's ranks the late one is, in (0, 1]; NaN where it
+        paused in the middle of a collective, which does not show it.
+    or_first_of : the server whose first rank it may be instead, -1 for none.
     """
 
     waited_ns: Floats
@@ -64,6 +72,7 @@ class Late:
     server: Ints
     whole: Bools
     share: Floats
+    or_first_of: Ints
 
 
 def rings_of(context: Context, part: KindOf, fewest: int = FEWEST) -> list[Ring]:
@@ -94,30 +103,12 @@ def rings_of(context: Context, part: KindOf, fewest: int = FEWEST) -> list[Ring]
     return found
 
 
-@dataclass(frozen=True)
-class _Hops:
-    """The first burst of each hop of a class in each step, shape (hops, steps); NaN for none.
+def _late_in(ring: Ring, of_class: Hops, nics: int, silent_ns: Floats) -> Late:
+    """Who is late at the first collective of each step; a server has so many ``nics``.
 
-    Attributes
-    ----------
-    begin_ns, end_ns, again_ns : of the burst, and the begin of the next one.
-    sent, total : bytes of the burst, and of the step.
+    ``silent_ns`` is how much longer the hops are silent within a step than in healthy ones.
     """
-
-    begin_ns: Floats
-    end_ns: Floats
-    again_ns: Floats
-    sent: Floats
-    total: Floats
-
-    def of(self, ring: Ring) -> _Hops:
-        """The hops of one ring, in its order."""
-        return _Hops(*(values[ring.places] for values in vars(self).values()))
-
-
-def _late_in(ring: Ring, hops_of_class: _Hops, nics: int) -> Late:
-    """Who is late at the first collective of each step; a server has so many ``nics``."""
-    pause = _pause(hops_of_class.of(ring))
+    pause = _pause(of_class.of(ring.places))
     before, hops, steps = pause.before, len(pause.before), np.arange(pause.before.shape[1])
     none = before == 0
     both = none & np.roll(none, -1, axis=0)  # a server that neither receives nor sends
@@ -127,12 +118,22 @@ def _late_in(ring: Ring, hops_of_class: _Hops, nics: int) -> Late:
     own, first, second = (before[(at + more) % hops, steps] for more in range(3))
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(pause.hidden, 1 - own / (first - own), 1.0)
-        first_of_next = (none.sum(axis=0) == 1) & ~(first / (second - first) > 1 - 0.5 / nics)
+        amid = pause.hidden & ~(share >= 0.5 / nics)  # more was sent than a server's chunks
+        first_of_next = amid & (first - own < (1 - 0.5 / nics) * (second - first))
+        more = first / (second - first) > 1 - 0.5 / nics
+        first_of_next |= (none.sum(axis=0) == 1) & ~more & (hops > TWO)
     share = np.clip(np.where(first_of_next, 1 / nics, share), 0.0, 1.0)
     at = np.where(first_of_next, (at + 1) % hops, at)
-    known = (whole | (none.sum(axis=0) == 1) | pause.hidden) & np.isfinite(share)
-    delay = np.where(known | ~(pause.delay_ns > 0), pause.delay_ns, np.nan)
-    return Late(pause.delay_ns, delay, ring.servers[at], whole, share)
+    shown = whole | (none.sum(axis=0) == 1) | (pause.hidden & np.isfinite(share))
+    known = np.where(amid, hops > TWO, shown)
+    waited = np.where(amid, np.fmax(pause.delay_ns, silent_ns), pause.delay_ns)
+    delay = np.where(known | ~(waited > 0), waited, np.nan)
+    either = (none.sum(axis=0) == 1) & (hops == TWO)
+    after = ring.servers[(at + 1) % hops]
+    return Late(
+        waited, delay, ring.servers[at], whole, np.where(amid, np.nan, share),
+        np.where(either, after, -1),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -147,13 +148,14 @@ class _Pause:
     delay_ns: Floats
 
 
-def _pause(hops: _Hops) -> _Pause:
+def _pause(hops: Hops) -> _Pause:
     """How the hops of a ring wait at the first collective of each step."""
     begin, end, again, sent = hops.begin_ns, hops.end_ns, hops.again_ns, hops.sent
     with np.errstate(invalid="ignore"):
-        latest, most = np.max(begin, axis=0), nanmedian(begin, axis=0)
+        latest = np.max(begin, axis=0)
+        most = np.min(begin, axis=0) if len(begin) == TWO else nanmedian(begin, axis=0)
         resumed = np.min(again, axis=0)
-        apart = sent.max(axis=0) > DIFFERENT * sent.min(axis=0)
+        apart = (sent.max(axis=0) > DIFFERENT * sent.min(axis=0)) | _grows(sent)
         hidden = (end <= resumed).all(axis=0) & (resumed > latest) & apart
         moment = np.where(hidden, resumed, latest)
         delay = moment - np.where(hidden, latest, most)
@@ -164,39 +166,27 @@ def _pause(hops: _Hops) -> _Pause:
     return _Pause(before, hidden, delay)
 
 
+def _grows(sent: Floats) -> Bools:
+    """Whether each hop of a ring sent more than the one before it, from the one that sent least.
+
+    By equal amounts: a chunk for each rank of a server. Only the next hop may have sent less, if
+    its server is the one that is late.
+    """
+    if len(sent) <= FEWEST:
+        return np.zeros(sent.shape[1], np.bool_)
+    ahead = np.arange(len(sent) - 1)[:, None] + np.argmin(np.nan_to_num(sent, nan=np.inf), axis=0)
+    steps = np.arange(sent.shape[1])
+    more = sent[(ahead + 1) % len(sent), steps] - sent[ahead % len(sent), steps]
+    usual = np.median(more[1:], axis=0)
+    alike = (np.abs(more[1:] - usual) < EQUAL * usual).all(axis=0)
+    found: Bools = (usual > 0) & alike & (more[0] < (1 + EQUAL) * usual)
+    return found
+
+
 def _left_out(total: Floats) -> Floats:
     """Bytes that each hop lacks in a step: what it sends first may be too little for data."""
     less = total.max(axis=0) - total
     return np.where(less > EXACT * total, less, 0.0)
-
-
-def _works_first(ring: Ring, bursts: Bursts) -> bool:
-    """Whether the hops of a ring are silent before the first collective of a step for longest."""
-    own = np.isin(bursts.place, ring.places)
-    place, step = bursts.place[own], bursts.step[own]
-    silent = bursts.start_ns[own][1:] - bursts.end_ns[own][:-1]
-    same, within = np.diff(place) == 0, np.diff(step) == 0
-    before, inside = silent[same & ~within], silent[same & within]
-    steps = max(1, int((same & ~within).sum()))
-    return bool(before.size and np.median(before) > SILENT * inside.sum() / steps)
-
-
-def _hops_of(job: JobView, bursts: Bursts) -> _Hops:
-    """The first bursts of all hops of a class."""
-    cell = bursts.place * job.count + bursts.step
-    hops = int(bursts.place.max()) + 1 if cell.size else 0
-    first = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0))) if cell.size else cell
-    start, end = (one - float(job.ranks.origin_ns) for one in (bursts.start_ns, bursts.end_ns))
-    following = np.minimum(first + 1, cell.size - 1)
-    again = np.where(cell[following] == cell[first], start[following], np.nan)
-    again = np.where(following > first, again, np.nan)
-    found = []
-    for values in (start[first], end[first], again, bursts.size[first].astype(np.float64)):
-        table = np.full(hops * job.count, np.nan)
-        table[cell[first]] = values
-        found.append(table.reshape(hops, job.count))
-    total = np.bincount(cell, bursts.size, hops * job.count).astype(np.float64)
-    return _Hops(found[0], found[1], found[2], found[3], total.reshape(hops, job.count))
 
 
 @measured_once
@@ -207,15 +197,16 @@ def _found_in(context: Context, job: JobView) -> list[tuple[Ring, Late]]:
     if job.pipelines.length > 1:
         return every  # other stages are in the servers of a ring
     for part in collectives_of(context, job):
-        rings = rings_of(context, part)
+        rings = rings_of(context, part, TWO)
         if not rings:
             continue
         bursts = bursts_of(context, job, part)
-        hops = _hops_of(job, bursts)
+        hops = hops_of(job, bursts)
         for ring in rings:
             nics = int(np.isin(servers, ring.servers).sum()) // ring.servers.size
-            if nics > 1 and _works_first(ring, bursts):
-                found = _late_in(ring, hops, nics)
+            silence = silence_of(job, ring.places, bursts)
+            if nics > 1 and silence.works_first:
+                found = _late_in(ring, hops, nics, silence.longer_ns)
                 if np.isfinite(found.delay_ns).mean() > KNOWN and not _in_lock_step(found):
                     every.append((ring, found))
     return every
@@ -249,7 +240,8 @@ def usual_delay_ns(context: Context, job: JobView) -> Floats:
         quiet = float(np.nan_to_num(healthy(found.delay_ns[None, :])[0]))
         last = _last_of(int(np.isin(servers, ring.servers).sum()))
         for server in np.unique(ring.servers).tolist():
-            own = (found.server == server) & np.isfinite(found.delay_ns)
+            own = (found.server == server) | (found.or_first_of == server)
+            own &= np.isfinite(found.delay_ns)
             others = found.waited_ns[~own & np.isfinite(found.waited_ns)]
             waits = float(np.median(others)) if others.size >= FEWEST else quiet
             rows = servers == server
@@ -275,7 +267,11 @@ def _add(context: Context, job: JobView, late: Floats, found: Late, ring: Ring) 
         numbers = [context.topology.endpoints[end].nic or 0 for end in ends[rows].tolist()]
         rows = rows[np.argsort(numbers, kind="stable")]
         own = (found.server == server) & (found.delay_ns > 0)
-        which = np.clip(np.rint(found.share * rows.size).astype(np.int64) - 1, 0, rows.size - 1)
+        share = np.nan_to_num(found.share)
+        which = np.clip(np.rint(share * rows.size).astype(np.int64) - 1, 0, rows.size - 1)
+        together = found.whole | np.isnan(found.share)
+        instead = (found.or_first_of == server) & (found.delay_ns > 0)
         for number, row in enumerate(rows.tolist()):
-            at = np.flatnonzero(own & (found.whole | (which == number)))
+            late_itself = own & (together | (which == number))
+            at = np.flatnonzero(late_itself | (instead & (number == 0)))
             late[row, at] = np.fmax(late[row, at], found.delay_ns[at])

@@ -2,8 +2,9 @@
 
 A rank is known by the address of its NIC. It has finished a collective when it has received
 everything and need not keep what it sends any more. With RDMA (RoCE is UDP) the NIC reads it from
-the rank's memory. With TCP it leaves a buffer of the host, which may hold several megabytes, while
-the rank goes on: there the last received record ends a rank's step, if none was lost.
+the rank's memory. With TCP it leaves a buffer of the host while the rank goes on. So there the last
+received record ends a rank's step, if none was lost, or the moment when no more is left to send
+than the buffer holds.
 
 In every step a rank takes part in the collectives of its data-parallel group, so the members of a
 group end a step together, each with a lag of its own that hardly changes. That repairs what
@@ -20,7 +21,7 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.cycles import Traffic
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 MISSING = np.iinfo(np.int64).min
@@ -28,6 +29,7 @@ EARLY = 8.0  # deviations from a rank's usual lag beyond which its last record i
 LEAST_EARLY = 0.005  # ... and at least this share of a step
 EXACT = 0.02  # of the bytes of a step: differences that count as none
 UDP = 17
+BUFFER = 3 << 20  # bytes: Linux allows a socket 4 MiB (tcp_wmem), of which a quarter is its own
 
 Moved = tuple[Traffic, Codes]
 """Traffic, and the step of each of its records (-1: none)."""
@@ -60,7 +62,8 @@ def moments_of(
     place[endpoints] = np.arange(endpoints.size) * count
     for traffic, step in own:
         known = step >= 0
-        rows, begins, ends = (of[known] for of in (traffic.row, traffic.start_ns, traffic.end_ns))
+        rows, sizes = traffic.row[known], traffic.size[known]
+        begins, ends = traffic.start_ns[known], traffic.end_ns[known]
         src, dst = (place[side[rows]] + step[known] for side in (flows.src, flows.dst))
         np.minimum.at(sent.ravel(), src, begins)
         for cell in (src, dst):
@@ -68,15 +71,35 @@ def moments_of(
             np.maximum.at(last.ravel(), cell, ends)
         kept = _from_memory(flows, rows)
         np.maximum.at(needed.ravel(), src[kept], ends[kept])
+        line = (src * place.size + flows.dst[rows])[~kept]
+        full, at_ns = _handed_over(line, begins[~kept], ends[~kept], sizes[~kept])
+        np.maximum.at(needed.ravel(), full // place.size, at_ns)
         np.maximum.at(needed.ravel(), dst, ends)
-        np.add.at(received.ravel(), dst, traffic.size[known])
+        np.add.at(received.ravel(), dst, sizes)
     start[start == np.iinfo(np.int64).max] = MISSING
     sent[sent == np.iinfo(np.int64).max] = MISSING
     end = np.where(_all_received(received), needed, last) if collectives else last
     return Moments(start, end, sent)
 
 
-def _from_memory(flows: FlowTable, rows: Codes | Ints) -> Bools:
+def _handed_over(line: Ints, begin_ns: Ints, end_ns: Ints, size: Ints) -> tuple[Ints, Ints]:
+    """When no more was left to send than a buffer holds, on each line that sent as much.
+
+    ``line`` numbers the line of each record, in a step. The bytes of a record leave evenly.
+    Returns the lines, and the times [ns].
+    """
+    lines, number = np.unique(line, return_inverse=True)
+    order = order_in_groups(number, end_ns)
+    number, size = number[order], size[order]
+    sent = np.cumsum(size)
+    left = sent[np.cumsum(np.bincount(number)) - 1][number] - sent  # after each record
+    last = (left < BUFFER) & (left + size >= BUFFER)
+    share = (BUFFER - left[last]) / size[last]
+    lasts_ns = (end_ns - begin_ns)[order][last]
+    return lines[number[last]], end_ns[order][last] - np.rint(share * lasts_ns).astype(np.int64)
+
+
+def _from_memory(flows: FlowTable, rows: Codes) -> Bools:
     """Which records are of RDMA, as far as records tell: their protocol is UDP."""
     protocol = flows.optional.get("protocol")
     if protocol is None:

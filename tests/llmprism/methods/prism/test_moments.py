@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.cycles import Traffic
-from llmprism.methods.prism.moments import MISSING, moments_of
+from llmprism.methods.prism.moments import BUFFER, MISSING, moments_of
 
 STEPS, PERIOD = 6, 1000
 LEAVES = 40
@@ -52,6 +52,22 @@ EQUAL = np.full((STEPS, 2), 10_000)
 
 def test_what_leaves_a_buffer_later_does_not_delay_the_sender() -> None:
     assert ends(EQUAL).tolist() == [[100] * STEPS, [100 + LEAVES] * STEPS]
+
+
+@pytest.mark.parametrize("records", [1, 4])
+def test_a_rank_waits_until_the_buffer_holds_the_rest(records: int) -> None:
+    """One rank sends ten buffers in 1,000 ns, and receives one in the first 100 ns."""
+    cut = np.linspace(0, 1000, records + 1).astype(np.int64)
+    start, end = np.append(cut[:-1], 0), np.append(cut[1:], 100)
+    size = np.append(np.full(records, 10 * BUFFER // records), BUFFER)
+    src = np.append(np.zeros(records, np.int32), 1).astype(np.int32)
+    flows: Any = SimpleNamespace(src=src, dst=1 - src, addresses=["a", "b"], optional={})
+    row, couple = np.arange(src.size, dtype=np.int32), np.zeros(src.size, np.int32)
+    traffic = Traffic(row, start, end, size, couple, src == 0)
+    step = np.zeros(src.size, np.int64)
+    found = moments_of(flows, [(traffic, step)], np.array([0, 1], np.int32), 1)
+    assert found.end_ns[0] == pytest.approx(900, abs=1)
+    assert found.end_ns[1] == 1000
 
 
 def test_what_a_nic_reads_from_memory_delays_the_sender() -> None:

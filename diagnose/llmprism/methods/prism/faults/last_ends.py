@@ -7,7 +7,8 @@ waits for anybody. A slow hop ends it later than the others do.
 
 Rings with the same hops between servers are compared: a collective has one ring for each NIC of a
 server, and its next part begins when all of them are done. Hops need not end together in a healthy
-job, so an end counts by how much later it is than in other steps.
+job, so an end counts by how much later it is than in other steps. A hop that lost more than by
+waiting until its own end is slow itself, and so is one that lost less, as silences show it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from llmprism.numerics.missing import TO_SIGMA, nanmedian
 SURELY = 3.0  # deviations of a mean
 ROUNDS = 1e-3  # of the time lost in a step: a step has no more rounds than a thousand
 WITH_THE_LAST = 0.95  # of the longest delay: a hop that ends with the last one
+LESS = 0.2  # of what the last one lost: what waits for it lost as much less as it began later
+MORE = 0.05  # ... and not more
 ENOUGH = 5  # steps of which the middle ones show more than all
 
 
@@ -46,9 +49,13 @@ class Ends:
     def waiting(self, lost: Floats, first: int, last: int) -> Bools:
         """Connections that end before others of their family, which end later than usual.
 
-        ``lost`` is what each connection lost in each step, as a share of a step.
+        ``lost`` is what each connection lost in each step, as a share of a step. What waits for
+        another lost as much as that one until its own end.
         """
-        later, chance = self._in(first, last)
+        inside = np.zeros(self.later.shape[1], np.bool_)
+        inside[first : last + 1] = True
+        later, chance = self._in(inside)
+        more = nanmedian(lost[:, inside], axis=1) - nanmedian(lost[:, ~inside], axis=1)
         waits = np.zeros(self.family.size, np.bool_)
         for one in np.unique(self.family[self.family >= 0]).tolist():
             own = np.flatnonzero((self.family == one) & np.isfinite(later))
@@ -57,15 +64,15 @@ class Ends:
             worst = own[np.argmax(later[own])]
             ahead = later[worst] - later[own]
             longest = float(ahead.max())
-            most = float(nanmedian(np.nan_to_num(lost[own, first : last + 1]), axis=1).max())
-            if longest > max(ROUNDS * most, float(2 * chance[worst])):
-                waits[own] = ahead > np.maximum((1 - WITH_THE_LAST) * longest, chance[own])
+            before = ahead > np.maximum((1 - WITH_THE_LAST) * longest, chance[own])
+            most = float(np.nanmax(more[own[~before]]))
+            if most > 0 and longest > max(ROUNDS * most, float(2 * chance[worst])):
+                less = most - ahead - more[own]
+                waits[own] = before & (less < LESS * most) & (less > -MORE * most)
         return waits
 
-    def _in(self, first: int, last: int) -> tuple[Floats, Floats]:
+    def _in(self, inside: Bools) -> tuple[Floats, Floats]:
         """How much later than usual each ends in a stretch, and what may be chance."""
-        inside = np.zeros(self.later.shape[1], np.bool_)
-        inside[first : last + 1] = True
         usual = nanmedian(self.later[:, ~inside], axis=1)
         spread = TO_SIGMA * nanmedian(np.abs(self.later[:, ~inside] - usual[:, None]), axis=1)
         later, varies, count = _middle(self.later[:, inside] - usual[:, None])

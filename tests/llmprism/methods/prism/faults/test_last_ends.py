@@ -8,7 +8,6 @@ from llmprism.methods.prism.faults.last_ends import Ends
 
 STEPS = 20
 SLOW = range(8, 15)
-LOST = np.full((6, STEPS), 0.2)
 FAMILY = np.array([0, 0, 0, 0, 1, 1])  # one ring of four hops, and one of two
 
 
@@ -19,18 +18,22 @@ def ends_with(later, noise=1e-5, rounding=0.0):
     return Ends(FAMILY, ends, rounding)
 
 
-def waiting_in(ends):
-    return ends.waiting(LOST, SLOW.start, SLOW.stop - 1).tolist()
+def waiting_in(ends, lost=(0.2,) * 6):
+    every = np.zeros((6, STEPS))
+    every[:, SLOW.start : SLOW.stop] = np.array(lost)[:, None]
+    return ends.waiting(every, SLOW.start, SLOW.stop - 1).tolist()
 
 
 def test_hops_wait_that_end_before_the_slow_ones():
     ends = ends_with([0.01, 0.01, 0.0, 0.0, 0.0, 0.0])
-    assert waiting_in(ends) == [False, False, True, True, False, False]
+    lost = [0.2, 0.2, 0.19, 0.19, 0.2, 0.2]
+    assert waiting_in(ends, lost) == [False, False, True, True, False, False]
 
 
 def test_each_hop_after_the_slow_one_ends_a_chunk_earlier():
     ends = ends_with([0.0, 0.03, 0.02, 0.01, 0.0, 0.0])
-    assert waiting_in(ends) == [True, False, True, True, False, False]
+    lost = [0.17, 0.2, 0.19, 0.18, 0.2, 0.2]
+    assert waiting_in(ends, lost) == [True, False, True, True, False, False]
 
 
 def test_a_hop_that_always_ends_last_is_not_slow_for_that():
@@ -52,4 +55,15 @@ def test_a_difference_that_no_round_explains_shows_nothing():
 def test_one_step_that_is_cut_in_two_decides_nothing():
     ends = ends_with([0.01, 0.0, 0.0, 0.0, 0.0, 0.0])
     ends.later[2, 10] += 0.5
-    assert waiting_in(ends)[:4] == [False, True, True, True]
+    assert waiting_in(ends, [0.2] + [0.19] * 5)[:4] == [False, True, True, True]
+
+
+def test_hops_that_lost_more_than_by_waiting_are_slow_themselves():
+    """So are rings that have nothing to do with each other: the first ends before the second."""
+    ends = ends_with([0.05, 0.05, 0.0, 0.0, 0.0, 0.0])
+    assert not any(waiting_in(ends, lost=[0.2] * 6))
+
+
+def test_hops_whose_records_show_silences_are_judged_by_their_own_speed():
+    ends = ends_with([0.01, 0.0, 0.0, 0.0, 0.0, 0.0])
+    assert waiting_in(ends, lost=[0.5, 0.1, 0.49, 0.5, 0.0, 0.0])[:4] == [False, False, True, True]

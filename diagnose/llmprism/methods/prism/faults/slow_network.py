@@ -81,7 +81,7 @@ def _in_stretch(
         score = {part.name: part.score for part in parts}
         if better is not None or score.get(best, 0.0) < MOSTLY:
             return better
-    if suspect is None:
+    if suspect is None or (not best and extent[1] - extent[0] + 1 < LASTING):
         return None
     begin, end = _narrowed(rates_of(context, job), best, *extent)
     return replace(suspect, first=begin, last=end) if end - begin + 1 >= SHORTEST else None

@@ -30,7 +30,7 @@ from llmprism.numerics.missing import deviation, finite_median
 LEAST = 0.05  # of a step
 LASTING = 4  # steps; checkpoints and evaluations lengthen single ones
 WARM_UP = 6  # steps at the begin in which a job may still be slow without a fault
-NEARLY_ALL = 0.9  # of the steps to the end
+NEARLY_ALL = 0.9  # of the steps to the end, or of an attempt
 SURE = 0.5  # confidence
 IRREGULAR = 5.0  # times the spread of the steps before
 VARIED = 0.03  # of what the steps are longer by
@@ -85,13 +85,19 @@ def is_warm_up(first: int, last: int) -> bool:
 
 
 def _is_an_attempt(job: JobView, first: int, last: int) -> bool:
-    """Whether these are all steps between two restarts: a job may go on elsewhere, at another pace.
+    """Whether these are nearly all steps between two restarts.
 
-    The first step of an attempt has no step before it, and may be missing.
+    A job may go on elsewhere or over other paths, at another pace. The first step of an attempt has
+    no step before it.
     """
     begins = job.phases.first_of_epoch.tolist()
     attempts = zip(begins, [*begins[1:], job.duration_ns.size], strict=True)
-    whole = any(first <= begin + 1 and last >= after - 1 for begin, after in attempts)
+    whole = any(
+        first >= begin
+        and last < after
+        and last + 1 - max(first, begin + 1) >= NEARLY_ALL * (after - begin - 1)
+        for begin, after in attempts
+    )
     return len(begins) > 1 and whole
 
 

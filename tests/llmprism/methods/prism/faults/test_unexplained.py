@@ -131,3 +131,10 @@ def test_a_guess_is_reported_only_where_nothing_else_explains_the_steps(confiden
 def test_a_whole_attempt_that_is_slower_than_the_next_one_is_not_reported(slow, reported):
     """The job was restarted at step 14, and may run on other servers since."""
     assert found(job_of(dict.fromkeys(slow, 1.15), restarts=(14,))) == reported
+
+
+@pytest.mark.parametrize(("first", "reported"), [(16, []), (19, [(19, 29)])])
+def test_nearly_all_steps_after_a_restart_are_its_own_pace(first, reported):
+    """The first step after it holds the silence, and another one may vary."""
+    slow = dict.fromkeys(range(first, 30), 1.15)
+    assert found(job_of(slow, restarts=(14,))) == reported

@@ -22,13 +22,13 @@ def accused(monkeypatch):
     Of connections (source, destination, pace, time lost) in that stretch; the first are a ring.
     """
 
-    def found(connections, ring=0, longer=0.2):
+    def found(connections, ring=0, longer=0.2, last=LAST):
         stream = np.random.default_rng(0)
         shape = (len(connections), STEPS)
         pace, lost = 1 + stream.normal(0, 1e-3, shape), stream.normal(0, 1e-4, shape)
         for row, (_, _, slower, more) in enumerate(connections):
-            pace[row, FIRST : LAST + 1] *= slower
-            lost[row, FIRST : LAST + 1] += more
+            pace[row, FIRST : last + 1] *= slower
+            lost[row, FIRST : last + 1] += more
         rates = Rates(
             kind=["dp"] * len(connections),
             group=np.where(np.arange(len(connections)) < ring, 0, -1),
@@ -40,7 +40,7 @@ def accused(monkeypatch):
             finest=np.zeros(len(connections)),
         )
         duration = 1e8 + stream.normal(0, 1e5, STEPS)
-        duration[FIRST : LAST + 1] *= 1 + longer
+        duration[FIRST : last + 1] *= 1 + longer
         end = np.cumsum(duration)
         job = SimpleNamespace(
             name="job-0", count=STEPS, duration_ns=duration, start_ns=end - duration, end_ns=end
@@ -85,3 +85,11 @@ def test_a_receiver_is_named_first_where_one_direction_is_slow_alone(accused):
     ways = [("a", "b", 2, 0.2), ("b", "a", 1, 0.0), ("c", "d", 1, 0.0), ("d", "c", 1, 0.0)]
     (one,) = accused(ways)
     assert one.evidence["one_of"] == ["b", "a"]
+
+
+@pytest.mark.parametrize(("last", "named"), [(FIRST + 1, 0), (LAST, 1)])
+def test_slow_transfers_that_no_part_explains_are_reported_only_if_they_last(accused, last, named):
+    """Healthy transfers that compete are slow in single steps."""
+    slow = [("a", "b", 2, 0.1), ("c", "d", 2, 0.1), ("e", "f", 2, 0.1)]
+    healthy = [("g", "h", 1, 0.0), ("h", "g", 1, 0.0), ("i", "g", 1, 0.0), ("h", "i", 1, 0.0)]
+    assert len(accused([*slow, *healthy], last=last)) == named

@@ -136,3 +136,13 @@ def test_a_job_that_ends_has_no_stop_where_its_last_step_lacks_records(tmp_path,
     """A hop of two that sent less has lost records, and no rank is missing."""
     run = simulated(tmp_path, {"dp": 8, "zero_stage": 1}, None, telemetry, 2, 4, seed)
     assert stops_in(run.flows, run) == []
+
+
+def test_attempts_are_apart_where_transfers_that_waited_end_with_the_next_one(tmp_path):
+    """The NIC is back when the job is: what waited ends a little after the restart."""
+    job = {"dp": 4, "pp": 4, "micro_batches": 6, "schedule": "zb-h1", "steps": 28}
+    fault = {"kind": "stopped_nic", "server": "s0005", "nic": 0, "from_step": 13}
+    run = simulated(tmp_path, job, fault, servers=16, nics=1)
+    (stop,) = stops_in(run.flows, run)
+    named = json.loads(stop["evidence"])["one_of"]
+    assert run.truth("faults")["culprit"][0] in named

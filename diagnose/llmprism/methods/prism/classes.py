@@ -27,6 +27,8 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
 RECORD_STEP = 0.3
+WAITED = 20.0  # times its usual record: no transfer of a job that goes on takes as long
+RECORDS = 8  # of a connection that show what is usual
 COMPARABLE = 16.0  # ratio of volumes up to which one connection returns what another brings
 
 
@@ -101,7 +103,7 @@ def find_components(flows: FlowTable, connections: Connections, use: Bools) -> l
     home = label[connections.src[chosen]]
     found = []
     for one in dict.fromkeys(home.tolist()):
-        for own in _epochs(connections, chosen[home == one]):
+        for own in _epochs(flows, connections, chosen[home == one]):
             ends = np.unique(np.concatenate((connections.src[own], connections.dst[own])))
             found.append(Component(ends.astype(np.int32), _classes(flows, connections, own)))
     return found
@@ -126,15 +128,34 @@ def _circulating(connections: Connections, chosen: Ints, nodes: int) -> Ints:
     return chosen[kept]
 
 
-def _epochs(connections: Connections, own: Ints) -> list[Ints]:
+def _epochs(flows: FlowTable, connections: Connections, own: Ints) -> list[Ints]:
     """Part connections where all of the earlier ones have ended before any later one begins.
 
-    A job that is restarted opens all its connections again.
+    A job that is restarted opens all its connections again. A transfer that waited for a silent NIC
+    may end when that is back, and the job is too; it counts as ended when it began.
     """
     order = own[np.argsort(connections.first_ns[own], kind="stable")]
-    ended = np.maximum.accumulate(connections.last_ns[order])
-    cuts = np.flatnonzero(connections.first_ns[order][1:] > ended[:-1]) + 1
-    return [np.sort(part) for part in np.split(order, cuts)]
+    first, ended = connections.first_ns[order], connections.last_ns[order]
+    by = connections.by
+    begun = flows.start_ns[by.order[by.offsets[order + 1] - 1]]
+    between = first[_cuts(first, begun)]
+    across = np.searchsorted(between, begun) < np.searchsorted(between, ended, side="right")
+    for place in np.flatnonzero(across).tolist():
+        if _waited(flows, by.rows(int(order[place]))):
+            ended[place] = begun[place]
+    return [np.sort(part) for part in np.split(order, _cuts(first, ended))]
+
+
+def _cuts(first: Ints, ended: Ints) -> Ints:
+    """Where all before have ended, and the others, in order of their ``first``, have not begun."""
+    cuts: Ints = np.flatnonzero(first[1:] > np.maximum.accumulate(ended)[:-1]) + 1
+    return cuts
+
+
+def _waited(flows: FlowTable, rows: Ints) -> bool:
+    """Whether the last record of a connection took far longer than the others."""
+    lasted = flows.lengths_ns(rows)
+    return lasted.size >= RECORDS and bool(lasted[-1] > WAITED * np.median(lasted[:-1]))
 
 
 def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[TrafficClass, ...]:

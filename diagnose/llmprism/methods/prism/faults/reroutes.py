@@ -2,7 +2,8 @@
 
 Records name the switches that they passed. Where a job slows down in the very steps in which an
 uplink that it used before carries nothing, its connections share what is left. Failed uplinks are
-empty in both directions. A leaf that hashes all connections alike (ECMP polarisation) only sends
+empty in both directions. A job that begins again has new connections over other paths, which is no
+fault. A leaf that hashes all connections alike (ECMP polarisation) only sends
 upwards over fewer; and so does a job whose connections meet those of another one there.
 """
 
@@ -66,12 +67,19 @@ def _of_job(context: Context, job: JobView) -> Iterator[Suspect]:
         up = {b: steps for (a, b), steps in used.items() if a == leaf}
         down = {a: steps for (a, b), steps in used.items() if b == leaf}
         fewer = _fewer(up)
-        if fewer is None or not _is_lower(context, leaf):
+        if fewer is None or not _is_lower(context, leaf) or _restarts(job, *fewer):
             continue
         left = [name for name, steps in up.items() if steps[fewer[0] : fewer[1] + 1].all()]
         gone = [name for name in up if name not in left]
         failed = [n for n in gone if n in down and not down[n][fewer[0] : fewer[1] + 1].any()]
         yield _suspect(job, leaf, left, gone, both=len(failed) == len(gone), steps=fewer)
+
+
+def _restarts(job: JobView, first: int, last: int) -> bool:
+    """Whether ``job`` began again where fewer uplinks begin or end: its connections are others."""
+    begins = job.phases.first_of_epoch[1:]
+    edges = (first, last + 1)
+    return any(abs(int(begin) - edge) <= ASTRAY for begin in begins for edge in edges)
 
 
 def _used(context: Context, job: JobView) -> dict[tuple[str, str], Bools]:

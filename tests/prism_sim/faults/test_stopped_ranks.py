@@ -19,17 +19,18 @@ LOSSY = {
     "idle_gap_us": 2000, "message_boundary": False,
     "effects": [{"kind": "headers"}, {"kind": "loss", "probability": 0.05}],
 }  # fmt: skip
+MERGED = {"idle_gap_us": 5000, "message_boundary": False}
 SAMPLED = {
     "idle_gap_us": 5000, "message_boundary": False,
     "effects": [{"kind": "headers"}, {"kind": "sampling", "one_in": 100}],
 }  # fmt: skip
 
 
-def simulated(folder, job, fault=None, telemetry=None, servers=4, nics=2, seed=0):
+def simulated(folder, job, fault=None, telemetry=None, servers=4, nics=2, seed=0, other=None):
     world = {
         "seed": seed,
         "cluster": {"servers": servers, "gpus_per_server": nics, "nics_per_server": nics},
-        "jobs": [JOB | job],
+        "jobs": [JOB | job, *([JOB | other] if other else [])],
         "faults": [STOP | fault] if fault else [],
         "collector": telemetry or {},
     }
@@ -146,3 +147,31 @@ def test_attempts_are_apart_where_transfers_that_waited_end_with_the_next_one(tm
     (stop,) = stops_in(run.flows, run)
     named = json.loads(stop["evidence"])["one_of"]
     assert run.truth("faults")["culprit"][0] in named
+
+
+def test_a_job_that_never_reduces_its_gradients_stopped_while_others_go_on(tmp_path):
+    """All messages of a step are one record, so no rank shows to be the first."""
+    telemetry = MERGED | {"effects": [{"kind": "headers"}]}
+    job = {
+        "dp": 2, "pp": 4, "tp": 2, "micro_batches": 8, "schedule": "interleaved", "chunks": 2,
+        "zero_stage": 1, "placement": {"servers": [f"s{i:04}" for i in range(8)]},
+    }  # fmt: skip
+    servers = {"servers": ["s0008", "s0009"]}
+    other = {"name": "other", "dp": 2, "tp": 2, "steps": 60, "placement": servers}
+    fault = {"kind": "crash", "rank": 0, "into_step_s": 0.0099, "from_step": 14}
+    run = simulated(
+        tmp_path, job | {"steps": 28}, fault | {"down_s": None}, telemetry, 10, 2, 0, other
+    )
+    (stop,) = stops_in(run.flows, run)
+    assert {stop["cause"], *json.loads(stop["evidence"])["or_causes"]} >= {"hang", "crash"}
+
+
+@pytest.mark.parametrize(
+    "evaluation", [{"every": 16, "micro_batches": 6}, {"every": 5, "micro_batches": 12}]
+)
+def test_a_job_that_ends_with_an_evaluation_did_not_stop(tmp_path, evaluation):
+    job = {"dp": 2, "pp": 4, "micro_batches": 8, "evaluation": evaluation}
+    job |= {"placement": {"servers": [f"s{i:04}" for i in range(4)]}}
+    other = {"name": "other", "dp": 4, "steps": 80, "placement": {"servers": ["s0004", "s0005"]}}
+    run = simulated(tmp_path, job, None, None, 6, 2, 0, other)
+    assert stops_in(run.flows, run) == []

@@ -20,10 +20,14 @@ from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.methods.prism.faults.tails import LATER, Stuck, Tail, tails_of
 from llmprism.methods.prism.faults.unfinished_rings import stuck_in_ring
 from llmprism.methods.prism.faults.waiting import stuck_on_the_wire
+from llmprism.methods.prism.phases import KindOf
+from llmprism.numerics.arrays import Floats
 
 SURE, ALONE = 0.9, 0.6  # confidence with one candidate, and with several
 BETWEEN = 0.5  # confidence where no rank shows to be the first
 LONG = 20.0  # steps: no evaluation or checkpoint between two steps takes as long
+BEGUN = 0.1  # of the usual bytes: more than a stray record
+SOME = 0.1  # of the connections of a pipeline: their records may be lost
 CAUSES = ("hang", "crash", "stopped_nic")
 
 
@@ -32,8 +36,8 @@ def stopped(context: Context) -> Iterator[Suspect]:
     for job in context.jobs:
         for tail in tails_of(context, job):
             stuck = _stuck_in(context, job, tail)
-            if stuck is None and _restarted(job, tail):
-                yield _of_job(job, tail)
+            if stuck is None and (_restarted(job, tail) or _never_reduced(context, job, tail)):
+                yield _of_job(context, job, tail)
             elif stuck is not None and (
                 stuck.alone or _rested_ns(context, tail, stuck) > _longest_ns(job)
             ):
@@ -58,16 +62,48 @@ def _restarted(job: JobView, tail: Tail) -> bool:
     )
 
 
-def _of_job(job: JobView, tail: Tail) -> Suspect:
+def _never_reduced(context: Context, job: JobView, tail: Tail) -> bool:
+    """Whether a job passed on gradients, and was then silent for many steps without reducing them.
+
+    A job that ends reduces the gradients of its last step, and an evaluation passes on none. Where
+    records hold all messages of a step, no rank shows to be the first.
+    """
+    if (
+        not any(part.kind == "dp" for part in job.phases.classes)
+        or tail.rows.get("dp", np.empty(0)).size
+    ):
+        return False
+    until_ns = tail.next_ns or int(context.flows.end_ns.max())
+    if until_ns - tail.end_ns <= LONG * job.period_ns:
+        return False
+    rows = tail.rows.get("pp", np.empty(0, np.int64))
+    count = len(context.connections)
+    moved = np.bincount(context.connections.of_row[rows], context.flows.bytes[rows], count)
+    shares = [
+        moved[part.one.connections] / np.maximum(_usual(context, job, part), 1.0)
+        for part in job.phases.classes
+        if part.kind == "pp"
+    ]
+    return bool(shares) and bool(np.quantile(np.concatenate(shares), SOME) > BEGUN)
+
+
+def _usual(context: Context, job: JobView, part: KindOf) -> Floats:
+    """Bytes that each connection of a class moves in a step."""
+    moved = part.one.volumes(context.connections, part.step, job.count)
+    usual: Floats = np.median(moved, axis=1)
+    return usual
+
+
+def _of_job(context: Context, job: JobView, tail: Tail) -> Suspect:
     """The job that stopped between two steps, so that no rank shows to be the first."""
-    assert tail.next_ns is not None  # it went on
-    lost = float(tail.next_ns - tail.end_ns)
+    until_ns = tail.next_ns or int(context.flows.end_ns.max())
+    lost = float(until_ns - tail.end_ns)
     step = min(tail.step, max(0, job.count - 1))
     evidence = {"traffic_ended_ns": tail.end_ns, "went_on_ns": tail.next_ns}
     return Suspect(
         job, "group", "stopped", CAUSES[0], "job", job.name, step, step, 1.0, BETWEEN,
         {**evidence, "or_causes": list(CAUSES[1:])},
-        Cost(job.period_ns, job.period_ns + lost, lost, np.inf), None, (tail.end_ns, tail.next_ns),
+        Cost(job.period_ns, job.period_ns + lost, lost, np.inf), None, (tail.end_ns, until_ns),
     )  # fmt: skip
 
 

@@ -191,3 +191,21 @@ def test_a_nic_that_receives_bursts_of_other_traffic_is_named(tmp_path, telemetr
     found = found_in(tmp_path, telemetry, fault, {"dp": 16, "pp": 1, "micro_batches": 2})
     assert_named(score_faults(found))
     assert set(found.diagnosis["findings"]["cause"]) == {"incast_burst"}
+
+
+def test_a_nic_is_not_slow_for_sending_a_checkpoint(tmp_path):
+    """Its collectives share it with each checkpoint, and steps differ too much to show that."""
+    world = {
+        "seed": 22316,
+        "cluster": {"servers": 4, "fabric": {"kind": "tor", "leaf_ports": 32, "spines": 2}, **WIDE},
+        "jobs": [
+            JOB
+            | {"dp": 8, "micro_batches": 2, "zero_stage": 0, "steps": 28, "mfu": 0.494}
+            | {"step_overhead_ms": 15, "step_overhead_jitter": 0.2, "server_jitter": 0.01}
+            | {"checkpoint": {"every": 5, "mode": "async"}}
+        ],
+        "storage": ["s0003"],
+    }
+    run = Run(tmp_path)
+    simulate(Scenario.model_validate(world), run)
+    assert diagnose_files(run.flows, run.topology, method="prism").findings.empty

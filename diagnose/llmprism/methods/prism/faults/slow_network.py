@@ -22,6 +22,7 @@ from llmprism.methods.prism.faults.bundles import (
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.hops import ARROW, IN, OUT, culprit_of
 from llmprism.methods.prism.faults.rates import Rates, rates_of
+from llmprism.methods.prism.faults.saving import saving
 from llmprism.methods.prism.faults.series import SHORTEST, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.methods.prism.faults.tomography import CLOSE, Part, equals, ranked
@@ -52,8 +53,17 @@ def slow_network(context: Context) -> Iterator[Suspect]:
             for first, last in extents:
                 if all(last < one.first or first > one.last for one in found):
                     one = _in_stretch(context, measured, job, (first, last), by_time=by_time)
-                    found += [] if one is None else [one]
+                    found += [] if one is None or _by_saving(context, one) else [one]
         yield from found
+
+
+def _by_saving(context: Context, one: Suspect) -> bool:
+    """Whether one of the NICs that may be slow sends a checkpoint in all of the steps."""
+    codes = context.topology.codes
+    named = [one.culprit, *map(str, one.evidence.get("one_of", ()))]
+    ends = [codes[name] for name in named if name in codes]
+    saves = saving(context, one.job)[ends, one.first : one.last + 1] if ends else np.zeros((0, 1))
+    return bool(saves.all(axis=1).any())
 
 
 def _in_stretch(

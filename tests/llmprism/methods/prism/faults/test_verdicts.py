@@ -46,6 +46,7 @@ def accused(monkeypatch):
             name="job-0", count=STEPS, duration_ns=duration, start_ns=end - duration, end_ns=end
         )
         monkeypatch.setattr(SLOW_NETWORK, "rates_of", lambda *_: rates)
+        monkeypatch.setattr(SLOW_NETWORK, "_by_saving", lambda *_: False)
         names = {name for one in connections for name in one[:2]}
         topology = SimpleNamespace(codes=dict.fromkeys(names, 0))
         suspects = SLOW_NETWORK.slow_network(SimpleNamespace(jobs=[job], topology=topology))

@@ -25,7 +25,7 @@ from llmprism.methods.prism.faults.incast import incast
 from llmprism.methods.prism.faults.late_ranks import late_ranks
 from llmprism.methods.prism.faults.late_replicas import SYMPTOM as LATE_REPLICA
 from llmprism.methods.prism.faults.late_replicas import late_replicas
-from llmprism.methods.prism.faults.partners import joined
+from llmprism.methods.prism.faults.partners import doubted, joined
 from llmprism.methods.prism.faults.pauses import pauses
 from llmprism.methods.prism.faults.repeated import repeated, steps_of, with_pauses
 from llmprism.methods.prism.faults.reroutes import reroutes
@@ -77,7 +77,7 @@ def find_findings(context: Context) -> pd.DataFrame:
     kept = [with_pauses(one, costly) for one in suspects if not _explained(one, suspects)]
     believed = [one for one in joined(context, kept) if one.is_believed]
     believed = [one for one in believed if not any(adds_nothing(one, o) for o in believed)]
-    named = [one for one in _with_edges(believed) if one.is_believed]
+    named = doubted([one for one in _with_edges(believed) if one.is_believed])
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
     found = [*named, *others]
     return table_of([*found, *uneven(context, found)])

@@ -6,6 +6,10 @@ first, and the finding says that it may be the other ("X or Y").
 
 So does a finding about two ranks on either side of one hop, which tells by how much one of them is
 late and not which one.
+
+Two faults at once are rarer than one that makes several ranks look slow. So of ranks that are slow
+in the same steps each has as much of its confidence as it stands out from the others: its part of
+what it and the strongest other one lost.
 """
 
 from __future__ import annotations
@@ -39,6 +43,30 @@ def joined(context: Context, suspects: Sequence[Suspect]) -> list[Suspect]:
         doubt = EITHER if _one_measurement(one, old) else DOUBT
         kept[partner] = replace(old, evidence=evidence, confidence=doubt * old.confidence)
     return kept
+
+
+def doubted(suspects: Sequence[Suspect]) -> list[Suspect]:
+    """``suspects``, with less confidence in ranks that are slow in the steps of other ranks."""
+    found = []
+    for one in suspects:
+        rivals = [_lost(other) for other in suspects if other is not one and _rivals(one, other)]
+        part = _lost(one) / (_lost(one) + max(rivals)) if rivals and _lost(one) > 0 else 1.0
+        found.append(replace(one, confidence=part * one.confidence))
+    return found
+
+
+def _rivals(one: Suspect, other: Suspect) -> bool:
+    """Whether two ranks of one job are slow in the same steps, mostly."""
+    if one.job is not other.job or {one.level, other.level} != {"rank"}:
+        return False
+    common = min(one.last, other.last) - max(one.first, other.first) + 1
+    stopped = "stopped" in {one.symptom, other.symptom}
+    return not stopped and common >= TOGETHER * (one.last - one.first + 1)
+
+
+def _lost(one: Suspect) -> float:
+    """What a rank lost of a step, or else what the steps of its job are longer."""
+    return max(0.0, one.cost.share if one.lost_share is None else one.lost_share)
 
 
 def _partners(context: Context, one: Suspect, other: Suspect) -> bool:

@@ -22,8 +22,9 @@ RAREST = 64  # steps from one to the next at most
 def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
     """What each step takes longer because it recurs [ns].
 
-    Steps around the stretch show the interval. Where they are too few, so do those in the stretch
-    that are long beside the others in it, if they go on at the interval of one before or after.
+    Steps around the stretch show the interval, but for those beside it, which may belong to it.
+    Where they are too few, so do those in the stretch that are long beside the others in it, if
+    they go on at the interval of one before or after.
     """
     extra = np.zeros(duration_ns.size)
     outside = np.isfinite(duration_ns)
@@ -33,6 +34,10 @@ def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
         return extra
     level = float(np.median(duration_ns[outside]))
     long = _long(duration_ns, outside)
+    if first < duration_ns.size:
+        for edge in (first - 1, last + 1):
+            outside[max(0, edge) : edge + 1] = False
+    long &= outside
     numbers = _recur(np.flatnonzero(long), outside)
     if not numbers.size:
         others = np.isfinite(duration_ns) & ~outside

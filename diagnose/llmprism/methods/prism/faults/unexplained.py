@@ -64,7 +64,10 @@ def _slow(duration_ns: Floats) -> list[tuple[int, int]]:
         for first, last in stretches(out)
         if out[first : last + 1].sum() >= LASTING and not is_warm_up(first, last)
     ]
-    return found or _to_the_end(duration_ns)
+    lasting = _to_the_end(duration_ns)
+    if lasting and all(lasting[0][0] <= first for first, _ in found):
+        return lasting  # the others are those of its steps that are longest
+    return found
 
 
 def _to_the_end(duration_ns: Floats) -> list[tuple[int, int]]:

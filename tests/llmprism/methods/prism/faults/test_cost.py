@@ -142,3 +142,10 @@ def test_pauses_at_an_interval_that_began_with_the_stretch_are_its_cost() -> Non
     job = SimpleNamespace(duration_ns=steps)
     cost = cost_of(job, 9, 27)  # type: ignore[arg-type]
     assert cost.lost_ns == pytest.approx(7 * 0.5 * STEP_NS, rel=0.1)
+
+
+def test_both_edges_of_a_stretch_are_no_checkpoints() -> None:
+    """They are as long as it is, ten steps or twenty from each other, and nothing else recurs."""
+    steps_ns = STEP_NS * (1 + 0.003 * np.random.default_rng(2).standard_normal(28))
+    steps_ns[7:28] *= 1.3
+    assert widened(job_of(steps_ns), 8, 26, (0, 27)) == (7, 27)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -58,6 +59,31 @@ def culprits_of(monkeypatch):
         return sorted(faults.find_findings(context)["culprit"])
 
     return found
+
+
+@pytest.fixture
+def confidence_in(monkeypatch):
+    def found(*suspects: Suspect) -> dict[str, float]:
+        monkeypatch.setattr(faults, "CAUSES", (lambda _: suspects,))
+        topology = SimpleNamespace(codes={"a": 0, "b": 1, "c": 2, "d": 3})
+        context: Any = SimpleNamespace(jobs=[], topology=topology)
+        findings = faults.find_findings(context)
+        return dict(zip(findings["culprit"], findings["confidence"], strict=True))
+
+    return found
+
+
+def test_of_ranks_that_are_slow_in_the_same_steps_no_more_than_one_is_sure(confidence_in):
+    job = job_with({(10, 19): 0.3})
+    one, other = (
+        replace(rank(job, name, 10, 19), lost_share=lost) for name, lost in (("a", 0.3), ("b", 0.1))
+    )
+    assert confidence_in(one) == {"a": pytest.approx(0.9)}
+    sure = confidence_in(one, other)
+    assert sure["a"] == pytest.approx(0.9 * 0.75)
+    assert sum(sure.values()) <= 1
+    apart = rank(job_with({(10, 19): 0.3}), "c", 10, 19)
+    assert confidence_in(one, apart)["a"] == pytest.approx(0.9)
 
 
 def test_a_rank_that_is_slow_for_a_part_of_the_time_of_another_explains_nothing(culprits_of):

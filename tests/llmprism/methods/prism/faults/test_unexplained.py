@@ -46,6 +46,14 @@ def test_work_that_becomes_uneven_is_reported_to_the_end():
     assert found(job_of(uneven, noise=0.003)) == [(7, 29)]
 
 
+def test_the_longest_of_uneven_steps_are_not_all_of_them():
+    """At the end they are longer still, and only these stand out from what the others vary."""
+    rng = np.random.default_rng(6)
+    uneven = {step: 1.08 + 0.3 * rng.random() for step in range(9, 21)}
+    uneven |= {step: 1.6 + 0.2 * rng.random() for step in range(21, 30)}
+    assert found(job_of(uneven, noise=0.003)) == [(9, 29)]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_steps_that_always_vary_are_not_reported(seed):
     duration = 1e8 * np.random.default_rng(seed).lognormal(0, 0.15, 30)

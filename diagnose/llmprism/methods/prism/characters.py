@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import Traffic
@@ -24,6 +25,8 @@ BESIDE, LOST_AHEAD = 0.8, 0.1  # the same where both begin and move together, an
 ONE_SIZE, WIDTH = 0.9, 0.02  # share of bytes in messages of one size, which may differ by this
 EQUALLY = 0.1  # share of bytes by which two sizes may differ from as many messages
 PASSES = 0.65  # a pipeline rests for less than this share of a step
+CLEAR, LITTLE = 0.05, 0.002  # of a step's traffic; a pass of 100 micro-batches is more than that
+MOSTLY = 0.75  # share of steps in which both directions begin at once in an exchange
 LEADS = 0.9  # share of steps in which the same direction begins
 
 Set = frozenset[int]
@@ -39,6 +42,7 @@ class Character:
     ahead : mean amount by which, over the volume of a step.
     together : share of the time of the lesser direction in which both move.
     leads : share of steps in which the same direction begins, if clearly before the other.
+    at_once : whether both directions begin steps at once, as far as the clock shows.
     rest : the longest silence of a step over the step, median.
     messages : records of a connection in a step.
     alike : whether messages have the sizes of activations: one, or one and its double.
@@ -51,6 +55,7 @@ class Character:
     ahead: float
     together: float
     leads: float
+    at_once: bool
     rest: float
     messages: float
     alike: bool
@@ -78,12 +83,13 @@ def character_of(
     traffic = one.traffic
     start, end = extents(traffic, step, count)
     busy = start <= end
-    outstanding, ahead, together, leads = 0.0, 0.0, 1.0, 0.0
+    outstanding, ahead, together, leads, at_once = 0.0, 0.0, 1.0, 0.0, False
     if one.two_way:
         outstanding, ahead = _outstanding(traffic, step)
-        together, leads = _together(traffic), _leads(traffic, step, count)
+        together, leads = share_together(traffic), _leads(traffic, step, count)
+        at_once = _begin_at_once(traffic, step, count)
     return Character(
-        outstanding, ahead, together, leads, _rest(start[busy], end[busy]),
+        outstanding, ahead, together, leads, at_once, _rest(start[busy], end[busy]),
         len(traffic) / one.connections.size / count, _alike(traffic.size),
         np.where(busy, start, np.nan), np.where(busy, end, np.nan), _groups(src, dst, nodes),
         frozenset(zip(src.tolist(), dst.tolist(), strict=True)),
@@ -186,7 +192,7 @@ def _silences(
 compile_early(_silences, lambda: (CODES, INTS, INTS, INTS, BOOLS, CODES, 0, 0.0))
 
 
-def _together(traffic: Traffic) -> float:
+def share_together(traffic: Traffic) -> float:
     """Share of the lesser direction's time in which both directions of a couple move."""
     order = order_in_groups(traffic.couple, traffic.start_ns)
     both, forth, back = _overlap(
@@ -227,7 +233,36 @@ def _leads(traffic: Traffic, step: Codes, count: int) -> float:
     """Share of steps in which the same direction of a couple begins, clearly before the other.
 
     It does clearly if the other one waits until its first message has arrived, or for a good part
-    of the step's traffic.
+    of the step's traffic, and for longer than rounding of its times explains.
+    """
+    couples = int(traffic.couple.max()) + 1
+    whole, first, arrived, span = _openings(traffic, step, count)
+    lead = (first[:, 0] - first[:, 1]).astype(np.float64)
+    leader = (lead > 0).astype(np.int64)
+    among = np.arange(leader.size)
+    waits = first[among, 1 - leader] >= arrived[among, leader]
+    late = (np.abs(lead) > CLEAR * span) & (np.abs(lead) > clock_tick_ns(traffic.start_ns))
+    clear = np.where(late | waits, np.sign(lead), 0.0)
+    owner = np.repeat(np.arange(couples), count)[whole]
+    votes = np.bincount(owner, clear, couples) / np.maximum(
+        np.bincount(owner, minlength=couples), 1
+    )
+    return float(np.abs(votes).mean())
+
+
+def _begin_at_once(traffic: Traffic, step: Codes, count: int) -> bool:
+    """Whether both directions of a couple begin most steps at once, on a clock that shows it."""
+    _, first, _, span = _openings(traffic, step, count)
+    if span.size == 0 or clock_tick_ns(traffic.start_ns) > LITTLE * float(np.median(span)):
+        return False
+    return float((np.abs(first[:, 0] - first[:, 1]) <= LITTLE * span).mean()) >= MOSTLY
+
+
+def _openings(traffic: Traffic, step: Codes, count: int) -> tuple[Bools, Ints, Ints, Ints]:
+    """Cells (couple, step) with both directions; for these the first start and end, and the span.
+
+    Start and end [ns] of each direction's first record have shape (cells, 2); the span [ns] is from
+    the first start to the last end.
     """
     couples = int(traffic.couple.max()) + 1
     never = np.iinfo(np.int64).max
@@ -238,16 +273,5 @@ def _leads(traffic: Traffic, step: Codes, count: int) -> float:
     np.minimum.at(first, (cell, forth), traffic.start_ns)
     np.minimum.at(arrived, (cell, forth), traffic.end_ns)
     np.maximum.at(last, cell, traffic.end_ns)
-    whole = first.max(axis=1) < never
-    first, arrived = first[whole], arrived[whole]
-    lead = (first[:, 0] - first[:, 1]).astype(np.float64)
-    span = last[whole] - first.min(axis=1)
-    leader = (lead > 0).astype(np.int64)
-    among = np.arange(leader.size)
-    waits = first[among, 1 - leader] >= arrived[among, leader]
-    clear = np.where((np.abs(lead) > 0.05 * span) | waits, np.sign(lead), 0.0)
-    owner = np.repeat(np.arange(couples), count)[whole]
-    votes = np.bincount(owner, clear, couples) / np.maximum(
-        np.bincount(owner, minlength=couples), 1
-    )
-    return float(np.abs(votes).mean())
+    whole: Bools = first.max(axis=1) < never
+    return whole, first[whole], arrived[whole], last[whole] - first[whole].min(axis=1)

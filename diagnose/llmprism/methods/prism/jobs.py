@@ -33,6 +33,7 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 STEADY = 0.25  # minor traffic of a step differs from the median step by less
 UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median
 SAME_VOLUME = 0.05
+EVALUATED = 4.0  # ratio of activations to gradients up to which evaluations explain the rest
 SURE = 0.9  # quality of a division that services do not reach
 LITTLE = 0.001  # of the rate of the busiest part
 
@@ -95,9 +96,9 @@ def _rate(component: Component) -> float:
 
 def _parts(flows: FlowTable, connections: Connections) -> list[Part]:
     """Components with their steps, without traffic that does not repeat."""
-    major = connections.carries & ~connections.minor
-    parts = _settled(flows, connections, major, {})
-    minor = np.flatnonzero(connections.carries & connections.minor)
+    little = connections.minor | _exchanged(connections)
+    parts = _settled(flows, connections, connections.carries & ~little, {})
+    minor = np.flatnonzero(connections.carries & little)
     kept = minor[_in_time(flows, connections, parts, minor)]
     if kept.size == 0:
         return parts
@@ -172,7 +173,28 @@ def _in_time(
             _repeats(flows.start_ns[rows], connections.size[rows], part.stepping)
             for part in touched.values()
         )
-    return kept
+    return kept | _answered(connections, minor, minor[kept])
+
+
+def _exchanged(connections: Connections) -> Bools:
+    """Connections that are answered by a minor one, with not much less.
+
+    An evaluation sends activations that bring no gradients, so only the gradients may be minor.
+    """
+    answers = np.flatnonzero(connections.carries & connections.minor)
+    return _answered(connections, np.arange(len(connections)), answers)
+
+
+def _answered(connections: Connections, among: Ints, answers: Ints) -> Bools:
+    """Which of the connections ``among`` some of the ``answers`` answer, with not much less."""
+    of_pair: dict[tuple[int, int], int] = {}
+    for one in answers.tolist():
+        pair = int(connections.dst[one]), int(connections.src[one])
+        of_pair[pair] = max(of_pair.get(pair, 0), int(connections.total_bytes[one]))
+    pairs = zip(connections.src[among].tolist(), connections.dst[among].tolist(), strict=True)
+    answer = np.array([of_pair.get(pair, 0) for pair in pairs], np.int64)
+    sent = connections.total_bytes[among]
+    return np.asarray((answer > 0) & (sent >= answer) & (sent <= EVALUATED * answer))
 
 
 def _repeats(start_ns: Ints, size: Ints, stepping: Stepping) -> bool:

@@ -37,7 +37,7 @@ from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.sizes import gathers_shards
 from llmprism.methods.prism.stages import by_stage
 from llmprism.methods.prism.stepping import Part
-from llmprism.numerics.arrays import Codes, Floats
+from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.graph import components
 
 LATE = 0.2  # a collective that rests for a larger share of a step is no part of the passes
@@ -101,7 +101,8 @@ def _merged_pipeline(
     """Couples that must be a pipeline although each direction of a step is a single record.
 
     They lead from one data-parallel group to another, begin clearly before the gradients and end
-    before them, and move less than half as much. Exchanges of tensor-parallel groups move more.
+    before them, and move less than half as much. The same direction begins in most steps, since a
+    gradient needs an activation. In exchanges of tensor-parallel groups both begin at once.
     """
     main = _main(own, characters)
     if main < 0:
@@ -116,7 +117,7 @@ def _merged_pipeline(
         clearly = min(CLEARLY * period, FORWARD * span)
         early = float(np.nanmedian(lead.first_ns - character.first_ns)) > clearly
         over = float(np.nanmedian(lead.last_ns - character.last_ns)) > CLEARLY * period
-        single = character.messages <= ONE_RECORD and one.two_way
+        single = _is_merged(character) and one.two_way and not character.at_once
         if single and across and early and over and 2 * volumes[i] < volumes[main]:
             found.add(i)
     return found
@@ -190,13 +191,19 @@ def _kinds_of_exchanges(
         if not _is_closed(one):
             continue  # an edge of a ring whose other edges have other records
         kind = _beside(one, dense, parts)
-        parameters = not all(characters[i].alike for i in together) and (
+        alike = all(characters[i].alike and not _is_merged(characters[i]) for i in together)
+        parameters = not alike and (
             set(one.groups) <= set(dense.groups)
             or all(_ends_with(characters[i], characters[main]) for i in together)
         )
         parameters |= all(gathers_shards(connections, *own[i], count) for i in together)
         if kind[0] not in ("cp", "tp") or not parameters:
             yield together, kind
+
+
+def _is_merged(one: Character) -> bool:
+    """Whether all messages of a step are one record, which shows nothing of their sizes."""
+    return one.messages <= ONE_RECORD
 
 
 def _ends_with(one: Character, main: Character) -> bool:
@@ -261,15 +268,26 @@ def _through(
         least = min(CLEARLY * period, FORWARD * span)
         inside = step >= 0
         at, size = step[inside], one.traffic.size[inside]
-        later = one.traffic.start_ns[inside] > first[at] + lead[at] / 2
-        before = one.traffic.start_ns[inside] < start[at]
-        if size[before].sum() >= FORWARD * size.sum():
+        records = one.traffic.start_ns[inside], one.traffic.end_ns[inside]
+        if size[records[0] < start[at]].sum() >= FORWARD * size.sum():
             least = min(least, AFTER * period)
-        beside = ~before & (one.traffic.start_ns[inside] < end[at])
         least = max(least, float(np.median((first - np.fmin(first, begin))[known])))
-        goes_on = max(size[later & before].sum(), size[beside].sum()) > GOES_ON * size.sum()
+        later = _share_between(records, first[at] + lead[at] / 2, start[at])
+        beside = _share_between(records, start[at], end[at])
+        goes_on = max((size * later).sum(), (size * beside).sum()) > GOES_ON * size.sum()
         found.append(bool(np.median(lead[known]) > least and goes_on))
     return found
+
+
+def _share_between(records: tuple[Ints, Ints], begin: Floats, end: Floats) -> Floats:
+    """Share of each record's time, from its start to its end, that is between two moments [ns].
+
+    A record may hold all messages of a step, so its start alone does not show when they moved.
+    """
+    from_ns, until_ns = records
+    length = np.maximum(until_ns - from_ns, 1)
+    inside = np.minimum(from_ns + length, end) - np.maximum(from_ns, begin)
+    return np.asarray(np.clip(np.nan_to_num(inside) / length, 0.0, 1.0), np.float64)
 
 
 def _same_collective(
@@ -284,14 +302,16 @@ def _same_collective(
 
     The edges of a ring or a tree may carry different volumes, because records were lost too. They
     do not close to a ring of their own.
-    Beside parameters that move ``early``, all through the passes, times show nothing.
+    Beside parameters that move ``early``, all through the passes, times show nothing. Sizes do not
+    where records hold all messages of a step.
     """
     own, theirs = characters[one], characters[main]
     size, usual = (
         float(np.median(connections.typical_bytes[classes[i][0].connections])) for i in (one, main)
     )
     messages = own.messages / max(theirs.messages, 1e-9)
-    if abs(size - usual) <= SAME_SIZE * usual and 1 / LOST <= messages <= LOST:
+    alike = abs(size - usual) <= SAME_SIZE * usual and 1 / LOST <= messages <= LOST
+    if alike and not (_is_merged(own) and _is_merged(theirs)):
         return True
     edges = all(any(group <= wide for wide in theirs.groups) for group in own.groups)
     edges &= max(len(group) for group in own.groups) <= PARTNERS or not _is_ring(own.pairs)

@@ -11,7 +11,8 @@ step began. That shows when the step began, which no traffic marks.
 Messages are counted by volume: bytes of a step in one direction, over the size of a message,
 which is the size that most bytes travel in, or that most are multiples of: a record may hold
 several messages. Where sizes differ (sequences of different length), records are counted. A single
-record far slower than the network holds messages that nobody can count.
+record far slower than the network, or answered before its end, holds messages that nobody can
+count.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.characters import TOGETHER, share_together
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import KindOf, Phases, joined
@@ -91,7 +93,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     micro_batches, chunks = _messages(connections, own, phases.count)
     passes = _passes(flows, connections, phases, own, stage, micro_batches * chunks, origin)
     forward = finite_median(passes["second"] - passes["first"])
-    if micro_batches * chunks == 1 and _are_slow(phases, own):
+    if micro_batches * chunks == 1 and (_are_slow(phases, own) or _answered_early(own)):
         micro_batches = UNCOUNTED
     if stage.max() == 1 and chunks == 1 and micro_batches > COUPLE:
         held = chunks_of_two(flows, phases, own, stage, forward)
@@ -185,6 +187,18 @@ def _are_slow(phases: Phases, own: Sequence[KindOf]) -> bool:
     usual = _rate(own)
     others = [one for one in phases.classes if one.kind == "dp"]
     return bool(others) and usual < SLOW * _rate(others)
+
+
+def _answered_early(own: Sequence[KindOf]) -> bool:
+    """Whether what comes back begins before what is sent has ended.
+
+    The gradient of a single message cannot: it needs all of its activation. So a record that is
+    answered before its end holds several messages.
+    """
+    lengths = np.concatenate([one.one.traffic.end_ns - one.one.traffic.start_ns for one in own])
+    if not np.median(lengths) > 0:
+        return False  # the clock is too coarse
+    return float(np.median([share_together(one.one.traffic) for one in own])) >= TOGETHER
 
 
 def _rate(own: Sequence[KindOf]) -> float:

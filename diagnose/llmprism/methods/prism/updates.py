@@ -28,8 +28,8 @@ def holds_updates(traffic: Traffic, parts: Division) -> bool:
     until = np.cumsum(traffic.size, dtype=np.float64)
     edges = np.concatenate(([0], parts.cuts))
     before = np.concatenate(([0.0], until))[edges]
-    share = (until - before[part]) / parts.volumes[part]
-    late = share > 1 - GATHERED + MIXED
+    middle = (until - traffic.size / 2 - before[part]) / parts.volumes[part]
+    late = middle > 1 - GATHERED
     scale = np.rint(np.log(traffic.size) / ONE_SIZE).astype(np.int64)
     sizes, which = np.unique(scale, return_inverse=True)
     moved = np.zeros((sizes.size, 2))

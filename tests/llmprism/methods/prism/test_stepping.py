@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes import Component, TrafficClass
+from llmprism.methods.prism.coarser import is_paused
 from llmprism.methods.prism.cycles import Division, Traffic
 from llmprism.methods.prism.jobs import Job, _restarted
 from llmprism.methods.prism.partial_steps import _are_buckets
-from llmprism.methods.prism.stepping import Part, Stepping, _is_paused, find_steps
+from llmprism.methods.prism.stepping import Part, Stepping, find_steps
 from llmprism.methods.prism.together import in_step
 
 MS = 1_000_000
@@ -55,7 +56,7 @@ def test_halves_of_steps_are_steps_and_pauses_only_if_the_pipeline_shows_them(pi
     halves, steps = division(range(8, 320, 8)), division(range(16, 320, 16))
     own = division(np.linspace(8, 312, pipeline - 1).astype(int))
     classes = ring(np.arange(80.0)).classes * 2
-    assert _is_paused(classes, [[halves, steps], [own]], len(halves), len(steps)) is paused
+    assert is_paused(classes, [[halves, steps], [own]], len(halves), len(steps)) is paused
 
 
 @pytest.mark.parametrize("micro_batches", [2, 4])

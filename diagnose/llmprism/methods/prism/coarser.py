@@ -1,0 +1,201 @@
+"""Whether the parts of one division are steps, and those of a coarser one several of them.
+
+Equal parts may be too fine: buckets of one size, or micro-batches whose gradients are
+reduced one by one, divide a step into parts that are alike. Such parts show themselves by the
+gaps between them: every k-th gap is longer than all others. That this happens by chance for
+all of the N / k longest gaps has probability 1 / C(N - 1, N / k - 1). Unless that is very small,
+the longer gaps must also be longer by more than the others differ. Pauses (evaluation,
+checkpoints) make every k-th gap longer, too. A coarser division is believed only in three cases:
+the finer one's parts are single collectives; two of them make a coarser part (gradients are
+reduced, then as many bytes of parameters gathered, and nothing else moves in between); or the
+longer gaps are longer by less than half (an optimizer's update between micro-batches; a pause is
+longer).
+
+All classes of a job move in every step. So the coarser parts are steps, too, where a good part of
+all bytes moves once in each of them, as gradients do beside exchanges between experts.
+"""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+
+from llmprism.io.clock import clock_tick_ns
+from llmprism.methods.prism.classes import TrafficClass
+from llmprism.methods.prism.cycles import Division, Traffic
+from llmprism.methods.prism.parts import regularity
+from llmprism.methods.prism.updates import hardly_rests, holds_updates
+from llmprism.numerics.arrays import Ints
+
+CHANCE, RARE = 0.05, 1e-4  # of longer gaps at equal distances: what is looked at, and believed
+TICKS = 2  # of the clock: differences of gaps that rounding makes
+PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
+GRADIENTS = 0.05  # of all bytes: what gradients have at least
+FEW = 0.5  # of the fine parts: gradients move beside some of the exchanges of a step only
+MOSTLY = 0.8  # share of parts in which an evaluation's direction moves no less than the other one
+SAME_SPREAD = 0.02  # of a part: difference of volumes that counts as none
+GOOD = 0.5  # quality of a division that is believed
+UPDATE = 1.5  # gaps longer by this much are more than an optimizer's update
+
+NONE = np.empty(0, np.int64)
+
+
+def is_step(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
+) -> bool:
+    """Whether parts of the fine division are only pieces of a step."""
+    chance = 1 / comb(fine - 1, coarse - 1)
+    if chance > CHANCE:
+        return False
+    if _moves_once(classes, proposed, fine, coarse):
+        return True
+    clarity, atomic, apart, restless = np.inf, True, chance < RARE, False
+    for one, own in zip(classes, proposed, strict=True):
+        coarser, finer = of_count(own, coarse), of_count(own, fine)
+        if coarser is None or coarser.clarity <= 1.0:  # its gaps are not longer than all others
+            return False
+        if finer is not None and finer.evaluated and not coarser.evaluated:
+            return False  # the coarser parts are several steps and an evaluation
+        if finer is not None and holds_updates(one.traffic, finer):
+            return False
+        restless |= finer is not None and hardly_rests(one.traffic, finer, coarser)
+        clarity = min(clarity, coarser.clarity)
+        atomic &= len(one.traffic) <= fine * one.connections.size * 1.2
+        if finer is not None:
+            apart |= _stands_apart(one.traffic, finer, coarser)
+    phases = fine == PHASES * coarse and not _all_move_in(classes, proposed, fine)
+    return apart and (atomic or phases or clarity < UPDATE or restless)
+
+
+def _all_move_in(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int
+) -> bool:
+    """Whether other classes move between all parts of the clearest fine division.
+
+    Nothing else moves between the gradients of a step and the parameters gathered after them.
+    """
+    if len(classes) == 1:
+        return False
+    lead, end_ns = _ends_of_clearest(classes, proposed, fine)
+    if not end_ns.size:
+        return False
+    volumes = np.zeros(fine + 1)
+    for i, one in enumerate(classes):
+        if i != lead:
+            part = np.searchsorted(end_ns, one.traffic.start_ns)
+            volumes += np.bincount(part, one.traffic.size, fine + 1)
+    inside = volumes[1:fine]  # before the first part there may be more, and after the last one
+    alternate = [float(np.median(inside[first::PHASES])) for first in range(PHASES)]
+    return min(alternate) >= GOOD * max(alternate) > 0
+
+
+def _moves_once(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
+) -> bool:
+    """Whether a good part of the bytes moves once in every coarse part, and in few fine ones.
+
+    Every class of a job moves in every step. What else does, such as exchanges between experts, is
+    divided by the fine parts only.
+    """
+    _, end_ns = _ends_of_clearest(classes, proposed, fine)
+    once = sum(
+        one.bytes
+        for one, own in zip(classes, proposed, strict=True)
+        if _of_about(own, coarse) is not None and _busy(one.traffic, end_ns) <= FEW * fine
+    )
+    return once >= GRADIENTS * sum(one.bytes for one in classes)
+
+
+def _busy(traffic: Traffic, end_ns: Ints) -> int:
+    """Number of parts, up to each of ``end_ns``, in which any record begins."""
+    return int(np.unique(np.searchsorted(end_ns, traffic.start_ns)).size)
+
+
+def _stands_apart(traffic: Traffic, fine: Division, coarse: Division) -> bool:
+    """Whether the gaps of the coarse division are longer by more than the others differ."""
+    gap, others = _gaps_of(traffic, fine, coarse)
+    if others.size == 0:
+        return True
+    differ = max(np.ptp(others), TICKS * clock_tick_ns(traffic.start_ns))
+    return bool(gap.min() - others.max() > differ)
+
+
+def _gaps_of(traffic: Traffic, fine: Division, coarse: Division) -> tuple[Ints, Ints]:
+    """Gaps [ns] of the coarse division, and those of the fine one inside its parts."""
+    gap = traffic.start_ns[1:] - np.maximum.accumulate(traffic.end_ns)[:-1]
+    return gap[coarse.cuts - 1], gap[np.setdiff1d(fine.cuts, coarse.cuts) - 1]
+
+
+def is_paused(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
+) -> bool:
+    """Whether the coarse division shows only pauses between some parts of the fine one.
+
+    Every class that shows the coarse parts shows the fine ones, in equal groups, or sends as much
+    one way in each of the fine ones: evaluations in some steps bring no gradients.
+    """
+    if fine <= coarse or is_step(classes, proposed, fine, coarse):
+        return False
+    _, end_ns = _ends_of_clearest(classes, proposed, fine)
+    for one, own in zip(classes, proposed, strict=True):
+        finer, coarser = _of_about(own, fine), _of_about(own, coarse)
+        shown = finer is not None and coarser is not None and _in_groups(finer, coarser)
+        if coarser is not None and not shown and not _one_way_in_each(one, end_ns):
+            return False
+    return True
+
+
+def _ends_of_clearest(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], count: int
+) -> tuple[int, Ints]:
+    """The class with the clearest division into ``count`` parts, and their ends [ns], if any."""
+    found = [of_count(own, count) for own in proposed]
+    lead = max(range(len(found)), key=lambda i: standing(found[i]))
+    best = found[lead]
+    return lead, NONE if best is None else extent(classes[lead].traffic, best)[1]
+
+
+def _one_way_in_each(one: TrafficClass, end_ns: Ints) -> bool:
+    """Whether one direction moves the same, and the other no less, until each of ``end_ns``."""
+    if not one.two_way:
+        return False
+    traffic = one.traffic
+    part = np.searchsorted(end_ns, traffic.start_ns)
+    volumes = [
+        np.bincount(part[way], traffic.size[way], end_ns.size + 1)[: end_ns.size].astype(np.float64)
+        for way in (traffic.forth, ~traffic.forth)
+    ]
+    for steady, other in (volumes, volumes[::-1]):
+        least = float(np.median(steady)) * (1 - SAME_SPREAD) if steady.size else 0.0
+        if least > 0 and np.isfinite(regularity(steady)[0]) and (other >= least).mean() >= MOSTLY:
+            return True
+    return False
+
+
+def _of_about(own: list[Division], count: int) -> Division | None:
+    """The good division of so many parts, or of one more or less: records begin in some part."""
+    near = [d for d in own if abs(len(d) - count) <= 1 and d.quality >= GOOD]
+    return min(near, key=lambda d: (abs(len(d) - count), -d.weight), default=None)
+
+
+def _in_groups(fine: Division, coarse: Division) -> bool:
+    """Whether each coarse part but the first and the last holds as many fine parts, over one."""
+    held = np.diff(np.searchsorted(fine.cuts, coarse.cuts))
+    alike = np.isin(coarse.cuts, fine.cuts).all() and held.size > 0
+    return bool(alike) and held.min() == held.max() > 1
+
+
+def of_count(own: list[Division], count: int) -> Division | None:
+    alike = [d for d in own if len(d) == count]
+    return max(alike, key=lambda d: (d.weight, d.clarity)) if alike else None
+
+
+def standing(division: Division | None) -> tuple[float, float]:
+    return (-1.0, 0.0) if division is None else (round(division.quality, 1), division.clarity)
+
+
+def extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
+    """First start and last end of each part [ns]."""
+    edges = np.concatenate(([0], division.cuts))
+    return traffic.start_ns[edges], np.maximum.reduceat(traffic.end_ns, edges)

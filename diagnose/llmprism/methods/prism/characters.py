@@ -71,7 +71,7 @@ class Character:
             return self.leads >= LEADS
         beside = self.together >= BESIDE and self.leads < LEADS / 2
         exchange = self.together >= TOGETHER and self.ahead < (LOST_AHEAD if beside else AHEAD)
-        if self.rest > PASSES and self.leads < LEADS:
+        if self.rest > PASSES and self.leads < LEADS and self.ahead < LOST_AHEAD:
             return False
         return self.outstanding > OUTSTANDING and not exchange
 

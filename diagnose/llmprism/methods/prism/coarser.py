@@ -140,8 +140,9 @@ def is_paused(
     _, end_ns = _ends_of_clearest(classes, proposed, fine)
     for one, own in zip(classes, proposed, strict=True):
         finer, coarser = _of_about(own, fine), _of_about(own, coarse)
-        shown = finer is not None and coarser is not None and _in_groups(finer, coarser)
-        if coarser is not None and not shown and not _one_way_in_each(one, end_ns):
+        if coarser is None:
+            continue
+        if not (_one_way_in_each(one, end_ns) if finer is None else _in_groups(finer, coarser)):
             return False
     return True
 

@@ -35,7 +35,8 @@ from llmprism.numerics.early import INTS, compile_early
 SMALL = 64
 ANSWER_SIZE, ANSWER_SHARE = 32, 0.05
 OFTEN = 0.3  # share of records that repeat another from which two exporters are believed
-TWICE = 0.1  # of a record's length: two views of one transfer differ by less
+TWICE = 0.1  # of a record's length: two views of one transfer differ in length by less
+OFFSET = 0.5  # ... and begin within this share of it: clocks of exporters differ
 LIGHT_SHARE, LIGHT_BYTES = 1e-4, 4096
 MINOR_SHARE = 0.01
 
@@ -131,8 +132,10 @@ def _repetitions(start_ns: Ints, end_ns: Ints, size: Ints, order: Ints, offsets:
             row = order[at]
             if last >= 0 and size[row] == size[last]:
                 length = max(end_ns[row] - start_ns[row], end_ns[last] - start_ns[last], 1)
-                apart = abs(start_ns[row] - start_ns[last]) + abs(end_ns[row] - end_ns[last])
-                if apart < TWICE * length or apart < 20_000:
+                late = start_ns[row] - start_ns[last]
+                longer = abs(end_ns[row] - end_ns[last] - late)
+                apart = late + abs(end_ns[row] - end_ns[last])
+                if (longer < TWICE * length and late < OFFSET * length) or apart < 20_000:
                     marks[row] = True
                     last = -1
                     continue

@@ -47,6 +47,7 @@ CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no par
 FORWARD = 0.25  # ... or by this share of its own time or bytes: a forward pass has a third of both
 GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
 SAME_TIME, SAME_SIZE = 0.03, 0.02  # of a step, of a message: differences that count as none
+EXACTLY = 0.001  # of a volume: what headers add to one of two, one a multiple of the other
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
 ALIKE = 1.3  # ratio of messages a step up to which two classes may be one exchange
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
@@ -78,7 +79,8 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
     pipeline -= _meshes(connections, classes, pipeline)
     merged: set[int] = set()
     if not pipeline:
-        merged = _merged_pipeline(list(zip(classes, stepping.step_of, strict=True)), characters)
+        own = list(zip(classes, stepping.step_of, strict=True))
+        merged = _merged_pipeline(connections, own, characters)
         pipeline = merged - _meshes(connections, classes, merged)
     chains = _joined([characters[i].groups for i in pipeline])
     found, collectives = [], []
@@ -96,17 +98,21 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
 
 
 def _merged_pipeline(
-    own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character]
+    connections: Connections,
+    own: Sequence[tuple[TrafficClass, Codes]],
+    characters: Sequence[Character],
 ) -> set[int]:
     """Couples that must be a pipeline although each direction of a step is a single record.
 
     They lead from one data-parallel group to another, begin clearly before the gradients and end
     before them, and move less than half as much. The same direction begins in most steps, since a
     gradient needs an activation. In exchanges of tensor-parallel groups both begin at once.
+    Acknowledgements do so, too.
     """
     main = _main(own, characters)
     if main < 0:
         return set()
+    plain = _is_unanswered(connections, own)
     lead = characters[main]
     volumes = [one.bytes / one.connections.size for one, _ in own]
     period = _period(lead.first_ns)
@@ -117,10 +123,21 @@ def _merged_pipeline(
         clearly = min(CLEARLY * period, FORWARD * span)
         early = float(np.nanmedian(lead.first_ns - character.first_ns)) > clearly
         over = float(np.nanmedian(lead.last_ns - character.last_ns)) > CLEARLY * period
-        single = _is_merged(character) and one.two_way and not character.at_once
+        single = _is_merged(character) and one.two_way and not (plain and character.at_once)
         if single and across and early and over and 2 * volumes[i] < volumes[main]:
             found.add(i)
     return found
+
+
+def _is_unanswered(connections: Connections, own: Sequence[tuple[TrafficClass, Codes]]) -> bool:
+    """Whether some connection gets nothing back, so that records hold no acknowledgements."""
+    nodes = int(max(connections.src.max(), connections.dst.max())) + 1
+    every = connections.src.astype(np.int64) * nodes + connections.dst
+    for one, _ in own:
+        src, dst = connections.src[one.connections], connections.dst[one.connections]
+        if not np.isin(dst.astype(np.int64) * nodes + src, every).all():
+            return True
+    return False
 
 
 def _passing(
@@ -197,6 +214,7 @@ def _kinds_of_exchanges(
             or all(_ends_with(characters[i], characters[main]) for i in together)
         )
         parameters |= all(gathers_shards(connections, *own[i], count) for i in together)
+        parameters |= all(_moves_shards(own, characters, i, main) for i in together)
         if kind[0] not in ("cp", "tp") or not parameters:
             yield together, kind
 
@@ -204,6 +222,22 @@ def _kinds_of_exchanges(
 def _is_merged(one: Character) -> bool:
     """Whether all messages of a step are one record, which shows nothing of their sizes."""
     return one.messages <= ONE_RECORD
+
+
+def _moves_shards(
+    own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character], one: int, main: int
+) -> bool:
+    """Whether merged records have the volume of shards whose gradients the class ``main`` reduces.
+
+    Parameters of two bytes are gathered twice and gradients of four bytes are reduced inside a
+    group of shards, in each micro-batch; then gradients of one shard are reduced across groups.
+    """
+    shards, replicas = (max(len(group) for group in characters[i].groups) for i in (one, main))
+    if not _is_merged(characters[one]) or replicas < PARTNERS:
+        return False
+    inside, across = (own[i][0].bytes / own[i][0].connections.size for i in (one, main))
+    often = inside / across * (replicas - 1) / replicas / (shards - 1)
+    return round(often) >= 1 and abs(often - round(often)) <= EXACTLY * often
 
 
 def _ends_with(one: Character, main: Character) -> bool:

@@ -93,7 +93,9 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     micro_batches, chunks = _messages(connections, own, phases.count)
     passes = _passes(flows, connections, phases, own, stage, micro_batches * chunks, origin)
     forward = finite_median(passes["second"] - passes["first"])
-    if micro_batches * chunks == 1 and (_are_slow(phases, own) or _answered_early(own)):
+    messages = micro_batches * chunks
+    early = messages == 1 and _answered_early(own)
+    if early or (_are_merged(own, messages) and _are_slow(phases, own)):
         micro_batches = UNCOUNTED
     if stage.max() == 1 and chunks == 1 and micro_batches > COUPLE:
         held = chunks_of_two(flows, phases, own, stage, forward)
@@ -183,10 +185,10 @@ def _divided(messages: int, chunks: int) -> tuple[int, int]:
 
 
 def _are_slow(phases: Phases, own: Sequence[KindOf]) -> bool:
-    """Whether the records of ``own`` are far slower than those of the gradients."""
-    usual = _rate(own)
+    """Whether single messages of ``own`` are far slower than the records of the gradients."""
     others = [one for one in phases.classes if one.kind == "dp"]
-    return bool(others) and usual < SLOW * _rate(others)
+    size = np.concatenate([one.one.traffic.size for one in own])
+    return bool(others) and _rate(own, (1 + WHOLE) * _usual_size(size)) < SLOW * _rate(others)
 
 
 def _answered_early(own: Sequence[KindOf]) -> bool:
@@ -201,12 +203,19 @@ def _answered_early(own: Sequence[KindOf]) -> bool:
     return float(np.median([share_together(one.one.traffic) for one in own])) >= TOGETHER
 
 
-def _rate(own: Sequence[KindOf]) -> float:
-    """Median bytes in a nanosecond of a record."""
+def _rate(own: Sequence[KindOf], most_bytes: float = np.inf) -> float:
+    """Median bytes in a nanosecond of a record of no more than ``most_bytes``."""
     traffic = [one.one.traffic for one in own]
     size = np.concatenate([one.size for one in traffic])
     length = np.concatenate([one.end_ns - one.start_ns for one in traffic])
-    return float(np.median(size / np.maximum(length, 1)))
+    return float(np.median((size / np.maximum(length, 1))[size <= most_bytes]))
+
+
+def _are_merged(own: Sequence[KindOf], messages: int) -> bool:
+    """Whether a record may hold several messages: all of a step, or as some records show."""
+    size = np.concatenate([one.one.traffic.size for one in own])
+    single = size <= (1 + WHOLE) * _usual_size(size)
+    return messages == 1 or size[single].sum() < MULTIPLES * size.sum()
 
 
 def _usual_size(size: Ints) -> float:

@@ -25,10 +25,21 @@ Cell = tuple[Ints, Ints, Ints]
 
 
 def gathers_shards(connections: Connections, one: TrafficClass, step: Codes, count: int) -> bool:
-    """Whether most of some connections and steps gather each size twice and reduce its double."""
+    """Whether most of some connections and steps gather each size twice and reduce its double.
+
+    The last message of a step is then reduced: there is a message of half its size.
+    """
     own = list(cells(connections, one, step, count))
-    found = [fitting(*distinct(np.sort(size))) == [1 / 2] for _, _, size in own]
+    found = [
+        fitting(*distinct(np.sort(size))) == [1 / 2] and _ends_with_double(end, size)
+        for _, end, size in own
+    ]
     return bool(found) and sum(found) >= AGREE * len(found)
+
+
+def _ends_with_double(end_ns: Ints, size: Ints) -> bool:
+    half = size[np.argmax(end_ns)] / 2
+    return bool((np.abs(size - half) <= EXACT * half).any())
 
 
 def cells(connections: Connections, one: TrafficClass, step: Codes, count: int) -> Iterator[Cell]:

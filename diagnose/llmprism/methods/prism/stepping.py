@@ -17,6 +17,7 @@ import numpy as np
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.coarser import (
     GOOD,
+    GRADIENTS,
     extent,
     is_paused,
     is_step,
@@ -97,13 +98,19 @@ def find_steps(component: Component) -> Stepping:
 
 
 def _lasting(component: Component) -> list[bool]:
-    """Which classes are active for a good part of the component's time, and not only once."""
+    """Which classes are active for a good part of the time of the longest, and not only once.
+
+    Classes that move little do not count as the longest: a service may go on after the job.
+    """
     spans = []
     for one in component.classes:
         moved = np.cumsum(one.traffic.size, dtype=np.float64)
         middle = np.searchsorted(moved, moved[-1] * np.array([0.05, 0.95]))
         spans.append(float(np.diff(one.traffic.start_ns[middle])[0]))
-    return [span >= LASTING * max(spans) for span in spans]
+    total = sum(one.bytes for one in component.classes)
+    large = [one.bytes >= GRADIENTS * total for one in component.classes]
+    longest = max(span for span, counts in zip(spans, large, strict=True) if counts)
+    return [span >= LASTING * longest for span in spans]
 
 
 def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> int:

@@ -107,3 +107,68 @@ cluster: {servers: 2, gpus_per_server: 4, nics_per_server: 4, nic_gbps: 200,
     collector = MERGED.replace("[{kind: headers}]", effects) % 10_000
     run = scored(cluster + job("dp: 8, micro_batches: 4, steps: 12", 8, 1024) + collector, seed)
     assert run.score["pairs"]["accuracy"] == 1
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_messages_that_are_merged_in_couples_are_not_counted_as_one(scored, seed):
+    """The first two activations are always one record, so no record holds a single message."""
+    model = "{layers: 12, hidden: 1536, heads: 12, vocab: 40000, sequence_length: 2048}"
+    keys = "dp: 4, pp: 2, micro_batches: 6, steps: 8, mfu: 0.45"
+    text = f"jobs:\n  - {{name: solo, model: {model}, {keys}}}\n"
+    run = scored(SINGLE % 200 + text + MERGED % 10_000, seed)
+    assert list(run.diagnosis.layouts["micro_batches"]) in ([6], [-1])
+
+
+@pytest.mark.parametrize("mfu", [0.5, 0.4])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_acknowledgements_that_open_a_record_hide_no_pipeline(scored, mfu, seed):
+    """Both directions of a pipeline then begin at once, and its gradients take long."""
+    acknowledged = MERGED.replace("headers}", "headers}, {kind: acknowledgements, every: 2}")
+    model = "{layers: 12, hidden: 1536, heads: 12, vocab: 40000, sequence_length: 2048}"
+    keys = f"dp: 2, pp: 2, micro_batches: 4, steps: 8, transport: tcp, mfu: {mfu}"
+    text = f"jobs:\n  - {{name: solo, model: {model}, {keys}}}\n"
+    run = scored(SINGLE % 50 + text + acknowledged % 5000, seed)
+    assert_exact(run.score)
+    assert list(run.diagnosis.layouts["pp"]) == [2]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_records_of_two_exporters_whose_clocks_differ_are_counted_once(scored, seed):
+    effects = "{kind: observation, point: both}, {kind: clocks, offset_us: 100}"
+    collector = f"collector: {{idle_gap_us: 2000, effects: [{effects}]}}\n"
+    keys = "dp: 4, pp: 2, micro_batches: 6, steps: 8"
+    run = scored(
+        SINGLE.replace("leaf_ports: 8", "leaf_ports: 2") % 50 + job(keys, 12, 2560) + collector,
+        seed,
+    )
+    assert list(run.diagnosis.layouts["micro_batches"]) == [6]
+
+
+def test_a_service_that_goes_on_after_a_job_hides_no_steps(scored):
+    """Storage that the job reads and writes a lot joins it to the service."""
+    keys = "dp: 4, pp: 2, micro_batches: 4, steps: 10, loading: {bytes_per_token: 2000}, "
+    keys += "checkpoint: {every: 3, mode: sync}"
+    background = """\
+storage: [s0014, s0015]
+background:
+  - {name: copies, flows_per_s: 20, median_bytes: 3000000, sigma: 0.1, servers: [s0014], to: s0015}
+duration_s: 20
+"""
+    run = scored(SINGLE % 200 + background + job(keys))
+    assert run.score["jobs"]["accuracy"] == 1
+    assert run.score["timeline"]["coverage"] == 1
+
+
+@pytest.mark.parametrize("shards", [2, 4])
+def test_parameters_of_shards_are_no_tensor_parallelism_in_one_record_a_step(scored, shards):
+    keys = f"dp: 8, zero_stage: 3, hybrid_shards: {shards}, micro_batches: 1, steps: 8"
+    run = scored(SINGLE % 50 + job(keys, 24, 2048) + MERGED % 5000)
+    assert_exact(run.score)
+
+
+def test_activations_in_records_of_one_and_two_passes_are_no_shards(scored):
+    """Half of the bytes of a step are in one record, as reduced gradients of shards are."""
+    model = "{layers: 24, hidden: 2048, heads: 16, vocab: 51200, sequence_length: 1024}"
+    keys = "dp: 4, tp: 2, micro_batches: 1, steps: 8, mfu: 0.4, step_overhead_ms: 5"
+    text = f"jobs:\n  - {{name: solo, model: {model}, {keys}}}\n"
+    assert_exact(scored(SINGLE % 200 + text + MERGED % 2000).score)

@@ -21,6 +21,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context
 from llmprism.methods.prism.faults.late_ranks import SYMPTOM as LATE
+from llmprism.methods.prism.faults.repeated import steps_of
 from llmprism.methods.prism.faults.suspects import Suspect
 
 TOGETHER = 0.5  # share of the steps of one in which the other is slow too
@@ -59,9 +60,8 @@ def _rivals(one: Suspect, other: Suspect) -> bool:
     """Whether two ranks of one job are slow in the same steps, mostly."""
     if one.job is not other.job or {one.level, other.level} != {"rank"}:
         return False
-    common = min(one.last, other.last) - max(one.first, other.first) + 1
-    stopped = "stopped" in {one.symptom, other.symptom}
-    return not stopped and common >= TOGETHER * (one.last - one.first + 1)
+    own, common = steps_of(one), np.intersect1d(steps_of(one), steps_of(other))
+    return "stopped" not in {one.symptom, other.symptom} and common.size >= TOGETHER * own.size
 
 
 def _lost(one: Suspect) -> float:

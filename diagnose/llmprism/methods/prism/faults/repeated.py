@@ -3,7 +3,8 @@
 A fault that comes and goes leaves several stretches of slow steps, and single slow steps beside
 them. The steps around one stretch are slow in part themselves, so they do not show what a step
 takes, and one stretch is not all that the fault costs. So all steps in which the rank is slow are
-compared with all others. One stretch at least has to be longer than the steps around it.
+compared with all others. The steps of one stretch at least have to be longer than those around it,
+and the others have to be about as long.
 
 What comes and goes stays for about as long each time. So a stretch is a fault of its own that lasts
 for several times as many steps as the others.
@@ -19,7 +20,9 @@ import numpy as np
 from llmprism.methods.prism.faults.cost import cost_at, with_neighbours
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Ints
+from llmprism.numerics.missing import finite_median
 
+LONG = 0.5  # of what the steps of a stretch are longer: those of another one that costs as well
 ALIKE = 3  # times as many steps as another stretch of the same fault has
 
 
@@ -56,7 +59,16 @@ def _again(old: Suspect, one: Suspect) -> bool:
     shown_alike = old.symptom == one.symptom and {old.level, one.level} == {"rank"}
     measured = old.lost is None or "steps" in old.evidence
     alike = measured and one.lost is None and _alike(steps_of(old), steps_of(one))
-    return shown_alike and alike and _same(old, one)
+    return shown_alike and alike and _same(old, one) and _as_long(old, one)
+
+
+def _as_long(one: Suspect, other: Suspect) -> bool:
+    """Whether the job is slower in one stretch, and its steps in the other are about as long."""
+    for sure, more in ((one, other), (other, one)):
+        if sure.is_believed:
+            bar = sure.cost.normal_ns + LONG * (sure.cost.slow_ns - sure.cost.normal_ns)
+            return finite_median(one.job.duration_ns[steps_of(more)]) > bar
+    return False
 
 
 def _alike(one: Ints, other: Ints) -> bool:
@@ -80,8 +92,6 @@ def _names(one: Suspect) -> set[str]:
 def _joined(old: Suspect, one: Suspect) -> Suspect:
     """Two stretches as one suspect, which is what the one that costs more is."""
     first = old if old.cost.lost_ns >= one.cost.lost_ns or one.symptom != old.symptom else one
-    if not (old.is_believed or one.is_believed):
-        return first
     steps = with_neighbours(old.job, np.union1d(steps_of(old), steps_of(one)))
     return replace(
         first,

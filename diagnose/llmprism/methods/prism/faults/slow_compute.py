@@ -67,7 +67,10 @@ def _of_merged(context: Context, job: JobView) -> Iterator[Suspect]:
     """Suspects where a record holds all messages of a step: its begin and end show two passes."""
     work = edge_passes_ns(context, job)
     relative = work / healthy(by_message(work))[:, None, :]
-    own = judged(nanmedian(relative, axis=2), LEAST, levels=True)
+    tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
+    shortest_ns = np.fmin.reduce(healthy(by_message(work)), axis=1)
+    finest = np.nan_to_num(ROUNDING * tick_ns / np.where(shortest_ns > 0, shortest_ns, np.nan))
+    own = judged(nanmedian(relative, axis=2), LEAST, finest, levels=True)
     slow: Bools = (
         own.lasting
         & own.near_worst(WAITING)

@@ -51,24 +51,28 @@ def network(job: Any, slow: int, **evidence: float) -> Suspect:
 
 
 @pytest.fixture
-def culprits_of(monkeypatch):
-    def found(*suspects: Suspect) -> list[str]:
+def findings_of(monkeypatch):
+    def found(*suspects: Suspect) -> list[Any]:
         monkeypatch.setattr(faults, "CAUSES", (lambda _: suspects,))
         topology = SimpleNamespace(codes={"a": 0, "b": 1, "c": 2, "d": 3})
         context: Any = SimpleNamespace(jobs=[], topology=topology)
-        return sorted(faults.find_findings(context)["culprit"])
+        return [*faults.find_findings(context).itertuples()]
 
     return found
 
 
 @pytest.fixture
-def confidence_in(monkeypatch):
+def culprits_of(findings_of):
+    def found(*suspects: Suspect) -> list[str]:
+        return sorted(one.culprit for one in findings_of(*suspects))
+
+    return found
+
+
+@pytest.fixture
+def confidence_in(findings_of):
     def found(*suspects: Suspect) -> dict[str, float]:
-        monkeypatch.setattr(faults, "CAUSES", (lambda _: suspects,))
-        topology = SimpleNamespace(codes={"a": 0, "b": 1, "c": 2, "d": 3})
-        context: Any = SimpleNamespace(jobs=[], topology=topology)
-        findings = faults.find_findings(context)
-        return dict(zip(findings["culprit"], findings["confidence"], strict=True))
+        return {one.culprit: one.confidence for one in findings_of(*suspects)}
 
     return found
 
@@ -124,3 +128,12 @@ def test_where_a_few_transfers_take_longer_or_their_pace_shows_it_the_network_is
     job = job_with({(10, 19): 0.3})
     assert culprits_of(rank(job, "a", 10, 19), network(job, 4)) == ["leaf"]
     assert culprits_of(rank(job, "a", 10, 19), network(job, 50, pace_ratio=3.0)) == ["leaf"]
+
+
+@pytest.mark.parametrize(("longer", "last"), [(0.3, 27), (0.0, 14)])
+def test_a_rank_that_is_slow_again_is_one_finding_if_its_job_is_slower_again(
+    findings_of, longer, last
+):
+    job = job_with({(10, 14): 0.3, (24, 27): longer})
+    (finding,) = findings_of(rank(job, "a", 10, 14), rank(job, "a", 24, 27))
+    assert (finding.first_step, finding.last_step) == (10, last)

@@ -78,7 +78,8 @@ def _waiting(rates: Rates, first: int, last: int) -> Bools:
     """Connections that wait for slow ones of their collective, so far as ends show that."""
     if rates.ends is None:
         return np.zeros(rates.group.size, np.bool_)
-    return rates.ends.waiting(rates.lost, first, last)
+    waits: Bools = rates.ends.own_share(rates.lost, first, last) == 0
+    return waits
 
 
 def _blind(rates: Rates, slow: Bools, middle: Floats, steps: Ints) -> Bools:

@@ -24,7 +24,7 @@ from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 SURELY = 3.0  # deviations of a mean
 ROUNDS = 1e-3  # of the time lost in a step: a step has no more rounds than a thousand
-WITH_THE_LAST = 0.95  # of the longest delay: a hop that ends with the last one
+WITH_MOST = 0.25  # of the longest delay: a hop that ends so little after most others waits
 LESS = 0.2  # of what the last one lost: what waits for it lost as much less as it began later
 MORE = 0.05  # ... and not more
 ENOUGH = 5  # steps of which the middle ones show more than all
@@ -46,9 +46,10 @@ class Ends:
     later: Floats
     rounding: float
 
-    def waiting(self, lost: Floats, first: int, last: int) -> Bools:
-        """Connections that end before others of their family, which end later than usual.
+    def own_share(self, lost: Floats, first: int, last: int) -> Floats:
+        """Share of what each connection lost that it lost itself, and not by waiting for another.
 
+        0 for those that end when most of their family do, though others end later than usual.
         ``lost`` is what each connection lost in each step, as a share of a step. What waits for
         another lost as much as that one until its own end.
         """
@@ -56,7 +57,7 @@ class Ends:
         inside[first : last + 1] = True
         later, chance = self._in(inside)
         more = nanmedian(lost[:, inside], axis=1) - nanmedian(lost[:, ~inside], axis=1)
-        waits = np.zeros(self.family.size, np.bool_)
+        found = np.ones(self.family.size)
         for one in np.unique(self.family[self.family >= 0]).tolist():
             own = np.flatnonzero((self.family == one) & np.isfinite(later))
             if not own.size:
@@ -64,12 +65,14 @@ class Ends:
             worst = own[np.argmax(later[own])]
             ahead = later[worst] - later[own]
             longest = float(ahead.max())
-            before = ahead > np.maximum((1 - WITH_THE_LAST) * longest, chance[own])
-            most = float(np.nanmax(more[own[~before]]))
+            usual = float(np.median(ahead[ahead > longest / 2])) if longest > 0 else 0.0
+            most = float(np.nanmax(more[own[ahead <= longest / 2]]))
             if most > 0 and longest > max(ROUNDS * most, float(2 * chance[worst])):
                 less = most - ahead - more[own]
-                waits[own] = before & (less < LESS * most) & (less > -MORE * most)
-        return waits
+                alike = (less < LESS * most) & (less > -MORE * most)
+                height = np.where(ahead > chance[own], 1 - ahead / usual, 1.0)
+                found[own] = np.where(alike, np.where(height < WITH_MOST, 0.0, height), 1.0)
+        return found
 
     def _in(self, inside: Bools) -> tuple[Floats, Floats]:
         """How much later than usual each ends in a stretch, and what may be chance."""

@@ -79,7 +79,7 @@ def lost_in(rates: Rates, first: int, last: int) -> LostTime:
     whole[whole < SURELY * spread / np.sqrt(np.maximum(count, 1))] = 0.0
     share = whole.copy()
     if rates.ends is not None:
-        share[rates.ends.waiting(rates.lost, first, last) & np.isfinite(share)] = 0.0
+        share *= rates.ends.own_share(rates.lost, first, last)
     for group in np.unique(rates.group[rates.group >= 0]).tolist():
         own = np.flatnonzero((rates.group == group) & np.isfinite(share))
         if own.size > PAIR:

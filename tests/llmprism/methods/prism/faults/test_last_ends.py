@@ -18,10 +18,14 @@ def ends_with(later, noise=1e-5, rounding=0.0):
     return Ends(FAMILY, ends, rounding)
 
 
-def waiting_in(ends, lost=(0.2,) * 6):
+def shares_in(ends, lost=(0.2,) * 6):
     every = np.zeros((6, STEPS))
     every[:, SLOW.start : SLOW.stop] = np.array(lost)[:, None]
-    return ends.waiting(every, SLOW.start, SLOW.stop - 1).tolist()
+    return ends.own_share(every, SLOW.start, SLOW.stop - 1).tolist()
+
+
+def waiting_in(ends, lost=(0.2,) * 6):
+    return [share == 0 for share in shares_in(ends, lost)]
 
 
 def test_hops_wait_that_end_before_the_slow_ones():
@@ -32,8 +36,15 @@ def test_hops_wait_that_end_before_the_slow_ones():
 
 def test_each_hop_after_the_slow_one_ends_a_chunk_earlier():
     ends = ends_with([0.0, 0.03, 0.02, 0.01, 0.0, 0.0])
-    lost = [0.17, 0.2, 0.19, 0.18, 0.2, 0.2]
-    assert waiting_in(ends, lost) == [True, False, True, True, False, False]
+    first, slow, second, third, *others = shares_in(ends, [0.17, 0.2, 0.19, 0.18, 0.2, 0.2])
+    assert slow == 1.0 > second > third >= first == 0.0
+    assert others == [1.0, 1.0]  # a ring that has nothing to do with it
+
+
+def test_two_hops_may_be_slow_and_one_of_them_slower():
+    """Both directions of a link lose messages, and the paths differ."""
+    ends = ends_with([0.0035, 0.0018, 0.0, 0.0, 0.0, 0.0])
+    assert waiting_in(ends, [0.2, 0.2, 0.1965, 0.1965, 0.2, 0.2])[:4] == [False, False, True, True]
 
 
 def test_a_hop_that_always_ends_last_is_not_slow_for_that():

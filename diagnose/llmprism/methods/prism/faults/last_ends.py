@@ -25,6 +25,7 @@ from llmprism.numerics.missing import TO_SIGMA, nanmedian
 SURELY = 3.0  # deviations of a mean
 ROUNDS = 1e-3  # of the time lost in a step: a step has no more rounds than a thousand
 WITH_MOST = 0.25  # of the longest delay: a hop that ends so little after most others waits
+TYPICAL = 0.75  # quantile of what ends differ by chance: a single noisy one hides no other
 LESS = 0.2  # of what the last one lost: what waits for it lost as much less as it began later
 MORE = 0.05  # ... and not more
 ENOUGH = 5  # steps of which the middle ones show more than all
@@ -59,19 +60,9 @@ class Ends:
         more = nanmedian(lost[:, inside], axis=1) - nanmedian(lost[:, ~inside], axis=1)
         found = np.ones(self.family.size)
         for one in np.unique(self.family[self.family >= 0]).tolist():
-            own = np.flatnonzero((self.family == one) & np.isfinite(later))
-            if not own.size:
-                continue
-            worst = own[np.argmax(later[own])]
-            ahead = later[worst] - later[own]
-            longest = float(ahead.max())
-            usual = float(np.median(ahead[ahead > longest / 2])) if longest > 0 else 0.0
-            most = float(np.nanmax(more[own[ahead <= longest / 2]]))
-            if most > 0 and longest > max(ROUNDS * most, float(2 * chance[worst])):
-                less = most - ahead - more[own]
-                alike = (less < LESS * most) & (less > -MORE * most)
-                height = np.where(ahead > chance[own], 1 - ahead / usual, 1.0)
-                found[own] = np.where(alike, np.where(height < WITH_MOST, 0.0, height), 1.0)
+            own = np.flatnonzero((self.family == one) & np.isfinite(later) & np.isfinite(more))
+            if own.size:
+                found[own] = _own_shares(later[own], more[own], chance[own])
         return found
 
     def _in(self, inside: Bools) -> tuple[Floats, Floats]:
@@ -81,6 +72,22 @@ class Ends:
         later, varies, count = _middle(self.later[:, inside] - usual[:, None])
         noise = np.hypot(np.fmax(spread, varies), self.rounding)
         return later, SURELY * noise / np.sqrt(np.maximum(count, 1))
+
+
+def _own_shares(later: Floats, lost: Floats, chance: Floats) -> Floats:
+    """Of one family: 1 for what ends last, 0 for what ends with most; 1 if nothing ends later."""
+    ahead = later.max() - later
+    longest, worst = float(ahead.max()), int(np.argmax(later))
+    most = float(lost[ahead <= longest / 2].max())
+    by_chance = 2 * max(float(chance[worst]), float(np.quantile(chance, TYPICAL)))
+    if most <= 0 or longest <= max(ROUNDS * most, by_chance):
+        return np.ones(later.size)
+    usual = float(np.median(ahead[ahead > longest / 2]))
+    height = np.where(ahead > chance, 1 - ahead / usual, 1.0)
+    less = most - ahead - lost
+    alike = (less < LESS * most) & (less > -MORE * most)
+    shares: Floats = np.where(alike, np.where(height < WITH_MOST, 0.0, height), 1.0)
+    return shares
 
 
 def ends_of(context: Context, job: JobView, rounding_ns: float) -> Ends:

@@ -78,3 +78,10 @@ def test_hops_that_lost_more_than_by_waiting_are_slow_themselves():
 def test_hops_whose_records_show_silences_are_judged_by_their_own_speed():
     ends = ends_with([0.01, 0.0, 0.0, 0.0, 0.0, 0.0])
     assert waiting_in(ends, lost=[0.5, 0.1, 0.49, 0.5, 0.0, 0.0])[:4] == [False, False, True, True]
+
+
+def test_an_end_that_varies_little_is_not_late_beside_others_that_vary_more():
+    ends = ends_with([0.0] * 6, noise=0.01)
+    ends.later[0] = 0.004
+    ends.later[0, SLOW.start : SLOW.stop] = 0.009
+    assert not any(waiting_in(ends))

@@ -71,9 +71,12 @@ def _are_steps(gradients: Floats, edges: Ints, pieces: Ints, sizes: Sizes) -> bo
     """Whether the parts between ``edges`` are steps, and some of them hold an evaluation.
 
     Parts with an evaluation may be of several ``pieces``. The first and the last part may be cut
-    off by the window.
+    off by the window, so they may hold less than the others, but no more.
     """
-    volume = np.diff(sizes.every[edges])[1:-1]
+    every = np.diff(sizes.every[edges])
+    volume = every[1:-1]
+    if max(every[0], every[-1]) > (1 + EQUAL) * volume.max():
+        return False
     single = volume <= (1 + EQUAL) * volume.min()
     if (pieces[1:-1][single] > 1).any():
         return False

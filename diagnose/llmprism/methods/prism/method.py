@@ -36,7 +36,7 @@ from llmprism.methods.prism.replicas import find_replicas, whole_groups
 from llmprism.methods.prism.resolution import refusal
 from llmprism.methods.prism.shapes import CONFIDENCE, kinds_by_volume
 from llmprism.methods.prism.spans import KINDS, Marked, find_spans, marked
-from llmprism.methods.prism.stepless import Stepless, find_stepless, layout_row
+from llmprism.methods.prism.stepless import Stepless, find_stepless, joined_by_servers, layout_row
 from llmprism.methods.prism.timeline import Ranks, find_timeline
 from llmprism.model import Progress
 from llmprism.numerics.arrays import Bools, Codes, Ints
@@ -78,13 +78,17 @@ def _diagnosed(
     connections = find_connections(flows)
     progress(0.2, "finding jobs and their steps")
     jobs: list[Job | Stepless] = []
+    partial: list[Stepless] = []
     for job in find_jobs(flows, topology, connections):
         refused = refusal(flows, connections, job)
-        refused = refused or partial_steps(connections, job, len(flows.addresses))
-        jobs.append(Stepless(job.endpoints, refused) if refused else job)
+        if refused is None and (hint := partial_steps(connections, job, len(flows.addresses))):
+            partial.append(Stepless(job.endpoints, hint))
+        else:
+            jobs.append(Stepless(job.endpoints, refused) if refused else job)
         del job
-    taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in jobs)])
-    jobs += find_stepless(connections, topology, taken, alone=not jobs)
+    taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in [*jobs, *partial])])
+    others = find_stepless(connections, topology, taken, alone=not jobs and not partial)
+    jobs += joined_by_servers([*partial, *others], topology)
     give_back()
     found: list[Found] = []
     stepless: dict[str, Stepless] = {}

@@ -9,7 +9,8 @@ couples send both ways at once; stages do not.
 
 Gradients are reduced in buckets, which may be of one size. Records of a step or two then repeat
 bucket after bucket, with a long silence in between. Steps of training are the other way round: the
-network rests within each, while the ranks compute, and longer silences are rare.
+network rests within each, while the ranks compute, and longer silences are rare. A step that is one
+bucket rests for the forward pass at least.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from llmprism.methods.prism.resolution import Refusal
 from llmprism.methods.prism.stepping import Part
 
 RESTS = 0.05  # of a step: replicas compute for longer than that
+FORWARD = 0.25  # of a step of one bucket: no gradients move in its forward pass
 MOSTLY = 0.5  # share of the time between the first and the last record in which steps follow
-SINGLE, DOUBLE = 1.5, 2.5  # messages each way in a cycle, below which there is one, or two
+SINGLE, DOUBLE = 1.5, 2.5  # messages of a connection in a cycle, below which there is one, or two
 FEW = 6  # cycles: two messages each way may repeat by chance in fewer
 PARTIAL = Refusal(
     "all that repeats is one message each way between couples of endpoints, as in a micro-batch: "
@@ -53,7 +55,10 @@ def _are_buckets(part: Part) -> bool:
     rests_ns = start_ns[1:] - end_ns[:-1]
     silent_ns = float(np.maximum(rests_ns, 0).sum())  # steps that are slow are long, not silent
     silent = silent_ns > (1 - MOSTLY) * float(end_ns[-1] - start_ns[0])
-    return silent and float(np.median(rests_ns)) < RESTS * period_ns
+    records = sum(len(one.traffic) for one in part.component.classes)
+    connections = sum(one.connections.size for one in part.component.classes)
+    single = records <= SINGLE * connections * part.stepping.count
+    return silent and float(np.median(rests_ns)) < (FORWARD if single else RESTS) * period_ns
 
 
 def _passes_only(connections: Connections, part: Part, nodes: int) -> bool:

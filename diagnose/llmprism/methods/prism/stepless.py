@@ -14,6 +14,7 @@ volumes, so almost all bytes are on connections whose volume another one has as 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +65,20 @@ def find_stepless(
         homes = frozenset(topology.servers[sorted(ends)].tolist())
         joined.setdefault(homes, set()).update(ends)
     return [Stepless(np.array(sorted(ends), np.int32), NO_STEPS) for ends in joined.values()]
+
+
+def joined_by_servers(jobs: Sequence[Stepless], topology: Topology) -> list[Stepless]:
+    """``jobs`` with one for all that use the same servers, in the order of the first of them.
+
+    Where the steps of a part are none, nothing shows that it is a job of its own.
+    """
+    joined: dict[frozenset[int], Stepless] = {}
+    for job in jobs:
+        homes = frozenset(topology.servers[job.endpoints].tolist())
+        first = joined.get(homes)
+        ends = job.endpoints if first is None else np.union1d(first.endpoints, job.endpoints)
+        joined[homes] = Stepless(ends.astype(np.int32), (first or job).refusal)
+    return list(joined.values())
 
 
 def _repeated(volumes: Ints) -> float:

@@ -75,12 +75,19 @@ def in_step(one: Stepping, other: Stepping) -> bool:
 
 
 def _between(ours: Ints, theirs: Ints) -> Floats:
-    """Distances of the steps ``theirs`` from ``ours`` [ns], without one of ours if it is more."""
+    """Distances of the steps ``theirs`` from ``ours`` [ns], without one of ours if it is more.
+
+    The one is left out without which the distances are steady. Where steps are equally long, both
+    the first and the last are; then the nearer steps belong together.
+    """
     if ours.size == theirs.size:
         return (ours - theirs).astype(np.float64)
-    without = [np.delete(ours, left_out) - theirs for left_out in range(ours.size)]
-    best = min(without, key=lambda away: float(np.abs(away - np.median(away)).sum()))
-    return best.astype(np.float64)
+    without = np.array([np.delete(ours, left_out) - theirs for left_out in range(ours.size)])
+    usual = np.median(without, axis=1)
+    varies = np.abs(without - usual[:, None]).mean(axis=1)
+    steady = varies <= varies.min() + TOGETHER * float(np.median(np.diff(theirs)))
+    best = int(np.argmin(np.where(steady, np.abs(usual), np.inf)))
+    return np.asarray(without[best], np.float64)
 
 
 def _keep_distance(between: Floats, lengths: Ints) -> bool:

@@ -8,6 +8,7 @@ import pytest
 import prism_sim as ps
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles import Traffic
+from llmprism.methods.prism.evaluations import sizes_of, steps_and_evaluations
 from llmprism.methods.prism.stepping import find_steps
 
 WORLD = """\
@@ -84,6 +85,17 @@ def test_buckets_of_several_sizes_are_no_steps():
     """Reduced in buckets of one size, gathered in buckets of another that differs little."""
     sizes = [1070] + [1000] * 20 + [1080, 920] + [930] * 17
     assert find_steps(ring([(20 * i + i % 3, size) for i, size in enumerate(sizes)])).count == 0
+
+
+@pytest.mark.parametrize(("at_the_edges", "steps"), [(1, 13), (50, None)])
+def test_what_the_window_cuts_off_is_no_more_than_a_step(at_the_edges, steps):
+    """Equal buckets in the middle of a step are no steps if the parts at the edges hold more."""
+    edge = [1000, 500] * at_the_edges
+    evaluated = [[1000, 400, 700]] + [[1000]] * 10
+    parts = [edge, *evaluated, edge]
+    cuts = np.cumsum([len(part) for part in parts])[:-1]
+    found = steps_and_evaluations(cuts, sizes_of(np.concatenate(parts)))
+    assert (None if found is None else found.size + 1) == steps
 
 
 @pytest.mark.parametrize(("replicas", "shards"), [(8, 2), (6, 3), (4, 2)])

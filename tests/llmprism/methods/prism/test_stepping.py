@@ -82,15 +82,21 @@ def stepping(end_ms) -> Stepping:
 
 
 @pytest.mark.parametrize("silence_ms", [0, 20_000])
-@pytest.mark.parametrize("rest_ms", [-1, 40])
-def test_what_repeats_without_rest_between_long_silences_are_buckets(silence_ms, rest_ms):
+@pytest.mark.parametrize(
+    ("rest_ms", "messages", "buckets"),
+    [(-1, 1, True), (-1, 5, True), (16, 1, True), (16, 5, False), (40, 1, False)],
+)
+def test_what_repeats_with_little_rest_between_long_silences_are_buckets(
+    silence_ms, rest_ms, messages, buckets
+):
+    """A step of one bucket rests for a forward pass; one of several may be slow to communicate."""
     ends = 100 * np.arange(1, 101)
     ends[50:] += silence_ms
     own = stepping(ends)
     own = replace(own, start_ns=own.end_ns + (rest_ms - 100) * MS)
-    (one,) = ring([0.0, 1.0]).classes
+    (one,) = ring(np.arange(100.0 * messages)).classes
     part = Part(Component(np.arange(4, dtype=np.int32), (one,)), own)
-    assert _are_buckets(part) == (silence_ms > 0 and rest_ms < 0)
+    assert _are_buckets(part) == (silence_ms > 0 and buckets)
 
 
 def test_steps_without_rest_that_are_slow_for_a_while_are_no_buckets():
@@ -111,6 +117,18 @@ def test_one_step_that_is_cut_in_two_anywhere_does_not_part_a_job(place):
     extra = np.sort(np.append(ends, ends[place] - 37.0))
     assert in_step(stepping(extra), stepping(ends + 1.5))
     assert in_step(stepping(ends + 1.5), stepping(extra))
+
+
+@pytest.mark.parametrize("lost", [0, 5, 11])
+@pytest.mark.parametrize("tick_ms", [0.001, 1])
+def test_steps_of_equal_length_of_which_one_was_lost_keep_their_distance(lost, tick_ms):
+    """Without the first or the last one the distances are as steady as each other."""
+    ends = 60.2 * np.arange(1, 13)
+    others = np.delete(ends + 0.7, lost)
+    rounded = [np.round(own / tick_ms) * tick_ms for own in (ends, others)]
+    one, other = (stepping(own) for own in rounded)
+    assert in_step(one, other)
+    assert in_step(other, one)
 
 
 def test_jobs_that_do_not_wait_for_each_other_stay_apart():

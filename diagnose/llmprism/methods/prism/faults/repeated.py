@@ -6,6 +6,9 @@ takes, and one stretch is not all that the fault costs. So all steps in which th
 compared with all others. The steps of one stretch at least have to be longer than those around it,
 and the others have to be about as long.
 
+Where the steps between two stretches are about as long, the fault lasted: it did not show in each
+of them, as in work that is unevenly divided, by chance a little more evenly.
+
 What comes and goes stays for about as long each time. So a stretch is a fault of its own that lasts
 for several times as many steps as the others.
 """
@@ -27,9 +30,13 @@ ALIKE = 3  # times as many steps as another stretch of the same fault has
 
 
 def repeated(suspects: Sequence[Suspect]) -> list[Suspect]:
-    """``suspects``, of which the stretches of one rank that show the same are one."""
+    """``suspects``, of which the stretches of one culprit that show the same are one."""
     kept: list[Suspect] = []
     for one in suspects:
+        place = next((i for i, old in enumerate(kept) if _one_stretch(old, one)), None)
+        if place is not None:
+            kept[place] = _bridged(kept[place], one)
+            continue
         place = next((i for i, old in enumerate(kept) if _again(old, one)), None)
         if place is None:
             kept.append(one)
@@ -52,6 +59,26 @@ def with_pauses(one: Suspect, pauses: Sequence[Suspect]) -> Suspect:
 def steps_of(one: Suspect) -> Ints:
     """The steps in which a suspect is slow."""
     return np.array(one.evidence.get("steps", range(one.first, one.last + 1)), np.int64)
+
+
+def _one_stretch(old: Suspect, one: Suspect) -> bool:
+    """Whether the steps of two stretches are longer, and those between them as well."""
+    about = [(each.job.name, each.level, each.symptom, each.cause, each.culprit, each.lost)
+             for each in (old, one)]  # fmt: skip
+    if about[0] != about[1] or old.level == "network" or old.lost is not None:
+        return False
+    both = _bridged(old, one)
+    begin, end = min(old.last, one.last) + 1, max(old.first, one.first)
+    bar = both.cost.normal_ns + LONG * (both.cost.slow_ns - both.cost.normal_ns)
+    parts = (steps_of(old), steps_of(one), np.arange(begin, end))
+    lengths_ns = [finite_median(old.job.duration_ns[steps]) for steps in parts if steps.size]
+    return both.cost.believed and min(lengths_ns) > bar
+
+
+def _bridged(old: Suspect, one: Suspect) -> Suspect:
+    """Two stretches and the steps between them as one."""
+    longer = max((old, one), key=lambda each: each.last - each.first)
+    return replace(longer, first=min(old.first, one.first), last=max(old.last, one.last))
 
 
 def _again(old: Suspect, one: Suspect) -> bool:

@@ -137,3 +137,12 @@ def test_a_rank_that_is_slow_again_is_one_finding_if_its_job_is_slower_again(
     job = job_with({(10, 14): 0.3, (24, 27): longer})
     (finding,) = findings_of(rank(job, "a", 10, 14), rank(job, "a", 24, 27))
     assert (finding.first_step, finding.last_step) == (10, last)
+
+
+@pytest.mark.parametrize(("between", "stretches"), [(0.3, [(12, 20)]), (0.0, [(12, 15), (18, 20)])])
+def test_stretches_of_uneven_work_are_one_if_the_steps_between_them_are_as_long(
+    findings_of, between, stretches
+):
+    job = job_with({(12, 15): 0.3, (16, 17): between, (18, 20): 0.3})
+    found = findings_of(imbalance(job, 12, 15), imbalance(job, 18, 20))
+    assert [(one.first_step, one.last_step) for one in found] == stretches

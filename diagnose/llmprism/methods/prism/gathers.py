@@ -58,11 +58,17 @@ class _Cells:
     ahead: bool
 
     def rests(self, share: float) -> Ints:
-        """Longest silence of each connection and step between gradients and gathers; 0 for none."""
-        near = np.abs(self.other - (1 - share)) <= EXACT
+        """Longest silence of each connection and step between gradients and gathers; 0 for none.
+
+        Without the step at the edge of the window, whose gathers may be beyond it.
+        """
+        edge = self.step.min(initial=0) if self.ahead else self.step.max(initial=0)
+        whole = self.step != edge
+        near = whole & (np.abs(self.other - (1 - share)) <= EXACT)
         longest = np.zeros(int(self.cell.max(initial=-1)) + 1, np.int64)
         np.maximum.at(longest, self.cell[near], self.rest_ns[near])
-        return longest[np.unique(self.cell)]
+        chosen: Ints = longest[np.unique(self.cell[whole])]
+        return chosen
 
     def gathers(self, share: float) -> Bools:
         """Which records gather parameters."""

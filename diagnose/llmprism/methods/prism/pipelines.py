@@ -11,8 +11,8 @@ step began. That shows when the step began, which no traffic marks.
 Messages are counted by volume: bytes of a step in one direction, over the size of a message,
 which is the size that most bytes travel in, or that most are multiples of: a record may hold
 several messages. Where sizes differ (sequences of different length), records are counted. A single
-record far slower than the network, or answered before its end, holds messages that nobody can
-count.
+record holds messages that nobody can count if it is far slower than the network, if it is answered
+before its end, or if the exporter never ends a record without a silence.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ MOST_MERGED = 16  # messages of a record that are looked for
 SOME, MULTIPLES = 0.05, 0.9  # share of records that are single, and of bytes in multiples of them
 MOSTLY = 0.75  # share of steps with the same number of records
 OFTEN = 0.4  # share of steps with the usual number; some hold an evaluation as well
+AT_ONCE = 0.05  # of a message of the pipeline: silence that counts as none
 SLOW = 0.25  # of the rate of gradients: a record of one message is faster
 BIN = 0.02  # width of the bins (in logarithm) in which sizes count as equal
 
@@ -94,7 +95,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     passes = _passes(flows, connections, phases, own, stage, micro_batches * chunks, origin)
     forward = finite_median(passes["second"] - passes["first"])
     messages = micro_batches * chunks
-    early = messages == 1 and _answered_early(own)
+    early = messages == 1 and (_answered_early(own) or _are_bridged(connections, phases, own))
     if early or (_are_merged(own, messages) and _are_slow(phases, own)):
         micro_batches = UNCOUNTED
     if stage.max() == 1 and chunks == 1 and micro_batches > COUPLE:
@@ -201,6 +202,28 @@ def _answered_early(own: Sequence[KindOf]) -> bool:
     if not np.median(lengths) > 0:
         return False  # the clock is too coarse
     return float(np.median([share_together(one.one.traffic) for one in own])) >= TOGETHER
+
+
+def _are_bridged(connections: Connections, phases: Phases, own: Sequence[KindOf]) -> bool:
+    """Whether no record follows another at once: then messages that do are in one record.
+
+    Buckets of gradients follow each other at once, as far as their network is busy.
+    """
+    lengths = np.concatenate([one.one.traffic.end_ns - one.one.traffic.start_ns for one in own])
+    silences = [_silences(connections, one) for one in phases.classes]
+    silence_ns = np.concatenate(silences)
+    at_once = silence_ns <= AT_ONCE * np.median(lengths)
+    return bool(silence_ns.size and not at_once.any())
+
+
+def _silences(connections: Connections, one: KindOf) -> Ints:
+    """Time [ns] from each record to the next one of its connection."""
+    traffic = one.one.traffic
+    who = connections.of_row[traffic.row]
+    order = order_in_groups(who, traffic.start_ns)
+    silence_ns = traffic.start_ns[order][1:] - traffic.end_ns[order][:-1]
+    own: Ints = silence_ns[np.diff(who[order]) == 0]
+    return own
 
 
 def _rate(own: Sequence[KindOf], most_bytes: float = np.inf) -> float:

@@ -15,16 +15,18 @@ jobs:
     pp: %d
     overlap_param_gather: %s
     micro_batches: 6
-    steps: 6
+    steps: %d
     compute_jitter: 0.01
     step_overhead_ms: 8
 """
 
 
 @pytest.mark.parametrize("late", ["true", "false"])
-@pytest.mark.parametrize(("dp", "pp"), [(2, 4), (4, 2), (8, 1)])
-def test_the_end_of_data_parallel_traffic_is_exact(tmp_path, dp, pp, late):
-    (tmp_path / "world.yaml").write_text(SCENARIO % (dp, pp, late))
+@pytest.mark.parametrize(
+    ("dp", "pp", "steps"), [(2, 4, 6), (4, 2, 6), (8, 1, 6), (2, 4, 3), (4, 2, 3)]
+)
+def test_the_end_of_data_parallel_traffic_is_exact(tmp_path, dp, pp, late, steps):
+    (tmp_path / "world.yaml").write_text(SCENARIO % (dp, pp, late, steps))
     score = ps.run(tmp_path / "world.yaml", out=tmp_path / "run").score
     assert score["timeline"]["coverage"] == 1
     assert score["timeline"]["dp_end_error_max"] < 0.001

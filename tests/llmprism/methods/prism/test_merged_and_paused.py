@@ -109,6 +109,20 @@ cluster: {servers: 2, gpus_per_server: 4, nics_per_server: 4, nic_gbps: 200,
     assert run.score["pairs"]["accuracy"] == 1
 
 
+@pytest.mark.parametrize("gap_us", [2000, 10_000])
+@pytest.mark.parametrize("nic_gbps", [10, 100])
+def test_activations_that_follow_each_other_at_once_are_not_counted(scored, gap_us, nic_gbps):
+    """All forward passes come first, and the network is busy until the last of them."""
+    keys = "dp: 4, pp: 2, micro_batches: 8, schedule: gpipe, steps: 8"
+    run = scored(SINGLE % nic_gbps + job(keys, 8, 4096) + MERGED % gap_us)
+    assert list(run.diagnosis.layouts["micro_batches"]) in ([8], [-1])
+
+
+def test_a_single_micro_batch_is_counted_where_records_are_messages(scored):
+    run = scored(SINGLE % 100 + job("dp: 4, pp: 2, micro_batches: 1, steps: 8", 12, 2048))
+    assert list(run.diagnosis.layouts["micro_batches"]) == [1]
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_messages_that_are_merged_in_couples_are_not_counted_as_one(scored, seed):
     """The first two activations are always one record, so no record holds a single message."""

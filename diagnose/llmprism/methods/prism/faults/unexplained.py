@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import cost_of
 from llmprism.methods.prism.faults.imbalance import OTHER, likelier_imbalance
@@ -36,6 +38,7 @@ IRREGULAR = 5.0  # times the spread of the steps before
 VARIED = 0.03  # of what the steps are longer by
 GUESSED = 0.4  # confidence where only the lengths of steps show the cause
 LEAST_GUESS = 0.2  # confidence of a guess that says more than that the cause is unknown
+FAR_LESS = 0.1  # of what the longest steps are longer: the others have another reason
 MOSTLY = 0.5  # of the steps of a stretch in which transfers were slow
 
 
@@ -65,9 +68,22 @@ def _slow(duration_ns: Floats) -> list[tuple[int, int]]:
         if out[first : last + 1].sum() >= LASTING and not is_warm_up(first, last)
     ]
     lasting = _to_the_end(duration_ns)
-    if lasting and all(lasting[0][0] <= first for first, _ in found):
-        return lasting  # the others are those of its steps that are longest
+    if lasting and all(_longest_of(duration_ns, one, lasting[0]) for one in found):
+        return lasting
     return found
+
+
+def _longest_of(duration_ns: Floats, one: tuple[int, int], lasting: tuple[int, int]) -> bool:
+    """Whether a stretch has the longest steps of a ``lasting`` one, and is none of its own.
+
+    If it is, the rest of the lasting one is longer than before by far less.
+    """
+    first, (begin, end) = one[0], lasting
+    normal = finite_median(duration_ns[:begin])
+    own = duration_ns[first : one[1] + 1]
+    rest = np.concatenate([duration_ns[begin:first], duration_ns[one[1] + 1 : end + 1]])
+    longer, others = (finite_median(steps) - normal for steps in (own, rest))
+    return begin <= first and (rest.size == 0 or others >= FAR_LESS * longer)
 
 
 def _to_the_end(duration_ns: Floats) -> list[tuple[int, int]]:

@@ -54,6 +54,14 @@ def test_the_longest_of_uneven_steps_are_not_all_of_them():
     assert found(job_of(uneven, noise=0.003)) == [(9, 29)]
 
 
+def test_steps_that_are_far_longer_are_a_stretch_of_their_own():
+    """After a fault the steps of a real job need not be as short as before it [ms]."""
+    job = job_of({})
+    before, slow = [923, 855, 883, 851, 854, 842, 816, 848], [4744, 4717, 4667, 4743, 4623]
+    job.duration_ns = 1e6 * np.array([*before, *slow, 979, 971, 1230, 675, 923])
+    assert found(job) == [(8, 12)]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_steps_that_always_vary_are_not_reported(seed):
     duration = 1e8 * np.random.default_rng(seed).lognormal(0, 0.15, 30)

@@ -19,6 +19,7 @@ from llmprism.numerics.missing import finite_median
 ALIKE = 0.7  # share of a group's rates that are slow from which all hops go at one pace
 BUSIEST = 0.95  # of the longest time on the wire: the slow hops of a ring
 WIRE_NOISE = 3.0  # deviations by which the wires of hops differ that have nothing to do with it
+NEARER = 0.5  # of the logarithm of the pace of slow ones
 LEAST_SHARE = 0.5  # share of a stretch's steps in which a conversation is slow
 
 
@@ -45,6 +46,7 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
     middle = np.array([finite_median(row) for row in ratio])
     busy = np.array([finite_median(row) for row in rates.busy[:, first : last + 1]])
     seen &= slow | ~_blind(rates, slow, middle, np.isfinite(ratio).sum(axis=1))
+    seen &= slow | ~_nearly(slow, middle)
     waits = _waiting(rates, first, last)
     slow &= ~waits
     bundles: list[Bundle] = []
@@ -93,6 +95,17 @@ def _blind(rates: Rates, slow: Bools, middle: Floats, steps: Ints) -> Bools:
     excess = float(np.median(middle[slow])) - 1
     blind: Bools = DEVIATIONS * rates.pace.noise > excess * np.sqrt(np.maximum(steps, 1))
     return blind
+
+
+def _nearly(slow: Bools, middle: Floats) -> Bools:
+    """Connections that are slow in few steps, but nearer to the slow ones than to healthy ones.
+
+    They do not clear any part of the network either.
+    """
+    if not slow.any():
+        return slow
+    nearly: Bools = np.log(middle) > NEARER * np.log(np.median(middle[slow]))
+    return nearly
 
 
 def conversations_of(bundles: Sequence[Bundle]) -> list[Bundle]:

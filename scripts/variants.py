@@ -22,7 +22,15 @@ from llmprism.io.topology import Topology
 from llmprism.methods.paper import StagedMethod, timeline
 from llmprism.methods.paper.cutting import Cuts
 from llmprism.methods.paper.parallelism import classify_pairs
-from llmprism.methods.prism import connections, cycles, gathers, jobs, method, phases
+from llmprism.methods.prism import (
+    connections,
+    cycles,
+    gathers,
+    jobs,
+    method,
+    pair_table,
+    phases,
+)
 from llmprism.model import KINDS, Jobs, Pairs, Progress
 from llmprism.numerics.arrays import Grouped, Ints
 
@@ -185,7 +193,7 @@ _reduced("prism - services", "whatever repeats is a job", (jobs, "_training", _f
 _reduced("prism - synchrony", "parts that share no connection are jobs of their own",
          (jobs, "together", _separate))  # fmt: skip
 _reduced("prism - silent NICs", "only NICs that were seen belong to a job",
-         (jobs, "silent_of", _none_unseen), (method, "mirrored", _none_mirrored))  # fmt: skip
+         (jobs, "silent_of", _none_unseen), (pair_table, "mirrored", _none_mirrored))  # fmt: skip
 _reduced("prism - joined parts", "a slow rank's silence inside a step cuts it",
          (cycles, "_repaired", _first))  # fmt: skip
 _reduced("prism - repaired ends", "the end of a rank's step is its own last record",

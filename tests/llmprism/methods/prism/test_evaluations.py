@@ -11,6 +11,8 @@ from llmprism.methods.prism.cycles import Traffic
 from llmprism.methods.prism.evaluations import sizes_of, steps_and_evaluations
 from llmprism.methods.prism.stepping import find_steps
 
+pytestmark = pytest.mark.slow  # each test simulates a world
+
 WORLD = """\
 cluster: {{servers: 8, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 100,
           fabric: {{kind: tor, leaf_ports: 4, spines: 2}}}}

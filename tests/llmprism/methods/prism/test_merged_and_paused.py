@@ -6,6 +6,8 @@ import pytest
 
 import prism_sim as ps
 
+pytestmark = pytest.mark.slow  # each test simulates a world
+
 SINGLE = """\
 cluster: {servers: 16, gpus_per_server: 1, nics_per_server: 1, nic_gbps: %d,
           fabric: {kind: tor, leaf_ports: 8, spines: 2}}

@@ -7,6 +7,8 @@ import pytest
 import prism_sim as ps
 from llmprism.pipeline import diagnose
 
+pytestmark = pytest.mark.slow  # each test simulates a world
+
 MODEL = "{layers: 12, hidden: 1024, heads: 8, vocab: 32000, sequence_length: 1024}"
 SINGLE = """\
 cluster: {servers: %d, gpus_per_server: 1, nics_per_server: 1, nic_gbps: %d,

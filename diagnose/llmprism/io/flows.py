@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from llmprism.io.loading import INTEGERS, NAMES, OPTIONAL, REQUIRED, load
-from llmprism.io.screening import NULL, REPEATED, UNKNOWN, faults, has_ports, repetitions
+from llmprism.io.screening import NULL, REPEATED, UNKNOWN, faults, has_ports, repetitions, take_time
 from llmprism.io.topology import Topology
 from llmprism.numerics.arrays import Bools, Codes, Ints
 from llmprism.numerics.memory import give_back
@@ -134,7 +134,7 @@ def place(table: pa.Table, topology: Topology) -> tuple[FlowTable, Intake]:
     if order is not None:
         _keep(columns, order)
     repeated = repetitions(columns)
-    surplus = repeated & has_ports(columns)
+    surplus = repeated & has_ports(columns) & take_time(columns)
     if surplus.any():
         counts[REPEATED] = int(np.count_nonzero(surplus))
         _keep(columns, ~surplus)

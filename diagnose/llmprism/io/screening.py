@@ -13,7 +13,8 @@
 - *Repetitions.* A record equal to another in every column is counted. It is set aside only
   if both ports are known: an exporter has one entry for each set of addresses and ports, so
   the record was exported twice or by two exporters. Without ports it may be a
-  parallel connection.
+  parallel connection. On a coarse clock, several short messages may begin and end in one tick, so
+  that their records are equal: they are kept.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _LARGEST = 2**61
 _FASTEST_GBPS = 800.0  # of a port in service, if the topology has none
 _MARGIN = 10.0
 _BURST_BYTES = float(2**20)
+_FINE_NS = 1000  # tick of a clock: no two records of a connection begin in one
 
 Columns = Mapping[str, np.ndarray[Any, Any]]
 
@@ -83,6 +85,18 @@ def has_ports(columns: Columns) -> Bools | bool:
         return False
     known: Bools = (columns["src_port"] >= 0) & (columns["dst_port"] >= 0)
     return known
+
+
+def take_time(columns: Columns) -> Bools:
+    """Mark the rows that no other record of the same connection can equal, as far as times show.
+
+    Messages of one connection follow each other, so that only one can be moving at the end of a
+    tick of the clock.
+    """
+    start, end = columns["start_ns"], columns["end_ns"]
+    fine = clock_tick_ns(start, end) <= _FINE_NS
+    shown: Bools = (end > start) | fine
+    return shown
 
 
 def _set_aside(rows: Bools, reason: str, bad: Bools, counts: dict[str, int]) -> None:

@@ -328,3 +328,14 @@ def test_a_column_given_twice_is_refused(file: Path, topology: Topology) -> None
 def test_a_folder_is_refused(tmp_path: Path, topology: Topology) -> None:
     with pytest.raises(UserError, match="this is a folder"):
         read_flows(tmp_path, topology)
+
+
+def test_equal_records_within_a_tick_of_a_coarse_clock_are_kept(
+    file: Path, topology: Topology
+) -> None:
+    """Two messages that begin and end in one millisecond have the same times."""
+    start = [1_000_000 * (i // 2) for i in range(200)]
+    columns = {"start_ns": start, "end_ns": start, "src": ["a"] * 200, "dst": ["b"] * 200}
+    columns |= {"bytes": [5000] * 200, "src_port": [1] * 200, "dst_port": [4791] * 200}
+    _, intake = read_flows(write(file, columns), topology)
+    assert (intake.kept, intake.repeated) == (200, 100)

@@ -11,7 +11,9 @@ services are distinguished by volume and size, never by address:
   holds (the record in which the connection's median byte travels);
 - a connection is an *answer* if its typical record is 1/32 or less of that of the traffic the
   other way between the same two addresses and it carries less than 5 % as much: an
-  acknowledgement of 52 bytes for every second packet of 1,448 bytes is 1.8 %;
+  acknowledgement of 52 bytes for every second packet of 1,448 bytes is 1.8 %. Its packets are short
+  or, where the exporter does not count them, it begins while what it answers moves. Activations
+  beside a far larger collective of the same two ranks are no answer to it;
 - a connection is *light* if it carries less than 1/10,000 of what the busiest connection of
   either of its ends carries, or its typical record is shorter than a page (4,096 bytes);
 - a connection is *minor* if it carries less than 1/100 of the same. Activations may be minor
@@ -27,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped, order_in_groups
 from llmprism.numerics.compiled import compiled
@@ -34,7 +37,13 @@ from llmprism.numerics.early import INTS, compile_early
 
 SMALL = 64
 ANSWER_SIZE, ANSWER_SHARE = 32, 0.05
+SHORT_BYTES = 256  # of a packet: more than an acknowledgement with all options has
+MEANWHILE = 0.1  # share of an answer's bytes that come while what it answers moves, at least
+CLOCKS_NS = 1_000_000  # by which clocks of exporters on one network differ at most, usually
 OFTEN = 0.3  # share of records that repeat another from which two exporters are believed
+ONE_VIEW = ("ingress", "egress")  # observation points that no transfer passes twice
+AT_ONCE_NS = 20_000  # apart: latency of a path, by which two views of one transfer may differ
+LASTING = 4  # times that, and ticks of the clock: records that show whether two are one transfer
 TWICE = 0.1  # of a record's length: two views of one transfer differ in length by less
 OFFSET = 0.5  # ... and begin within this share of it: clocks of exporters differ
 LIGHT_SHARE, LIGHT_BYTES = 1e-4, 4096
@@ -93,6 +102,7 @@ def find_connections(flows: FlowTable) -> Connections:
     src, dst = flows.src[opening], flows.dst[opening]
     total, typical, last = _volumes(size, flows.end_ns, by)
     answer = _answers(src, dst, total, typical)
+    answer[_own_traffic(flows, by, np.flatnonzero(answer), (src, dst, total, typical))] = False
     share = _share_of_busiest(src, dst, total, len(flows.addresses))
     light = (share < LIGHT_SHARE) | (typical < LIGHT_BYTES)
     return Connections(
@@ -115,10 +125,17 @@ def _seen_twice(flows: FlowTable, by: Grouped, size: Ints) -> Bools:
     """Records that repeat the one before: the same bytes at the same time, seen elsewhere.
 
     Exporters on both sides of a transfer each make a record of it. Believed only if a good part
-    of all records has such a repetition; then every second one is marked.
+    of all records has such a repetition; then every second one is marked. Short messages that
+    follow each other at once look the same, so that only records that last tell, if there are any;
+    and nothing is seen twice if the exporters say that they look at one side.
     """
+    if flows.meta.get("observation_point") in ONE_VIEW:
+        return np.zeros(size.size, np.bool_)
     marks = _repetitions(flows.start_ns, flows.end_ns, size, by.order, by.offsets)
-    believed: Bools = marks & (marks.mean() > OFTEN if marks.size else False)
+    least_ns = LASTING * max(AT_ONCE_NS, clock_tick_ns(flows.start_ns, flows.end_ns))
+    lasting = flows.durations_ns > least_ns
+    telling = marks[lasting] if lasting.any() else marks
+    believed: Bools = marks & (telling.mean() > OFTEN if telling.size else False)
     return believed
 
 
@@ -135,7 +152,7 @@ def _repetitions(start_ns: Ints, end_ns: Ints, size: Ints, order: Ints, offsets:
                 late = start_ns[row] - start_ns[last]
                 longer = abs(end_ns[row] - end_ns[last] - late)
                 apart = late + abs(end_ns[row] - end_ns[last])
-                if (longer < TWICE * length and late < OFFSET * length) or apart < 20_000:
+                if (longer < TWICE * length and late < OFFSET * length) or apart < AT_ONCE_NS:
                     marks[row] = True
                     last = -1
                     continue
@@ -175,6 +192,42 @@ def _answers(src: Codes, dst: Codes, total: Ints, typical: Ints) -> Bools:
     smaller = typical * ANSWER_SIZE < back[:, 1]
     answers: Bools = less & smaller
     return answers
+
+
+def _own_traffic(
+    flows: FlowTable, by: Grouped, answers: Ints, about: tuple[Codes, Codes, Ints, Ints]
+) -> Ints:
+    """Those of the ``answers`` whose packets, or times, show that they answer nothing.
+
+    ``about`` has source, destination, bytes and typical record of every connection.
+    """
+    src, dst, total, typical = about
+    own = []
+    for one in answers.tolist():
+        rows = by.rows(one)
+        packets = flows.optional["packets"][rows] if "packets" in flows.optional else rows[:0]
+        if packets.size and (packets > 0).all():
+            if flows.bytes[rows].sum() > SHORT_BYTES * packets.sum():
+                own.append(one)
+            continue
+        back = (src == dst[one]) & (dst == src[one]) & (typical > ANSWER_SIZE * typical[one])
+        answered = np.flatnonzero(back & (ANSWER_SHARE * total > total[one]))
+        moving = np.concatenate([by.rows(number) for number in answered.tolist()])
+        meanwhile = _begins_during(flows, rows, moving)
+        if flows.bytes[rows[meanwhile]].sum() < MEANWHILE * flows.bytes[rows].sum():
+            own.append(one)
+    return np.array(own, np.int64)
+
+
+def _begins_during(flows: FlowTable, rows: Ints, moving: Ints) -> Bools:
+    """Whether each of ``rows`` begins while some of ``moving`` last, or soon after."""
+    moving = moving[np.argsort(flows.start_ns[moving], kind="stable")]
+    starts = flows.start_ns[moving] - CLOCKS_NS
+    soon_ns = (TWICE * flows.lengths_ns(moving)).astype(np.int64) + CLOCKS_NS
+    until = np.maximum.accumulate(flows.end_ns[moving] + soon_ns)
+    last = np.searchsorted(starts, flows.start_ns[rows], side="right") - 1
+    during: Bools = (last >= 0) & (flows.start_ns[rows] <= until[np.maximum(last, 0)])
+    return during
 
 
 def _share_of_busiest(src: Codes, dst: Codes, total: Ints, nodes: int) -> Floats:

@@ -17,6 +17,7 @@ from llmprism.numerics.arrays import Codes, Floats
 
 LATE = 0.2  # a collective that rests for a larger share of a step is no part of the passes
 MAIN = 0.05  # of the bytes of the largest collective: what gradients have at least
+LITTLE = 0.01  # ... where all that moves more moves all through the passes
 AFTER = 0.05  # of a step: what begins later than that waits for a backward pass
 SAME_TIME = 0.03  # of a step: difference that counts as none
 
@@ -26,13 +27,15 @@ def main_class(own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[C
     large = large_classes(own)
     if not large:
         return -1
+    if not any(_is_late(characters[i], [characters[j] for j in large]) for i in large):
+        large = large_classes(own, LITTLE)
     period = period_of_begins(np.fmin.reduce([characters[i].first_ns for i in large]))
     end = np.fmax.reduce([characters[i].last_ns for i in large])
 
     def standing(i: int) -> tuple[bool, bool, int, float, float]:
         one = characters[i]
         ends = float(np.nanmedian(end - one.last_ns)) <= SAME_TIME * period
-        rests = one.rest > LATE or begins_later(one, [characters[j] for j in large])
+        rests = _is_late(one, [characters[j] for j in large])
         return (
             ends,
             rests,
@@ -44,10 +47,15 @@ def main_class(own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[C
     return max(large, key=standing)
 
 
-def large_classes(own: Sequence[tuple[TrafficClass, Codes]]) -> list[int]:
+def large_classes(own: Sequence[tuple[TrafficClass, Codes]], least: float = MAIN) -> list[int]:
     """The classes whose bytes are comparable with those of the largest one."""
     most = max((one.bytes for one, _ in own), default=0.0)
-    return [i for i, (one, _) in enumerate(own) if one.bytes >= MAIN * most]
+    return [i for i, (one, _) in enumerate(own) if one.bytes >= least * most]
+
+
+def _is_late(one: Character, characters: Sequence[Character]) -> bool:
+    """Whether a class rests, or begins late, as gradients do."""
+    return one.rest > LATE or begins_later(one, characters)
 
 
 def begins_later(one: Character, characters: Sequence[Character]) -> bool:

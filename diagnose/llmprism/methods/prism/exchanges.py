@@ -35,6 +35,7 @@ SAME_SIZE = 0.02  # of a message: difference that counts as none
 EXACTLY = 0.001  # of a volume: what headers add to one of two, one a multiple of the other
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
 ALIKE = 1.3  # ratio of messages a step up to which two classes may be one exchange
+BLUR = 3.0  # standard errors within which a mean may be another value
 PARTNERS = 2  # members of a group that distinguish a ring from a chain
 ONE_RECORD = 1.5  # records of a step in one direction, below which it is merged
 MANY = 3  # partners from which an exchange is all-to-all
@@ -95,15 +96,38 @@ def _kinds_of_exchanges(
         if not is_closed(one):
             continue  # an edge of a ring whose other edges have other records
         kind = _beside(one, dense, parts)
-        alike = all(characters[i].alike and not is_merged(characters[i]) for i in together)
-        parameters = not alike and (
-            set(one.groups) <= set(dense.groups)
-            or all(_ends_with(characters[i], characters[main]) for i in together)
-        )
-        parameters |= all(gathers_shards(connections, *own[i], count) for i in together)
-        parameters |= all(_moves_shards(own, characters, i, main) for i in together)
-        if kind[0] not in ("cp", "tp") or not parameters:
-            yield together, kind
+        if kind[0] in ("cp", "tp"):
+            kind = _unless_parameters(connections, own, characters, (together, main, count), kind)
+        yield together, kind
+
+
+def _unless_parameters(
+    connections: Connections,
+    own: Sequence[tuple[TrafficClass, Codes]],
+    characters: Sequence[Character],
+    about: tuple[list[int], int, int],
+    kind: tuple[str, float],
+) -> tuple[str, float]:
+    """``kind``, unless an exchange moves parameters of shards, or nobody can tell.
+
+    Messages of two sizes, one the double of the other, show which it is. Where records hold several
+    messages or samples of them, shards of other groups than the gradients show by their volume only.
+    ``about`` has the classes of the exchange, that of the gradients, and the number of steps.
+    """
+    together, main, count = about
+    if all(gathers_shards(connections, *own[i], count) for i in together):
+        return "dp", 0.99
+    if all(characters[i].alike and not is_merged(characters[i]) for i in together):
+        return kind
+    if kind[0] == "cp":
+        groups = {group for i in together for group in characters[i].groups}
+        same = groups <= set(characters[main].groups)
+        ends = all(_ends_with(characters[i], characters[main]) for i in together)
+        return ("dp", 0.99) if same or ends else kind
+    shards = [_moves_shards(connections, own, characters, i, main, count) for i in together]
+    if None in shards:
+        return "unknown", 0.0
+    return ("dp", 0.99) if all(shards) else kind
 
 
 def is_merged(one: Character) -> bool:
@@ -112,19 +136,36 @@ def is_merged(one: Character) -> bool:
 
 
 def _moves_shards(
-    own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character], one: int, main: int
-) -> bool:
-    """Whether merged records have the volume of shards whose gradients the class ``main`` reduces.
+    connections: Connections,
+    own: Sequence[tuple[TrafficClass, Codes]],
+    characters: Sequence[Character],
+    one: int,
+    main: int,
+    count: int,
+) -> bool | None:
+    """Whether a class has the volume of shards whose gradients the class ``main`` reduces.
 
-    Parameters of two bytes are gathered twice and gradients of four bytes are reduced inside a
-    group of shards, in each micro-batch; then gradients of one shard are reduced across groups.
+    Parameters are gathered twice and gradients reduced inside a group of shards, in each
+    micro-batch; then gradients of one shard are reduced across groups. With parameters of two bytes
+    and gradients of four, the first is a whole multiple of the second; with others, of its half.
+    None if it is a multiple only as far as samples and losses show.
     """
     shards, replicas = (max(len(group) for group in characters[i].groups) for i in (one, main))
-    if not is_merged(characters[one]) or replicas < PARTNERS:
+    if replicas < PARTNERS:
         return False
-    inside, across = (own[i][0].bytes / own[i][0].connections.size for i in (one, main))
+    volumes = [own[i][0].volumes(connections, own[i][1], count) for i in (one, main)]
+    inside, across = (float(each.mean()) for each in volumes)
     often = inside / across * (replicas - 1) / replicas / (shards - 1)
-    return round(often) >= 1 and abs(often - round(often)) <= EXACTLY * often
+    blur = often * BLUR * float(np.hypot(*(_blur(each) for each in volumes)))
+    if round(often) >= 1 and abs(often - round(often)) <= EXACTLY * often:
+        return True if blur <= EXACTLY * often else None
+    return None if abs(2 * often - round(2 * often)) <= 2 * blur else False
+
+
+def _blur(volumes: Floats) -> float:
+    """Error of the mean of ``volumes``, equal ones of which samples were taken, over that mean."""
+    mean = float(volumes.mean())
+    return float(volumes.std()) / max(mean, 1.0) / float(np.sqrt(volumes.size))
 
 
 def _ends_with(one: Character, main: Character) -> bool:

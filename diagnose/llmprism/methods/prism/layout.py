@@ -63,7 +63,7 @@ def find_layout(
     if tp == UNKNOWN:
         tp = _rings(topology, phases, pipelines)
     cp = max(1, sizes["cp"])
-    dp = ranks // max(1, pipelines.length * tp * cp)
+    dp, tp = _replicas(ranks, pipelines.length, tp, cp, _are_known(phases))
     evidence: dict[str, object] = {
         "ranks": ranks,
         "stages": pipelines.length,
@@ -74,11 +74,39 @@ def find_layout(
     sure = phases.quality * (SHOWN if lockstep or tp * dp == 1 else GUESSED)
     if any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist()):
         sure = min(sure, phases.quality * SHARED)
+    sure = min(sure, _weakest(phases))
     sharding = find_sharding(topology, connections, phases, pipelines.micro_batches)
     return Layout(
-        max(1, dp), pipelines.length, tp, max(1, sizes["ep"]), cp, pipelines.micro_batches,
+        dp, pipelines.length, tp, max(1, sizes["ep"]), cp, pipelines.micro_batches,
         _schedule(pipelines), sharding, _period_ns(phases), sure, evidence,
     )  # fmt: skip
+
+
+def _replicas(ranks: int, stages: int, tp: int, cp: int, known: bool) -> tuple[int, int]:
+    """Ranks along dp and tp, -1 where they cannot be told.
+
+    All axes make one lattice. Where its size does not divide the ranks, some ranks are hidden.
+    """
+    if not known:
+        return UNKNOWN, UNKNOWN
+    each = max(1, stages * tp * cp)
+    return (max(1, ranks // each) if ranks % each == 0 or ranks < each else UNKNOWN), tp
+
+
+def _are_known(phases: Phases) -> bool:
+    """Whether every class of the job has a kind."""
+    return all(one.kind != "unknown" for one in phases.classes)
+
+
+def _weakest(phases: Phases) -> float:
+    """Confidence of the kind, of those that make axes, that is known least; by bytes."""
+    sure = [1.0]
+    for kind in ("pp", "tp", "ep", "cp"):
+        own = [one for one in phases.classes if one.kind == kind]
+        if own:
+            total = sum(one.one.bytes for one in own)
+            sure.append(sum(one.confidence * one.one.bytes for one in own) / total)
+    return min(sure)
 
 
 def _gpus(topology: Topology, end: int) -> int:

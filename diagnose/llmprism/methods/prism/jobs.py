@@ -34,6 +34,7 @@ STEADY = 0.25  # minor traffic of a step differs from the median step by less
 UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median
 SAME_VOLUME = 0.05
 EVALUATED = 4.0  # ratio of activations to gradients up to which evaluations explain the rest
+GRADIENTS = 0.02  # of the bytes of a job: what gradients have at least
 SURE = 0.9  # quality of a division that services do not reach
 LITTLE = 0.001  # of the rate of the busiest part
 
@@ -235,15 +236,15 @@ def _are_gradients(
 ) -> bool:
     """Whether the ``odd`` connections show that the steps found are only micro-batches.
 
-    Once or twice, all endpoints sent more on them than on all others ever. The records hold the end
-    of a step or two, and a step is longer than what repeats.
+    Once or twice, all endpoints sent on them. The records hold the end of a step or two, and a step
+    is longer than what repeats. Gradients are little beside the activations of tensor parallelism.
     """
     if odd.size == 0:
         return False
     total = connections.total_bytes
     every = np.concatenate([one.connections for one in component.classes])
     ends = np.unique(np.concatenate((connections.src[odd], connections.dst[odd])))
-    if 2 * total[odd].sum() < total[every].sum() or ends.size < component.endpoints.size:
+    if total[odd].sum() < GRADIENTS * total[every].sum() or ends.size < component.endpoints.size:
         return False
     active = [
         np.count_nonzero(one.volumes(connections, step, stepping.count), axis=1)[

@@ -111,7 +111,7 @@ def _unless_parameters(
     """``kind``, unless an exchange moves parameters of shards, or nobody can tell.
 
     Messages of two sizes, one the double of the other, show which it is. Where records hold several
-    messages or samples of them, shards of other groups than the gradients show by their volume only.
+    messages or samples of them, shards of other groups than the gradients show by volume only.
     ``about`` has the classes of the exchange, that of the gradients, and the number of steps.
     """
     together, main, count = about
@@ -156,7 +156,7 @@ def _moves_shards(
     volumes = [own[i][0].volumes(connections, own[i][1], count) for i in (one, main)]
     inside, across = (float(each.mean()) for each in volumes)
     often = inside / across * (replicas - 1) / replicas / (shards - 1)
-    blur = often * BLUR * float(np.hypot(*(_blur(each) for each in volumes)))
+    blur = often * BLUR * float(np.hypot(_blur(volumes[0]), _blur(volumes[1])))
     if round(often) >= 1 and abs(often - round(often)) <= EXACTLY * often:
         return True if blur <= EXACTLY * often else None
     return None if abs(2 * often - round(2 * often)) <= 2 * blur else False

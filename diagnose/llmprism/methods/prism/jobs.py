@@ -236,15 +236,16 @@ def _are_gradients(
 ) -> bool:
     """Whether the ``odd`` connections show that the steps found are only micro-batches.
 
-    Once or twice, all endpoints sent on them. The records hold the end of a step or two, and a step
-    is longer than what repeats. Gradients are little beside the activations of tensor parallelism.
+    Once or twice, all endpoints sent and got something on them. The records hold the end of a step
+    or two, and a step is longer than what repeats. Gradients are little beside the activations of
+    tensor parallelism. A trainer that broadcasts its parameters at the begin sends them one way.
     """
     if odd.size == 0:
         return False
     total = connections.total_bytes
     every = np.concatenate([one.connections for one in component.classes])
-    ends = np.unique(np.concatenate((connections.src[odd], connections.dst[odd])))
-    if total[odd].sum() < GRADIENTS * total[every].sum() or ends.size < component.endpoints.size:
+    both = np.intersect1d(connections.src[odd], connections.dst[odd])
+    if total[odd].sum() < GRADIENTS * total[every].sum() or both.size < component.endpoints.size:
         return False
     active = [
         np.count_nonzero(one.volumes(connections, step, stepping.count), axis=1)[

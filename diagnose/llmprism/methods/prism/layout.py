@@ -159,19 +159,24 @@ def _rings(topology: Topology, phases: Phases, pipelines: Pipelines) -> int:
 def _schedule(pipelines: Pipelines) -> str:
     """Name of the schedule, from how many activations wait for their gradients at most.
 
-    A backward pass takes twice as long as a forward pass. Where a middle stage passes gradients on
-    after about one forward pass, it computes those of its weights later (ZB-H1).
+    The last stage shows whether backward passes are split (ZB-H1). Where it does not, a middle
+    stage does that passes gradients on after about one forward pass, since it computes those of its
+    weights later; a whole backward pass takes twice as long as a forward pass.
     """
     if pipelines.length == 1:
         return "none"
-    if pipelines.chunks > 1:
-        return "interleaved"
+    if pipelines.chunks != 1:
+        return "interleaved" if pipelines.chunks else "unknown"
     passes = pipelines.backward_ns / pipelines.forward_ns if pipelines.forward_ns > 0 else np.nan
-    if pipelines.length > SHORTEST and HALVED[0] <= passes <= HALVED[1]:
+    halved = pipelines.length > SHORTEST and HALVED[0] <= passes <= HALVED[1]
+    split = pipelines.answers.are_split
+    if split or (halved and split is None):
         return "zb-h1"
     if not pipelines.deepest or pipelines.micro_batches <= pipelines.length:
         return "unknown"
-    return "gpipe" if pipelines.deepest >= pipelines.micro_batches else "1f1b"
+    if pipelines.deepest >= pipelines.micro_batches:
+        return "gpipe"
+    return "unknown" if split is None and pipelines.answers.seen else "1f1b"
 
 
 def _period_ns(phases: Phases) -> int:

@@ -166,8 +166,14 @@ def divided(messages: int, chunks: int) -> tuple[int, int]:
     """Micro-batches and chunks of two stages, from the messages of a step in one direction.
 
     Between them pass activations of all chunks but the last, or gradients of all but the first.
+    ``chunks`` is 0 where there may be several. A group of micro-batches is then as large as the
+    pipeline is long; if no number of chunks fits, there is one. Else the result is 0 chunks.
+
+    >>> divided(8, 0), divided(18, 0), divided(18, 2)
+    ((8, 1), (-1, 0), (6, 2))
     """
+    fits = [few for few in range(COUPLE, messages) if messages % (COUPLE * (2 * few - 1)) == 0]
+    if chunks == 0:
+        return (UNCOUNTED, 0) if fits else (messages, 1)
     passes = 2 * chunks - 1
-    if chunks < 1 or messages % passes:
-        return UNCOUNTED, 1
-    return messages // passes, chunks
+    return (messages // passes, chunks) if messages % passes == 0 else (UNCOUNTED, 0)

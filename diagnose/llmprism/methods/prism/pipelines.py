@@ -12,13 +12,14 @@ step began. That shows when the step began, which no traffic marks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.last_stage import Answers, find_answers
 from llmprism.methods.prism.micro_batches import (
     COUPLE,
     UNCOUNTED,
@@ -47,12 +48,13 @@ class Pipelines:
     number : pipeline of each endpoint, -1 if none.
     length : stages of a pipeline, 1 if there is none.
     micro_batches : of a step, -1 where they cannot be counted.
-    chunks : parts of the model a stage holds (interleaved schedule).
+    chunks : parts of the model a stage holds (interleaved schedule), 0 where flows cannot tell.
     forward_ns, backward_ns : median time of a pass of the first stage, and back of a later one.
     first_sent : when a first-stage endpoint sent the step's first activation, by step.
     last_sent : when a later stage began to send the step's last gradient.
     last_got : when a stage had received the step's last gradient.
     deepest : most messages outstanding between the first two stages, median over steps.
+    answers : how long the last stage takes to answer.
     """
 
     stage: Ints
@@ -67,6 +69,7 @@ class Pipelines:
     last_got: Floats
     deepest: int
     origin_ns: int
+    answers: Answers = field(default_factory=Answers)
 
 
 def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -> Pipelines:
@@ -98,6 +101,8 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
         passes["first"], passes["last_sent"], passes["last_got"],
         deepest(passes["deepest"], own, micro_batches), origin,
+        find_answers(flows, connections, phases, own, stage, micro_batches * chunks)
+        if chunks == 1 else Answers(),
     )  # fmt: skip
 
 

@@ -7,7 +7,8 @@ the first activation after a forward and a backward pass. With chunks it is the 
 next chunk, after one forward pass.
 
 The first stage then sends one activation after another, two for each chunk and one more, before
-its first backward pass makes it pause for longer.
+its first backward pass makes it pause for longer. If it pauses earlier, the network may be slower
+than forward passes, or the second stage far faster than the first.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def chunks_of_two(
         return 1
     runs = _first_runs(sent, PAUSE * forward_ns)
     usual = finite_median(runs)
-    return int(usual) // 2 if (runs == usual).mean() >= ENOUGH else 0
+    clear = (runs == usual).mean() >= ENOUGH and usual >= 2 * WARM_UP
+    return int(usual) // 2 if clear else 0
 
 
 def _messages(

@@ -145,20 +145,6 @@ def test_a_layout_is_in_doubt_where_gpus_share_a_nic(scored):
     assert (layouts["confidence"] <= 0.5).all()
 
 
-@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1"])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_schedule_that_splits_backward_passes_has_its_name(scored, schedule, seed):
-    keys = f"dp: 2, pp: 4, micro_batches: 7, steps: 8, schedule: {schedule}"
-    run = scored(SINGLE % (8, 200) + "jobs:\n" + job("a", keys), seed)
-    assert list(run.diagnosis.layouts["schedule"]) == [schedule]
-
-
-def test_two_stages_have_none_that_passes_gradients_on(scored):
-    keys = "dp: 3, pp: 2, micro_batches: 7, steps: 8, schedule: zb-h1"
-    run = scored(SINGLE % (6, 200) + "jobs:\n" + job("a", keys))
-    assert list(run.diagnosis.layouts["schedule"]) == ["1f1b"]
-
-
 @pytest.mark.parametrize("chunks", [2, 3])
 @pytest.mark.parametrize("stages", [2, 4])
 @pytest.mark.parametrize("seed", [1, 2])

@@ -1,0 +1,99 @@
+"""Schedules, and layouts that are less sure than they seem, each in a small world."""
+
+from __future__ import annotations
+
+import pytest
+
+import prism_sim as ps
+from llmprism.methods.prism.micro_batches import divided
+
+MODEL = "{layers: %d, hidden: 1024, heads: 8, vocab: 32000, sequence_length: 2048}"
+WORLD = """\
+cluster: {servers: %d, gpus_per_server: 1, nics_per_server: 1, nic_gbps: %d,
+          fabric: {kind: tor, leaf_ports: 4, spines: 2}}
+jobs:
+  - {name: solo, model: %s, mfu: 0.4, compute_jitter: 0.01, step_overhead_ms: 5, %s}
+"""
+MERGED = """\
+collector:
+  idle_gap_us: 5000
+  message_boundary: false
+  effects: [{kind: headers}%s]
+"""
+
+
+@pytest.fixture
+def diagnosed(tmp_path):
+    """Simulate a world of one job, and return the run."""
+
+    def run(keys, collector="", servers=8, gbps=200, layers=12, seed=1):
+        text = WORLD % (servers, gbps, MODEL % layers, keys) + collector
+        (tmp_path / "world.yaml").write_text(text)
+        return ps.run(tmp_path / "world.yaml", out=tmp_path / "run", seed=seed)
+
+    return run
+
+
+def layout(run):
+    (row,) = run.diagnosis.layouts.to_dict("records")
+    return row
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1", "gpipe"])
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_the_last_stage_shows_the_schedule(diagnosed, schedule, stages, recompute):
+    keys = f"dp: 2, pp: {stages}, micro_batches: 8, steps: 6, recompute: {recompute}"
+    run = diagnosed(f"{keys}, schedule: {schedule}")
+    assert layout(run)["schedule"] == schedule
+    assert layout(run)["micro_batches"] == 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1"])
+def test_a_last_stage_that_waits_shows_no_schedule(diagnosed, schedule):
+    """It computes gradients of its weights while it waits for a slow first stage."""
+    keys = "dp: 2, pp: 2, stage_factors: [2.5, 1], micro_batches: 8, steps: 6"
+    assert layout(diagnosed(f"{keys}, schedule: {schedule}"))["schedule"] == "unknown"
+
+
+@pytest.mark.slow
+def test_chunks_are_not_overlooked_on_a_network_slower_than_forward_passes(diagnosed):
+    keys = "dp: 4, pp: 2, micro_batches: 6, steps: 6, schedule: interleaved, chunks: 2"
+    found = layout(diagnosed(keys, gbps=50, layers=4))
+    assert (found["schedule"], found["micro_batches"]) in (("interleaved", 6), ("unknown", -1))
+
+
+def test_messages_that_fit_no_number_of_chunks_have_one():
+    assert divided(8, 0) == (8, 1)
+    assert divided(18, 0) == (-1, 0)
+    assert divided(18, 2) == (6, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_samples_of_tensor_parallel_exchanges_are_no_gradients(diagnosed, replicas):
+    keys = f"dp: {replicas}, tp: 2, micro_batches: 4, micro_batch_size: 4, steps: 10"
+    run = diagnosed(keys, MERGED % ", {kind: sampling, one_in: 100}")
+    both = run.truth("pairs").merge(run.diagnosis.pairs, on=["src", "dst"], suffixes=("", "_found"))
+    assert len(both) > 0
+    assert ((both["kind"] == both["kind_found"]) | (both["kind_found"] == "unknown")).all()
+
+
+@pytest.mark.slow
+def test_a_layout_is_no_surer_than_the_pairs_that_it_comes_from(diagnosed):
+    """Two tensor-parallel groups of two look like two stages, if records hold a step each."""
+    keys = "dp: 2, tp: 2, sequence_parallel: true, micro_batches: 2, steps: 8"
+    run = diagnosed(keys, MERGED % "")
+    assert layout(run)["confidence"] <= run.diagnosis.pairs["confidence"].max()
+    wrong = layout(run)["tp"] != 2
+    assert not wrong or layout(run)["confidence"] <= 0.75
+
+
+@pytest.mark.slow
+def test_passes_of_a_single_step_are_no_steps(diagnosed):
+    keys = "dp: 2, tp: 2, micro_batches: 6, steps: 1"
+    run = diagnosed(keys)
+    assert len(run.diagnosis.steps) <= len(run.truth("steps"))
+    assert set(run.diagnosis.pairs["kind"]) <= {"unknown"}

@@ -9,9 +9,11 @@ that begin at the same moments still show it (:mod:`~llmprism.methods.prism.twin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from llmprism.methods.prism.characters import extents
 from llmprism.methods.prism.classes import components
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.stepping import Part, Stepping
@@ -30,10 +32,11 @@ def together(connections: Connections, parts: Sequence[Part], servers: Codes) ->
     """Label parts that share a server and take their steps together."""
     src, dst = [], []
     homes = [set(servers[part.component.endpoints].tolist()) for part in parts]
+    steppings = [whole_steps(part) for part in parts]
     for i, one in enumerate(parts):
         for j, other in enumerate(parts[:i]):
             if homes[i] & homes[j] and (
-                in_step(one.stepping, other.stepping)
+                in_step(steppings[i], steppings[j])
                 or are_twins(connections, one.component, other.component, servers)
             ):
                 src += [i, j]
@@ -55,6 +58,19 @@ def twins_of(
         if like is not None and are_twins(connections, part.component, like.component, servers):
             found.append(part)
     return found
+
+
+def whole_steps(part: Part) -> Stepping:
+    """The steps of ``part`` with the times of all its classes.
+
+    Parts of one job may have references of different kinds, such as gradients and activations.
+    """
+    start = np.full(part.stepping.count, np.iinfo(np.int64).max)
+    end = np.full(part.stepping.count, np.iinfo(np.int64).min)
+    for one, step in zip(part.component.classes, part.stepping.step_of, strict=True):
+        begins, ends = extents(one.traffic, step, part.stepping.count)
+        start, end = np.minimum(start, begins), np.maximum(end, ends)
+    return replace(part.stepping, start_ns=start, end_ns=end)
 
 
 def in_step(one: Stepping, other: Stepping) -> bool:

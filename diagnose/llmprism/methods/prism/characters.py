@@ -27,6 +27,9 @@ EQUALLY = 0.1  # share of bytes by which two sizes may differ from as many messa
 PASSES = 0.65  # a pipeline rests for less than this share of a step
 CLEAR, LITTLE = 0.05, 0.002  # of a step's traffic; a pass of 100 micro-batches is more than that
 MOSTLY = 0.75  # share of steps in which both directions begin at once in an exchange
+EITHER = 0.25  # share of steps in which the other one begins, where none waits for the other
+UNLIKE = 2.0  # ratio of sizes that differ
+TICKS = 10  # of the clock: a record that shows its rate is longer
 LEADS = 0.9  # share of steps in which the same direction begins
 
 Set = frozenset[int]
@@ -42,6 +45,8 @@ class Character:
     ahead : mean amount by which, over the volume of a step.
     together : share of the time of the lesser direction in which both move.
     leads : share of steps in which the same direction begins, if clearly before the other.
+    wavers : share of steps in which the other direction begins, clearly before that one.
+    dense : whether bytes move as fast in long records as in short ones, so that none holds waits.
     at_once : whether both directions begin steps at once, as far as the clock shows.
     rest : the longest silence of a step over the step, median.
     messages : records of a connection in a step.
@@ -55,6 +60,8 @@ class Character:
     ahead: float
     together: float
     leads: float
+    wavers: float
+    dense: bool
     at_once: bool
     rest: float
     messages: float
@@ -67,8 +74,10 @@ class Character:
     @property
     def is_pipeline(self) -> bool:
         """Whether one direction waits for the other as a pipeline's does."""
+        if self.together >= TOGETHER and self.wavers >= EITHER:
+            return False  # both ways begin now and then: nobody waits
         if self.messages <= 1.5:  # all messages of a step in one record
-            return self.leads >= LEADS
+            return self.leads >= LEADS and not (self.dense and self.together >= BESIDE)
         beside = self.together >= BESIDE and self.leads < LEADS / 2
         exchange = self.together >= TOGETHER and self.ahead < (LOST_AHEAD if beside else AHEAD)
         if self.rest > PASSES and self.leads < LEADS and self.ahead < LOST_AHEAD:
@@ -83,13 +92,15 @@ def character_of(
     traffic = one.traffic
     start, end = extents(traffic, step, count)
     busy = start <= end
-    outstanding, ahead, together, leads, at_once = 0.0, 0.0, 1.0, 0.0, False
+    outstanding, ahead, together, leads, wavers, at_once = 0.0, 0.0, 1.0, 0.0, 0.0, False
     if one.two_way:
         outstanding, ahead = _outstanding(traffic, step)
-        together, leads = share_together(traffic), _leads(traffic, step, count)
+        together = share_together(traffic)
+        leads, wavers = _leads(traffic, step, count)
         at_once = _begin_at_once(traffic, step, count)
     return Character(
-        outstanding, ahead, together, leads, at_once, _rest(start[busy], end[busy]),
+        outstanding, ahead, together, leads, wavers, _is_dense(traffic), at_once,
+        _rest(start[busy], end[busy]),
         len(traffic) / one.connections.size / count, _alike(traffic.size),
         np.where(busy, start, np.nan), np.where(busy, end, np.nan), _groups(src, dst, nodes),
         frozenset(zip(src.tolist(), dst.tolist(), strict=True)),
@@ -229,8 +240,10 @@ def _overlap(
 compile_early(_overlap, lambda: (CODES, INTS, INTS, BOOLS))
 
 
-def _leads(traffic: Traffic, step: Codes, count: int) -> float:
+def _leads(traffic: Traffic, step: Codes, count: int) -> tuple[float, float]:
     """Share of steps in which the same direction of a couple begins, clearly before the other.
+
+    And that in which the other one does; both means over couples.
 
     It does clearly if the other one waits until its first message has arrived, or for a good part
     of the step's traffic, and for longer than rounding of its times explains.
@@ -244,10 +257,20 @@ def _leads(traffic: Traffic, step: Codes, count: int) -> float:
     late = (np.abs(lead) > CLEAR * span) & (np.abs(lead) > clock_tick_ns(traffic.start_ns))
     clear = np.where(late | waits, np.sign(lead), 0.0)
     owner = np.repeat(np.arange(couples), count)[whole]
-    votes = np.bincount(owner, clear, couples) / np.maximum(
-        np.bincount(owner, minlength=couples), 1
-    )
-    return float(np.abs(votes).mean())
+    steps = np.maximum(np.bincount(owner, minlength=couples), 1)
+    ways = [np.bincount(owner, clear == way, couples) / steps for way in (-1.0, 1.0)]
+    leads = np.abs(ways[0] - ways[1])
+    return float(leads.mean()), float(np.minimum(ways[0], ways[1]).mean())
+
+
+def _is_dense(traffic: Traffic) -> bool:
+    """Whether nearly all bytes move at the highest rate, also in records of very different size."""
+    length = traffic.end_ns - traffic.start_ns
+    if length.min() <= TICKS * clock_tick_ns(traffic.start_ns, traffic.end_ns):
+        return False
+    rate = traffic.size / length
+    fast = traffic.size[rate >= (1 - EQUALLY) * rate.max()]
+    return bool(fast.sum() >= ONE_SIZE * traffic.size.sum() and UNLIKE * fast.min() < fast.max())
 
 
 def _begin_at_once(traffic: Traffic, step: Codes, count: int) -> bool:

@@ -28,6 +28,7 @@ from llmprism.quantities import duration
 FEWEST = 6  # steps from which records as long as a step are believed to be one each
 GOOD = 0.9  # quality of a division into a few steps, below which it is in doubt
 LONG = 0.4  # of a step: a record this long may hold the end of one
+SEVERAL = 2.0  # steps: a record this long holds one that it shows nothing of
 CUT = 0.8  # of the active timeout: records that it cut are at least this long
 BY_TIMER = 0.3  # share of bytes in such records from which the timer is taken to have cut
 AT_ONCE = 0.05  # of a timeout: what the timer has cut goes on within this time
@@ -74,6 +75,12 @@ def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | N
             f"against {duration(step_ns)} for the step found",
             "an idle timeout of a twentieth of a step, so that silence ends records",
         )
+    if 2 * size[length > SEVERAL * step_ns].sum() > size.sum():
+        return Refusal(
+            f"most bytes are in records of several steps, with {duration(step_ns)} for the step "
+            "found: silences of some members are too short to end a record",
+            "an idle timeout of a twentieth of a step",
+        )
     return None
 
 
@@ -82,7 +89,22 @@ def _records(flows: FlowTable, connections: Connections, job: Job) -> tuple[Ints
     chosen = _rows(job)
     steps = np.concatenate([np.diff(part.stepping.end_ns) for one in job.epochs for part in one])
     step_ns = float(np.median(steps)) if steps.size else 0.0
+    beside = _left_out(connections, job)
+    chosen = np.concatenate((chosen, beside[flows.lengths_ns(beside) > step_ns]))
     return flows.lengths_ns(chosen), connections.size[chosen], step_ns
+
+
+def _left_out(connections: Connections, job: Job) -> Ints:
+    """Rows of data between endpoints of the job that were taken out, as they do not repeat.
+
+    Where one record holds many steps, nothing repeats.
+    """
+    parts = [part for epoch in job.epochs for part in epoch]
+    own = [one.connections for part in parts for one in part.component.classes]
+    inside = np.isin(connections.src, job.endpoints) & np.isin(connections.dst, job.endpoints)
+    beside = np.setdiff1d(np.flatnonzero(inside & connections.carries), np.concatenate(own))
+    rows = [connections.by.rows(one) for one in beside.tolist()]
+    return np.concatenate([np.empty(0, np.int64), *rows])
 
 
 def _weighted_median(values: Ints, weights: Ints) -> float:

@@ -12,7 +12,8 @@ Without a pipeline, and while training continues, flows do not show the differen
 
 Parameters have as many bytes as gradients, or half as many if gradients are in single precision
 and parameters in half precision. So gathers are the last half or the last third of the bytes of
-a step, and they begin after a silence: the update.
+a step, or less if gradients are reduced in every micro-batch, and they begin after a silence: the
+update.
 """
 
 from __future__ import annotations
@@ -86,12 +87,9 @@ def with_late_gathers(
         for i, one in enumerate(phases.classes)
         if one.kind == "dp"
     }
-    share = _share(list(own.values()))
-    if share is None or not (
-        any(cells.ahead for cells in own.values())
-        or _overlaps(phases, pipelines)
-        or _ends_without(list(own.values()), share, phases.count)
-    ):
+    late = any(cells.ahead for cells in own.values()) or _overlaps(phases, pipelines)
+    share = _share(list(own.values()), phases.count, late)
+    if share is None:
         return phases
     classes, gathers, rest = list(phases.classes), [], []
     for i, cells in own.items():
@@ -135,14 +133,21 @@ def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: Kind
     return _Cells(known, step, cell, other / usual, size / usual, rest, is_ahead)
 
 
-def _share(own: Sequence[_Cells]) -> float | None:
-    """Share of gathers in the bytes of a step; None if no silence parts such a share."""
+def _share(own: Sequence[_Cells], count: int, late: bool) -> float | None:
+    """Share of gathers of the next step in the bytes of a step; None if there are none.
+
+    A silence parts them from the gradients. The last step lacks them or, if it is known that they
+    are ``late``, the longest silence shows which they are.
+    """
     found: list[tuple[float, float]] = []
     for share in GATHERED:
         rest = np.concatenate([*(one.rests(share) for one in own), np.empty(0, np.int64)])
         if rest.size and (rest > 0).mean() >= MOST:
             found.append((float(np.median(rest)), share))
-    return max(found)[1] if found else None
+    lacking = [share for _, share in sorted(found)[::-1] if _ends_without(own, share, count)]
+    if lacking:
+        return lacking[0]
+    return max(found)[1] if found and late else None
 
 
 def _overlaps(phases: Phases, pipelines: Pipelines) -> bool:

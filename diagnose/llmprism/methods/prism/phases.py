@@ -24,7 +24,12 @@ from llmprism.numerics.graph import components
 FEWEST = 4  # steps from which one that lacks traffic stands out
 LACKING = 0.1  # of the gradients of a step: with less missing, records may have been lost
 LOST = 1.5  # ... or with less than this, over the most that is missing in another step
-GATHERED = (1 / 2, 1 / 3)  # of the bytes of a step that gathers of parameters have
+GATHERED = (1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 7, 1 / 9)
+"""Of the bytes of a step: what gathers of parameters have, 1/(1 + k) or 1/(1 + 2k).
+
+Gradients have as many bytes or twice as many, and are reduced k times in a step: once, or, if they
+are sharded (ZeRO-2), in each micro-batch. With more of them, a share shows little.
+"""
 EXACT = 0.02  # of a step's bytes: differences that count as none
 
 

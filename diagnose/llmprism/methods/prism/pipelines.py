@@ -35,6 +35,7 @@ from llmprism.methods.prism.two_stages import chunks_of_two
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian
 
+BACKWARD = 2  # forward passes that a backward pass takes
 NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
 
 
@@ -55,6 +56,7 @@ class Pipelines:
     last_got : when a stage had received the step's last gradient.
     deepest : most messages outstanding between the first two stages, median over steps.
     answers : how long the last stage takes to answer.
+    lead_ns : time from the begin of a step to its first activation, measured or estimated.
     """
 
     stage: Ints
@@ -70,6 +72,7 @@ class Pipelines:
     deepest: int
     origin_ns: int
     answers: Answers = field(default_factory=Answers)
+    lead_ns: float = np.nan
 
 
 def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -> Pipelines:
@@ -103,6 +106,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
         deepest(passes["deepest"], own, micro_batches), origin,
         find_answers(flows, connections, phases, own, stage, micro_batches * chunks)
         if chunks == 1 else Answers(),
+        forward if forward > 0 else _lead(passes["answered"] - passes["first"], int(stage.max())),
     )  # fmt: skip
 
 
@@ -156,6 +160,7 @@ def _passes(
         back = stage[dst] == stage[src] - 1
         _latest(found["last_sent"], src[back], step[back], start[back])
         _latest(found["last_got"], dst[back], step[back], end[back])
+        np.fmin.at(found["answered"], (dst[back], step[back]), start[back])
         out = (stage[src] == 0) & (stage[dst] == 1)
         if out.any():
             got = back & (stage[dst] == 0)
@@ -175,7 +180,18 @@ def _passes(
     return found
 
 
-_NAMES = ("first", "second", "last_sent", "last_got", "turn", "deepest")
+def _lead(answered: Floats, beyond: int) -> float:
+    """Estimate a forward pass [ns] from the time until the first answer, where no second shows.
+
+    A record that holds several messages still shows when the first one left, and that of what comes
+    back, when the first gradient did. In between lie a forward pass of each of the stages
+    ``beyond`` the first, and a backward pass, which takes twice as long.
+    """
+    first = finite_median(answered)
+    return first / (beyond * (1 + BACKWARD)) if first > 0 and beyond else float("nan")
+
+
+_NAMES = ("first", "second", "answered", "last_sent", "last_got", "turn", "deepest")
 
 
 def _depths(

@@ -64,7 +64,7 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     if without.any():
         end[without] = _ends_without_dp(phases, pipelines, origin)[without]
     end = _filled(end)
-    shown = first_sent - pipelines.forward_ns if pipelines.length > 1 else np.full_like(end, np.nan)
+    shown = first_sent - pipelines.lead_ns if pipelines.length > 1 else np.full_like(end, np.nan)
     dp_start = _relative(dp.start_ns, origin)
     before = np.roll(end, 1, axis=1)
     if phases.gathers is not None:

@@ -55,12 +55,15 @@ def test_steps_that_a_slow_link_runs_together_are_parted_by_volume():
     assert best.cuts.tolist() == list(range(10, 120, 10))
 
 
-def job_of(lengths_ms, period_ms, steps=20, rest_ms=10):
+def job_of(lengths_ms, period_ms, steps=20, rest_ms=10, beside=0):
+    """A job whose one connection has records; the last ``beside`` of them are on another one."""
     end = (np.arange(steps) * period_ms * MS).astype(np.int64)
     rows = np.arange(len(lengths_ms))
-    traffic = SimpleNamespace(row=rows)
+    own = rows[: rows.size - beside]
+    traffic = SimpleNamespace(row=own)
+    one = SimpleNamespace(traffic=traffic, connections=np.array([0]))
     part = SimpleNamespace(
-        component=SimpleNamespace(classes=[SimpleNamespace(traffic=traffic)]),
+        component=SimpleNamespace(classes=[one]),
         stepping=SimpleNamespace(end_ns=end, count=steps, quality=0.99),
     )
     length_ns = np.array(lengths_ms) * MS
@@ -68,8 +71,12 @@ def job_of(lengths_ms, period_ms, steps=20, rest_ms=10):
     flows = SimpleNamespace(
         lengths_ns=length_ns.__getitem__, start_ns=end_ns - length_ns, end_ns=end_ns, meta={}
     )
-    one = SimpleNamespace(size=np.full(rows.size, 1000), of_row=np.zeros(rows.size, np.int32))
-    return flows, one, part
+    connections = SimpleNamespace(
+        size=np.full(rows.size, 1000), of_row=(rows >= own.size).astype(np.int32),
+        src=np.array([0, 1]), dst=np.array([1, 0]), carries=np.array([True, True]),
+        by=SimpleNamespace(rows=lambda number: rows[own.size :] if number else own),
+    )  # fmt: skip
+    return flows, connections, SimpleNamespace(endpoints=np.array([0, 1]), epochs=((part,),))
 
 
 @pytest.mark.parametrize(
@@ -83,20 +90,26 @@ def job_of(lengths_ms, period_ms, steps=20, rest_ms=10):
     ],
 )
 def test_steps_that_a_timer_made_are_refused(lengths_ms, period_ms, meta, refused):
-    flows, connections, part = job_of(lengths_ms, period_ms)
+    flows, connections, job = job_of(lengths_ms, period_ms)
     flows.meta = meta
-    found = refusal(flows, connections, SimpleNamespace(epochs=((part,),)))
+    found = refusal(flows, connections, job)
     assert (found is not None) == refused
 
 
 def test_records_as_long_as_a_timeout_that_silence_ended_are_no_work_of_a_timer():
-    flows, connections, part = job_of([990] * 50, 1090, rest_ms=100)
-    assert refusal(flows, connections, SimpleNamespace(epochs=((part,),))) is None
+    flows, connections, job = job_of([990] * 50, 1090, rest_ms=100)
+    assert refusal(flows, connections, job) is None
 
 
 def test_long_records_and_a_handful_of_parts_are_no_evidence():
-    flows, connections, part = job_of([870] * 9, 1090, steps=3)
-    assert refusal(flows, connections, SimpleNamespace(epochs=((part,),))) is not None
+    flows, connections, job = job_of([870] * 9, 1090, steps=3)
+    assert refusal(flows, connections, job) is not None
+
+
+@pytest.mark.parametrize("beside", [10, 80])
+def test_records_of_several_steps_between_members_count_though_they_do_not_repeat(beside):
+    flows, connections, job = job_of([10] * 20 + [3000] * beside, 100, beside=beside)
+    assert (refusal(flows, connections, job) is not None) == (beside == 80)
 
 
 def couples(*pairs, volume=None):

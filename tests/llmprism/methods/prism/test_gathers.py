@@ -32,3 +32,18 @@ def test_the_end_of_data_parallel_traffic_is_exact(tmp_path, dp, pp, late, steps
     assert score["timeline"]["dp_end_error_max"] < 0.001
     if late == "true":  # then the begin of a step shows
         assert score["timeline"]["step_error_mean"] < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("micro_batches", [2, 3])
+@pytest.mark.parametrize(("dp", "pp"), [(4, 2), (8, 1)])
+def test_late_gathers_of_gradients_reduced_in_every_micro_batch_show(
+    tmp_path, dp, pp, micro_batches
+):
+    text = SCENARIO % (dp, pp, "true", 6)
+    text = text.replace("micro_batches: 6", f"micro_batches: {micro_batches}\n    zero_stage: 2")
+    (tmp_path / "world.yaml").write_text(text)
+    score = ps.run(tmp_path / "world.yaml", out=tmp_path / "run").score
+    assert score["timeline"]["coverage"] == 1
+    assert score["timeline"]["dp_end_error_max"] < 0.001
+    assert score["timeline"]["step_error_mean"] < 0.05

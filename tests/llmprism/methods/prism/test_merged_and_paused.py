@@ -188,3 +188,16 @@ def test_activations_in_records_of_one_and_two_passes_are_no_shards(scored):
     keys = "dp: 4, tp: 2, micro_batches: 1, steps: 8, mfu: 0.4, step_overhead_ms: 5"
     text = f"jobs:\n  - {{name: solo, model: {model}, {keys}}}\n"
     assert_exact(scored(SINGLE % 200 + text + MERGED % 2000).score)
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("micro_batches", [4, 8])
+def test_the_first_answer_shows_a_forward_pass_where_records_are_merged(
+    scored, stages, micro_batches
+):
+    """Host work is a quarter of a step; without an estimate it would be its error."""
+    keys = f"dp: 2, pp: {stages}, micro_batches: {micro_batches}, steps: 8"
+    text = SINGLE % 200 + job(keys).replace("step_overhead_ms: 5", "step_overhead_ms: 30")
+    timeline = scored(text + MERGED % 12000).score["timeline"]
+    assert timeline["coverage"] == 1
+    assert timeline["step_error_mean"] < 0.08

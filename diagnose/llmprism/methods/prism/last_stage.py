@@ -4,7 +4,8 @@ The last stage answers each activation with its gradient, one after the other. T
 takes a forward and a backward pass. Later ones take as long if passes are whole (1F1B). If they
 are split, the stage has begun to delay gradients of its weights, one for each stage before it; from
 then on it also computes one of these before each answer, which makes later answers longer by a
-third or a half. A stage that waits for activations computes them meanwhile and shows nothing.
+third or a half. A stage that waits for activations computes them meanwhile and shows nothing. Nor
+do longer answers of a stage that waits for parameters or gradients of shards in every micro-batch.
 
 With all forward passes first (GPipe), the first answer takes far longer than all others.
 """
@@ -60,8 +61,8 @@ def find_answers(
     stages = int(stage.max()) + 1
     if micro_batches <= stages:
         return Answers()
-    ratios, seen = [], 0
-    for got, sent in _steps_of_last(flows, connections, phases, own, stage, micro_batches):
+    ratios, seen, held_up = [], 0, 0
+    for got, sent, begins in _steps_of_last(flows, connections, phases, own, stage, micro_batches):
         first = sent[0] - got[0]
         free = np.concatenate(([got[0]], sent[:-1]))
         waited = got - free
@@ -70,8 +71,21 @@ def find_answers(
         seen += first > 0
         if busy.any() and first > 0:
             ratios.append(float(np.median(answer[busy])) / first)
-    enough = len(ratios) > ENOUGH * seen
-    return Answers(seen > 0, float(np.median(ratios)) if ratios and enough else float("nan"))
+            held_up += np.searchsorted(begins, sent[0]) < np.searchsorted(begins, sent[-2])
+    later = float(np.median(ratios)) if len(ratios) > ENOUGH * seen else float("nan")
+    waits = later >= SPLIT and 2 * held_up > len(ratios)
+    return Answers(seen > 0, float("nan") if waits else later)
+
+
+def _begins_of_dp(connections: Connections, phases: Phases, end: int) -> Ints:
+    """Begins [ns] of the data-parallel records that an endpoint sends, sorted."""
+    begins = [np.empty(0, np.int64)]
+    for one in phases.classes:
+        if one.kind == "dp":
+            traffic = one.one.traffic
+            mine = connections.src[connections.of_row[traffic.row]] == end
+            begins.append(traffic.start_ns[mine])
+    return np.sort(np.concatenate(begins))
 
 
 def _steps_of_last(
@@ -81,14 +95,18 @@ def _steps_of_last(
     own: Sequence[KindOf],
     stage: Ints,
     micro_batches: int,
-) -> Iterator[tuple[Floats, Floats]]:
-    """Ends of activations and begins of gradients [ns], of steps in which all have a record."""
+) -> Iterator[tuple[Floats, Floats, Ints]]:
+    """Ends of activations and begins of gradients [ns], of steps in which all have a record.
+
+    And begins of the endpoint's data-parallel records.
+    """
     shape = (phases.count, micro_batches)
     for end in phases.endpoints[stage == stage.max()][:LOOKED_AT].tolist():
         got = _moments(connections, own, (connections.dst, end), flows.end_ns, shape)
         sent = _moments(connections, own, (connections.src, end), flows.start_ns, shape)
         whole = np.isfinite(got).all(axis=1) & np.isfinite(sent).all(axis=1)
-        yield from zip(got[whole], sent[whole], strict=True)
+        begins = _begins_of_dp(connections, phases, end)
+        yield from ((*each, begins) for each in zip(got[whole], sent[whole], strict=True))
 
 
 def _moments(

@@ -59,6 +59,13 @@ def test_a_last_stage_that_waits_shows_no_schedule(diagnosed, schedule):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_waiting_for_shards_is_no_split_pass(diagnosed, seed):
+    keys = "dp: 4, pp: 2, zero_stage: 3, micro_batches: 6, steps: 6"
+    assert layout(diagnosed(keys, gbps=50, seed=seed))["schedule"] != "zb-h1"
+
+
+@pytest.mark.slow
 def test_chunks_are_not_overlooked_on_a_network_slower_than_forward_passes(diagnosed):
     keys = "dp: 4, pp: 2, micro_batches: 6, steps: 6, schedule: interleaved, chunks: 2"
     found = layout(diagnosed(keys, gbps=50, layers=4))

@@ -16,6 +16,7 @@ from llmprism.numerics.arrays import Bools, Floats, Ints
 
 ANSWERED, ONE_SIZE = 0.4, 0.02  # least share of messages of one size that is answered
 SAME = 1e-3  # difference in volume (in logarithm) that does not make another connection nearer
+UNLIKE = 0.3  # difference of records (in logarithm) that makes another connection nearer
 SPAN = 65.0  # more than any logarithm of a volume
 
 
@@ -45,7 +46,7 @@ def find_answers(connections: Connections, own: Ints) -> Answers:
     total = connections.total_bytes[own].astype(np.float64)
     typical = connections.typical_bytes[own]
     nearest = _most_similar(pair, back, total)
-    alike = _mutually_alike(pair, total, nearest)
+    alike = _mutually_alike(pair, total, typical, nearest)
     lesser = np.where(alike, np.minimum(1.0, total[nearest] / total), 0.0)
     record = np.where(alike, typical[nearest], 0)
     rest = np.flatnonzero(~alike)
@@ -53,8 +54,11 @@ def find_answers(connections: Connections, own: Ints) -> Answers:
     return Answers(lesser, record)
 
 
-def _mutually_alike(pair: Ints, total: Floats, nearest: Ints) -> Bools:
-    """Whether each connection and its ``nearest`` one move similar volumes, and none is nearer."""
+def _mutually_alike(pair: Ints, total: Floats, typical: Ints, nearest: Ints) -> Bools:
+    """Whether each connection and its ``nearest`` one move similar volumes, and none is nearer.
+
+    Of several that would be answered by the same one, those of the most similar records are.
+    """
     found = nearest >= 0
     answer = np.where(found, total[nearest], 0.0)
     apart = np.where(found, np.abs(np.log(np.maximum(answer, 1.0) / total)), np.inf)
@@ -62,6 +66,10 @@ def _mutually_alike(pair: Ints, total: Floats, nearest: Ints) -> Bools:
     as_many = found & (counts[of_pair] == counts[of_pair[nearest]])
     mutual = as_many | (apart <= apart[nearest] + SAME)
     alike: Bools = mutual & (np.minimum(total, answer) >= TWO_WAY * np.maximum(total, answer))
+    records = np.abs(np.log(np.maximum(typical, 1) / np.maximum(typical[nearest], 1)))
+    least = np.full(pair.size, np.inf)
+    np.minimum.at(least, nearest[alike], records[alike])
+    alike &= as_many | (records <= least[nearest] + UNLIKE)
     return alike
 
 

@@ -32,6 +32,7 @@ CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no par
 FORWARD = 0.25  # ... or by this share of its own time or bytes: a forward pass has a third of both
 GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
 SAME_SIZE = 0.02  # of a message: difference that counts as none
+EQUAL_VOLUME = 0.01  # of a volume: difference among the edges of a ring
 EXACTLY = 0.001  # of a volume: what headers add to one of two, one a multiple of the other
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
 ALIKE = 1.3  # ratio of messages a step up to which two classes may be one exchange
@@ -88,9 +89,8 @@ def _kinds_of_exchanges(
     ]
     rest = {*same, *large_classes(own)} - set(chosen)
     dense = _union([characters[i] for i in sorted(rest)])
-    closed = {i for i in rest if i not in same or is_closed(characters[i])}
     parts = list(_union([characters[i] for i in same]).groups)
-    parts += [group for i in sorted(closed) for group in characters[i].groups]
+    parts += _whole_groups(own, characters, rest)
     for together in _exchanges(characters, chosen):
         one = _union([characters[i] for i in together])
         if not is_closed(one):
@@ -99,6 +99,21 @@ def _kinds_of_exchanges(
         if kind[0] in ("cp", "tp"):
             kind = _unless_parameters(connections, own, characters, (together, main, count), kind)
         yield together, kind
+
+
+def _whole_groups(
+    own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character], among: set[int]
+) -> list[Set]:
+    """Groups of classes, with the edges of a ring together, whose records may differ in size."""
+    volume = {i: own[i][0].bytes / own[i][0].connections.size for i in among}
+    found: list[Set] = []
+    for i in sorted(among):
+        alike = [j for j in among if abs(volume[j] - volume[i]) <= EQUAL_VOLUME * volume[i]]
+        together = (
+            characters[i] if is_closed(characters[i]) else _union([characters[j] for j in alike])
+        )
+        found += together.groups if is_closed(together) else ()
+    return found
 
 
 def _unless_parameters(
@@ -123,7 +138,7 @@ def _unless_parameters(
         groups = {group for i in together for group in characters[i].groups}
         same = groups <= set(characters[main].groups)
         ends = all(_ends_with(characters[i], characters[main]) for i in together)
-        return ("dp", 0.99) if same or ends else kind
+        return ("dp", 0.99) if same else (("dp", 0.6) if ends else kind)
     shards = [_moves_shards(connections, own, characters, i, main, count) for i in together]
     if None in shards:
         return "unknown", 0.0

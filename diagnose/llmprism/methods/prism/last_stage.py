@@ -5,7 +5,8 @@ takes a forward and a backward pass. Later ones take as long if passes are whole
 are split, the stage has begun to delay gradients of its weights, one for each stage before it; from
 then on it also computes one of these before each answer, which makes later answers longer by a
 third or a half. A stage that waits for activations computes them meanwhile and shows nothing. Nor
-do longer answers of a stage that waits for parameters or gradients of shards in every micro-batch.
+do longer answers of a stage that waits for collectives in every micro-batch: for shards, or for
+exchanges inside the passes.
 
 With all forward passes first (GPipe), the first answer takes far longer than all others.
 """
@@ -77,11 +78,11 @@ def find_answers(
     return Answers(seen > 0, float("nan") if waits else later)
 
 
-def _begins_of_dp(connections: Connections, phases: Phases, end: int) -> Ints:
-    """Begins [ns] of the data-parallel records that an endpoint sends, sorted."""
+def _begins_beside(connections: Connections, phases: Phases, end: int) -> Ints:
+    """Begins [ns] of the records of collectives that an endpoint sends, sorted."""
     begins = [np.empty(0, np.int64)]
     for one in phases.classes:
-        if one.kind == "dp":
+        if one.kind not in ("pp", "other"):
             traffic = one.one.traffic
             mine = connections.src[connections.of_row[traffic.row]] == end
             begins.append(traffic.start_ns[mine])
@@ -98,14 +99,14 @@ def _steps_of_last(
 ) -> Iterator[tuple[Floats, Floats, Ints]]:
     """Ends of activations and begins of gradients [ns], of steps in which all have a record.
 
-    And begins of the endpoint's data-parallel records.
+    And begins of the records of collectives that the endpoint sends.
     """
     shape = (phases.count, micro_batches)
     for end in phases.endpoints[stage == stage.max()][:LOOKED_AT].tolist():
         got = _moments(connections, own, (connections.dst, end), flows.end_ns, shape)
         sent = _moments(connections, own, (connections.src, end), flows.start_ns, shape)
         whole = np.isfinite(got).all(axis=1) & np.isfinite(sent).all(axis=1)
-        begins = _begins_of_dp(connections, phases, end)
+        begins = _begins_beside(connections, phases, end)
         yield from ((*each, begins) for each in zip(got[whole], sent[whole], strict=True))
 
 

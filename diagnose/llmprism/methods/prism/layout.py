@@ -99,9 +99,9 @@ def _are_known(phases: Phases) -> bool:
 
 
 def _weakest(phases: Phases) -> float:
-    """Confidence of the kind, of those that make axes, that is known least; by bytes."""
+    """Confidence of the kind that is known least; the mean over its classes, by bytes."""
     sure = [1.0]
-    for kind in ("pp", "tp", "ep", "cp"):
+    for kind in ("dp", "pp", "tp", "ep", "cp"):
         own = [one for one in phases.classes if one.kind == kind]
         if own:
             total = sum(one.one.bytes for one in own)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.answers import find_answers
+from llmprism.methods.prism.characters import Character
 from llmprism.methods.prism.connections import find_connections
+from llmprism.methods.prism.exchanges import _whole_groups
 
 MS = 1_000_000
+NONE = np.empty(0)
+PLAIN = Character(
+    0.0, 0.0, 1.0, 0.0, 0.0, False, False, 0.0, 1.0, True, NONE, NONE, (), frozenset()
+)  # fmt: skip
 MESSAGE, SUM = 6_000_000, 1_200_000_000
 
 
@@ -72,3 +82,31 @@ def test_what_both_sides_of_a_transfer_record_counts_once():
         rows += [(begin + late, begin + MS + late, 0, 1, MESSAGE) for late in (0, 3_000)]
     assert find_connections(table(rows)).small.sum() == 20
     assert not find_connections(table(rows, meta={"observation_point": "egress"})).small.any()
+
+
+def test_of_two_connections_with_one_volume_that_of_the_same_records_is_answered():
+    """A hop of a ring may move as many bytes as keys and values between the same two ranks."""
+    keys = SimpleNamespace(
+        src=np.array([0, 1, 0]), dst=np.array([1, 0, 1]),
+        total_bytes=np.array([600, 600, 600]) * MS, typical_bytes=np.array([17, 17, 126]) * MS,
+    )  # fmt: skip
+    found = find_answers(keys, np.arange(3))
+    assert (found.lesser > 0).tolist() == [True, True, False]
+
+
+def test_edges_of_a_ring_with_records_of_other_sizes_are_one_group():
+    """Groups of experts are whole, however the records of their edges are cut."""
+    edges = [
+        (1000.0, [(0, 1), (2, 3)]),
+        (1001.0, [(1, 2), (3, 0)]),
+        (700.0, [(4, 5)]),
+    ]
+    own = [
+        (SimpleNamespace(bytes=size * len(pairs), connections=np.arange(len(pairs))), None)
+        for size, pairs in edges
+    ]
+    characters = [
+        replace(PLAIN, pairs=frozenset(pairs), groups=tuple(frozenset(pair) for pair in pairs))
+        for _, pairs in edges
+    ]
+    assert set(_whole_groups(own, characters, {0, 1, 2})) == {frozenset({0, 1, 2, 3})}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.moments import MISSING
@@ -26,6 +27,7 @@ from llmprism.numerics.graph import components_of_edges
 
 UNKNOWN = -1
 HALVED = (0.8, 1.25)  # forward passes; slow transfers make a whole backward pass look like 1.3
+TICKS = 2  # of the clock, by which rounding changes the length of a step
 SHORTEST = 2  # stages, of which none is a middle one
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
 SHOWN, GUESSED = 0.98, 0.69  # share of layouts that are right, on drawn worlds (seeds 21 to 33)
@@ -180,10 +182,16 @@ def _schedule(pipelines: Pipelines) -> str:
 
 
 def _period_ns(phases: Phases) -> int:
-    """Median length of a step, over ranks and steps [ns]."""
+    """Usual length of a step, over ranks and steps [ns].
+
+    The mean of what is within two ticks of the clock around the median, which is a whole number of
+    ticks itself.
+    """
     for kind in ("dp", "pp"):
         end = phases.moments[kind].end_ns
         whole = end[(end != MISSING).all(axis=1)]
         if whole.size and whole.shape[1] > 1:
-            return int(np.median(np.diff(whole, axis=1)))
+            steps = np.diff(whole, axis=1)
+            near = np.abs(steps - np.median(steps)) <= TICKS * clock_tick_ns(whole)
+            return int(np.mean(steps[near])) if near.any() else int(np.median(steps))
     return 0

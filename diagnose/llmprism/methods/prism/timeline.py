@@ -27,13 +27,14 @@ import numpy as np
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
 FEWEST = 3  # steps that show the usual value
 PAUSE = 0.15  # of a step: what traffic is late by after a pause, at least
 STRETCH = 0.25  # of what slow computation would stretch the traffic by; less is a pause
-SELDOM = 0.34  # share of steps that follow a pause, at most
+SELDOM = 0.34  # share of steps that follow a pause, at most, unless every second one does
+USUAL = 0.25  # share of steps that begin as early as steps without a pause, at least
 
 
 @dataclass(frozen=True)
@@ -118,14 +119,20 @@ def _pauses(dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
         return pause
     lead = nanmedian(dp_start[:, later] - end[:, later - 1], axis=0)
     spans = nanmedian(end[:, later] - dp_start[:, later], axis=0)
-    usual, span = np.nanmedian(lead), np.nanmedian(spans)
+    usual, span = np.nanquantile(lead, USUAL), np.nanmedian(spans)
     excess = lead - usual
     long = excess > PAUSE * (usual + span)
     stretched = spans > (1 + excess / max(usual, 1.0) * STRETCH) * span
     paused = long & ~stretched
-    if paused.mean() <= SELDOM:
+    if paused.mean() <= SELDOM or _is_regular(paused):
         pause[later[paused]] = excess[paused]
     return pause
+
+
+def _is_regular(paused: Bools) -> bool:
+    """Whether every second or later step is ``paused``, always as many apart."""
+    apart = np.diff(np.flatnonzero(paused))
+    return bool(apart.size >= FEWEST - 1 and apart.min() == apart.max() > 1)
 
 
 def _evaluations(phases: Phases, end: Floats, dp_start: Floats, origin: int) -> Floats:

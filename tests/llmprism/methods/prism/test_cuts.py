@@ -12,6 +12,7 @@ from llmprism.io.topology import parse_topology
 from llmprism.methods.prism import timeline
 from llmprism.methods.prism.cycles import Traffic, divisions
 from llmprism.methods.prism.kinds import _meshes
+from llmprism.methods.prism.layout import _period_ns
 from llmprism.methods.prism.mirror import mirrored
 from llmprism.methods.prism.resolution import refusal
 
@@ -169,3 +170,22 @@ def test_a_slow_step_is_no_pause():
     lead, span = [60] * 12, [40] * 12
     lead[6], span[6] = 120, 80
     assert np.isnan(pauses(lead, span)).all()
+
+
+@pytest.mark.parametrize("every", [2, 3, 4])
+def test_pauses_after_every_second_step_are_pauses(every):
+    """Steps of 100 ms, with 60 ms until gradients begin; pauses of 300 ms delay them."""
+    paused = np.arange(13) % every == 0
+    paused[0] = False
+    length = np.where(paused, 400.0, 100.0)
+    end = np.cumsum(length)[None, :] * MS
+    found = timeline._pauses(end - 40 * MS, end, np.array([0]))
+    assert np.isfinite(found).tolist() == paused.tolist()
+    assert np.allclose(found[paused], 300 * MS)
+
+
+def test_the_period_is_finer_than_the_tick_of_the_clock():
+    end = np.arange(1, 21) * 953 // 100 * 10 * MS
+    moments = SimpleNamespace(end_ns=np.tile(end, (4, 1)))
+    period = _period_ns(SimpleNamespace(moments={"dp": moments}))
+    assert abs(period - 95.3 * MS) < 0.005 * 95.3 * MS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import prism_sim as ps
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles import Traffic
 from llmprism.methods.prism.evaluations import sizes_of, steps_and_evaluations
@@ -23,11 +22,9 @@ jobs:
 
 
 @pytest.fixture
-def scored(tmp_path):
+def scored(scored):
     def run(keys: str, replicas: int = 8):
-        text = WORLD.format(keys=keys, replicas=replicas)
-        (tmp_path / "world.yaml").write_text(text)
-        return ps.run(tmp_path / "world.yaml", out=tmp_path / "run")
+        return scored(WORLD.format(keys=keys, replicas=replicas))
 
     return run
 

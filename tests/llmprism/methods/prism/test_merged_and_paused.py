@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import prism_sim as ps
+from scores import assert_exact
 
 pytestmark = pytest.mark.slow  # each test simulates a world
 
@@ -21,26 +21,10 @@ collector:
 """
 
 
-@pytest.fixture
-def scored(tmp_path):
-    def run(text: str, seed: int = 1):
-        (tmp_path / "world.yaml").write_text(text)
-        return ps.run(tmp_path / "world.yaml", out=tmp_path / "run", seed=seed)
-
-    return run
-
-
 def job(keys: str, layers: int = 12, hidden: int = 1024) -> str:
     """The only job of a world."""
     fixed = "mfu: 0.4, compute_jitter: 0.01, step_overhead_ms: 5"
     return f"jobs:\n  - {{name: solo, model: {MODEL % (layers, hidden)}, {fixed}, {keys}}}\n"
-
-
-def assert_exact(score) -> None:
-    assert score["jobs"]["accuracy"] == 1
-    assert score["pairs"]["accuracy"] == 1
-    assert score["timeline"]["coverage"] == 1
-    assert score["timeline"]["steps_unexplained"] == 0
 
 
 @pytest.mark.parametrize(("checkpoints", "evaluations"), [(2, 4), (3, 2), (2, 3)])

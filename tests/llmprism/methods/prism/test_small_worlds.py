@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import prism_sim as ps
 from llmprism.pipeline import diagnose
+from scores import assert_exact
 
 pytestmark = pytest.mark.slow  # each test simulates a world
 
@@ -24,23 +24,6 @@ def job(name: str, keys: str, mfu: float = 0.4) -> str:
     """One job in a line of YAML."""
     fixed = f"mfu: {mfu}, compute_jitter: 0.01, step_overhead_ms: 5"
     return f"  - {{name: {name}, model: {MODEL}, {fixed}, {keys}}}\n"
-
-
-@pytest.fixture
-def scored(tmp_path):
-    def run(text: str, seed: int = 1):
-        (tmp_path / "world.yaml").write_text(text)
-        return ps.run(tmp_path / "world.yaml", out=tmp_path / "run", seed=seed)
-
-    return run
-
-
-def assert_exact(score, pairs: float = 1.0) -> None:
-    assert score["jobs"]["accuracy"] == 1
-    assert score["pairs"]["accuracy"] >= pairs
-    assert score["timeline"]["coverage"] == 1
-    assert score["timeline"]["steps_unexplained"] == 0
-    assert score["timeline"]["dp_end_error_mean"] <= 0.003
 
 
 @pytest.mark.parametrize("seed", [1, 3, 5])

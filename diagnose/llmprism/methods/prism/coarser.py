@@ -123,7 +123,7 @@ def _stands_apart(traffic: Traffic, fine: Division, coarse: Division) -> bool:
 
 def _gaps_of(traffic: Traffic, fine: Division, coarse: Division) -> tuple[Ints, Ints]:
     """Gaps [ns] of the coarse division, and those of the fine one inside its parts."""
-    gap = traffic.start_ns[1:] - np.maximum.accumulate(traffic.end_ns)[:-1]
+    gap = traffic.rests_ns()
     return gap[coarse.cuts - 1], gap[np.setdiff1d(fine.cuts, coarse.cuts) - 1]
 
 

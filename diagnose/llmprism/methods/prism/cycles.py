@@ -70,6 +70,11 @@ class Traffic:
     def __len__(self) -> int:
         return int(self.row.size)
 
+    def rests_ns(self) -> Ints:
+        """From the last end before each record but the first to its start [ns]; may be < 0."""
+        gap: Ints = self.start_ns[1:] - np.maximum.accumulate(self.end_ns)[:-1]
+        return gap
+
 
 @dataclass(frozen=True)
 class Division:
@@ -162,8 +167,7 @@ def _where_balanced(traffic: Traffic, cuts: Ints) -> Division:
 
 def _gaps(traffic: Traffic) -> tuple[Ints, Ints]:
     """Index of the record after each gap, and the gap's length [ns]; the longest ones only."""
-    so_far = np.maximum.accumulate(traffic.end_ns)
-    silence = traffic.start_ns[1:] - so_far[:-1]
+    silence = traffic.rests_ns()
     at = np.flatnonzero(silence > 0) + 1
     gap = silence[at - 1]
     if at.size > MOST_GAPS:

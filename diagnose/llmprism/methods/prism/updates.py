@@ -46,7 +46,6 @@ def hardly_rests(traffic: Traffic, parts: Division, coarse: Division) -> bool:
 
     Silences longer than the usual ones, as around an evaluation, do not count.
     """
-    gap = traffic.start_ns[1:] - np.maximum.accumulate(traffic.end_ns)[:-1]
     starts = traffic.start_ns[np.concatenate(([0], parts.cuts))]
     part_ns = float(np.median(np.diff(starts)))
-    return bool(np.median(gap[coarse.cuts - 1]) <= UPDATE * part_ns)
+    return bool(np.median(traffic.rests_ns()[coarse.cuts - 1]) <= UPDATE * part_ns)

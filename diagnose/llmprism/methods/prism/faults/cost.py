@@ -77,7 +77,11 @@ def cost_of(job: JobView, first: int, last: int) -> Cost:
 
 def cost_at(job: JobView, steps: Ints) -> Cost:
     """Compare single ``steps`` with all others of the job."""
-    duration = _without(job, steps)
+    return _cost_at(_without(job, steps), steps)
+
+
+def _cost_at(duration: Floats, steps: Ints) -> Cost:
+    """Compare single ``steps`` with all others, by the lengths of all [ns]."""
     others = np.delete(duration, steps)
     others = others[np.isfinite(others)]
     if others.size < 2:
@@ -99,8 +103,9 @@ def _without(job: JobView, steps: Ints) -> Floats:
 
 def with_neighbours(job: JobView, steps: Ints) -> Ints:
     """``steps`` and those beside them that are longer than all others by about as much."""
-    cost = cost_at(job, steps)
-    long = _without(job, steps) > cost.normal_ns + FULLY * (cost.slow_ns - cost.normal_ns)
+    duration = _without(job, steps)
+    cost = _cost_at(duration, steps)
+    long = duration > cost.normal_ns + FULLY * (cost.slow_ns - cost.normal_ns)
     chosen = np.zeros(job.count, np.bool_)
     chosen[steps] = True
     while True:

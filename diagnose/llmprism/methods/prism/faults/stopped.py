@@ -20,8 +20,6 @@ from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.methods.prism.faults.tails import LATER, Stuck, Tail, tails_of
 from llmprism.methods.prism.faults.unfinished_rings import stuck_in_ring
 from llmprism.methods.prism.faults.waiting import stuck_on_the_wire
-from llmprism.methods.prism.phases import KindOf
-from llmprism.numerics.arrays import Floats
 
 SURE, ALONE = 0.9, 0.6  # confidence with one candidate, and with several
 BETWEEN = 0.5  # confidence where no rank shows to be the first
@@ -37,9 +35,9 @@ def stopped(context: Context) -> Iterator[Suspect]:
         for tail in tails_of(context, job):
             stuck = _stuck_in(context, job, tail)
             if stuck is None and (_restarted(job, tail) or _never_reduced(context, job, tail)):
-                yield _of_job(context, job, tail)
+                yield _of_job(job, tail)
             elif stuck is not None and (
-                stuck.alone or _rested_ns(context, tail, stuck) > _longest_ns(job)
+                stuck.alone or tail.until_ns - stuck.since_ns > _longest_ns(job)
             ):
                 yield _suspect(context, job, tail, stuck)
 
@@ -73,45 +71,28 @@ def _never_reduced(context: Context, job: JobView, tail: Tail) -> bool:
         or tail.rows.get("dp", np.empty(0)).size
     ):
         return False
-    until_ns = tail.next_ns or int(context.flows.end_ns.max())
-    if until_ns - tail.end_ns <= LONG * job.period_ns:
+    if tail.until_ns - tail.end_ns <= LONG * job.period_ns:
         return False
-    rows = tail.rows.get("pp", np.empty(0, np.int64))
-    count = len(context.connections)
-    moved = np.bincount(context.connections.of_row[rows], context.flows.bytes[rows], count)
-    shares = [
-        moved[part.one.connections] / np.maximum(_usual(context, job, part), 1.0)
-        for part in job.phases.classes
-        if part.kind == "pp"
-    ]
+    rows, connections = tail.rows.get("pp", np.empty(0, np.int64)), context.connections
+    moved = np.bincount(connections.of_row[rows], context.flows.bytes[rows], len(connections))
+    shares = []
+    for part in job.phases.classes:
+        if part.kind == "pp":
+            usual = np.median(part.volumes(connections, job.count), axis=1)
+            shares.append(moved[part.one.connections] / np.maximum(usual, 1.0))
     return bool(shares) and bool(np.quantile(np.concatenate(shares), SOME) > BEGUN)
 
 
-def _usual(context: Context, job: JobView, part: KindOf) -> Floats:
-    """Bytes that each connection of a class moves in a step."""
-    moved = part.one.volumes(context.connections, part.step, job.count)
-    usual: Floats = np.median(moved, axis=1)
-    return usual
-
-
-def _of_job(context: Context, job: JobView, tail: Tail) -> Suspect:
+def _of_job(job: JobView, tail: Tail) -> Suspect:
     """The job that stopped between two steps, so that no rank shows to be the first."""
-    until_ns = tail.next_ns or int(context.flows.end_ns.max())
-    lost = float(until_ns - tail.end_ns)
+    lost = float(tail.until_ns - tail.end_ns)
     step = min(tail.step, max(0, job.count - 1))
     evidence = {"traffic_ended_ns": tail.end_ns, "went_on_ns": tail.next_ns}
     return Suspect(
         job, "group", "stopped", CAUSES[0], "job", job.name, step, step, 1.0, BETWEEN,
         {**evidence, "or_causes": list(CAUSES[1:])},
-        Cost(job.period_ns, job.period_ns + lost, lost, np.inf), None, (tail.end_ns, until_ns),
+        Cost(job.period_ns, job.period_ns + lost, lost, np.inf), None, (tail.end_ns, tail.until_ns),
     )  # fmt: skip
-
-
-def _rested_ns(context: Context, tail: Tail, stuck: Stuck) -> int:
-    """How long nothing of the rank was seen although records go on."""
-    if tail.next_ns is not None:
-        return tail.next_ns - stuck.since_ns
-    return int(context.flows.end_ns.max()) - stuck.since_ns
 
 
 def _longest_ns(job: JobView) -> float:
@@ -122,8 +103,7 @@ def _longest_ns(job: JobView) -> float:
 
 def _suspect(context: Context, job: JobView, tail: Tail, stuck: Stuck) -> Suspect:
     names = context.topology.addresses
-    until = tail.next_ns if tail.next_ns is not None else int(context.flows.end_ns.max())
-    lost = float(max(0, until - stuck.since_ns))
+    lost = float(max(0, tail.until_ns - stuck.since_ns))
     candidates = [names[stuck.endpoint], *(names[one] for one in stuck.others)]
     step = min(tail.step, max(0, job.count - 1))
     return Suspect(
@@ -140,5 +120,5 @@ def _suspect(context: Context, job: JobView, tail: Tail, stuck: Stuck) -> Suspec
         },
         Cost(job.period_ns, job.period_ns + lost, lost, np.inf),
         None,
-        (stuck.since_ns, max(until, stuck.since_ns + 1)),
+        (stuck.since_ns, max(tail.until_ns, stuck.since_ns + 1)),
     )  # fmt: skip

@@ -31,6 +31,7 @@ class Tail:
     step : number of the unfinished step.
     begin_ns, end_ns : of the finished step's end, and of the last record.
     next_ns : when the job went on; None if it never did.
+    until_ns : the same, or the end of the records if it never did.
     again : whether it began again then, with other connections or after a break of its rhythm.
     rows : of the flow table, by kind of traffic.
     waiting : rows of transfers that began before the traffic ended, and ended when it went on.
@@ -40,6 +41,7 @@ class Tail:
     begin_ns: int
     end_ns: int
     next_ns: int | None
+    until_ns: int
     again: bool
     rows: dict[str, Ints]
     waiting: Ints
@@ -100,7 +102,9 @@ def _tail(
     waiting = np.concatenate([one[_long(context, job, one)] for one in every.values()])
     rows = {kind: one[~_long(context, job, one)] for kind, one in every.items()}
     latest = [int(context.flows.end_ns[own].max()) for own in rows.values() if own.size]
-    return Tail(last + 1, begin_ns, max([begin_ns, *latest]), next_ns, again, rows, waiting)
+    end_ns = max([begin_ns, *latest])
+    until_ns = int(context.flows.end_ns.max()) if next_ns is None else next_ns
+    return Tail(last + 1, begin_ns, end_ns, next_ns, until_ns, again, rows, waiting)
 
 
 def _finished(context: Context, job: JobView) -> tuple[Floats, Ints]:

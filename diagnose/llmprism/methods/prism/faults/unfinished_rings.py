@@ -75,8 +75,7 @@ def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     if silent and alone and alone[0].differs < FIT:
         at = int(first.members[alone[0].place])
         found = [at, *(end for end in found if end != at)]
-    until_ns = tail.next_ns or int(context.flows.end_ns.max())
-    later_ns = np.maximum(first.usual.waits_ns - (until_ns - first.begun_ns), 0.0)
+    later_ns = np.maximum(first.usual.waits_ns - (tail.until_ns - first.begun_ns), 0.0)
     return Stuck(
         found[0], first.begun_ns, "never joined a collective", tuple(found[1:]),
         "stopped_nic" if silent else "hang", float(later_ns.mean()) < RARE * job.period_ns,
@@ -146,7 +145,8 @@ def _are_broken(sent: Floats, moved: Floats, usual: Usual) -> Bools:
     apart = np.ptp(sent, axis=1) > np.maximum(APART * usual.apart * share**0.5, BEGUN * whole)
     found: Bools = apart & (sent.max(axis=1) <= (1 - BEGUN) * whole)
     own = sent[found]
-    found[found] = unexplained(own, (*usual.ranks, *FEW)) < np.minimum(FIT, unequal(own) / 2)
+    differs = unexplained(own, sorted({*usual.ranks, *FEW}))
+    found[found] = differs < np.minimum(FIT, unequal(own) / 2)
     return found
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from llmprism.methods import register
 from llmprism.methods.prism.connections import Connections, find_connections
 from llmprism.methods.prism.faults import Context, JobView, find_findings
 from llmprism.methods.prism.found import Found
+from llmprism.methods.prism.gathered_steps import SHARDED, begun_by_gathers
 from llmprism.methods.prism.gathers import with_late_gathers
 from llmprism.methods.prism.jobs import Job, find_jobs
 from llmprism.methods.prism.layout import UNKNOWN, find_layout
@@ -84,9 +86,17 @@ def _diagnosed(
     views = [JobView(one.name, one.phases, one.pipelines, one.ranks) for one in found]
     findings = find_findings(Context(flows, topology, connections, views))
     progress(0.95, "filling tables")
+    found = [_with_updates(one) for one in found]
     tables = _tables(topology, found, stepless, connections)
     jobs_marked = [marked(one.name, one.phases, one.ranks, len(flows)) for one in found]
     return tables | {"findings": findings}, jobs_marked
+
+
+def _with_updates(one: Found) -> Found:
+    """``one`` with steps that include their update where the next step shows its end."""
+    if one.layout.pp > 1 or one.layout.sharding not in SHARDED:
+        return one
+    return replace(one, ranks=begun_by_gathers(one.ranks, one.phases))
 
 
 def _tables(

@@ -16,6 +16,8 @@ Without accumulation, sharded gradients (``zero2``) move as sharded states do. T
 where there are several micro-batches: in a pipeline, or if nothing moves for longer than two
 backward passes take. The answer is ``unknown`` where gradients have as many bytes as parameters,
 where records hold several collectives, or where NVLink may hide what happens inside a server.
+Where the two directions of a ring do different work, they show what is sharded
+(:mod:`~llmprism.methods.prism.directions`).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import numpy as np
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.characters import extents
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.directions import directions_of
 from llmprism.methods.prism.phases import KindOf, Phases
 from llmprism.methods.prism.sizes import AGREE, FEWEST, Cell, cells, distinct, fitting
 from llmprism.numerics.arrays import Floats
@@ -58,9 +61,13 @@ def find_sharding(
     if answer == "zero1" and not (micro_batches > 1 or _accumulates(own[largest], phases.count)):
         return UNKNOWN
     servers = topology.servers[phases.endpoints]
-    if answer == "none" and np.unique(servers).size < servers.size:
-        return UNKNOWN
-    return answer
+    hidden = np.unique(servers).size < servers.size
+    if answer not in ("none", UNKNOWN):
+        return answer
+    directions = directions_of(connections, own, phases.count)
+    if directions is not None and directions.sharded:
+        return "zero3"
+    return UNKNOWN if hidden or (directions is not None and directions.differ) else answer
 
 
 def _of_class(connections: Connections, one: KindOf, count: int) -> str:

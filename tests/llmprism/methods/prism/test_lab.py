@@ -53,6 +53,21 @@ def test_jobs_pairs_and_steps_are_right(case, flows, tmp_path):
         assert (own["dp"], own["pp"]) == (job["true"]["dp"], job["true"]["pp"])
 
 
+@pytest.mark.parametrize("case", ["fsdp4", "fsdp4-slow-nic"])
+@pytest.mark.parametrize("flows", TABLES)
+def test_sharded_parameters_show_and_begin_their_steps(case, flows, tmp_path):
+    """The other 2 % are host work between steps, and ranks that wait for a core."""
+    score, diagnosis = diagnosed(case, flows, tmp_path)
+    assert list(diagnosis.layouts["sharding"]) == ["zero3"]
+    assert score["timeline"]["step_error_mean"] <= 0.025
+
+
+@pytest.mark.parametrize("case", ["ddp4", "dp4pp2", "mpi-ring8", "tp4dp2"])
+def test_gradients_that_are_reduced_only_are_of_no_sharded_parameters(case, tmp_path):
+    _, diagnosis = diagnosed(case, "flows_gap1ms.parquet", tmp_path)
+    assert set(diagnosis.layouts["sharding"]) <= {"none", "unknown"}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_records_of_billing_exporters_give_jobs_and_a_reason(case, tmp_path):
     score, diagnosis = diagnosed(case, "flows_netflow.parquet", tmp_path)

@@ -1,0 +1,57 @@
+"""Steps that begin with a gather, and end with an update that leaves no traffic."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from llmprism.methods.prism.gathered_steps import begun_by_gathers
+from llmprism.methods.prism.moments import MISSING
+from llmprism.methods.prism.timeline import Ranks
+
+ORIGIN, STEPS = 10**9, 6
+DP_END = np.arange(STEPS) * 1000.0 + 900  # the update takes until the next step begins
+
+
+USUAL = np.arange(STEPS) * 1000.0
+
+
+def steps_of(start: Any, dp_end: Any = DP_END) -> Ranks:
+    """Steps of ranks that first gather at ``start`` [ns], NaN where that is not seen."""
+    start, end = np.atleast_2d(start), np.broadcast_to(dp_end, np.atleast_2d(start).shape)
+    seen = np.where(np.isnan(start), MISSING, np.nan_to_num(start) + ORIGIN).astype(np.int64)
+    phases: Any = SimpleNamespace(
+        moments={"dp": SimpleNamespace(start_ns=seen)}, first_of_epoch=np.array([0]), count=STEPS
+    )
+    return begun_by_gathers(Ranks(np.roll(end, 1, axis=1), end, end, ORIGIN), phases)
+
+
+def test_a_step_lasts_from_its_first_gather_to_the_next_one() -> None:
+    found = steps_of([USUAL, USUAL + 3])
+    assert found.start.tolist() == [USUAL.tolist(), (USUAL + 3).tolist()]
+    assert (found.end - found.start)[:, :-1].tolist() == [[1000.0] * (STEPS - 1)] * 2
+    assert found.dp_end.tolist() == [DP_END.tolist()] * 2
+
+
+def test_the_last_step_has_an_update_of_the_usual_length() -> None:
+    assert steps_of(USUAL).end[0, -1] == DP_END[-1] + 100
+
+
+def test_a_pause_between_two_steps_belongs_to_neither() -> None:
+    late = np.where(np.arange(STEPS) >= 3, 600, 0)
+    found = steps_of(USUAL + late, DP_END + late)
+    assert found.start[0, 3] == USUAL[3] + 600
+    assert found.end[0, 2] == DP_END[2] + 100
+
+
+def test_the_first_update_may_take_long() -> None:
+    """It allocates the states of the optimizer."""
+    late = np.where(np.arange(STEPS) >= 1, 600, 0)
+    assert steps_of(USUAL + late, DP_END + late).end[0, 0] == USUAL[1] + 600
+
+
+def test_a_rank_whose_gather_is_missing_begins_with_the_others() -> None:
+    missing = np.where(np.arange(STEPS) == 2, np.nan, USUAL)
+    assert steps_of([USUAL, missing]).start[1, 2] == USUAL[2]

@@ -26,7 +26,7 @@ from llmprism.numerics.arrays import Ints
 from llmprism.numerics.graph import components_of_edges
 
 UNKNOWN = -1
-HALVED = (0.8, 1.25)  # forward passes; slow transfers make a whole backward pass look like 1.3
+HALVED = 1.25  # forward passes that half a backward pass takes at most
 TICKS = 2  # of the clock, by which rounding changes the length of a step
 SHORTEST = 2  # stages, of which none is a middle one
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
@@ -162,23 +162,24 @@ def _schedule(pipelines: Pipelines) -> str:
     """Name of the schedule, from how many activations wait for their gradients at most.
 
     The last stage shows whether backward passes are split (ZB-H1). Where it does not, a middle
-    stage does that passes gradients on after about one forward pass, since it computes those of its
-    weights later; a whole backward pass takes twice as long as a forward pass.
+    stage does that passes gradients on after about one forward pass of its own, since it computes those
+    of its weights later; a whole backward pass takes twice as long as a forward pass.
     """
     if pipelines.length == 1:
         return "none"
     if pipelines.chunks != 1:
         return "interleaved" if pipelines.chunks else "unknown"
-    passes = pipelines.backward_ns / pipelines.forward_ns if pipelines.forward_ns > 0 else np.nan
-    halved = pipelines.length > SHORTEST and HALVED[0] <= passes <= HALVED[1]
     split = pipelines.answers.are_split
-    if split or (halved and split is None):
+    if split is None and pipelines.middle_ns > 0 and pipelines.backward_ns > 0:
+        split = pipelines.backward_ns <= HALVED * pipelines.middle_ns
+    if split:
         return "zb-h1"
     if not pipelines.deepest or pipelines.micro_batches <= pipelines.length:
         return "unknown"
     if pipelines.deepest >= pipelines.micro_batches:
         return "gpipe"
-    return "unknown" if split is None and pipelines.answers.seen else "1f1b"
+    hidden = split is None and (pipelines.answers.seen or pipelines.length > SHORTEST)
+    return "unknown" if hidden else "1f1b"
 
 
 def _period_ns(phases: Phases) -> int:

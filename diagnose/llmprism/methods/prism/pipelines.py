@@ -29,6 +29,7 @@ from llmprism.methods.prism.micro_batches import (
     messages_of_a_step,
     usual_size,
 )
+from llmprism.methods.prism.middle_stages import forward_of_middle_ns
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import KindOf, Phases, joined
 from llmprism.methods.prism.two_stages import chunks_of_two
@@ -51,6 +52,7 @@ class Pipelines:
     micro_batches : of a step, -1 where they cannot be counted.
     chunks : parts of the model a stage holds (interleaved schedule), 0 where flows cannot tell.
     forward_ns, backward_ns : median time of a pass of the first stage, and back of a later one.
+    middle_ns : median time of a forward pass of a middle stage.
     first_sent : when a first-stage endpoint sent the step's first activation, by step.
     last_sent : when a later stage began to send the step's last gradient.
     last_got : when a stage had received the step's last gradient.
@@ -66,6 +68,7 @@ class Pipelines:
     chunks: int
     forward_ns: float
     backward_ns: float
+    middle_ns: float
     first_sent: Floats
     last_sent: Floats
     last_got: Floats
@@ -82,7 +85,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     if not own:
         blank = np.full((phases.endpoints.size, phases.count), np.nan)
         return Pipelines(
-            nowhere, nowhere, 1, -1, 1, np.nan, np.nan, blank, blank, blank, 0, 0
+            nowhere, nowhere, 1, -1, 1, np.nan, np.nan, np.nan, blank, blank, blank, 0, 0
         )  # fmt: skip
     sent = phases.moments["pp"].sent_ns
     origin = int(sent[sent != MISSING].min())
@@ -102,6 +105,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
         backward = finite_median(passes["turn"]) - forward
     return Pipelines(
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
+        forward_of_middle_ns(flows, phases, own, stage),
         passes["first"], passes["last_sent"], passes["last_got"],
         deepest(passes["deepest"], own, micro_batches), origin,
         find_answers(flows, connections, phases, own, stage, micro_batches * chunks)

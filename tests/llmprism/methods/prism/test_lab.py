@@ -51,6 +51,7 @@ def test_jobs_pairs_and_steps_are_right(case, flows, tmp_path):
     for job in score["parallelism"]["jobs"]:
         own = diagnosis.layouts.set_index("job").loc[job["found"]]
         assert (own["dp"], own["pp"]) == (job["true"]["dp"], job["true"]["pp"])
+        assert own["schedule"] in (("1f1b", "unknown") if own["pp"] > 1 else ("none",))
 
 
 @pytest.mark.parametrize("case", ["fsdp4", "fsdp4-slow-nic"])

@@ -128,6 +128,20 @@ def test_a_layout_is_in_doubt_where_gpus_share_a_nic(scored):
     assert (layouts["confidence"] <= 0.5).all()
 
 
+@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1"])
+def test_transfers_that_take_as_long_as_passes_hide_no_schedule(scored, schedule):
+    """A first stage that has to wait for them seems to compute for longer."""
+    model = "{layers: 16, hidden: 2048, heads: 16, vocab: 32000, sequence_length: 2048}"
+    keys = f"dp: 2, pp: 8, micro_batches: 12, steps: 6, schedule: {schedule}, mfu: 0.4"
+    collector = (
+        "collector: {idle_gap_us: 2000, message_boundary: false, effects: [{kind: headers}]}"
+    )
+    run = scored(
+        SINGLE % (16, 25) + f"jobs:\n  - {{name: a, model: {model}, {keys}}}\n" + collector
+    )
+    assert list(run.diagnosis.layouts["schedule"]) == [schedule]
+
+
 @pytest.mark.parametrize("chunks", [2, 3])
 @pytest.mark.parametrize("stages", [2, 4])
 @pytest.mark.parametrize("seed", [1, 2])

@@ -11,8 +11,8 @@ reduced, then as many bytes of parameters gathered, and nothing else moves in be
 longer gaps are longer by less than half (an optimizer's update between micro-batches; a pause is
 longer).
 
-All classes of a job move in every step. So the coarser parts are steps, too, where a good part of
-all bytes moves once in each of them, as gradients do beside exchanges between experts.
+All classes of a job move in every step. So parts are no steps where a good part of all bytes moves
+in few of them, as gradients do beside exchanges between experts.
 """
 
 from __future__ import annotations
@@ -36,9 +36,40 @@ FEW = 0.5  # of the fine parts: gradients move beside some of the exchanges of a
 MOSTLY = 0.8  # share of parts in which an evaluation's direction moves no less than the other one
 SAME_SPREAD = 0.02  # of a part: difference of volumes that counts as none
 GOOD = 0.5  # quality of a division that is believed
+NEARLY_ALL, LARGE = 0.9, 0.25  # of the parts; and of all bytes, as gradients have that move in them
+ATOMIC = 1.2  # records of a connection in a part that is a single collective; some are cut in two
+RETURNED = 2 * ATOMIC  # ... that is an exchange between experts, there and back
 UPDATE = 1.5  # gaps longer by this much are more than an optimizer's update
 
 NONE = np.empty(0, np.int64)
+
+
+def lacks_gradients(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], count: int
+) -> bool:
+    """Whether a good part of all bytes moves in some of so many parts only.
+
+    Exchanges between experts repeat more often than gradients, and in evaluations as well, so that
+    they need not be a multiple of the steps. Parts of more than exchanges are believed unless much
+    more speaks against them: a checkpoint does not move in every step, either.
+    """
+    both = [*zip(classes, proposed, strict=True)]
+    shown = [one for one, own in both if of_count(own, count) is not None]
+    exchanges = all(_records_of_part(one, count) <= RETURNED for one in shown)
+    share, least = (FEW, GRADIENTS) if exchanges else (NEARLY_ALL, LARGE)
+    extent_ns = _extent_of_clearest(classes, proposed, count)[1:]
+    seldom = sum(
+        one.bytes
+        for one, own in both
+        if any(len(d) <= share * count and d.quality >= GOOD for d in own)
+        and _busy(one.traffic, *extent_ns) <= share * count
+    )
+    return seldom >= least * sum(one.bytes for one in classes)
+
+
+def _records_of_part(one: TrafficClass, count: int) -> float:
+    """Records of a connection in each of so many parts, on average."""
+    return len(one.traffic) / (count * one.connections.size)
 
 
 def is_step(
@@ -48,8 +79,6 @@ def is_step(
     chance = 1 / comb(fine - 1, coarse - 1)
     if chance > CHANCE:
         return False
-    if _moves_once(classes, proposed, fine, coarse):
-        return True
     clarity, atomic, apart, restless = np.inf, True, chance < RARE, False
     for one, own in zip(classes, proposed, strict=True):
         coarser, finer = of_count(own, coarse), of_count(own, fine)
@@ -61,7 +90,7 @@ def is_step(
             return False
         restless |= finer is not None and hardly_rests(one.traffic, finer, coarser)
         clarity = min(clarity, coarser.clarity)
-        atomic &= len(one.traffic) <= fine * one.connections.size * 1.2
+        atomic &= _records_of_part(one, fine) <= ATOMIC
         if finer is not None:
             apart |= _stands_apart(one.traffic, finer, coarser)
     phases = fine == PHASES * coarse and not _all_move_in(classes, proposed, fine)
@@ -77,7 +106,7 @@ def _all_move_in(
     """
     if len(classes) == 1:
         return False
-    lead, end_ns = _ends_of_clearest(classes, proposed, fine)
+    lead, _, end_ns = _extent_of_clearest(classes, proposed, fine)
     if not end_ns.size:
         return False
     volumes = np.zeros(fine + 1)
@@ -90,26 +119,13 @@ def _all_move_in(
     return min(alternate) >= GOOD * max(alternate) > 0
 
 
-def _moves_once(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
-) -> bool:
-    """Whether a good part of the bytes moves once in every coarse part, and in few fine ones.
+def _busy(traffic: Traffic, begin_ns: Ints, end_ns: Ints) -> int:
+    """Number of parts in which any record begins: from their begins on, or up to their ends.
 
-    Every class of a job moves in every step. What else does, such as exchanges between experts, is
-    divided by the fine parts only.
+    Gradients of a step may move after its last exchange, or parameters before the first one.
     """
-    _, end_ns = _ends_of_clearest(classes, proposed, fine)
-    once = sum(
-        one.bytes
-        for one, own in zip(classes, proposed, strict=True)
-        if _of_about(own, coarse) is not None and _busy(one.traffic, end_ns) <= FEW * fine
-    )
-    return once >= GRADIENTS * sum(one.bytes for one in classes)
-
-
-def _busy(traffic: Traffic, end_ns: Ints) -> int:
-    """Number of parts, up to each of ``end_ns``, in which any record begins."""
-    return int(np.unique(np.searchsorted(end_ns, traffic.start_ns)).size)
+    borders = (begin_ns[1:], end_ns[:-1])
+    return min(np.unique(np.searchsorted(one, traffic.start_ns)).size for one in borders)
 
 
 def _stands_apart(traffic: Traffic, fine: Division, coarse: Division) -> bool:
@@ -137,7 +153,7 @@ def is_paused(
     """
     if fine <= coarse or is_step(classes, proposed, fine, coarse):
         return False
-    _, end_ns = _ends_of_clearest(classes, proposed, fine)
+    _, _, end_ns = _extent_of_clearest(classes, proposed, fine)
     for one, own in zip(classes, proposed, strict=True):
         finer, coarser = _of_about(own, fine), _of_about(own, coarse)
         if coarser is None:
@@ -147,14 +163,14 @@ def is_paused(
     return True
 
 
-def _ends_of_clearest(
+def _extent_of_clearest(
     classes: tuple[TrafficClass, ...], proposed: list[list[Division]], count: int
-) -> tuple[int, Ints]:
-    """The class with the clearest division into ``count`` parts, and their ends [ns], if any."""
+) -> tuple[int, Ints, Ints]:
+    """The class that is divided most clearly into so many parts, if any; their extents [ns]."""
     found = [of_count(own, count) for own in proposed]
     lead = max(range(len(found)), key=lambda i: standing(found[i]))
     best = found[lead]
-    return lead, NONE if best is None else extent(classes[lead].traffic, best)[1]
+    return lead, *((NONE, NONE) if best is None else extent(classes[lead].traffic, best))
 
 
 def _one_way_in_each(one: TrafficClass, end_ns: Ints) -> bool:

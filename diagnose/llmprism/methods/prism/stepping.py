@@ -21,6 +21,7 @@ from llmprism.methods.prism.coarser import (
     extent,
     is_paused,
     is_step,
+    lacks_gradients,
     of_count,
     standing,
 )
@@ -130,7 +131,11 @@ def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -
             side = votes if same_messages(one, best) else others
             vote = best.weight * (1 - count / (len(one.traffic) + 1))
             side[count] = side.get(count, 0.0) + vote
-    votes = {count: vote + others.get(count, 0.0) for count, vote in votes.items()}
+    votes = {
+        count: vote + others.get(count, 0.0)
+        for count, vote in votes.items()
+        if not lacks_gradients(classes, proposed, count)
+    }
     if not votes:
         return _agreed_in_time(classes, proposed)
     top = max(votes.values())

@@ -60,6 +60,18 @@ def test_exchanges_of_experts_are_no_steps_beside_gradients(scored):
     assert_exact(scored(SINGLE % 100 + job(keys)).score)
 
 
+@pytest.mark.parametrize(("micro_batches", "every", "evaluated"), [(1, 3, 2), (2, 2, 3), (4, 5, 8)])
+def test_exchanges_of_evaluations_are_no_steps(scored, micro_batches, every, evaluated):
+    """They need not be a multiple of the steps, which their gradients show."""
+    experts = "ep: 8, moe: {experts: 8, top_k: 2}"
+    pauses = f"evaluation: {{every: {every}, micro_batches: {evaluated}}}"
+    keys = f"dp: 8, micro_batches: {micro_batches}, steps: 10, {experts}, {pauses}"
+    run = scored(SINGLE % 200 + job(keys, 12, 2048))
+    assert run.score["pairs"]["accuracy"] == 1
+    assert run.score["timeline"]["dp_end_error_mean"] <= 0.003
+    assert run.diagnosis.steps["step"].nunique() == 10
+
+
 @pytest.mark.parametrize("micro_batches", [4, 8])
 @pytest.mark.parametrize("nic_gbps", [10, 25])
 def test_micro_batches_in_one_record_that_is_answered_before_its_end_are_not_counted(

@@ -5,8 +5,8 @@ takes a forward and a backward pass. Later ones take as long if passes are whole
 are split, the stage has begun to delay gradients of its weights, one for each stage before it; from
 then on it also computes one of these before each answer, which makes later answers longer by a
 third or a half. A stage that waits for activations computes them meanwhile and shows nothing. Nor
-do longer answers of a stage that waits for collectives in every micro-batch: for shards, or for
-exchanges inside the passes.
+do longer answers of a stage that waits for collectives in every micro-batch (for shards, or for
+exchanges inside the passes), or that may have to wait until its last answer has left (TCP).
 
 With all forward passes first (GPipe), the first answer takes far longer than all others.
 """
@@ -25,7 +25,8 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 
 LOOKED_AT = 16  # endpoints of the last stage
 WAITED = 0.15  # of the first answer: a stage that waits for longer may do something meanwhile
-SPLIT, WHOLE = 1.2, (0.85, 1.12)  # later answers over the first: 4/3 or 3/2, and 1
+SPLIT, WHOLE = 1.25, 1.2  # later answers over the first: 4/3 or 3/2, and 1
+TCP = 6
 ENOUGH = 0.1  # share of steps in which later answers show how long they take
 
 
@@ -47,7 +48,7 @@ class Answers:
         """Whether backward passes are split; None where flows do not show it."""
         if self.later >= SPLIT:
             return True
-        return False if self.later <= WHOLE[1] else None
+        return False if self.later <= WHOLE else None
 
 
 def find_answers(
@@ -74,8 +75,15 @@ def find_answers(
             ratios.append(float(np.median(answer[busy])) / first)
             held_up += np.searchsorted(begins, sent[0]) < np.searchsorted(begins, sent[-2])
     later = float(np.median(ratios)) if len(ratios) > ENOUGH * seen else float("nan")
-    waits = later >= SPLIT and 2 * held_up > len(ratios)
+    waits = later >= SPLIT and (2 * held_up > len(ratios) or _may_block(flows, own))
     return Answers(seen > 0, float("nan") if waits else later)
+
+
+def _may_block(flows: FlowTable, own: Sequence[KindOf]) -> bool:
+    """Whether a stage may have to wait until a message has left, as sockets are used (TCP)."""
+    protocol = flows.optional.get("protocol")
+    rows = np.concatenate([one.one.traffic.row for one in own])
+    return protocol is not None and bool((protocol[rows] == TCP).any())
 
 
 def _begins_beside(connections: Connections, phases: Phases, end: int) -> Ints:

@@ -26,7 +26,7 @@ from llmprism.numerics.arrays import Ints
 from llmprism.numerics.graph import components_of_edges
 
 UNKNOWN = -1
-HALVED = 1.25  # forward passes that half a backward pass takes at most
+HALVED, WHOLE = 1.25, 1.6  # forward passes: less is half a backward pass, and more a whole one
 TICKS = 2  # of the clock, by which rounding changes the length of a step
 SHORTEST = 2  # stages, of which none is a middle one
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
@@ -159,27 +159,33 @@ def _rings(topology: Topology, phases: Phases, pipelines: Pipelines) -> int:
 
 
 def _schedule(pipelines: Pipelines) -> str:
-    """Name of the schedule, from how many activations wait for their gradients at most.
-
-    The last stage shows whether backward passes are split (ZB-H1). Where it does not, a middle
-    stage does that passes gradients on after about one forward pass of its own, since it computes those
-    of its weights later; a whole backward pass takes twice as long as a forward pass.
-    """
+    """Name of the schedule, from how many activations wait for their gradients at most."""
     if pipelines.length == 1:
         return "none"
     if pipelines.chunks != 1:
         return "interleaved" if pipelines.chunks else "unknown"
-    split = pipelines.answers.are_split
-    if split is None and pipelines.middle_ns > 0 and pipelines.backward_ns > 0:
-        split = pipelines.backward_ns <= HALVED * pipelines.middle_ns
-    if split:
+    shown = {one for one in _split(pipelines) if one is not None}
+    if shown == {True}:
         return "zb-h1"
     if not pipelines.deepest or pipelines.micro_batches <= pipelines.length:
         return "unknown"
     if pipelines.deepest >= pipelines.micro_batches:
         return "gpipe"
-    hidden = split is None and (pipelines.answers.seen or pipelines.length > SHORTEST)
-    return "unknown" if hidden else "1f1b"
+    hidden = pipelines.answers.seen or pipelines.length > SHORTEST
+    return "1f1b" if shown == {False} or not (shown or hidden) else "unknown"
+
+
+def _split(pipelines: Pipelines) -> tuple[bool | None, bool | None]:
+    """Whether last and middle stages split their backward passes (ZB-H1); None if not shown.
+
+    A middle stage that splits them passes gradients on after about one forward pass of its own, or
+    somewhat later if attention takes long. A whole backward pass takes twice as long, and so does a
+    part of it if activations are computed again. The last stage shows that, too, but only while it
+    need not wait.
+    """
+    passes = pipelines.backward_ns / pipelines.middle_ns if pipelines.middle_ns > 0 else np.nan
+    middle = True if 0 < passes <= HALVED else False if passes >= WHOLE else None
+    return pipelines.answers.are_split, middle
 
 
 def _period_ns(phases: Phases) -> int:

@@ -36,7 +36,7 @@ class Answers:
 
     Attributes
     ----------
-    seen : whether its messages can be told apart.
+    seen : whether its messages can be distinguished.
     later : length of later answers over that of the first one, median; NaN where it waits.
     """
 

@@ -85,7 +85,7 @@ def find_layout(
 
 
 def _replicas(ranks: int, stages: int, tp: int, cp: int, known: bool) -> tuple[int, int]:
-    """Ranks along dp and tp, -1 where they cannot be told.
+    """Ranks along dp and tp, -1 where flows cannot tell.
 
     All axes make one lattice. Where its size does not divide the ranks, some ranks are hidden.
     """

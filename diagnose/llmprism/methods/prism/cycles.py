@@ -247,6 +247,7 @@ def _split(division: Division, before: Floats) -> Division | None:
     place = np.arange(1, cuts.sum() + 1) - np.repeat(np.cumsum(cuts) - cuts, cuts)
     each = np.repeat(division.volumes[several] / steps[several], cuts)
     extra = np.searchsorted(before, np.repeat(before[begins], cuts) + place * each)
+    extra = extra[extra < before.size - 1]  # not within the last record
     return _division(_union(division.cuts, extra), before, 1.0)
 
 

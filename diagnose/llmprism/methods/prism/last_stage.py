@@ -1,14 +1,13 @@
 """Whether backward passes are split in two (ZB-H1), from how fast the last stage answers.
 
-The last stage answers each activation with its gradient, one after the other. The first answer
-takes a forward and a backward pass. Later ones take as long if passes are whole (1F1B). If they
-are split, the stage has begun to delay gradients of its weights, one for each stage before it; from
-then on it also computes one of these before each answer, which makes later answers longer by a
-third or a half. A stage that waits for activations computes them meanwhile and shows nothing. Nor
-do longer answers of a stage that waits for collectives in every micro-batch (for shards, or for
-exchanges inside the passes), or that may have to wait until its last answer has left (TCP).
-
-With all forward passes first (GPipe), the first answer takes far longer than all others.
+The last stage answers each activation with its gradient, one after the other. The first answers
+take a forward and a backward pass; the very first may take longer, as the stage may still be at
+its update. Later ones take as long if passes are whole (1F1B). If they are split, the stage has
+begun to delay gradients of its weights, one for each stage before it; from then on it also computes
+one of these before each answer, which makes later answers longer by a third or a half. A stage that
+waits for activations computes them meanwhile and shows nothing. Nor do longer answers of a stage
+that waits for collectives in every micro-batch (for shards, or for exchanges inside the passes), or
+that may have to wait until its last answer has left (TCP).
 """
 
 from __future__ import annotations
@@ -22,12 +21,14 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import KindOf, Phases
 from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.missing import TO_SIGMA
 
 LOOKED_AT = 16  # endpoints of the last stage
-WAITED = 0.15  # of the first answer: a stage that waits for longer may do something meanwhile
-SPLIT, WHOLE = 1.25, 1.2  # later answers over the first: 4/3 or 3/2, and 1
+WAITED = 0.15  # of an early answer: a stage that waits for longer may do something meanwhile
+SPLIT, WHOLE = 1.25, 1.2  # later answers over early ones: 4/3 or 3/2, and 1
 TCP = 6
-ENOUGH = 0.1  # share of steps in which later answers show how long they take
+ENOUGH = 0.1  # of a later answer in a step that show how long they take, mean
+SURELY = 2.0  # standard errors by which later answers are longer
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Answers:
     Attributes
     ----------
     seen : whether its messages can be distinguished.
-    later : length of later answers over that of the first one, median; NaN where it waits.
+    later : length of later answers over that of early ones, median; NaN where it waits.
     """
 
     seen: bool = False
@@ -63,20 +64,24 @@ def find_answers(
     stages = int(stage.max()) + 1
     if micro_batches <= stages:
         return Answers()
-    ratios, seen, held_up = [], 0, 0
+    early: list[list[float]] = [[], []]
+    late: list[float] = []
+    steps = held_up = 0
     for got, sent, begins in _steps_of_last(flows, connections, phases, own, stage, micro_batches):
-        first = sent[0] - got[0]
         free = np.concatenate(([got[0]], sent[:-1]))
-        waited = got - free
-        answer = sent - np.maximum(got, free)
-        busy = (np.arange(micro_batches) >= stages) & (waited < WAITED * first)
-        seen += first > 0
-        if busy.any() and first > 0:
-            ratios.append(float(np.median(answer[busy])) / first)
-            held_up += np.searchsorted(begins, sent[0]) < np.searchsorted(begins, sent[-2])
-    later = float(np.median(ratios)) if len(ratios) > ENOUGH * seen else float("nan")
-    waits = later >= SPLIT and (2 * held_up > len(ratios) or _may_block(flows, own))
-    return Answers(seen > 0, float("nan") if waits else later)
+        answer, waited = sent - np.maximum(got, free), got - free
+        usual = min(answer[0], np.median(answer[1:stages]))
+        busy = (np.arange(micro_batches) >= stages) & (waited < WAITED * usual)
+        early[0].append(answer[0])
+        early[1] += answer[1:stages].tolist()
+        late += answer[busy].tolist()
+        steps += 1
+        held_up += np.searchsorted(begins, sent[0]) < np.searchsorted(begins, sent[-2])
+    if len(late) <= ENOUGH * steps:
+        return Answers(steps > 0)
+    later = _times(late, min(early, key=np.median))
+    waits = later >= SPLIT and (2 * held_up > steps or _may_block(flows, own))
+    return Answers(True, float("nan") if waits else later)
 
 
 def _may_block(flows: FlowTable, own: Sequence[KindOf]) -> bool:
@@ -84,6 +89,20 @@ def _may_block(flows: FlowTable, own: Sequence[KindOf]) -> bool:
     protocol = flows.optional.get("protocol")
     rows = np.concatenate([one.one.traffic.row for one in own])
     return protocol is not None and bool((protocol[rows] == TCP).any())
+
+
+def _times(late: list[float], early: list[float]) -> float:
+    """Median of ``late`` over that of ``early``; NaN if it may be below ``SPLIT`` by chance."""
+    ratio = float(np.median(late) / np.median(early))
+    error = float(np.hypot(_error(late), _error(early)))
+    return float("nan") if ratio >= SPLIT > ratio * (1 - SURELY * error) else ratio
+
+
+def _error(values: list[float]) -> float:
+    """Standard error of the median of ``values``, over it; nearly."""
+    own = np.array(values)
+    away = np.abs(own / np.median(own) - 1)
+    return TO_SIGMA * float(np.median(away)) / float(np.sqrt(own.size))
 
 
 def _begins_beside(connections: Connections, phases: Phases, end: int) -> Ints:

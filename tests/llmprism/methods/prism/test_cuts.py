@@ -10,7 +10,7 @@ import pytest
 
 from llmprism.io.topology import parse_topology
 from llmprism.methods.prism import timeline
-from llmprism.methods.prism.cycles import Traffic, divisions
+from llmprism.methods.prism.cycles import Division, Traffic, _split, divisions
 from llmprism.methods.prism.kinds import _meshes
 from llmprism.methods.prism.layout import _period_ns
 from llmprism.methods.prism.mirror import mirrored
@@ -189,3 +189,12 @@ def test_the_period_is_finer_than_the_tick_of_the_clock():
     moments = SimpleNamespace(end_ns=np.tile(end, (4, 1)))
     period = _period_ns(SimpleNamespace(moments={"dp": moments}))
     assert abs(period - 95.3 * MS) < 0.005 * 95.3 * MS
+
+
+def test_a_last_record_of_more_than_a_step_is_not_cut():
+    sizes = [1000.0] * 9 + [100.0, 1900.0]
+    cuts = np.arange(1, 10)
+    before = np.concatenate(([0.0], np.cumsum(sizes)))
+    volumes = np.diff(before[np.concatenate(([0], cuts, [len(sizes)]))])
+    found = _split(Division(cuts, volumes, 0.01, 1.0, 1.0, 2.0), before)
+    assert found is None or found.cuts.max() < len(sizes)

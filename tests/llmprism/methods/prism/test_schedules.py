@@ -62,6 +62,14 @@ def test_a_last_stage_that_waits_shows_no_schedule(diagnosed, schedule):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
+def test_a_late_first_answer_hides_no_split_pass(diagnosed, seed):
+    """The last stage is still at its update of many parameters when it gets the first activation."""
+    keys = "dp: 4, pp: 3, stage_layers: [1, 5, 3], micro_batches: 7, steps: 6, schedule: zb-h1"
+    assert layout(diagnosed(keys, servers=12, gbps=50, layers=9, seed=seed))["schedule"] != "1f1b"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_waiting_for_shards_is_no_split_pass(diagnosed, seed):
     keys = "dp: 4, pp: 2, zero_stage: 3, micro_batches: 6, steps: 6"
     assert layout(diagnosed(keys, gbps=50, seed=seed))["schedule"] != "zb-h1"

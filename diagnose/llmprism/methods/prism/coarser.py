@@ -6,10 +6,10 @@ gaps between them: every k-th gap is longer than all others. That this happens b
 all of the N / k longest gaps has probability 1 / C(N - 1, N / k - 1). Unless that is very small,
 the longer gaps must also be longer by more than the others differ. Pauses (evaluation,
 checkpoints) make every k-th gap longer, too. A coarser division is believed only in three cases:
-the finer one's parts are single collectives; two of them make a coarser part (gradients are
-reduced, then as many bytes of parameters gathered, and nothing else moves in between); or the
-longer gaps are longer by less than half (an optimizer's update between micro-batches; a pause is
-longer).
+the finer one's parts are single collectives, or messages of one size that follow at once; two of
+them make a coarser part (gradients are reduced, then as many bytes of parameters gathered, and
+nothing else moves in between); or the longer gaps are longer by less than half (an optimizer's
+update between micro-batches; a pause is longer).
 
 All classes of a job move in every step. So parts are no steps where a good part of all bytes moves
 in few of them, as gradients do beside exchanges between experts.
@@ -35,6 +35,7 @@ GRADIENTS = 0.05  # of all bytes: what gradients have at least
 FEW = 0.5  # of the fine parts: gradients move beside some of the exchanges of a step only
 MOSTLY = 0.8  # share of parts in which an evaluation's direction moves no less than the other one
 SAME_SPREAD = 0.02  # of a part: difference of volumes that counts as none
+RESTS = 0.05  # of a step: ranks compute for longer than that
 GOOD = 0.5  # quality of a division that is believed
 NEARLY_ALL, LARGE = 0.9, 0.25  # of the parts; and of all bytes, as gradients have that move in them
 ATOMIC = 1.2  # records of a connection in a part that is a single collective; some are cut in two
@@ -90,7 +91,8 @@ def is_step(
             return False
         restless |= finer is not None and hardly_rests(one.traffic, finer, coarser)
         clarity = min(clarity, coarser.clarity)
-        atomic &= _records_of_part(one, fine) <= ATOMIC
+        single = _records_of_part(one, fine) <= ATOMIC
+        atomic &= single or (finer is not None and _follow(one.traffic, finer, coarser))
         if finer is not None:
             apart |= _stands_apart(one.traffic, finer, coarser)
     phases = fine == PHASES * coarse and not _all_move_in(classes, proposed, fine)
@@ -135,6 +137,17 @@ def _stands_apart(traffic: Traffic, fine: Division, coarse: Division) -> bool:
         return True
     differ = max(np.ptp(others), TICKS * clock_tick_ns(traffic.start_ns))
     return bool(gap.min() - others.max() > differ)
+
+
+def _follow(traffic: Traffic, fine: Division, coarse: Division) -> bool:
+    """Whether fine parts of messages of one size follow each other at once, as buckets do.
+
+    A step leaves time to compute. An algorithm may send a bucket in several messages.
+    """
+    others = _gaps_of(traffic, fine, coarse)[1]
+    starts = traffic.start_ns[np.concatenate(([0], fine.cuts))]
+    rests = others.size and np.median(others) > RESTS * np.median(np.diff(starts))
+    return not rests and bool(traffic.size.max() <= (1 + SAME_SPREAD) * traffic.size.min())
 
 
 def _gaps_of(traffic: Traffic, fine: Division, coarse: Division) -> tuple[Ints, Ints]:

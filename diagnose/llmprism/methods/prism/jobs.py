@@ -34,6 +34,7 @@ STEADY = 0.25  # minor traffic of a step differs from the median step by less
 UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median
 SAME_VOLUME = 0.05
 EVALUATED = 4.0  # ratio of activations to gradients up to which evaluations explain the rest
+MANY, APART = 40, 0.1  # steps, and share of them by which two times are apart
 GRADIENTS = 0.02  # of the bytes of a job: what gradients have at least
 SURE = 0.9  # quality of a division that services do not reach
 LITTLE = 0.001  # of the rate of the busiest part
@@ -247,13 +248,24 @@ def _are_gradients(
     both = np.intersect1d(connections.src[odd], connections.dst[odd])
     if total[odd].sum() < GRADIENTS * total[every].sum() or both.size < component.endpoints.size:
         return False
-    active = [
-        np.count_nonzero(one.volumes(connections, step, stepping.count), axis=1)[
-            np.isin(one.connections, odd)
-        ]
+    times = [
+        _times_active(own)
         for one, step in zip(component.classes, stepping.step_of, strict=True)
+        for own in one.volumes(connections, step, stepping.count)[np.isin(one.connections, odd)]
     ]
-    return bool(np.median(np.concatenate(active)) < FEWEST)
+    return bool(np.median(times) < FEWEST)
+
+
+def _times_active(volume: Floats) -> int:
+    """How often a connection moves something, with the ``volume`` of each step; 0 for never.
+
+    Exchanges of single layers may be taken for steps, so that gradients move in several of them.
+    """
+    active = np.flatnonzero(volume)
+    apart = (
+        np.diff(active) > max(1, APART * volume.size) if volume.size >= MANY else np.diff(active)
+    )
+    return int(np.count_nonzero(apart)) + int(active.size > 0)
 
 
 def _agreeing(

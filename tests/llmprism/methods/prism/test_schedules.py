@@ -63,7 +63,7 @@ def test_a_last_stage_that_waits_shows_no_schedule(diagnosed, schedule):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_late_first_answer_hides_no_split_pass(diagnosed, seed):
-    """The last stage is still at its update of many parameters when it gets the first activation."""
+    """The last stage is still at its update when it gets the first activation."""
     keys = "dp: 4, pp: 3, stage_layers: [1, 5, 3], micro_batches: 7, steps: 6, schedule: zb-h1"
     assert layout(diagnosed(keys, servers=12, gbps=50, layers=9, seed=seed))["schedule"] != "1f1b"
 

@@ -11,7 +11,7 @@ import pytest
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.coarser import is_paused
 from llmprism.methods.prism.cycles import Division, Traffic
-from llmprism.methods.prism.jobs import Job, _restarted
+from llmprism.methods.prism.jobs import Job, _restarted, _times_active
 from llmprism.methods.prism.partial_steps import _are_buckets
 from llmprism.methods.prism.stepping import Part, Stepping, find_steps
 from llmprism.methods.prism.together import in_step
@@ -170,3 +170,13 @@ def attempt(
 def test_attempts_of_a_job_follow_one_another_with_the_same_volumes(later, joined):
     connections = SimpleNamespace(src=np.arange(4), of_row=np.arange(4))
     assert len(_restarted([attempt(0, [[0, 1, 2, 3]]), later], connections)) == joined
+
+
+@pytest.mark.parametrize(
+    ("steps", "active", "times"),
+    [(192, [*range(90, 107), *range(175, 192)], 2), (7, [3], 1), (20, [4, 9, 14, 19], 4)],
+)
+def test_gradients_that_move_in_several_parts_of_a_step_move_once(steps, active, times):
+    volume = np.zeros(steps)
+    volume[active] = 1.0
+    assert _times_active(volume) == times

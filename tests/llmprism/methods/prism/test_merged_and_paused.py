@@ -197,24 +197,3 @@ def test_the_first_answer_shows_a_forward_pass_where_records_are_merged(
     timeline = scored(text + MERGED % 12000).score["timeline"]
     assert timeline["coverage"] == 1
     assert timeline["step_error_mean"] < 0.08
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("gbps", [50, 200])
-def test_buckets_that_two_trees_share_and_that_follow_at_once_are_no_steps(scored, gbps, seed):
-    keys = "dp: 2, zero_stage: 0, all_reduce: tree, micro_batches: 3, steps: 12"
-    timeline = scored(SINGLE % gbps + job(keys), seed).score["timeline"]
-    assert timeline["coverage"] == 1
-    assert timeline["steps_unexplained"] == 0
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_parts_of_one_job_whose_steps_show_in_different_traffic_are_one_job(scored, seed):
-    """Two replicas of each server: gradients mark the steps of one, activations of the other."""
-    cluster = """\
-cluster: {servers: 6, gpus_per_server: 8, nics_per_server: 8, nic_gbps: 50,
-          fabric: {kind: rail, leaf_ports: 32, spines: 4}}
-"""
-    keys = "dp: 6, pp: 2, tp: 4, micro_batches: 5, steps: 8, step_overhead_jitter: 0.2"
-    text = cluster + job(keys, hidden=768).replace("step_overhead_ms: 5", "step_overhead_ms: 13")
-    assert scored(text, seed).score["jobs"]["accuracy"] == 1

@@ -89,10 +89,13 @@ def test_messages_that_fit_no_number_of_chunks_have_one():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("replicas", [2, 4])
-def test_samples_of_tensor_parallel_exchanges_are_no_gradients(diagnosed, replicas):
-    keys = f"dp: {replicas}, tp: 2, micro_batches: 4, micro_batch_size: 4, steps: 10"
-    run = diagnosed(keys, MERGED % ", {kind: sampling, one_in: 100}")
+@pytest.mark.parametrize("one_in", [100, 1000])
+@pytest.mark.parametrize("tensor", [2, 4])
+def test_samples_of_tensor_parallel_exchanges_are_no_gradients(diagnosed, tensor, one_in):
+    """Of long sequences, they move far more than gradients do."""
+    keys = f"dp: 2, tp: {tensor}, sequence_length: 4096, recompute: full, micro_batches: 4"
+    collector = MERGED % f", {{kind: sampling, one_in: {one_in}}}"
+    run = diagnosed(f"{keys}, micro_batch_size: 4, steps: 12", collector, layers=8, gbps=100)
     both = run.truth("pairs").merge(run.diagnosis.pairs, on=["src", "dst"], suffixes=("", "_found"))
     assert len(both) > 0
     assert ((both["kind"] == both["kind_found"]) | (both["kind_found"] == "unknown")).all()

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes import Component, TrafficClass
-from llmprism.methods.prism.coarser import is_paused
+from llmprism.methods.prism.coarser import _follow, is_paused
 from llmprism.methods.prism.cycles import Division, Traffic
 from llmprism.methods.prism.jobs import Job, _restarted, _times_active
 from llmprism.methods.prism.partial_steps import _are_buckets
 from llmprism.methods.prism.stepping import Part, Stepping, find_steps
-from llmprism.methods.prism.together import in_step
+from llmprism.methods.prism.together import in_step, whole_steps
 
 MS = 1_000_000
 
@@ -180,3 +180,41 @@ def test_gradients_that_move_in_several_parts_of_a_step_move_once(steps, active,
     volume = np.zeros(steps)
     volume[active] = 1.0
     assert _times_active(volume) == times
+
+
+def lines(starts_ms, length_ms: float = 1.0) -> Traffic:
+    """Messages of one size."""
+    start = (np.array(starts_ms) * MS).astype(np.int64)
+    rows = np.arange(start.size)
+    size = np.full(start.size, 1000)
+    return Traffic(rows, start, start + int(length_ms * MS), size, 0 * rows, rows >= 0)
+
+
+@pytest.mark.parametrize(("rest_ms", "follow"), [(0.0, True), (1.0, False)])
+def test_only_buckets_follow_each_other_at_once(rest_ms, follow):
+    """Each bucket is two messages; four buckets make a step."""
+    each = 2 + rest_ms
+    starts = [40 * step + each * part + half for step in range(10) for part in range(4)
+              for half in (0, 1)]  # fmt: skip
+    fine, coarse = (
+        Division(np.arange(few, 80, few), np.full(80 // few, 1000.0 * few), 0.01, 1.0, 1.0, 2.0)
+        for few in (2, 8)
+    )
+    assert _follow(lines(starts), fine, coarse) == follow
+
+
+def test_steps_of_parts_are_compared_by_all_of_their_traffic():
+    """The reference of one part is gradients, that of the other one activations."""
+    begins = np.arange(8) * 104.0  # later in each step
+    steps = np.arange(8, dtype=np.int32)
+    ends = np.arange(8) * 100.0 + 60
+    classes = tuple(
+        TrafficClass(np.array([i]), True, lines(times)) for i, times in enumerate((begins, ends))
+    )
+    parts = []
+    for own in classes:
+        start, end = own.traffic.start_ns, own.traffic.end_ns
+        component = Component(np.array([0, 1], np.int32), classes)
+        parts.append(Part(component, Stepping(8, 0.9, 0, (steps, steps), start, end)))
+    assert not in_step(parts[0].stepping, parts[1].stepping)
+    assert in_step(whole_steps(parts[0]), whole_steps(parts[1]))

@@ -129,7 +129,8 @@ def _passing(
     """Those of the ``candidates`` that move through the passes, if any does.
 
     All classes of a pipeline do. Stages that have fewer messages rest for longer, but their
-    messages have the same size.
+    messages have the same size, or, where sequences differ in length, their couples lead from one
+    data-parallel group to another as those of other replicas do.
     """
     size = {
         i: float(np.median(connections.typical_bytes[classes[i].connections])) for i in candidates
@@ -140,7 +141,22 @@ def _passing(
         for i in candidates
         if any(abs(size[i] - size[one]) <= SAME_SIZE * size[one] for one in passing)
     }
-    return same or candidates
+    return same | _parallel(characters, candidates, same) if same else candidates
+
+
+def _parallel(characters: Sequence[Character], candidates: set[int], known: set[int]) -> set[int]:
+    """Those of the ``candidates`` that join the same two groups as couples of the ``known`` ones.
+
+    Groups are those of all other classes; an endpoint without any stands for itself.
+    """
+    others = [one.groups for i, one in enumerate(characters) if i not in candidates]
+    group = {end: i for i, own in enumerate(joined(others)) for end in own}
+    joins = [
+        {frozenset(group.get(end, -1 - end) for end in pair) for pair in one.pairs}
+        for one in characters
+    ]
+    among = set().union(*(joins[i] for i in known))
+    return {i for i in candidates if joins[i] <= among and all(len(pair) > 1 for pair in joins[i])}
 
 
 def _meshes(

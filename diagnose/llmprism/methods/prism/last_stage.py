@@ -67,7 +67,7 @@ def find_answers(
     early: list[list[float]] = [[], []]
     late: list[float] = []
     steps = held_up = 0
-    for got, sent, begins in _steps_of_last(flows, connections, phases, own, stage, micro_batches):
+    for got, sent, beside in _steps_of_last(flows, connections, phases, own, stage, micro_batches):
         free = np.concatenate(([got[0]], sent[:-1]))
         answer, waited = sent - np.maximum(got, free), got - free
         usual = min(answer[0], np.median(answer[1:stages]))
@@ -76,7 +76,7 @@ def find_answers(
         early[1] += answer[1:stages].tolist()
         late += answer[busy].tolist()
         steps += 1
-        held_up += np.searchsorted(begins, sent[0]) < np.searchsorted(begins, sent[-2])
+        held_up += bool(((beside[0] < sent[-2]) & (beside[1] > sent[0])).any())
     if len(late) <= ENOUGH * steps:
         return Answers(steps > 0)
     later = _times(late, min(early, key=np.median))
@@ -105,15 +105,15 @@ def _error(values: list[float]) -> float:
     return TO_SIGMA * float(np.median(away)) / float(np.sqrt(own.size))
 
 
-def _begins_beside(connections: Connections, phases: Phases, end: int) -> Ints:
-    """Begins [ns] of the records of collectives that an endpoint sends, sorted."""
-    begins = [np.empty(0, np.int64)]
+def _beside(connections: Connections, phases: Phases, end: int) -> Ints:
+    """Begins and ends [ns] of the records of collectives that an endpoint sends, shape (2, n)."""
+    times = [np.empty((2, 0), np.int64)]
     for one in phases.classes:
         if one.kind not in ("pp", "other"):
             traffic = one.one.traffic
             mine = connections.src[connections.of_row[traffic.row]] == end
-            begins.append(traffic.start_ns[mine])
-    return np.sort(np.concatenate(begins))
+            times.append(np.stack((traffic.start_ns[mine], traffic.end_ns[mine])))
+    return np.concatenate(times, axis=1)
 
 
 def _steps_of_last(
@@ -126,15 +126,15 @@ def _steps_of_last(
 ) -> Iterator[tuple[Floats, Floats, Ints]]:
     """Ends of activations and begins of gradients [ns], of steps in which all have a record.
 
-    And begins of the records of collectives that the endpoint sends.
+    And begins and ends of the records of collectives that the endpoint sends.
     """
     shape = (phases.count, micro_batches)
     for end in phases.endpoints[stage == stage.max()][:LOOKED_AT].tolist():
         got = _moments(connections, own, (connections.dst, end), flows.end_ns, shape)
         sent = _moments(connections, own, (connections.src, end), flows.start_ns, shape)
         whole = np.isfinite(got).all(axis=1) & np.isfinite(sent).all(axis=1)
-        begins = _begins_beside(connections, phases, end)
-        yield from ((*each, begins) for each in zip(got[whole], sent[whole], strict=True))
+        beside = _beside(connections, phases, end)
+        yield from ((*each, beside) for each in zip(got[whole], sent[whole], strict=True))
 
 
 def _moments(

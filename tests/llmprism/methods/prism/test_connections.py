@@ -13,6 +13,7 @@ from llmprism.methods.prism.answers import find_answers
 from llmprism.methods.prism.characters import Character
 from llmprism.methods.prism.connections import find_connections
 from llmprism.methods.prism.exchanges import _whole_groups
+from llmprism.methods.prism.kinds import _parallel
 
 MS = 1_000_000
 NONE = np.empty(0)
@@ -110,3 +111,13 @@ def test_edges_of_a_ring_with_records_of_other_sizes_are_one_group():
         for _, pairs in edges
     ]
     assert set(_whole_groups(own, characters, {0, 1, 2})) == {frozenset({0, 1, 2, 3})}
+
+
+def test_couples_of_other_replicas_are_of_the_pipeline_whatever_their_lengths():
+    """Sequences of one replica are longer, so that its messages differ in size."""
+    rings = replace(PLAIN, groups=(frozenset({0, 1}), frozenset({2, 3})))
+    couples = [
+        replace(PLAIN, pairs=frozenset(pairs))
+        for pairs in ({(0, 2), (2, 0)}, {(1, 3), (3, 1)}, {(4, 5), (5, 4)})
+    ]
+    assert _parallel([*couples, rings], {0, 1, 2}, {0}) == {0, 1}

@@ -70,8 +70,9 @@ def test_a_late_first_answer_hides_no_split_pass(diagnosed, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_waiting_for_shards_is_no_split_pass(diagnosed, seed):
-    keys = "dp: 4, pp: 2, zero_stage: 3, micro_batches: 6, steps: 6"
+@pytest.mark.parametrize("wait", ["dp: 4, zero_stage: 3", "dp: 2, tp: 2"])
+def test_waiting_for_collectives_is_no_split_pass(diagnosed, wait, seed):
+    keys = f"{wait}, pp: 2, micro_batches: 6, steps: 6"
     assert layout(diagnosed(keys, gbps=50, seed=seed))["schedule"] != "zb-h1"
 
 

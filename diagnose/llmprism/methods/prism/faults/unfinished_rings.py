@@ -75,6 +75,8 @@ def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     if silent and alone and alone[0].differs < FIT:
         at = int(first.members[alone[0].place])
         found = [at, *(end for end in found if end != at)]
+    if not found:
+        return None  # a ring of two servers does not show which of them is missing
     later_ns = np.maximum(first.usual.waits_ns - (tail.until_ns - first.begun_ns), 0.0)
     return Stuck(
         found[0], first.begun_ns, "never joined a collective", tuple(found[1:]),

@@ -2,7 +2,8 @@
 
 The steps of the stretch are compared with the job's other steps. They must be longer by more
 than a hundredth, and by more than the other steps vary. Many steps show a smaller difference: where
-it is far beyond what the other steps vary, three thousandths suffice. Steps that surround the
+it is far beyond what the other steps vary, three thousandths suffice. The longest step of a stretch does
+not count: alone it would be a spike. Steps that surround the
 stretch count as its neighbours: a job's steps may get faster or slower over hours. Steps that are
 longer at regular intervals (:mod:`~.recurring`) are compared with each other.
 """
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.faults.context import JobView
+from llmprism.methods.prism.faults.rates import ROUNDING
 from llmprism.methods.prism.faults.recurring import recurring_ns
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA, deviation
@@ -37,7 +39,7 @@ class Cost:
 
     Attributes
     ----------
-    normal_ns, slow_ns : median step around the stretch, and in it.
+    normal_ns, slow_ns : usual step around the stretch, and mean step in it, without the longest.
     lost_ns : summed over the steps of the stretch.
     deviations : how many deviations of a normal step the slow one is off.
     many : whether enough steps show how much steps vary.
@@ -68,7 +70,7 @@ def cost_of(job: JobView, first: int, last: int) -> Cost:
     around = _around(duration, first, last)
     if around.size < 2 or not np.isfinite(inside).any():
         return Cost(0.0, 0.0, 0.0, 0.0)
-    (normal, spread), slow = _usual(around), float(np.nanmedian(inside))
+    (normal, spread), slow = _usual(around), _middle(inside)
     spread /= np.sqrt(np.isfinite(inside).sum())
     many = min(int(np.isfinite(inside).sum()), around.size) >= FEWEST
     lost = float(np.nansum(inside - normal))
@@ -84,11 +86,11 @@ def _cost_at(duration: Floats, steps: Ints) -> Cost:
     """Compare single ``steps`` with all others, by the lengths of all [ns]."""
     others = np.delete(duration, steps)
     others = others[np.isfinite(others)]
-    if others.size < 2:
+    if others.size < 2 or not np.isfinite(duration[steps]).any():
         return Cost(0.0, 0.0, 0.0, 0.0)
     normal, spread = _usual(others)
     excess = duration[steps] - normal
-    middle, spread = float(np.nanmedian(excess)), spread / np.sqrt(steps.size)
+    middle, spread = _middle(excess), spread / np.sqrt(steps.size)
     lost = float(np.nansum(excess))
     return Cost(normal, normal + middle, lost, middle / max(spread, 1.0))
 
@@ -167,11 +169,17 @@ def _sides(duration_ns: Floats, first: int, last: int) -> tuple[Floats, Floats]:
     return duration_ns[max(0, first - AROUND) : first], duration_ns[last + 1 :][:AROUND]
 
 
+def _middle(lengths_ns: Floats) -> float:
+    """Mean of some lengths without the longest one [ns]: one long step is no stretch."""
+    known = np.sort(lengths_ns[np.isfinite(lengths_ns)])
+    return float(known[: max(1, known.size - 1)].mean())
+
+
 def _usual(around_ns: Floats) -> tuple[float, float]:
     """Mean of steps without unusual ones, and their spread [ns]."""
-    middle = float(np.median(around_ns))
-    spread = deviation(around_ns)
-    within = max(UNUSUAL * spread, LONGER * middle, _tick_ns(around_ns))
+    middle, tick_ns = float(np.median(around_ns)), _tick_ns(around_ns)
+    spread = max(deviation(around_ns), ROUNDING * tick_ns)
+    within = max(UNUSUAL * spread, LONGER * middle, tick_ns)
     usual = around_ns[np.abs(around_ns - middle) <= within]
     return float(usual.mean()), spread
 

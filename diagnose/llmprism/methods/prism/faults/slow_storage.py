@@ -40,7 +40,7 @@ def slow_storage(context: Context) -> Iterator[Suspect]:
     """Bring forward servers outside a job with which it exchanges bulk data slowly."""
     for job in context.jobs:
         for saves in saves_of(context, job):
-            healthy = float(np.quantile(saves.pace, 0.25))
+            healthy = float(np.sort(saves.pace)[HEALTHY - 1])  # the others may all be slow
             slow = saves.pace > SLOWER * healthy
             together = np.flatnonzero(slow)
             if together.size < HEALTHY or np.ptp(together) + 1 > together.size:

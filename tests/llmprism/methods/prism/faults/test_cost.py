@@ -149,3 +149,22 @@ def test_both_edges_of_a_stretch_are_no_checkpoints() -> None:
     steps_ns = STEP_NS * (1 + 0.003 * np.random.default_rng(2).standard_normal(28))
     steps_ns[7:28] *= 1.3
     assert widened(job_of(steps_ns), 8, 26, (0, 27)) == (7, 27)  # type: ignore[arg-type]
+
+
+def test_one_long_step_beside_a_usual_one_is_no_stretch() -> None:
+    job = job_of(steps_with({14: 0.12}))
+    assert not cost_of(job, 14, 15).believed
+    assert cost_of(job_of(steps_with({14: 0.12, 15: 0.12})), 14, 15).believed
+
+
+def test_every_other_step_that_is_longer_counts_where_a_clock_is_coarse() -> None:
+    """Most steps around are equal then, and so is the middle step of the stretch."""
+    steps_ns = np.full(28, 34e6)
+    steps_ns[12:20:2] += 5e6
+    assert cost_of(job_of(steps_ns), 12, 19).share == pytest.approx(5 * 3 / 7 / 34)
+
+
+def test_what_rounding_alone_makes_of_equal_steps_costs_nothing() -> None:
+    ends_ns = np.floor(np.arange(1, 60) * 33.2) * 1e6
+    job = job_of(np.diff(ends_ns))
+    assert not any(cost_of(job, first, first + 3).believed for first in range(1, 50))

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.connections import Connections
@@ -54,6 +55,20 @@ class JobView:
         own = nanmedian(self.ranks.end - self.ranks.start, axis=0)
         length[firsts] = own[firsts]
         return length
+
+    @cached_property
+    def between_ends_ns(self) -> Floats:
+        """The same where it is measured alike: NaN for the first step of an attempt."""
+        length = self.duration_ns.copy()
+        length[self.phases.first_of_epoch] = np.nan
+        return length
+
+    @cached_property
+    def tick_ns(self) -> float:
+        """What the lengths of steps are multiples of, where the clock is coarse; else 0 [ns]."""
+        end = self.ranks.end[np.isfinite(self.ranks.end)]
+        tick_ns = clock_tick_ns(np.rint(end).astype(np.int64))
+        return float(tick_ns) if tick_ns > 1 else 0.0
 
     @cached_property
     def period_ns(self) -> float:

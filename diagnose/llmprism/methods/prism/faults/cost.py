@@ -2,10 +2,11 @@
 
 The steps of the stretch are compared with the job's other steps. They must be longer by more
 than a hundredth, and by more than the other steps vary. Many steps show a smaller difference: where
-it is far beyond what the other steps vary, three thousandths suffice. The longest step of a stretch does
-not count: alone it would be a spike. Steps that surround the
-stretch count as its neighbours: a job's steps may get faster or slower over hours. Steps that are
-longer at regular intervals (:mod:`~.recurring`) are compared with each other.
+it is far beyond what the other steps vary, three thousandths suffice. The longest step of a stretch
+does not count: alone it would be a spike. Steps that surround the stretch count as its neighbours:
+a job's steps may get faster or slower over hours. The first step of an attempt follows none, so
+its length is not measured alike, and does not count. Steps that are longer at regular intervals
+(:mod:`~.recurring`) are compared with each other.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ STEP_TO_STEP = TO_SIGMA / np.sqrt(2)  # median difference of neighbours to a dev
 UNUSUAL = 3.0  # deviations of a step that does not show what a step takes
 FULLY, PARTLY = 0.5, 0.15  # of what the steps of a stretch are longer: neighbours that belong to it
 LONGER = 0.02  # of a step, at least: a neighbour that is longer belongs to a stretch
-REPEATED = 0.5  # share of the lengths that repeat another: a finer clock never shows so many
-COARSEST = 0.1  # of a step: a clock that shows steps
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,12 @@ class Cost:
 
 def cost_of(job: JobView, first: int, last: int) -> Cost:
     """Compare steps ``first`` to ``last`` with those around them."""
-    duration = job.duration_ns - recurring_ns(job.duration_ns, first, last)
+    duration = job.between_ends_ns - recurring_ns(job.between_ends_ns, first, last)
     inside = duration[first : last + 1]
     around = _around(duration, first, last)
     if around.size < 2 or not np.isfinite(inside).any():
         return Cost(0.0, 0.0, 0.0, 0.0)
-    (normal, spread), slow = _usual(around), _middle(inside)
+    (normal, spread), slow = _usual(around, job.tick_ns), _middle(inside)
     spread /= np.sqrt(np.isfinite(inside).sum())
     many = min(int(np.isfinite(inside).sum()), around.size) >= FEWEST
     lost = float(np.nansum(inside - normal))
@@ -88,7 +87,7 @@ def _cost_at(duration: Floats, steps: Ints) -> Cost:
     others = others[np.isfinite(others)]
     if others.size < 2 or not np.isfinite(duration[steps]).any():
         return Cost(0.0, 0.0, 0.0, 0.0)
-    normal, spread = _usual(others)
+    normal, spread = _usual(others, job.tick_ns)
     excess = duration[steps] - normal
     middle, spread = _middle(excess), spread / np.sqrt(steps.size)
     lost = float(np.nansum(excess))
@@ -97,9 +96,9 @@ def _cost_at(duration: Floats, steps: Ints) -> Cost:
 
 def _without(job: JobView, steps: Ints) -> Floats:
     """Lengths of all steps without what the others than ``steps`` show to recur [ns]."""
-    masked = job.duration_ns.astype(np.float64)
+    masked = job.between_ends_ns.astype(np.float64)
     masked[steps] = np.nan
-    lengths_ns: Floats = job.duration_ns - recurring_ns(masked, masked.size, masked.size)
+    lengths_ns: Floats = job.between_ends_ns - recurring_ns(masked, masked.size, masked.size)
     return lengths_ns
 
 
@@ -127,11 +126,12 @@ def widened(job: JobView, first: int, last: int, within: tuple[int, int]) -> tup
     step at each end may be longer by less: than all steps around, and than those on its own side,
     as a job may get faster while it warms up. ``within`` are the steps that may belong to it.
     """
-    duration = job.duration_ns - recurring_ns(job.duration_ns, first, last)
+    duration = job.between_ends_ns - recurring_ns(job.between_ends_ns, first, last)
+    known = np.nan_to_num(duration, nan=-np.inf)  # a step of unknown length is no longer one
     while (around := _around(duration, first, last)).size >= FEWEST:
         normal, full, part = _bars(around, duration[first : last + 1])
-        before = duration[first - 1] if first > within[0] else -np.inf
-        after = duration[last + 1] if last < within[1] else -np.inf
+        before = known[first - 1] if first > within[0] else -np.inf
+        after = known[last + 1] if last < within[1] else -np.inf
         if max(before, after) <= full:
             begin = before > part and duration[first] > full  # or the first step is the one
             end = after > part and duration[last] > full
@@ -175,20 +175,10 @@ def _middle(lengths_ns: Floats) -> float:
     return float(known[: max(1, known.size - 1)].mean())
 
 
-def _usual(around_ns: Floats) -> tuple[float, float]:
-    """Mean of steps without unusual ones, and their spread [ns]."""
-    middle, tick_ns = float(np.median(around_ns)), _tick_ns(around_ns)
+def _usual(around_ns: Floats, tick_ns: float) -> tuple[float, float]:
+    """Mean of steps without unusual ones, and their spread [ns]; a clock has such a tick."""
+    middle = float(np.median(around_ns))
     spread = max(deviation(around_ns), ROUNDING * tick_ns)
     within = max(UNUSUAL * spread, LONGER * middle, tick_ns)
     usual = around_ns[np.abs(around_ns - middle) <= within]
     return float(usual.mean()), spread
-
-
-def _tick_ns(lengths_ns: Floats) -> float:
-    """By how much a coarse clock makes equal lengths differ: then most of them repeat another."""
-    values, times = np.unique(lengths_ns, return_counts=True)
-    repeated = values[times > 1]
-    if repeated.size < 2 or times[times > 1].sum() < REPEATED * lengths_ns.size:
-        return 0.0
-    tick_ns = float(np.diff(repeated).min())
-    return tick_ns if tick_ns < COARSEST * float(np.median(lengths_ns)) else 0.0

@@ -18,7 +18,7 @@ from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.edges import edge_passes_ns
 from llmprism.methods.prism.faults.late_starts import lost_at_start_ns
-from llmprism.methods.prism.faults.passes import Passes, passes_of
+from llmprism.methods.prism.faults.learned_passes import AnyPasses, shown_passes
 from llmprism.methods.prism.faults.rings import EXACT, late_in_rings_ns
 from llmprism.methods.prism.faults.series import DEVIATIONS, excess_of
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -37,7 +37,7 @@ def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | No
     """
     if not job.period_ns > 0:
         return None
-    passes = passes_of(context, job)
+    passes = shown_passes(context, job)
     at_edges = _lost_at_edges_ns(context, job) / job.period_ns
     if passes is None:
         shown = np.isfinite(at_edges).any()
@@ -64,7 +64,7 @@ def _lost_in_passes_ns(work: Floats) -> Floats:
     return np.where(known > own / 2, total, np.nan)
 
 
-def _lost_by_receiver(passes: Passes, lost: Floats) -> Floats:
+def _lost_by_receiver(passes: AnyPasses, lost: Floats) -> Floats:
     """What one that an endpoint sends to lost itself: it kept the sender waiting no longer.
 
     By endpoint and step; infinite where it is not known.

@@ -57,6 +57,11 @@ class Passes:
         """Messages of a step, both directions."""
         return 2 * int(self.out.shape[3])
 
+    @property
+    def single(self) -> bool:
+        """Whether a step has a single message each way."""
+        return bool(self.out.shape[3] == 1)
+
     @cached_property
     def sent(self) -> Floats:
         """When each message began to be sent, shape (endpoints, steps, messages)."""
@@ -66,7 +71,7 @@ class Passes:
     def work_ns(self) -> Floats:
         """Time from input to output, shape (endpoints, steps, messages)."""
         given = np.concatenate(list(self._given()), axis=2)
-        begin = np.fmax(given, _one_before(self.sent))
+        begin = np.fmax(given, one_before(self.sent))
         work = np.where(self._without_input() | np.isfinite(given), self.sent - begin, np.nan)
         return _positive(work)
 
@@ -81,7 +86,7 @@ class Passes:
             for way in (FORTH, BACK):
                 peer, part = int(self.to[way, end]), slice(way * half, (way + 1) * half)
                 if peer >= 0:
-                    since = _since(self.sent[end, :, part], self.sent[peer])
+                    since = since_last_ns(self.sent[end, :, part], self.sent[peer])
                     work[row, :, part] = np.fmin(work[row, :, part], since)
         return work
 
@@ -160,19 +165,19 @@ def _place(
     ends.reshape(-1, messages)[cell[whole], number[whole]] = times[whole]
 
 
-def _one_before(sent: Floats) -> Floats:
+def one_before(sent: Floats) -> Floats:
     """When the endpoint sent the message before each one, in the same step."""
-    order = np.argsort(sent, axis=2, kind="stable")
-    ordered = np.take_along_axis(sent, order, axis=2)
+    order = np.argsort(sent, axis=-1, kind="stable")
+    ordered = np.take_along_axis(sent, order, axis=-1)
     before = np.full_like(sent, np.nan)
-    before[:, :, 1:] = ordered[:, :, :-1]
+    before[..., 1:] = ordered[..., :-1]
     place = np.empty_like(sent)
-    np.put_along_axis(place, order, before, axis=2)
+    np.put_along_axis(place, order, before, axis=-1)
     return place
 
 
 @compiled
-def _since(when: Floats, sent: Floats) -> Floats:
+def since_last_ns(when: Floats, sent: Floats) -> Floats:
     """Time from the latest of ``sent`` before each of ``when``, by step; NaN if there is none."""
     steps, messages = when.shape
     since = np.full((steps, messages), np.nan)
@@ -188,7 +193,9 @@ def _since(when: Floats, sent: Floats) -> Floats:
 
 
 _BOTH = np.zeros((2, 2))
-compile_early(_since, lambda: (_BOTH[:, :1], _BOTH))  # one direction of the messages, and both
+compile_early(
+    since_last_ns, lambda: (_BOTH[:, :1], _BOTH)
+)  # one direction of the messages, and both
 
 
 def _positive(values: Floats) -> Floats:

@@ -13,8 +13,8 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.edges import edge_passes_ns
+from llmprism.methods.prism.faults.learned_passes import AnyPasses, shown_passes
 from llmprism.methods.prism.faults.own_time import lost_share
-from llmprism.methods.prism.faults.passes import Passes, passes_of
 from llmprism.methods.prism.faults.ranks import Slowness, suspects_of
 from llmprism.methods.prism.faults.rates import ROUNDING, slow_messages_at
 from llmprism.methods.prism.faults.series import (
@@ -42,7 +42,7 @@ COARSE = 0.1  # of a pass: a clock that is coarser does not resolve one
 def slow_compute(context: Context) -> Iterator[Suspect]:
     """Bring forward ranks whose passes take longer than in their healthy steps."""
     for job in context.jobs:
-        passes = passes_of(context, job)
+        passes = shown_passes(context, job)
         if job.pipelines.length > 1 and not _shown(passes):
             yield from _of_merged(context, job)
         elif passes is not None:
@@ -56,9 +56,9 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
             yield from _brought(context, job, seen)
 
 
-def _shown(passes: Passes | None) -> bool:
+def _shown(passes: AnyPasses | None) -> bool:
     """Whether records show single messages in most steps."""
-    if passes is None or passes.out.shape[3] == 1:
+    if passes is None or passes.single:
         return False
     return bool(np.isfinite(passes.work_ns).any(axis=2).mean() > SHOWN)
 
@@ -92,7 +92,7 @@ def _brought(context: Context, job: JobView, seen: Slowness) -> Iterator[Suspect
     yield from suspects_of(context, job, seen)
 
 
-def _judged(context: Context, passes: Passes) -> Judged:
+def _judged(context: Context, passes: AnyPasses) -> Judged:
     """Work in each step over that of healthy steps, by endpoint.
 
     The median over the step's messages, as single passes may be long. Where the clock is coarse
@@ -120,7 +120,7 @@ def _excess(work: Floats) -> Floats:
     return mean
 
 
-def _receiver_slow(passes: Passes, out: Bools) -> Bools:
+def _receiver_slow(passes: AnyPasses, out: Bools) -> Bools:
     """Whether one that an endpoint sends to looks slow itself, shape (endpoints, steps)."""
     none = np.zeros((1, out.shape[1]), np.bool_)  # for those who send to nobody: index -1
     padded = np.concatenate((out, none))
@@ -128,7 +128,7 @@ def _receiver_slow(passes: Passes, out: Bools) -> Bools:
     return slow
 
 
-def _slow(context: Context, job: JobView, passes: Passes, own: Judged) -> Bools:
+def _slow(context: Context, job: JobView, passes: AnyPasses, own: Judged) -> Bools:
     """Steps in which each endpoint itself is slow: not its receiver, nor its transfers."""
     slow: Bools = own.lasting & (own.near_worst(ALIKE).mean(axis=0) <= MOST)[None, :]
     rows = np.flatnonzero(slow.any(axis=1))

@@ -28,7 +28,7 @@ def suspects_of(monkeypatch, passes_ns):
         servers=ranks, addresses=names, endpoints=[SimpleNamespace(server=name) for name in names]
     )
     flows = SimpleNamespace(start_ns=times_ns, end_ns=times_ns)
-    monkeypatch.setattr(slow_compute, "passes_of", lambda *_: None)
+    monkeypatch.setattr(slow_compute, "shown_passes", lambda *_: None)
     monkeypatch.setattr(slow_compute, "edge_passes_ns", lambda *_: passes_ns)
     monkeypatch.setattr(
         slow_compute, "slow_messages_at", lambda *_: np.zeros((RANKS, STEPS), np.bool_)

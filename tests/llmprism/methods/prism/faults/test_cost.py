@@ -17,7 +17,7 @@ def believed(longer: float, slow: int, varies: float, seed: int = 1) -> bool:
     steps = STEP_NS * (1 + varies * np.random.default_rng(seed).standard_normal(60))
     first = 30 - slow // 2
     steps[first : first + slow] += longer * STEP_NS
-    job = SimpleNamespace(duration_ns=steps)
+    job = job_of(steps)
     return cost_of(job, first, first + slow - 1).believed  # type: ignore[arg-type]
 
 
@@ -43,8 +43,8 @@ def test_steps_that_are_no_longer_cost_nothing() -> None:
     assert not any(believed(0.0, 20, 0.002, seed) for seed in range(50))
 
 
-def job_of(steps_ns: np.ndarray) -> SimpleNamespace:
-    return SimpleNamespace(duration_ns=steps_ns, count=steps_ns.size)
+def job_of(steps_ns: np.ndarray, tick_ns: float = 0.0) -> SimpleNamespace:
+    return SimpleNamespace(between_ends_ns=steps_ns, count=steps_ns.size, tick_ns=tick_ns)
 
 
 def steps_with(fault: dict[int, float], every: int = 0, seed: int = 1) -> np.ndarray:
@@ -104,7 +104,7 @@ def test_a_job_that_gets_faster_before_a_stretch_was_not_slow_before_it(seed: in
 def test_where_the_clock_is_coarse_a_step_takes_the_mean_of_rounded_ones() -> None:
     steps = np.where(np.arange(28) % 2, 27e6, 28e6)
     steps[8:18] += 9e6
-    cost = cost_of(job_of(steps), 8, 17)  # type: ignore[arg-type]
+    cost = cost_of(job_of(steps, 1e6), 8, 17)  # type: ignore[arg-type]
     assert cost.lost_ns == pytest.approx(90e6, rel=0.01)
 
 
@@ -122,7 +122,7 @@ def test_a_coarse_clock_rounds_half_of_the_steps_up(share: float) -> None:
     ends_ns = np.floor(np.arange(41) * (27 + share)) * 1e6
     steps_ns = np.diff(ends_ns)
     steps_ns[20:30] += 9e6
-    lost_ns = cost_of(job_of(steps_ns), 20, 29).lost_ns  # type: ignore[arg-type]
+    lost_ns = cost_of(job_of(steps_ns, 1e6), 20, 29).lost_ns  # type: ignore[arg-type]
     assert lost_ns == pytest.approx(90e6, abs=2e6)
 
 
@@ -131,7 +131,7 @@ def test_checkpoints_in_a_stretch_to_the_end_are_no_cost_of_it() -> None:
     steps = STEP_NS * (1 + 0.005 * np.random.default_rng(3).standard_normal(28))
     steps[5::5] += 2 * STEP_NS
     steps[9:] += 0.1 * STEP_NS
-    job = SimpleNamespace(duration_ns=steps)
+    job = job_of(steps)
     cost = cost_of(job, 9, 27)  # type: ignore[arg-type]
     assert cost.lost_ns == pytest.approx(19 * 0.1 * STEP_NS, rel=0.1)
 
@@ -139,7 +139,7 @@ def test_checkpoints_in_a_stretch_to_the_end_are_no_cost_of_it() -> None:
 def test_pauses_at_an_interval_that_began_with_the_stretch_are_its_cost() -> None:
     steps = STEP_NS * (1 + 0.005 * np.random.default_rng(3).standard_normal(28))
     steps[9::3] += 0.5 * STEP_NS
-    job = SimpleNamespace(duration_ns=steps)
+    job = job_of(steps)
     cost = cost_of(job, 9, 27)  # type: ignore[arg-type]
     assert cost.lost_ns == pytest.approx(7 * 0.5 * STEP_NS, rel=0.1)
 
@@ -161,10 +161,16 @@ def test_every_other_step_that_is_longer_counts_where_a_clock_is_coarse() -> Non
     """Most steps around are equal then, and so is the middle step of the stretch."""
     steps_ns = np.full(28, 34e6)
     steps_ns[12:20:2] += 5e6
-    assert cost_of(job_of(steps_ns), 12, 19).share == pytest.approx(5 * 3 / 7 / 34)
+    assert cost_of(job_of(steps_ns, 1e6), 12, 19).share == pytest.approx(5 * 3 / 7 / 34)
 
 
 def test_what_rounding_alone_makes_of_equal_steps_costs_nothing() -> None:
     ends_ns = np.floor(np.arange(1, 60) * 33.2) * 1e6
-    job = job_of(np.diff(ends_ns))
+    job = job_of(np.diff(ends_ns), 1e6)
     assert not any(cost_of(job, first, first + 3).believed for first in range(1, 50))
+
+
+def test_a_step_of_unknown_length_is_at_no_edge_of_a_stretch() -> None:
+    steps = steps_with(dict.fromkeys(range(10, 15), 0.4))
+    steps[9] = np.nan
+    assert widened(job_of(steps), 10, 14, (0, 27)) == (10, 14)

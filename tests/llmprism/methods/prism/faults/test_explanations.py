@@ -22,7 +22,8 @@ def job_with(slow: dict[tuple[int, int], float]) -> Any:
     for (first, last), share in slow.items():
         steps_ns[first : last + 1] += share * STEP_NS
     ends_ns = np.cumsum(steps_ns).astype(np.int64)
-    job = SimpleNamespace(name="job-0", count=STEPS, duration_ns=steps_ns)
+    job = SimpleNamespace(name="job-0", count=STEPS, duration_ns=steps_ns, tick_ns=0.0)
+    job.between_ends_ns = steps_ns
     job.start_ns, job.end_ns = ends_ns - steps_ns.astype(np.int64), ends_ns
     job.phases = SimpleNamespace(endpoints=np.arange(4))
     job.pipelines = SimpleNamespace(number=np.full(4, -1))

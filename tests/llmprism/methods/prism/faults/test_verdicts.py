@@ -43,7 +43,13 @@ def accused(monkeypatch):
         duration[FIRST : last + 1] *= 1 + longer
         end = np.cumsum(duration)
         job = SimpleNamespace(
-            name="job-0", count=STEPS, duration_ns=duration, start_ns=end - duration, end_ns=end
+            name="job-0",
+            count=STEPS,
+            duration_ns=duration,
+            start_ns=end - duration,
+            end_ns=end,
+            between_ends_ns=duration,
+            tick_ns=0.0,
         )
         monkeypatch.setattr(SLOW_NETWORK, "rates_of", lambda *_: rates)
         monkeypatch.setattr(SLOW_NETWORK, "_by_saving", lambda *_: False)

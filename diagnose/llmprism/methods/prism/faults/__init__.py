@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from llmprism.methods.prism.faults.alternatives import with_alternatives
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import widened
 from llmprism.methods.prism.faults.imbalance import imbalance
@@ -42,6 +43,7 @@ from llmprism.numerics.missing import finite_median
 LEAST_SURE = 0.3  # what is wrong in two of three cases is a guess, where nothing else is known
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
 SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
+PASSES = ("slow_passes", "pauses")  # symptoms of a rank of a pipeline that waits for nobody
 SHOWN = ("fewer_uplinks", OTHER_TRAFFIC)  # why transfers are slow
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
@@ -80,6 +82,7 @@ def find_findings(context: Context) -> pd.DataFrame:
     named = doubted([one for one in _with_edges(believed) if one.is_believed])
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
     found = [*named, *others]
+    found = with_alternatives(context, found, brought)
     return table_of([*found, *uneven(context, found)])
 
 
@@ -133,11 +136,14 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
             other.level != "network" and other.job is one.job and _shared(one, _wide(other)) > 0.5
             for other in suspects
         )
+    if any(_waits_for(one, other) for other in suspects):
+        return True
     if one.level == "network" and _singles_out(one):
         return False
     return any(
         other.level in levels
         and other.job is one.job
+        and not _waits_for(other, one)
         and not _waits(other)
         and not _of_slow_stage(other, one)
         and _singles_out(other)
@@ -162,6 +168,20 @@ def _waits(one: Suspect) -> bool:
     through = [part["slow"] for part in one.evidence.get("suspects", ())]
     slow = max([one.evidence["slow_bundles"], *through])
     return bool(slow > GOOD_PART * one.evidence["bundles"])
+
+
+def _waits_for(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is slow collectives, and ``other`` a rank whose passes surely explain them.
+
+    Collectives wait for a late rank, and an exporter may count that as time on the wire. The passes
+    of a pipeline wait for no collective.
+    """
+    if one.level != "network" or one.evidence.get("kinds") != ["dp"] or other.job is not one.job:
+        return False
+    if other.confidence <= one.confidence:
+        return False
+    lost = other.lost_share if other.symptom in PASSES and other.level == "rank" else None
+    return lost is not None and lost >= MOSTLY * other.cost.share and _shared(one, other) > SOME
 
 
 def _shown_better(one: Suspect, suspects: list[Suspect]) -> bool:

@@ -64,11 +64,17 @@ def _shown(passes: AnyPasses | None) -> bool:
 
 
 def _of_merged(context: Context, job: JobView) -> Iterator[Suspect]:
-    """Suspects where a record holds all messages of a step: its begin and end show two passes."""
+    """Suspects where a record holds all messages of a step: its begin and end show two passes.
+
+    Ranks of a job do about as much. Where a pass seems far shorter than those of others, its record
+    begins or ends with another message, and what it takes longer is compared with theirs.
+    """
     work = edge_passes_ns(context, job)
-    relative = work / healthy(by_message(work))[:, None, :]
+    usual_ns = healthy(by_message(work))
+    pass_ns = np.fmax(usual_ns, nanmedian(usual_ns, axis=0))
+    relative = 1 + (work - usual_ns[:, None, :]) / pass_ns[:, None, :]
     tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
-    shortest_ns = np.fmin.reduce(healthy(by_message(work)), axis=1)
+    shortest_ns = np.fmin.reduce(pass_ns, axis=1)
     finest = np.nan_to_num(ROUNDING * tick_ns / np.where(shortest_ns > 0, shortest_ns, np.nan))
     own = judged(nanmedian(relative, axis=2), LEAST, finest, levels=True)
     slow: Bools = (

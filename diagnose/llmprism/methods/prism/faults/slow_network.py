@@ -194,6 +194,7 @@ def _by_time(
     evidence = {
         "slow_bundles": best[0].slow,
         "bundles": int(np.isfinite(lost.share).sum()),
+        "kinds": lost.kinds,
         "time_ratio": round(ratio, 3),
         "suspects": [_described(part) for part in parts[:8]],
     }

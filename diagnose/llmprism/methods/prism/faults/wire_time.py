@@ -61,6 +61,12 @@ class LostTime:
         at = np.flatnonzero(np.nan_to_num(self.share) > 0)
         return frozenset().union(*(self.rates.crosses[row] for row in at.tolist()))
 
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of traffic that lost time."""
+        at = np.flatnonzero(np.nan_to_num(self.share) > 0)
+        return sorted({self.rates.kind[row] for row in at.tolist()})
+
     def worst_across(self, part: str) -> tuple[float, float]:
         """What the connection across ``part`` that lost most lost, and its ratio."""
         across = np.array([part in crossed for crossed in self.rates.crosses], np.bool_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -43,7 +44,7 @@ def imbalance(job: Any, first: int, last: int) -> Suspect:
     )
 
 
-def network(job: Any, slow: int, **evidence: float) -> Suspect:
+def network(job: Any, slow: int, **evidence: Any) -> Suspect:
     evidence = {"slow_bundles": slow, "bundles": 64, "time_ratio": 1.3} | evidence
     return Suspect(
         job, "network", "slow_transfers", "slow_switch", "switch", "leaf", 10, 19, 0.2, 0.7,
@@ -147,3 +148,25 @@ def test_stretches_of_uneven_work_are_one_if_the_steps_between_them_are_as_long(
     job = job_with({(12, 15): 0.3, (16, 17): between, (18, 20): 0.3})
     found = findings_of(imbalance(job, 12, 15), imbalance(job, 18, 20))
     assert [(one.first_step, one.last_step) for one in found] == stretches
+
+
+@pytest.mark.parametrize(("sure", "culprit"), [(0.6, "leaf"), (0.9, "a")])
+def test_a_sure_rank_explains_collectives_that_wait_for_it(culprits_of, sure, culprit):
+    job = job_with({(10, 19): 0.2})
+    slow = replace(rank(job, "a", 10, 19, sure), lost_share=0.2)
+    assert culprits_of(slow, network(job, 2, kinds=["dp"], pace_ratio=1.5)) == [culprit]
+
+
+def test_messages_of_the_pipeline_that_are_slow_do_not_wait_for_a_rank(culprits_of):
+    job = job_with({(10, 19): 0.2})
+    slow = replace(rank(job, "a", 10, 19), lost_share=0.2)
+    assert culprits_of(slow, network(job, 2, kinds=["dp", "pp"], pace_ratio=1.5)) == ["leaf"]
+
+
+def test_who_was_not_named_is_in_the_evidence(findings_of):
+    job = job_with({(10, 19): 0.2})
+    parts = [{"name": name, "coverage": share, "purity": 1.0}
+             for name, share in (("leaf", 0.9), ("leaf|spine", 0.6), ("spine", 0.2))]  # fmt: skip
+    other = rank(job, "a", 10, 19, 0.6)
+    (found,) = findings_of(other, network(job, 2, pace_ratio=1.5, suspects=parts))
+    assert json.loads(found.evidence)["one_of"] == ["leaf", "leaf|spine", "a"]

@@ -136,7 +136,7 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
             other.level != "network" and other.job is one.job and _shared(one, _wide(other)) > 0.5
             for other in suspects
         )
-    if any(_waits_for(one, other) for other in suspects):
+    if any(_waits_for(one, other) or _saves_through(one, other) for other in suspects):
         return True
     if one.level == "network" and _singles_out(one):
         return False
@@ -182,6 +182,21 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
         return False
     lost = other.lost_share if other.symptom in PASSES and other.level == "rank" else None
     return lost is not None and lost >= MOSTLY * other.cost.share and _shared(one, other) > SOME
+
+
+def _saves_through(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is slow saves, and ``other`` a part of the network that is slow meanwhile.
+
+    It slows transfers between ranks as well, which storage does not.
+    """
+    return (
+        one.symptom == "slow_saves"
+        and other.level == "network"
+        and other.symptom != one.symptom
+        and other.job is one.job
+        and other.culprit_kind != "job"
+        and _shared(one, other) > 0.5
+    )
 
 
 def _shown_better(one: Suspect, suspects: list[Suspect]) -> bool:

@@ -4,6 +4,8 @@ A job exchanges bulk data with a server that is none of its own, from time to ti
 *save* (or load) has a pace: its length over its bytes. Saves that take longer for as many bytes,
 while steps with a save get longer and the others do not, are the storage's fault. A save in the
 background may be slow without any cost; then there is no finding.
+
+A save of a job has as many bytes as its others. One that seems to have fewer lacks records.
 """
 
 from __future__ import annotations
@@ -78,11 +80,11 @@ def _saves(context: Context, job: JobView, rows: Ints) -> tuple[Ints, Floats] | 
     if bulk.sum() < FEWEST:
         return None
     begin, length = start[opens][bulk], (end[last] - start[opens])[bulk]
-    sizes = size[bulk]
-    if np.median(np.abs(sizes / np.median(sizes) - 1)) > ALIKE:
+    usual = float(np.median(size[bulk]))
+    if np.median(np.abs(size[bulk] / usual - 1)) > ALIKE:
         return None
     step = np.searchsorted(job.end_ns, begin + length // 2)
-    return np.minimum(step, job.count - 1), length / size[bulk]
+    return np.minimum(step, job.count - 1), length / usual
 
 
 def _suspect(job: JobView, saves: Saves, slow: Bools, ratio: float) -> Suspect:

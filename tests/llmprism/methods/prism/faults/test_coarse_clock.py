@@ -58,3 +58,13 @@ def test_a_rank_that_takes_several_ticks_more_is_slow(monkeypatch):
     (suspect,) = suspects_of(monkeypatch, rounded(true_ns))
     assert suspect.culprit == "10.0.3.1"
     assert (suspect.first, suspect.last) == (12, 23)
+
+
+def test_a_pass_that_ends_with_the_message_of_another_does_not_hide_a_slow_rank(monkeypatch):
+    """A record of rank 0 shows next to nothing of a pass, and then some waiting."""
+    true_ns = np.full((RANKS, STEPS, 2), 20e6)
+    true_ns[0] = 1e6
+    true_ns[0, 12:24] += 3e6
+    true_ns[3, 12:24] *= 2
+    (suspect,) = suspects_of(monkeypatch, true_ns)
+    assert suspect.culprit == "10.0.3.1"

@@ -170,3 +170,13 @@ def test_who_was_not_named_is_in_the_evidence(findings_of):
     other = rank(job, "a", 10, 19, 0.6)
     (found,) = findings_of(other, network(job, 2, pace_ratio=1.5, suspects=parts))
     assert json.loads(found.evidence)["one_of"] == ["leaf", "leaf|spine", "a"]
+
+
+@pytest.mark.parametrize(("kind", "culprits"), [("switch", ["leaf"]), ("job", ["leaf", "s9"])])
+def test_saves_through_a_slow_part_of_the_network_accuse_no_storage(culprits_of, kind, culprits):
+    job = job_with({(10, 19): 0.2})
+    saves = Suspect(
+        job, "network", "slow_saves", "slow_storage", "server", "s9", 12, 19, 0.5, 0.9
+    )  # fmt: skip
+    part = replace(network(job, 2, pace_ratio=1.5), culprit_kind=kind)
+    assert culprits_of(saves, part) == culprits

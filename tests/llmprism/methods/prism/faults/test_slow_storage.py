@@ -21,3 +21,14 @@ def test_storage_is_slow_where_only_the_first_two_saves_are_healthy(monkeypatch)
     (found,) = slow_storage(SimpleNamespace(jobs=[job]))
     assert (found.culprit, found.first, found.last) == ("s0009", 9, 24)
     assert found.is_believed
+
+
+def test_a_save_that_lacks_a_record_is_not_slow():
+    step = np.arange(8)
+    begin_ns, size = (step * 10e8).astype(np.int64), np.full(8, 4_000_000)
+    size[3] = 3_000_000
+    flows = SimpleNamespace(start_ns=begin_ns, end_ns=begin_ns + 10**8, bytes=size)
+    job = SimpleNamespace(period_ns=1e8, count=8, end_ns=begin_ns + 10**8)
+    module = import_module("llmprism.methods.prism.faults.slow_storage")
+    _, pace = module._saves(SimpleNamespace(flows=flows), job, step)
+    assert np.ptp(pace) == 0

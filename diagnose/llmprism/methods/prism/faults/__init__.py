@@ -237,7 +237,8 @@ def _singles_out(one: Suspect) -> bool:
 
 def _same_rank(one: Suspect, other: Suspect) -> bool:
     """Whether one is a rank that pauses, and the other that it is slow, in some common steps."""
-    apart = {one.symptom, other.symptom} > {"pauses"} and other.job is one.job
+    ranks = {one.level, other.level} == {"rank"} and other.job is one.job
+    apart = ranks and {one.symptom, other.symptom} > {"pauses"}
     names, others = ({each.culprit, *each.evidence.get("one_of", [])} for each in (one, other))
     return apart and bool(names & others) and _shared(one, other) > 0
 

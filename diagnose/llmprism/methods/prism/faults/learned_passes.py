@@ -6,8 +6,8 @@ in every step. So of the messages that a partner sends, those that have come bef
 every step are all that it can need from that partner. The rank began the pass when the last of
 them had arrived, or when it had sent its own message before.
 
-That a message has come in time in each step does not prove that it is needed. It does no harm: then
-the pass seems shorter in all steps alike.
+That a message has come in time in each step does not prove that it is needed. If it is not, the
+pass seems shorter, in healthy steps as well.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class LearnedPasses:
 
     @property
     def single(self) -> bool:
-        """Whether a step has a single message."""
-        return bool(self.sent.shape[2] == 1)
+        """Whether a record holds all messages of a step to an endpoint."""
+        return all(part.stop - part.start == 1 for own in self.peers for part in own.values())
 
     @property
     def to(self) -> Ints:
@@ -84,7 +84,8 @@ AnyPasses = Passes | LearnedPasses
 def shown_passes(context: Context, job: JobView) -> AnyPasses | None:
     """The passes of a job's pipelines, learned where their order is not known; None: merged."""
     if job.pipelines.length > 1 and job.pipelines.chunks != 1:
-        return learned_passes(context, job)
+        learned = learned_passes(context, job)
+        return None if learned is None or learned.single else learned
     return passes_of(context, job)
 
 

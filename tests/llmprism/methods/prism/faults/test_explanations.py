@@ -180,3 +180,13 @@ def test_saves_through_a_slow_part_of_the_network_accuse_no_storage(culprits_of,
     )  # fmt: skip
     part = replace(network(job, 2, pace_ratio=1.5), culprit_kind=kind)
     assert culprits_of(saves, part) == culprits
+
+
+def test_a_nic_that_receives_the_traffic_of_others_is_not_one_that_pauses(findings_of):
+    """Each would explain the other, and nothing would be found."""
+    steps = [10, 12, 14, 16]
+    job = job_with({(step, step): 0.2 for step in steps})
+    burst = replace(network(job, 1), symptom="other_traffic", culprit="a", first=10, last=16)
+    slow = rank(job, "a", 10, 16, steps=steps)
+    (found,) = findings_of(burst, replace(slow, symptom="pauses"))
+    assert (found.symptom, found.culprit) == ("other_traffic", "a")

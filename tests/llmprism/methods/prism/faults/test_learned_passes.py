@@ -46,3 +46,12 @@ def test_who_receives_is_known(passes):
     assert passes.to.tolist() == [[1, 0], [-1, -1]]
     assert not passes.single
     assert passes.since_receiver_ns(np.array([0]))[0, :6, 1:] == pytest.approx(3 * TICK_NS)
+
+
+def test_records_that_hold_all_messages_of_a_step_show_no_passes(monkeypatch):
+    times_ns = np.arange(STEPS, dtype=np.float64)[:, None] * 1e8
+    lanes = [Lane(rank, 1 - rank, times_ns, times_ns + TICK_NS) for rank in (0, 1)]
+    monkeypatch.setattr(module, "_lanes", lambda *_: lanes)
+    job = SimpleNamespace(name="job-0", count=STEPS, phases=SimpleNamespace(endpoints=np.arange(2)))
+    job.pipelines = SimpleNamespace(length=2, chunks=2)
+    assert module.shown_passes(SimpleNamespace(measured={}), job) is None

@@ -78,16 +78,16 @@ def cost_of(job: JobView, first: int, last: int) -> Cost:
 
 def cost_at(job: JobView, steps: Ints) -> Cost:
     """Compare single ``steps`` with all others of the job."""
-    return _cost_at(_without(job, steps), steps)
+    return _cost_at(_without(job, steps), steps, job.tick_ns)
 
 
-def _cost_at(duration: Floats, steps: Ints) -> Cost:
-    """Compare single ``steps`` with all others, by the lengths of all [ns]."""
+def _cost_at(duration: Floats, steps: Ints, tick_ns: float) -> Cost:
+    """Compare single ``steps`` with all others, by the lengths of all and the clock's tick [ns]."""
     others = np.delete(duration, steps)
     others = others[np.isfinite(others)]
     if others.size < 2 or not np.isfinite(duration[steps]).any():
         return Cost(0.0, 0.0, 0.0, 0.0)
-    normal, spread = _usual(others, job.tick_ns)
+    normal, spread = _usual(others, tick_ns)
     excess = duration[steps] - normal
     middle, spread = _middle(excess), spread / np.sqrt(steps.size)
     lost = float(np.nansum(excess))
@@ -105,7 +105,7 @@ def _without(job: JobView, steps: Ints) -> Floats:
 def with_neighbours(job: JobView, steps: Ints) -> Ints:
     """``steps`` and those beside them that are longer than all others by about as much."""
     duration = _without(job, steps)
-    cost = _cost_at(duration, steps)
+    cost = _cost_at(duration, steps, job.tick_ns)
     long = duration > cost.normal_ns + FULLY * (cost.slow_ns - cost.normal_ns)
     chosen = np.zeros(job.count, np.bool_)
     chosen[steps] = True

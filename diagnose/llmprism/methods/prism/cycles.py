@@ -246,18 +246,10 @@ def _split(division: Division, before: Floats) -> Division | None:
     cuts = steps[several] - 1
     place = np.arange(1, cuts.sum() + 1) - np.repeat(np.cumsum(cuts) - cuts, cuts)
     each = np.repeat(division.volumes[several] / steps[several], cuts)
-    extra = _nearest(before, np.repeat(before[begins], cuts) + place * each)
+    extra = np.searchsorted(before, np.repeat(before[begins], cuts) + place * each)
+    last = np.repeat(np.append(division.cuts, before.size - 1)[several], cuts) - 1
+    extra = np.minimum(extra, last)  # if the last record holds more than its share
     return _division(_union(division.cuts, extra), before, 1.0)
-
-
-def _nearest(before: Floats, volume: Floats) -> Ints:
-    """The record before which the bytes are nearest to each ``volume``: steps are not quite equal.
-
-    Retransmissions add to some of them, and so to the mean of those that are joined.
-    """
-    after = np.clip(np.searchsorted(before, volume), 1, before.size - 1)
-    nearer: Ints = after - (volume - before[after - 1] < before[after] - volume)
-    return nearer
 
 
 def _union(one: Ints, other: Ints) -> Ints:

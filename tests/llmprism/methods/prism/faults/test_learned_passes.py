@@ -54,4 +54,10 @@ def test_records_that_hold_all_messages_of_a_step_show_no_passes(monkeypatch):
     monkeypatch.setattr(module, "_lanes", lambda *_: lanes)
     job = SimpleNamespace(name="job-0", count=STEPS, phases=SimpleNamespace(endpoints=np.arange(2)))
     job.pipelines = SimpleNamespace(length=2, chunks=2)
-    assert module.shown_passes(SimpleNamespace(measured={}), job) is None
+    flows = SimpleNamespace(start_ns=np.arange(9), end_ns=np.arange(9))
+    assert module.shown_passes(SimpleNamespace(measured={}, flows=flows), job) is None
+
+
+def test_a_clock_that_is_coarse_for_a_pass_shows_none(passes):
+    assert passes.shows_passes(TICK_NS / 10)
+    assert not passes.shows_passes(TICK_NS)

@@ -33,7 +33,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped, order_in_groups
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import INTS, compile_early
+from llmprism.numerics.early import INTS
 
 SMALL = 64
 ANSWER_SIZE, ANSWER_SHARE = 32, 0.05
@@ -158,9 +158,6 @@ def _repetitions(start_ns: Ints, end_ns: Ints, size: Ints, order: Ints, offsets:
                     continue
             last = row
     return marks
-
-
-compile_early(_repetitions, lambda: (INTS, INTS, INTS, INTS, INTS))
 
 
 def _payload(flows: FlowTable) -> Ints:

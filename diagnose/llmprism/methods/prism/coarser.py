@@ -40,6 +40,7 @@ GOOD = 0.5  # quality of a division that is believed
 NEARLY_ALL, LARGE = 0.9, 0.25  # of the parts; and of all bytes, as gradients have that move in them
 ATOMIC = 1.2  # records of a connection in a part that is a single collective; some are cut in two
 RETURNED = 2 * ATOMIC  # ... that is an exchange between experts, there and back
+MANY = 3  # times the connections of a ring: fewer need not join everyone with everyone
 UPDATE = 1.5  # gaps longer by this much are more than an optimizer's update
 
 NONE = np.empty(0, np.int64)
@@ -51,18 +52,21 @@ def lacks_gradients(
     """Whether a good part of all bytes moves in some of so many parts only.
 
     Exchanges between experts repeat more often than gradients, and in evaluations as well, so that
-    they need not be a multiple of the steps. Parts of more than exchanges are believed unless much
-    more speaks against them: a checkpoint does not move in every step, either.
+    they need not be a multiple of the steps. Parts of more than single exchanges are believed
+    unless these join everyone with everyone, and gradients move round a ring: a checkpoint does not
+    move in every step, either.
     """
     both = [*zip(classes, proposed, strict=True)]
     shown = [one for one, own in both if of_count(own, count) is not None]
-    exchanges = all(_records_of_part(one, count) <= RETURNED for one in shown)
-    share, least = (FEW, GRADIENTS) if exchanges else (NEARLY_ALL, LARGE)
+    single = all(_records_of_part(one, count) <= RETURNED for one in shown)
+    share, least = (FEW, GRADIENTS) if single else (NEARLY_ALL, LARGE)
+    joined = sum(one.connections.size for one in shown)
     extent_ns = _extent_of_clearest(classes, proposed, count)[1:]
     seldom = sum(
         one.bytes
         for one, own in both
         if any(len(d) <= share * count and d.quality >= GOOD for d in own)
+        and (single or joined >= MANY * one.connections.size)
         and _busy(one.traffic, *extent_ns) <= share * count
     )
     return seldom >= least * sum(one.bytes for one in classes)

@@ -93,6 +93,8 @@ def _may_block(flows: FlowTable, own: Sequence[KindOf]) -> bool:
 
 def _times(late: list[float], early: list[float]) -> float:
     """Median of ``late`` over that of ``early``; NaN if it may be below ``SPLIT`` by chance."""
+    if not min(np.median(late), np.median(early)) > 0:
+        return float("nan")  # a clock that is too coarse for them
     ratio = float(np.median(late) / np.median(early))
     error = float(np.hypot(_error(late), _error(early)))
     return float("nan") if ratio >= SPLIT > ratio * (1 - SURELY * error) else ratio

@@ -130,7 +130,7 @@ def _busy(traffic: Traffic, begin_ns: Ints, end_ns: Ints) -> int:
 
     Gradients of a step may move after its last exchange, or parameters before the first one.
     """
-    borders = (begin_ns[1:], end_ns[:-1])
+    borders = (begin_ns, end_ns)  # also what comes before the first begin, or after the last end
     return min(np.unique(np.searchsorted(one, traffic.start_ns)).size for one in borders)
 
 

@@ -34,7 +34,7 @@ FEWEST = 3  # steps that show the usual value
 PAUSE = 0.15  # of a step: what traffic is late by after a pause, at least
 STRETCH = 0.25  # of what slow computation would stretch the traffic by; less is a pause
 SELDOM = 0.34  # share of steps that follow a pause, at most, unless every second one does
-USUAL = 0.25  # share of steps that begin as early as steps without a pause, at least
+MIDDLE, EARLY = 0.5, 0.25  # quantiles of when steps begin: most have no pause before them, or some
 
 
 @dataclass(frozen=True)
@@ -119,14 +119,23 @@ def _pauses(dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
         return pause
     lead = nanmedian(dp_start[:, later] - end[:, later - 1], axis=0)
     spans = nanmedian(end[:, later] - dp_start[:, later], axis=0)
-    usual, span = np.nanquantile(lead, USUAL), np.nanmedian(spans)
-    excess = lead - usual
-    long = excess > PAUSE * (usual + span)
-    stretched = spans > (1 + excess / max(usual, 1.0) * STRETCH) * span
-    paused = long & ~stretched
-    if paused.mean() <= SELDOM or _is_regular(paused):
-        pause[later[paused]] = excess[paused]
+    for share in (MIDDLE, EARLY):
+        excess = lead - np.nanquantile(lead, share)
+        paused = _are_paused(lead, spans, excess)
+        seldom = share == MIDDLE and paused.mean() <= SELDOM
+        if paused.any() and (seldom or _is_regular(paused)):
+            pause[later[paused]] = excess[paused]
+            break
     return pause
+
+
+def _are_paused(lead: Floats, spans: Floats, excess: Floats) -> Bools:
+    """Which steps begin late by ``excess`` [ns], without traffic that takes longer than usual."""
+    usual, span = lead - excess, np.nanmedian(spans)
+    long = excess > PAUSE * (usual + span)
+    stretched = spans > (1 + excess / np.maximum(usual, 1.0) * STRETCH) * span
+    paused: Bools = long & ~stretched
+    return paused
 
 
 def _is_regular(paused: Bools) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes import Component, TrafficClass
-from llmprism.methods.prism.coarser import _follow, is_paused
+from llmprism.methods.prism.coarser import _follow, is_paused, lacks_gradients
 from llmprism.methods.prism.cycles import Division, Traffic
 from llmprism.methods.prism.jobs import Job, _restarted, _times_active
 from llmprism.methods.prism.partial_steps import _are_buckets
@@ -218,3 +218,20 @@ def test_steps_of_parts_are_compared_by_all_of_their_traffic():
         parts.append(Part(component, Stepping(8, 0.9, 0, (steps, steps), start, end)))
     assert not in_step(parts[0].stepping, parts[1].stepping)
     assert in_step(whole_steps(parts[0]), whole_steps(parts[1]))
+
+
+@pytest.mark.parametrize("later_ms", [-40, 40])
+def test_gradients_between_the_passes_of_two_steps_are_of_one_of_them(later_ms):
+    """They begin before or after all passes of their step, and two steps are equal parts, too."""
+    passes = [step * 100 + at for step in range(8) for at in (50, 52, 54)]
+    reduced = [step * 100 + 50 + later_ms + at for step in range(8) for at in range(5)]
+    own = [ring(passes, members=12), ring(reduced, members=4)]
+    classes = tuple(one.classes[0] for one in own)
+    proposed = [[_equal_parts(one, count) for count in (4, 8)] for one in (classes[0], classes[1])]
+    assert not lacks_gradients(classes, proposed, 8)
+
+
+def _equal_parts(one: TrafficClass, count: int) -> Division:
+    each = len(one.traffic) // count
+    cuts = np.arange(each, len(one.traffic), each)
+    return Division(cuts, np.full(count, 1.0), 0.0, 1.0, 1.0, 9.0)

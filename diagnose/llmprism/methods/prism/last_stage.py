@@ -25,7 +25,8 @@ from llmprism.numerics.missing import TO_SIGMA
 
 LOOKED_AT = 16  # endpoints of the last stage
 WAITED = 0.15  # of an early answer: a stage that waits for longer may do something meanwhile
-SPLIT, WHOLE = 1.25, 1.2  # later answers over early ones: 4/3 or 3/2, and 1
+SPLIT, WHOLE = 1.25, 1.12  # later answers over early ones: 4/3 or 3/2, and 1
+BLOCKED = 1.2  # ... 1 if answers may have to wait until the last one has left
 TCP = 6
 ENOUGH = 0.1  # of a later answer in a step that show how long they take, mean
 SURELY = 2.0  # standard errors by which later answers are longer
@@ -39,14 +40,18 @@ class Answers:
     ----------
     seen : whether its messages can be distinguished.
     later : length of later answers over that of early ones, median; NaN where it waits.
+    blocks : whether it may have to wait until its last answer has left.
     """
 
     seen: bool = False
     later: float = float("nan")
+    blocks: bool = False
 
     @property
     def are_split(self) -> bool | None:
         """Whether backward passes are split; None where flows do not show it."""
+        if self.blocks:
+            return False if self.later <= BLOCKED else None
         if self.later >= SPLIT:
             return True
         return False if self.later <= WHOLE else None
@@ -80,8 +85,8 @@ def find_answers(
     if len(late) <= ENOUGH * steps:
         return Answers(steps > 0)
     later = _times(late, min(early, key=np.median))
-    waits = later >= SPLIT and (2 * held_up > steps or _may_block(flows, own))
-    return Answers(True, float("nan") if waits else later)
+    waits = later >= SPLIT and 2 * held_up > steps
+    return Answers(True, float("nan") if waits else later, _may_block(flows, own))
 
 
 def _may_block(flows: FlowTable, own: Sequence[KindOf]) -> bool:

@@ -164,28 +164,28 @@ def _schedule(pipelines: Pipelines) -> str:
         return "none"
     if pipelines.chunks != 1:
         return "interleaved" if pipelines.chunks else "unknown"
-    shown = {one for one in _split(pipelines) if one is not None}
-    if shown == {True}:
+    last, middle = pipelines.answers.are_split, _halves_passes(pipelines)
+    if last and middle is not False:
         return "zb-h1"
     if not pipelines.deepest or pipelines.micro_batches <= pipelines.length:
         return "unknown"
     if pipelines.deepest >= pipelines.micro_batches:
         return "gpipe"
     hidden = pipelines.answers.seen or pipelines.length > SHORTEST
+    shown = {last, middle} - {None}
     return "1f1b" if shown == {False} or not (shown or hidden) else "unknown"
 
 
-def _split(pipelines: Pipelines) -> tuple[bool | None, bool | None]:
-    """Whether last and middle stages split their backward passes (ZB-H1); None if not shown.
+def _halves_passes(pipelines: Pipelines) -> bool | None:
+    """Whether middle stages split their backward passes (ZB-H1); None if they do not show it.
 
-    A middle stage that splits them passes gradients on after about one forward pass of its own, or
-    somewhat later if attention takes long. A whole backward pass takes twice as long, and so does a
-    part of it if activations are computed again. The last stage shows that, too, but only while it
-    need not wait.
+    They then pass gradients on after about one forward pass of their own, or somewhat later if
+    attention takes long. A whole backward pass takes twice as long, and so does a part of it if
+    activations are computed again. Where messages take longer than passes, both look alike, so this
+    only confirms what the last stage shows.
     """
     passes = pipelines.backward_ns / pipelines.middle_ns if pipelines.middle_ns > 0 else np.nan
-    middle = True if 0 < passes <= HALVED else False if passes >= WHOLE else None
-    return pipelines.answers.are_split, middle
+    return True if 0 < passes <= HALVED else False if passes >= WHOLE else None
 
 
 def _period_ns(phases: Phases) -> int:

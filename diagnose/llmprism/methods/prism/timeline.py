@@ -119,11 +119,10 @@ def _pauses(dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
         return pause
     lead = nanmedian(dp_start[:, later] - end[:, later - 1], axis=0)
     spans = nanmedian(end[:, later] - dp_start[:, later], axis=0)
-    for share in (MIDDLE, EARLY):
+    for share, believed in ((MIDDLE, _are_few), (EARLY, _are_regular)):
         excess = lead - np.nanquantile(lead, share)
         paused = _are_paused(lead, spans, excess)
-        seldom = share == MIDDLE and paused.mean() <= SELDOM
-        if paused.any() and (seldom or _is_regular(paused)):
+        if believed(paused):
             pause[later[paused]] = excess[paused]
             break
     return pause
@@ -138,7 +137,12 @@ def _are_paused(lead: Floats, spans: Floats, excess: Floats) -> Bools:
     return paused
 
 
-def _is_regular(paused: Bools) -> bool:
+def _are_few(paused: Bools) -> bool:
+    """Whether some steps are ``paused``, and so few that most steps are not."""
+    return bool(0 < paused.mean() <= SELDOM)
+
+
+def _are_regular(paused: Bools) -> bool:
     """Whether every second or later step is ``paused``, always as many apart."""
     apart = np.diff(np.flatnonzero(paused))
     return bool(apart.size >= FEWEST - 1 and apart.min() == apart.max() > 1)

@@ -7,7 +7,7 @@ every step are all that it can need from that partner. The rank began the pass w
 them had arrived, or when it had sent its own message before.
 
 That a message has come in time in each step does not prove that it is needed. If it is not, the
-pass seems shorter, in healthy steps as well.
+pass seems shorter, in healthy steps as well, and small changes of it seem larger.
 """
 
 from __future__ import annotations

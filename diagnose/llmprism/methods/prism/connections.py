@@ -199,6 +199,8 @@ def _own_traffic(
     ``about`` has source, destination, bytes and typical record of every connection.
     """
     src, dst, total, typical = about
+    pair = src.astype(np.int64) * len(flows.addresses) + dst
+    of_pair = np.argsort(pair, kind="stable")
     own = []
     for one in answers.tolist():
         rows = by.rows(one)
@@ -207,8 +209,11 @@ def _own_traffic(
             if flows.bytes[rows].sum() > SHORT_BYTES * packets.sum():
                 own.append(one)
             continue
-        back = (src == dst[one]) & (dst == src[one]) & (typical > ANSWER_SIZE * typical[one])
-        answered = np.flatnonzero(back & (ANSWER_SHARE * total > total[one]))
+        code = int(dst[one]) * len(flows.addresses) + int(src[one])
+        first, last = np.searchsorted(pair, (code, code + 1), sorter=of_pair)
+        back = of_pair[first:last]
+        back = back[typical[back] > ANSWER_SIZE * typical[one]]
+        answered = back[ANSWER_SHARE * total[back] > total[one]]
         moving = np.concatenate([by.rows(number) for number in answered.tolist()])
         meanwhile = _begins_during(flows, rows, moving)
         if flows.bytes[rows[meanwhile]].sum() < MEANWHILE * flows.bytes[rows].sum():

@@ -19,9 +19,7 @@ from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import finite_median, nanmedian
 
-LATER = (
-    0.1  # of a step: a forward pass takes longer, and the two directions of one ring differ less
-)
+LATER = 0.1  # of a step: a forward pass takes longer; directions of one collective differ less
 UNLIKE = 1.1  # times the bytes of the other direction: more than lost records make
 WHOLE = 0.9  # of the bytes: the others may be of single messages
 FEWEST = 3  # members of a ring whose directions differ
@@ -69,7 +67,6 @@ def directions_of(connections: Connections, own: Sequence[KindOf], count: int) -
     step_ns = finite_median(np.diff(first[np.isfinite(first)]))
     lag = nanmedian(start[back] - start[ahead], axis=1)
     lead, other = np.where(lag >= 0, (ahead, back), (back, ahead))
-
     lesser, greater = np.sort([volume[lead], volume[other]], axis=0)
     return Directions(
         later=finite_median(nanmedian(start[other] - start[lead], axis=1)) / step_ns,

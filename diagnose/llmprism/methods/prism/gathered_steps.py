@@ -13,19 +13,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Phases
-from llmprism.methods.prism.timeline import PAUSE, Ranks
-from llmprism.numerics.missing import finite_median, nanmedian
+from llmprism.methods.prism.timeline import PAUSE, Ranks, filled, relative
+from llmprism.numerics.missing import finite_median
 
 SHARDED = ("zero3", "hybrid")  # ways to shard in which a step begins with a gather
 
 
 def begun_by_gathers(ranks: Ranks, phases: Phases) -> Ranks:
     """``ranks`` with steps that last from one first gather to the next."""
-    start_ns = phases.moments["dp"].start_ns
-    start = np.where(start_ns == MISSING, np.nan, (start_ns - ranks.origin_ns).astype(np.float64))
-    start = np.where(np.isnan(start), nanmedian(start, axis=0), start)
+    start = filled(relative(phases.moments["dp"].start_ns, ranks.origin_ns))
     rest = np.full_like(start, np.nan)
     rest[:, :-1] = start[:, 1:] - ranks.end[:, :-1]
     rest[:, phases.first_of_epoch[1:] - 1] = np.nan

@@ -58,19 +58,19 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     dp, pp = phases.moments["dp"], phases.moments["pp"]
     known = np.concatenate([m.start_ns[m.start_ns != MISSING] for m in (dp, pp)])
     origin = int(known.min()) if known.size else 0
-    dp_end = _relative(dp.end_ns, origin)
+    dp_end = relative(dp.end_ns, origin)
     first_sent = pipelines.first_sent + (pipelines.origin_ns - origin)
     end = dp_end.copy()
     without = np.isnan(end).all(axis=1)
     if without.any():
         end[without] = _ends_without_dp(phases, pipelines, origin)[without]
-    end = _filled(end)
+    end = filled(end)
     shown = first_sent - pipelines.lead_ns if pipelines.length > 1 else np.full_like(end, np.nan)
-    dp_start = _relative(dp.start_ns, origin)
+    dp_start = relative(dp.start_ns, origin)
     before = np.roll(end, 1, axis=1)
     if phases.gathers is not None:
-        shown = np.fmin(shown, _relative(phases.gathers.start_ns, origin))
-        before = np.fmax(before, _relative(phases.gathers.end_ns, origin))
+        shown = np.fmin(shown, relative(phases.gathers.start_ns, origin))
+        before = np.fmax(before, relative(phases.gathers.end_ns, origin))
     if np.isfinite(shown).any():
         host = _host(shown, end, phases.first_of_epoch)
     else:
@@ -84,12 +84,13 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     return Ranks(start, end, dp_end, origin)
 
 
-def _relative(times: Ints, origin: int) -> Floats:
+def relative(times: Ints, origin: int) -> Floats:
+    """``times`` [ns] since ``origin``; NaN where they are MISSING."""
     return np.where(times == MISSING, np.nan, (times - origin).astype(np.float64))
 
 
-def _filled(end: Floats) -> Floats:
-    """Ends of ranks that show none: the median of those that do."""
+def filled(end: Floats) -> Floats:
+    """Times of ranks that show none: the median of those that do."""
     middle = nanmedian(end, axis=0)
     return np.where(np.isnan(end), middle[None, :], end)
 
@@ -195,7 +196,7 @@ def _ends_without_dp(phases: Phases, pipelines: Pipelines, origin: int) -> Float
     shift = pipelines.origin_ns - origin
     got = pipelines.last_got + np.nan_to_num(pipelines.backward_ns)
     ends = np.where((pipelines.stage == 0)[:, None], got, pipelines.last_sent) + shift
-    ends = np.where(np.isnan(ends), _relative(phases.moments["pp"].end_ns, origin), ends)
+    ends = np.where(np.isnan(ends), relative(phases.moments["pp"].end_ns, origin), ends)
     for stage in np.unique(pipelines.stage).tolist():
         rows = pipelines.stage == stage
         ends[rows] = np.fmax.reduce(ends[rows], axis=0)

@@ -193,9 +193,8 @@ def since_last_ns(when: Floats, sent: Floats) -> Floats:
 
 
 _BOTH = np.zeros((2, 2))
-compile_early(
-    since_last_ns, lambda: (_BOTH[:, :1], _BOTH)
-)  # one direction of the messages, and both
+# One direction of the messages, and both.
+compile_early(since_last_ns, lambda: (_BOTH[:, :1], _BOTH))
 
 
 def _positive(values: Floats) -> Floats:

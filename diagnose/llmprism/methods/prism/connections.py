@@ -8,7 +8,9 @@ Not every record is training traffic. Acknowledgements, handshakes, control mess
 services are distinguished by volume and size, never by address:
 
 - a record is *small* if it holds less than 1/64 of what a typical record of its connection
-  holds (the record in which the connection's median byte travels);
+  holds (the record in which the connection's median byte travels), and its packets, where they are
+  counted, less than half of what those of the connection do: a transfer that waits for its receiver
+  leaves short records of full packets;
 - a connection is an *answer* if its typical record is 1/32 or less of that of the traffic the
   other way between the same two addresses and it carries less than 5 % as much: an
   acknowledgement of 52 bytes for every second packet of 1,448 bytes is 1.8 %. Its packets are short
@@ -35,7 +37,7 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, groupe
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import INTS
 
-SMALL = 64
+SMALL, FULL = 64, 0.5
 ANSWER_SIZE, ANSWER_SHARE = 32, 0.05
 SHORT_BYTES = 256  # of a packet: more than an acknowledgement with all options has
 MEANWHILE = 0.1  # share of an answer's bytes that come while what it answers moves, at least
@@ -107,8 +109,22 @@ def find_connections(flows: FlowTable) -> Connections:
     light = (share < LIGHT_SHARE) | (typical < LIGHT_BYTES)
     return Connections(
         src, dst, total, typical, by.sizes, flows.start_ns[opening], last, answer, light,
-        share < MINOR_SHARE, by, of_row, size, twice | (size * SMALL < typical[of_row]),
+        share < MINOR_SHARE, by, of_row, size,
+        twice | _small(flows, of_row, size, typical),
     )  # fmt: skip
+
+
+def _small(flows: FlowTable, of_row: Codes, size: Ints, typical: Ints) -> Bools:
+    """Whether each record is small for its connection."""
+    small: Bools = size * SMALL < typical[of_row]
+    packets = flows.optional.get("packets")
+    rows = np.flatnonzero(small)
+    if packets is None or not rows.size or (packets[rows] <= 0).any():
+        return small
+    bytes_of, packets_of = (np.bincount(of_row, each) for each in (flows.bytes, packets))
+    full = np.maximum(FULL * bytes_of / np.maximum(packets_of, 1), SHORT_BYTES)[of_row[rows]]
+    small[rows] = flows.bytes[rows] < full * packets[rows]
+    return small
 
 
 def _codes(flows: FlowTable) -> Codes:

@@ -44,6 +44,7 @@ TWO_WAY = 0.8  # the lesser direction of a couple carries at least this share of
 _MOSTLY_SINGLE = 0.75  # share of parts that are one step each, where others are several
 _EXTRAS_FROM = 6  # parts from which most of them show what a step moves
 _REPAIR = 0.03  # how far from the median joined parts may be
+_PAUSE = 2.0  # times the usual silence between steps: one that a stopped rank makes inside a step
 _EVEN = 0.01  # difference of two directions' volumes that counts as none
 
 
@@ -198,7 +199,7 @@ def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[D
         split = _split(division, before)
         if split is not None:
             found.append(split)
-        repaired = _repaired(division, before)
+        repaired = _repaired(division, before, gap[gap >= descending[count - 1]])
         if len(repaired) < len(division) and repaired.quality > division.quality:
             found.append(repaired)
     return found
@@ -222,14 +223,18 @@ def _with_evaluations(division: Division, sizes: Sizes) -> Division | None:
     return Division(cuts, volumes, EQUAL, 1.0, 1.0, division.clarity, evaluated=True)
 
 
-def _repaired(division: Division, before: Floats) -> Division:
+def _repaired(division: Division, before: Floats, gap: Ints | None = None) -> Division:
     """The division without the cuts that split a part: neighbours that add up to the median.
 
-    A slow rank makes a silence inside a step longer than those between healthy steps.
+    A slow rank makes a silence inside a step longer than those between healthy steps. Where it is
+    by far the longest ``gap`` of those that cut, a rank was stopped, and the other cuts stay clear.
     """
-    keep = whole_parts(division.volumes, _REPAIR)
-    cuts = division.cuts[keep[:-1]]
-    return _division(cuts, before, 1.0) if cuts.size else division
+    keep = whole_parts(division.volumes, _REPAIR)[:-1]
+    cuts = division.cuts[keep]
+    if not cuts.size:
+        return division
+    stopped = gap is not None and bool((gap[~keep] > _PAUSE * np.median(gap[keep])).all())
+    return _division(cuts, before, division.clarity if stopped else 1.0)
 
 
 def _split(division: Division, before: Floats) -> Division | None:

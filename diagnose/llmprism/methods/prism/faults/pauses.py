@@ -5,8 +5,10 @@ too, now and then, so a single one accuses nobody. A server is suspected if its 
 more steps than those of the other servers let expect: pauses that are independent of a server are
 Poisson distributed, with the rate that all other servers show. Pauses of a good part of a step are
 much rarer than short ones, and are counted by themselves as well. So are those that exceed the
-noise by little: the rate of the other servers tells how many of them are chance. No rank loses more
-than the step of its job is longer: what seems more is a record that was cut elsewhere.
+noise by little: the rate of the other servers tells how many of them are chance. One pause accuses
+a server only if it takes as long as a step or more, and if pauses whose number falls with the square
+of their length would hardly include one so long. No rank loses more than the step of its job is
+longer: what seems more is a record that was cut elsewhere.
 
 Pauses may come at a steady pace, as checkpoints do. A step that is longer because a rank lost time
 is no checkpoint, so it does not show at which steps one is.
@@ -31,8 +33,14 @@ from llmprism.numerics.missing import deviation
 
 SHORT, LONG = 0.05, 0.25  # of a step: pauses that count, and those that are rare
 UNUSUAL = 3.0  # deviations of a pause that is one by its number, and by its length alone is not
-BARS = ((LONG, DEVIATIONS), (SHORT, DEVIATIONS), (SHORT, UNUSUAL))
+WHOLE = 1.0  # of a step: a pause that accuses by itself
 FEWEST = 2  # pauses that are more than one
+BARS = (
+    (LONG, DEVIATIONS, FEWEST),
+    (SHORT, DEVIATIONS, FEWEST),
+    (SHORT, UNUSUAL, FEWEST),
+    (WHOLE, DEVIATIONS, 1),
+)
 OF_MOST = 0.8  # of what the rank that lost most lost in a step; who lost less may have waited
 UNSEEN = 0.5  # pauses of all other servers together that are assumed where none was seen
 LEAST, MOSTLY = 0.01, 0.5  # of a step, and of what it is longer: other pauses of a rank
@@ -70,7 +78,7 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
     shown = np.nan_to_num(lost)
     own_loss = (shown >= OF_MOST * shown.max(axis=0)) & ~_in_common(shown, groups)
     usual = usual_delay_ns(context, job) / job.period_ns
-    for least, bar in BARS:
+    for least, bar, fewest in BARS:
         out = judged(1 + lost, least, usual, peers=True, deviations=bar).out & own_loss
         steps = np.array([out[rows].any(axis=0) for rows in groups])
         counts = steps.sum(axis=1)
@@ -80,9 +88,11 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
         ]
         for number in np.argsort(-np.array(totals), kind="stable").tolist():  # most lost, first
             rows, count, own = groups[number], int(counts[number]), steps[number]
-            if count < FEWEST or len(groups) < 2:
+            if count < fewest or len(groups) < 2:
                 continue
             expected = (counts.sum() - count + UNSEEN) / (len(groups) - 1)
+            if count < FEWEST:
+                expected *= (SHORT / float(shown[rows][:, own].max())) ** 2
             chance = _chance_of(count, expected) * len(groups)
             if chance > CHANCE:
                 continue

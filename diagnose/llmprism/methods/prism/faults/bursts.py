@@ -13,9 +13,13 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.phases import KindOf
-from llmprism.numerics.arrays import Codes, Ints, order_in_groups
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
+from llmprism.numerics.compiled import compiled
 
 SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distinguished
+STALL = 0.05  # of a step: a transfer that stalls for longer is not taken for one
+PIECE = 0.25  # of a usual burst: less is a piece of one
+WHOLE = 1.1  # times a usual burst: pieces hold no more together
 
 
 @dataclass(frozen=True)
@@ -66,3 +70,51 @@ def _latest_end(lane: Ints, end: Ints) -> Ints:
     shift = number * (int(offset.max()) + 1)
     latest: Ints = np.maximum.accumulate(offset + shift) - shift + int(end.min())
     return latest
+
+
+def whole_bursts(job: JobView, bursts: Bursts) -> Bursts:
+    """``bursts`` with the pieces of one transfer joined: together they are as large as a usual one.
+
+    A slow part of the network leaves silences between the packets of a transfer. Where an exporter
+    cuts records there, each piece looks as fast as in healthy steps.
+    """
+    if not bursts.place.size:
+        return bursts
+    usual = _usual_bytes(bursts)[bursts.place].astype(np.float64)
+    cell = bursts.place * job.count + bursts.step
+    stall_ns = np.int64(STALL * job.period_ns)
+    at = np.flatnonzero(_opens(cell, bursts.start_ns, bursts.end_ns, bursts.size, usual, stall_ns))
+    return Bursts(
+        bursts.place[at], bursts.row[at], bursts.step[at], bursts.start_ns[at],
+        np.maximum.reduceat(bursts.end_ns, at), np.add.reduceat(bursts.size, at),
+    )  # fmt: skip
+
+
+def _usual_bytes(bursts: Bursts) -> Ints:
+    """The burst in which the median byte of each connection moves [bytes]."""
+    order = order_in_groups(bursts.place, bursts.size)
+    place, until = bursts.place[order], np.cumsum(bursts.size[order])
+    first = np.searchsorted(place, np.arange(int(place[-1]) + 1))
+    before = np.append(0, until)[first]
+    half = (before + np.append(before[1:], until[-1])) / 2
+    usual: Ints = bursts.size[order][np.minimum(np.searchsorted(until, half), until.size - 1)]
+    return usual
+
+
+@compiled
+def _opens(
+    cell: Ints, start_ns: Ints, end_ns: Ints, size: Ints, usual: Floats, stall_ns: int
+) -> Bools:
+    """Whether each burst begins a transfer: pieces are joined until they are as large as one."""
+    opens = np.ones(cell.size, np.bool_)
+    held, last = float(size[0]), end_ns[0]
+    for i in range(1, cell.size):
+        together = held + size[i]
+        piece = min(held, size[i]) < PIECE * usual[i]
+        near = cell[i] == cell[i - 1] and start_ns[i] - last <= stall_ns
+        if near and piece and together <= WHOLE * usual[i]:
+            opens[i] = False
+            held, last = together, max(last, end_ns[i])
+        else:
+            held, last = float(size[i]), end_ns[i]
+    return opens

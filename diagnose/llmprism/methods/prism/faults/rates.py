@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
-from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
+from llmprism.methods.prism.faults.bursts import Bursts, bursts_of, whole_bursts
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.hops import crossed
 from llmprism.methods.prism.faults.last_ends import Ends, ends_of
@@ -91,7 +91,7 @@ def rates_of(context: Context, job: JobView) -> Rates:
     groups, paces, busy, lengths, records = [], [], [], [], []
     for number, part in enumerate(job.phases.classes):
         own = part.one.connections
-        bursts = bursts_of(context, job, part)
+        bursts = whole_bursts(job, bursts_of(context, job, part))
         whole = _whole(job, part, bursts)
         paces.append(np.where(whole, _pace(job, part, bursts), np.nan))
         busy.append(np.where(whole, _busy(context, job, part), np.nan))

@@ -66,6 +66,17 @@ def test_short_packets_answer_and_long_ones_do_not():
         assert find_connections(table(rows, ports, packets=packets)).carries.sum() == carried
 
 
+def test_short_records_of_full_packets_are_pieces_of_a_transfer():
+    rows = [(step * 100 * MS, step * 100 * MS + 50 * MS, 0, 1, MESSAGE) for step in range(6)]
+    rows += [(60 * MS, 61 * MS, 0, 1, 24_000), (70 * MS, 71 * MS, 0, 1, 92)]
+    rows += [(80 * MS, 81 * MS, 0, 1, 900)]
+    packets = [*([MESSAGE // 8000] * 6), 3, 1, 1]
+    assert find_connections(table(rows, packets=packets)).small.tolist() == [
+        *([False] * 7), True, True,
+    ]  # fmt: skip
+    assert find_connections(table(rows)).small.tolist() == [*([False] * 6), True, True, True]
+
+
 @pytest.mark.parametrize("meta", [{}, {"observation_point": "ingress"}])
 def test_short_messages_that_follow_each_other_at_once_all_count(meta):
     rows = []

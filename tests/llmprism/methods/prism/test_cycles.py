@@ -48,6 +48,14 @@ def test_a_long_silence_inside_a_step_does_not_split_it():
     assert set(division.volumes.tolist()) == {48.0}
 
 
+def test_a_rank_that_is_stopped_after_its_first_bytes_does_not_split_a_step():
+    whole = [(500 * i + 400, 500 * i + 490, 10_000) for i in range(24)]
+    after = [(s + 900, e + 900, b) for s, e, b in whole[13:]]
+    stopped = [(6400, 6410, 700), (7310, 7390, 9300)]
+    division = best(divisions(traffic([*whole[:12], *stopped, *after])))
+    assert set(division.volumes.tolist()) == {10_000.0}
+
+
 def test_steps_that_a_slow_link_joins_are_parted_before_their_last_record():
     apart = [(500 * i, 500 * i + 100, 1000) for i in range(12)]
     joined = [(6000, 6400, 996), (6000, 6400, 996), (6000, 6400, 1009)]

@@ -15,11 +15,13 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.compiled import compiled
+from llmprism.numerics.missing import nanquantile
 
 SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distinguished
 STALL = 0.05  # of a step: a transfer that stalls for longer is not taken for one
 PIECE = 0.25  # of a usual burst: less is a piece of one
 WHOLE = 1.1  # times a usual burst: pieces hold no more together
+MORE = 3.0  # times the bursts of a healthy step: some of them are pieces
 
 
 @dataclass(frozen=True)
@@ -76,18 +78,28 @@ def whole_bursts(job: JobView, bursts: Bursts) -> Bursts:
     """``bursts`` with the pieces of one transfer joined: together they are as large as a usual one.
 
     A slow part of the network leaves silences between the packets of a transfer. Where an exporter
-    cuts records there, each piece looks as fast as in healthy steps.
+    cuts records there, each piece looks as fast as in healthy steps, and there are more of them.
     """
     if not bursts.place.size:
         return bursts
     usual = _usual_bytes(bursts)[bursts.place].astype(np.float64)
     cell = bursts.place * job.count + bursts.step
-    stall_ns = np.int64(STALL * job.period_ns)
+    stall_ns = np.where(_cut_up(job, bursts), np.int64(STALL * job.period_ns), -1)
     at = np.flatnonzero(_opens(cell, bursts.start_ns, bursts.end_ns, bursts.size, usual, stall_ns))
     return Bursts(
         bursts.place[at], bursts.row[at], bursts.step[at], bursts.start_ns[at],
         np.maximum.reduceat(bursts.end_ns, at), np.add.reduceat(bursts.size, at),
     )  # fmt: skip
+
+
+def _cut_up(job: JobView, bursts: Bursts) -> Bools:
+    """Whether each burst is in a step in which its connection has more of them than usual."""
+    cell = bursts.place * job.count + bursts.step
+    counts = np.bincount(cell, minlength=(int(bursts.place.max()) + 1) * job.count)
+    by_step = counts.reshape(-1, job.count)
+    usual = nanquantile(np.where(by_step > 0, by_step, np.nan), 0.25)
+    more: Bools = (by_step > MORE * usual[:, None]).ravel()[cell]
+    return more
 
 
 def _usual_bytes(bursts: Bursts) -> Ints:
@@ -103,7 +115,7 @@ def _usual_bytes(bursts: Bursts) -> Ints:
 
 @compiled
 def _opens(
-    cell: Ints, start_ns: Ints, end_ns: Ints, size: Ints, usual: Floats, stall_ns: int
+    cell: Ints, start_ns: Ints, end_ns: Ints, size: Ints, usual: Floats, stall_ns: Ints
 ) -> Bools:
     """Whether each burst begins a transfer: pieces are joined until they are as large as one."""
     opens = np.ones(cell.size, np.bool_)
@@ -111,7 +123,7 @@ def _opens(
     for i in range(1, cell.size):
         together = held + size[i]
         piece = min(held, size[i]) < PIECE * usual[i]
-        near = cell[i] == cell[i - 1] and start_ns[i] - last <= stall_ns
+        near = cell[i] == cell[i - 1] and start_ns[i] - last <= stall_ns[i]
         if near and piece and together <= WHOLE * usual[i]:
             opens[i] = False
             held, last = together, max(last, end_ns[i])

@@ -33,7 +33,7 @@ def late_ranks(context: Context) -> Iterator[Suspect]:
     """Bring forward ranks whose collectives begin later than those of their group."""
     for job in context.jobs:
         if job.pipelines.length == 1 and job.period_ns > 0:
-            late = lateness_ns(context, job) / job.period_ns
+            late = lateness_ns(context, job, every=True) / job.period_ns
             tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
             finest = np.fmax(ROUNDING * tick_ns, usual_delay_ns(context, job)) / job.period_ns
             own = judged(1 + late, LEAST, finest, peers=True, levels=True)

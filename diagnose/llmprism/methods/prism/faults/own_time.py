@@ -12,8 +12,9 @@ Each is taken relative to the healthy value of the same rank, so ranks may diffe
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
-from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
+from llmprism.methods.prism.faults.bursts import SHORT, Bursts, bursts_of
 from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.edges import edge_passes_ns
@@ -22,9 +23,11 @@ from llmprism.methods.prism.faults.learned_passes import AnyPasses, shown_passes
 from llmprism.methods.prism.faults.rings import EXACT, late_in_rings_ns
 from llmprism.methods.prism.faults.series import DEVIATIONS, excess_of
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import TO_SIGMA, nanmedian
+from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian
 
 SMALLEST = 3  # members of a group that show a late one
+SAME = 0.25  # of a collective's share of a step's bytes: bursts that begin so near are of one
+MOST_CELLS = 0.5  # of the hops and steps: so many have a burst that begins there
 WHOLE = 0.9  # quantile of the bytes of a connection in a step that shows all that it moves
 
 
@@ -82,47 +85,77 @@ def _lost_at_edges_ns(context: Context, job: JobView) -> Floats:
 
 
 @measured_once
-def lateness_ns(context: Context, job: JobView) -> Floats:
+def lateness_ns(context: Context, job: JobView, *, every: bool = False) -> Floats:
     """By how much each endpoint is later at collectives than its group [ns], summed over a step.
+
+    Unless ``every`` collective counts, only the first one does in steps in which records are cut
+    or merged: what the others show varies more.
 
     A hop of a collective begins when both of its ends are there, so the earliest begin of any hop
     of a rank is the latest moment at which it can have arrived.
     """
     shape = (job.phases.endpoints.size, job.count)
     late = np.full(shape, np.nan)
+    begun: list[Floats] = []
     for part in collectives_of(context, job):
-        begins = _begins(context, job, bursts_of(context, job, part))
-        for one in np.unique(job.phases.dp_group[job.phases.dp_group >= 0]).tolist():
-            rows = np.flatnonzero(job.phases.dp_group == one)
-            if rows.size < SMALLEST or not begins.shape[2]:
-                continue
-            own = begins[rows]
-            away = own - nanmedian(own, axis=0)[None]
-            with_any = np.isfinite(away).any(axis=2)
-            total = np.where(with_any, np.nansum(away, axis=2), np.nan)
-            late[rows] = np.fmax(late[rows], total)
+        begins = _begins(context, job, bursts_of(context, job, part), every=every)
+        with_one = np.isfinite(begins).any(axis=0).any()
+        others = with_one and not any(_at_once(job, begins, one) for one in begun)
+        begun += [begins] if others else []
+        own = _of_groups(job, begins)
+        late = np.where(
+            np.isnan(late) | np.isnan(own) | (not others), np.fmax(late, own), late + own
+        )
     in_rings = late_in_rings_ns(context, job)
     return np.where(np.isfinite(in_rings), in_rings, late)
 
 
-def _begins(context: Context, job: JobView, bursts: Bursts) -> Floats:
-    """Earliest begin of the k-th burst of any hop of each endpoint, (endpoints, steps, bursts).
+def _of_groups(job: JobView, begins: Floats) -> Floats:
+    """Lateness at the collectives of one class; NaN where fewer than three show who is late."""
+    late = np.full(begins.shape[:2], np.nan)
+    for one in np.unique(job.phases.dp_group[job.phases.dp_group >= 0]).tolist():
+        rows = np.flatnonzero(job.phases.dp_group == one)
+        if rows.size >= SMALLEST and begins.shape[2]:
+            own = begins[rows]
+            late[rows] = _summed(own - nanmedian(own, axis=0)[None])
+    return late
 
-    Bursts have the same number on all hops only where all have equally many; a step in which one
-    has another number (records are lost, or merged) counts with its first burst only. A hop that
-    lacks bytes in a step may have begun earlier, so nothing is known about its ends.
+
+def _at_once(job: JobView, one: Floats, other: Floats) -> bool:
+    """Whether the collectives of two classes begin together: those of one on several connections."""
+    if one.shape[2] != other.shape[2]:
+        return False
+    apart = np.abs(nanmedian(one, axis=0) - nanmedian(other, axis=0))
+    return bool(finite_median(apart.ravel()) < SHORT * job.period_ns)
+
+
+def _summed(away_ns: Floats) -> Floats:
+    """Sum over the collectives of a step; those that are known, if they are the most, for all."""
+    known = np.isfinite(away_ns).sum(axis=2)
+    every = known.max(initial=0)
+    scale = np.where(2 * known >= every, every / np.maximum(known, 1), 1.0)
+    return np.where(known > 0, np.nansum(away_ns, axis=2) * scale, np.nan)
+
+
+def _begins(context: Context, job: JobView, bursts: Bursts, *, every: bool) -> Floats:
+    """Earliest begin of any hop of each endpoint, by collective, (endpoints, steps, collectives).
+
+    Bursts that begin after as many bytes of a step are of one collective. It is known only where
+    all hops of its group have such a burst: records may be merged. A hop that lacks bytes in
+    a step may have begun earlier, so nothing is known about its ends.
     """
-    cell = bursts.place * job.count + bursts.step
-    number = np.arange(cell.size) - np.searchsorted(cell, cell)
-    counts = np.bincount(cell) if cell.size else np.zeros(0, np.int64)
-    usual = int(np.median(counts[counts > 0])) if counts.any() else 0
+    if not bursts.place.size:
+        return np.full((job.phases.endpoints.size, job.count, 0), np.nan)
+    number, usual = _collective(bursts.size, bursts.place * job.count + bursts.step)
     begins = np.full((job.phases.endpoints.size, job.count, usual), np.inf)
     group = job.phases.dp_group[
         np.searchsorted(job.phases.endpoints, context.flows.src[bursts.row])
     ]
     lane = (group + 1) * job.count + bursts.step
-    unusual = np.bincount(lane, counts[cell] != usual) > 0 if cell.size else cell > 0
-    use = (number < usual) & (~unusual[lane] | (number == 0)) if cell.size else cell > 0
+    use = _on_all_hops(bursts.place, lane, number)
+    if not every:
+        cell = bursts.place * job.count + bursts.step
+        use &= (number == 0) | ~_any(np.bincount(cell)[cell] != usual, lane)
     unknown = _lack_bytes(job, bursts)
     when = (bursts.start_ns - job.ranks.origin_ns).astype(np.float64)
     for codes in (context.flows.src, context.flows.dst):
@@ -130,6 +163,39 @@ def _begins(context: Context, job: JobView, bursts: Bursts) -> Floats:
         np.minimum.at(begins, (place[use], bursts.step[use], number[use]), when[use])
         begins[place[unknown], bursts.step[unknown]] = -np.inf
     return np.where(np.isinf(begins), np.nan, begins)
+
+
+def _collective(size: Ints, cell: Ints) -> tuple[Ints, int]:
+    """Number of the collective that each burst begins, -1 for none, and how many there are.
+
+    By the share of its step's bytes that is before a burst; equal ones are seen in most cells.
+    """
+    counts = np.bincount(cell)
+    until, total = np.cumsum(size, dtype=np.float64), np.bincount(cell, size)
+    before = (until - size - (np.cumsum(total) - total)[cell]) / total[cell]
+    order = np.argsort(before, kind="stable")
+    apart = SAME / float(np.median(counts[counts > 0]))
+    cluster = np.empty(size.size, np.int64)
+    cluster[order] = np.cumsum(np.diff(before[order], prepend=0.0) > apart)
+    cells = np.bincount(np.unique(cluster * counts.size + cell) // counts.size)
+    kept = cells > MOST_CELLS * (counts > 0).sum()
+    return np.where(kept, np.cumsum(kept) - 1, -1)[cluster], int(kept.sum())
+
+
+def _on_all_hops(place: Ints, lane: Ints, number: Ints) -> Bools:
+    """Whether all hops of a lane (a group, in a step) have a burst of each burst's collective."""
+    seen = pd.DataFrame({"place": place, "lane": lane, "number": number})
+    hops = seen.groupby("lane")["place"].transform("nunique")
+    found: Bools = (
+        seen.groupby(["lane", "number"])["place"].transform("nunique") == hops
+    ).to_numpy()
+    return found & (number >= 0)
+
+
+def _any(marked: Bools, lane: Ints) -> Bools:
+    """Whether any burst of the lane of each burst is marked."""
+    found: Bools = (np.bincount(lane, marked) > 0)[lane]
+    return found
 
 
 def _lack_bytes(job: JobView, bursts: Bursts) -> Bools:

@@ -6,9 +6,9 @@ more steps than those of the other servers let expect: pauses that are independe
 Poisson distributed, with the rate that all other servers show. Pauses of a good part of a step are
 much rarer than short ones, and are counted by themselves as well. So are those that exceed the
 noise by little: the rate of the other servers tells how many of them are chance. One pause accuses
-a server only if it takes as long as a step or more, and if pauses whose number falls with the square
-of their length would hardly include one so long. No rank loses more than the step of its job is
-longer: what seems more is a record that was cut elsewhere.
+a server only if it takes as long as a step or more, and if pauses whose number falls with the
+square of their length would hardly include one so long. No rank loses more than the step of its
+job is longer: what seems more is a record that was cut elsewhere.
 
 Pauses may come at a steady pace, as checkpoints do. A step that is longer because a rank lost time
 is no checkpoint, so it does not show at which steps one is.

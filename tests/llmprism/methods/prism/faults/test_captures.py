@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from llmprism.pipeline import diagnose_files
@@ -60,6 +61,7 @@ FAULTS = {
     "dp4pp2-slow-nic": ("slow_nic", "10.0.6.1"),
     "dp4pp2-slow-rank": ("slow_gpu", "10.0.6.1"),
     "fsdp4-slow-nic": ("slow_nic", "10.0.0.1"),
+    "mpi-ring8-slow-link": ("slow_link", "leaf001|spine00"),
     "mpi-dp4pp2-slow-rank": ("slow_gpu", "10.0.5.1"),
     "short": ("slow_gpu", "10.0.3.1"),
 }
@@ -83,6 +85,8 @@ FALSE: set[tuple[str, str]] = set()
 UNNAMED = {
     ("dp2pp4-slow-spine", "flows_gap1ms"), ("dp2pp4-slow-spine", "flows_gap2ms"),
     ("mpi-dp4pp2-slow-rank", "flows_gap1ms"), ("short", "flows_gap1ms"),
+    ("fsdp4-slow-nic", "flows_gap1ms"), ("fsdp4-slow-nic", "flows_gap10ms"),
+    ("mpi-ring8-slow-link", "flows"), ("mpi-ring8-slow-link", "flows_gap10ms"),
 }  # fmt: skip
 """Faults that are found in these records, with another culprit, or none: TCP cuts transfers up."""
 
@@ -106,6 +110,18 @@ def test_the_culprit_of_each_fault_in_the_lab_is_named(case, expected, flows):
     assert len(found) == 1
     named = [tuple(one) for one in found[["cause", "culprit"]].to_numpy()]
     assert (named == [expected]) == ((case, flows) not in UNNAMED)
+
+
+def test_one_pause_as_long_as_a_step_is_named(tmp_path):
+    """The first 13 steps hold the first pause only."""
+    folder = LAB / "ddp8-pause"
+    steps = pd.read_parquet(folder / "truth" / "steps.parquet")
+    flows = pd.read_parquet(folder / "flows.parquet")
+    until_ns = steps.loc[steps["step"] == 13, "start_ns"].min()
+    flows[flows["start_ns"] < until_ns].to_parquet(tmp_path / "flows.parquet")
+    found = diagnose_files(tmp_path / "flows.parquet", folder / "topology.json").findings
+    pause = found[["cause", "culprit", "first_step", "last_step"]].to_numpy().tolist()
+    assert pause == [["slow_compute", "10.0.0.1", 9, 9]]
 
 
 def test_of_two_partners_that_look_slow_the_other_is_named_too():

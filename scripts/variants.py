@@ -60,7 +60,7 @@ class Given:
     """What ``prism`` finds in some flows, in the form of the stages of ``paper``."""
 
     def __init__(self, flows: FlowTable, topology: Topology) -> None:
-        self._tables = conform("prism", methods.get("prism")(flows, topology, _silent))
+        self._tables, _ = conform("prism", methods.get("prism")(flows, topology, _silent))
         self._code = {name: code for code, name in enumerate(flows.addresses)}
 
     def jobs(self, flows: FlowTable, _topology: Topology) -> Jobs:

@@ -6,15 +6,16 @@ import html
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
 import pandas as pd
-import pyarrow as pa
 
 from llmprism.errors import Problem, UserError
 from llmprism.io.flows import Intake
 from llmprism.io.notes import json_object
+from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import replacing, replacing_folder, write_table
 from llmprism.model import UNKNOWN
@@ -33,8 +34,10 @@ class Diagnosis:
     Attributes
     ----------
     method : name of the method.
-    jobs, layouts, pairs, groups, steps, spans, findings : the tables, with at least the
-        contracted columns. Names in ``spans``, the largest of them, are categories.
+    jobs, layouts, pairs, groups, steps, findings : the tables, with at least the contracted
+        columns.
+    spans_in_parts : the table ``spans``. It is larger than the records, and so is written part by
+        part.
     intake : numbers of records read, and set aside, by reason.
     verdict : whether these records suffice for a diagnosis, and the reasons if not.
     """
@@ -45,10 +48,15 @@ class Diagnosis:
     pairs: pd.DataFrame
     groups: pd.DataFrame
     steps: pd.DataFrame
-    spans: pd.DataFrame
+    spans_in_parts: InParts
     findings: pd.DataFrame
     intake: Intake
     verdict: RecordsVerdict = field(default_factory=RecordsVerdict)
+
+    @cached_property
+    def spans(self) -> pd.DataFrame:
+        """The whole table ``spans``; its names are categories."""
+        return self.spans_in_parts.frame()
 
     def write(self, folder: Path | str) -> None:
         """Write every table as ``<folder>/<table>.parquet``, and ``<folder>/intake.json``.
@@ -69,8 +77,8 @@ class Diagnosis:
     def write_files(self, folder: Path) -> None:
         """Write the same files into ``folder``, next to its other files."""
         for name, schema in DIAGNOSIS.items():
-            table = getattr(self, name)
-            write_table(table, folder / f"{name}.parquet", _with_extra_columns(table, schema))
+            table = self.spans_in_parts if name == "spans" else getattr(self, name)
+            write_table(table, folder / f"{name}.parquet", schema, further=True)
         note = {"method": self.method, "version": __version__, **self.intake.as_dict()}
         note["verdict"] = self.verdict.as_dict()
         with replacing(folder / _MARK) as partial:
@@ -111,7 +119,7 @@ class Diagnosis:
 
     def _job(self, job: str) -> dict[str, Any]:
         own = {}
-        for name in DIAGNOSIS:
+        for name in ("jobs", "pairs", "groups", "steps", "findings"):
             table = getattr(self, name)
             own[name] = table[table["job"] == job]
         duration = (own["steps"]["end_ns"] - own["steps"]["start_ns"]) / 1e9
@@ -170,11 +178,14 @@ def _unwritable(folder: Path | str, error: OSError | ValueError) -> Problem:
     return Problem(f"cannot write the diagnosis: {reason}", str(folder), _OTHER_FOLDER)
 
 
-def conform(method: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return all tables of a diagnosis from what a method returned.
+def conform(
+    method: str, tables: Mapping[str, pd.DataFrame | InParts]
+) -> tuple[dict[str, pd.DataFrame], InParts]:
+    """Return all tables of a diagnosis from what a method returned; the spans in parts.
 
     An absent table is empty. A table of findings without ``symptom`` or ``cause`` gets them:
-    for a missing symptom, the cause is the symptom; a missing cause is ``unknown``.
+    for a missing symptom, the cause is the symptom; a missing cause is ``unknown``. Only spans
+    may be in parts, which must have the contracted columns.
 
     Raises
     ------
@@ -184,6 +195,8 @@ def conform(method: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.Dat
     problems = []
     for name, schema in DIAGNOSIS.items():
         table = tables.get(name)
+        if isinstance(table, InParts):
+            continue
         if table is None:
             table = schema.empty_table().to_pandas()
         if name == "findings":
@@ -197,7 +210,8 @@ def conform(method: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.Dat
         found[name] = table[[*schema.names, *extra]]
     if problems:
         raise UserError(problems)
-    return found
+    spans = tables.get("spans")
+    return found, spans if isinstance(spans, InParts) else InParts.of(found.pop("spans"))
 
 
 def _with_symptom_and_cause(findings: pd.DataFrame) -> pd.DataFrame:
@@ -206,15 +220,6 @@ def _with_symptom_and_cause(findings: pd.DataFrame) -> pd.DataFrame:
     if "symptom" not in findings.columns:
         findings = findings.assign(symptom=findings["cause"])
     return findings
-
-
-def _with_extra_columns(table: pd.DataFrame, schema: pa.Schema) -> pa.Schema:
-    """Return the contracted schema with a field for every further column."""
-    extra = [column for column in table.columns if column not in schema.names]
-    if not extra:
-        return schema
-    found = pa.Schema.from_pandas(table[extra], preserve_index=False)
-    return pa.schema([*schema, *found])
 
 
 def _natural(name: str) -> tuple[int, str]:

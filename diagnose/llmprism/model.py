@@ -7,7 +7,7 @@ Everything is an array of numbers. Addresses are endpoint codes (see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,7 +99,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Spans:
-    """The activity of ranks over time; arrays of shape (spans,).
+    """A part of the activity of ranks over time; arrays of shape (spans,).
 
     Attributes
     ----------
@@ -120,11 +120,13 @@ class Timeline:
 
     Attributes
     ----------
+    spans : makes the spans of all steps, in order of steps, in parts: they take more memory than
+        the records. At least one part.
     of_flow : row of :class:`Steps`, -1 for a flow that is not DP, shape (flows,).
     """
 
     steps: Steps
-    spans: Spans
+    spans: Callable[[], Iterator[Spans]]
     of_flow: Codes
 
 

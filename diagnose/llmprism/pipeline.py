@@ -55,10 +55,10 @@ def diagnose(
     def rest(fraction: float, doing: str) -> None:
         report(_READING + (1.0 - _READING) * fraction, doing)
 
-    tables = conform(method, run(records, network, rest))
+    tables, spans = conform(method, run(records, network, rest))
     verdict, tables["findings"] = judge(records, intake, tables)
     report(1.0, "done")
-    return Diagnosis(method=method, intake=intake, verdict=verdict, **tables)
+    return Diagnosis(method=method, intake=intake, verdict=verdict, spans_in_parts=spans, **tables)
 
 
 def diagnose_files(

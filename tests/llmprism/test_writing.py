@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 
 from llmprism.diagnosis import Diagnosis
 from llmprism.errors import UserError
+from llmprism.io.parts import InParts
+from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import write_table
 from llmprism.pipeline import diagnose
 
@@ -56,7 +59,7 @@ def test_a_failure_midway_leaves_the_old_diagnosis_whole(
     diagnosis.write(out)
     before = contents(out)
 
-    def full(_frame: Any, path: Path, _schema: Any) -> None:
+    def full(_frame: Any, path: Path, _schema: Any, **_: Any) -> None:
         if path.stem == "steps":
             raise OSError(28, "No space left on device")
         path.write_bytes(b"new")
@@ -126,3 +129,36 @@ def test_categories_are_read_as_the_text_they_stand_for(tmp_path: Path, rows: in
     table = pq.read_table(path)
     assert table.schema.equals(schema)
     assert table["kind"].to_pylist() == ["dp", None, "pp"][:rows]
+
+
+@pytest.mark.parametrize("method", ["prism", "paper"])
+def test_spans_made_in_parts_are_those_made_at_once(
+    method: str, make_world: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = make_world()
+    whole = diagnose(world.flows, world.topology, method)
+    (once,) = whole.spans_in_parts.make()
+    for place in ("paper.timeline", "prism.spans"):
+        monkeypatch.setattr(f"llmprism.methods.{place}.PART_ROWS", 100)
+    parts = list(whole.spans_in_parts.make())
+    assert len(parts) > 3
+    pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), once)
+    pd.testing.assert_frame_equal(whole.spans, once)
+    whole.write(tmp_path / "out")
+    written = pd.read_parquet(tmp_path / "out" / "spans.parquet")
+    pd.testing.assert_frame_equal(written, once.astype({"step": np.int64}), check_dtype=False,
+                                  check_categorical=False)  # fmt: skip
+
+
+def test_a_summary_makes_no_spans(diagnosis: Diagnosis) -> None:
+    def make() -> Any:
+        raise AssertionError("the table is larger than the records")
+
+    assert replace(diagnosis, spans_in_parts=InParts(make)).summary() == diagnosis.summary()
+
+
+def test_further_columns_of_spans_are_written(diagnosis: Diagnosis, tmp_path: Path) -> None:
+    spans = InParts.of(diagnosis.spans.assign(mark=1))
+    replace(diagnosis, spans_in_parts=spans).write(tmp_path / "out")
+    written = pq.read_schema(tmp_path / "out" / "spans.parquet")
+    assert written.names == [*DIAGNOSIS["spans"].names, "mark"]

@@ -22,12 +22,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from llmprism.io.loading import INTEGERS, NAMES, OPTIONAL, REQUIRED, load
-from llmprism.io.screening import NULL, REPEATED, UNKNOWN, faults, has_ports, repetitions, take_time
+from llmprism.io.screening import (
+    NULL,
+    REPEATED,
+    UNKNOWN,
+    faults,
+    has_ports,
+    null_rows,
+    repetitions,
+    take_time,
+)
 from llmprism.io.topology import Topology
-from llmprism.numerics.arrays import Bools, Codes, Ints
+from llmprism.numerics.arrays import Array, Bools, Codes, Ints
 from llmprism.numerics.memory import give_back
 
 NOTES = ("observation_point", "idle_gap_ns", "active_timeout_ns", "sampling", "clock_error_ns")
+NUMBERED = ("src_port", "dst_port", "protocol")  # numbers that nothing is computed with
+_BLOCK = 1 << 20  # rows that are put in order together: what this takes beside the rows is little
 _NAMED = 10  # unknown addresses that are named; the others are counted
 
 
@@ -42,7 +53,7 @@ class FlowTable:
     bytes : size as exported [bytes].
     path : indices into ``paths``; -1 for an unknown path.
     optional : those of ``src_port``, ``dst_port``, ``packets``, ``payload``, ``protocol`` the
-        file has; a null is -1.
+        file has; a null is -1. Ports and protocols have the shortest type that holds them.
     addresses : address of each endpoint code.
     paths : distinct paths, switch names joined by ``|``.
     meta : the exporter's notes (``observation_point``, ``idle_gap_ns``, ...), if any.
@@ -56,7 +67,7 @@ class FlowTable:
     path: Codes
     addresses: list[str]
     paths: list[str]
-    optional: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    optional: Mapping[str, Array] = field(default_factory=dict)
     meta: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -69,7 +80,9 @@ class FlowTable:
 
     def lengths_ns(self, rows: Ints | Codes | Bools) -> Ints:
         """Length of some records [ns]; takes no time for the others."""
-        return self.end_ns[rows] - self.start_ns[rows]
+        lengths = self.end_ns[rows]
+        lengths -= self.start_ns[rows]
+        return lengths
 
     @cached_property
     def pairs(self) -> tuple[Codes, Codes, Codes]:
@@ -119,20 +132,21 @@ def read_flows(path: Path | str, topology: Topology) -> tuple[FlowTable, Intake]
 
 def place(table: pa.Table, topology: Topology) -> tuple[FlowTable, Intake]:
     """Turn a loaded table into arrays, with addresses looked up in ``topology``."""
-    src, dst = (_endpoints(table[name], topology) for name in NAMES)
-    columns = {name: _numbers(table[name]) for name in table.column_names if name in INTEGERS}
-    columns |= {"src": src, "dst": dst}
-    columns["path"], paths = _paths(table)
-    notes = _notes(table)
-    bad, counts = faults(table, columns, topology.fastest_gbps, _sampling(notes))
-    unknown, rows = _unknown(table, topology), table.num_rows
-    del table  # nothing reads it any more, and it is as large as its arrays
+    notes, rows = _notes(table), table.num_rows
+    given = {name: table[name] for name in table.column_names}
+    del table
+    null = null_rows([given[name] for name in REQUIRED])
+    unknown: Counter[str] = Counter()
+    columns, paths = _arrays(given, topology, unknown)
     give_back()
+    bad, counts = faults(null, columns, topology.fastest_gbps, _sampling(notes))
     if bad.any():
         _keep(columns, ~bad)
+    del null, bad
     order = canonical_order(columns)
     if order is not None:
         _keep(columns, order)
+        del order
     repeated = repetitions(columns)
     surplus = repeated & has_ports(columns) & take_time(columns)
     if surplus.any():
@@ -142,21 +156,36 @@ def place(table: pa.Table, topology: Topology) -> tuple[FlowTable, Intake]:
     flows = FlowTable(
         **main, addresses=topology.addresses, paths=paths, optional=columns, meta=notes
     )
-    named = dict(list(unknown.items())[:_NAMED])
+    frequent = dict(sorted(unknown.items(), key=lambda item: (-item[1], item[0]))[:_NAMED])
     repetition_count = int(np.count_nonzero(repeated))
-    intake = Intake(rows, len(flows), counts, named, len(unknown), repetition_count)
+    intake = Intake(rows, len(flows), counts, frequent, len(unknown), repetition_count)
     return flows, intake
 
 
-def _keep(columns: dict[str, np.ndarray[Any, Any]], rows: np.ndarray[Any, Any]) -> None:
+def _arrays(
+    given: dict[str, pa.ChunkedArray], topology: Topology, unknown: Counter[str]
+) -> tuple[dict[str, Array], list[str]]:
+    """Turn columns into arrays, and take each out of ``given``, as it is as large as its array.
+
+    Returns them with the text of each path. Records of unknown addresses are counted.
+    """
+    rows = len(given["src"])
+    ends = {name: _endpoints(given.pop(name), topology, unknown) for name in NAMES}
+    columns = {name: _numbers(given.pop(name)) for name in INTEGERS if name in given} | ends
+    columns |= {name: _narrowed(columns[name]) for name in NUMBERED if name in columns}
+    columns["path"], paths = _paths(given.pop("path", None), rows)
+    return columns, paths
+
+
+def _keep(columns: dict[str, Array], rows: Array) -> None:
     """Replace every column by its ``rows``, one after the other: never all of them twice."""
     for name in columns:
         columns[name] = columns[name][rows]
 
 
-def _numbers(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+def _numbers(column: pa.ChunkedArray) -> Array:
     """Return integers, nulls as -1 (screening decides whether a null is an error)."""
-    numbers: np.ndarray[Any, Any] = pc.fill_null(column, -1).to_numpy()
+    numbers: Array = pc.fill_null(column, -1).to_numpy()
     return numbers
 
 
@@ -172,30 +201,34 @@ def _coded(column: pa.ChunkedArray) -> tuple[Codes, list[str | None]]:
     return np.concatenate([code.to_numpy() for code in codes]), texts
 
 
-def _endpoints(column: pa.ChunkedArray, topology: Topology) -> Codes:
-    """Return endpoint codes: UNKNOWN for one that is not in the topology, NULL for none."""
+def _endpoints(column: pa.ChunkedArray, topology: Topology, unknown: Counter[str]) -> Codes:
+    """Return endpoint codes: UNKNOWN for one that is not in the topology, NULL for none.
+
+    The records of each unknown address are added to ``unknown``.
+    """
     codes, texts = _coded(column)
     known = topology.codes
     meaning = [NULL if text is None else known.get(text, UNKNOWN) for text in texts]
+    if UNKNOWN in meaning:
+        records = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
+        for text, code, count in zip(texts, meaning, records, strict=True):
+            if text is not None and code == UNKNOWN and count:
+                unknown[text] += count
     return np.array([*meaning, NULL], dtype=np.int32)[codes]  # the last one is for code -1
 
 
-def _unknown(table: pa.Table, topology: Topology) -> dict[str, int]:
-    """Count the records of addresses that are not in the topology, most frequent first."""
-    counts: Counter[str] = Counter()
-    for name in NAMES:
-        codes, texts = _coded(table[name])
-        records = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
-        for text, count in zip(texts, records, strict=True):
-            if count and text is not None and text not in topology.codes:
-                counts[text] += count
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+def _narrowed(numbers: Array) -> Array:
+    """Return the same numbers in as few bytes as hold them."""
+    if numbers.size == 0:
+        return numbers
+    types = [np.min_scalar_type(end) for end in (int(numbers.min()), int(numbers.max()))]
+    return numbers.astype(np.promote_types(*types))
 
 
-def _paths(table: pa.Table) -> tuple[Codes, list[str]]:
-    if "path" not in table.column_names:
-        return np.full(table.num_rows, -1, dtype=np.int32), []
-    codes, texts = _coded(table["path"])
+def _paths(column: pa.ChunkedArray | None, rows: int) -> tuple[Codes, list[str]]:
+    if column is None:
+        return np.full(rows, -1, dtype=np.int32), []
+    codes, texts = _coded(column)
     paths = sorted({text for text in texts if text is not None})
     number = {text: i for i, text in enumerate(paths)}
     meaning = [-1 if text is None else number[text] for text in texts]
@@ -215,17 +248,28 @@ def _sampling(notes: Mapping[str, str]) -> float:
     return max([1.0, *digits])
 
 
-def canonical_order(columns: Mapping[str, np.ndarray[Any, Any]]) -> Ints | None:
+def canonical_order(columns: Mapping[str, Array]) -> Ints | None:
     """Return an order that does not depend on the order of records; None if it already holds.
 
     Ties in one column are broken by the next one, so only equal rows remain tied.
     """
-    pair = (columns["src"].astype(np.int64) << 32) | columns["dst"]
     rest = [columns[name] for name in ("bytes", *OPTIONAL, "path") if name in columns]
-    keys = [columns["start_ns"], columns["end_ns"], pair, *rest]
+    keys = [columns["start_ns"], columns["end_ns"], columns["src"], columns["dst"], *rest]
     if _is_sorted(keys):
         return None
-    order = np.argsort(keys[0], kind="stable")
+    start = keys[0]
+    order = np.argsort(start, kind="stable")
+    first = 0
+    while first < order.size:  # rows with one start stay together
+        last_start = start[order[min(first + _BLOCK, order.size) - 1]]
+        until = int(np.searchsorted(start, last_start, side="right", sorter=order))
+        order[first:until] = _without_ties(order[first:until], keys)
+        first = until
+    return order
+
+
+def _without_ties(order: Ints, keys: list[Array]) -> Ints:
+    """Rows in order of the first of the ``keys``, put in order of the others where it ties."""
     first = np.ones(order.size, dtype=np.bool_)  # True where a run of equal rows begins
     first[1:] = np.diff(keys[0][order]) != 0
     for key in keys[1:]:
@@ -236,11 +280,12 @@ def canonical_order(columns: Mapping[str, np.ndarray[Any, Any]]) -> Ints | None:
             break
         rows = order[at]
         order[at] = rows[np.lexsort((key[rows], np.cumsum(first)[at]))]
-        first[1:] |= np.diff(key[order]) != 0
+        own = key[order]
+        first[1:] |= own[1:] != own[:-1]
     return order
 
 
-def _is_sorted(keys: list[np.ndarray[Any, Any]]) -> bool:
+def _is_sorted(keys: list[Array]) -> bool:
     tied = np.ones(max(keys[0].size - 1, 0), dtype=np.bool_)
     for key in keys:
         if np.any(tied & (key[1:] < key[:-1])):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.model import KINDS, SPAN_KINDS, Finding, Groups, Jobs, Pairs, Steps, Timeline
 
@@ -21,14 +23,14 @@ def tables(
     timeline: Timeline,
     groups: Groups,
     findings: Sequence[Finding],
-) -> dict[str, pd.DataFrame]:
+) -> dict[str, pd.DataFrame | InParts]:
     """Return the tables of :data:`llmprism.io.tables.DIAGNOSIS` by name, without ``layouts``."""
     return {
         "jobs": _members(addresses, jobs),
         "pairs": _pairs(addresses, jobs, pairs),
         "groups": _groups(addresses, jobs, groups),
         "steps": _steps(addresses, jobs, timeline.steps),
-        "spans": _spans(addresses, jobs, timeline),
+        "spans": InParts(partial(_spans, addresses, jobs, timeline)),
         "findings": _findings(jobs, findings),
     }
 
@@ -84,22 +86,24 @@ def _steps(addresses: Sequence[str], jobs: Jobs, steps: Steps) -> pd.DataFrame:
     )
 
 
-def _spans(addresses: Sequence[str], jobs: Jobs, timeline: Timeline) -> pd.DataFrame:
-    steps, spans = timeline.steps, timeline.spans
+def _spans(addresses: Sequence[str], jobs: Jobs, timeline: Timeline) -> Iterator[pd.DataFrame]:
+    steps = timeline.steps
     names = {
         "job": as_categories(jobs.names, jobs.of_address[steps.address]),
         "address": as_categories(addresses, steps.address),
     }
-    return pd.DataFrame(
-        {
-            **{name: of_step.take(spans.row) for name, of_step in names.items()},
-            "step": steps.step.astype(np.int32)[spans.row],
-            "kind": as_categories(SPAN_KINDS, spans.kind),
-            "start_ns": spans.start_ns,
-            "end_ns": spans.end_ns,
-        },
-        copy=False,  # a table of spans is larger than that of the records
-    )
+    number = steps.step.astype(np.int32)
+    for spans in timeline.spans():
+        yield pd.DataFrame(
+            {
+                **{name: of_step.take(spans.row) for name, of_step in names.items()},
+                "step": number[spans.row],
+                "kind": as_categories(SPAN_KINDS, spans.kind),
+                "start_ns": spans.start_ns,
+                "end_ns": spans.end_ns,
+            },
+            copy=False,  # a table of spans is larger than that of the records
+        )
 
 
 def as_categories(names: Sequence[str], codes: NDArray[Any]) -> pd.Categorical:

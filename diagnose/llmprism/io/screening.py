@@ -19,14 +19,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from llmprism.io.clock import clock_tick_ns
-from llmprism.io.loading import REQUIRED
 from llmprism.numerics.arrays import Bools, Ints
 
 NULL, UNKNOWN = -2, -1  # endpoint codes without an endpoint
@@ -43,13 +42,12 @@ Columns = Mapping[str, np.ndarray[Any, Any]]
 
 
 def faults(
-    table: pa.Table, columns: Columns, fastest_gbps: float, sampling: float
+    null: Bools, columns: Columns, fastest_gbps: float, sampling: float
 ) -> tuple[Bools, dict[str, int]]:
-    """Mark the rows to set aside, and count them by the first reason that applies."""
-    null = np.zeros(table.num_rows, dtype=np.bool_)
-    for name in REQUIRED:
-        if table[name].null_count:
-            null |= table[name].is_null().to_numpy()
+    """Mark the rows to set aside, and count them by the first reason that applies.
+
+    ``null`` marks the rows that lack a time or a size.
+    """
     src, dst = columns["src"], columns["dst"]
     start, end, size = columns["start_ns"], columns["end_ns"], columns["bytes"]
     reasons = {
@@ -61,13 +59,22 @@ def faults(
         "ends before it starts": end < start,
         "negative size": size < 0,
     }
-    bad = np.zeros(table.num_rows, dtype=np.bool_)
+    bad = np.zeros(null.size, dtype=np.bool_)
     counts: dict[str, int] = {}
     for reason, rows in reasons.items():
         _set_aside(rows, reason, bad, counts)
     fast = _too_fast(start, end, size, ~bad, fastest_gbps, sampling)
     _set_aside(fast, TOO_FAST, bad, counts)
     return bad, counts
+
+
+def null_rows(columns: Sequence[pa.ChunkedArray]) -> Bools:
+    """Mark the rows in which one of the ``columns`` has no value."""
+    null = np.zeros(len(columns[0]), dtype=np.bool_)
+    for column in columns:
+        if column.null_count:
+            null |= column.is_null().to_numpy()
+    return null
 
 
 def repetitions(columns: Columns) -> Bools:

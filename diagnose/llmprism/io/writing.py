@@ -12,6 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from llmprism.io.parts import InParts
+
 ROWS = 1 << 20  # of a row group
 
 
@@ -30,21 +32,40 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def write_table(frame: pd.DataFrame | pa.Table, path: Path, schema: pa.Schema) -> None:
-    """Write ``frame`` as Parquet with exactly the columns and types of ``schema``.
+def write_table(
+    table: pd.DataFrame | pa.Table | InParts, path: Path, schema: pa.Schema, further: bool = False
+) -> None:
+    """Write ``table`` as Parquet with exactly the columns and types of ``schema``.
 
     A large table is converted and written part by part. Categories are written as they are,
-    since Parquet stores text as categories, and are read as text.
+    since Parquet stores text as categories, and are read as text. With ``further``, all other
+    columns are written after those of ``schema``.
     """
-    stored = _with_categories(frame, schema)
+    parts = table.make() if isinstance(table, InParts) else iter([table])
+    part = next(parts)
+    if further:
+        schema = _with_further_columns(part, schema)
+    stored = _with_categories(part, schema)
     with (
         replacing(path) as partial,
         pq.ParquetWriter(
             partial, stored, compression="zstd", store_schema=stored == schema
         ) as writer,
     ):
-        for first in range(0, max(len(frame), 1), ROWS):
-            writer.write_table(_conforming(frame, first, stored))
+        while part is not None:
+            for first in range(0, max(len(part), 1), ROWS):
+                writer.write_table(_conforming(part, first, stored))
+            part = None  # before the next one is made
+            part = next(parts, None)
+
+
+def _with_further_columns(table: pd.DataFrame, schema: pa.Schema) -> pa.Schema:
+    """Return ``schema`` with a field for every further column."""
+    further = [column for column in table.columns if column not in schema.names]
+    if not further:
+        return schema
+    found = pa.Schema.from_pandas(table[further], preserve_index=False)
+    return pa.schema([*schema, *found])
 
 
 def _with_categories(frame: pd.DataFrame | pa.Table, schema: pa.Schema) -> pa.Schema:

@@ -12,6 +12,7 @@ from typing import Protocol
 import pandas as pd
 
 from llmprism.io.flows import FlowTable
+from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
 from llmprism.model import Finding, Groups, Jobs, Pairs, Progress, Timeline
 
@@ -21,10 +22,11 @@ class Method(Protocol):
 
     def __call__(
         self, flows: FlowTable, topology: Topology, progress: Progress
-    ) -> Mapping[str, pd.DataFrame]:
+    ) -> Mapping[str, pd.DataFrame | InParts]:
         """Return the tables of :data:`llmprism.io.tables.DIAGNOSIS` by name.
 
-        A table left out counts as empty. ``progress`` is called with the fraction done.
+        A table left out counts as empty. Spans may be in parts. ``progress`` is called with the
+        fraction done.
         """
         ...
 

@@ -7,6 +7,7 @@ by group, each group in table order, and ``offsets`` gives the start of each gro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,9 @@ Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Array = NDArray[Any]
+
+PART_BYTES = 1 << 23  # of an array that is worked on in parts
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,11 @@ class Grouped:
 
     Attributes
     ----------
-    order : row numbers, shape (rows,).
+    order : row numbers (below 2^31), shape (rows,).
     offsets : group g is ``order[offsets[g]:offsets[g + 1]]``, shape (groups + 1,).
     """
 
-    order: Ints
+    order: Codes
     offsets: Ints
 
     @property
@@ -45,7 +49,7 @@ class Grouped:
         """Group of each entry of ``order``, shape (rows,)."""
         return np.repeat(np.arange(self.sizes.size), self.sizes)
 
-    def rows(self, group: int) -> Ints:
+    def rows(self, group: int) -> Codes:
         """Row numbers of one group, in table order."""
         return self.order[self.offsets[group] : self.offsets[group + 1]]
 
@@ -55,13 +59,13 @@ def grouped(codes: NDArray[Any], groups: int) -> Grouped:
 
     >>> by = grouped(np.array([1, 0, 1]), 2)
     >>> by.order, by.offsets
-    (array([1, 0, 2]), array([0, 1, 3]))
+    (array([1, 0, 2], dtype=int32), array([0, 1, 3]))
     """
     order, offsets = _counting_sort(np.ascontiguousarray(codes, dtype=np.int32), groups)
     return Grouped(order, offsets)
 
 
-def order_in_groups(group: NDArray[Any], value: NDArray[Any]) -> Ints:
+def order_in_groups(group: NDArray[Any], value: NDArray[Any]) -> Ints | Codes:
     """Order of rows by group, then by value, then by row; both of shape (rows,).
 
     What ``np.lexsort((value, group))`` returns. Groups are numbers from 0 on. Linear in time where
@@ -79,8 +83,31 @@ def order_in_groups(group: NDArray[Any], value: NDArray[Any]) -> Ints:
     return by_value[grouped(group[by_value], groups).order]
 
 
+def by_parts(function: Callable[[Array], Array], values: Array) -> Array:
+    """What ``function`` returns of ``values``, given a part of the first axis at a time.
+
+    For functions that work on each entry of that axis by itself, and take several times the
+    memory of what they are given. They may leave out entries.
+
+    >>> by_parts(np.sqrt, np.array([4.0, 9.0]))
+    array([2., 3.])
+    """
+    parts = np.array_split(values, max(1, min(values.nbytes // PART_BYTES, len(values))))
+    found = function(parts[0])
+    if len(parts) == 1:
+        return found
+    every = np.empty((len(values), *found.shape[1:]), found.dtype)
+    every[: len(found)] = found
+    done = len(found)
+    for part in parts[1:]:
+        found = function(part)
+        every[done : done + len(found)] = found
+        done += len(found)
+    return every[:done]
+
+
 @compiled
-def _counting_sort(codes: Codes, groups: int) -> tuple[Ints, Ints]:
+def _counting_sort(codes: Codes, groups: int) -> tuple[Codes, Ints]:
     ahead = np.zeros(groups + 1, dtype=np.int64)
     for i in range(codes.size):
         ahead[codes[i] + 1] += 1
@@ -88,7 +115,7 @@ def _counting_sort(codes: Codes, groups: int) -> tuple[Ints, Ints]:
     for g in range(groups):
         ahead[g + 1] += ahead[g]
         offsets[g + 1] = ahead[g + 1]
-    order = np.empty(codes.size, dtype=np.int64)
+    order = np.empty(codes.size, dtype=np.int32)
     for i in range(codes.size):
         order[ahead[codes[i]]] = i
         ahead[codes[i]] += 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from llmprism.numerics.arrays import Floats
+from llmprism.numerics.arrays import Floats, by_parts
 
 TO_SIGMA = 1.4826  # median distance from the median to the deviation of a normal distribution
 
@@ -14,6 +16,12 @@ def nanmedian(values: Floats, axis: int) -> Floats:
 
     What ``numpy.nanmedian`` returns, which takes longer and warns where there is nothing.
     """
+    if axis:
+        return by_parts(partial(_nanmedian, axis=axis), values)
+    return _nanmedian(values, axis)
+
+
+def _nanmedian(values: Floats, axis: int) -> Floats:
     if not values.shape[axis]:
         return np.full(np.delete(values.shape, axis), np.nan)
     ordered = np.sort(values, axis=axis)  # NaN come last

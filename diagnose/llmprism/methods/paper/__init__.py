@@ -16,6 +16,7 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.frames import tables
+from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.base import FaultStage, GroupStage, JobStage, PairStage, TimelineStage
@@ -41,7 +42,7 @@ class StagedMethod:
 
     def __call__(
         self, flows: FlowTable, topology: Topology, progress: Progress
-    ) -> Mapping[str, pd.DataFrame]:
+    ) -> Mapping[str, pd.DataFrame | InParts]:
         """Run the stages in order."""
         progress(0.0, "recognising jobs")
         jobs = self.jobs(flows, topology)

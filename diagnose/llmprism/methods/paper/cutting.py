@@ -40,7 +40,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.numerics.arrays import Bools, Floats, Grouped, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints
 from llmprism.numerics.bocd import CutRule, Prior, cut_upward
 from llmprism.numerics.compiled import compiled
 
@@ -65,7 +65,7 @@ class Cuts:
     sureness : posterior mass of the cut before an entry, 0 if there is none.
     """
 
-    step: Ints
+    step: Codes
     sureness: Floats
 
 
@@ -77,19 +77,23 @@ def cut_steps(start_ns: Ints, end_ns: Ints, by: Grouped) -> Cuts:
     start_ns, end_ns : of all flows, in order of start [ns], shape (rows,).
     by : the flows of each sequence; may name a row in several groups.
     """
-    starts, lengths = start_ns[by.order], (end_ns - start_ns)[by.order]
-    opens = _events(starts, lengths, by.offsets)
-    first = np.flatnonzero(opens)  # the entry that opens each event
+    starts, lengths = start_ns[by.order], end_ns[by.order]
+    lengths -= starts
+    first = np.flatnonzero(_events(starts, lengths, by.offsets))  # entries that open an event
+    del lengths
     group = by.codes[first]
     within = np.flatnonzero(np.diff(group, prepend=-1) == 0)  # events with one before them
     intervals = (starts[first[within]] - starts[first[within - 1]]).astype(np.float64)
+    del starts
     offsets = np.searchsorted(group[within], np.arange(by.offsets.size))
     mass = _find_gaps(_levels(intervals, offsets), offsets)
+    del intervals, group
     sureness = np.zeros(by.order.size)
     sureness[first[within]] = mass
-    passed = np.cumsum(sureness > 0)
-    before = np.concatenate(([0], passed))[by.offsets[:-1]]
-    return Cuts(passed - np.repeat(before, by.sizes), sureness)
+    step = np.cumsum(sureness > 0, dtype=np.int32)
+    before = np.append(step, 0)[by.offsets[:-1] - 1]
+    step -= np.repeat(before, by.sizes)
+    return Cuts(step, sureness)
 
 
 @compiled

@@ -58,7 +58,7 @@ def classify_pairs(flows: FlowTable, jobs: Jobs) -> Pairs:
     )
 
 
-def _verdicts(sizes: Ints, step: Ints, by: Grouped) -> tuple[Bools, Floats]:
+def _verdicts(sizes: Ints, step: Codes, by: Grouped) -> tuple[Bools, Floats]:
     """Return whether mode(N_k) is 1, and the share of steps that agree, by pair."""
     pair = by.codes
     opens = np.ones(sizes.size, dtype=np.bool_)  # True at the first flow of a pair's step

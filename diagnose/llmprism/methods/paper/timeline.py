@@ -21,12 +21,15 @@ The publication leaves the following open:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
 from llmprism.io.flows import FlowTable
+from llmprism.io.parts import PART_ROWS
 from llmprism.methods.paper.cutting import cut_steps
 from llmprism.model import DP, PP, SPAN_KINDS, Kinds, Pairs, Spans, Steps, Timeline
 from llmprism.numerics.arrays import Bools, Codes, Grouped, Ints, grouped
@@ -68,7 +71,7 @@ class _Touches:
 
 def _touches(flows: FlowTable, pairs: Pairs) -> _Touches:
     kind = pairs.kind[pairs.of_flow]
-    flow = np.flatnonzero((kind == DP) | (kind == PP))
+    flow = np.flatnonzero((kind == DP) | (kind == PP)).astype(np.int32)
     ends = np.column_stack((flows.src[flow], flows.dst[flow])).ravel()
     entries = grouped(ends, len(flows.addresses))
     order = flow[entries.order // 2]
@@ -82,7 +85,7 @@ def _steps(flows: FlowTable, dp: Grouped) -> tuple[Steps, Ints]:
     opens = np.ones(codes.size, dtype=np.bool_)
     opens[1:] = (np.diff(codes) != 0) | (np.diff(cuts.step) != 0)
     first = np.flatnonzero(opens)
-    address, step = codes[first].astype(np.int32), cuts.step[first]
+    address, step = codes[first].astype(np.int32), cuts.step[first].astype(np.int64)
     end = np.empty(0, dtype=np.int64)
     if first.size:
         end = np.maximum.reduceat(flows.end_ns[dp.order], first)
@@ -182,21 +185,49 @@ def _row_at(moment: Ints, address: Ints, end_ns: Ints, offsets: Ints) -> Ints:
     return row
 
 
-def _spans(flows: FlowTable, touches: _Touches, row: Codes, steps: Steps) -> Spans:
-    """Merge each step's flows of a kind, clipped to the step, and find the time between them."""
+@dataclass(frozen=True)
+class _SpanMaker:
+    """Merges each step's flows of a kind, clipped to the step, and finds the time between them.
+
+    Attributes
+    ----------
+    start_ns, end_ns : of all flows [ns].
+    flow, kind : those that belong to a step (one at both of its addresses comes twice), in order of
+        steps, and whether each is DP (0) or PP (1).
+    offsets : flows of step i are ``flow[offsets[i]:offsets[i + 1]]``, shape (steps + 1,).
+    """
+
+    start_ns: Ints
+    end_ns: Ints
+    flow: Codes
+    kind: Kinds
+    offsets: Ints
+    steps: Steps
+
+    def __call__(self) -> Iterator[Spans]:
+        """All spans, in parts of about as many flows."""
+        every = np.arange(PART_ROWS, int(self.offsets[-1]), PART_ROWS)
+        edges = np.searchsorted(self.offsets, every).tolist()
+        edges = [0, *edges, len(self.steps)]
+        for first, last in pairwise(edges):
+            inputs = (
+                self.start_ns, self.end_ns, self.flow, self.kind, self.offsets[first : last + 1],
+                self.steps.start_ns[first:last], self.steps.end_ns[first:last],
+            )  # fmt: skip
+            room = _room(_lay_out(*inputs, *_room(0)))
+            _lay_out(*inputs, *room)
+            room[0][:] += first
+            yield Spans(*room)
+
+
+def _spans(flows: FlowTable, touches: _Touches, row: Codes, steps: Steps) -> _SpanMaker:
+    """What makes the spans, from the step of each touch (-1: none)."""
     by_row = grouped(np.where(row >= 0, row, len(steps)), len(steps) + 1)  # the last: no step
     offsets = by_row.offsets[:-1]
     entry = by_row.order[: offsets[-1]]
-    flow = touches.by.order[entry].astype(np.int32)
     kind = np.where(touches.is_dp[entry], 0, 1).astype(np.int8)
-    del entry, by_row
-    inputs = (
-        flows.start_ns, flows.end_ns, flow, kind, offsets, steps.start_ns, steps.end_ns,
-    )  # fmt: skip
-    count = _lay_out(*inputs, *_room(0))
-    room = _room(count)
-    _lay_out(*inputs, *room)
-    return Spans(*room)
+    flow = touches.by.order[entry]
+    return _SpanMaker(flows.start_ns, flows.end_ns, flow, kind, offsets, steps)
 
 
 def _room(count: int) -> tuple[Codes, Kinds, Ints, Ints]:

@@ -152,7 +152,7 @@ def _cuts(first: Ints, ended: Ints) -> Ints:
     return cuts
 
 
-def _waited(flows: FlowTable, rows: Ints) -> bool:
+def _waited(flows: FlowTable, rows: Codes) -> bool:
     """Whether the last record of a connection took far longer than the others."""
     lasted = flows.lengths_ns(rows)
     return lasted.size >= RECORDS and bool(lasted[-1] > WAITED * np.median(lasted[:-1]))

@@ -131,8 +131,8 @@ def _codes(flows: FlowTable) -> Codes:
     """Number the connection of each record, in order of first appearance."""
     ports = [flows.optional[name] for name in ("src_port", "dst_port") if name in flows.optional]
     pair = flows.src.astype(np.int64) * len(flows.addresses) + flows.dst
-    if len(ports) == 2:
-        pair = (pair << 32) | ((ports[0].astype(np.int64) & 0xFFFF) << 16) | (ports[1] & 0xFFFF)
+    for port in ports if len(ports) == 2 else ():
+        pair = (pair << 16) | (port.astype(np.int64) & 0xFFFF)
     codes: Codes = pd.factorize(pair)[0].astype(np.int32)
     return codes
 
@@ -156,7 +156,7 @@ def _seen_twice(flows: FlowTable, by: Grouped, size: Ints) -> Bools:
 
 
 @compiled
-def _repetitions(start_ns: Ints, end_ns: Ints, size: Ints, order: Ints, offsets: Ints) -> Bools:
+def _repetitions(start_ns: Ints, end_ns: Ints, size: Ints, order: Codes, offsets: Ints) -> Bools:
     """Whether a record overlaps one before it on the connection nearly whole, with equal size."""
     marks = np.zeros(order.size, np.bool_)
     for c in range(offsets.size - 1):
@@ -237,7 +237,7 @@ def _own_traffic(
     return np.array(own, np.int64)
 
 
-def _begins_during(flows: FlowTable, rows: Ints, moving: Ints) -> Bools:
+def _begins_during(flows: FlowTable, rows: Codes, moving: Codes) -> Bools:
     """Whether each of ``rows`` begins while some of ``moving`` last, or soon after."""
     moving = moving[np.argsort(flows.start_ns[moving], kind="stable")]
     starts = flows.start_ns[moving] - CLOCKS_NS

@@ -10,16 +10,15 @@ explain slow steps.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from llmprism.io.flows import FlowTable
-from llmprism.io.frames import as_categories
+from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.prism.connections import Connections, find_connections
@@ -35,7 +34,7 @@ from llmprism.methods.prism.phases import find_phases
 from llmprism.methods.prism.pipelines import find_pipelines
 from llmprism.methods.prism.replicas import find_replicas, whole_groups
 from llmprism.methods.prism.resolution import refusal
-from llmprism.methods.prism.spans import KINDS, Marked, find_spans, marked
+from llmprism.methods.prism.spans import Marked, SpanTable, marked
 from llmprism.methods.prism.stepless import Stepless, find_stepless, joined_by_servers, layout_row
 from llmprism.methods.prism.timeline import find_timeline
 from llmprism.model import Progress
@@ -44,11 +43,16 @@ from llmprism.numerics.memory import give_back
 
 
 @register("prism")
-def prism(flows: FlowTable, topology: Topology, progress: Progress) -> Mapping[str, pd.DataFrame]:
+def prism(
+    flows: FlowTable, topology: Topology, progress: Progress
+) -> Mapping[str, pd.DataFrame | InParts]:
     """Diagnose ``flows``; see :class:`~llmprism.methods.base.Method`."""
     tables, jobs = _diagnosed(flows, topology, progress)
     give_back()
-    return tables | ({"spans": _spans(jobs, flows)} if jobs else {})
+    if not jobs:
+        return tables
+    records = (flows.src, flows.dst, flows.start_ns, flows.end_ns)
+    return {**tables, "spans": InParts(SpanTable(flows.addresses, records, jobs))}
 
 
 def _diagnosed(
@@ -193,29 +197,6 @@ def _ended(one: Found) -> Bools:
     ended = np.ones_like(missing)
     ended[:, last] = ~missing[:, last] | missing.all(axis=1, keepdims=True)
     return ended
-
-
-def _spans(found: Sequence[Marked], flows: FlowTable) -> pd.DataFrame:
-    """Spans of all jobs, names as categories: there are more spans than records."""
-    own = [find_spans(flows, one) for one in found]
-    sizes = [spans["step"].size for spans in own]
-    columns = {name: _in_one([spans.pop(name) for spans in own]) for name in list(own[0])}
-    jobs = np.repeat(np.arange(len(found), dtype=np.int16), sizes)
-    return pd.DataFrame(
-        {
-            "job": as_categories([one.name for one in found], jobs),
-            "address": as_categories(flows.addresses, columns.pop("endpoint")),
-            "step": columns["step"],
-            "kind": as_categories(KINDS, columns.pop("kind")),
-            "start_ns": columns["start_ns"],
-            "end_ns": columns["end_ns"],
-        },
-        copy=False,
-    )
-
-
-def _in_one(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _layout(one: Found) -> pd.DataFrame:

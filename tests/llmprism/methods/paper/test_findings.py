@@ -90,7 +90,7 @@ def late(
         topology,
         Jobs(np.zeros(ranks, dtype=np.int32), 1),
         Pairs(code, code, code, kind, kind, none.astype(float), none, none, code),
-        Timeline(steps, Spans(none, kind, none, none), none),
+        Timeline(steps, lambda: iter([Spans(code, kind, none, none)]), none),
         Groups(code, kind, none, code, none),
     )
 

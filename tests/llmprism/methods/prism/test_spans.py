@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from llmprism.methods.prism import spans as module
 from llmprism.methods.prism.spans import laid_out
 
 DP, PP, COMPUTE = range(3)
@@ -21,14 +22,22 @@ def spans(records, first, last):
     first, last = np.array(first, np.int64), np.array(last, np.int64)
     place = np.arange(len(first), dtype=np.int32)
     own = (counted, kind[counted].astype(np.int8), step[counted])
-    count, start, end = laid_out((place, src, dst, *times), own, first, last)
-    where = np.repeat(np.arange(count.size), count)
-    cells = np.column_stack((*np.unravel_index(where, (3, *first.shape)), start, end))
-    return [tuple(row) for row in cells.tolist()]
+    found = []
+    for count, start, end in laid_out((place, src, dst, *times), own, first, last):
+        assert start.size <= module.PART_ROWS
+        where = np.repeat(np.arange(count.size), count)
+        cells = np.column_stack((*np.unravel_index(where, (3, *first.shape)), start, end))
+        found += [tuple(row) for row in cells.tolist()]
+    return found
 
 
 def of_traffic(found):
     return [one for one in found if one[0] != COMPUTE]
+
+
+@pytest.fixture(autouse=True, params=[module.PART_ROWS, 2], ids=["whole", "parts"])
+def _part(request, monkeypatch):
+    monkeypatch.setattr(module, "PART_ROWS", request.param)
 
 
 def test_touching_or_overlapping_records_of_a_kind_are_one_span():

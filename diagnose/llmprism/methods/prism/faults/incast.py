@@ -12,10 +12,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.series import stretches
 from llmprism.methods.prism.faults.suspects import Suspect
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, by_parts
 
 SYMPTOM = "other_traffic"
 LEAST = 0.01  # of a step in which the NIC is busy: what a finding costs at least
@@ -37,7 +38,7 @@ def incast(context: Context) -> Iterator[Suspect]:
 
 
 def _at_nics(
-    context: Context, job: JobView, rows: Ints, step: Ints, speed: float
+    context: Context, job: JobView, rows: Codes, step: Codes, speed: float
 ) -> Iterator[Suspect]:
     """Suspects among the NICs that receive ``rows`` in the steps ``step``."""
     flows, servers = context.flows, context.topology.servers
@@ -65,20 +66,25 @@ def _suspect(
     )  # fmt: skip
 
 
-def _others(context: Context, job: JobView) -> tuple[Ints, Ints]:
+def _others(context: Context, job: JobView) -> tuple[Codes, Codes]:
     """Rows that endpoints of ``job`` receive from connections that are none of it; and the step."""
     flows, connections = context.flows, context.connections
     inside = np.zeros(len(flows.addresses), np.bool_)
     inside[job.phases.endpoints] = True
     chosen = inside[connections.dst] & connections.carries & ~_of_jobs(context, job)
-    rows = np.flatnonzero(chosen[connections.of_row])
-    step = np.searchsorted(job.end_ns, flows.start_ns[rows])
+    rows = np.flatnonzero(chosen[connections.of_row]).astype(np.int32)
+    step = by_parts(lambda part: _step_at(job, flows.start_ns[part]), rows)
     rows, step = rows[step < job.count], step[step < job.count]
     used = np.zeros((len(connections), job.count), np.bool_)
     used[connections.of_row[rows], step] = True
     sometimes = (~used).mean(axis=1) >= IDLE
     kept = sometimes[connections.of_row[rows]]
     return rows[kept], step[kept]
+
+
+def _step_at(job: JobView, start_ns: Ints) -> Codes:
+    """The step of ``job`` in which each time lies; the number of steps beyond the last."""
+    return np.searchsorted(job.end_ns, start_ns).astype(np.int32)
 
 
 def _of_jobs(context: Context, job: JobView) -> Bools:
@@ -98,8 +104,12 @@ def _of_jobs(context: Context, job: JobView) -> Bools:
 def _link_speed(context: Context, job: JobView) -> float:
     """Bytes in a nanosecond of the fastest transfers of ``job``."""
     rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])
-    lasted_ns = context.flows.lengths_ns(rows)
+    speed = by_parts(lambda part: _speeds(context.flows, part), rows)
+    return float(np.quantile(speed, FAST, overwrite_input=True)) if speed.size else 0.0
+
+
+def _speeds(flows: FlowTable, rows: Codes) -> Floats:
+    """Bytes in a nanosecond of each record that takes time."""
+    lasted_ns = flows.lengths_ns(rows)
     known = lasted_ns > 0
-    if not known.any():
-        return 0.0
-    return float(np.quantile(context.flows.bytes[rows[known]] / lasted_ns[known], FAST))
+    return np.asarray(flows.bytes[rows[known]] / lasted_ns[known])

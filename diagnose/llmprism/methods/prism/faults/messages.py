@@ -14,7 +14,7 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import PART_BYTES, Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import nanmedian
 
 EQUAL = 0.02  # of the bytes: records that differ by less hold as many messages
@@ -80,6 +80,12 @@ def message_sizes(flows: FlowTable, rows: Ints, step: Ints, messages: int) -> Si
 
 def messages_of(flows: FlowTable, rows: Ints, step: Ints, sizes: Sizes) -> Messages:
     """The messages that ``rows`` hold."""
+    parts = np.array_split(np.arange(rows.size), max(1, rows.nbytes // PART_BYTES))
+    every = [vars(_messages_of(flows, rows[part], step[part], sizes)) for part in parts]
+    return Messages(**{name: np.concatenate([one[name] for one in every]) for name in every[0]})
+
+
+def _messages_of(flows: FlowTable, rows: Ints, step: Ints, sizes: Sizes) -> Messages:
     share = flows.bytes[rows] / sizes.of(_pairs(flows, rows))
     held = np.maximum(np.rint(share), 1).astype(np.int64)
     of = np.repeat(np.arange(rows.size), held)

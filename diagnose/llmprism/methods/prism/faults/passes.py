@@ -24,7 +24,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
-from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import Bools, Floats, Ints, by_parts, order_in_groups
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import compile_early
 
@@ -37,8 +37,8 @@ class Passes:
 
     Attributes
     ----------
-    out, into : when each message began to be sent, and when it had arrived; by direction,
-        endpoint, step and number, shape (2, endpoints, steps, messages).
+    out, into : when each message began to be sent, and when it had arrived; by endpoint, step,
+        direction and number, shape (endpoints, steps, 2, messages).
     to : endpoint that each endpoint sends to, -1 if none, shape (2, endpoints).
     stage : of each endpoint, -1 if it is in no pipeline.
     stages : of a pipeline.
@@ -62,18 +62,20 @@ class Passes:
         """Whether a step has a single message each way."""
         return bool(self.out.shape[3] == 1)
 
-    @cached_property
+    @property
     def sent(self) -> Floats:
         """When each message began to be sent, shape (endpoints, steps, messages)."""
-        return np.concatenate(list(self.out), axis=2)
+        return self._in_one(self.out)
 
     @cached_property
     def work_ns(self) -> Floats:
         """Time from input to output, shape (endpoints, steps, messages)."""
-        given = np.concatenate(list(self._given()), axis=2)
-        begin = np.fmax(given, one_before(self.sent))
-        work = np.where(self._without_input() | np.isfinite(given), self.sent - begin, np.nan)
-        return _positive(work)
+        given = self._in_one(self._given())
+        unknown = ~(self._without_input() | np.isfinite(given))
+        work = np.fmax(given, one_before(self.sent), out=given)  # when each pass began
+        np.subtract(self.sent, work, out=work)
+        work[unknown | ~(work > 0)] = np.nan
+        return work
 
     def since_receiver_ns(self, endpoints: Ints) -> Floats:
         """Time since the receiver last sent before each message of ``endpoints``, or ``work_ns``.
@@ -100,23 +102,27 @@ class Passes:
     def _given(self) -> Floats:
         given = self.into.copy()
         last, first = self.stage == self.stages - 1, self.stage == 0
-        given[BACK][last] = self.into[FORTH][last]
+        given[last, :, BACK] = self.into[last, :, FORTH]
         if 0 < self.depth < self.out.shape[3]:
-            given[FORTH][first, :, self.depth :] = self.into[BACK][first, :, : -self.depth]
+            given[first, :, FORTH, self.depth :] = self.into[first, :, BACK, : -self.depth]
         return given
+
+    def _in_one(self, times: Floats) -> Floats:
+        """Messages of both directions in one row, activations first."""
+        return times.reshape(*times.shape[:2], self.messages)
 
 
 @measured_once
 def passes_of(context: Context, job: JobView) -> Passes | None:
     """Read the messages of a job's pipelines; None where there are none or they are merged."""
     lines, flows = job.pipelines, context.flows
-    shape = (2, job.phases.endpoints.size, job.count, max(lines.micro_batches, 0))
+    shape = (job.phases.endpoints.size, job.count, 2, max(lines.micro_batches, 0))
     if lines.length < 2 or lines.chunks != 1 or shape[3] < 1:
         return None
     place = np.full(len(flows.addresses), -1)
-    place[job.phases.endpoints] = np.arange(shape[1])
+    place[job.phases.endpoints] = np.arange(shape[0])
     out, into = np.full(shape, np.nan), np.full(shape, np.nan)
-    to = np.full(shape[:2], -1)
+    to = np.full((2, shape[0]), -1)
     for part in job.phases.classes:
         if part.kind != "pp":
             continue
@@ -130,7 +136,7 @@ def passes_of(context: Context, job: JobView) -> Passes | None:
             (into, dst, bursts.end_ns, True),
         ):
             when = (times - job.ranks.origin_ns).astype(np.float64)
-            _place(ends, (way, who, bursts.step), when, held, last=last)
+            _place(ends, (who, bursts.step, way), when, held, last=last)
     return Passes(out, into, to, lines.stage, lines.length, lines.deepest)
 
 
@@ -149,11 +155,11 @@ def _place(
     """Put times into their cells in order; a step with another number of messages is left out.
 
     Of a burst that holds several messages only the begin of the first one and the end of the last
-    one are known. ``where`` has direction, endpoint and step of each burst.
+    one are known. ``where`` has endpoint, step and direction of each burst.
     """
-    _, endpoints, steps, messages = ends.shape
-    way, who, step = where
-    cell = (way * endpoints + who) * steps + step
+    endpoints, steps, _, messages = ends.shape
+    who, step, way = where
+    cell = (who * steps + step) * 2 + way
     order = order_in_groups(cell, when)
     cell, held = np.repeat(cell[order], held[order]), held[order]
     known = np.cumsum(held) - 1 if last else np.cumsum(held) - held
@@ -167,6 +173,10 @@ def _place(
 
 def one_before(sent: Floats) -> Floats:
     """When the endpoint sent the message before each one, in the same step."""
+    return by_parts(_one_before, sent)
+
+
+def _one_before(sent: Floats) -> Floats:
     order = np.argsort(sent, axis=-1, kind="stable")
     ordered = np.take_along_axis(sent, order, axis=-1)
     before = np.full_like(sent, np.nan)
@@ -195,7 +205,3 @@ def since_last_ns(when: Floats, sent: Floats) -> Floats:
 _BOTH = np.zeros((2, 2))
 # One direction of the messages, and both.
 compile_early(since_last_ns, lambda: (_BOTH[:, :1], _BOTH))
-
-
-def _positive(values: Floats) -> Floats:
-    return np.where(values > 0, values, np.nan)

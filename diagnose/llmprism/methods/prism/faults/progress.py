@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from llmprism.numerics.arrays import Bools, Codes, Ints, grouped, order_in_group
 
 ENOUGH = 3  # steps without lost records that show what a message needs
 LEARNED = 24  # steps that a job's needs are learned from, where it has more
+KEPT = 64  # endpoints whose messages are kept: those of all would be a copy of the records
 NEVER = np.iinfo(np.int64).max
 
 
@@ -36,7 +37,7 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     """The endpoint that had all it needed for its next message for longest, and sent none."""
     rows = tail.rows.get("pp", np.empty(0, np.int64))
     behind = pipelines_behind(context, job, rows)
-    learned = cache(Needs(context, job, rows, tail.begin_ns).of)
+    learned = lru_cache(KEPT)(Needs(context, job, rows, tail.begin_ns).of)
     ready_ns = _ready_ns(job, behind, learned)
     if not ready_ns:
         return None

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints, by_parts
 from llmprism.numerics.missing import TO_SIGMA, nanmedian, nanquantile
 
 DEVIATIONS = 5.0
@@ -128,6 +128,10 @@ def healthy(values: Floats) -> Floats:
 
     The lower quartile, or the median of the lower of two levels if that is shorter than a quarter.
     """
+    return by_parts(_healthy, values)
+
+
+def _healthy(values: Floats) -> Floats:
     usual = nanquantile(values, 0.25)
     lower = _lower_level(values)
     found: Floats = np.where(np.isnan(lower), usual, np.fmin(lower, usual))
@@ -173,8 +177,16 @@ def excess_of(times: Floats) -> tuple[Floats, Ints]:
     (endpoints, steps, messages).
     """
     series = by_message(times)
-    excess = series - healthy(series)[..., None]
-    return np.nansum(excess, axis=1), np.isfinite(excess).sum(axis=1)
+    series -= healthy(series)[..., None]
+    return by_parts(_total, series), by_parts(_known, series)
+
+
+def _total(series: Floats) -> Floats:
+    return np.asarray(np.nansum(series, axis=1))
+
+
+def _known(series: Floats) -> Ints:
+    return np.asarray(np.isfinite(series).sum(axis=1))
 
 
 def _noise(ratio: Floats, *, quiet: bool = False) -> Floats:

@@ -27,7 +27,7 @@ from llmprism.methods.prism.faults.series import (
 )
 from llmprism.methods.prism.faults.stages import stages_of
 from llmprism.methods.prism.faults.suspects import Suspect
-from llmprism.numerics.arrays import Bools, Floats
+from llmprism.numerics.arrays import Bools, Floats, by_parts
 from llmprism.numerics.missing import nanmedian
 
 LEAST = 0.03  # less than this is no slow rank but the spread of healthy ones
@@ -112,11 +112,16 @@ def _judged(context: Context, passes: AnyPasses) -> Judged:
     finest = np.where(np.isfinite(finest), finest, 0.0)
     known_ns = usual[np.isfinite(usual)]
     if known_ns.size and np.median(known_ns) * COARSE > tick_ns:
-        middle = nanmedian(series / healthy(series)[..., None], axis=1)
+        middle = by_parts(_middle, series)
     else:
         total = np.nansum(passes.work_ns, axis=2)
         middle = np.where(count > 0, total, np.nan) / np.maximum(count, 1)
     return judged(middle, LEAST, finest, peers=True, levels=True)
+
+
+def _middle(series: Floats) -> Floats:
+    """Median over messages of each over its healthy value, (endpoints, steps)."""
+    return nanmedian(series / healthy(series)[..., None], axis=1)
 
 
 def _excess(work: Floats) -> Floats:

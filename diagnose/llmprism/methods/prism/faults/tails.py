@@ -84,12 +84,14 @@ def _attempts(context: Context, job: JobView) -> list[tuple[int | None, bool]]:
     firsts = job.phases.first_of_epoch.tolist()[1:]
     again = {_begins(context, job, first) for first in firsts if first < job.count}
     rows = np.concatenate([part.one.traffic.row for part in job.phases.classes])
-    rows = rows[~_long(context, job, rows)]
-    start, end = context.flows.start_ns[rows], context.flows.end_ns[rows]
-    order = np.argsort(start, kind="stable")
-    start, latest = start[order], np.maximum.accumulate(end[order])
-    after = np.flatnonzero(start[1:] - latest[:-1] > STALLED * job.period_ns) + 1
-    every = sorted(again | {*start[after].tolist()})
+    flows = context.flows
+    rows = np.sort(rows[~_long(context, job, rows)])  # in order of start
+    latest = flows.end_ns[rows]
+    np.maximum.accumulate(latest, out=latest)
+    silence_ns = flows.start_ns[rows[1:]]
+    silence_ns -= latest[:-1]
+    after = rows[1:][silence_ns > STALLED * job.period_ns]
+    every = sorted(again | {*flows.start_ns[after].tolist()})
     return [*((at, at in again) for at in every), (None, False)]
 
 

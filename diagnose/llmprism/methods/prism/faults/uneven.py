@@ -84,7 +84,7 @@ def _work_ns(passes: Passes) -> tuple[Floats, Floats]:
 def _forward_first(passes: Passes) -> bool:
     """Whether the last stage sends its first gradient after all forward passes, as in GPipe."""
     last = passes.stage == passes.stages - 1
-    after = passes.out[BACK][last][:, :, 0] - passes.into[FORTH][last][:, :, -1]
+    after = passes.out[last, :, BACK, 0] - passes.into[last, :, FORTH, -1]
     return finite_median(after) > 0
 
 

@@ -37,7 +37,7 @@ class Messages:
 
     src: Codes
     dst: Codes
-    step: Ints
+    step: Ints | Codes
     begin_ns: Ints
     end_ns: Ints
 
@@ -62,7 +62,7 @@ class Sizes:
         return found
 
 
-def message_sizes(flows: FlowTable, rows: Ints, step: Ints, messages: int) -> Sizes:
+def message_sizes(flows: FlowTable, rows: Ints | Codes, step: Ints | Codes, messages: int) -> Sizes:
     """How large messages are, from records of whole steps with ``messages`` each."""
     pair, at = np.unique(_pairs(flows, rows), return_inverse=True)
     if not pair.size:
@@ -78,14 +78,16 @@ def message_sizes(flows: FlowTable, rows: Ints, step: Ints, messages: int) -> Si
     return Sizes(pair, np.where(alike, small, np.maximum(usual, small)))
 
 
-def messages_of(flows: FlowTable, rows: Ints, step: Ints, sizes: Sizes) -> Messages:
+def messages_of(flows: FlowTable, rows: Ints | Codes, step: Ints | Codes, sizes: Sizes) -> Messages:
     """The messages that ``rows`` hold."""
     parts = np.array_split(np.arange(rows.size), max(1, rows.nbytes // PART_BYTES))
     every = [vars(_messages_of(flows, rows[part], step[part], sizes)) for part in parts]
     return Messages(**{name: np.concatenate([one[name] for one in every]) for name in every[0]})
 
 
-def _messages_of(flows: FlowTable, rows: Ints, step: Ints, sizes: Sizes) -> Messages:
+def _messages_of(
+    flows: FlowTable, rows: Ints | Codes, step: Ints | Codes, sizes: Sizes
+) -> Messages:
     share = flows.bytes[rows] / sizes.of(_pairs(flows, rows))
     held = np.maximum(np.rint(share), 1).astype(np.int64)
     of = np.repeat(np.arange(rows.size), held)
@@ -95,7 +97,7 @@ def _messages_of(flows: FlowTable, rows: Ints, step: Ints, sizes: Sizes) -> Mess
     return Messages(flows.src[rows][of], flows.dst[rows][of], step[of], begin, end)
 
 
-def _pairs(flows: FlowTable, rows: Ints) -> Ints:
+def _pairs(flows: FlowTable, rows: Ints | Codes) -> Ints:
     pairs: Ints = flows.src[rows].astype(np.int64) * len(flows.addresses) + flows.dst[rows]
     return pairs
 

@@ -143,11 +143,10 @@ class Needs:
         )
 
 
-def _rows_of(job: JobView, number: Ints) -> tuple[Ints, Ints]:
+def _rows_of(job: JobView, number: Codes) -> tuple[Codes, Codes]:
     """Rows of the pipelines of ``job`` in the steps that have a ``number``, and that number."""
     parts = [part for part in job.phases.classes if part.kind == "pp"]
-    rows: list[Ints | Codes] = [np.empty(0, np.int64)]
-    steps = [np.empty(0, np.int64)]
+    rows, steps = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     for part in parts:
         step = number[part.step]
         rows.append(part.one.traffic.row[step >= 0])
@@ -273,13 +272,13 @@ class Progress:
         return goals.tolist() if goals.size == 1 else []
 
 
-def learned_from(count: int) -> Ints:
+def learned_from(count: int) -> Codes:
     """New numbers of the steps to learn from: all, or ``LEARNED`` at equal distances.
 
     -1 for the others, and at the end, where an unknown step (-1) finds it.
     """
     chosen = np.linspace(0, count - 1, min(count, LEARNED)).astype(np.int64)
-    number = np.full(count + 1, -1)
+    number = np.full(count + 1, -1, np.int32)
     number[chosen] = np.arange(chosen.size)
     return number
 

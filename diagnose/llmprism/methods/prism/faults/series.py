@@ -176,17 +176,15 @@ def excess_of(times: Floats) -> tuple[Floats, Ints]:
     And the number of messages in it; both have shape (endpoints, steps), ``times`` has shape
     (endpoints, steps, messages).
     """
+    both = by_parts(_excess, times)
+    return both[:, 0], both[:, 1].astype(np.int64)
+
+
+def _excess(times: Floats) -> Floats:
+    """Sum and number of :func:`excess_of`, shape (endpoints, 2, steps)."""
     series = by_message(times)
     series -= healthy(series)[..., None]
-    return by_parts(_total, series), by_parts(_known, series)
-
-
-def _total(series: Floats) -> Floats:
-    return np.asarray(np.nansum(series, axis=1))
-
-
-def _known(series: Floats) -> Ints:
-    return np.asarray(np.isfinite(series).sum(axis=1))
+    return np.stack((np.nansum(series, axis=1), np.isfinite(series).sum(axis=1)), axis=1)
 
 
 def _noise(ratio: Floats, *, quiet: bool = False) -> Floats:

@@ -122,7 +122,7 @@ def _of_groups(job: JobView, begins: Floats) -> Floats:
 
 
 def _at_once(job: JobView, one: Floats, other: Floats) -> bool:
-    """Whether the collectives of two classes begin together: those of one on several connections."""
+    """Whether collectives of two classes begin together: one collective on several connections."""
     if one.shape[2] != other.shape[2]:
         return False
     apart = np.abs(nanmedian(one, axis=0) - nanmedian(other, axis=0))

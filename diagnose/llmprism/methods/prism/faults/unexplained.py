@@ -10,7 +10,8 @@ finding names them all, with little confidence. Otherwise it names the job, and 
 is unknown. Checkpoints and evaluations lengthen steps, too, at regular intervals: without that.
 
 A stretch may last to the end, and its steps may vary much more than those before. So steps are
-also compared with all steps before them.
+also compared with all steps before them. Where no step alone is long enough to be out, two levels
+of all steps show a small change (:mod:`~.two_levels`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from llmprism.methods.prism.faults.imbalance import OTHER, likelier_imbalance
 from llmprism.methods.prism.faults.recurring import without_recurring_ns
 from llmprism.methods.prism.faults.series import DEVIATIONS, FEWEST, judged, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.methods.prism.faults.two_levels import upper_run
 from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import deviation, finite_median
 
@@ -70,7 +72,8 @@ def _slow(duration_ns: Floats) -> list[tuple[int, int]]:
     lasting = _to_the_end(duration_ns)
     if lasting and all(_longest_of(duration_ns, one, lasting[0]) for one in found):
         return lasting
-    return found
+    run = upper_run(duration_ns)
+    return found if found or run is None else [run]
 
 
 def _longest_of(duration_ns: Floats, one: tuple[int, int], lasting: tuple[int, int]) -> bool:

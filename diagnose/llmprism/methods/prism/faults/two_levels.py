@@ -1,0 +1,76 @@
+"""Two levels of the lengths of steps: before a fault and in it, though steps vary nearly as much.
+
+A step that is longer by a little shows nothing alone. Where the medians of neighbouring steps fall
+into two levels, and those of the upper level are one run, then something changed at its begin. What
+varies from step to step, or slowly, has no two levels: many steps lie between, and the upper ones
+are no single run. Where steps vary by a good part, hosts have other work as well, and that may last
+too: there nothing is concluded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.methods.prism.faults.series import FEWEST, LEVEL, stretches
+from llmprism.numerics.arrays import Bools, Floats
+from llmprism.numerics.missing import deviation, finite_median
+
+LEAST = 0.03  # of a step: between the two levels
+APART = 1.5  # deviations of the level that varies more: between their middles
+STEADY = 0.05  # of a step: what steps of a level vary, where nothing else delays a job for long
+MOSTLY = 0.85  # of the steps of each level: on its side of the middle between both
+
+
+def upper_run(duration_ns: Floats) -> tuple[int, int] | None:
+    """First and last step of the upper of two levels; None where there are no two.
+
+    ``duration_ns`` has one length a step. Steps before the run show that it is not the usual level.
+    """
+    known = np.isfinite(duration_ns)
+    known[:1] = False  # the first step of a job follows none
+    at = np.flatnonzero(known)
+    if at.size < 2 * FEWEST:
+        return None
+    length_ns = duration_ns[at]
+    runs = stretches(_upper(_smooth(length_ns)))
+    if not runs:
+        return None
+    first, last = max(runs, key=lambda run: run[1] - run[0])
+    inside = np.zeros(at.size, np.bool_)
+    inside[first : last + 1] = True
+    if first < LEVEL or inside.sum() < LEVEL or not _two_levels(length_ns, inside):
+        return None
+    return int(at[first]), int(at[last])
+
+
+def _smooth(length_ns: Floats) -> Floats:
+    """Median of each length and its neighbours."""
+    padded = np.pad(length_ns, LEVEL // 2, mode="reflect")
+    middles: Floats = np.median(np.lib.stride_tricks.sliding_window_view(padded, LEVEL), axis=1)
+    return middles
+
+
+def _upper(values: Floats) -> Bools:
+    """Which values are in the upper of two classes that differ least within themselves (Otsu)."""
+    ordered = np.sort(values)
+    count = np.arange(1, ordered.size)
+    sums = np.cumsum(ordered)[:-1]
+    total = float(ordered.sum())
+    between = (sums / count - (total - sums) / (ordered.size - count)) ** 2
+    at = int(np.argmax(between * count * (ordered.size - count)))
+    upper: Bools = values > ordered[at]
+    return upper
+
+
+def _two_levels(length_ns: Floats, inside: Bools) -> bool:
+    """Whether steps inside and outside differ by more than either of them vary."""
+    lower, upper = length_ns[~inside], length_ns[inside]
+    if lower.size < FEWEST:
+        return False
+    low, high = finite_median(lower), finite_median(upper)
+    spread = max(deviation(lower), deviation(upper))
+    if spread > STEADY * low:
+        return False
+    middle = (low + high) / 2
+    sides = min(float((lower < middle).mean()), float((upper > middle).mean()))
+    return high - low > max(LEAST * low, APART * spread) and sides >= MOSTLY

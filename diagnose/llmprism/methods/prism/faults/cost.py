@@ -57,7 +57,9 @@ class Cost:
 
     @property
     def believed(self) -> bool:
-        """Whether the job really is slower."""
+        """Whether the job really is slower: one that stopped is, however soon the records end."""
+        if np.isposinf(self.deviations):
+            return self.lost_ns > 0
         clear = self.many and self.share > CLEAR_SHARE and self.deviations > CLEAR_DEVIATIONS
         return clear or (self.share > LEAST_SHARE and self.deviations > DEVIATIONS)
 

@@ -91,8 +91,8 @@ def _alive_or(
 ) -> int:
     """``sender``, or the receiver of its next message, if that is silent and the sender is not.
 
-    A NIC that carries anything later is not the silent one; a rank that sends anything later does
-    not hang.
+    A NIC that carries anything later is not the silent one. A rank that sends anything later does
+    not hang, nor does one that joins a collective: nothing of it comes before both ends are there.
     """
     if len(goals) != 1 or goals[0] in ready_ns:
         return sender
@@ -100,7 +100,9 @@ def _alive_or(
     later = flows.start_ns > ready_ns[sender]
     if tail.next_ns is not None:
         later &= flows.end_ns < tail.next_ns
-    sends = bool((flows.src[later] == sender).any())
+    joins = tail.rows.get("dp", np.empty(0, np.int64))
+    joins = joins[flows.start_ns[joins] > ready_ns[sender]]
+    sends = bool((flows.src[later] == sender).any() or (flows.dst[joins] == sender).any())
     silent = not ((flows.src[later] == goal) | (flows.dst[later] == goal)).any()
     return goal if sends and silent else sender
 

@@ -45,7 +45,7 @@ def stopped(context: Context) -> Iterator[Suspect]:
 def _stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     """The endpoint that stopped in ``tail``; None if nothing distinguishes one."""
     return (
-        stuck_on_the_wire(context, tail)
+        stuck_on_the_wire(context, job, tail)
         or stuck_in_pipeline(context, job, tail)
         or stuck_in_ring(context, job, tail)
     )

@@ -32,6 +32,7 @@ FIT = 0.3  # of the bytes: what a sampled chunk differs from its size, and a cut
 BEGUN = 1e-3  # of the bytes of a step: less is no chunk
 APART = 3.0  # times the usual difference between hops: more is no lost record
 RARE = 0.03  # of the moments: a cut there after 30 steps is 1 false finding in 1,000 steps
+ENOUGH = 6  # steps that show how seldom hops of a whole collective look like this
 ALIKE = 0.05  # difference of the fits that decides nothing
 
 
@@ -78,9 +79,10 @@ def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     if not found:
         return None  # a ring of two servers does not show which of them is missing
     later_ns = np.maximum(first.usual.waits_ns - (tail.until_ns - first.begun_ns), 0.0)
+    rare = later_ns.size > ENOUGH and float(later_ns.mean()) < RARE * job.period_ns
     return Stuck(
         found[0], first.begun_ns, "never joined a collective", tuple(found[1:]),
-        "stopped_nic" if silent else "hang", float(later_ns.mean()) < RARE * job.period_ns,
+        "stopped_nic" if silent else "hang", rare,
     )  # fmt: skip
 
 

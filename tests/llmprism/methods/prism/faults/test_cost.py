@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.cost import cost_at, cost_of, widened
+from llmprism.methods.prism.faults.cost import Cost, cost_at, cost_of, widened
 
 STEP_NS = 30e9
 
@@ -175,3 +175,9 @@ def test_a_step_of_unknown_length_is_at_no_edge_of_a_stretch() -> None:
     steps = steps_with(dict.fromkeys(range(10, 15), 0.4))
     steps[9] = np.nan
     assert widened(job_of(steps), 10, 14, (0, 27)) == (10, 14)
+
+
+def test_a_stop_is_believed_however_soon_the_records_end() -> None:
+    """Where nothing is exported after the last transfer, a fraction of a step is seen of it."""
+    assert Cost(STEP_NS, 1.005 * STEP_NS, 0.005 * STEP_NS, np.inf).believed
+    assert not Cost(STEP_NS, STEP_NS, 0.0, np.inf).believed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from llmprism.methods.prism.faults import unfinished_rings
 from llmprism.methods.prism.faults.unfinished_rings import BrokenRing, Usual, stuck_in_ring
@@ -19,3 +20,20 @@ def test_a_ring_of_two_servers_in_which_any_rank_may_be_missing_names_none(monke
     job = SimpleNamespace(phases=SimpleNamespace(endpoints=members), period_ns=1e6)
     tail = SimpleNamespace(rows={}, next_ns=int(1e9))
     assert stuck_in_ring(SimpleNamespace(topology=topology), job, tail) is None
+
+
+@pytest.mark.parametrize(("finished", "alone"), [(4, False), (12, True)])
+def test_a_few_steps_do_not_show_how_seldom_a_cut_looks_like_a_missing_rank(
+    monkeypatch, finished, alone
+):
+    usual = Usual([4e6], apart=0.0, ranks=(1,), waits_ns=np.zeros(finished + 1))
+    members, sent = np.arange(4), np.array([1e6, 2e6, 3e6, 0.0])
+    ring = BrokenRing(members, sent, known=True, moved=0.0, begun_ns=0, usual=usual)
+    monkeypatch.setattr(unfinished_rings, "_rings", lambda *_: iter([ring]))
+    topology = SimpleNamespace(servers=members, endpoints=[SimpleNamespace(nic=0)] * 4)
+    job = SimpleNamespace(phases=SimpleNamespace(endpoints=members), period_ns=1e6)
+    found = stuck_in_ring(
+        SimpleNamespace(topology=topology), job, SimpleNamespace(rows={}, until_ns=5)
+    )
+    assert found is not None
+    assert found.alone == alone

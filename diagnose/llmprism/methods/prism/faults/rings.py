@@ -29,7 +29,7 @@ from llmprism.methods.prism.faults.bursts import bursts_of
 from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.ring_bursts import Hops, hops_of, silence_of
-from llmprism.methods.prism.faults.series import healthy
+from llmprism.methods.prism.faults.series import DEVIATIONS, healthy
 from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
@@ -37,6 +37,8 @@ from llmprism.numerics.missing import nanmedian
 TWO = 2  # servers, between which no third hop shows what one of them adds
 FEWEST = 3  # servers of a ring, of which two hops show what one adds; steps that wait for others
 LATE = 0.5  # of the delay: a hop that begins by so much later than most did not begin in time
+WHOLE = (0.75, 0.95)  # quantiles of the bytes of a step between which nothing lacks
+WHOLE_TO_SIGMA = 0.97  # difference of these of a normal distribution, in deviations
 EXACT = 1e-3  # of the bytes of a step: differences that count as none
 TOGETHER = 0.9  # of the steps
 KNOWN = 0.5  # of the steps: a ring that shows so few late ranks shows none
@@ -184,9 +186,15 @@ def _grows(sent: Floats) -> Bools:
 
 
 def _left_out(total: Floats) -> Floats:
-    """Bytes that each hop lacks in a step: what it sends first may be too little for data."""
+    """Bytes that each hop lacks in a step: what it sends first may be too little for data.
+
+    Where telemetry samples, bytes vary from step to step, and that is no lack. Steps in which
+    nothing lacks show by how much: those with most bytes.
+    """
     less = total.max(axis=0) - total
-    return np.where(less > EXACT * total, less, 0.0)
+    low, high = np.quantile(total, WHOLE, axis=1)
+    varies = float(np.median(high - low)) / WHOLE_TO_SIGMA
+    return np.where(less > np.maximum(EXACT * total, DEVIATIONS * varies), less, 0.0)
 
 
 @measured_once

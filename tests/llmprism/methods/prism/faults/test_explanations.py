@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism import faults
+from llmprism.methods.prism.faults import alternatives
 from llmprism.methods.prism.faults.suspects import Suspect
 
 STEPS = 40
@@ -54,9 +55,16 @@ def network(job: Any, slow: int, **evidence: Any) -> Suspect:
 
 @pytest.fixture
 def findings_of(monkeypatch):
-    def found(*suspects: Suspect) -> list[Any]:
+    """``lost`` has shares of a step by address and step; a and b are in one server, c and d too."""
+
+    def found(*suspects: Suspect, lost: Any = None) -> list[Any]:
         monkeypatch.setattr(faults, "CAUSES", (lambda _: suspects,))
-        topology = SimpleNamespace(codes={"a": 0, "b": 1, "c": 2, "d": 3})
+        monkeypatch.setattr(alternatives, "lost_share", lambda *_, **__: lost)
+        topology = SimpleNamespace(
+            codes={"a": 0, "b": 1, "c": 2, "d": 3}, addresses=["a", "b", "c", "d"],
+            servers=np.array([0, 0, 1, 1]),
+            endpoints=[SimpleNamespace(server=name) for name in ("s0", "s0", "s1", "s1")],
+        )  # fmt: skip
         context: Any = SimpleNamespace(jobs=[], topology=topology)
         return [*faults.find_findings(context).itertuples()]
 
@@ -170,6 +178,37 @@ def test_who_was_not_named_is_in_the_evidence(findings_of):
     other = rank(job, "a", 10, 19, 0.6)
     (found,) = findings_of(other, network(job, 2, pace_ratio=1.5, suspects=parts))
     assert json.loads(found.evidence)["one_of"] == ["leaf", "leaf|spine", "a"]
+
+
+def lost_by(*shares: float) -> np.ndarray:
+    """What each address loses in the steps that are slow, as shares of a step."""
+    lost = np.zeros((4, STEPS))
+    lost[:, 10:20] = np.array([[*shares]]).T
+    return lost
+
+
+@pytest.mark.parametrize(
+    ("lost", "named", "sure"),
+    [
+        ((0.2, 0.0, 0.0, 0.0), ["a"], 0.9),
+        ((0.2, 0.0, 0.18, 0.0), ["a", "c"], 0.72),  # merged records show that one waits as work
+        ((0.2, 0.2, 0.18, 0.0), ["a", "c"], 0.72),  # b shares the server of a
+        ((0.2, 0.0, 0.1, 0.0), ["a"], 0.9),
+    ],
+)
+def test_a_rank_of_another_server_that_lost_as_much_is_named_too(findings_of, lost, named, sure):
+    job = job_with({(10, 19): 0.2})
+    (found,) = findings_of(rank(job, "a", 10, 19), lost=lost_by(*lost))
+    assert json.loads(found.evidence)["one_of"] == named
+    assert found.confidence == pytest.approx(sure)
+
+
+def test_ranks_of_the_culprits_server_and_others_are_named_in_turn(findings_of):
+    job = job_with({(10, 19): 0.2})
+    slow = replace(rank(job, "a", 10, 19), culprit_kind="server", culprit="s0")
+    slow = replace(slow, evidence={"one_of": ["a", "b", "c", "d"]})
+    (found,) = findings_of(slow)
+    assert json.loads(found.evidence)["one_of"] == ["a", "s1", "b"]
 
 
 @pytest.mark.parametrize(("kind", "culprits"), [("switch", ["leaf"]), ("job", ["leaf", "s9"])])

@@ -17,8 +17,9 @@ from llmprism.numerics.missing import deviation, finite_median
 
 LEAST = 0.03  # of a step: between the two levels
 APART = 1.5  # deviations of the level that varies more: between their middles
-STEADY = 0.05  # of a step: what steps of a level vary, where nothing else delays a job for long
-MOSTLY = 0.85  # of the steps of each level: on its side of the middle between both
+CLEARLY = 4.0  # deviations of the lower level: between them, if the upper one may vary
+STEADY = 0.05  # of a step: what those of the lower level vary, if nothing else delays a job
+MOSTLY = 0.85  # of the steps of each level: on its side of the bar between both
 
 
 def upper_run(duration_ns: Floats) -> tuple[int, int] | None:
@@ -35,12 +36,34 @@ def upper_run(duration_ns: Floats) -> tuple[int, int] | None:
     runs = stretches(_upper(_smooth(length_ns)))
     if not runs:
         return None
-    first, last = max(runs, key=lambda run: run[1] - run[0])
-    inside = np.zeros(at.size, np.bool_)
-    inside[first : last + 1] = True
+    first, last = _widened(length_ns, *max(runs, key=lambda run: run[1] - run[0]))
+    inside = _inside(length_ns, first, last)
     if first < LEVEL or inside.sum() < LEVEL or not _two_levels(length_ns, inside):
         return None
     return int(at[first]), int(at[last])
+
+
+def _inside(length_ns: Floats, first: int, last: int) -> Bools:
+    steps = np.arange(length_ns.size)
+    inside: Bools = (steps >= first) & (steps <= last)
+    return inside
+
+
+def _widened(length_ns: Floats, first: int, last: int) -> tuple[int, int]:
+    """A run with the steps beside it that are above the bar: work that varies begins anyhow."""
+    bar_ns = _bar_ns(length_ns, _inside(length_ns, first, last))
+    while first > 0 and length_ns[first - 1] > bar_ns:
+        first -= 1
+    while last + 1 < length_ns.size and length_ns[last + 1] > bar_ns:
+        last += 1
+    return first, last
+
+
+def _bar_ns(length_ns: Floats, inside: Bools) -> float:
+    """Between two levels: their middle, or less where the lower one varies by far less."""
+    low, high = finite_median(length_ns[~inside]), finite_median(length_ns[inside])
+    least = max(LEAST * low, CLEARLY * deviation(length_ns[~inside]))
+    return low + min(high - low, least) / 2
 
 
 def _smooth(length_ns: Floats) -> Floats:
@@ -63,14 +86,17 @@ def _upper(values: Floats) -> Bools:
 
 
 def _two_levels(length_ns: Floats, inside: Bools) -> bool:
-    """Whether steps inside and outside differ by more than either of them vary."""
+    """Whether steps inside and outside differ by more than they vary.
+
+    Or clearly by more than those outside vary: work that is unevenly divided is divided again in
+    each step.
+    """
     lower, upper = length_ns[~inside], length_ns[inside]
     if lower.size < FEWEST:
         return False
-    low, high = finite_median(lower), finite_median(upper)
-    spread = max(deviation(lower), deviation(upper))
-    if spread > STEADY * low:
+    low, spread = finite_median(lower), deviation(lower)
+    most = min(CLEARLY * spread, APART * max(spread, deviation(upper)))
+    if spread > STEADY * low or finite_median(upper) - low < max(LEAST * low, most):
         return False
-    middle = (low + high) / 2
-    sides = min(float((lower < middle).mean()), float((upper > middle).mean()))
-    return high - low > max(LEAST * low, APART * spread) and sides >= MOSTLY
+    bar_ns = _bar_ns(length_ns, inside)
+    return min(float((lower < bar_ns).mean()), float((upper > bar_ns).mean())) >= MOSTLY

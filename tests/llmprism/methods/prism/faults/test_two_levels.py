@@ -50,3 +50,13 @@ def test_steps_that_are_short_at_the_end_only_are_no_slow_run():
 def test_where_steps_vary_much_other_work_of_a_host_may_last_too():
     length_ns = lengths_ns(0, 1.3, 0.08)
     assert upper_run(length_ns) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_uneven_work_varies_in_the_upper_level_alone(seed):
+    length_ns = lengths_ns(seed, 1.0, 0.01)
+    length_ns[SLOW] *= 1 + np.random.default_rng(seed).uniform(0.04, 0.5, 8)
+    run = upper_run(length_ns)
+    assert run is not None
+    assert abs(run[0] - SLOW.start) <= 1
+    assert abs(run[1] - (SLOW.stop - 1)) <= 1

@@ -31,6 +31,8 @@ Gradients have as many bytes or twice as many, and are reduced k times in a step
 are sharded (ZeRO-2), in each micro-batch. With more of them, a share shows little.
 """
 EXACT = 0.02  # of a step's bytes: differences that count as none
+ALIKE = 0.005  # ... where no record of the other steps was lost
+LITTLE = 0.03  # lacks of a step that was ended, there: a capture may miss its last packets
 
 
 @dataclass(frozen=True)
@@ -161,10 +163,10 @@ def _finished(
     others = usual - np.delete(volume, ends, axis=1)
     lost = LOST * others.max(axis=1, initial=0.0, keepdims=True)
     lacks = usual - volume[:, ends]
-    finished: Bools = lacks <= np.maximum(LACKING * usual, lost)
-    finished[:, -1] |= lacks[:, -1] <= usual[:, 0] / 2  # records end there, whatever the job did
+    alike = lost <= ALIKE * usual
+    finished: Bools = lacks <= np.maximum(np.where(alike, LITTLE, LACKING) * usual, lost)
     for share in GATHERED:
-        ungathered = np.abs(lacks - share * usual) <= EXACT * usual
+        ungathered = np.abs(lacks - share * usual) <= np.where(alike, ALIKE, EXACT) * usual
         finished |= ungathered & ungathered[:, -1:]
     finished &= (volume[:, ends] > 0) | (usual == 0)
     return finished

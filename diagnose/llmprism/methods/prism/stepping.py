@@ -84,7 +84,7 @@ def find_steps(component: Component) -> Stepping:
     if count == 0:
         unknown = tuple(np.full(len(one.traffic), -1, np.int32) for one in component.classes)
         return Stepping(0, 0.0, -1, unknown, NONE, NONE)
-    own = [of_count(divisions_, count) for divisions_ in proposed]
+    own = [_of_steps(divisions_, count) for divisions_ in proposed]
     reference = max(range(len(own)), key=lambda i: standing(own[i]))
     best = own[reference]
     assert best is not None
@@ -96,6 +96,18 @@ def find_steps(component: Component) -> Stepping:
     ]
     start, end = extent(lead, best)
     return Stepping(count, best.quality, reference, tuple(step_of), start, end)
+
+
+def _of_steps(own: list[Division], count: int) -> Division | None:
+    """The division of a class into so many steps; None if one part fewer is clearly better.
+
+    Where records end within a step, a class that moves late in steps has not moved in the last one.
+    """
+    division, fewer = of_count(own, count), of_count(own, count - 1)
+    if division is None or fewer is None:
+        return division
+    worse = division.quality < (1 - SAME_SPREAD) * fewer.quality
+    return None if worse and fewer.clarity >= CLEARER * division.clarity else division
 
 
 def _lasting(component: Component) -> list[bool]:
@@ -233,12 +245,15 @@ def _borders(component: Component, lead: Traffic, best: Division) -> tuple[Ints,
 
 
 def _by_windows(traffic: Traffic, borders: Sequence[Ints]) -> Codes:
-    """Step of each record by those of the ``borders`` that make volumes most equal."""
-    choices: list[tuple[float, Codes]] = []
+    """Step of each record by those of the ``borders`` that make volumes most equal.
+
+    Records may end within a step before the class moves in it: then the last step is empty.
+    """
+    choices: list[tuple[tuple[float, bool], Codes]] = []
     for one in borders:
         step = np.searchsorted(one, traffic.start_ns, side="right").astype(np.int32)
         volumes = np.bincount(step, traffic.size, one.size + 1).astype(np.float64)
-        choices.append((_spread(volumes), step))
+        choices.append(((_spread(volumes), bool(volumes[0] < volumes[-1])), step))
     return min(choices, key=lambda choice: choice[0])[1]
 
 

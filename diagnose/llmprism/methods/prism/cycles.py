@@ -205,6 +205,11 @@ def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[D
     return found
 
 
+def steps_from(traffic: Traffic, cuts: Ints) -> Division:
+    """The division of ``traffic`` into parts that begin with the records ``cuts``."""
+    return _division(cuts, sizes_of(traffic.size).every, np.inf)
+
+
 def _division(cuts: Ints, before: Floats, clarity: float) -> Division:
     edges = np.concatenate(([0], cuts, [before.size - 1]))
     volumes = np.diff(before[edges])

@@ -11,6 +11,9 @@ Gradients are reduced in buckets, which may be of one size. Records of a step or
 bucket after bucket, with a long silence in between. Steps of training are the other way round: the
 network rests within each, while the ranks compute, and longer silences are rare. A step that is one
 bucket rests for the forward pass at least.
+
+Micro-batches of sharded parameters are alike, too; a few updates between them show that they may be
+parts of steps (:mod:`~llmprism.methods.prism.seldom_updates`).
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from llmprism.methods.prism.characters import TOGETHER, character_of
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.jobs import Job
 from llmprism.methods.prism.resolution import Refusal
-from llmprism.methods.prism.stepping import Part
+from llmprism.methods.prism.seldom_updates import may_be_micro_batches
+from llmprism.methods.prism.stepping import Part, division_of
 
 RESTS = 0.05  # of a step: replicas compute for longer than that
 FORWARD = 0.25  # of a step of one bucket: no gradients move in its forward pass
@@ -38,6 +42,11 @@ BUCKETS = Refusal(
     "of gradients, and the records may hold only a step or two",
     "a recording of several steps",
 )
+MICRO_BATCHES = Refusal(
+    "equal parts follow each other, but only some of them end with a silence in which an optimizer "
+    "may update parameters: they may be micro-batches, and the records hold a few steps only",
+    "a recording of several steps",
+)
 
 
 def partial_steps(connections: Connections, job: Job, nodes: int) -> Refusal | None:
@@ -45,7 +54,15 @@ def partial_steps(connections: Connections, job: Job, nodes: int) -> Refusal | N
     parts = [part for epoch in job.epochs for part in epoch]
     if all(_are_buckets(part) for part in parts):
         return BUCKETS
+    if any(_may_be_micro_batches(part) for part in parts):
+        return MICRO_BATCHES
     return PARTIAL if all(_passes_only(connections, part, nodes) for part in parts) else None
+
+
+def _may_be_micro_batches(part: Part) -> bool:
+    stepping = part.stepping
+    lead = part.component.classes[stepping.reference].traffic
+    return may_be_micro_batches(lead, division_of(stepping))
 
 
 def _are_buckets(part: Part) -> bool:

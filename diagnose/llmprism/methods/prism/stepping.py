@@ -25,10 +25,11 @@ from llmprism.methods.prism.coarser import (
     of_count,
     standing,
 )
-from llmprism.methods.prism.cycles import Division, Traffic, divisions
+from llmprism.methods.prism.cycles import Division, Traffic, divisions, steps_from
 from llmprism.methods.prism.evaluations import beyond_steps
 from llmprism.methods.prism.messages import same_messages, several_collectives
 from llmprism.methods.prism.parts import regularity
+from llmprism.methods.prism.seldom_updates import updates
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
 FEWEST = 3
@@ -89,6 +90,11 @@ def find_steps(component: Component) -> Stepping:
     best = own[reference]
     assert best is not None
     lead = component.classes[reference].traffic
+    ended = updates(lead, best)
+    if ended.size:
+        best = steps_from(lead, ended)
+        count = len(best)
+        own = [best if i == reference else None for i in range(len(own))]
     borders = _borders(component, lead, best)
     step_of = [
         _assigned(one.traffic, division, lead, best, borders)
@@ -96,6 +102,12 @@ def find_steps(component: Component) -> Stepping:
     ]
     start, end = extent(lead, best)
     return Stepping(count, best.quality, reference, tuple(step_of), start, end)
+
+
+def division_of(stepping: Stepping) -> Division:
+    """The division of the reference's traffic into the steps that were found."""
+    cuts = np.flatnonzero(np.diff(stepping.step_of[stepping.reference]) > 0) + 1
+    return Division(cuts, np.zeros(cuts.size + 1), np.inf, 0.0, 0.0, 1.0)
 
 
 def _of_steps(own: list[Division], count: int) -> Division | None:

@@ -1,0 +1,62 @@
+"""Micro-batches of sharded parameters: only the last one of a step ends with an update."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.classes import Component, TrafficClass
+from llmprism.methods.prism.cycles import Traffic
+from llmprism.methods.prism.partial_steps import _may_be_micro_batches
+from llmprism.methods.prism.stepping import Part, find_steps
+
+MS = 1_000_000
+MEMBERS = 4
+
+
+def sharded(steps: int, micro_batches: int, update_ms: float, stalls=()) -> Component:
+    """Messages of 1 ms that follow at once, but for a rest of 2 ms after the forward pass.
+
+    Every step ends with a silence of ``update_ms``. ``stalls`` are further silences, each with
+    the number of the message before it and its length [ms].
+    """
+    times, now = [], 0.0
+    for _ in range(steps):
+        for _ in range(micro_batches):
+            for message in range(20):
+                times.append(now)
+                now += 1 + (2 if message == 4 else 0)
+                now += sum(ms for at, ms in stalls if at == len(times))
+        now += update_ms
+    start = np.repeat(np.array(times) * MS, MEMBERS).astype(np.int64)
+    rows = np.arange(start.size)
+    traffic = Traffic(
+        rows, start, start + MS, np.full(rows.size, 1000), rows % MEMBERS,
+        np.ones(rows.size, np.bool_),
+    )  # fmt: skip
+    one = TrafficClass(np.arange(MEMBERS), False, traffic)
+    return Component(np.arange(MEMBERS, dtype=np.int32), (one,))
+
+
+@pytest.mark.parametrize("update_ms", [0.5, 1.5, 5.0])
+@pytest.mark.parametrize("micro_batches", [3, 5])
+@pytest.mark.parametrize("steps", [4, 7])
+def test_silences_at_equal_distances_end_steps(steps, micro_batches, update_ms):
+    found = find_steps(sharded(steps, micro_batches, update_ms))
+    assert found.count == steps
+    assert np.bincount(found.step_of[0]).tolist() == [20 * micro_batches * MEMBERS] * steps
+
+
+@pytest.mark.parametrize("micro_batches", [4, 6])
+def test_nothing_is_known_about_the_steps_where_one_update_shows(micro_batches):
+    component = sharded(2, micro_batches, 5.0)
+    stepping = find_steps(component)
+    assert _may_be_micro_batches(Part(component, stepping))
+
+
+@pytest.mark.parametrize("steps", [5, 12])
+def test_steps_that_all_end_with_an_update_are_no_micro_batches(steps):
+    component = sharded(steps, 1, 5.0, stalls=[(28, 1.0)])
+    stepping = find_steps(component)
+    assert stepping.count in (steps, steps + 1)
+    assert not _may_be_micro_batches(Part(component, stepping))

@@ -8,50 +8,32 @@ Before that, traffic that does not repeat is taken out: a connection that is idl
 of its component, or moves another volume in each, is no training traffic (storage, logs, bulk
 copies). Without it the component may fall into the jobs that it had joined. Minor connections
 join components only if they repeat with the steps that the major ones show.
-
-A restarted job opens new connections. Components that follow one another on the same
-endpoints, with the same volume in a step and the same share of it two-way, are one job. Others
-have addresses that pass from one job to the next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
+from llmprism.methods.prism.attempts import Job, restarted, without_attempts
 from llmprism.methods.prism.classes import Component, find_components, united
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.silent import silent_of
 from llmprism.methods.prism.stepping import FEWEST, Part, Stepping, find_steps
 from llmprism.methods.prism.together import together, twins_of
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints
 
 STEADY = 0.25  # minor traffic of a step differs from the median step by less
 UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median
-SAME_VOLUME = 0.05
 EVALUATED = 4.0  # ratio of activations to gradients up to which evaluations explain the rest
 MANY, APART = 40, 0.1  # steps, and share of them by which two times are apart
 GRADIENTS = 0.02  # of the bytes of a job: what gradients have at least
 SURE = 0.9  # quality of a division that services do not reach
 LITTLE = 0.001  # of the rate of the busiest part
-
-
-@dataclass(frozen=True)
-class Job:
-    """Parts that belong together, in order of time.
-
-    Attributes
-    ----------
-    endpoints : endpoint codes, sorted.
-    epochs : parts of the job in time, one for each attempt.
-    """
-
-    endpoints: Codes
-    epochs: tuple[tuple[Part, ...], ...]
 
 
 def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) -> list[Job]:
@@ -68,7 +50,8 @@ def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) ->
         agreeing = _agreeing(flows, connections, own)
         if all(part.stepping.count for part in agreeing):
             jobs.append(Job(ends, (agreeing,)))
-    jobs = sorted(_restarted(jobs, connections), key=_opening)
+    jobs = without_attempts(restarted(jobs, connections), connections)
+    jobs = sorted(jobs, key=_opening)
     silent = silent_of([job.endpoints for job in jobs], topology, connections)
     return [
         Job(np.union1d(job.endpoints, unseen).astype(np.int32), job.epochs)
@@ -279,57 +262,7 @@ def _agreeing(
     return (Part(both, stepping),) if stepping.count else tuple(parts)
 
 
-def _restarted(jobs: list[Job], connections: Connections) -> list[Job]:
-    """Join jobs that follow one another on the same endpoints and move the same volumes."""
-    joined: list[Job] = []
-    for job in sorted(jobs, key=_begin):
-        before = next(
-            (i for i, old in enumerate(joined) if _continues(old, job, connections)), None
-        )
-        if before is None:
-            joined.append(job)
-        else:
-            joined[before] = Job(job.endpoints, joined[before].epochs + job.epochs)
-    return joined
-
-
-def _continues(old: Job, new: Job, connections: Connections) -> bool:
-    if not np.array_equal(old.endpoints, new.endpoints) or _end(old) > _begin(new):
-        return False
-    shares = [_two_way_share(job.epochs[-1]) for job in (old, new)]
-    if abs(shares[0] - shares[1]) > STEADY:
-        return False  # addresses pass from a ring to a pipeline, say
-    volumes = [_volumes(job.epochs[-1], connections, old.endpoints) for job in (old, new)]
-    return bool(np.all(np.abs(volumes[0] - volumes[1]) <= SAME_VOLUME * volumes[0]))
-
-
-def _two_way_share(parts: Sequence[Part]) -> float:
-    """Share of the bytes of ``parts`` that are answered by as many the other way."""
-    classes = [one for part in parts for one in part.component.classes]
-    total = sum(one.bytes for one in classes)
-    return sum(one.bytes for one in classes if one.two_way) / max(total, 1.0)
-
-
-def _volumes(parts: Sequence[Part], connections: Connections, ends: Codes) -> Floats:
-    """Median bytes that each of the job's endpoints ``ends`` sends in a step."""
-    count = max(part.stepping.count for part in parts)
-    volume = np.zeros((ends.size, count))
-    for part in parts:
-        for one, step in zip(part.component.classes, part.stepping.step_of, strict=True):
-            sender = np.searchsorted(ends, connections.src[one.connections])
-            np.add.at(volume, sender, one.volumes(connections, step, count))
-    return np.asarray(np.median(volume, axis=1), np.float64)
-
-
 def _opening(job: Job) -> list[int]:
     """When the parts of a job begin: an order of jobs that no name enters."""
     starts = [c.traffic.start_ns for p in job.epochs[0] for c in p.component.classes]
     return sorted(int(start[0]) for start in starts)
-
-
-def _begin(job: Job) -> int:
-    return min(int(c.traffic.start_ns[0]) for p in job.epochs[0] for c in p.component.classes)
-
-
-def _end(job: Job) -> int:
-    return max(int(c.traffic.end_ns.max()) for p in job.epochs[-1] for c in p.component.classes)

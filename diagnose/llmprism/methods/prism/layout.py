@@ -60,12 +60,14 @@ def find_layout(
     """Work the layout of one job out."""
     ranks = sum(_gpus(topology, end) for end in phases.endpoints.tolist())
     sizes = {kind: _group_size(connections, phases, kind) for kind in ("ep", "cp", "tp")}
-    together, lockstep = _lockstep(replicas)
+    together, lockstep = _lockstep(replicas, pipelines)
     tp = sizes["tp"] if sizes["tp"] > 1 else together
     if tp == UNKNOWN:
         tp = _rings(topology, phases, pipelines)
     cp = max(1, sizes["cp"])
-    dp, tp = _replicas(ranks, pipelines.length, tp, cp, _are_known(phases))
+    hidden = _hides_stages(topology, connections, phases, pipelines)
+    known = _are_known(phases) and not hidden
+    dp, tp = _replicas(ranks, pipelines.length, tp, cp, known)
     evidence: dict[str, object] = {
         "ranks": ranks,
         "stages": pipelines.length,
@@ -78,10 +80,26 @@ def find_layout(
         sure = min(sure, phases.quality * SHARED)
     sure = min(sure, _weakest(phases))
     sharding = find_sharding(topology, connections, phases, pipelines.micro_batches)
+    pp = UNKNOWN if hidden else pipelines.length
     return Layout(
-        dp, pipelines.length, tp, max(1, sizes["ep"]), cp, pipelines.micro_batches,
+        dp, pp, tp, max(1, sizes["ep"]), cp, pipelines.micro_batches,
         _schedule(pipelines), sharding, _period_ns(phases), sure, evidence,
     )  # fmt: skip
+
+
+def _hides_stages(
+    topology: Topology, connections: Connections, phases: Phases, pipelines: Pipelines
+) -> bool:
+    """Whether stages follow that only NVLink shows, behind NICs that nobody else uses.
+
+    With 1F1B, no more activations wait than there are stages from the first seen one to the last.
+    """
+    if pipelines.chunks != 1 or not pipelines.length < pipelines.deepest < pipelines.micro_batches:
+        return False
+    idle = np.ones(topology.servers.size, np.bool_)
+    idle[connections.src] = idle[connections.dst] = False
+    homes = topology.servers[phases.endpoints]
+    return bool(idle[np.isin(topology.servers, homes)].any())
 
 
 def _replicas(ranks: int, stages: int, tp: int, cp: int, known: bool) -> tuple[int, int]:
@@ -132,8 +150,13 @@ def _largest(group: Ints) -> int:
     return int(np.bincount(group[group >= 0]).max()) if (group >= 0).any() else 1
 
 
-def _lockstep(replicas: Sequence[Replicas]) -> tuple[int, bool]:
-    """NICs of a server and stage that send together, and whether flows show it."""
+def _lockstep(replicas: Sequence[Replicas], pipelines: Pipelines) -> tuple[int, bool]:
+    """NICs of a server and stage that send together, and whether flows show it.
+
+    They show nothing if a NIC that no exporter saw may send with them.
+    """
+    if (pipelines.stage < 0).any() and not any(one.number.any() for one in replicas):
+        return UNKNOWN, False
     sizes = [size for one in replicas for size in np.bincount(one.number).tolist()]
     if not sizes:
         return UNKNOWN, False

@@ -21,12 +21,13 @@ from llmprism.io.flows import FlowTable
 from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
 from llmprism.methods import register
+from llmprism.methods.prism.attempts import Job
 from llmprism.methods.prism.connections import Connections, find_connections
 from llmprism.methods.prism.faults import Context, JobView, find_findings
 from llmprism.methods.prism.found import Found
 from llmprism.methods.prism.gathered_steps import SHARDED, begun_by_gathers
 from llmprism.methods.prism.gathers import with_late_gathers
-from llmprism.methods.prism.jobs import Job, find_jobs
+from llmprism.methods.prism.jobs import find_jobs
 from llmprism.methods.prism.layout import UNKNOWN, find_layout
 from llmprism.methods.prism.pair_table import pairs_of
 from llmprism.methods.prism.partial_steps import partial_steps

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from llmprism.methods.prism.attempts import Job
 from llmprism.methods.prism.characters import TOGETHER, character_of
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.jobs import Job
 from llmprism.methods.prism.resolution import Refusal
 from llmprism.methods.prism.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.stepping import Part, division_of

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.attempts import Job
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.jobs import Job
 from llmprism.methods.prism.kinds import kinds_of
 from llmprism.methods.prism.moments import MISSING, Moments, Moved, moments_of, period_of, repaired
 from llmprism.methods.prism.stepping import Part

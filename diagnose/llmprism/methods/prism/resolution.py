@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.attempts import Job
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.jobs import Job
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.quantities import duration
 

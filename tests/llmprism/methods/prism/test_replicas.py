@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import prism_sim as ps
+from llmprism.methods.prism.layout import UNKNOWN
 
 SCENARIO = """\
 cluster: {servers: 4, gpus_per_server: 4, nics_per_server: 4,
@@ -41,6 +42,48 @@ def test_without_noise_nothing_is_joined_and_the_confidence_is_low(tmp_path):
     assert exact.diagnosis.layouts["confidence"].max() < noisy.diagnosis.layouts["confidence"].min()
 
 
+def test_a_nic_that_no_exporter_saw_may_send_with_the_others(tmp_path):
+    path = tmp_path / "world.yaml"
+    path.write_text(HALF_SEEN)
+    (layout,) = ps.run(path, out=tmp_path / "run").diagnosis.layouts.to_dict("records")
+    assert (layout["dp"], layout["pp"], layout["tp"]) == (2, 2, 2)
+    assert layout["confidence"] < 0.7
+
+
+@pytest.mark.parametrize(("servers", "pp"), [(2, UNKNOWN), (4, 4)])
+def test_stages_inside_a_server_are_unknown_if_more_activations_wait(tmp_path, servers, pp):
+    path = tmp_path / "world.yaml"
+    path.write_text(HIDDEN % (16 // servers, 16 // servers, servers))
+    (layout,) = ps.run(path, out=tmp_path / "run").diagnosis.layouts.to_dict("records")
+    assert layout["pp"] == pp
+
+
+HALF_SEEN = """\
+cluster: {servers: 4, gpus_per_server: 2, nics_per_server: 2,
+          fabric: {kind: rail, leaf_ports: 4}}
+collector: {effects: [{kind: silent_switches, switches: [leaf001]}]}
+jobs:
+  - name: solo
+    model: {layers: 8, hidden: 1024, heads: 16, vocab: 32000, sequence_length: 1024}
+    dp: 2
+    pp: 2
+    tp: 2
+    micro_batches: 4
+    steps: 5
+    compute_jitter: 0.01
+"""
+HIDDEN = """\
+cluster: {gpus_per_server: %d, nics_per_server: %d, servers: %d, fabric: {leaf_ports: 8}}
+jobs:
+  - name: solo
+    model: {layers: 8, hidden: 1024, heads: 16, vocab: 32000, sequence_length: 1024}
+    dp: 2
+    pp: 4
+    tp: 2
+    micro_batches: 8
+    steps: 5
+    compute_jitter: 0.01
+"""
 CASES = [("noisy", 0.01), ("exact", 0.0)]
 
 

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from llmprism.methods.prism.attempts import Job, restarted, without_attempts
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.coarser import _follow, is_paused, lacks_gradients
 from llmprism.methods.prism.cycles import Division, Traffic
-from llmprism.methods.prism.jobs import Job, _restarted, _times_active
+from llmprism.methods.prism.jobs import _times_active
 from llmprism.methods.prism.partial_steps import _are_buckets
 from llmprism.methods.prism.stepping import Part, Stepping, find_steps
 from llmprism.methods.prism.together import in_step, whole_steps
@@ -169,7 +170,23 @@ def attempt(
 )
 def test_attempts_of_a_job_follow_one_another_with_the_same_volumes(later, joined):
     connections = SimpleNamespace(src=np.arange(4), of_row=np.arange(4))
-    assert len(_restarted([attempt(0, [[0, 1, 2, 3]]), later], connections)) == joined
+    assert len(restarted([attempt(0, [[0, 1, 2, 3]]), later], connections)) == joined
+
+
+@pytest.mark.parametrize(
+    ("brief", "jobs"),
+    [
+        (attempt(0, [[0, 1, 2, 3]], size=250), 1),
+        (attempt(0, [[0, 1, 2, 3]], size=630), 2),
+        (attempt(9200, [[0, 1, 2, 3]], size=250), 2),
+        (replace(attempt(0, [[0, 1]]), endpoints=np.arange(2, dtype=np.int32)), 1),
+        (replace(attempt(0, [[0, 1]], size=900), endpoints=np.arange(2, dtype=np.int32)), 2),
+    ],
+    ids=["micro-batches", "other volume", "at the same time", "some ranks", "ranks of another job"],
+)
+def test_a_brief_attempt_is_no_job_of_its_own(brief, jobs):
+    connections = SimpleNamespace(src=np.arange(4), dst=np.arange(4)[::-1], of_row=np.arange(4))
+    assert len(without_attempts([brief, attempt(9000, [[0, 1, 2, 3]])], connections)) == jobs
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ _MOSTLY_SINGLE = 0.75  # share of parts that are one step each, where others are
 _EXTRAS_FROM = 6  # parts from which most of them show what a step moves
 _REPAIR = 0.03  # how far from the median joined parts may be
 _PAUSE = 2.0  # times the usual silence between steps: one that a stopped rank makes inside a step
+_CLEAR, _EQUAL = 3.0, 0.98  # clarity and quality of parts that need no other explanation
 _EVEN = 0.01  # difference of two directions' volumes that counts as none
 
 
@@ -202,7 +203,18 @@ def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[D
         repaired = _repaired(division, before, gap[gap >= descending[count - 1]])
         if len(repaired) < len(division) and repaired.quality > division.quality:
             found.append(repaired)
-    return found
+    return _without_needless(found)
+
+
+def _without_needless(found: list[Division]) -> list[Division]:
+    """``found`` without evaluations, if long silences part the traffic into equal parts.
+
+    Buckets of several sizes may then look like steps of which some hold an evaluation.
+    """
+    clear = any(
+        one.clarity >= _CLEAR and one.quality >= _EQUAL and not one.evaluated for one in found
+    )
+    return [one for one in found if not (clear and one.evaluated)]
 
 
 def steps_from(traffic: Traffic, cuts: Ints) -> Division:

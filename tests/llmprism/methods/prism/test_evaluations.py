@@ -74,6 +74,15 @@ def test_layers_that_move_as_many_bytes_in_other_messages_are_no_steps():
     assert find_steps(ring(forward + backward + last)).count == 0
 
 
+def test_buckets_that_long_silences_part_into_equal_steps_are_no_evaluations():
+    """The first bucket is followed later than others, and the last one at once."""
+    sizes, at = [1300, *[1000] * 8, 1300], [0, 3.5, *(7.25 + 3.75 * np.arange(7)), 30.75]
+    messages = [(60 * step + at[i], size) for step in range(12) for i, size in enumerate(sizes)]
+    found = find_steps(ring(messages))
+    assert found.count == 12
+    assert np.bincount(found.step_of[0]).tolist() == [4 * len(sizes)] * 12
+
+
 def test_a_larger_bucket_is_no_evaluation_after_a_step():
     """Gradients of one step in 20 equal buckets, but for two with the embeddings."""
     sizes = [1500, *[1000] * 18, 1500]

@@ -24,6 +24,7 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.cycles import Division, Traffic
+from llmprism.methods.prism.evaluations import MOST_SIZES
 from llmprism.methods.prism.parts import regularity
 from llmprism.methods.prism.updates import hardly_rests, holds_updates
 from llmprism.numerics.arrays import Ints
@@ -41,6 +42,7 @@ NEARLY_ALL, LARGE = 0.9, 0.25  # of the parts; and of all bytes, as gradients ha
 ATOMIC = 1.2  # records of a connection in a part that is a single collective; some are cut in two
 RETURNED = 2 * ATOMIC  # ... that is an exchange between experts, there and back
 MANY = 3  # times the connections of a ring: fewer need not join everyone with everyone
+LEAST = 0.1  # of the bytes of a part: what messages of one size have that show something
 UPDATE = 1.5  # gaps longer by this much are more than an optimizer's update
 
 NONE = np.empty(0, np.int64)
@@ -99,7 +101,9 @@ def is_step(
         atomic &= single or (finer is not None and _follow(one.traffic, finer, coarser))
         if finer is not None:
             apart |= _stands_apart(one.traffic, finer, coarser)
-    phases = fine == PHASES * coarse and not _all_move_in(classes, proposed, fine)
+    phases = fine == PHASES * coarse and not (
+        _all_move_in(classes, proposed, fine) or _alternate(classes, proposed, fine)
+    )
     return apart and (atomic or phases or clarity < UPDATE or restless)
 
 
@@ -123,6 +127,27 @@ def _all_move_in(
     inside = volumes[1:fine]  # before the first part there may be more, and after the last one
     alternate = [float(np.median(inside[first::PHASES])) for first in range(PHASES)]
     return min(alternate) >= GOOD * max(alternate) > 0
+
+
+def _alternate(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int
+) -> bool:
+    """Whether gradients and parameters, of half as many bytes each, move in all fine parts.
+
+    The parts of a step in which gradients are reduced, or parameters gathered, hold one of both.
+    """
+    lead, _, _ = _extent_of_clearest(classes, proposed, fine)
+    finer, traffic = of_count(proposed[lead], fine), classes[lead].traffic
+    if finer is None:
+        return False
+    sizes, which = np.unique(traffic.size, return_inverse=True)
+    part, least = finer.part_of(len(traffic)), LEAST * float(traffic.size.sum()) / fine
+    own = []
+    for at in np.argsort(-np.bincount(which, traffic.size))[:MOST_SIZES].tolist():
+        alike = which == at
+        if np.bincount(part[alike], traffic.size[alike], fine).min() >= least:
+            own.append(float(sizes[at]))
+    return any(abs(one - 2 * other) <= SAME_SPREAD * one for one in own for other in own)
 
 
 def _busy(traffic: Traffic, begin_ns: Ints, end_ns: Ints) -> int:

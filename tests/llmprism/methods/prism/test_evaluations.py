@@ -83,6 +83,14 @@ def test_buckets_that_long_silences_part_into_equal_steps_are_no_evaluations():
     assert np.bincount(found.step_of[0]).tolist() == [4 * len(sizes)] * 12
 
 
+def test_pauses_after_every_second_step_do_not_join_steps_of_sharded_parameters():
+    """Each half reduces gradients and gathers parameters, so it is no phase of a step."""
+    sizes = [1000] * 6 + [2000, 1000] * 3
+    begins = [100 * step + 300 * (step // 2) for step in range(12)]
+    messages = [(begin + 5 * i, size) for begin in begins for i, size in enumerate(sizes)]
+    assert find_steps(ring(messages)).count == 12
+
+
 def test_a_larger_bucket_is_no_evaluation_after_a_step():
     """Gradients of one step in 20 equal buckets, but for two with the embeddings."""
     sizes = [1500, *[1000] * 18, 1500]

@@ -43,6 +43,9 @@ ATOMIC = 1.2  # records of a connection in a part that is a single collective; s
 RETURNED = 2 * ATOMIC  # ... that is an exchange between experts, there and back
 MANY = 3  # times the connections of a ring: fewer need not join everyone with everyone
 LEAST = 0.1  # of the bytes of a part: what messages of one size have that show something
+MOST_MICRO_BATCHES = 4  # that each reduce gradients; a pause may follow every so many steps
+FEWEST = 6  # steps that show it
+BRIEF = 0.1  # of a part: longer silences are pauses
 UPDATE = 1.5  # gaps longer by this much are more than an optimizer's update
 
 NONE = np.empty(0, np.int64)
@@ -83,6 +86,8 @@ def is_step(
     classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
 ) -> bool:
     """Whether parts of the fine division are only pieces of a step."""
+    if _updates_between(classes, proposed, fine, coarse):
+        return True
     chance = 1 / comb(fine - 1, coarse - 1)
     if chance > CHANCE:
         return False
@@ -105,6 +110,36 @@ def is_step(
         _all_move_in(classes, proposed, fine) or _alternate(classes, proposed, fine)
     )
     return apart and (atomic or phases or clarity < UPDATE or restless)
+
+
+def _updates_between(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
+) -> bool:
+    """Whether silences of all classes are longer by an update before every k-th fine part.
+
+    Not each of them needs to be, as ranks wait for cores and for each other. What makes them longer
+    by less than a tenth of a part, after every second to fourth one, is no pause.
+    """
+    if fine > MOST_MICRO_BATCHES * coarse or coarse < FEWEST:
+        return False
+    for one, own in zip(classes, proposed, strict=True):
+        coarser, finer = of_count(own, coarse), of_count(own, fine)
+        if coarser is None or finer is None or finer.evaluated or holds_updates(one.traffic, finer):
+            return False
+        gap, others = _gaps_of(one.traffic, finer, coarser)
+        starts = one.traffic.start_ns[np.concatenate(([0], finer.cuts))]
+        longer_ns = float(np.median(gap) - np.median(others))
+        short = 0 < longer_ns <= BRIEF * float(np.median(np.diff(starts)))
+        if not short or _chance_of_longer(gap, others) > RARE:
+            return False
+    return True
+
+
+def _chance_of_longer(gap: Ints, others: Ints) -> float:
+    """Probability that some gaps are longer than others as often by chance (Mann and Whitney)."""
+    from scipy.stats import mannwhitneyu
+
+    return float(mannwhitneyu(gap, others, alternative="greater").pvalue)
 
 
 def _all_move_in(

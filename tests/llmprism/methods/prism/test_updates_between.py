@@ -1,0 +1,50 @@
+"""Micro-batches whose silences vary are told from steps by the update after every second one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.coarser import is_step
+from llmprism.methods.prism.cycles import Traffic, divisions
+
+PART_NS, MESSAGES = 1_000_000, ((0, 90_000, 500), (100_000, 300_000, 3000), (310_000, 790_000, 900))
+PARTS = 32
+
+
+def traffic_with(longer_ns: int, seed: int) -> Traffic:
+    """Parts of three messages; the silence after every second one is longer."""
+    rng = np.random.default_rng(seed)
+    rests = 200_000 + rng.normal(0, 25_000, PARTS)
+    rests[1::2] += longer_ns
+    begins = np.concatenate(([0], np.cumsum(790_000 + rests)[:-1]))
+    start, end, size = (
+        np.array([begin * (i < 2) + one[i] for begin in begins for one in MESSAGES], np.int64)
+        for i in range(3)
+    )
+    rows, couple = np.arange(size.size), np.zeros(size.size, np.int64)
+    return Traffic(rows, start, end, size, couple, np.ones(size.size, np.bool_))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("longer_ns", "expected"),
+    [(70_000, True), (400_000, False), (0, False)],  # an update; a pause; steps without either
+)
+def test_a_brief_silence_after_every_second_part_is_an_update(longer_ns, expected, seed):
+    traffic = traffic_with(longer_ns, seed)
+    parts = divisions(traffic)
+    fine = next(one for one in parts if len(one) == PARTS)
+    # without the cuts inside steps, as a threshold on silences finds them where none overlaps
+    found = [fine, _every_second(fine)]
+    classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(1), bytes=1.0),)
+    assert is_step(classes, [found], PARTS, PARTS // 2) == expected
+
+
+def _every_second(fine: Any) -> Any:
+    volumes = fine.volumes.reshape(-1, 2).sum(axis=1)
+    return replace(fine, cuts=fine.cuts[1::2], volumes=volumes, clarity=1.0)

@@ -1,4 +1,4 @@
-"""Micro-batches whose silences vary are told from steps by the update after every second one."""
+"""An update after every second micro-batch shows, although silences vary."""
 
 from __future__ import annotations
 

@@ -7,14 +7,15 @@ them. So if equal parts are steps, the place between reductions and gathers is s
 them. If it is silent in some parts only, and that is the only such place, silences there end the
 steps. The parts may be cut elsewhere, as where forward passes take longer than gathers.
 
-Silences at equal distances are believed to be updates. One or two, or some at other distances, may
-also be ranks that waited for another reason. If they are longer than those between the parts,
-nothing is known about the steps.
+Silences at equal distances are believed to be updates, unless there are so few parts that this may
+be chance. One or two, or some at other distances, may also be ranks that waited for another reason.
+If they are longer than those between the parts, nothing is known about the steps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
@@ -27,6 +28,7 @@ RESTS = 0.2  # of a part: longest silence between parts of sharded parameters
 CLEARLY = 10.0  # ratio of a silence to those at the same place of other parts
 OTHERS = 0.3  # ... to the longest one at another place, from which that is one like it
 LONGEST = 4  # silences a part that are looked at
+CHANCE = 0.01  # that so many silences are in parts at equal distances for no reason
 SURE = 3  # updates, or parts between two of them, from which equal distances are believed
 FEW = 16  # parts, up to which one or two silences mean something
 
@@ -43,7 +45,10 @@ def updates(traffic: Traffic, parts: Division) -> Ints:
     regular = every.min() == every.max() and every.min() > 1
     inside = after[0] <= every[0] and found.count - after[-1] <= every[0]
     whole = after[0] == every[0] == found.count - after[-1] and every[0] >= SURE
-    return found.first if regular and (whole if after.size < SURE else inside) else NONE
+    unlikely = comb(found.count, after.size) * CHANCE > 1
+    return (
+        found.first if regular and unlikely and (whole if after.size < SURE else inside) else NONE
+    )
 
 
 def may_be_micro_batches(traffic: Traffic, parts: Division) -> bool:

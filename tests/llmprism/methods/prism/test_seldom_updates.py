@@ -60,3 +60,8 @@ def test_steps_that_all_end_with_an_update_are_no_micro_batches(steps):
     stepping = find_steps(component)
     assert stepping.count in (steps, steps + 1)
     assert not _may_be_micro_batches(Part(component, stepping))
+
+
+def test_silences_in_every_second_of_a_few_steps_may_be_chance():
+    component = sharded(8, 1, 3.0, stalls=[(48 + 40 * i, 2.0) for i in range(3)])
+    assert find_steps(component).count == 8

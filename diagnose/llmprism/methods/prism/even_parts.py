@@ -5,7 +5,8 @@ once. No threshold on silences cuts such traffic into steps. But the bytes of a 
 all of them, so after each multiple of these bytes there is a silence, however short it is. Every
 number of bytes that leads from the begin to one of the first silences is tried, until all
 multiples of one lead to silences, and the last one to the end. What finds one by chance is unlikely
-to find one after every part.
+to find one after every part. This is tried only where no other traffic has steps: traffic of a
+job whose other connections show them belongs to these.
 """
 
 from __future__ import annotations

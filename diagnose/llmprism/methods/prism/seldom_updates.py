@@ -28,7 +28,7 @@ RESTS = 0.2  # of a part: longest silence between parts of sharded parameters
 CLEARLY = 10.0  # ratio of a silence to those at the same place of other parts
 OTHERS = 0.3  # ... to the longest one at another place, from which that is one like it
 LONGEST = 4  # silences a part that are looked at
-CHANCE = 0.01  # that so many silences are in parts at equal distances for no reason
+CHANCE = 0.02  # that so many silences are in parts at equal distances for no reason
 SURE = 3  # updates, or parts between two of them, from which equal distances are believed
 FEW = 16  # parts, up to which one or two silences mean something
 
@@ -45,10 +45,9 @@ def updates(traffic: Traffic, parts: Division) -> Ints:
     regular = every.min() == every.max() and every.min() > 1
     inside = after[0] <= every[0] and found.count - after[-1] <= every[0]
     whole = after[0] == every[0] == found.count - after[-1] and every[0] >= SURE
-    unlikely = comb(found.count, after.size) * CHANCE > 1
-    return (
-        found.first if regular and unlikely and (whole if after.size < SURE else inside) else NONE
-    )
+    ways = 1 if whole else int(every[0])  # to be at equal distances
+    rare = ways < CHANCE * comb(found.count, after.size)
+    return found.first if regular and rare and (whole if after.size < SURE else inside) else NONE
 
 
 def may_be_micro_batches(traffic: Traffic, parts: Division) -> bool:

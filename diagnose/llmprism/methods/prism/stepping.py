@@ -75,15 +75,18 @@ class Part:
 NONE = np.empty(0, np.int64)
 
 
-def find_steps(component: Component) -> Stepping:
-    """Find the steps of ``component``; a count of 0 where nothing repeats."""
+def find_steps(component: Component, *, even: bool = False) -> Stepping:
+    """Find the steps of ``component``; a count of 0 where nothing repeats.
+
+    With ``even`` parts of equal bytes are enough, where no silences are longer than others.
+    """
     lasting = _lasting(component)
     proposed = [
         divisions(one.traffic, FEWEST) if lasts else []
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
     count = _agreed(component.classes, proposed)
-    if count == 0:
+    if count == 0 and even:
         proposed, count = _even(component.classes, lasting)
     if count == 0:
         unknown = tuple(np.full(len(one.traffic), -1, np.int32) for one in component.classes)

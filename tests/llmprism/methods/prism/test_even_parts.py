@@ -38,7 +38,9 @@ def messages(steps: int, seed: int = 1) -> np.ndarray:
 def test_steps_are_found_without_longer_silences_between_them(steps):
     traffic = traffic_of(messages(steps))
     one = TrafficClass(np.arange(1), False, traffic)
-    found = find_steps(Component(np.arange(2, dtype=np.int32), (one,)))
+    component = Component(np.arange(2, dtype=np.int32), (one,))
+    found = find_steps(component, even=True)
+    assert find_steps(component).count == 0
     assert found.count == steps
     assert np.bincount(found.step_of[0]).tolist() == [len(SIZES) - 1] * steps
 

@@ -15,6 +15,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanquantile
 
 SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distinguished
@@ -130,3 +131,6 @@ def _opens(
         else:
             held, last = float(size[i]), end_ns[i]
     return opens
+
+
+compile_early(_opens, lambda: (INTS, INTS, INTS, INTS, FLOATS, INTS))

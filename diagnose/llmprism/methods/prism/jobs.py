@@ -124,9 +124,7 @@ def _settled(
                 again[one.connections] = True
             again[odd] = False
         pending = find_components(flows, connections, again) if again.any() else []
-    if any(part.stepping.count for part in settled):
-        return settled
-    return [Part(part.component, find_steps(part.component, even=True)) for part in settled]
+    return settled
 
 
 def _connections_of(component: Component) -> frozenset[int]:

@@ -27,7 +27,6 @@ from llmprism.methods.prism.coarser import (
 )
 from llmprism.methods.prism.cycles import Division, Traffic, divisions, steps_from
 from llmprism.methods.prism.evaluations import beyond_steps
-from llmprism.methods.prism.even_parts import even_parts
 from llmprism.methods.prism.messages import same_messages, several_collectives
 from llmprism.methods.prism.parts import regularity
 from llmprism.methods.prism.seldom_updates import updates
@@ -75,19 +74,14 @@ class Part:
 NONE = np.empty(0, np.int64)
 
 
-def find_steps(component: Component, *, even: bool = False) -> Stepping:
-    """Find the steps of ``component``; a count of 0 where nothing repeats.
-
-    With ``even`` parts of equal bytes are enough, where no silences are longer than others.
-    """
+def find_steps(component: Component) -> Stepping:
+    """Find the steps of ``component``; a count of 0 where nothing repeats."""
     lasting = _lasting(component)
     proposed = [
         divisions(one.traffic, FEWEST) if lasts else []
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
     count = _agreed(component.classes, proposed)
-    if count == 0 and even:
-        proposed, count = _even(component.classes, lasting)
     if count == 0:
         unknown = tuple(np.full(len(one.traffic), -1, np.int32) for one in component.classes)
         return Stepping(0, 0.0, -1, unknown, NONE, NONE)
@@ -108,19 +102,6 @@ def find_steps(component: Component, *, even: bool = False) -> Stepping:
     ]
     start, end = extent(lead, best)
     return Stepping(count, best.quality, reference, tuple(step_of), start, end)
-
-
-def _even(
-    classes: tuple[TrafficClass, ...], lasting: list[bool]
-) -> tuple[list[list[Division]], int]:
-    """Divisions into parts of equal bytes, and how many parts that of the largest class has."""
-    found = [
-        even_parts(one.traffic) if lasts else None
-        for one, lasts in zip(classes, lasting, strict=True)
-    ]
-    largest = max(range(len(classes)), key=lambda i: classes[i].bytes)
-    division = found[largest]
-    return [[one] if one else [] for one in found], len(division) if division else 0
 
 
 def division_of(stepping: Stepping) -> Division:

@@ -23,9 +23,9 @@ class InParts:
     make: Callable[[], Iterator[pd.DataFrame]]
 
     @classmethod
-    def of(cls, table: pd.DataFrame | InParts) -> InParts:
-        """Return ``table``, which may be whole, in parts."""
-        return table if isinstance(table, InParts) else cls(partial(iter, [table]))
+    def of(cls, table: pd.DataFrame) -> InParts:
+        """Return a whole table as its only part."""
+        return cls(partial(iter, [table]))
 
     def frame(self) -> pd.DataFrame:
         """Return the whole table."""

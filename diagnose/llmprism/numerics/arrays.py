@@ -83,6 +83,19 @@ def order_in_groups(group: NDArray[Any], value: NDArray[Any]) -> Ints | Codes:
     return by_value[grouped(group[by_value], groups).order]
 
 
+def weighted_quantile(cell: Ints, values: Array, weight: Array, share: float) -> tuple[Ints, Array]:
+    """Cells that have weight, and in each the value below which ``share`` of the weight lies."""
+    cell, values, weight = cell[weight > 0], values[weight > 0], weight[weight > 0]
+    order = order_in_groups(cell, values)
+    cell, values, weight = cell[order], values[order], weight[order]
+    opens = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0))) if cell.size else cell
+    sums = np.cumsum(weight)
+    before = sums[opens] - weight[opens]
+    total = np.diff(np.append(before, sums[-1:]))
+    at = np.searchsorted(sums, before + share * total)
+    return cell[opens], values[np.minimum(at, values.size - 1)]
+
+
 def by_parts(function: Callable[[Array], Array], values: Array) -> Array:
     """What ``function`` returns of ``values``, given a part of the first axis at a time.
 

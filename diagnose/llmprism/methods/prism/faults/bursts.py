@@ -13,7 +13,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.phases import KindOf
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups, weighted_quantile
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanquantile
@@ -83,10 +83,14 @@ def whole_bursts(job: JobView, bursts: Bursts) -> Bursts:
     """
     if not bursts.place.size:
         return bursts
-    usual = _usual_bytes(bursts)[bursts.place].astype(np.float64)
+    place, median = weighted_quantile(bursts.place, bursts.size, bursts.size, 0.5)
+    usual = np.zeros(int(bursts.place.max()) + 1)  # the burst in which the median byte moves
+    usual[place] = median
     cell = bursts.place * job.count + bursts.step
     stall_ns = np.where(_cut_up(job, bursts), np.int64(STALL * job.period_ns), -1)
-    at = np.flatnonzero(_opens(cell, bursts.start_ns, bursts.end_ns, bursts.size, usual, stall_ns))
+    at = np.flatnonzero(
+        _opens(cell, bursts.start_ns, bursts.end_ns, bursts.size, usual[bursts.place], stall_ns)
+    )
     return Bursts(
         bursts.place[at], bursts.row[at], bursts.step[at], bursts.start_ns[at],
         np.maximum.reduceat(bursts.end_ns, at), np.add.reduceat(bursts.size, at),
@@ -101,17 +105,6 @@ def _cut_up(job: JobView, bursts: Bursts) -> Bools:
     usual = nanquantile(np.where(by_step > 0, by_step, np.nan), 0.25)
     more: Bools = (by_step > MORE * usual[:, None]).ravel()[cell]
     return more
-
-
-def _usual_bytes(bursts: Bursts) -> Ints:
-    """The burst in which the median byte of each connection moves [bytes]."""
-    order = order_in_groups(bursts.place, bursts.size)
-    place, until = bursts.place[order], np.cumsum(bursts.size[order])
-    first = np.searchsorted(place, np.arange(int(place[-1]) + 1))
-    before = np.append(0, until)[first]
-    half = (before + np.append(before[1:], until[-1])) / 2
-    usual: Ints = bursts.size[order][np.minimum(np.searchsorted(until, half), until.size - 1)]
-    return usual
 
 
 @compiled

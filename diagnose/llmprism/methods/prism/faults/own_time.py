@@ -99,13 +99,12 @@ def lateness_ns(context: Context, job: JobView, *, every: bool = False) -> Float
     begun: list[Floats] = []
     for part in collectives_of(context, job):
         begins = _begins(context, job, bursts_of(context, job, part), every=every)
-        with_one = np.isfinite(begins).any(axis=0).any()
-        others = with_one and not any(_at_once(job, begins, one) for one in begun)
-        begun += [begins] if others else []
+        known = np.isfinite(begins).any()
+        adds = known and not any(_at_once(job, begins, one) for one in begun)
+        begun += [begins] if adds else []
         own = _of_groups(job, begins)
-        late = np.where(
-            np.isnan(late) | np.isnan(own) | (not others), np.fmax(late, own), late + own
-        )
+        together = late + own if adds else np.full(shape, np.nan)
+        late = np.where(np.isnan(together), np.fmax(late, own), together)
     in_rings = late_in_rings_ns(context, job)
     return np.where(np.isfinite(in_rings), in_rings, late)
 

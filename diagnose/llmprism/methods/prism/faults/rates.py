@@ -26,7 +26,7 @@ from llmprism.methods.prism.faults.hops import crossed
 from llmprism.methods.prism.faults.last_ends import Ends, ends_of
 from llmprism.methods.prism.faults.series import Judged, healthy, judged
 from llmprism.methods.prism.phases import KindOf
-from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import Bools, Floats, Ints, weighted_quantile
 from llmprism.numerics.graph import components_of_edges
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
@@ -126,7 +126,7 @@ def _pace(job: JobView, part: KindOf, bursts: Bursts) -> Floats:
     lasted = (bursts.end_ns - bursts.start_ns).astype(np.float64)
     pace = lasted / np.maximum(bursts.size, 1)
     moved = bursts.size * (pace > 0)
-    found = _weighted_quantile(cell, pace, moved.astype(np.float64), share)
+    found = weighted_quantile(cell, pace, moved.astype(np.float64), share)
     values = np.full(part.one.connections.size * job.count, np.nan)
     values[found[0]] = found[1]
     return values.reshape(-1, job.count)
@@ -179,21 +179,6 @@ def _on_the_wire(context: Context, job: JobView, pace: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         waits = healthy(pace) > WAITS * limit
     return np.where(waits[:, None], np.nan, pace)
-
-
-def _weighted_quantile(
-    cell: Ints, values: Floats, weight: Floats, share: float
-) -> tuple[Ints, Floats]:
-    """Cells that have weight, and in each the value below which ``share`` of the weight lies."""
-    cell, values, weight = cell[weight > 0], values[weight > 0], weight[weight > 0]
-    order = order_in_groups(cell, values)
-    cell, values, weight = cell[order], values[order], weight[order]
-    opens = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0))) if cell.size else cell
-    sums = np.cumsum(weight)
-    before = sums[opens] - weight[opens]
-    total = np.diff(np.append(before, sums[-1:]))
-    at = np.searchsorted(sums, before + share * total)
-    return cell[opens], values[np.minimum(at, values.size - 1)]
 
 
 def _conversations(context: Context, job: JobView) -> Ints:

@@ -182,9 +182,9 @@ def excess_of(times: Floats) -> tuple[Floats, Ints]:
 
 def _excess(times: Floats) -> Floats:
     """Sum and number of :func:`excess_of`, shape (endpoints, 2, steps)."""
-    series = by_message(times)
-    series -= healthy(series)[..., None]
-    return np.stack((np.nansum(series, axis=1), np.isfinite(series).sum(axis=1)), axis=1)
+    series = by_message(times)  # may be ``times`` themselves, which are the caller's
+    excess = series - healthy(series)[..., None]
+    return np.stack((np.nansum(excess, axis=1), np.isfinite(excess).sum(axis=1)), axis=1)
 
 
 def _noise(ratio: Floats, *, quiet: bool = False) -> Floats:

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.series import bridged, healthy, judged
+from llmprism.methods.prism.faults.series import bridged, excess_of, healthy, judged
 
 
 @pytest.mark.parametrize("slow", [0.0, 1.0])
@@ -72,3 +72,14 @@ def test_the_noise_of_a_series_that_comes_and_goes_is_that_of_its_quiet_steps():
     assert found.noise[2] < 0.025
     assert np.flatnonzero(found.out[2]).tolist() == slow.tolist()
     assert not np.delete(found.out, 2, axis=0).any()
+
+
+def test_times_of_one_message_in_a_step_are_left_as_they_are():
+    """They are kept, and measured again: a view of them must not be changed."""
+    times = np.full((2, 30, 1), 100.0)
+    times[0, 20:25] = 130.0
+    before = times.copy()
+    excess, known = excess_of(times)
+    np.testing.assert_array_equal(times, before)
+    assert excess[0, 20:25].tolist() == [30.0] * 5
+    assert known.tolist() == [[1] * 30] * 2

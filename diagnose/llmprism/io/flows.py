@@ -78,6 +78,11 @@ class FlowTable:
         """Length of each record [ns], shape (rows,)."""
         return self.end_ns - self.start_ns
 
+    @property
+    def recorded_ns(self) -> tuple[int, int]:
+        """When the first record begins and the last one ends [ns]; zeros without records."""
+        return (int(self.start_ns[0]), int(self.end_ns.max())) if len(self) else (0, 0)
+
     def lengths_ns(self, rows: Ints | Codes | Bools) -> Ints:
         """Length of some records [ns]; takes no time for the others."""
         lengths = self.end_ns[rows]

@@ -226,7 +226,8 @@ def is_paused(
     """Whether the coarse division shows only pauses between some parts of the fine one.
 
     Every class that shows the coarse parts shows the fine ones, in equal groups, or sends as much
-    one way in each of the fine ones: evaluations in some steps bring no gradients.
+    one way in each of the fine ones: evaluations in some steps bring no gradients. If the same
+    fine part of each coarse one is larger or smaller, the fine ones are buckets of a step.
     """
     if fine <= coarse or is_step(classes, proposed, fine, coarse):
         return False
@@ -236,6 +237,8 @@ def is_paused(
         if coarser is None:
             continue
         if not (_one_way_in_each(one, end_ns) if finer is None else _in_groups(finer, coarser)):
+            return False
+        if finer is not None and not finer.evaluated and _differ_alike(finer, coarser):
             return False
     return True
 
@@ -278,6 +281,15 @@ def _in_groups(fine: Division, coarse: Division) -> bool:
     held = np.diff(np.searchsorted(fine.cuts, coarse.cuts))
     alike = np.isin(coarse.cuts, fine.cuts).all() and held.size > 0
     return bool(alike) and held.min() == held.max() > 1
+
+
+def _differ_alike(fine: Division, coarse: Division) -> bool:
+    """Whether the same fine part of most coarse ones has another volume than fine parts have."""
+    borders = np.searchsorted(fine.cuts, coarse.cuts) + 1
+    size = int(np.diff(borders).min(initial=len(fine)))
+    volumes = [fine.volumes[first : first + size] for first in borders[:-1].tolist()]
+    away = np.abs(np.array(volumes) / np.median(fine.volumes) - 1) > SAME_SPREAD
+    return len(volumes) >= MOST_MICRO_BATCHES and bool((away.mean(axis=0) >= MOSTLY).any())
 
 
 def of_count(own: list[Division], count: int) -> Division | None:

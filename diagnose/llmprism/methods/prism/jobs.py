@@ -112,7 +112,7 @@ def _settled(
             if part is not None:
                 settled.append(part)
                 continue
-            stepping = find_steps(component)
+            stepping = find_steps(component, flows.recorded_ns)
             odd = _irregular(connections, component, stepping)
             if stepping.count == 0 or odd.size == 0:
                 settled.append(Part(component, stepping))
@@ -258,7 +258,7 @@ def _agreeing(
     if len({part.stepping.count for part in parts}) == 1:
         return tuple(parts)
     both = united([part.component for part in parts], flows, connections)
-    stepping = find_steps(both)
+    stepping = find_steps(both, flows.recorded_ns)
     return (Part(both, stepping),) if stepping.count else tuple(parts)
 
 

@@ -9,11 +9,18 @@ Equal parts may still be too fine or too coarse: see :mod:`~llmprism.methods.pri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.methods.prism.assignment import (
+    CLEARER,
+    SAME_SPREAD,
+    UNCLEAR,
+    assigned,
+    borders_of,
+    by_windows,
+)
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.coarser import (
     GOOD,
@@ -25,19 +32,17 @@ from llmprism.methods.prism.coarser import (
     of_count,
     standing,
 )
+from llmprism.methods.prism.counted_steps import counted_steps
 from llmprism.methods.prism.cycles import Division, Traffic, divisions, steps_from
-from llmprism.methods.prism.evaluations import beyond_steps
+from llmprism.methods.prism.equal_times import computes, equal_times, first_of_each
 from llmprism.methods.prism.messages import same_messages, several_collectives
-from llmprism.methods.prism.parts import regularity
+from llmprism.methods.prism.parts import TOLERANCES, regularity
 from llmprism.methods.prism.seldom_updates import updates
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Codes, Ints
 
 FEWEST = 3
 LASTING = 0.4  # share of the time of the longest class
-MOSTLY = 0.8  # share of silences between steps that two classes have in common
-UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
-CLEARER = 3.0  # ratio of clarities from which the reference is believed rather than a class
-SAME_SPREAD = 0.02  # of a part: difference in spread that decides nothing
+UNDIVIDED = 0.8  # quality of steps without a silence between them
 _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
 _NEAR = 0.03  # difference in votes that decides nothing
 
@@ -74,39 +79,101 @@ class Part:
 NONE = np.empty(0, np.int64)
 
 
-def find_steps(component: Component) -> Stepping:
-    """Find the steps of ``component``; a count of 0 where nothing repeats."""
+def find_steps(component: Component, recorded_ns: tuple[int, int] | None = None) -> Stepping:
+    """Find the steps of ``component``; a count of 0 where nothing repeats.
+
+    ``recorded_ns``: when the records of all traffic begin and end [ns], if that is known.
+    """
     lasting = _lasting(component)
     proposed = [
         divisions(one.traffic, FEWEST) if lasts else []
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
     count = _agreed(component.classes, proposed)
-    if count == 0:
-        unknown = tuple(np.full(len(one.traffic), -1, np.int32) for one in component.classes)
-        return Stepping(0, 0.0, -1, unknown, NONE, NONE)
     own = [_of_steps(divisions_, count) for divisions_ in proposed]
     reference = max(range(len(own)), key=lambda i: standing(own[i]))
     best = own[reference]
-    assert best is not None
     lead = component.classes[reference].traffic
-    ended = updates(lead, best)
+    ended = NONE if best is None else updates(lead, best)
+    counted = None if ended.size else _counted(component, reference, best, recorded_ns)
+    if counted is not None or best is None:
+        return counted or _without_steps(component)
     if ended.size:
         best = steps_from(lead, ended)
         count = len(best)
         own = [best if i == reference else None for i in range(len(own))]
-    borders = _borders(component, lead, best)
+    start, end = extent(lead, best)
+    borders = borders_of(component, start, end)
     step_of = [
-        _assigned(one.traffic, division, lead, best, borders)
+        assigned(one.traffic, division, lead, best, borders)
         for one, division in zip(component.classes, own, strict=True)
     ]
-    start, end = extent(lead, best)
     return Stepping(count, best.quality, reference, tuple(step_of), start, end)
+
+
+def _without_steps(component: Component) -> Stepping:
+    unknown = tuple(np.full(len(one.traffic), -1, np.int32) for one in component.classes)
+    return Stepping(0, 0.0, -1, unknown, NONE, NONE)
+
+
+def _counted(
+    component: Component,
+    reference: int,
+    best: Division | None,
+    recorded_ns: tuple[int, int] | None,
+) -> Stepping | None:
+    """Steps that are counted in bytes, where silences do not show them, or only parts of them.
+
+    None if ``best``, the division of the class with the index ``reference``, has steps as parts.
+    """
+    classes, count = component.classes, 0 if best is None else len(best)
+    if best is None or best.clarity < UNCLEAR:
+        equal = equal_times(classes, recorded_ns)
+        step = equal.step_of
+        if step is not None and (best is None or step.max() + 1 < count):
+            return _stepping(component, equal.reference, step, UNDIVIDED)
+        if best is None or (reference == equal.reference and equal.denies(count)):
+            return _without_steps(component)
+    step = _shifted(classes[reference].traffic, best, recorded_ns)
+    if step is not None:
+        return _stepping(component, reference, step, best.quality)
+    largest = max(range(len(classes)), key=lambda i: classes[i].bytes)
+    step = counted_steps(classes[largest].traffic, 1 / count, None)
+    if step is None or step.max() + 1 >= count:
+        return None
+    return _stepping(component, largest, step, best.quality)
+
+
+def _shifted(lead: Traffic, best: Division, recorded_ns: tuple[int, int] | None) -> Codes | None:
+    """Step of each record of the reference, if its equal parts begin within steps; None if not.
+
+    The longest silence of sharded parameters may be between a forward and a backward pass. The
+    first part is then smaller than the others.
+    """
+    usual = float(np.median(best.volumes))
+    partial = best.volumes[0] < (1 - SAME_SPREAD) * usual
+    equal = best.tolerance <= TOLERANCES[0] and not best.evaluated
+    begins = lead.start_ns[np.concatenate(([0], best.cuts))]
+    if not (partial and equal and best.clarity < CLEARER and computes(lead, begins)):
+        return None
+    return counted_steps(lead, usual / float(lead.size.sum()), recorded_ns)
+
+
+def _stepping(component: Component, reference: int, step: Codes, quality: float) -> Stepping:
+    """Steps of a component from the ``step`` of each record of the reference."""
+    lead, count = component.classes[reference].traffic, int(step.max()) + 1
+    start, end = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
+    np.minimum.at(start, step, lead.start_ns)
+    np.maximum.at(end, step, lead.end_ns)
+    borders = borders_of(component, start, end)
+    others = [by_windows(one.traffic, borders) for one in component.classes]
+    step_of = tuple(step if i == reference else own for i, own in enumerate(others))
+    return Stepping(count, quality, reference, step_of, start, end)
 
 
 def division_of(stepping: Stepping) -> Division:
     """The division of the reference's traffic into the steps that were found."""
-    cuts = np.flatnonzero(np.diff(stepping.step_of[stepping.reference]) > 0) + 1
+    cuts = first_of_each(stepping.step_of[stepping.reference])[1:]
     return Division(cuts, np.zeros(cuts.size + 1), np.inf, 0.0, 0.0, 1.0)
 
 
@@ -197,80 +264,3 @@ def _agreed_in_time(classes: tuple[TrafficClass, ...], proposed: list[list[Divis
                     weight = parts * (1.0 - 1.0 / division.clarity)
                     votes[len(division)] = votes.get(len(division), 0.0) + weight
     return max(votes, key=lambda count: votes[count]) if votes else 0
-
-
-def _assigned(
-    traffic: Traffic, own: Division | None, lead: Traffic, best: Division, borders: Sequence[Ints]
-) -> Codes:
-    """Step of each record: by the class's own division, or by that of the reference.
-
-    A class may have equal parts in several ways, a step's end shifted into the next one. The
-    reference's cuts count if they make parts as equal, and the class is unclear about its cuts
-    while the reference is clear, or the class moves on while the reference rests.
-    """
-    if own is None:
-        return _by_windows(traffic, borders)
-    parts = own.part_of(len(traffic))
-    if own.evaluated:
-        line = traffic.couple * 2 + traffic.forth
-        return np.where(beyond_steps(line, parts, traffic.size), -1, parts).astype(np.int32)
-    unclear = own.clarity < UNCLEAR and best.clarity >= CLEARER * own.clarity
-    if not unclear and _rest_together(traffic, own, lead, best):
-        return parts
-    windows = _by_windows(traffic, borders)
-    spreads = [
-        _spread(np.bincount(step, traffic.size, len(best)).astype(np.float64))
-        for step in (windows, parts)
-    ]
-    return windows if spreads[0] <= spreads[1] + SAME_SPREAD else parts
-
-
-def _rest_together(traffic: Traffic, own: Division, lead: Traffic, best: Division) -> bool:
-    """Whether the silences between the parts of two divisions overlap, nearly all of them."""
-    start, end = extent(traffic, own)
-    lead_start, lead_end = extent(lead, best)
-    common = np.minimum(start[1:], lead_start[1:]) - np.maximum(end[:-1], lead_end[:-1])
-    return bool((common >= 0).mean() >= MOSTLY)
-
-
-def _borders(component: Component, lead: Traffic, best: Division) -> tuple[Ints, ...]:
-    """Times [ns] that may part the steps, each of shape (steps - 1,).
-
-    Right after a part of the reference, at the begin of its next one, and in between where no
-    class moves anything for longest.
-    """
-    start, end = extent(lead, best)
-    after, before = end[:-1], start[1:]
-    begins = np.concatenate([one.traffic.start_ns for one in component.classes])
-    ends = np.concatenate([one.traffic.end_ns for one in component.classes])
-    order = np.argsort(begins, kind="stable")
-    begins, busy = begins[order], np.maximum.accumulate(ends[order])
-    quiet_ns = begins[1:] - busy[:-1]
-    middle = (after + before) // 2
-    for step, (low, high) in enumerate(zip(after.tolist(), before.tolist(), strict=True)):
-        first, last = np.searchsorted(begins, (low, high), side="left")
-        inside = quiet_ns[max(first - 1, 0) : last]
-        if inside.size and inside.max() > 0:
-            at = max(first - 1, 0) + int(np.argmax(inside))
-            middle[step] = (busy[at] + begins[at + 1]) // 2
-    return after, before, middle
-
-
-def _by_windows(traffic: Traffic, borders: Sequence[Ints]) -> Codes:
-    """Step of each record by those of the ``borders`` that make volumes most equal.
-
-    Records may end within a step before the class moves in it: then the last step is empty.
-    """
-    choices: list[tuple[tuple[float, bool], Codes]] = []
-    for one in borders:
-        step = np.searchsorted(one, traffic.start_ns, side="right").astype(np.int32)
-        volumes = np.bincount(step, traffic.size, one.size + 1).astype(np.float64)
-        choices.append(((_spread(volumes), bool(volumes[0] < volumes[-1])), step))
-    return min(choices, key=lambda choice: choice[0])[1]
-
-
-def _spread(volumes: Floats) -> float:
-    """How unequal parts are, usually and on average, over the median part."""
-    median = float(np.median(volumes))
-    away = np.abs(volumes - median)
-    return float(np.median(away) + away.mean()) / max(median, 1.0)

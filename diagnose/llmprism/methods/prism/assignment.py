@@ -1,0 +1,99 @@
+"""Which step of a component each record of its classes belongs to.
+
+The reference's division parts its own records. Another class is divided in its own way if that is
+clear, or else in time, by those borders between the parts of the reference that make its volumes
+most equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from llmprism.methods.prism.classes import Component
+from llmprism.methods.prism.coarser import extent
+from llmprism.methods.prism.cycles import Division, Traffic
+from llmprism.methods.prism.evaluations import beyond_steps
+from llmprism.numerics.arrays import Codes, Floats, Ints
+
+MOSTLY = 0.8  # share of silences between steps that two classes have in common
+UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
+CLEARER = 3.0  # ratio of clarities from which the reference is believed rather than a class
+SAME_SPREAD = 0.02  # of a part: difference in spread that decides nothing
+
+
+def assigned(
+    traffic: Traffic, own: Division | None, lead: Traffic, best: Division, borders: Sequence[Ints]
+) -> Codes:
+    """Step of each record: by the class's own division, or by that of the reference.
+
+    A class may have equal parts in several ways, a step's end shifted into the next one. The
+    reference's cuts count if they make parts as equal, and the class is unclear about its cuts
+    while the reference is clear, or the class moves on while the reference rests.
+    """
+    if own is None:
+        return by_windows(traffic, borders)
+    parts = own.part_of(len(traffic))
+    if own.evaluated:
+        line = traffic.couple * 2 + traffic.forth
+        return np.where(beyond_steps(line, parts, traffic.size), -1, parts).astype(np.int32)
+    unclear = own.clarity < UNCLEAR and best.clarity >= CLEARER * own.clarity
+    if not unclear and _rest_together(traffic, own, lead, best):
+        return parts
+    windows = by_windows(traffic, borders)
+    spreads = [
+        _spread(np.bincount(step, traffic.size, len(best)).astype(np.float64))
+        for step in (windows, parts)
+    ]
+    return windows if spreads[0] <= spreads[1] + SAME_SPREAD else parts
+
+
+def _rest_together(traffic: Traffic, own: Division, lead: Traffic, best: Division) -> bool:
+    """Whether the silences between the parts of two divisions overlap, nearly all of them."""
+    start, end = extent(traffic, own)
+    lead_start, lead_end = extent(lead, best)
+    common = np.minimum(start[1:], lead_start[1:]) - np.maximum(end[:-1], lead_end[:-1])
+    return bool((common >= 0).mean() >= MOSTLY)
+
+
+def borders_of(component: Component, start: Ints, end: Ints) -> tuple[Ints, ...]:
+    """Times [ns] that may part the steps, each of shape (steps - 1,).
+
+    Right after a part of the reference, at the begin of its next one, and in between where no
+    class moves anything for longest. ``start`` and ``end`` [ns] are those of its parts.
+    """
+    after, before = end[:-1], start[1:]
+    begins = np.concatenate([one.traffic.start_ns for one in component.classes])
+    ends = np.concatenate([one.traffic.end_ns for one in component.classes])
+    order = np.argsort(begins, kind="stable")
+    begins, busy = begins[order], np.maximum.accumulate(ends[order])
+    quiet_ns = begins[1:] - busy[:-1]
+    middle = (after + before) // 2
+    for step, (low, high) in enumerate(zip(after.tolist(), before.tolist(), strict=True)):
+        first, last = np.searchsorted(begins, (low, high), side="left")
+        inside = quiet_ns[max(first - 1, 0) : last]
+        if inside.size and inside.max() > 0:
+            at = max(first - 1, 0) + int(np.argmax(inside))
+            middle[step] = (busy[at] + begins[at + 1]) // 2
+    return after, before, middle
+
+
+def by_windows(traffic: Traffic, borders: Sequence[Ints]) -> Codes:
+    """Step of each record by those of the ``borders`` that make volumes most equal.
+
+    Records may end within a step before the class moves in it: then the last step is empty.
+    """
+    choices: list[tuple[tuple[float, bool], Codes]] = []
+    for one in borders:
+        step = np.searchsorted(one, traffic.start_ns, side="right").astype(np.int32)
+        volumes = np.bincount(step, traffic.size, one.size + 1).astype(np.float64)
+        choices.append(((_spread(volumes), bool(volumes[0] < volumes[-1])), step))
+    return min(choices, key=lambda choice: choice[0])[1]
+
+
+def _spread(volumes: Floats) -> float:
+    """How unequal parts are, usually and on average, over the median part."""
+    median = float(np.median(volumes))
+    away = np.abs(volumes - median)
+    return float(np.median(away) + away.mean()) / max(median, 1.0)

@@ -27,6 +27,8 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
 RECORD_STEP = 0.3
+ONE_SIZE = 0.02  # of a message: difference of size that counts as none
+MOSTLY_ONE, MOSTLY_OTHERS = 0.95, 0.7  # share of bytes in messages of the usual size
 WAITED = 20.0  # times its usual record: no transfer of a job that goes on takes as long
 RECORDS = 8  # of a connection that show what is usual
 COMPARABLE = 16.0  # ratio of volumes up to which one connection returns what another brings
@@ -168,7 +170,12 @@ def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[Tra
     classes = []
     for both in (True, False):
         for by_volume in _split(own[two_way == both], volume, VOLUME_STEP):
-            for alike in _split_by_record(connections, by_volume, both_ways, both):
+            alike_ones = [
+                part
+                for one in _split_by_record(connections, by_volume, both_ways, both)
+                for part in (_split_by_sizes(connections, one) if both else [one])
+            ]
+            for alike in alike_ones:
                 traffic = traffic_of(flows, connections, alike)
                 classes.append(TrafficClass(alike, both, traffic))
     return tuple(sorted(classes, key=lambda c: -c.bytes))
@@ -193,6 +200,29 @@ def _split_by_record(
         alone = part[label[src] != label[dst]]
         record[alone] = both_ways[alone]
     return _split(own, record, RECORD_STEP)
+
+
+def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
+    """Part couples whose messages all have one size from those with several, if all are either.
+
+    A pipeline sends activations and gradients of one size. Two replicas exchange buckets, which
+    may happen to be as large.
+    """
+    rows = np.concatenate([connections.by.rows(c) for c in own.tolist()])
+    rows = rows[~connections.small[rows]]
+    size, place = connections.size[rows], np.searchsorted(own, connections.of_row[rows])
+    usual = connections.typical_bytes[own][place]
+    near = np.abs(size - usual) <= ONE_SIZE * usual
+    moved = np.bincount(place, size, own.size)
+    share = np.bincount(place, size * near, own.size) / np.maximum(moved, 1.0)
+    ends = np.sort(np.stack((connections.src[own], connections.dst[own])), axis=0)
+    couple = np.unique(ends, axis=1, return_inverse=True)[1]
+    least = np.full(int(couple.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(least, couple, share)
+    one, several = least[couple] >= MOSTLY_ONE, least[couple] <= MOSTLY_OTHERS
+    if one.all() or several.all() or not (one | several).all():
+        return [own]
+    return [own[one], own[several]]
 
 
 def _split(numbers: Ints, values: Ints | Floats, step: float) -> list[Ints]:

@@ -289,3 +289,32 @@ collector:
     jobs = f"jobs:\n  - {{name: solo, {keys}, compute_jitter: 0.01, step_overhead_ms: 5}}\n"
     layouts = scored(SINGLE % (8, 200) + jobs + collector, seed).diagnosis.layouts
     assert set(layouts["micro_batches"]) <= {6, -1}
+
+
+def test_two_replicas_that_exchange_as_much_as_their_pipeline_are_told_from_it(scored):
+    collector = """\
+collector:
+  idle_gap_us: 3000
+  message_boundary: false
+  effects: [{kind: headers}]
+"""
+    model = "{layers: 8, hidden: 2048, heads: 32, vocab: 64000, sequence_length: 4096}"
+    keys = f"model: {model}, dp: 2, pp: 2, micro_batches: 4, micro_batch_size: 16, steps: 9"
+    fixed = "zero_stage: 1, mfu: 0.3, compute_jitter: 0.02, step_overhead_ms: 12, recompute: none"
+    run = scored(SINGLE % (4, 400) + f"jobs:\n  - {{name: solo, {keys}, {fixed}}}\n" + collector)
+    assert run.score["pairs"]["accuracy"] == 1
+    layout = run.diagnosis.layouts.iloc[0]
+    assert (layout["dp"], layout["pp"]) == (2, 2)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_layers_that_take_longer_than_an_update_leave_the_steps_of_sharded_parameters(
+    scored, micro_batches
+):
+    model = "{layers: 16, hidden: 4096, heads: 32, vocab: 50304, sequence_length: 2048}"
+    keys = f"model: {model}, dp: 8, zero_stage: 3, micro_batches: {micro_batches}, steps: 8"
+    fixed = "micro_batch_size: 8, mfu: 0.4, compute_jitter: 0.015, step_overhead_ms: 10"
+    run = scored(SINGLE % (8, 200) + f"jobs:\n  - {{name: solo, {keys}, {fixed}}}\n")
+    assert run.score["timeline"]["coverage"] == 1
+    assert len(run.diagnosis.steps) == len(run.truth("steps"))
+    assert run.score["timeline"]["dp_end_error_mean"] <= 0.003

@@ -21,6 +21,7 @@ from itertools import zip_longest
 import numpy as np
 
 from llmprism.methods.prism.faults.absences import missing_from, unequal, unexplained
+from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.rings import FEWEST, rings_of
 from llmprism.methods.prism.faults.tails import Stuck, Tail
@@ -157,8 +158,8 @@ def _are_broken(sent: Floats, moved: Floats, usual: Usual) -> Bools:
 def _rings(context: Context, job: JobView, tail: Tail, rows: Ints) -> Iterator[BrokenRing]:
     """The rings of the attempt before ``tail``, and what their hops sent in it."""
     found: dict[tuple[int, ...], BrokenRing] = {}
-    for part in job.phases.classes:
-        if part.kind != "dp" or not part.one.traffic.row.size:
+    for part in collectives_of(context, job):
+        if not part.one.traffic.row.size:
             continue
         if int(context.flows.start_ns[part.one.traffic.row].min()) >= tail.begin_ns:
             continue
@@ -204,7 +205,7 @@ class Usual:
     apart : difference between the hop that sent most and the one that sent least, in bytes.
     ranks : possible numbers of ranks of a server in the ring.
     waits_ns : how long each step looked unfinished: until the last hop began, or until records of
-        more than the first chunks ended. In one more step, as long as the longest record.
+        more than the first chunks ended. In one more step, as long as a hop may wait in a record.
     """
 
     after: list[float]
@@ -246,5 +247,17 @@ def _usual(context: Context, job: JobView, part: KindOf, places: Ints) -> Usual:
     steps = np.flatnonzero(finished)
     alike = _are_broken(sent[:, steps].T, sent[:, steps].max(axis=0), usual)
     waits_ns = np.maximum(late_ns, np.where(alike, np.nan_to_num(shown_ns[steps]), 0.0))
-    longest_ns = float(context.flows.lengths_ns(row).max())  # may hide in a step not yet seen
-    return replace(usual, waits_ns=np.append(waits_ns, longest_ns))
+    hidden_ns = _hidden_ns(context.flows.lengths_ns(row), size)  # so may one not yet seen
+    return replace(usual, waits_ns=np.append(waits_ns, hidden_ns))
+
+
+def _hidden_ns(lengths_ns: Ints, size: Floats) -> float:
+    """For how long hops may have waited within one record, at most.
+
+    A record that holds more bytes lasts longer without any waiting: by as much as they take at the
+    best pace of any.
+    """
+    pace = lengths_ns / np.maximum(size, 1.0)
+    best = float(pace[lengths_ns > 0].min(initial=np.inf))
+    moving_ns = size * best if np.isfinite(best) else 0.0
+    return float((lengths_ns - moving_ns).max(initial=0.0))

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.methods.prism.connections import SMALL
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.moments import MISSING
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.methods.prism.phases import KindOf
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
 WHOLE = 0.8  # of the usual bytes: half are gathers, and what a broken ring sends is a quarter
 NEARLY = 0.95  # ... where no exchange of gradients at its end shows that
 STALLED = 20.0  # steps: no transfer of a job that goes on takes as long
+LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
 
 
@@ -167,10 +170,25 @@ def _between(context: Context, job: JobView, ends_ns: Ints, next_ns: int | None)
     """Rows of each kind that begin after the end of their sender's step, and before a time."""
     found: dict[str, list[Ints]] = {}
     for part in job.phases.classes:
-        rows = part.one.traffic.row
+        rows = _with_short(context, part)
         start = context.flows.start_ns[rows]
         inside = start > ends_ns[context.flows.src[rows]]  # a coarse clock shows both as one
         if next_ns is not None:
             inside &= start < next_ns
         found.setdefault(part.kind, []).append(rows[inside].astype(np.int64))
     return {kind: np.concatenate(rows) for kind, rows in found.items()}
+
+
+def _with_short(context: Context, part: KindOf) -> Codes:
+    """Rows of a class, and those too short to be told from control traffic in finished steps.
+
+    Where a record holds all bytes of a step, the first chunks of one that is never finished are as
+    little beside it. Records that are seen twice are not told from these, so there none is added.
+    """
+    own, rows = context.connections, part.one.traffic.row
+    short = np.flatnonzero(own.small)
+    short = short[np.isin(own.of_row[short], part.one.connections)]
+    short = short[own.size[short] >= LEAST * own.typical_bytes[own.of_row[short]]]
+    if (own.size[short] * SMALL >= own.typical_bytes[own.of_row[short]]).any():
+        return rows
+    return np.sort(np.concatenate((rows, short)))

@@ -62,3 +62,10 @@ def test_a_long_record_of_many_bytes_hides_no_rank_that_is_late(stopped_in):
     rows = [row for step in range(10) for row in whole(12, step, 10, 66, 66)]
     found = stopped_in(rows + broken(12, 10, 60), 12)
     assert found["culprit"].tolist() == [f"a{MISSING}"]
+
+
+def test_first_chunks_that_are_little_beside_a_record_of_a_whole_step_count(stopped_in):
+    steps = [*range(16), *range(216, 232)]  # it goes on after 20 s
+    rows = [row for step in steps for row in whole(4, step, 10, 600, 40)]
+    found = stopped_in(rows + broken(4, 16, 10), 4)
+    assert found["culprit"].tolist() == [f"a{MISSING}"]

@@ -3,7 +3,7 @@
 A hop sends its first chunk as soon as both of its ends have joined, and each other chunk when the
 hop before has sent one. Nothing reaches the missing rank, or leaves it; the hop after that sends
 one chunk, the next one two, and so on. Where a server has several ranks of the ring, only the hops
-between servers are seen.
+between servers are seen. How many there are shows in the chunks that a whole collective has.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import numpy as np
 
 from llmprism.numerics.arrays import Floats
 
+ALIKE = 0.02  # of the bytes of a collective: what headers add
+
 Place = tuple[int, int | None, int]
 
 
@@ -25,13 +27,23 @@ class Missing:
 
     ``rank`` and ``ranks`` are its number and the number of ranks of a server in the ring; None if
     the server has one rank in each ring, or its NIC is silent. ``differs`` is the share of the
-    bytes that its absence does not explain.
+    bytes that its absence does not explain; ``chunk`` is what each rank of the ring adds to them.
     """
 
     place: int
     rank: int | None
     ranks: int
     differs: float
+    chunk: float = 0.0
+
+    def fits(self, whole: float, hops: int) -> bool:
+        """Whether each hop of a whole collective of the ring sends so many bytes.
+
+        A ring of n ranks parts its data into n chunks. A hop sends n - 1 of them to scatter what
+        was reduced or to gather it, and twice as many to do both.
+        """
+        rounds = whole / max(self.chunk, 1.0) / (hops * self.ranks - 1)
+        return min(abs(rounds - 1), abs(rounds / 2 - 1)) < ALIKE
 
 
 def missing_from(sent: Floats, ranks: Sequence[int]) -> list[Missing]:
@@ -41,7 +53,8 @@ def missing_from(sent: Floats, ranks: Sequence[int]) -> list[Missing]:
     """
     places, expected = _absences(sent.size, tuple(ranks))
     differs = _differences(sent, expected).tolist()
-    found = [Missing(*place, value) for place, value in zip(places, differs, strict=True)]
+    chunks = (_units(sent, expected) / np.array([count for _, _, count in places])).tolist()
+    found = [Missing(*own, *both) for own, *both in zip(places, differs, chunks, strict=True)]
     return sorted(found, key=lambda one: one.differs)
 
 
@@ -60,9 +73,15 @@ def unequal(sent: Floats) -> Floats:
 
 def _differences(sent: Floats, expected: Floats) -> Floats:
     """Share of ``sent`` (hops,) that each multiple of ``expected`` (rows, hops) leaves."""
-    unit = expected @ sent / (expected**2).sum(axis=1)
-    rest: Floats = np.linalg.norm(sent - unit[:, None] * expected, axis=1) / np.linalg.norm(sent)
+    away = sent - _units(sent, expected)[:, None] * expected
+    rest: Floats = np.linalg.norm(away, axis=1) / np.linalg.norm(sent)
     return rest
+
+
+def _units(sent: Floats, expected: Floats) -> Floats:
+    """What one server adds to ``sent`` (hops,), by each row of ``expected`` (rows, hops)."""
+    units: Floats = expected @ sent / (expected**2).sum(axis=1)
+    return units
 
 
 @cache

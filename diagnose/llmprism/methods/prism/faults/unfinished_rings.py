@@ -20,7 +20,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from llmprism.methods.prism.faults.absences import missing_from, unequal, unexplained
+from llmprism.methods.prism.faults.absences import Missing, missing_from, unequal, unexplained
 from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.rings import FEWEST, rings_of
@@ -50,6 +50,7 @@ class BrokenRing:
     moved : bytes of the hop that moved least, in the whole tail.
     begun_ns : first record of the unfinished collective.
     usual : of finished steps.
+    whole : bytes of each hop in the unfinished collective, if it were finished; 0 if not known.
     """
 
     members: Ints
@@ -58,6 +59,7 @@ class BrokenRing:
     moved: float
     begun_ns: int
     usual: Usual
+    whole: float = 0.0
 
 
 def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
@@ -100,7 +102,7 @@ def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[in
     counts = broken[0].usual.ranks
     differs: dict[tuple[int, int, int | None], list[float]] = {}
     for ring in broken:
-        for one in missing_from(ring.sent, counts):
+        for one in _of_whole(ring, missing_from(ring.sent, counts)):
             key = (int(servers[ring.members[one.place]]), one.ranks, one.rank)
             differs.setdefault(key, []).append(one.differs)
     mean = {key: float(np.mean(own)) for key, own in differs.items() if len(own) == len(broken)}
@@ -116,6 +118,13 @@ def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[in
         groups.append(own)
     in_turn = [end for row in zip_longest(*groups) for end in row if end is not None]
     return [*dict.fromkeys(in_turn)]
+
+
+def _of_whole(ring: BrokenRing, missing: list[Missing]) -> list[Missing]:
+    """Of those that explain what hops sent, the ones that fit a whole collective, if any does."""
+    near = [one for one in missing if one.differs <= missing[0].differs + ALIKE]
+    fitting = [one for one in near if one.fits(ring.whole, ring.members.size)]
+    return fitting or missing
 
 
 def _in_order(context: Context, job: JobView, server: int) -> list[int]:
@@ -192,7 +201,16 @@ def _measured(
     begun = np.concatenate(first)
     begun_ns = int(begun.min()) if begun.size else tail.end_ns
     members = src.astype(np.int64)
-    return BrokenRing(members, moved - whole, known, float(least), begun_ns, usual)
+    after = min((at for at in usual.after if at > whole * (1 + BEGUN)), default=whole)
+    return BrokenRing(
+        members,
+        moved - whole,
+        known,
+        float(least),
+        begun_ns,
+        usual,
+        after - whole if known else 0.0,
+    )
 
 
 @dataclass(frozen=True)

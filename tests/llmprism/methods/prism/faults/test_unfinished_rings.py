@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.faults import unfinished_rings
-from llmprism.methods.prism.faults.unfinished_rings import BrokenRing, Usual, stuck_in_ring
+from llmprism.methods.prism.faults.absences import missing_from
+from llmprism.methods.prism.faults.unfinished_rings import (
+    BrokenRing,
+    Usual,
+    _of_whole,
+    stuck_in_ring,
+)
 
 
 def test_a_ring_of_two_servers_in_which_any_rank_may_be_missing_names_none(monkeypatch):
@@ -37,3 +43,24 @@ def test_a_few_steps_do_not_show_how_seldom_a_cut_looks_like_a_missing_rank(
     )
     assert found is not None
     assert found.alone == alone
+
+
+@pytest.mark.parametrize("rounds", [1, 2])  # scattered what was reduced, or gathered it as well
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_whole_collective_shows_how_many_ranks_a_server_has_in_its_ring(ranks, rounds):
+    usual = Usual([1e9], apart=0.0, ranks=(1, 2, 4), waits_ns=np.zeros(20))
+    sent = 1e6 * ranks * np.array([0.0, 1.0, 2.0, 3.0])  # the last rank of the first server
+    whole = 1e6 * rounds * (4 * ranks - 1)
+    ring = BrokenRing(np.arange(4), sent, True, 0.0, 0, usual, whole)
+    missing = missing_from(sent, usual.ranks)
+    assert len([one for one in missing if one.differs < 1e-9]) == 2
+    likely = [one for one in _of_whole(ring, missing) if one.differs < 1e-9]
+    assert [(one.place, one.ranks, one.rank) for one in likely] == [(0, ranks, ranks - 1)]
+
+
+def test_bytes_of_several_collectives_exclude_no_rank():
+    usual = Usual([1e9], apart=0.0, ranks=(1, 2, 4), waits_ns=np.zeros(20))
+    sent = 1e6 * np.array([0.0, 1.0, 2.0, 3.0])
+    ring = BrokenRing(np.arange(4), sent, True, 0.0, 0, usual, 1e9)
+    missing = missing_from(sent, usual.ranks)
+    assert _of_whole(ring, missing) == missing

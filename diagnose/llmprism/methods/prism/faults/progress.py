@@ -41,7 +41,7 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     ready_ns = _ready_ns(job, behind, learned)
     if not ready_ns:
         return None
-    ready = sorted(ready_ns, key=lambda end: (ready_ns[end], end))
+    ready = sorted(ready_ns, key=lambda end: (ready_ns[end], learned(end).due_ns(), end))
     goals = {end: learned(end).next_goal() for end in ready}
     near = dict.fromkeys([*goals[ready[0]], *ready])
     first = _silent_for_all(goals)

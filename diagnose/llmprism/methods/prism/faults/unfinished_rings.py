@@ -23,6 +23,7 @@ import numpy as np
 from llmprism.methods.prism.faults.absences import Missing, missing_from, unequal, unexplained
 from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.due import in_order_of_sending
 from llmprism.methods.prism.faults.rings import FEWEST, rings_of
 from llmprism.methods.prism.faults.tails import Stuck, Tail
 from llmprism.methods.prism.phases import KindOf
@@ -34,6 +35,7 @@ BEGUN = 1e-3  # of the bytes of a step: less is no chunk
 APART = 3.0  # times the usual difference between hops: more is no lost record
 RARE = 0.03  # of the moments: a cut there after 30 steps is 1 false finding in 1,000 steps
 ENOUGH = 6  # steps that show how seldom hops of a whole collective look like this
+NAMED = 8  # ranks at most
 ALIKE = 0.05  # difference of the fits that decides nothing
 
 
@@ -73,6 +75,7 @@ def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     beside = [one for one in every if _same(servers[one.members], servers[first.members])]
     own = [one for one in broken if any(one is other for other in beside)]
     found = _ranked(context, job, own)
+    found = in_order_of_sending(context, job, tail, [*found, *_others(context, job, broken, own)])
     finished = any(one.moved > first.moved + first.sent.max() / 2 for one in beside)
     silent = finished and len(own) == 1  # only the ring through one of its NICs is broken
     alone = missing_from(first.sent, [])
@@ -84,9 +87,23 @@ def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     later_ns = np.maximum(first.usual.waits_ns - (tail.until_ns - first.begun_ns), 0.0)
     rare = later_ns.size > ENOUGH and float(later_ns.mean()) < RARE * job.period_ns
     return Stuck(
-        found[0], first.begun_ns, "never joined a collective", tuple(found[1:]),
+        found[0], first.begun_ns, "never joined a collective", tuple(found[1:NAMED]),
         "stopped_nic" if silent else "hang", rare,
     )  # fmt: skip
+
+
+def _others(
+    context: Context, job: JobView, broken: list[BrokenRing], own: list[BrokenRing]
+) -> list[int]:
+    """Who is missing from rings through other servers: one that waits for the first, or is it."""
+    servers = context.topology.servers
+    rest = [one for one in broken if not any(one is other for other in own)]
+    found: list[int] = []
+    while rest:
+        alike = [one for one in rest if _same(servers[one.members], servers[rest[0].members])]
+        found += _ranked(context, job, alike)
+        rest = [one for one in rest if not any(one is other for other in alike)]
+    return found
 
 
 def _same(servers: Codes, others: Codes) -> bool:

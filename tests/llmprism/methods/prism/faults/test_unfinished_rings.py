@@ -23,7 +23,7 @@ def test_a_ring_of_two_servers_in_which_any_rank_may_be_missing_names_none(monke
     ring = BrokenRing(members, sent, known=False, moved=4e5, begun_ns=0, usual=usual)
     monkeypatch.setattr(unfinished_rings, "_rings", lambda *_: iter([ring]))
     topology = SimpleNamespace(servers=members, endpoints=[SimpleNamespace(nic=0)] * 2)
-    job = SimpleNamespace(phases=SimpleNamespace(endpoints=members), period_ns=1e6)
+    job = SimpleNamespace(phases=SimpleNamespace(endpoints=members, classes=[]), period_ns=1e6)
     tail = SimpleNamespace(rows={}, next_ns=int(1e9))
     assert stuck_in_ring(SimpleNamespace(topology=topology), job, tail) is None
 
@@ -37,7 +37,7 @@ def test_a_few_steps_do_not_show_how_seldom_a_cut_looks_like_a_missing_rank(
     ring = BrokenRing(members, sent, known=True, moved=0.0, begun_ns=0, usual=usual)
     monkeypatch.setattr(unfinished_rings, "_rings", lambda *_: iter([ring]))
     topology = SimpleNamespace(servers=members, endpoints=[SimpleNamespace(nic=0)] * 4)
-    job = SimpleNamespace(phases=SimpleNamespace(endpoints=members), period_ns=1e6)
+    job = SimpleNamespace(phases=SimpleNamespace(endpoints=members, classes=[]), period_ns=1e6)
     found = stuck_in_ring(
         SimpleNamespace(topology=topology), job, SimpleNamespace(rows={}, until_ns=5)
     )
@@ -64,3 +64,27 @@ def test_bytes_of_several_collectives_exclude_no_rank():
     ring = BrokenRing(np.arange(4), sent, True, 0.0, 0, usual, 1e9)
     missing = missing_from(sent, usual.ranks)
     assert _of_whole(ring, missing) == missing
+
+
+def test_ranks_missing_from_rings_through_other_servers_are_named_as_well(monkeypatch):
+    """All ranks of a pipeline whose one rank stopped are missing from their collectives."""
+    usual = Usual([4e6], apart=0.0, ranks=(1,), waits_ns=np.zeros(20))
+    sent = np.array([1e6, 2e6, 3e6, 0.0])  # the last hop leads to who is missing: the first
+    rings = [
+        BrokenRing(members, sent, True, 0.0, begun_ns, usual)
+        for members, begun_ns in ((np.arange(4), 7), (np.arange(4, 8), 5))
+    ]
+    orders = []
+    monkeypatch.setattr(unfinished_rings, "_rings", lambda *_: iter(rings))
+    monkeypatch.setattr(
+        unfinished_rings,
+        "in_order_of_sending",
+        lambda _, __, ___, ends: orders.append(ends) or ends[::-1],
+    )
+    topology = SimpleNamespace(servers=np.arange(8), endpoints=[SimpleNamespace(nic=0)] * 8)
+    job = SimpleNamespace(phases=SimpleNamespace(endpoints=np.arange(8)), period_ns=1e6)
+    tail = SimpleNamespace(rows={}, until_ns=5)
+    found = stuck_in_ring(SimpleNamespace(topology=topology), job, tail)
+    assert len(orders[0]) == 2
+    assert {end // 4 for end in orders[0]} == {0, 1}
+    assert (found.endpoint, *found.others) == tuple(orders[0][::-1])

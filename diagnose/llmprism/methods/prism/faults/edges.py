@@ -6,7 +6,8 @@ forward pass and one backward pass of each stage still show in every step:
 * between the begin of the first activation that a stage gets and that of the first it sends,
 * between the end of the last gradient that it gets and that of the last it sends,
 * in the last stage, between the end of the last activation and that of the last gradient,
-* in the first stage, between the end of the last gradient and the begin of its collectives.
+* in the first stage, between the end of the last gradient and the begin of its collectives. Where
+  that waits for another replica, since the last gradients of both.
 
 Each holds one transfer, which is the same in every step.
 """
@@ -21,11 +22,14 @@ from llmprism.methods.prism.faults.context import Context, JobView, measured_onc
 from llmprism.methods.prism.moments import MISSING
 from llmprism.numerics.arrays import Floats
 
+PAIR = 2  # servers of a collective that waits for all of its ranks
+
 
 def edge_passes_ns(context: Context, job: JobView) -> Floats:
     """Forward and backward pass of each endpoint in each step [ns], (endpoints, steps, 2)."""
     begin, end = _edges(context, job)
     found = np.full((job.phases.endpoints.size, job.count, 2), np.nan)
+    given = np.full((job.phases.endpoints.size, job.count), np.nan)
     at = _rows(job)
     for (number, stage), row in at.items():
         before, after = at.get((number, stage - 1)), at.get((number, stage + 1))
@@ -35,8 +39,24 @@ def edge_passes_ns(context: Context, job: JobView) -> Floats:
         elif before is not None:
             found[row, :, 1] = end[row, before] - end[before, row]
         elif after is not None:
-            found[row, :, 1] = _collective_ns(job)[row] - end[after, row]
+            given[row] = end[after, row]
+    found[:, :, 1] = np.fmax(found[:, :, 1], _collective_ns(job) - _all_there(context, job, given))
     return np.where(found > 0, found, np.nan)
+
+
+def _all_there(context: Context, job: JobView, given: Floats) -> Floats:
+    """When each endpoint, and all that it waits for before a collective, had their last gradients.
+
+    Between two servers there is one hop each way, which begins when both are there. In a longer
+    ring each endpoint has another hop, which waits for one that is late only beside that one.
+    """
+    there = given.copy()
+    servers = context.topology.servers[job.phases.endpoints]
+    for one in np.unique(job.phases.dp_group[job.phases.dp_group >= 0]).tolist():
+        rows = np.flatnonzero(job.phases.dp_group == one)
+        if np.unique(servers[rows]).size == PAIR:
+            there[rows] = np.where(np.isnan(given[rows]), np.nan, np.fmax.reduce(given[rows]))
+    return there
 
 
 def first_activations_ns(context: Context, job: JobView) -> Floats:

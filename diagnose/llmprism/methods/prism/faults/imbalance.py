@@ -34,9 +34,9 @@ def imbalance(context: Context) -> Iterator[Suspect]:
         found = False
         for kind, cause in BYTES.items():
             spread = size_spread(context, job, kind)
-            for first, last in _wider(spread, WIDER):
+            for steps in _wider(spread, WIDER):
                 found = True
-                yield _suspect(job, "unequal_bytes", cause, first, last, spread, SEEN)
+                yield _suspect(job, "unequal_bytes", cause, steps, spread, SEEN)
         lost = lost_share(context, job, cautious=True)
         if not found and lost is not None and np.isfinite(lost).any():
             yield from _by_lateness(job, lost, likelier_imbalance(context, job))
@@ -80,8 +80,8 @@ def size_spread(context: Context, job: JobView, kind: str) -> Floats:
     return values
 
 
-def _wider(spread: Floats, least: float) -> list[tuple[int, int]]:
-    """Stretches in which bytes or ranks are spread more.
+def _wider(spread: Floats, least: float) -> list[Ints]:
+    """Stretches in which bytes or ranks are spread more: the steps in which they are.
 
     A spread that is wide varies itself, so the noise is that of the quieter quarter of the steps.
     """
@@ -90,8 +90,9 @@ def _wider(spread: Floats, least: float) -> list[tuple[int, int]]:
         return []
     noise = QUIET * float(np.quantile(np.abs(np.diff(known)), 0.25))
     excess = np.nan_to_num(spread, nan=0.0) - float(np.quantile(known, 0.25))
-    found = stretches(excess > max(DEVIATIONS * noise, least))
-    return [(first, last) for first, last in found if last - first + 1 >= ENOUGH]
+    out = excess > max(DEVIATIONS * noise, least)
+    found = [first + np.flatnonzero(out[first : last + 1]) for first, last in stretches(out)]
+    return [steps for steps in found if steps[-1] - steps[0] + 1 >= ENOUGH]
 
 
 def _by_lateness(job: JobView, lost: Floats, cause: str) -> Iterator[Suspect]:
@@ -99,22 +100,25 @@ def _by_lateness(job: JobView, lost: Floats, cause: str) -> Iterator[Suspect]:
     spread = np.nanmax(np.where(np.isnan(lost), -np.inf, lost), axis=0)
     spread = spread - nanmedian(lost, axis=0)
     spread = np.where(np.isfinite(spread), np.maximum(spread, 0.0), np.nan)
-    for first, last in _wider(spread, APART):
-        steps = np.arange(first, last + 1)
+    for steps in _wider(spread, APART):
         if _taking_turns(lost, steps):
-            yield _suspect(job, "late_in_turns", cause, first, last, spread, GUESSED)
+            yield _suspect(job, "late_in_turns", cause, steps, spread, GUESSED)
 
 
 def _taking_turns(lost: Floats, steps: Ints) -> bool:
-    """Whether several ranks are the last one in some of ``steps``, none of them in most."""
+    """Whether several ranks are the last one in some of ``steps``, none of them in most.
+
+    Two ranks that are late in one step each are so by chance.
+    """
     last = np.argmax(np.where(np.isnan(lost), -np.inf, lost)[:, steps], axis=0)
     times = np.unique(last, return_counts=True)[1]
-    return bool(times.size >= min(SEVERAL, steps.size) and times.max() <= steps.size / 2)
+    return bool(times.size >= SEVERAL and times.max() <= steps.size / 2)
 
 
 def _suspect(
-    job: JobView, symptom: str, cause: str, first: int, last: int, spread: Floats, sure: float
+    job: JobView, symptom: str, cause: str, steps: Ints, spread: Floats, sure: float
 ) -> Suspect:
+    first, last = int(steps[0]), int(steps[-1])
     inside = float(np.nanmedian(spread[first : last + 1]))
     return Suspect(
         job, "group", symptom, cause, "job", job.name, first, last, min(1.0, inside), sure,

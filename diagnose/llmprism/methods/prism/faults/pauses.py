@@ -3,12 +3,12 @@
 A pause makes one step long, and the next one is healthy again. Healthy ranks have long passes
 too, now and then, so a single one accuses nobody. A server is suspected if its ranks pause in
 more steps than those of the other servers let expect: pauses that are independent of a server are
-Poisson distributed, with the rate that all other servers show. Pauses of a good part of a step are
-much rarer than short ones, and are counted by themselves as well. So are those that exceed the
-noise by little: the rate of the other servers tells how many of them are chance. One pause accuses
-a server only if it takes as long as a step or more, and if pauses whose number falls with the
-square of their length would hardly include one so long. No rank loses more than the step of its
-job is longer: what seems more is a record that was cut elsewhere.
+Poisson distributed, with the rate that all other servers show. The longer a pause, the rarer it is,
+so pauses of an eighth or a quarter of a step are counted by themselves as well. So are those that
+exceed the noise by little: the rate of the other servers tells how many of them are chance. One
+pause accuses a server only if it takes as long as a step or more, and if pauses whose number falls
+with the square of their length would hardly include one so long. No rank loses more than the step
+of its job is longer: what seems more is a record that was cut elsewhere.
 
 Pauses may come at a steady pace, as checkpoints do. A step that is longer because a rank lost time
 is no checkpoint, so it does not show at which steps one is.
@@ -31,12 +31,13 @@ from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import deviation
 
-SHORT, LONG = 0.05, 0.25  # of a step: pauses that count, and those that are rare
+SHORT, MIDDLE, LONG = 0.05, 0.125, 0.25  # of a step: pauses that count, and those that are rarer
 UNUSUAL = 3.0  # deviations of a pause that is one by its number, and by its length alone is not
 WHOLE = 1.0  # of a step: a pause that accuses by itself
 FEWEST = 2  # pauses that are more than one
 BARS = (
     (LONG, DEVIATIONS, FEWEST),
+    (MIDDLE, DEVIATIONS, FEWEST),
     (SHORT, DEVIATIONS, FEWEST),
     (SHORT, UNUSUAL, FEWEST),
     (WHOLE, DEVIATIONS, 1),

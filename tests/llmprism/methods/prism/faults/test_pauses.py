@@ -1,0 +1,50 @@
+"""Servers whose ranks pause: how many pauses of which length are no chance."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.faults.pauses import _of_job
+
+STEPS, SERVERS, STEP_NS = 28, 8, 1e8
+
+
+@pytest.fixture
+def culprits_of(monkeypatch):
+    """Servers named for the time that each of them, with one rank, loses in some steps."""
+    of_job = _of_job.__globals__
+
+    def found(pauses: dict[tuple[int, int], float]) -> list[str]:
+        lost = 0.001 * np.random.default_rng(1).random((SERVERS, STEPS))
+        for (server, step), share in pauses.items():
+            lost[server, step] += share
+        length_ns = STEP_NS * (1 + lost.max(axis=0))
+        job: Any = SimpleNamespace(
+            name="job-0", count=STEPS, period_ns=STEP_NS, tick_ns=0.0, duration_ns=length_ns,
+            between_ends_ns=length_ns, phases=SimpleNamespace(endpoints=np.arange(SERVERS)),
+        )  # fmt: skip
+        monkeypatch.setitem(of_job, "usual_delay_ns", lambda *_: np.zeros(SERVERS))
+        names = [f"a{one}" for one in range(SERVERS)]
+        topology: Any = SimpleNamespace(
+            servers=np.arange(SERVERS), addresses=names,
+            endpoints=[SimpleNamespace(server=name) for name in names],
+        )  # fmt: skip
+        context: Any = SimpleNamespace(topology=topology)
+        return [one.culprit for one in _of_job(context, job, lost, lost.max(axis=0))]
+
+    return found
+
+
+SHORT = {(4, 3): 0.07, (5, 17): 0.07}  # one in each of two other servers
+
+
+def test_longer_pauses_of_one_server_are_no_chance_though_others_pause_briefly(culprits_of):
+    assert culprits_of({(2, 8): 0.18, (2, 11): 0.18, (2, 14): 0.18} | SHORT) == ["a2"]
+
+
+def test_pauses_as_brief_as_those_of_others_may_be_chance(culprits_of):
+    assert culprits_of({(2, 8): 0.07, (2, 11): 0.07, (2, 14): 0.07} | SHORT) == []

@@ -6,6 +6,8 @@ it does, since each waits for its gradients. The stages after it need its activa
 are less late. So the last stage that is as late as the latest one is named first, unless an earlier
 one sends its first activation of the step late already: it was delayed before it computed. The
 other stages of the replica are named with it ("X or Y").
+
+Replicas do the same, so one that is late in every second step is not taken for a noisy one.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ def late_replicas(context: Context) -> Iterator[Suspect]:
             continue
         late = lateness_ns(context, job) / job.period_ns
         tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
-        own = judged(1 + late, LEAST, ROUNDING * tick_ns / job.period_ns, levels=True)
+        finest = ROUNDING * tick_ns / job.period_ns
+        own = judged(1 + late, LEAST, finest, peers=True, levels=True)
         slow, others = _blamed(job, late, _first_late(context, job), own.lasting)
         lost = np.maximum(own.ratio - 1, 0.0)
         seen = Slowness(SYMPTOM, 1 + lost, own.noise, slow, late, late)

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from llmprism.methods.prism.faults.alternatives import with_alternatives
+from llmprism.methods.prism.faults.alternatives import NEARLY, with_alternatives
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import widened
 from llmprism.methods.prism.faults.imbalance import imbalance
@@ -161,12 +161,15 @@ def _wide(one: Suspect) -> Suspect:
 def _waits(one: Suspect) -> bool:
     """Whether ``one`` is a part of the network whose transfers only wait for a late rank.
 
-    A good part of all transfers take longer, and none of them moves its bytes more slowly.
+    A good part of all transfers take longer, and none of them moves its bytes more slowly. Those of
+    a part that explains far less than another one take hardly longer.
     """
     if one.level != "network" or "bundles" not in one.evidence or "pace_ratio" in one.evidence:
         return False
-    through = [part["slow"] for part in one.evidence.get("suspects", ())]
-    slow = max([one.evidence["slow_bundles"], *through])
+    parts = one.evidence.get("suspects", ())
+    score = [part["coverage"] * part["purity"] for part in parts]
+    near = [part for part, own in zip(parts, score, strict=True) if own >= NEARLY * max(score)]
+    slow = max([one.evidence["slow_bundles"], *(part["slow"] for part in near)])
     return bool(slow > GOOD_PART * one.evidence["bundles"])
 
 

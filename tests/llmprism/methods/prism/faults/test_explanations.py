@@ -140,6 +140,19 @@ def test_where_a_few_transfers_take_longer_or_their_pace_shows_it_the_network_is
     assert culprits_of(rank(job, "a", 10, 19), network(job, 50, pace_ratio=3.0)) == ["leaf"]
 
 
+@pytest.mark.parametrize(("purity", "culprit"), [(0.1, "leaf"), (0.6, "a")])
+def test_a_part_whose_many_transfers_hardly_take_longer_waits_for_nobody(
+    culprits_of, purity, culprit
+):
+    """Nearly all of the time is lost across a link; the rest of a switch lost what varies."""
+    parts = [
+        {"name": "leaf|spine", "coverage": 1.0, "purity": 0.9, "slow": 4},
+        {"name": "leaf", "coverage": 1.0, "purity": purity, "slow": 40},
+    ]
+    job = job_with({(10, 19): 0.3})
+    assert culprits_of(network(job, 4, suspects=parts), rank(job, "a", 10, 19)) == [culprit]
+
+
 @pytest.mark.parametrize(("longer", "last"), [(0.3, 27), (0.0, 14)])
 def test_a_rank_that_is_slow_again_is_one_finding_if_its_job_is_slower_again(
     findings_of, longer, last

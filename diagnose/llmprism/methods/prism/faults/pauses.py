@@ -8,7 +8,8 @@ so pauses of an eighth or a quarter of a step are counted by themselves as well.
 exceed the noise by little: the rate of the other servers tells how many of them are chance. One
 pause accuses a server only if it takes as long as a step or more, and if pauses whose number falls
 with the square of their length would hardly include one so long. No rank loses more than the step
-of its job is longer: what seems more is a record that was cut elsewhere.
+of its job is longer: what seems more is a record that was cut elsewhere. Nor is a pause the reason
+where the steps are longer by more than twice as much: something else delays several ranks.
 
 Pauses may come at a steady pace, as checkpoints do. A step that is longer because a rank lost time
 is no checkpoint, so it does not show at which steps one is.
@@ -140,6 +141,8 @@ def _suspect(
     if not cost_at(job, at).believed or not _explain(job, longer, at):
         return None
     share = float(lost_most[at].mean())
+    if share < MOSTLY * float(np.nan_to_num(longer[at]).mean()):
+        return None
     sure = min(0.99, 1 - chance) * at.size / (at.size + 1)
     at = with_neighbours(job, at)  # the others of a run may be slow where nothing shows it
     names = [context.topology.addresses[end] for end in job.phases.endpoints[rows].tolist()]

@@ -180,7 +180,7 @@ def _between(context: Context, job: JobView, ends_ns: Ints, next_ns: int | None)
 
 
 def _with_short(context: Context, part: KindOf) -> Codes:
-    """Rows of a class, and those as short as control traffic is beside the records of finished steps.
+    """Rows of a class, and those as short as control traffic is beside records of whole steps.
 
     Where a record holds all bytes of a step, the first chunks of one that is never finished are as
     little beside it. Where records are seen twice, the second ones look like these: none is added.

@@ -18,11 +18,11 @@ def culprits_of(monkeypatch):
     """Servers named for the time that each of them, with one rank, loses in some steps."""
     of_job = _of_job.__globals__
 
-    def found(pauses: dict[tuple[int, int], float]) -> list[str]:
+    def found(pauses: dict[tuple[int, int], float], longer: float = 1.0) -> list[str]:
         lost = 0.001 * np.random.default_rng(1).random((SERVERS, STEPS))
         for (server, step), share in pauses.items():
             lost[server, step] += share
-        length_ns = STEP_NS * (1 + lost.max(axis=0))
+        length_ns = STEP_NS * (1 + longer * lost.max(axis=0))
         job: Any = SimpleNamespace(
             name="job-0", count=STEPS, period_ns=STEP_NS, tick_ns=0.0, duration_ns=length_ns,
             between_ends_ns=length_ns, phases=SimpleNamespace(endpoints=np.arange(SERVERS)),
@@ -34,7 +34,7 @@ def culprits_of(monkeypatch):
             endpoints=[SimpleNamespace(server=name) for name in names],
         )  # fmt: skip
         context: Any = SimpleNamespace(topology=topology)
-        return [one.culprit for one in _of_job(context, job, lost, lost.max(axis=0))]
+        return [one.culprit for one in _of_job(context, job, lost, longer * lost.max(axis=0))]
 
     return found
 
@@ -48,3 +48,10 @@ def test_longer_pauses_of_one_server_are_no_chance_though_others_pause_briefly(c
 
 def test_pauses_as_brief_as_those_of_others_may_be_chance(culprits_of):
     assert culprits_of({(2, 8): 0.07, (2, 11): 0.07, (2, 14): 0.07} | SHORT) == []
+
+
+@pytest.mark.parametrize(("longer", "expected"), [(1.5, ["a2"]), (2.5, [])])
+def test_steps_that_are_longer_by_more_than_twice_the_pauses_are_so_for_another_reason(
+    culprits_of, longer, expected
+):
+    assert culprits_of({(2, 8): 0.18, (2, 11): 0.18, (2, 14): 0.18}, longer) == expected

@@ -4,11 +4,13 @@ With more stages, the first and the last one exchange fewer messages than neighb
 shows the chunks. Two stages have one couple only, and activations and gradients of all chunks pass
 on it both ways. What shows them is the first answer. Without chunks it is a gradient, so it follows
 the first activation after a forward and a backward pass. With chunks it is the activation of the
-next chunk, after one forward pass.
+next chunk, after one forward pass. Host work may keep the second stage from its first pass. The
+second answer still follows the first one after one forward pass with chunks, and after a backward
+pass or more without.
 
 The first stage then sends one activation after another, two for each chunk and one more, before
-its first backward pass makes it pause for longer. If it pauses earlier, the network may be slower
-than forward passes, or the second stage far faster than the first.
+its first backward pass makes it pause for longer. If it pauses earlier, once it has an answer, the
+network may be slower than forward passes, or the second stage far faster than the first.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from llmprism.methods.prism.phases import KindOf, Phases
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 
-ONE_PASS = 1.5  # forward passes before the first answer: one with chunks, two or more without
+ONE_PASS = 1.5  # forward passes before an answer: one with chunks, two or more without
 WARM_UP = 2  # activations that leave before any answer; a trainer that waits for each sends one
 PAUSE = 2.5  # forward passes: a longer silence of the first stage is its first backward pass
 ENOUGH = 0.75  # share of steps that must agree
@@ -41,13 +43,13 @@ def chunks_of_two(
     arrived, answered = np.full(cells, np.nan), np.full(cells, np.nan)
     np.fmin.at(arrived, sent[0], sent[2])
     np.fmin.at(answered, got[0], got[1])
-    waited = (answered - arrived) / forward_ns
-    known = np.isfinite(waited)
+    waited = np.fmin(answered - arrived, _second(got, cells) - answered)
+    known = np.isfinite(answered - arrived)
     ahead = np.bincount(sent[0], sent[1] < answered[sent[0]], cells)
-    early = (waited[known] > 0) & (waited[known] < ONE_PASS) & (ahead[known] >= WARM_UP)
-    if not known.any() or early.mean() < ENOUGH:
+    early = (arrived < answered) & (waited < ONE_PASS * forward_ns) & (ahead >= WARM_UP)
+    if not known.any() or early[known].mean() < ENOUGH:
         return 1
-    runs = _first_runs(sent, PAUSE * forward_ns)
+    runs = _first_runs(sent, answered, PAUSE * forward_ns)
     usual = finite_median(runs)
     clear = (runs == usual).mean() >= ENOUGH and usual >= 2 * WARM_UP
     return int(usual) // 2 if clear else 0
@@ -69,12 +71,27 @@ def _messages(
     return first[0], first[1]
 
 
-def _first_runs(sent: Sent, pause_ns: float) -> Floats:
-    """Messages of each cell until the first silence of ``pause_ns``."""
-    order = order_in_groups(sent[0], sent[1])
-    cell, start = sent[0][order], sent[1][order]
+def _in_order(messages: Sent) -> tuple[Ints, Floats, Ints]:
+    """Cell and start of messages in order of time, and their place in their cell, from 0."""
+    order = order_in_groups(messages[0], messages[1])
+    cell, start = messages[0][order], messages[1][order]
     opens = np.flatnonzero(np.diff(cell, prepend=-1))
-    place = np.arange(cell.size) - np.repeat(opens, np.diff(np.append(opens, cell.size)))
-    pauses = np.diff(start, prepend=start[:1]) >= pause_ns
-    length = np.where(pauses & (place > 0), place, np.inf)
-    return np.minimum.reduceat(length, opens)
+    first = np.repeat(opens, np.diff(np.append(opens, cell.size)))
+    return cell, start, np.arange(cell.size) - first
+
+
+def _second(got: Sent, cells: int) -> Floats:
+    """Start of the second message of each cell [ns], NaN where there is none."""
+    cell, start, place = _in_order(got)
+    found = np.full(cells, np.nan)
+    found[cell[place == 1]] = start[place == 1]
+    return found
+
+
+def _first_runs(sent: Sent, answered: Floats, pause_ns: float) -> Floats:
+    """Messages of each cell until the first silence of ``pause_ns`` that begins when answered."""
+    cell, start, place = _in_order(sent)
+    before = np.roll(start, 1)
+    pauses = (start - before >= pause_ns) & (before >= answered[cell]) & (place > 0)
+    length = np.where(pauses, place, np.inf)
+    return np.minimum.reduceat(length, np.flatnonzero(place == 0))

@@ -155,6 +155,17 @@ def test_chunks_of_an_interleaved_schedule_are_counted(scored, stages, chunks, s
     assert list(run.diagnosis.layouts["micro_batches"]) == [8]
 
 
+@pytest.mark.parametrize("micro_batches", [2, 6])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_chunks_of_two_stages_are_counted_if_the_second_begins_late(scored, micro_batches, seed):
+    """Host work of one rank takes longer than that of another by several passes."""
+    keys = f"dp: 4, pp: 2, chunks: 2, schedule: interleaved, micro_batches: {micro_batches}"
+    text = SINGLE % (8, 200) + "jobs:\n" + job("a", f"{keys}, steps: 8, step_overhead_jitter: 0.2")
+    run = scored(text.replace("step_overhead_ms: 5", "step_overhead_ms: 80"), seed)
+    assert list(run.diagnosis.layouts["schedule"]) == ["interleaved"]
+    assert list(run.diagnosis.layouts["micro_batches"]) == [micro_batches]
+
+
 @pytest.mark.parametrize("gap_ms", [2, 5, 10])
 @pytest.mark.parametrize("stages", [2, 4])
 def test_a_pipeline_stays_one_where_each_direction_is_merged_in_its_own_way(scored, stages, gap_ms):

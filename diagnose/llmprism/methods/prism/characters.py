@@ -131,6 +131,17 @@ def _alike(size: Ints) -> bool:
     Parameters come in more sizes: those of layers, embeddings and rests. Context parallelism
     sends keys and values forth, and twice as much with their gradients.
     """
+    one, half = _usual_and_half(size)
+    return one >= ONE_SIZE or (one + half >= ONE_SIZE and abs(one - 2 * half) <= EQUALLY)
+
+
+def is_of_one_size(size: Ints) -> bool:
+    """Whether most bytes travel in messages of one size."""
+    return _usual_and_half(size)[0] >= ONE_SIZE
+
+
+def _usual_and_half(size: Ints) -> tuple[float, float]:
+    """Share of bytes in messages of the usual size, and in those of half of it."""
     total = max(float(size.sum()), 1.0)
 
     def around(middle: float) -> float:
@@ -139,8 +150,7 @@ def _alike(size: Ints) -> bool:
     order = np.sort(size)
     moved = np.cumsum(order, dtype=np.float64)
     usual = float(order[np.searchsorted(moved, total / 2)])
-    one, half = around(usual), around(usual / 2)
-    return one >= ONE_SIZE or (one + half >= ONE_SIZE and abs(one - 2 * half) <= EQUALLY)
+    return around(usual), around(usual / 2)
 
 
 def _rest(start: Ints, end: Ints) -> float:

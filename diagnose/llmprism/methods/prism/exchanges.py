@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from llmprism.methods.prism.characters import Character, Set, character_of
+from llmprism.methods.prism.characters import Character, Set, character_of, is_of_one_size
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.dense import (
@@ -96,9 +96,21 @@ def _kinds_of_exchanges(
         if not is_closed(one):
             continue  # an edge of a ring whose other edges have other records
         kind = _beside(one, dense, parts)
+        if kind[0] == "cp" and all(_sends_tokens(characters[i], own[i][0]) for i in together):
+            kind = ("ep", 0.8)
         if kind[0] in ("cp", "tp"):
             kind = _unless_parameters(connections, own, characters, (together, main, count), kind)
         yield together, kind
+
+
+def _sends_tokens(character: Character, one: TrafficClass) -> bool:
+    """Whether pairs of ranks exchange messages of one size, as tokens to and from their experts.
+
+    Every pass sends as many. A ring of two has the same shape, but context parallelism sends keys
+    and values forth, and back twice as much with their gradients.
+    """
+    pairs = max(len(group) for group in character.groups) == PARTNERS
+    return pairs and not is_merged(character) and is_of_one_size(one.traffic.size)
 
 
 def _whole_groups(

@@ -99,6 +99,10 @@ BESIDE_GRADIENTS = {
         SINGLE % (8, 200),
         "cp: 2, dp: 2, pp: 2, ep: 2, moe: {experts: 4, top_k: 2}, sequence_length: 8192",
     ),
+    "experts of the only two replicas": (
+        SINGLE % (4, 200),
+        "dp: 2, ep: 2, pp: 2, moe: {experts: 4, top_k: 1}",
+    ),
     "context and data": (SINGLE % (8, 200), "cp: 2, dp: 4, sequence_length: 8192"),
     "tensors and sharded parameters": (SINGLE % (8, 200), "dp: 4, tp: 2, zero_stage: 3"),
     "tensors of four": (SINGLE % (8, 200), "dp: 2, tp: 4"),

@@ -43,7 +43,7 @@ def chunks_of_two(
     arrived, answered = np.full(cells, np.nan), np.full(cells, np.nan)
     np.fmin.at(arrived, sent[0], sent[2])
     np.fmin.at(answered, got[0], got[1])
-    waited = np.fmin(answered - arrived, _second(got, cells) - answered)
+    waited = np.fmin(answered - arrived, _second(got, answered) - answered)
     known = np.isfinite(answered - arrived)
     ahead = np.bincount(sent[0], sent[1] < answered[sent[0]], cells)
     early = (arrived < answered) & (waited < ONE_PASS * forward_ns) & (ahead >= WARM_UP)
@@ -71,27 +71,24 @@ def _messages(
     return first[0], first[1]
 
 
-def _in_order(messages: Sent) -> tuple[Ints, Floats, Ints]:
-    """Cell and start of messages in order of time, and their place in their cell, from 0."""
-    order = order_in_groups(messages[0], messages[1])
-    cell, start = messages[0][order], messages[1][order]
-    opens = np.flatnonzero(np.diff(cell, prepend=-1))
-    first = np.repeat(opens, np.diff(np.append(opens, cell.size)))
-    return cell, start, np.arange(cell.size) - first
+def _second(got: Sent, first: Floats) -> Floats:
+    """Start [ns] of what each cell gets when the message that began at ``first`` has ended.
 
-
-def _second(got: Sent, cells: int) -> Floats:
-    """Start of the second message of each cell [ns], NaN where there is none."""
-    cell, start, place = _in_order(got)
-    found = np.full(cells, np.nan)
-    found[cell[place == 1]] = start[place == 1]
-    return found
+    What begins before may be a part of that message, on another queue pair.
+    """
+    ended, second = np.full(first.size, np.nan), np.full(first.size, np.nan)
+    np.fmin.at(ended, got[0], np.where(got[1] == first[got[0]], got[2], np.nan))
+    np.fmin.at(second, got[0], np.where(got[1] >= ended[got[0]], got[1], np.nan))
+    return second
 
 
 def _first_runs(sent: Sent, answered: Floats, pause_ns: float) -> Floats:
     """Messages of each cell until the first silence of ``pause_ns`` that begins when answered."""
-    cell, start, place = _in_order(sent)
+    order = order_in_groups(sent[0], sent[1])
+    cell, start = sent[0][order], sent[1][order]
+    opens = np.flatnonzero(np.diff(cell, prepend=-1))
+    place = np.arange(cell.size) - np.repeat(opens, np.diff(np.append(opens, cell.size)))
     before = np.roll(start, 1)
     pauses = (start - before >= pause_ns) & (before >= answered[cell]) & (place > 0)
     length = np.where(pauses, place, np.inf)
-    return np.minimum.reduceat(length, np.flatnonzero(place == 0))
+    return np.minimum.reduceat(length, opens)

@@ -159,6 +159,14 @@ def test_chunks_of_an_interleaved_schedule_are_counted(scored, stages, chunks, s
     assert list(run.diagnosis.layouts["micro_batches"]) == [8]
 
 
+@pytest.mark.parametrize("queue_pairs", [2, 8])
+def test_a_message_on_several_queue_pairs_is_one_answer(scored, queue_pairs):
+    keys = "dp: 4, pp: 2, micro_batches: 5, steps: 8"
+    cluster = (SINGLE % (8, 50)).replace("nic_gbps", f"queue_pairs: {queue_pairs}, nic_gbps")
+    run = scored(cluster + "jobs:\n" + job("a", keys))
+    assert list(run.diagnosis.layouts["micro_batches"]) == [5]
+
+
 @pytest.mark.parametrize("micro_batches", [2, 6])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_chunks_of_two_stages_are_counted_if_the_second_begins_late(scored, micro_batches, seed):

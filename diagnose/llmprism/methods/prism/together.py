@@ -1,7 +1,9 @@
 """Which components belong to one job: their steps, or their messages, keep time.
 
 The ends of their steps keep their distance: the time between them is the same in every step.
-Components of different jobs drift against each other, even on the same servers. Where a window
+Components of different jobs drift against each other, even on the same servers. If their steps are
+nearly equally long, the drift is small, but it adds up from step to step, as a sum of independent
+values does, and a step that is long in one of them need not be long in the other. Where a window
 holds few steps, or records are lost, the steps of one component may be wrong. Then messages
 that begin at the same moments still show it (:mod:`~llmprism.methods.prism.twins`).
 """
@@ -25,6 +27,8 @@ DRIFT = 0.003  # ... and do not drift by more than this share of a step in each 
 BOUND = 0.35  # ... or within this share of how much steps differ in length
 LOOSE = 0.25  # ... or within this share of a step, if it is independent from step to step
 MANY, INDEPENDENT = 6, 1.3  # steps and ratio from which it is taken to be
+SIGMAS = 2.33  # by which the ratio is below that of independent values in 1 % of cases
+COMMON = 0.8  # correlation of lengths of steps in one job; 0.7 may be chance in a dozen steps
 UNFINISHED = 1  # steps that only one of two components shows
 
 
@@ -83,9 +87,8 @@ def in_step(one: Stepping, other: Stepping) -> bool:
         one, other = other, one
     if one.count > other.count + UNFINISHED:
         return False
-    lengths = np.diff(other.end_ns)
     return any(
-        _keep_distance(_between(ours, theirs), lengths)
+        _keep_distance(_between(ours, theirs), np.diff(theirs))
         for ours, theirs in ((one.end_ns, other.end_ns), (one.start_ns, other.start_ns))
     )
 
@@ -112,6 +115,8 @@ def _keep_distance(between: Floats, lengths: Ints) -> bool:
     It may also vary, if it returns to its mean in every step: what one step adds, the next one
     takes away. The times of jobs that do not wait for each other wander off instead.
     """
+    if _adds_up(between) and not _have_in_common(lengths, lengths + np.diff(between)):
+        return False
     period, varies = float(np.median(lengths)), float(np.std(lengths))
     allowed = max(TOGETHER * period, BOUND * min(varies, period / 10))
     away = float(np.median(np.abs(between - np.median(between))))
@@ -123,10 +128,28 @@ def _keep_distance(between: Floats, lengths: Ints) -> bool:
 
 
 def _returns(values: Floats) -> bool:
-    """Whether successive values are independent: the ratio of J. von Neumann (1941) is 2 then.
+    """Whether successive values are independent."""
+    return values.size >= MANY and _ratio(values) > INDEPENDENT
 
-    For a sum of independent values it is near 0.
+
+def _adds_up(values: Floats) -> bool:
+    """Whether ``values`` are sums of what steps add, rather than independent from step to step."""
+    count = values.size
+    deviation = 2 * float(np.sqrt((count - 2) / (count**2 - 1))) if count >= MANY else np.inf
+    return count >= MANY and _ratio(values) < 2 - SIGMAS * deviation
+
+
+def _ratio(values: Floats) -> float:
+    """The ratio of J. von Neumann (1941): 2 for independent values, near 0 for a sum of them.
+
+    Values that do not differ are as good as independent.
     """
-    if values.size < MANY:
-        return False
-    return float(np.mean(np.diff(values) ** 2)) > INDEPENDENT * float(np.var(values))
+    varies = float(np.var(values))
+    return float(np.mean(np.diff(values) ** 2)) / varies if varies > 0 else 2.0
+
+
+def _have_in_common(one: Floats, other: Floats) -> bool:
+    """Whether steps of one component are long when those of the other are."""
+    deviations = [each - each.mean() for each in (one, other)]
+    size = float(np.sqrt(np.prod([np.sum(each**2) for each in deviations])))
+    return float(np.sum(deviations[0] * deviations[1])) >= COMMON * size

@@ -132,6 +132,22 @@ def test_steps_of_equal_length_of_which_one_was_lost_keep_their_distance(lost, t
     assert in_step(other, one)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_jobs_with_steps_of_nearly_equal_length_stay_apart(seed):
+    """Their distance changes little in a dozen steps, but what steps add to it adds up."""
+    rng = np.random.default_rng(seed)
+    ends = [np.cumsum(rng.normal(length, 1.0, 16)) for length in (400.0, 399.2)]
+    assert not in_step(stepping(ends[0]), stepping(ends[1] + 150))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_clocks_that_drift_do_not_part_a_job(seed):
+    rng = np.random.default_rng(seed)
+    ends = np.cumsum(rng.normal(400, 1.0, 16))
+    others = ends * (1 + 1e-4) + rng.normal(150, 0.2, 16)
+    assert in_step(stepping(ends), stepping(others))
+
+
 def test_jobs_that_do_not_wait_for_each_other_stay_apart():
     rng = np.random.default_rng(3)
     ends = np.cumsum(rng.normal(100, 3, 29))

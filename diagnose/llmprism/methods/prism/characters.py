@@ -72,6 +72,11 @@ class Character:
     pairs: frozenset[tuple[int, int]]
 
     @property
+    def begins_alone(self) -> bool:
+        """Whether the same direction begins all steps, and the other one mostly moves later."""
+        return self.leads >= LEADS and self.together < TOGETHER
+
+    @property
     def is_pipeline(self) -> bool:
         """Whether one direction waits for the other as a pipeline's does."""
         if self.together >= TOGETHER and self.wavers >= EITHER:

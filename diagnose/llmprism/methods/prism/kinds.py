@@ -130,12 +130,14 @@ def _passing(
 
     All classes of a pipeline do. Stages that have fewer messages rest for longer, but their
     messages have the same size, or, where sequences differ in length, their couples lead from one
-    data-parallel group to another as those of other replicas do.
+    data-parallel group to another as those of other replicas do. Where host work makes all of them
+    rest, those count of which the same direction begins every step, before the other moves.
     """
     size = {
         i: float(np.median(connections.typical_bytes[classes[i].connections])) for i in candidates
     }
     passing = {i for i in candidates if characters[i].rest <= PASSES}
+    passing = passing or {i for i in candidates if characters[i].begins_alone}
     same = {
         i
         for i in candidates

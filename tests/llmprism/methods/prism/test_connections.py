@@ -13,7 +13,7 @@ from llmprism.methods.prism.answers import find_answers
 from llmprism.methods.prism.characters import Character
 from llmprism.methods.prism.connections import find_connections
 from llmprism.methods.prism.exchanges import _whole_groups
-from llmprism.methods.prism.kinds import _parallel
+from llmprism.methods.prism.kinds import _parallel, _passing
 
 MS = 1_000_000
 NONE = np.empty(0)
@@ -132,3 +132,17 @@ def test_couples_of_other_replicas_are_of_the_pipeline_whatever_their_lengths():
         for pairs in ({(0, 2), (2, 0)}, {(1, 3), (3, 1)}, {(4, 5), (5, 4)})
     ]
     assert _parallel([*couples, rings], {0, 1, 2}, {0}) == {0, 1}
+
+
+def test_gradients_of_two_servers_are_no_pipeline_beside_one_that_host_work_makes_rest():
+    """One direction is now and then ahead of the other; in a pipeline, it begins every step."""
+    known = SimpleNamespace(typical_bytes=np.array([26, 26, 2, 2]) * MS)
+    classes = [SimpleNamespace(connections=np.array(own)) for own in ([0, 1], [2, 3])]
+    gradients, messages = (
+        replace(PLAIN, outstanding=0.9, rest=0.7, messages=3.0, pairs=frozenset({pair, pair[::-1]}))
+        for pair in ((0, 1), (0, 2))
+    )
+    gradients = replace(gradients, together=0.8, leads=0.1, ahead=0.12)
+    messages = replace(messages, together=0.0, leads=1.0, ahead=0.09)
+    assert gradients.is_pipeline
+    assert _passing(known, classes, [gradients, messages], {0, 1}) == {1}

@@ -124,7 +124,8 @@ def _keep_distance(between: Floats, lengths: Ints) -> bool:
     drift = np.polyfit(np.arange(count), between, 1)[0] if count > 3 else 0.0
     near = float(np.median(np.abs(between))) < period
     steady = away < allowed and abs(drift) < max(DRIFT * period, allowed / count)
-    return near and (steady or (away < LOOSE * period and _returns(between)))
+    loose = max(away, abs(drift) * count) < LOOSE * period
+    return near and (steady or (loose and _returns(between)))
 
 
 def _returns(values: Floats) -> bool:
@@ -148,7 +149,7 @@ def _ratio(values: Floats) -> float:
     return float(np.mean(np.diff(values) ** 2)) / varies if varies > 0 else 2.0
 
 
-def _have_in_common(one: Floats, other: Floats) -> bool:
+def _have_in_common(one: Ints, other: Floats) -> bool:
     """Whether steps of one component are long when those of the other are."""
     deviations = [each - each.mean() for each in (one, other)]
     size = float(np.sqrt(np.prod([np.sum(each**2) for each in deviations])))

@@ -141,6 +141,16 @@ def test_jobs_with_steps_of_nearly_equal_length_stay_apart(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
+def test_jobs_that_save_now_and_then_stay_apart(seed):
+    """Saves make the distance jump from step to step, but it has a trend all the same."""
+    rng = np.random.default_rng(seed)
+    step = np.arange(14)
+    one = np.cumsum(rng.normal(1250, 5, 14))
+    other = one + 150 * (-1.0) ** step - 40 * step + rng.normal(0, 5, 14)
+    assert not in_step(stepping(one), stepping(other))
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_clocks_that_drift_do_not_part_a_job(seed):
     rng = np.random.default_rng(seed)
     ends = np.cumsum(rng.normal(400, 1.0, 16))

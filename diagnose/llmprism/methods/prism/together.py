@@ -87,9 +87,12 @@ def in_step(one: Stepping, other: Stepping) -> bool:
         one, other = other, one
     if one.count > other.count + UNFINISHED:
         return False
+    lengths = np.diff(other.end_ns)
+    moments = ((one.end_ns, other.end_ns), (one.start_ns, other.start_ns))
+    distances = [(_between(ours, theirs), theirs) for ours, theirs in moments]
     return any(
-        _keep_distance(_between(ours, theirs), np.diff(theirs))
-        for ours, theirs in ((one.end_ns, other.end_ns), (one.start_ns, other.start_ns))
+        _keep_distance(between, lengths) and not _wander_off(between, np.diff(theirs))
+        for between, theirs in distances
     )
 
 
@@ -115,8 +118,6 @@ def _keep_distance(between: Floats, lengths: Ints) -> bool:
     It may also vary, if it returns to its mean in every step: what one step adds, the next one
     takes away. The times of jobs that do not wait for each other wander off instead.
     """
-    if _adds_up(between) and not _have_in_common(lengths, lengths + np.diff(between)):
-        return False
     period, varies = float(np.median(lengths)), float(np.std(lengths))
     allowed = max(TOGETHER * period, BOUND * min(varies, period / 10))
     away = float(np.median(np.abs(between - np.median(between))))
@@ -133,11 +134,14 @@ def _returns(values: Floats) -> bool:
     return values.size >= MANY and _ratio(values) > INDEPENDENT
 
 
-def _adds_up(values: Floats) -> bool:
-    """Whether ``values`` are sums of what steps add, rather than independent from step to step."""
-    count = values.size
-    deviation = 2 * float(np.sqrt((count - 2) / (count**2 - 1))) if count >= MANY else np.inf
-    return count >= MANY and _ratio(values) < 2 - SIGMAS * deviation
+def _wander_off(between: Floats, lengths: Ints) -> bool:
+    """Whether what steps add to the distances adds up, and their ``lengths`` are not alike."""
+    count = between.size
+    if count < MANY:
+        return False
+    deviation = 2 * float(np.sqrt((count - 2) / (count**2 - 1)))
+    adds_up = _ratio(between) < 2 - SIGMAS * deviation
+    return adds_up and not _have_in_common(lengths, lengths + np.diff(between))
 
 
 def _ratio(values: Floats) -> float:

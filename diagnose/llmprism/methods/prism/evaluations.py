@@ -10,6 +10,7 @@ other bytes than a parameter), and an evaluation reduces nothing. So the cuts ar
 - many parts are equal in all their bytes, and the others hold more, all as much;
 - of what they hold more of, every part holds some, since a step of sharded parameters gathers, too.
   Micro-batches that reduce their gradients, the last one with the gathers of the step, do not.
+  After many of them, these gathers are so few of all bytes that none of their sizes is prominent.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ PROMINENT = 0.05  # of all bytes: what messages of one size carry, to be looked 
 ONE_SIZE = 0.01  # of a message: difference of size that counts as none
 EQUAL = 0.01  # of a part: difference of bytes that counts as none
 SINGLE = 0.4  # share of parts that are a step alone: an evaluation follows every other step at most
+MOSTLY = 0.5  # share of the bytes of an evaluation that come in prominent sizes
 MOST_SIZES = 6
 
 
@@ -87,12 +89,14 @@ def _are_steps(gradients: Floats, edges: Ints, pieces: Ints, sizes: Sizes) -> bo
         return False  # one part of several steps, the messages of which were cut or joined
     if not _equal(np.diff(gradients[edges])[1:-1]):
         return False
+    known = 0.0
     for one in sizes.of:
         own = np.diff(one[edges])[1:-1]
         usual = float(np.median(own[single]))
         if own.min() < (1 - EQUAL) * usual or (usual == 0 and own.max() > 0):
             return False
-    return True
+        known += float(np.median(own[~single])) - usual
+    return known >= MOSTLY * float(np.median(more) - np.median(volume[single]))
 
 
 def _whole(ratio: Floats) -> bool:

@@ -91,6 +91,15 @@ def test_pauses_after_every_second_step_do_not_join_steps_of_sharded_parameters(
     assert find_steps(ring(messages)).count == 12
 
 
+def test_gathers_after_many_micro_batches_are_no_evaluations():
+    """Gradients of every micro-batch are reduced; parameters are gathered once, after an update."""
+    sizes = [2000] * 8 + [5000]
+    step = [(40 * batch + i, size) for batch in range(8) for i, size in enumerate(sizes)]
+    step += [(330 + i, size // 2) for i, size in enumerate(sizes)]
+    messages = [(400 * number + at, size) for number in range(12) for at, size in step]
+    assert find_steps(ring(messages)).count == 12
+
+
 def test_a_larger_bucket_is_no_evaluation_after_a_step():
     """Gradients of one step in 20 equal buckets, but for two with the embeddings."""
     sizes = [1500, *[1000] * 18, 1500]
@@ -107,7 +116,7 @@ def test_buckets_of_several_sizes_are_no_steps():
 def test_what_the_window_cuts_off_is_no_more_than_a_step(at_the_edges, steps):
     """Equal buckets in the middle of a step are no steps if the parts at the edges hold more."""
     edge = [1000, 500] * at_the_edges
-    evaluated = [[1000, 400, 700]] + [[1000]] * 10
+    evaluated = [[1000, 500, 500, 500]] + [[1000, 500]] * 10
     parts = [edge, *evaluated, edge]
     cuts = np.cumsum([len(part) for part in parts])[:-1]
     found = steps_and_evaluations(cuts, sizes_of(np.concatenate(parts)))

@@ -6,7 +6,7 @@ on it both ways. What shows them is the first answer. Without chunks it is a gra
 the first activation after a forward and a backward pass. With chunks it is the activation of the
 next chunk, after one forward pass. Host work may keep the second stage from its first pass. The
 second answer still follows the first one after one forward pass with chunks, and after a backward
-pass or more without.
+pass or more without, and so does what the first stage sends next.
 
 The first stage then sends one activation after another, two for each chunk and one more, before
 its first backward pass makes it pause for longer. If it pauses earlier, once it has an answer, the
@@ -40,14 +40,9 @@ def chunks_of_two(
     cells = stage.size * phases.count
     if not forward_ns > 0 or not sent[0].size or not got[0].size:
         return 1
-    arrived, answered = np.full(cells, np.nan), np.full(cells, np.nan)
-    np.fmin.at(arrived, sent[0], sent[2])
+    answered = np.full(cells, np.nan)
     np.fmin.at(answered, got[0], got[1])
-    waited = np.fmin(answered - arrived, _second(got, answered) - answered)
-    known = np.isfinite(answered - arrived)
-    ahead = np.bincount(sent[0], sent[1] < answered[sent[0]], cells)
-    early = (arrived < answered) & (waited < ONE_PASS * forward_ns) & (ahead >= WARM_UP)
-    if not known.any() or early[known].mean() < ENOUGH:
+    if not _answer_activations(sent, got, answered, ONE_PASS * forward_ns):
         return 1
     runs = _first_runs(sent, answered, PAUSE * forward_ns)
     usual = finite_median(runs)
@@ -71,15 +66,28 @@ def _messages(
     return first[0], first[1]
 
 
-def _second(got: Sent, first: Floats) -> Floats:
-    """Start [ns] of what each cell gets when the message that began at ``first`` has ended.
+def _answer_activations(sent: Sent, got: Sent, answered: Floats, one_pass_ns: float) -> bool:
+    """Whether first answers, at ``answered``, come after one pass, or the next ones do."""
+    arrived, ended = np.full(answered.size, np.nan), np.full(answered.size, np.nan)
+    np.fmin.at(arrived, sent[0], sent[2])
+    np.fmin.at(ended, got[0], np.where(got[1] == answered[got[0]], got[2], np.nan))
+    at_once = answered - arrived < one_pass_ns
+    late = _next_after(got, ended) - answered < one_pass_ns
+    late &= _next_after(sent, ended) - ended < one_pass_ns
+    ahead = np.bincount(sent[0], sent[1] < answered[sent[0]], answered.size)
+    early = (arrived < answered) & (at_once | late) & (ahead >= WARM_UP)
+    known = np.isfinite(answered - arrived)
+    return bool(known.any() and early[known].mean() >= ENOUGH)
 
-    What begins before may be a part of that message, on another queue pair.
+
+def _next_after(messages: Sent, ended: Floats) -> Floats:
+    """Start [ns] of the first message of each cell that begins when its first answer has ended.
+
+    What begins before may be a part of that answer, on another queue pair.
     """
-    ended, second = np.full(first.size, np.nan), np.full(first.size, np.nan)
-    np.fmin.at(ended, got[0], np.where(got[1] == first[got[0]], got[2], np.nan))
-    np.fmin.at(second, got[0], np.where(got[1] >= ended[got[0]], got[1], np.nan))
-    return second
+    found = np.full(ended.size, np.nan)
+    np.fmin.at(found, messages[0], np.where(messages[1] >= ended[messages[0]], messages[1], np.nan))
+    return found
 
 
 def _first_runs(sent: Sent, answered: Floats, pause_ns: float) -> Floats:

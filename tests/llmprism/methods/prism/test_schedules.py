@@ -61,6 +61,16 @@ def test_a_last_stage_that_waits_shows_no_schedule(diagnosed, schedule):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("micro_batches", [6, 8])
+def test_a_fast_second_stage_holds_no_chunks(diagnosed, micro_batches):
+    """Its gradients follow each other as fast as activations of the first stage do."""
+    keys = f"dp: 2, pp: 2, stage_layers: [9, 3], micro_batches: {micro_batches}, steps: 6"
+    run = diagnosed(f"{keys}, schedule: gpipe, head_on_last_stage: false")
+    assert layout(run)["micro_batches"] == micro_batches
+    assert layout(run)["schedule"] == "gpipe"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_late_first_answer_hides_no_split_pass(diagnosed, seed):
     """The last stage is still at its update when it gets the first activation."""

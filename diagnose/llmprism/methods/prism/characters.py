@@ -13,6 +13,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import Traffic
+from llmprism.methods.prism.sizes import is_activations
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import BOOLS, CODES, INTS, compile_early
@@ -22,8 +23,7 @@ OUTSTANDING = 0.35  # share of silence with messages outstanding from which it i
 TOGETHER = 0.3  # share of the lesser direction's time in which both move, as in an exchange
 AHEAD = 0.02  # of a step's volume, mean: what a pipeline has outstanding at least
 BESIDE, LOST_AHEAD = 0.8, 0.1  # the same where both begin and move together, and records are lost
-ONE_SIZE, WIDTH = 0.9, 0.02  # share of bytes in messages of one size, which may differ by this
-EQUALLY = 0.1  # share of bytes by which two sizes may differ from as many messages
+NEARLY_ALL, EQUALLY = 0.9, 0.1  # share of bytes of records that are nearly as fast as the fastest
 PASSES = 0.65  # a pipeline rests for less than this share of a step
 CLEAR, LITTLE = 0.05, 0.002  # of a step's traffic; a pass of 100 micro-batches is more than that
 MOSTLY = 0.75  # share of steps in which both directions begin at once in an exchange
@@ -106,7 +106,7 @@ def character_of(
     return Character(
         outstanding, ahead, together, leads, wavers, _is_dense(traffic), at_once,
         _rest(start[busy], end[busy]),
-        len(traffic) / one.connections.size / count, _alike(traffic.size),
+        len(traffic) / one.connections.size / count, is_activations(traffic.size),
         np.where(busy, start, np.nan), np.where(busy, end, np.nan), _groups(src, dst, nodes),
         frozenset(zip(src.tolist(), dst.tolist(), strict=True)),
     )  # fmt: skip
@@ -128,34 +128,6 @@ def extents(traffic: Traffic, step: Codes, count: int) -> tuple[Ints, Ints]:
     np.minimum.at(start, step[known], traffic.start_ns[known])
     np.maximum.at(end, step[known], traffic.end_ns[known])
     return start, end
-
-
-def _alike(size: Ints) -> bool:
-    """Whether most bytes travel in messages of one size, or as many of its double.
-
-    Parameters come in more sizes: those of layers, embeddings and rests. Context parallelism
-    sends keys and values forth, and twice as much with their gradients.
-    """
-    one, half = _usual_and_half(size)
-    return one >= ONE_SIZE or (one + half >= ONE_SIZE and abs(one - 2 * half) <= EQUALLY)
-
-
-def is_of_one_size(size: Ints) -> bool:
-    """Whether most bytes travel in messages of one size."""
-    return _usual_and_half(size)[0] >= ONE_SIZE
-
-
-def _usual_and_half(size: Ints) -> tuple[float, float]:
-    """Share of bytes in messages of the usual size, and in those of half of it."""
-    total = max(float(size.sum()), 1.0)
-
-    def around(middle: float) -> float:
-        return float(size[np.abs(size - middle) <= WIDTH * middle].sum()) / total
-
-    order = np.sort(size)
-    moved = np.cumsum(order, dtype=np.float64)
-    usual = float(order[np.searchsorted(moved, total / 2)])
-    return around(usual), around(usual / 2)
 
 
 def _rest(start: Ints, end: Ints) -> float:
@@ -285,7 +257,7 @@ def _is_dense(traffic: Traffic) -> bool:
         return False
     rate = traffic.size / length
     fast = traffic.size[rate >= (1 - EQUALLY) * rate.max()]
-    return bool(fast.sum() >= ONE_SIZE * traffic.size.sum() and UNLIKE * fast.min() < fast.max())
+    return bool(fast.sum() >= NEARLY_ALL * traffic.size.sum() and UNLIKE * fast.min() < fast.max())
 
 
 def _begin_at_once(traffic: Traffic, step: Codes, count: int) -> bool:

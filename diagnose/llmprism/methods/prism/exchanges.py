@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from llmprism.methods.prism.characters import Character, Set, character_of, is_of_one_size
+from llmprism.methods.prism.characters import Character, Set, character_of
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.dense import (
@@ -25,7 +25,7 @@ from llmprism.methods.prism.dense import (
     period_of_begins,
 )
 from llmprism.methods.prism.members import is_closed, is_ring, joined, partners
-from llmprism.methods.prism.sizes import gathers_shards
+from llmprism.methods.prism.sizes import gathers_shards, is_of_one_size
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
 CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them

@@ -1,4 +1,4 @@
-"""How often each size of message is sent in a step: what repeats shows gathers of parameters.
+"""Sizes of messages: repeated ones show gathers of parameters; activations have one size or two.
 
 Gradients in single precision have twice the bytes of parameters in half precision. So for each
 gathered size there is a reduced one of its double: half as often where parameters are sharded,
@@ -19,6 +19,8 @@ EXACT = 1e-5  # of a message: what headers add to one of two sizes, one twice th
 LOOKED_AT = 4  # connections of a class, and steps, that are looked at
 AGREE = 0.75  # share of them that must agree
 FEWEST = 3  # messages that show a pattern
+ONE_SIZE, WIDTH = 0.9, 0.02  # share of bytes in messages of one size, which may differ by this
+EQUALLY = 0.1  # share of bytes by which two sizes may differ from as many messages
 MOST_REDUCES = 64  # micro-batches
 
 Cell = tuple[Ints, Ints, Ints]
@@ -87,3 +89,31 @@ def _fits(often: list[int], double: list[int], ratio: float) -> bool:
         left[at] -= int(reduced)
         left[i] = 0
     return True
+
+
+def is_activations(size: Ints) -> bool:
+    """Whether most bytes travel in messages of one size, or as many of its double.
+
+    Parameters come in more sizes: those of layers, embeddings and rests. Context parallelism
+    sends keys and values forth, and twice as much with their gradients.
+    """
+    one, half = _usual_and_half(size)
+    return one >= ONE_SIZE or (one + half >= ONE_SIZE and abs(one - 2 * half) <= EQUALLY)
+
+
+def is_of_one_size(size: Ints) -> bool:
+    """Whether most bytes travel in messages of one size."""
+    return _usual_and_half(size)[0] >= ONE_SIZE
+
+
+def _usual_and_half(size: Ints) -> tuple[float, float]:
+    """Share of bytes in messages of the usual size, and in those of half of it."""
+    total = max(float(size.sum()), 1.0)
+
+    def around(middle: float) -> float:
+        return float(size[np.abs(size - middle) <= WIDTH * middle].sum()) / total
+
+    order = np.sort(size)
+    moved = np.cumsum(order, dtype=np.float64)
+    usual = float(order[np.searchsorted(moved, total / 2)])
+    return around(usual), around(usual / 2)

@@ -23,6 +23,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.answers import find_answers
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import Traffic
+from llmprism.methods.prism.repeated_sizes import are_messages
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
@@ -206,7 +207,7 @@ def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
     """Part couples whose messages all have one size from those with several, if all are either.
 
     A pipeline sends activations and gradients of one size. Two replicas exchange buckets, which
-    may happen to be as large.
+    may happen to be as large. Pieces of messages, which a slow link makes, show nothing.
     """
     rows = np.concatenate([connections.by.rows(c) for c in own.tolist()])
     rows = rows[~connections.small[rows]]
@@ -222,7 +223,7 @@ def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
     one, several = least[couple] >= MOSTLY_ONE, least[couple] <= MOSTLY_OTHERS
     if one.all() or several.all() or not (one | several).all():
         return [own]
-    return [own[one], own[several]]
+    return [own[one], own[several]] if are_messages(size[several[place]]) else [own]
 
 
 def _split(numbers: Ints, values: Ints | Floats, step: float) -> list[Ints]:

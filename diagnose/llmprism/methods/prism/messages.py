@@ -14,15 +14,13 @@ import numpy as np
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.cycles import Division
 from llmprism.methods.prism.parts import regularity
+from llmprism.methods.prism.repeated_sizes import MOST, are_messages
 from llmprism.numerics.arrays import Bools, Ints
 
 MANY = 4  # messages of a connection in a part, above which equal volumes are no chance
 UNCLEAR = 1.5  # clarity below which a silence inside a part may be as long as one that cuts
 ONE_SIZE = 0.02  # of a message: difference of size that counts as none
 SINGLE = 1.2  # messages of a connection in a part that is a single collective
-EXACT = 0.001  # of a message: what headers add to some
-REPEATED, OFTEN = 3, 0.02  # records, and share of all, from which a size repeats
-MOST = 0.95  # of messages or bytes: retransmissions change the size of few
 
 
 def same_messages(one: TrafficClass, division: Division) -> bool:
@@ -30,7 +28,7 @@ def same_messages(one: TrafficClass, division: Division) -> bool:
     records = len(one.traffic)
     if division.clarity >= UNCLEAR or records > MANY * len(division) * one.connections.size:
         return True
-    if not _are_messages(one.traffic.size):
+    if not are_messages(one.traffic.size):
         return True
     held = np.bincount(division.part_of(records)[_usual(one.traffic.size)], minlength=len(division))
     return bool(np.isfinite(regularity(held.astype(np.float64))[0]) and np.median(held) > 0)
@@ -48,18 +46,6 @@ def several_collectives(one: TrafficClass, division: Division) -> bool:
     alike = np.abs(size - first) <= ONE_SIZE * first
     usual = _usual(size)
     return bool(alike.mean() >= MOST and size[usual].sum() < MOST * size.sum())
-
-
-def _are_messages(size: Ints) -> bool:
-    """Whether nearly all bytes are in records of sizes that often repeat.
-
-    Silences cut real messages at any place, and join some. Then records are no messages.
-    """
-    order = np.sort(size)
-    opens = np.diff(order, prepend=0) > EXACT * order
-    held = np.bincount(np.cumsum(opens))[np.cumsum(opens)]
-    often = held >= max(REPEATED, OFTEN * size.size)
-    return bool(order[often].sum() >= MOST * order.sum())
 
 
 def _usual(size: Ints) -> Bools:

@@ -314,7 +314,7 @@ collector:
     assert set(layouts["micro_batches"]) <= {6, -1}
 
 
-def test_two_replicas_that_exchange_as_much_as_their_pipeline_are_told_from_it(scored):
+def test_two_replicas_that_exchange_as_much_as_their_pipeline_are_no_stages(scored):
     collector = """\
 collector:
   idle_gap_us: 3000

@@ -29,6 +29,7 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
 RECORD_STEP = 0.3
 ONE_SIZE = 0.02  # of a message: difference of size that counts as none
+LARGER = 0.1  # share of bytes in messages that are larger than those of one size
 MOSTLY_ONE, MOSTLY_OTHERS = 0.95, 0.7  # share of bytes in messages of the usual size
 WAITED = 20.0  # times its usual record: no transfer of a job that goes on takes as long
 RECORDS = 8  # of a connection that show what is usual
@@ -223,7 +224,10 @@ def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
     one, several = least[couple] >= MOSTLY_ONE, least[couple] <= MOSTLY_OTHERS
     if one.all() or several.all() or not (one | several).all():
         return [own]
-    return [own[one], own[several]] if are_messages(size[several[place]]) else [own]
+    others = size[several[place]]
+    larger = others > (1 + ONE_SIZE) * connections.typical_bytes[own[one]].max()
+    buckets = others[larger].sum() >= LARGER * others.sum() and are_messages(others)
+    return [own[one], own[several]] if buckets else [own]
 
 
 def _split(numbers: Ints, values: Ints | Floats, step: float) -> list[Ints]:

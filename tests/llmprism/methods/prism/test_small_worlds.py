@@ -341,3 +341,16 @@ def test_layers_that_take_longer_than_an_update_leave_the_steps_of_sharded_param
     assert run.score["timeline"]["coverage"] == 1
     assert len(run.diagnosis.steps) == len(run.truth("steps"))
     assert run.score["timeline"]["dp_end_error_mean"] <= 0.003
+
+
+def test_micro_batches_that_each_reduce_across_servers_look_like_steps(scored):
+    """Shards inside servers are not seen, and the update is short beside the passes."""
+    cluster = """\
+cluster: {servers: 2, gpus_per_server: 8, nics_per_server: 8, nic_gbps: 200,
+          fabric: {kind: rail, leaf_ports: 8}}
+"""
+    model = "{layers: 16, hidden: 4096, heads: 32, vocab: 50304, sequence_length: 2048}"
+    keys = f"model: {model}, dp: 16, zero_stage: 3, hybrid_shards: 8, micro_batches: 2, steps: 8"
+    fixed = "micro_batch_size: 8, mfu: 0.4, compute_jitter: 0.015, step_overhead_ms: 10"
+    run = scored(cluster + f"jobs:\n  - {{name: solo, {keys}, {fixed}}}\n")
+    assert run.diagnosis.steps["step"].nunique() in (8, 16)

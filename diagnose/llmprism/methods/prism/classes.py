@@ -172,14 +172,11 @@ def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[Tra
     classes = []
     for both in (True, False):
         for by_volume in _split(own[two_way == both], volume, VOLUME_STEP):
-            alike_ones = [
-                part
-                for one in _split_by_record(connections, by_volume, both_ways, both)
-                for part in (_split_by_sizes(connections, one) if both else [one])
-            ]
-            for alike in alike_ones:
-                traffic = traffic_of(flows, connections, alike)
-                classes.append(TrafficClass(alike, both, traffic))
+            for by_record in _split_by_record(connections, by_volume, both_ways, both):
+                parts = _split_by_sizes(connections, by_record) if both else [by_record]
+                for alike in parts:
+                    traffic = traffic_of(flows, connections, alike)
+                    classes.append(TrafficClass(alike, both, traffic))
     return tuple(sorted(classes, key=lambda c: -c.bytes))
 
 

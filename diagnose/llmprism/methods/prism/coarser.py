@@ -127,9 +127,9 @@ def _updates_between(
         if coarser is None or finer is None or finer.evaluated or holds_updates(one.traffic, finer):
             return False
         gap, others = _gaps_of(one.traffic, finer, coarser)
-        starts = one.traffic.start_ns[np.concatenate(([0], finer.cuts))]
+        part_ns = float(np.median(np.diff(one.traffic.start_ns[finer.firsts])))
         longer_ns = float(np.median(gap) - np.median(others))
-        short = 0 < longer_ns <= BRIEF * float(np.median(np.diff(starts)))
+        short = 0 < longer_ns <= BRIEF * part_ns
         if not short or _chance_of_longer(gap, others) > RARE:
             return False
     return True
@@ -209,8 +209,8 @@ def _follow(traffic: Traffic, fine: Division, coarse: Division) -> bool:
     A step leaves time to compute. An algorithm may send a bucket in several messages.
     """
     others = _gaps_of(traffic, fine, coarse)[1]
-    starts = traffic.start_ns[np.concatenate(([0], fine.cuts))]
-    rests = others.size and np.median(others) > RESTS * np.median(np.diff(starts))
+    part_ns = np.median(np.diff(traffic.start_ns[fine.firsts]))
+    rests = others.size and np.median(others) > RESTS * part_ns
     return not rests and bool(traffic.size.max() <= (1 + SAME_SPREAD) * traffic.size.min())
 
 
@@ -303,5 +303,5 @@ def standing(division: Division | None) -> tuple[float, float]:
 
 def extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
     """First start and last end of each part [ns]."""
-    edges = np.concatenate(([0], division.cuts))
-    return traffic.start_ns[edges], np.maximum.reduceat(traffic.end_ns, edges)
+    firsts = division.firsts
+    return traffic.start_ns[firsts], np.maximum.reduceat(traffic.end_ns, firsts)

@@ -14,6 +14,7 @@ third ... part ends with a rest, the parts are micro-batches.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,7 @@ NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
-class _Hop:
+class Hop:
     """One connection.
 
     Attributes
@@ -59,10 +60,7 @@ class _Hop:
         message = float(np.median(np.diff(self.before)))
         for end in far:
             wanted = np.linspace(place.origin * total, end, place.count + 1)[1:]
-            at = nearest(begins, wanted)
-            exact = float((np.abs(begins[at] - wanted) <= EXACT * message).mean())
-            if exact > best[1]:
-                best = at, exact
+            best = max(best, begun_at(begins, wanted, message), key=lambda one: one[1])
         return best
 
 
@@ -85,14 +83,14 @@ class _Place:
 
 
 def counted_steps(
-    traffic: Traffic, step: float, recorded_ns: tuple[int, int] | None
+    traffic: Traffic, hops: Sequence[Hop], step: float, recorded_ns: tuple[int, int] | None
 ) -> Codes | None:
     """Step of each record, from 0; None if it is not known where steps begin.
 
-    ``step`` is the share of all bytes that moves in a step or in a micro-batch, about, and
-    ``recorded_ns`` is when the records of all traffic begin and end [ns], if that is known.
+    ``hops`` are the connections of the ``traffic`` (:func:`hops_of`), ``step`` is about the share
+    of all bytes that moves in a step or in a micro-batch, and ``recorded_ns`` is when the records
+    of all traffic begin and end [ns], if that is known.
     """
-    hops = _hops(traffic)
     for place in _places(traffic, step, recorded_ns):
         if place.count < 1 or min(hop.own.size for hop in hops) <= place.count:
             continue
@@ -143,7 +141,7 @@ def _every(rest_ns: Floats) -> int | None:
     return None
 
 
-def _hops(traffic: Traffic) -> list[_Hop]:
+def hops_of(traffic: Traffic) -> list[Hop]:
     """The connections of a class."""
     connection = traffic.couple.astype(np.int64) * 2 + traffic.forth
     order = order_in_groups(connection, traffic.start_ns).astype(np.int64)
@@ -154,11 +152,15 @@ def _hops(traffic: Traffic) -> list[_Hop]:
         ended = np.maximum.accumulate(traffic.end_ns[own])
         rest_ns = np.zeros(own.size)
         rest_ns[1:] = traffic.start_ns[own[1:]] - ended[:-1]
-        hops.append(_Hop(own, np.concatenate(([0.0], moved)), rest_ns))
+        hops.append(Hop(own, np.concatenate(([0.0], moved)), rest_ns))
     return hops
 
 
-def nearest(values: Floats, wanted: Floats) -> Ints:
-    """Index of the value nearest to each of ``wanted``; ``values`` are sorted."""
-    after = np.clip(np.searchsorted(values, wanted), 1, values.size - 1)
-    return after - (wanted - values[after - 1] <= values[after] - wanted)
+def begun_at(before: Floats, wanted: Floats, message: float) -> tuple[Ints, float]:
+    """The records nearest to the ``wanted`` bytes, and the share of these at which one begins.
+
+    ``before`` are the bytes before each record, and ``message`` those of the median one.
+    """
+    after = np.clip(np.searchsorted(before, wanted), 1, before.size - 1)
+    at = after - (wanted - before[after - 1] <= before[after] - wanted)
+    return at, float((np.abs(before[at] - wanted) <= EXACT * message).mean())

@@ -105,6 +105,11 @@ class Division:
     def __len__(self) -> int:
         return int(self.cuts.size) + 1
 
+    @property
+    def firsts(self) -> Ints:
+        """Index of the first record of each part."""
+        return np.concatenate(([0], self.cuts))
+
     def part_of(self, records: int) -> Codes:
         """Part of each of the traffic's ``records``."""
         begins = np.zeros(records, np.int8)
@@ -264,7 +269,7 @@ def _split(division: Division, before: Floats) -> Division | None:
         return None
     steps = np.rint(division.volumes / float(np.median(division.volumes))).astype(np.int64)
     several = steps > 1
-    begins = np.concatenate(([0], division.cuts))[several]
+    begins = division.firsts[several]
     cuts = steps[several] - 1
     place = np.arange(1, cuts.sum() + 1) - np.repeat(np.cumsum(cuts) - cuts, cuts)
     each = np.repeat(division.volumes[several] / steps[several], cuts)

@@ -19,7 +19,7 @@ import numpy as np
 
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.coarser import GRADIENTS
-from llmprism.methods.prism.counted_steps import EXACT, WHOLE, counted_steps, nearest
+from llmprism.methods.prism.counted_steps import WHOLE, begun_at, counted_steps, hops_of
 from llmprism.methods.prism.cycles import Traffic
 from llmprism.methods.prism.parts import regularity
 from llmprism.numerics.arrays import Codes, Floats, Ints
@@ -67,12 +67,10 @@ class EqualTimes:
 
     Attributes
     ----------
-    reference : index of the largest class.
-    step_of : step of each of its records, if it is known where steps begin.
+    step_of : step of each record of the largest class, if it is known where steps begin.
     clearest : how often the bytes whose time varies least move in all; 0 if there are none.
     """
 
-    reference: int
     step_of: Codes | None
     clearest: float
 
@@ -83,27 +81,27 @@ class EqualTimes:
 
 
 def equal_times(classes: Sequence[TrafficClass], recorded_ns: tuple[int, int] | None) -> EqualTimes:
-    """Find the steps of the largest of the ``classes`` by equal times of equal bytes.
+    """Find the steps of the first and largest of the ``classes`` by equal times of equal bytes.
 
     Every other class that moves a good part of all bytes moves as much in each step as well.
     ``recorded_ns``: when the records of all traffic begin and end [ns], if that is known.
     """
-    reference = max(range(len(classes)), key=lambda i: classes[i].bytes)
-    traffic = classes[reference].traffic
+    traffic = classes[0].traffic
     most = _most_steps(traffic)
     if most < FEWEST:
-        return EqualTimes(reference, None, 0.0)
+        return EqualTimes(None, 0.0)
     line = _line_of(traffic)
     sizes = _bytes_of_steps(line, most)
     step_of = _placed(traffic, line, list(sizes), recorded_ns)
     if step_of is not None:
         begins = traffic.start_ns[first_of_each(step_of)[1:]]
         large = GRADIENTS * sum(one.bytes for one in classes)
-        others = [one for i, one in enumerate(classes) if i != reference and one.bytes >= large]
-        if not all(_moves_in_each(one.traffic, begins) for one in others):
+        if not all(
+            _moves_in_each(one.traffic, begins) for one in classes[1:] if one.bytes >= large
+        ):
             step_of = None
     clearest = line.total / max(sizes, key=lambda size: sizes[size]) if sizes else 0.0
-    return EqualTimes(reference, step_of, clearest)
+    return EqualTimes(step_of, clearest)
 
 
 def _most_steps(traffic: Traffic) -> int:
@@ -156,8 +154,9 @@ def _placed(
 ) -> Codes | None:
     """Step of each record for that of the ``sizes`` of a step that is the least, and fits."""
     best: Codes | None = None
+    hops = hops_of(traffic)
     for step in sizes:
-        step_of = counted_steps(traffic, step / line.total, recorded_ns)
+        step_of = counted_steps(traffic, hops, step / line.total, recorded_ns)
         if step_of is None:
             cuts = _bridged(line, step)
             step_of = np.searchsorted(cuts, np.arange(len(traffic)), side="right").astype(np.int32)
@@ -196,19 +195,12 @@ def _bridged(line: _Line, step: float) -> Ints:
     """
     count = int(np.rint(line.total / step)) - 1
     whole = abs(line.total / step - count - 1) <= WHOLE
-    if not whole or np.median(np.diff(line.before)) < LONG * step:
+    message = float(np.median(np.diff(line.before)))
+    if not whole or message < LONG * step:
         return NONE
     step = line.total / (count + 1)
     begins = line.before[np.abs(line.before - step) <= BRIDGED * step] - step
     wanted = np.arange(1, count + 1) * step + np.append(0.0, begins)[:, None]
-    exact = [_exact(line, one) for one in wanted]
-    if max(exact) < OFTEN:
-        return NONE
-    at = nearest(line.before, wanted[int(np.argmax(exact))])
-    return np.unique(at[at > 0])
-
-
-def _exact(line: _Line, wanted: Floats) -> float:
-    """Share of the ``wanted`` numbers of bytes at which a record begins."""
-    near = np.abs(line.before[nearest(line.before, wanted)] - wanted)
-    return float((near <= EXACT * np.median(np.diff(line.before))).mean())
+    tried = [begun_at(line.before, one, message) for one in wanted]
+    at, exact = max(tried, key=lambda one: one[1])
+    return np.unique(at[at > 0]) if exact >= OFTEN else NONE

@@ -42,7 +42,7 @@ def several_collectives(one: TrafficClass, division: Division) -> bool:
     size = one.traffic.size
     if size.size > SINGLE * len(division) * one.connections.size:
         return False
-    first = size[np.concatenate(([0], division.cuts))][division.part_of(size.size)]
+    first = size[division.firsts][division.part_of(size.size)]
     alike = np.abs(size - first) <= ONE_SIZE * first
     usual = _usual(size)
     return bool(alike.mean() >= MOST and size[usual].sum() < MOST * size.sum())

@@ -32,7 +32,7 @@ from llmprism.methods.prism.coarser import (
     of_count,
     standing,
 )
-from llmprism.methods.prism.counted_steps import counted_steps
+from llmprism.methods.prism.counted_steps import counted_steps, hops_of
 from llmprism.methods.prism.cycles import Division, Traffic, divisions, steps_from
 from llmprism.methods.prism.equal_times import computes, equal_times, first_of_each
 from llmprism.methods.prism.messages import same_messages, several_collectives
@@ -131,17 +131,17 @@ def _counted(
         equal = equal_times(classes, recorded_ns)
         step = equal.step_of
         if step is not None and (best is None or step.max() + 1 < count):
-            return _stepping(component, equal.reference, step, UNDIVIDED)
-        if best is None or (reference == equal.reference and equal.denies(count)):
+            return _stepping(component, 0, step, UNDIVIDED)
+        if best is None or (reference == 0 and equal.denies(count)):
             return _without_steps(component)
     step = _shifted(classes[reference].traffic, best, recorded_ns)
     if step is not None:
         return _stepping(component, reference, step, best.quality)
-    largest = max(range(len(classes)), key=lambda i: classes[i].bytes)
-    step = counted_steps(classes[largest].traffic, 1 / count, None)
+    largest = classes[0].traffic
+    step = counted_steps(largest, hops_of(largest), 1 / count, None)
     if step is None or step.max() + 1 >= count:
         return None
-    return _stepping(component, largest, step, best.quality)
+    return _stepping(component, 0, step, best.quality)
 
 
 def _shifted(lead: Traffic, best: Division, recorded_ns: tuple[int, int] | None) -> Codes | None:
@@ -153,10 +153,10 @@ def _shifted(lead: Traffic, best: Division, recorded_ns: tuple[int, int] | None)
     usual = float(np.median(best.volumes))
     partial = best.volumes[0] < (1 - SAME_SPREAD) * usual
     equal = best.tolerance <= TOLERANCES[0] and not best.evaluated
-    begins = lead.start_ns[np.concatenate(([0], best.cuts))]
+    begins = lead.start_ns[best.firsts]
     if not (partial and equal and best.clarity < CLEARER and computes(lead, begins)):
         return None
-    return counted_steps(lead, usual / float(lead.size.sum()), recorded_ns)
+    return counted_steps(lead, hops_of(lead), usual / float(lead.size.sum()), recorded_ns)
 
 
 def _stepping(component: Component, reference: int, step: Codes, quality: float) -> Stepping:
@@ -258,8 +258,8 @@ def _agreed_in_time(classes: tuple[TrafficClass, ...], proposed: list[list[Divis
         for division in own:
             clear = division.clarity >= 3.0 and len(division) >= FEWEST + 1
             if clear and not several_collectives(one, division):
-                starts = one.traffic.start_ns[np.concatenate(([0], division.cuts))]
-                tolerance, parts, _ = regularity(np.diff(starts).astype(np.float64))
+                lengths = np.diff(one.traffic.start_ns[division.firsts]).astype(np.float64)
+                tolerance, parts, _ = regularity(lengths)
                 if np.isfinite(tolerance):
                     weight = parts * (1.0 - 1.0 / division.clarity)
                     votes[len(division)] = votes.get(len(division), 0.0) + weight

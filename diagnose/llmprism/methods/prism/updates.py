@@ -26,8 +26,7 @@ def holds_updates(traffic: Traffic, parts: Division) -> bool:
     """Whether every part reduces gradients, then gathers parameters."""
     part = parts.part_of(len(traffic))
     until = np.cumsum(traffic.size, dtype=np.float64)
-    edges = np.concatenate(([0], parts.cuts))
-    before = np.concatenate(([0.0], until))[edges]
+    before = np.concatenate(([0.0], until))[parts.firsts]
     middle = (until - traffic.size / 2 - before[part]) / parts.volumes[part]
     late = middle > 1 - GATHERED
     scale = np.rint(np.log(traffic.size) / ONE_SIZE).astype(np.int64)
@@ -46,6 +45,5 @@ def hardly_rests(traffic: Traffic, parts: Division, coarse: Division) -> bool:
 
     Silences longer than the usual ones, as around an evaluation, do not count.
     """
-    starts = traffic.start_ns[np.concatenate(([0], parts.cuts))]
-    part_ns = float(np.median(np.diff(starts)))
+    part_ns = float(np.median(np.diff(traffic.start_ns[parts.firsts])))
     return bool(np.median(traffic.rests_ns()[coarse.cuts - 1]) <= UPDATE * part_ns)

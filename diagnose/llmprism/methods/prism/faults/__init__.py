@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from llmprism.methods.prism.faults.alternatives import NEARLY, with_alternatives
+from llmprism.methods.prism.faults.alternatives import nearly_best, with_alternatives
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.cost import widened
 from llmprism.methods.prism.faults.imbalance import imbalance
@@ -166,10 +166,8 @@ def _waits(one: Suspect) -> bool:
     """
     if one.level != "network" or "bundles" not in one.evidence or "pace_ratio" in one.evidence:
         return False
-    parts = one.evidence.get("suspects", ())
-    score = [part["coverage"] * part["purity"] for part in parts]
-    near = [part for part, own in zip(parts, score, strict=True) if own >= NEARLY * max(score)]
-    slow = max([one.evidence["slow_bundles"], *(part["slow"] for part in near)])
+    through = [part["slow"] for part in nearly_best(one)]
+    slow = max([one.evidence["slow_bundles"], *through])
     return bool(slow > GOOD_PART * one.evidence["bundles"])
 
 

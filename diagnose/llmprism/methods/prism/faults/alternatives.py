@@ -11,9 +11,10 @@ Ranks of the culprit's server and others are named in turn, since a reader looks
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -109,8 +110,12 @@ def _home(context: Context, name: str) -> str:
 
 
 def _parts(context: Context, one: Suspect) -> list[str]:
-    """Parts of the network that explain nearly as much as the best one."""
+    """Names of the parts of the network that explain nearly as much as the best one."""
+    return [culprit_of(context, str(part["name"]))[1] for part in nearly_best(one)]
+
+
+def nearly_best(one: Suspect) -> list[Mapping[str, Any]]:
+    """What is known of the parts of the network that explain nearly as much as the best one."""
     parts = one.evidence.get("suspects", ())
     score = [float(part["coverage"]) * float(part["purity"]) for part in parts]
-    near = [part for part, own in zip(parts, score, strict=True) if own >= NEARLY * max(score)]
-    return [culprit_of(context, str(part["name"]))[1] for part in near]
+    return [part for part, own in zip(parts, score, strict=True) if own >= NEARLY * max(score)]

@@ -71,11 +71,11 @@ def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     if not broken:
         return None
     first = min(broken, key=lambda one: one.begun_ns)
-    servers = context.topology.servers
-    beside = [one for one in every if _same(servers[one.members], servers[first.members])]
-    own = [one for one in broken if any(one is other for other in beside)]
-    found = _ranked(context, job, own)
-    found = in_order_of_sending(context, job, tail, [*found, *_others(context, job, broken, own)])
+    beside = _by_servers(context, every)[_servers_of(context, first)]
+    others = _by_servers(context, broken)
+    own = others.pop(_servers_of(context, first))
+    missing = [end for rings in (own, *others.values()) for end in _ranked(context, job, rings)]
+    found = in_order_of_sending(context, job, tail, missing)
     finished = any(one.moved > first.moved + first.sent.max() / 2 for one in beside)
     silent = finished and len(own) == 1  # only the ring through one of its NICs is broken
     alone = missing_from(first.sent, [])
@@ -92,23 +92,20 @@ def stuck_in_ring(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     )  # fmt: skip
 
 
-def _others(
-    context: Context, job: JobView, broken: list[BrokenRing], own: list[BrokenRing]
-) -> list[int]:
-    """Who is missing from rings through other servers: one that waits for the first, or is it."""
-    servers = context.topology.servers
-    rest = [one for one in broken if not any(one is other for other in own)]
-    found: list[int] = []
-    while rest:
-        alike = [one for one in rest if _same(servers[one.members], servers[rest[0].members])]
-        found += _ranked(context, job, alike)
-        rest = [one for one in rest if not any(one is other for other in alike)]
+def _by_servers(context: Context, rings: list[BrokenRing]) -> dict[bytes, list[BrokenRing]]:
+    """``rings``, those through the same servers together.
+
+    Who is missing from others than the first broken one waits for that, or stopped before it.
+    """
+    found: dict[bytes, list[BrokenRing]] = {}
+    for one in rings:
+        found.setdefault(_servers_of(context, one), []).append(one)
     return found
 
 
-def _same(servers: Codes, others: Codes) -> bool:
-    """Whether two rings lead through the same servers."""
-    return np.array_equal(np.unique(servers), np.unique(others))
+def _servers_of(context: Context, ring: BrokenRing) -> bytes:
+    """The servers that a ring leads through, comparable."""
+    return np.unique(context.topology.servers[ring.members]).tobytes()
 
 
 def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[int]:

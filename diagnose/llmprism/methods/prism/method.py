@@ -28,6 +28,7 @@ from llmprism.methods.prism.found import Found
 from llmprism.methods.prism.gathered_steps import SHARDED, begun_by_gathers
 from llmprism.methods.prism.gathers import with_late_gathers
 from llmprism.methods.prism.jobs import find_jobs
+from llmprism.methods.prism.later_stages import after_pauses
 from llmprism.methods.prism.layout import UNKNOWN, find_layout
 from llmprism.methods.prism.pair_table import pairs_of
 from llmprism.methods.prism.partial_steps import partial_steps
@@ -143,6 +144,7 @@ def _look_into(
     pipelines = find_pipelines(flows, connections, phases)
     phases = with_late_gathers(flows, connections, phases, pipelines)
     ranks = find_timeline(phases, pipelines)
+    ranks = after_pauses(flows, phases, pipelines, ranks)
     replicas = find_replicas(topology, phases, pipelines)
     layout = find_layout(topology, connections, phases, pipelines, replicas)
     groups = whole_groups(topology, phases, replicas)

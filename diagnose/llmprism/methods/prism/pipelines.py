@@ -37,6 +37,8 @@ from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian
 
 BACKWARD = 2  # forward passes that a backward pass takes
+WHOLE = 0.1  # of a message: difference that counts as none
+MOSTLY = 0.9  # share of records that hold whole messages, unless their bytes are estimates
 NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
 
 
@@ -285,13 +287,16 @@ def _first_two(
 def _most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> dict[int, float]:
     """Bytes that each connection moves in a step at most, by its number.
 
-    The median step, half a message more, or as much more as steps usually differ: bytes of
-    sampled records are estimates. What goes beyond is not the step's own.
+    The median step and half a message more; or as much more as steps usually differ, if bytes are
+    no whole messages: those of sampled records are estimates. What goes beyond is not the step's
+    own.
     """
     volume = pd.Series(size).groupby(cell).sum()
     by_connection = volume.groupby(volume.index.to_numpy() // steps)
     middle = by_connection.median()
     away = (volume - middle.reindex(volume.index.to_numpy() // steps).to_numpy()).abs()
     noise = TO_SIGMA * away.groupby(away.index.to_numpy() // steps).median()
-    most = middle + np.maximum(0.5 * one_message, NOISE * noise)
+    held = size / one_message
+    exact = (np.abs(held - np.rint(held)) <= WHOLE).mean() > MOSTLY
+    most = middle + np.maximum(0.5 * one_message, 0.0 if exact else NOISE * noise)
     return {int(one): float(value) for one, value in most.items()}

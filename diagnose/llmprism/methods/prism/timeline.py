@@ -12,7 +12,8 @@ would. An evaluation that gathers parameters shows itself
 
 The first step has no predecessor. It begins, for all ranks of the job alike, one forward pass
 before the first activation, or as long before the first data-parallel traffic as it usually
-begins after the end of a step.
+begins after the end of a step; or with the first traffic of its passes, if that
+is earlier.
 
 Ranks without data-parallel traffic (one replica, or replicas in one server) end a step when they
 have sent the last gradient; those of the first stage one backward pass after they got it.
@@ -30,6 +31,8 @@ from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
+PASSES = ("tp", "cp", "ep")  # kinds of traffic within passes
+NEARLY = 0.99  # of the bytes of a step: all but what control messages may be
 FEWEST = 3  # steps that show the usual value
 PAUSE = 0.15  # of a step: what traffic is late by after a pause, at least
 STRETCH = 0.25  # of what slow computation would stretch the traffic by; less is a pause
@@ -79,6 +82,7 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     start = np.full_like(end, np.nan)
     start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
     begin = _begins(shown, dp_start, before, end, phases.first_of_epoch)
+    begin = np.fmin(begin, _first_traffic(phases, origin))
     start[:, phases.first_of_epoch] = begin[None, :]
     start = np.minimum(start, end)
     return Ranks(start, end, dp_end, origin)
@@ -179,12 +183,34 @@ def _begins(shown: Floats, dp_start: Floats, before: Floats, end: Floats, firsts
             begins[i] = float(np.nanmin(shown[:, step]))
         elif later.size and np.isfinite(dp_start).any():
             lead = np.nanmedian(dp_start[:, later] - before[:, later])
-            begins[i] = float(np.nanmin(dp_start[:, step]) - max(lead, 0.0))
+            begins[i] = float(np.nanmedian(dp_start[:, step]) - max(lead, 0.0))
         elif np.isfinite(dp_start[:, step]).any():
-            begins[i] = float(np.nanmin(dp_start[:, step]))
+            begins[i] = float(np.nanmedian(dp_start[:, step]))
         else:
             begins[i] = float(np.nanmin(end[:, step]))
     return begins
+
+
+def _first_traffic(phases: Phases, origin: int) -> Floats:
+    """First traffic of passes in the first step of each epoch; NaN where there is none.
+
+    Bytes are counted from the end of the step, as many as usual: what a program sends before it
+    begins to train is no part of the first step.
+    """
+    first = np.full(phases.first_of_epoch.size, np.nan)
+    for one in phases.classes:
+        if one.kind not in PASSES:
+            continue
+        size, step = one.one.traffic.size, one.step
+        usual = np.median(np.bincount(step[step >= 0], size[step >= 0], phases.count))
+        for i, number in enumerate(phases.first_of_epoch.tolist()):
+            own = np.flatnonzero(step == number)
+            own = own[np.argsort(-one.one.traffic.start_ns[own], kind="stable")]
+            at = int(np.searchsorted(np.cumsum(size[own]), NEARLY * usual))
+            if own.size:
+                begin_ns = one.one.traffic.start_ns[own[min(at, own.size - 1)]]
+                first[i] = np.fmin(first[i], float(begin_ns - origin))
+    return first
 
 
 def _ends_without_dp(phases: Phases, pipelines: Pipelines, origin: int) -> Floats:

@@ -34,7 +34,7 @@ from llmprism.methods.prism.faults.slow_compute import slow_compute
 from llmprism.methods.prism.faults.slow_network import slow_network
 from llmprism.methods.prism.faults.slow_storage import slow_storage
 from llmprism.methods.prism.faults.stopped import stopped
-from llmprism.methods.prism.faults.suspects import Cause, Suspect, adds_nothing, table_of
+from llmprism.methods.prism.faults.suspects import EXPLAINED, Cause, Suspect, adds_nothing, table_of
 from llmprism.methods.prism.faults.uneven import uneven
 from llmprism.methods.prism.faults.unexplained import is_warm_up, unexplained
 from llmprism.numerics.memory import give_back
@@ -126,7 +126,9 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
             for other in suspects
         )
     if one.symptom == "slow_transfers" and any(
-        other.symptom in SHOWN and other.job is one.job and _shared(one, other) > 0.5
+        other.symptom in SHOWN
+        and other.job is one.job
+        and (_shared(one, other) > 0.5 or _slow_within(one, other))
         for other in suspects
     ):
         return True
@@ -206,6 +208,15 @@ def _shown_better(one: Suspect, suspects: list[Suspect]) -> bool:
         other.symptom in SHOWS_MORE and other.job is one.job and _shared(one, other) > SOME
         for other in suspects
     )
+
+
+def _slow_within(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` names no part, and its steps outside ``other`` are not slow."""
+    if one.culprit_kind != "job" or not _shared(one, other):
+        return False
+    outside = np.setdiff1d(steps_of(one), steps_of(other))
+    longer_ns = finite_median(one.job.duration_ns[outside]) - one.cost.normal_ns
+    return not longer_ns > EXPLAINED * (other.cost.slow_ns - other.cost.normal_ns)
 
 
 def _by_more_work(one: Suspect, other: Suspect) -> bool:

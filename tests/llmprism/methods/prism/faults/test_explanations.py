@@ -242,3 +242,15 @@ def test_a_nic_that_receives_the_traffic_of_others_is_not_one_that_pauses(findin
     slow = rank(job, "a", 10, 16, steps=steps)
     (found,) = findings_of(burst, replace(slow, symptom="pauses"))
     assert (found.symptom, found.culprit) == ("other_traffic", "a")
+
+
+@pytest.mark.parametrize(("elsewhere", "named"), [(0.0, ["leaf"]), (0.3, ["job-0", "leaf"])])
+def test_a_network_that_is_slow_only_while_uplinks_are_missing_is_no_second_finding(
+    culprits_of, elsewhere, named
+):
+    """Some transfers look slow for longer; steps do not."""
+    job = job_with({(15, 19): 0.6, (6, 14): elsewhere, (20, 28): elsewhere})
+    uplinks = replace(network(job, 8), symptom="fewer_uplinks", first=15, last=19)
+    whole = network(job, 8, pace_ratio=1.5)
+    whole = replace(whole, cause="slow_network", culprit_kind="job", culprit=job.name)
+    assert culprits_of(uplinks, replace(whole, first=6, last=28)) == named

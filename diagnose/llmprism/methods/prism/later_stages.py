@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.micro_batches import usual_size
+from llmprism.methods.prism.micro_batches import are_whole, usual_size
 from llmprism.methods.prism.middle_stages import SINGLE
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Phases
@@ -63,10 +63,13 @@ def _after_evaluations(
         return ready
     one_message = usual_size(activations.size)
     shift = pipelines.origin_ns - ranks.origin_ns
-    bytes_ = _evaluated(activations, pipelines, ranks, shift)
-    after = np.flatnonzero(bytes_ > ONE * one_message)
+    if not are_whole(activations.size, one_message):
+        return ready
+    sent = _evaluated(activations, pipelines, ranks, shift)
+    after = np.flatnonzero(sent.min(axis=0) > ONE * one_message)
     if after.size == 0:
         return ready
+    bytes_ = np.median(sent, axis=0)
     forward = _forward_ns(activations, phases, pipelines)
     received = activations.by(activations.dst, activations.end, pipelines.stage.size)
     for one in np.flatnonzero(pipelines.stage > 0).tolist():
@@ -130,7 +133,10 @@ def _activations(flows: FlowTable, phases: Phases, stage: Ints, origin: int) -> 
 
 
 def _evaluated(activations: _Activations, pipelines: Pipelines, ranks: Ranks, shift: int) -> Floats:
-    """Bytes that a rank of the first stage sends before each step and after the one before."""
+    """Bytes that each rank of the first stage sends after a step and before the next one begins.
+
+    Shape (ranks, steps), at the step that begins. All ranks evaluate alike.
+    """
     sent = activations.by(activations.src, activations.start, pipelines.stage.size)
     first = np.flatnonzero(pipelines.stage == 0)
     bytes_ = np.zeros((first.size, ranks.end.shape[1]))
@@ -139,8 +145,7 @@ def _evaluated(activations: _Activations, pipelines: Pipelines, ranks: Ranks, sh
         since = np.searchsorted(times, ranks.end[one, :-1])
         until = np.searchsorted(times, pipelines.first_sent[one, 1:] + shift)
         bytes_[i, 1:] = np.maximum(moved[until] - moved[since], 0.0)
-    usual: Floats = np.median(bytes_, axis=0)
-    return usual
+    return bytes_
 
 
 def _forward_ns(activations: _Activations, phases: Phases, pipelines: Pipelines) -> Floats:

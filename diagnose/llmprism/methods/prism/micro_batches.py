@@ -25,6 +25,7 @@ COUPLE = 2  # stages, chunks or messages
 MOST_MERGED = 16  # messages of a record that are looked for
 SOME, MULTIPLES = 0.05, 0.9  # share of records that are single, and of bytes in multiples of them
 MOSTLY = 0.75  # share of steps with the same number of records
+NEARLY = 0.9  # share of records that hold whole messages, unless their bytes are estimates
 OFTEN = 0.4  # share of steps with the usual number; some hold an evaluation as well
 AT_ONCE = 0.05  # of a message of the pipeline: silence that counts as none
 SLOW = 0.25  # of the rate of gradients: a record of one message is faster
@@ -137,6 +138,12 @@ def _rate(own: Sequence[KindOf], most_bytes: float = np.inf) -> float:
     size = np.concatenate([one.size for one in traffic])
     length = np.concatenate([one.end_ns - one.start_ns for one in traffic])
     return float(np.median((size / np.maximum(length, 1))[size <= most_bytes]))
+
+
+def are_whole(size: Ints, one_message: float) -> bool:
+    """Whether nearly all records hold whole messages; those of sampled records are estimates."""
+    held = size / one_message
+    return bool((np.abs(held - np.rint(held)) <= WHOLE).mean() > NEARLY)
 
 
 def usual_size(size: Ints) -> float:

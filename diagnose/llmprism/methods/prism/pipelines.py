@@ -24,6 +24,7 @@ from llmprism.methods.prism.micro_batches import (
     COUPLE,
     UNCOUNTED,
     are_countable,
+    are_whole,
     deepest,
     divided,
     messages_of_a_step,
@@ -37,8 +38,6 @@ from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian
 
 BACKWARD = 2  # forward passes that a backward pass takes
-WHOLE = 0.1  # of a message: difference that counts as none
-MOSTLY = 0.9  # share of records that hold whole messages, unless their bytes are estimates
 NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
 
 
@@ -296,7 +295,6 @@ def _most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> d
     middle = by_connection.median()
     away = (volume - middle.reindex(volume.index.to_numpy() // steps).to_numpy()).abs()
     noise = TO_SIGMA * away.groupby(away.index.to_numpy() // steps).median()
-    held = size / one_message
-    exact = (np.abs(held - np.rint(held)) <= WHOLE).mean() > MOSTLY
-    most = middle + np.maximum(0.5 * one_message, 0.0 if exact else NOISE * noise)
+    noise *= not are_whole(size, one_message)
+    most = middle + np.maximum(0.5 * one_message, NOISE * noise)
     return {int(one): float(value) for one, value in most.items()}

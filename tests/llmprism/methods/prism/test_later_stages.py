@@ -46,3 +46,17 @@ def test_steps_of_unequal_stages_begin_after_a_pause_when_they_do(scored, stages
     run = scored(f"{CLUSTER}jobs:\n  - {{name: solo, model: {MODEL}, {fixed}, {keys}}}\n")
     assert_exact(run.score)
     assert run.score["timeline"]["step_error_mean"] <= 0.001
+
+
+@pytest.mark.slow
+def test_an_update_without_gathers_is_counted_as_host_work(scored):
+    """Neither sends anything. Both lie between the last gradients and the next activation."""
+    keys = "dp: 4, pp: 2, micro_batches: 4, steps: 8, zero_stage: 0, compute_jitter: 0"
+    run = scored(f"{CLUSTER}jobs:\n  - {{name: solo, model: {MODEL}, mfu: 0.4, {keys}}}\n")
+    spans = run.truth("spans")
+    updates = spans[spans["kind"] == "opt"]
+    update_ns = (updates["end_ns"] - updates["start_ns"]).mean()
+    found = run.score["timeline"]
+    assert found["boundary_bias_ns"] == pytest.approx(-update_ns, rel=0.1)
+    assert abs(found["start_boundary_bias_ns"]) < 0.1 * update_ns
+    assert found["dp_end_error_mean"] <= 0.001

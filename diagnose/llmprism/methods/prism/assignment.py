@@ -33,7 +33,7 @@ def assigned(
     while the reference is clear, or the class moves on while the reference rests.
     """
     if own is None:
-        return by_windows(traffic, borders)
+        return by_windows(traffic, borders, len(best))
     parts = own.part_of(len(traffic))
     if own.evaluated:
         line = traffic.couple * 2 + traffic.forth
@@ -41,11 +41,8 @@ def assigned(
     unclear = own.clarity < UNCLEAR and best.clarity >= CLEARER * own.clarity
     if not unclear and _rest_together(traffic, own, lead, best):
         return parts
-    windows = by_windows(traffic, borders)
-    spreads = [
-        _spread(np.bincount(step, traffic.size, len(best)).astype(np.float64))
-        for step in (windows, parts)
-    ]
+    windows = by_windows(traffic, borders, len(best))
+    spreads = [_spread(_volumes(step, traffic, len(best))) for step in (windows, parts)]
     return windows if spreads[0] <= spreads[1] + SAME_SPREAD else parts
 
 
@@ -61,7 +58,9 @@ def borders_of(component: Component, start: Ints, end: Ints) -> tuple[Ints, ...]
     """Times [ns] that may part the steps, each of shape (steps - 1,).
 
     Right after a part of the reference, at the begin of its next one, and in between where no
-    class moves anything for longest. ``start`` and ``end`` [ns] are those of its parts.
+    class moves anything for longest. ``start`` and ``end`` [ns] are those of its parts. If steps
+    end with its parts, so does the last one: what moves later belongs to a step that was never
+    finished. There, the shape is (steps,).
     """
     after, before = end[:-1], start[1:]
     begins = np.concatenate([one.traffic.start_ns for one in component.classes])
@@ -76,20 +75,27 @@ def borders_of(component: Component, start: Ints, end: Ints) -> tuple[Ints, ...]
         if inside.size and inside.max() > 0:
             at = max(first - 1, 0) + int(np.argmax(inside))
             middle[step] = (busy[at] + begins[at + 1]) // 2
-    return after, before, middle
+    return end, before, middle
 
 
-def by_windows(traffic: Traffic, borders: Sequence[Ints]) -> Codes:
-    """Step of each record by those of the ``borders`` that make volumes most equal.
+def by_windows(traffic: Traffic, borders: Sequence[Ints], count: int) -> Codes:
+    """Step of each record by those of the ``borders`` that make volumes most equal, -1 after all.
 
     Records may end within a step before the class moves in it: then the last step is empty.
     """
     choices: list[tuple[tuple[float, bool], Codes]] = []
     for one in borders:
         step = np.searchsorted(one, traffic.start_ns, side="right").astype(np.int32)
-        volumes = np.bincount(step, traffic.size, one.size + 1).astype(np.float64)
+        step[step == count] = -1
+        volumes = _volumes(step, traffic, count)
         choices.append(((_spread(volumes), bool(volumes[0] < volumes[-1])), step))
     return min(choices, key=lambda choice: choice[0])[1]
+
+
+def _volumes(step: Codes, traffic: Traffic, count: int) -> Floats:
+    """Bytes of each step."""
+    known = step >= 0
+    return np.bincount(step[known], traffic.size[known], count).astype(np.float64)
 
 
 def _spread(volumes: Floats) -> float:

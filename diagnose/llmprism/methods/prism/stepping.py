@@ -166,7 +166,7 @@ def _stepping(component: Component, reference: int, step: Codes, quality: float)
     np.minimum.at(start, step, lead.start_ns)
     np.maximum.at(end, step, lead.end_ns)
     borders = borders_of(component, start, end)
-    others = [by_windows(one.traffic, borders) for one in component.classes]
+    others = [by_windows(one.traffic, borders, count) for one in component.classes]
     step_of = tuple(step if i == reference else own for i, own in enumerate(others))
     return Stepping(count, quality, reference, step_of, start, end)
 

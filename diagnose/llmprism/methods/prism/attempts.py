@@ -5,7 +5,8 @@ endpoints, with the same volume in a step and the same share of it two-way, are 
 have addresses that pass from one job to the next.
 
 An attempt may be too short for this: only some of its ranks show steps, or no update shows that
-what repeats are micro-batches. Such an attempt is no job of its own, and its steps stay unknown.
+what repeats are micro-batches. Such an attempt is no job of its own; its steps are counted by the
+bytes of the other attempt (:mod:`~llmprism.methods.prism.short_attempts`).
 """
 
 from __future__ import annotations
@@ -116,8 +117,18 @@ def _volumes(parts: Sequence[Part], connections: Connections, ends: Codes) -> Fl
 
 
 def _begin(job: Job) -> int:
-    return min(int(c.traffic.start_ns[0]) for p in job.epochs[0] for c in p.component.classes)
+    return begin_of(job.epochs[0])
 
 
 def _end(job: Job) -> int:
-    return max(int(c.traffic.end_ns.max()) for p in job.epochs[-1] for c in p.component.classes)
+    return end_of(job.epochs[-1])
+
+
+def begin_of(parts: Sequence[Part]) -> int:
+    """First start of what the parts of an attempt move [ns]."""
+    return min(int(one.traffic.start_ns[0]) for part in parts for one in part.component.classes)
+
+
+def end_of(parts: Sequence[Part]) -> int:
+    """Last end of what the parts of an attempt move [ns]."""
+    return max(int(one.traffic.end_ns.max()) for part in parts for one in part.component.classes)

@@ -22,6 +22,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.attempts import Job, restarted, without_attempts
 from llmprism.methods.prism.classes import Component, find_components, united
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.short_attempts import with_short_attempts
 from llmprism.methods.prism.silent import silent_of
 from llmprism.methods.prism.stepping import FEWEST, Part, Stepping, find_steps
 from llmprism.methods.prism.together import together, twins_of
@@ -51,6 +52,7 @@ def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) ->
         if all(part.stepping.count for part in agreeing):
             jobs.append(Job(ends, (agreeing,)))
     jobs = without_attempts(restarted(jobs, connections), connections)
+    jobs = with_short_attempts(flows, connections, jobs)
     jobs = sorted(jobs, key=_opening)
     silent = silent_of([job.endpoints for job in jobs], topology, connections)
     return [

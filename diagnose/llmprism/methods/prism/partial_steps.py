@@ -25,7 +25,7 @@ from llmprism.methods.prism.characters import TOGETHER, character_of
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.resolution import Refusal
 from llmprism.methods.prism.seldom_updates import may_be_micro_batches
-from llmprism.methods.prism.stepping import Part, division_of
+from llmprism.methods.prism.stepping import FEWEST, Part, division_of
 
 RESTS = 0.05  # of a step: replicas compute for longer than that
 FORWARD = 0.25  # of a step of one bucket: no gradients move in its forward pass
@@ -50,8 +50,12 @@ MICRO_BATCHES = Refusal(
 
 
 def partial_steps(connections: Connections, job: Job, nodes: int) -> Refusal | None:
-    """Return why the steps of ``job`` may be parts of a step; None if they are steps."""
-    parts = [part for epoch in job.epochs for part in epoch]
+    """Return why the steps of ``job`` may be parts of a step; None if they are steps.
+
+    Short attempts have the steps of another one.
+    """
+    every = [part for epoch in job.epochs for part in epoch]
+    parts = [part for part in every if part.stepping.count >= FEWEST]
     if all(_are_buckets(part) for part in parts):
         return BUCKETS
     if any(_may_be_micro_batches(part) for part in parts):

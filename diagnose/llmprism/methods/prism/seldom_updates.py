@@ -46,7 +46,7 @@ def updates(traffic: Traffic, parts: Division) -> Ints:
     inside = after[0] <= every[0] and found.count - after[-1] <= every[0]
     whole = after[0] == every[0] == found.count - after[-1] and every[0] >= SURE
     ways = 1 if whole else int(every[0])  # to be at equal distances
-    rare = ways < CHANCE * comb(found.count, after.size)
+    rare = ways / comb(found.count, after.size) < CHANCE
     return found.first if regular and rare and (whole if after.size < SURE else inside) else NONE
 
 

@@ -182,10 +182,11 @@ def _begins(shown: Floats, dp_start: Floats, before: Floats, end: Floats, firsts
         if np.isfinite(shown[:, step]).any():
             begins[i] = float(np.nanmin(shown[:, step]))
         elif later.size and np.isfinite(dp_start).any():
-            lead = np.nanmedian(dp_start[:, later] - before[:, later])
-            begins[i] = float(np.nanmedian(dp_start[:, step]) - max(lead, 0.0))
+            lead = max(float(np.nanmedian(dp_start[:, later] - before[:, later])), 0.0)
+            own = dp_start[:, step]  # some may have moved something long before
+            begins[i] = float(np.nanmin(own[own >= np.nanmedian(own) - lead]) - lead)
         elif np.isfinite(dp_start[:, step]).any():
-            begins[i] = float(np.nanmedian(dp_start[:, step]))
+            begins[i] = float(np.nanmin(dp_start[:, step]))
         else:
             begins[i] = float(np.nanmin(end[:, step]))
     return begins

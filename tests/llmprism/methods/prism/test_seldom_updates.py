@@ -47,6 +47,12 @@ def test_silences_at_equal_distances_end_steps(steps, micro_batches, update_ms):
     assert np.bincount(found.step_of[0]).tolist() == [20 * micro_batches * MEMBERS] * steps
 
 
+def test_many_steps_have_micro_batches_too():
+    """There are more ways to choose some of 1,600 silences than a float can count."""
+    found = find_steps(sharded(400, 4, 5.0))
+    assert found.count == 400
+
+
 @pytest.mark.parametrize("micro_batches", [4, 6])
 def test_nothing_is_known_about_the_steps_where_one_update_shows(micro_batches):
     component = sharded(2, micro_batches, 5.0)

@@ -69,10 +69,19 @@ class EqualTimes:
     ----------
     step_of : step of each record of the largest class, if it is known where steps begin.
     clearest : how often the bytes whose time varies least move in all; 0 if there are none.
+    line : when bytes move, unless there are too few.
     """
 
     step_of: Codes | None
     clearest: float
+    line: _Line | None = None
+
+    def are_several(self, size: float) -> bool:
+        """Whether these steps are several ones of ``size`` bytes, whose time varies even less."""
+        if self.step_of is None or self.line is None:
+            return False
+        own = self.line.total / (int(self.step_of.max()) + 1)
+        return self.line.variation_ns(size) <= self.line.variation_ns(own)
 
     def denies(self, count: int) -> bool:
         """Whether so many parts are no steps: larger ones take the same time, not of several."""
@@ -101,7 +110,7 @@ def equal_times(classes: Sequence[TrafficClass], recorded_ns: tuple[int, int] | 
         ):
             step_of = None
     clearest = line.total / max(sizes, key=lambda size: sizes[size]) if sizes else 0.0
-    return EqualTimes(step_of, clearest)
+    return EqualTimes(step_of, clearest, line)
 
 
 def _most_steps(traffic: Traffic) -> int:

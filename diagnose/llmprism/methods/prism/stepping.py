@@ -130,7 +130,12 @@ def _counted(
     if best is None or best.clarity < UNCLEAR:
         equal = equal_times(classes, recorded_ns)
         step = equal.step_of
-        if step is not None and (best is None or step.max() + 1 < count):
+        several = best is not None and (
+            step is None
+            or step.max() + 1 >= count
+            or (reference == 0 and equal.are_several(float(np.median(best.volumes))))
+        )
+        if step is not None and not several:
             return _stepping(component, 0, step, UNDIVIDED)
         if best is None or (reference == 0 and equal.denies(count)):
             return _without_steps(component)

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from link_records import lateness_ns, peak_rate, records_by_link
+from prism_sim.loading.bundled import bundled as bundled_scenarios
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.simulate import simulate
 from tiny import TINY_MODEL
 
-SCENARIOS = Path(__file__).parents[2] / "scenarios"
 WITHIN = 1.01
 GRAIN_NS = 2
 """Begin and end of a record are whole nanoseconds."""
@@ -40,11 +40,11 @@ STEPS = 3
 
 def bundled():
     """Every bundled scenario with a simulation; large ones only in the full run."""
-    for folder in ("tiny", "workloads", "telemetry", "twins", "published", "paper"):
-        for path in sorted((SCENARIOS / folder).glob("*.yaml")):
+    for name, path in bundled_scenarios().items():
+        folder = name.partition("/")[0]
+        if folder in ("tiny", "workloads", "telemetry", "twins", "published", "paper"):
             large = folder in ("published", "paper") or path.stem in HEAVY
-            marks = [pytest.mark.full] if large else []
-            yield pytest.param(path, marks=marks, id=f"{folder}/{path.stem}")
+            yield pytest.param(path, marks=[pytest.mark.full] if large else [], id=name)
 
 
 def check(folder: Path, slack_ns: float = GRAIN_NS) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.coarser import GRADIENTS
 from llmprism.methods.prism.counted_steps import WHOLE, begun_at, counted_steps, hops_of
-from llmprism.methods.prism.cycles import Traffic
+from llmprism.methods.prism.cycles import Division, Traffic
 from llmprism.methods.prism.parts import regularity
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
@@ -31,6 +31,7 @@ PLACES = 512  # where counting begins
 APART = 0.03  # share by which two numbers of bytes differ that are not the same minimum
 SHORTER = (0.3, 0.8)  # of the bytes of a step: numbers that are compared with it
 CLEAR = 2.2  # ratio of the variation of those to that of a step
+LONGER = 1.1  # ratio of silences to all others from which they are the longest
 EVEN = 0.25  # of the usual step: most steps last as long, within this
 LONG = 0.02  # of a step: messages that may be bridged records
 BRIDGED = 0.2  # of a step: what a record may hold of two steps
@@ -76,12 +77,18 @@ class EqualTimes:
     clearest: float
     line: _Line | None = None
 
-    def are_several(self, size: float) -> bool:
-        """Whether these steps are several ones of ``size`` bytes, whose time varies even less."""
+    def are_several(self, parts: Division) -> bool:
+        """Whether each of these steps is several ``parts``, which are the steps then.
+
+        Parts end with the longest silences, and their time varies even less.
+        """
         if self.step_of is None or self.line is None:
             return False
-        own = self.line.total / (int(self.step_of.max()) + 1)
-        return self.line.variation_ns(size) <= self.line.variation_ns(own)
+        count = int(self.step_of.max()) + 1
+        if len(parts) % count or parts.clarity < LONGER:
+            return False
+        size = float(np.median(parts.volumes))
+        return self.line.variation_ns(size) <= self.line.variation_ns(self.line.total / count)
 
     def denies(self, count: int) -> bool:
         """Whether so many parts are no steps: larger ones take the same time, not of several."""

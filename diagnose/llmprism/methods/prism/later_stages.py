@@ -22,7 +22,7 @@ from llmprism.methods.prism.middle_stages import SINGLE
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import BACKWARD, Pipelines
-from llmprism.methods.prism.timeline import PAUSE, Ranks
+from llmprism.methods.prism.timeline import EARLY, PAUSE, Ranks
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median, nanmedian
 
@@ -36,12 +36,14 @@ def after_pauses(flows: FlowTable, phases: Phases, pipelines: Pipelines, ranks: 
     if phases.gathers is not None or phases.count < 2 or not (first.any() and later.any()):
         return ranks
     ready = _after_evaluations(flows, phases, pipelines, ranks)
-    evaluated = np.isfinite(ready).any(axis=0)
-    begin, end = (nanmedian(times[first], axis=0) for times in (ranks.start, ranks.end))
-    host = np.append(np.nan, begin[1:] - end[:-1])
-    usual = finite_median(host[~evaluated])
-    long = ~evaluated & (host > usual + PAUSE * finite_median(np.diff(end)))
-    start = np.where(long[None, :], begin[None, :], ready + np.fmax(usual, 0.0))
+    begin, end, free = (nanmedian(t[first], axis=0) for t in (ranks.start, ranks.end, ready))
+    host = begin - np.where(np.isnan(free), np.append(np.nan, end[:-1]), free)
+    if not np.isfinite(host).any():
+        return ranks
+    pause = PAUSE * finite_median(np.diff(end))
+    long = host > np.nanquantile(host, EARLY) + pause
+    usual = max(finite_median(host[~long]), 0.0)
+    start = np.where(long[None, :], begin[None, :], ready + usual)
     start[:, phases.first_of_epoch] = np.nan
     ended = np.pad(ranks.end[:, :-1], ((0, 0), (1, 0)), constant_values=np.nan)
     start = np.minimum(np.maximum(start, ended + usual), ranks.end)
@@ -54,8 +56,7 @@ def _after_evaluations(
 ) -> Floats:
     """When each endpoint had computed the last pass of the evaluation before each step.
 
-    Relative to the origin of ``ranks``, shape (endpoints, steps); NaN where there is none, and in
-    the first stage.
+    Relative to the origin of ``ranks``, shape (endpoints, steps); NaN where there is none.
     """
     ready = np.full(ranks.end.shape, np.nan)
     activations = _activations(flows, phases, pipelines.stage, ranks.origin_ns)
@@ -65,10 +66,12 @@ def _after_evaluations(
     shift = pipelines.origin_ns - ranks.origin_ns
     if not are_whole(activations.size, one_message):
         return ready
-    sent = _evaluated(activations, pipelines, ranks, shift)
+    first = np.flatnonzero(pipelines.stage == 0)
+    sent, left = _evaluated(activations, pipelines, ranks, first)
     after = np.flatnonzero(sent.min(axis=0) > ONE * one_message)
     if after.size == 0:
         return ready
+    ready[np.ix_(first, after)] = left[:, after]
     bytes_ = np.median(sent, axis=0)
     forward = _forward_ns(activations, phases, pipelines)
     received = activations.by(activations.dst, activations.end, pipelines.stage.size)
@@ -132,20 +135,25 @@ def _activations(flows: FlowTable, phases: Phases, stage: Ints, origin: int) -> 
     return _Activations(src[forward], dst[forward], start, end, size[forward])
 
 
-def _evaluated(activations: _Activations, pipelines: Pipelines, ranks: Ranks, shift: int) -> Floats:
-    """Bytes that each rank of the first stage sends after a step and before the next one begins.
+def _evaluated(
+    activations: _Activations, pipelines: Pipelines, ranks: Ranks, first: Ints
+) -> tuple[Floats, Floats]:
+    """What ranks of the ``first`` stage send after a step and before the next one begins.
 
-    Shape (ranks, steps), at the step that begins. All ranks evaluate alike.
+    Bytes, and when the last message left: both of shape (ranks, steps), at the step that begins.
+    All ranks evaluate alike.
     """
     sent = activations.by(activations.src, activations.start, pipelines.stage.size)
-    first = np.flatnonzero(pipelines.stage == 0)
+    begins = pipelines.first_sent + (pipelines.origin_ns - ranks.origin_ns)
     bytes_ = np.zeros((first.size, ranks.end.shape[1]))
+    left = np.full(bytes_.shape, np.nan)
     for i, one in enumerate(first.tolist()):
         times, moved = sent[one]
         since = np.searchsorted(times, ranks.end[one, :-1])
-        until = np.searchsorted(times, pipelines.first_sent[one, 1:] + shift)
+        until = np.searchsorted(times, begins[one, 1:])
         bytes_[i, 1:] = np.maximum(moved[until] - moved[since], 0.0)
-    return bytes_
+        left[i, 1:] = np.append(times, np.nan)[until - 1]
+    return bytes_, left
 
 
 def _forward_ns(activations: _Activations, phases: Phases, pipelines: Pipelines) -> Floats:

@@ -131,9 +131,7 @@ def _counted(
         equal = equal_times(classes, recorded_ns)
         step = equal.step_of
         several = best is not None and (
-            step is None
-            or step.max() + 1 >= count
-            or (reference == 0 and equal.are_several(float(np.median(best.volumes))))
+            step is None or step.max() + 1 >= count or (reference == 0 and equal.are_several(best))
         )
         if step is not None and not several:
             return _stepping(component, 0, step, UNDIVIDED)

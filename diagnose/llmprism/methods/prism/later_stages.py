@@ -35,7 +35,10 @@ def after_pauses(flows: FlowTable, phases: Phases, pipelines: Pipelines, ranks: 
     first, later = pipelines.stage == 0, pipelines.stage > 0
     if phases.gathers is not None or phases.count < 2 or not (first.any() and later.any()):
         return ranks
-    ready = _after_evaluations(flows, phases, pipelines, ranks)
+    activations = _activations(flows, phases, pipelines.stage, ranks.origin_ns)
+    if not activations.are_whole:
+        return ranks
+    ready = _after_evaluations(activations, phases, pipelines, ranks)
     begin, end, free = (nanmedian(t[first], axis=0) for t in (ranks.start, ranks.end, ready))
     host = begin - np.where(np.isnan(free), np.append(np.nan, end[:-1]), free)
     if not np.isfinite(host).any():
@@ -52,20 +55,15 @@ def after_pauses(flows: FlowTable, phases: Phases, pipelines: Pipelines, ranks: 
 
 
 def _after_evaluations(
-    flows: FlowTable, phases: Phases, pipelines: Pipelines, ranks: Ranks
+    activations: _Activations, phases: Phases, pipelines: Pipelines, ranks: Ranks
 ) -> Floats:
     """When each endpoint had computed the last pass of the evaluation before each step.
 
     Relative to the origin of ``ranks``, shape (endpoints, steps); NaN where there is none.
     """
     ready = np.full(ranks.end.shape, np.nan)
-    activations = _activations(flows, phases, pipelines.stage, ranks.origin_ns)
-    if activations.size.size == 0:
-        return ready
     one_message = usual_size(activations.size)
     shift = pipelines.origin_ns - ranks.origin_ns
-    if not are_whole(activations.size, one_message):
-        return ready
     first = np.flatnonzero(pipelines.stage == 0)
     sent, left = _evaluated(activations, pipelines, ranks, first)
     after = np.flatnonzero(sent.min(axis=0) > ONE * one_message)
@@ -109,6 +107,11 @@ class _Activations:
     start: Floats
     end: Floats
     size: Ints
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether records hold whole messages. The times of sampled ones are chance."""
+        return self.size.size > 0 and are_whole(self.size, usual_size(self.size))
 
     def by(self, who: Ints, when: Floats, count: int) -> list[tuple[Floats, Floats]]:
         """For each endpoint: times in order, and bytes moved before each and in all."""

@@ -22,9 +22,9 @@ from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.last_stage import Answers, find_answers
 from llmprism.methods.prism.micro_batches import (
     COUPLE,
+    OFTEN,
     UNCOUNTED,
     are_countable,
-    are_whole,
     deepest,
     divided,
     messages_of_a_step,
@@ -286,15 +286,14 @@ def _first_two(
 def _most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> dict[int, float]:
     """Bytes that each connection moves in a step at most, by its number.
 
-    The median step and half a message more; or as much more as steps usually differ, if bytes are
-    no whole messages: those of sampled records are estimates. What goes beyond is not the step's
-    own.
+    The median step and half a message more; or as much more as steps usually differ, if few have
+    the same bytes: those of sampled records are estimates. What goes beyond is not the step's own.
     """
     volume = pd.Series(size).groupby(cell).sum()
     by_connection = volume.groupby(volume.index.to_numpy() // steps)
     middle = by_connection.median()
     away = (volume - middle.reindex(volume.index.to_numpy() // steps).to_numpy()).abs()
     noise = TO_SIGMA * away.groupby(away.index.to_numpy() // steps).median()
-    noise *= not are_whole(size, one_message)
+    noise *= (away <= 0.5 * one_message).mean() < OFTEN
     most = middle + np.maximum(0.5 * one_message, NOISE * noise)
     return {int(one): float(value) for one, value in most.items()}

@@ -24,29 +24,28 @@ from functools import cached_property
 
 import numpy as np
 
+from llmprism.methods.prism.balance import balanced_at, both_ways
 from llmprism.methods.prism.evaluations import EQUAL, Sizes, sizes_of, steps_and_evaluations
 from llmprism.methods.prism.parts import (
     holds_several,
     regularity,
+    share_answered,
     share_two_sided,
     whole_parts,
     with_extras,
 )
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
-from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import BOOLS, CODES, INTS, compile_early
 
 THRESHOLDS = 160
 MOST_GAPS = 40_000
 _TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
-_BALANCED = 0.5  # of a message: less than one is on the way
+_WHOLE = 0.8  # quality of parts with nothing under way between them
 TWO_WAY = 0.8  # the lesser direction of a couple carries at least this share of the greater
 _MOSTLY_SINGLE = 0.75  # share of parts that are one step each, where others are several
 _EXTRAS_FROM = 6  # parts from which most of them show what a step moves
 _REPAIR = 0.03  # how far from the median joined parts may be
 _PAUSE = 2.0  # times the usual silence between steps: one that a stopped rank makes inside a step
 _CLEAR, _EQUAL = 3.0, 0.98  # clarity and quality of parts that need no other explanation
-_EVEN = 0.01  # difference of two directions' volumes that counts as none
 
 
 @dataclass(frozen=True)
@@ -134,12 +133,12 @@ def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
     at, gap = _gaps(traffic)
     if at.size == 0:
         return []
-    balanced = _balanced(traffic, at)
+    balanced = balanced_at(traffic, at)
     found = _by_thresholds(traffic, at, gap, fewest)
     if balanced is not None and balanced.sum() >= fewest - 1:
         uneven = float(gap[~balanced].sum() / gap.sum())
-        whole = _where_balanced(traffic, at[balanced])
-        if uneven > _TELLING and whole.quality > 0.8:
+        whole = _where_balanced(traffic, at[balanced], gap[balanced], fewest)
+        if uneven > _TELLING and whole.quality > _WHOLE:
             return [whole]
     return _two_sided(traffic, found)
 
@@ -148,28 +147,49 @@ def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
     """``found``, with the share of two-sided parts where all couples are two-way.
 
     A step brings a gradient for every activation. Forward passes alone and backward passes alone
-    (GPipe) are parts of equal volume, but each moves one way only.
+    (GPipe) are parts of equal volume, but each moves one way only. Where one direction moves more
+    (evaluations, or few messages of a step that was cut), the other still moves in every step.
     """
-    volume = _both_ways(traffic)
-    if (volume.min(axis=1) < TWO_WAY * volume.max(axis=1)).any():
+    volume = both_ways(traffic)
+    less, more = volume.min(axis=1), volume.max(axis=1)
+    if (less == 0).any():
         return found
+    balanced = bool((less >= TWO_WAY * more).all())
     signed = np.where(traffic.forth, traffic.size, -traffic.size)
+
+    def share(one: Division) -> float:
+        if balanced:
+            return share_two_sided(traffic.couple, signed, one.cuts, one.volumes)
+        return share_answered(traffic.couple, traffic.forth, one.cuts)
+
     return [
-        replace(one, two_sided=share_two_sided(traffic.couple, signed, one.cuts, one.volumes))
-        if np.isfinite(one.tolerance)
-        else one
-        for one in found
+        replace(one, two_sided=share(one)) if np.isfinite(one.tolerance) else one for one in found
     ]
 
 
-def _where_balanced(traffic: Traffic, cuts: Ints) -> Division:
-    """The division at all balanced gaps, regular in bytes or, where lengths vary, in records."""
+def _where_balanced(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> Division:
+    """The division at balanced gaps, regular in bytes or, where lengths vary, in records.
+
+    A stage that is slower than the next one has the answer to all it sent before it sends again, so
+    that nothing is under way within steps, either. Then the longer ones of the balanced gaps cut.
+    """
     bytes_before = np.concatenate(([0.0], np.cumsum(traffic.size, dtype=np.float64)))
-    found = []
-    for before in (bytes_before, np.arange(len(traffic) + 1, dtype=np.float64)):
-        division = _repaired(_division(cuts, before, np.inf), before)
-        found.append(replace(division, clarity=np.inf))
-    return max(found, key=lambda division: division.quality)
+    both = (bytes_before, np.arange(len(traffic) + 1, dtype=np.float64))
+    every = [_repaired(_division(at, before, np.inf), before) for before in both]
+    best = max(every, key=lambda division: division.quality)
+    if best.quality <= _WHOLE:
+        longer = [own for before in both for own in _by_length(at, gap, before, fewest)]
+        equal = [division for division in longer if division.quality >= _EQUAL]
+        best = max(equal, key=len, default=best)
+    return replace(best, clarity=np.inf)
+
+
+def _by_length(at: Ints, gap: Ints, before: Floats, fewest: int) -> list[Division]:
+    """Divisions at the longest gaps only; ``before`` are bytes, or records, before each record."""
+    descending = np.sort(gap)[::-1]
+    counts = np.unique(np.geomspace(max(fewest - 1, 1), gap.size, THRESHOLDS).astype(np.int64))
+    levels = np.unique(descending[counts[counts <= gap.size] - 1])
+    return [_division(at[gap >= level], before, np.inf) for level in levels]
 
 
 def _gaps(traffic: Traffic) -> tuple[Ints, Ints]:
@@ -283,49 +303,3 @@ def _union(one: Ints, other: Ints) -> Ints:
     """Distinct values of two sorted arrays; several times faster on them than ``np.union1d``."""
     both = np.sort(np.concatenate((one, other)), kind="stable")
     return both[np.diff(both, prepend=-1) > 0]
-
-
-def _balanced(traffic: Traffic, at: Ints) -> Bools | None:
-    """Whether both directions of every couple have moved equally much at each gap.
-
-    None if some couple is not two-way with equal volumes.
-    """
-    volume = _both_ways(traffic)
-    if (volume.min(axis=1) < (1 - _EVEN) * volume.max(axis=1)).any():
-        return None
-    typical = float(np.median(traffic.size))
-    gain = (volume.mean(axis=1)[:, None] / volume).astype(np.float64)
-    off = _imbalance(traffic.couple, traffic.forth, traffic.size, gain, at)
-    balanced: Bools = off < _BALANCED * typical
-    return balanced
-
-
-def _both_ways(traffic: Traffic) -> Floats:
-    """Bytes of each couple in both directions, shape (couples, 2)."""
-    couples = int(traffic.couple.max(initial=-1)) + 1
-    volume = np.bincount(traffic.couple * 2 + traffic.forth, traffic.size, 2 * couples)
-    return volume.reshape(-1, 2).astype(np.float64)
-
-
-@compiled
-def _imbalance(couple: Codes, forth: Bools, size: Ints, gain: Floats, at: Ints) -> Floats:
-    """Bytes that one direction is ahead of the other, summed over couples, before each gap."""
-    ahead = np.zeros(gain.shape[0])
-    total = 0.0
-    out = np.zeros(at.size)
-    row = 0
-    for i in range(at.size):
-        while row < at[i]:
-            c = couple[row]
-            total -= abs(ahead[c])
-            if forth[row]:
-                ahead[c] += size[row] * gain[c, 1]
-            else:
-                ahead[c] -= size[row] * gain[c, 0]
-            total += abs(ahead[c])
-            row += 1
-        out[i] = total
-    return out
-
-
-compile_early(_imbalance, lambda: (CODES, BOOLS, INTS, np.zeros((0, 2)), INTS))

@@ -29,12 +29,14 @@ from llmprism.methods.prism.together import together, twins_of
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 STEADY = 0.25  # minor traffic of a step differs from the median step by less
+EXACT = 0.03  # ... where traffic of the parts that it joins differs by no more
 UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median
 EVALUATED = 4.0  # ratio of activations to gradients up to which evaluations explain the rest
 MANY, APART = 40, 0.1  # steps, and share of them by which two times are apart
 GRADIENTS = 0.02  # of the bytes of a job: what gradients have at least
 SURE = 0.9  # quality of a division that services do not reach
 LITTLE = 0.001  # of the rate of the busiest part
+CHANCE, SELDOM = 5, 0.02  # steps that services may seem to take by chance, and their rate
 
 
 def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) -> list[Job]:
@@ -62,13 +64,17 @@ def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) ->
 
 
 def _training(parts: list[Part]) -> list[Part]:
-    """Without services: parts whose volumes hardly repeat, and that move little beside others."""
+    """Without services: parts whose volumes hardly repeat, and that move little beside others.
+
+    A few steps may also be chance, as many ways to cut the records are tried.
+    """
     rates = [_rate(part.component) for part in parts]
-    least = LITTLE * max(rates, default=0.0)
+    busiest = max(rates, default=0.0)
     return [
         part
         for part, rate in zip(parts, rates, strict=True)
-        if part.stepping.quality >= SURE or rate >= least
+        if part.stepping.quality >= SURE
+        or rate >= (SELDOM if part.stepping.count <= CHANCE else LITTLE) * busiest
     ]
 
 
@@ -138,8 +144,11 @@ def _in_time(
 ) -> Bools:
     """Which ``minor`` connections move the same in every step of the parts at their ends.
 
-    Attempts of a job that is restarted are parts with the same ends, one after the other.
+    Attempts of a job that is restarted are parts with the same ends, one after the other. Where
+    records are exact, so that a part moves as many bytes in every step, other traffic of its job
+    does so, too, and flows between any two servers rarely do.
     """
+    allowed = {id(part): _allowed(connections, part) for part in parts if part.stepping.count}
     of_end: dict[int, list[Part]] = {}
     for part in parts:
         if part.stepping.count:
@@ -157,10 +166,21 @@ def _in_time(
         }
         rows = connections.by.rows(one)
         kept[i] = bool(touched) and all(
-            _repeats(flows.start_ns[rows], connections.size[rows], part.stepping)
-            for part in touched.values()
+            _repeats(flows.start_ns[rows], connections.size[rows], part.stepping, allowed[key])
+            for key, part in touched.items()
         )
     return kept | _answered(connections, minor, minor[kept])
+
+
+def _allowed(connections: Connections, part: Part) -> float:
+    """By what share minor traffic of a step may differ from the median step."""
+    stepping = part.stepping
+    volume = part.component.classes[stepping.reference].volumes(
+        connections, stepping.step_of[stepping.reference], stepping.count
+    )
+    median = np.median(volume, axis=1)
+    away = np.median(np.abs(volume - median[:, None]), axis=1)
+    return EXACT if (away <= EXACT * median).all() else STEADY
 
 
 def _exchanged(connections: Connections) -> Bools:
@@ -184,23 +204,24 @@ def _answered(connections: Connections, among: Ints, answers: Ints) -> Bools:
     return np.asarray((answer > 0) & (sent >= answer) & (sent <= EVALUATED * answer))
 
 
-def _repeats(start_ns: Ints, size: Ints, stepping: Stepping) -> bool:
+def _repeats(start_ns: Ints, size: Ints, stepping: Stepping, allowed: float) -> bool:
     """Whether as many bytes move between any two ends of steps, or begins, or silences.
 
-    What begins at the end of a step moves now before it, now after it.
+    What begins at the end of a step moves now before it, now after it. ``allowed`` is the share by
+    which what moves in a step may differ from the median step.
     """
     ends, begins = stepping.end_ns, stepping.start_ns
     between = (ends[:-1] + begins[1:]) // 2
-    return any(_is_steady(start_ns, size, borders) for borders in (ends, begins, between))
+    return any(_is_steady(start_ns, size, borders, allowed) for borders in (ends, begins, between))
 
 
-def _is_steady(start_ns: Ints, size: Ints, borders: Ints) -> bool:
+def _is_steady(start_ns: Ints, size: Ints, borders: Ints, allowed: float) -> bool:
     """Whether about as many bytes move between any two of the ``borders`` [ns]."""
     place = np.searchsorted(borders, start_ns)
     inside = (place > 0) & (place < borders.size)
     volume = np.bincount(place[inside] - 1, size[inside], borders.size - 1)
     median = float(np.median(volume))
-    return median > 0 and float(np.median(np.abs(volume - median))) <= STEADY * median
+    return median > 0 and float(np.median(np.abs(volume - median))) <= allowed * median
 
 
 def _irregular(connections: Connections, component: Component, stepping: Stepping) -> Ints:

@@ -10,7 +10,7 @@ import numpy as np
 
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import CODES, FLOATS, INTS, compile_early
+from llmprism.numerics.early import BOOLS, CODES, FLOATS, INTS, compile_early
 
 TOLERANCES = (0.01, 0.03, 0.1, 0.25)
 MOST_PARTS, MOST_BYTES = 0.75, 0.9  # shares within a tolerance from which parts are regular
@@ -146,3 +146,30 @@ def share_two_sided(couple: Codes, signed: Ints, cuts: Ints, volumes: Floats) ->
 
 
 compile_early(share_two_sided, lambda: (CODES, INTS, INTS, FLOATS))
+
+
+@compiled
+def share_answered(couple: Codes, forth: Bools, cuts: Ints) -> float:
+    """Share of parts in which most of the couples that move anything move it both ways.
+
+    ``couple`` and ``forth`` are of the records; ``cuts`` is the first record of each part but one.
+    """
+    ways = np.zeros(couple.max() + 1, np.int64)
+    answered = begin = 0
+    for part in range(cuts.size + 1):
+        end = cuts[part] if part < cuts.size else couple.size
+        moved = both = 0
+        for row in range(begin, end):
+            before = ways[couple[row]]
+            after = before | (1 if forth[row] else 2)
+            moved += before == 0
+            both += after == 3 and before != 3
+            ways[couple[row]] = after
+        for row in range(begin, end):
+            ways[couple[row]] = 0
+        answered += 2 * both > moved
+        begin = end
+    return answered / (cuts.size + 1)
+
+
+compile_early(share_answered, lambda: (CODES, BOOLS, INTS))

@@ -41,6 +41,8 @@ from llmprism.methods.prism.seldom_updates import updates
 from llmprism.numerics.arrays import Codes, Ints
 
 FEWEST = 3
+FEW = 5  # parts: as many may be equal by chance
+EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of steps that nothing explains but training
 LASTING = 0.4  # share of the time of the longest class
 UNDIVIDED = 0.8  # quality of steps without a silence between them
 _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
@@ -90,6 +92,13 @@ def find_steps(component: Component, recorded_ns: tuple[int, int] | None = None)
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
     count = _agreed(component.classes, proposed)
+    if count <= FEW:
+        brief = [
+            [] if lasts else _clear(divisions(one.traffic, FEWEST))
+            for one, lasts in zip(component.classes, lasting, strict=True)
+        ]
+        shown = _agreed(component.classes, brief)
+        count, proposed = (shown, brief) if shown else (count, proposed)
     own = [_of_steps(divisions_, count) for divisions_ in proposed]
     reference = max(range(len(own)), key=lambda i: standing(own[i]))
     best = own[reference]
@@ -109,6 +118,14 @@ def find_steps(component: Component, recorded_ns: tuple[int, int] | None = None)
         for one, division in zip(component.classes, own, strict=True)
     ]
     return Stepping(count, best.quality, reference, tuple(step_of), start, end)
+
+
+def _clear(own: list[Division]) -> list[Division]:
+    """Divisions that show steps where traffic goes on for far longer: a job among services."""
+    return [
+        one for one in own
+        if len(one) > FEW and one.quality >= EQUAL and one.clarity >= CLEAR
+    ]  # fmt: skip
 
 
 def _without_steps(component: Component) -> Stepping:

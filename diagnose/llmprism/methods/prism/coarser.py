@@ -33,6 +33,8 @@ CHANCE, RARE = 0.05, 1e-4  # of longer gaps at equal distances: what is looked a
 TICKS = 2  # of the clock: differences of gaps that rounding makes
 PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
 GRADIENTS = 0.05  # of all bytes: what gradients have at least
+LEAST_CLEAR = 0.02  # ... of those that move many long sequences, if steps are clear in them
+EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of such steps
 FEW = 0.5  # of the fine parts: gradients move beside some of the exchanges of a step only
 MOSTLY = 0.8  # share of parts in which an evaluation's direction moves no less than the other one
 SAME_SPREAD = 0.02  # of a part: difference of volumes that counts as none
@@ -59,7 +61,8 @@ def lacks_gradients(
     Exchanges between experts repeat more often than gradients, and in evaluations as well, so that
     they need not be a multiple of the steps. Parts of more than single exchanges are believed
     unless these join everyone with everyone, and gradients move round a ring: a checkpoint does not
-    move in every step, either.
+    move in every step, either. It is written by some ranks: what most connections move in equal and
+    clear parts are gradients, also where sequences are so long that they are a small share.
     """
     both = [*zip(classes, proposed, strict=True)]
     shown = [one for one, own in both if of_count(own, count) is not None]
@@ -67,14 +70,22 @@ def lacks_gradients(
     share, least = (FEW, GRADIENTS) if single else (NEARLY_ALL, LARGE)
     joined = sum(one.connections.size for one in shown)
     extent_ns = _extent_of_clearest(classes, proposed, count)[1:]
-    seldom = sum(
-        one.bytes
-        for one, own in both
-        if any(len(d) <= share * count and d.quality >= GOOD for d in own)
-        and (single or joined >= MANY * one.connections.size)
-        and _busy(one.traffic, *extent_ns) <= share * count
+    total, widest = (
+        sum(one.bytes for one in classes),
+        max(one.connections.size for one in classes),
     )
-    return seldom >= least * sum(one.bytes for one in classes)
+    seldom, clearly = 0.0, False
+    for one, own in both:
+        coarse = [d for d in own if len(d) <= share * count and d.quality >= GOOD]
+        if not coarse or _busy(one.traffic, *extent_ns) > share * count:
+            continue
+        if single or joined >= MANY * one.connections.size:
+            seldom += one.bytes
+        wide = 2 * one.connections.size >= widest and one.bytes >= LEAST_CLEAR * total
+        clearly |= wide and any(
+            len(d) <= FEW * count and d.clarity >= CLEAR and d.quality >= EQUAL for d in coarse
+        )
+    return clearly or seldom >= least * total
 
 
 def _records_of_part(one: TrafficClass, count: int) -> float:

@@ -14,6 +14,7 @@ If they are longer than those between the parts, nothing is known about the step
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -30,6 +31,9 @@ OTHERS = 0.3  # ... to the longest one at another place, from which that is one 
 LONGEST = 4  # silences a part that are looked at
 CHANCE = 0.02  # that so many silences are in parts at equal distances for no reason
 SURE = 3  # updates, or parts between two of them, from which equal distances are believed
+EQUAL, LONGER = 0.98, 1.5  # quality and clarity of parts that every k-th silence makes
+MOST = 8  # micro-batches of a step, or steps between two pauses, that are looked at
+SILENT = 0.05  # chance that so many silences are the longest, by which nothing is doubted
 FEW = 16  # parts, up to which one or two silences mean something
 
 NONE = np.empty(0, np.int64)
@@ -56,6 +60,23 @@ def may_be_micro_batches(traffic: Traffic, parts: Division) -> bool:
     if found is None or (found.after.size < SURE and found.count >= FEW):
         return False
     return found.rest_ns >= found.usual_ns
+
+
+def updates_or_pauses(own: Sequence[Division], count: int) -> bool:
+    """Whether the silence after every k-th of ``count`` equal parts is longer than all others.
+
+    Replicas of shards reduce gradients in every micro-batch, and gather nothing that is seen. So an
+    update after every k-th micro-batch looks like an evaluation, or a saved state, after every k-th
+    step. ``own`` are the divisions of the same traffic.
+    """
+    return any(
+        len(one) * every == count
+        and one.quality >= EQUAL
+        and one.clarity >= LONGER
+        and SILENT * comb(count - 1, len(one) - 1) >= 1
+        for one in own
+        for every in range(2, MOST + 1)
+    )
 
 
 @dataclass(frozen=True)

@@ -37,12 +37,13 @@ from llmprism.methods.prism.cycles import Division, Traffic, divisions, steps_fr
 from llmprism.methods.prism.equal_times import computes, equal_times, first_of_each
 from llmprism.methods.prism.messages import same_messages, several_collectives
 from llmprism.methods.prism.parts import TOLERANCES, regularity
-from llmprism.methods.prism.seldom_updates import updates
+from llmprism.methods.prism.seldom_updates import updates, updates_or_pauses
 from llmprism.numerics.arrays import Codes, Ints
 
 FEWEST = 3
 FEW = 5  # parts: as many may be equal by chance
 EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of steps that nothing explains but training
+DOUBT = 0.5  # of the quality of parts that may be steps or micro-batches
 LASTING = 0.4  # share of the time of the longest class
 UNDIVIDED = 0.8  # quality of steps without a silence between them
 _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
@@ -117,7 +118,8 @@ def find_steps(component: Component, recorded_ns: tuple[int, int] | None = None)
         assigned(one.traffic, division, lead, best, borders)
         for one, division in zip(component.classes, own, strict=True)
     ]
-    return Stepping(count, best.quality, reference, tuple(step_of), start, end)
+    doubt = DOUBT if updates_or_pauses(proposed[reference], count) else 1.0
+    return Stepping(count, doubt * best.quality, reference, tuple(step_of), start, end)
 
 
 def _clear(own: list[Division]) -> list[Division]:

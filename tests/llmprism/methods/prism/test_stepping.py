@@ -11,7 +11,7 @@ import pytest
 from llmprism.methods.prism.attempts import Job, restarted, without_attempts
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.coarser import _follow, is_paused, lacks_gradients
-from llmprism.methods.prism.cycles import Division, Traffic
+from llmprism.methods.prism.cycles import Division, Traffic, divisions
 from llmprism.methods.prism.jobs import _times_active
 from llmprism.methods.prism.partial_steps import _are_buckets
 from llmprism.methods.prism.stepping import Part, Stepping, find_steps
@@ -278,3 +278,25 @@ def _equal_parts(one: TrafficClass, count: int) -> Division:
     each = len(one.traffic) // count
     cuts = np.arange(each, len(one.traffic), each)
     return Division(cuts, np.full(count, 1.0), 0.0, 1.0, 1.0, 9.0)
+
+
+@pytest.mark.parametrize(("every", "sure"), [(3, False), (100, True)])
+def test_longer_silences_at_equal_distances_are_updates_or_pauses(every, sure):
+    messages, begin = [], 0.0
+    for step in range(24):
+        messages += [begin + 60, begin + 70, begin + 80]
+        begin += 100 + (120 if step % every == every - 1 else 0)
+    found = find_steps(ring(messages))
+    assert (found.count, found.quality > 0.5) == (24, sure)
+
+
+@pytest.mark.parametrize("members", [4, 1])
+def test_a_ring_of_all_ranks_moves_gradients_though_they_are_a_small_share(members):
+    """Long sequences: exchanges within micro-batches move far more than gradients."""
+    often = [100.0 * i + 5 * j for i in range(18) for j in range(12)]
+    seldom = [300.0 * i + 290 for i in range(6)]
+    exchanges, gradients = ring(often).classes[0], ring(seldom, members=members).classes[0]
+    traffic = replace(gradients.traffic, size=gradients.traffic.size * 4 // members)
+    classes = (exchanges, replace(gradients, traffic=traffic))
+    proposed = [divisions(one.traffic, 3) for one in classes]
+    assert lacks_gradients(classes, proposed, 18) is (members > 1)

@@ -37,7 +37,13 @@ from llmprism.methods.prism.pipelines import find_pipelines
 from llmprism.methods.prism.replicas import find_replicas, whole_groups
 from llmprism.methods.prism.resolution import refusal
 from llmprism.methods.prism.spans import Marked, SpanTable, marked
-from llmprism.methods.prism.stepless import Stepless, find_stepless, joined_by_servers, layout_row
+from llmprism.methods.prism.stepless import (
+    Stepless,
+    find_stepless,
+    joined_by_servers,
+    layout_row,
+    with_silent,
+)
 from llmprism.methods.prism.timeline import find_timeline
 from llmprism.model import Progress
 from llmprism.numerics.arrays import Bools, Codes
@@ -76,6 +82,7 @@ def _diagnosed(
     taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in [*jobs, *partial])])
     others = find_stepless(connections, topology, taken, alone=not jobs and not partial)
     jobs += joined_by_servers([*partial, *others], topology)
+    jobs = with_silent(jobs, topology, connections)
     give_back()
     found: list[Found] = []
     stepless: dict[str, Stepless] = {}

@@ -1,7 +1,8 @@
 """NICs without training traffic, where the rest of the cluster says whose they are.
 
-Two cases, both on servers that one job has to itself. *A leaf without any record*, while
-every other leaf has some: it does not export, and its NICs belong with their servers.
+Two cases, both on servers that one job has to itself. *A leaf whose NICs send nothing*, while
+those of every other leaf do: it does not export, and its NICs belong with their servers. Where
+another leaf exports what they receive, they are seen, but nothing answers.
 *Ranks behind others*: hops inside a server are not seen. If the job shares other servers with a
 second job, and each of these is full, servers were filled one after the other, so none has idle
 GPUs; believed only if the job is seen through the same NICs of all servers it has to itself.
@@ -19,9 +20,9 @@ from llmprism.numerics.arrays import Bools, Codes
 def silent_of(jobs: list[Codes], topology: Topology, connections: Connections) -> list[Codes]:
     """Endpoints without training traffic that belong to each job; ``jobs`` are endpoint codes."""
     servers = topology.servers
-    seen = np.zeros(servers.size, np.bool_)
-    seen[connections.src] = seen[connections.dst] = True
-    mute = _mute_leaf(topology, seen)
+    sends = np.zeros(servers.size, np.bool_)
+    sends[connections.src] = True
+    mute = _mute_leaf(topology, sends)
     employed = np.zeros(servers.size, np.bool_)
     for job in jobs:
         employed[job] = True
@@ -37,15 +38,15 @@ def silent_of(jobs: list[Codes], topology: Topology, connections: Connections) -
         shared = np.isin(servers, np.setdiff1d(homes, alone))
         filled = bool(shared.any() and employed[shared].all())
         if not filled or not _alike(topology, job, alone):
-            unseen &= mute & ~seen
+            unseen &= mute
         found.append(np.flatnonzero(unseen).astype(np.int32))
     return found
 
 
-def _mute_leaf(topology: Topology, seen: Bools) -> Bools:
-    """Endpoints at the only leaf of which no endpoint was ever seen."""
+def _mute_leaf(topology: Topology, sends: Bools) -> Bools:
+    """Endpoints at the only leaf of which no endpoint ever ``sends``."""
     leaves = np.array([end.switch or "" for end in topology.endpoints])
-    silent = [leaf for leaf in np.unique(leaves) if not seen[leaves == leaf].any()]
+    silent = [leaf for leaf in np.unique(leaves) if not sends[leaves == leaf].any()]
     chosen: Bools = np.isin(leaves, silent) & (len(silent) == 1)
     return chosen
 

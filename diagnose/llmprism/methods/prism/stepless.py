@@ -15,15 +15,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from llmprism.io.topology import Topology
+from llmprism.methods.prism.attempts import Job
 from llmprism.methods.prism.classes import components
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.resolution import Refusal
+from llmprism.methods.prism.silent import silent_of
 from llmprism.numerics.arrays import Codes, Ints
 
 CONFIDENCE = 0.5  # two jobs on the same servers look like one
@@ -79,6 +81,19 @@ def joined_by_servers(jobs: Sequence[Stepless], topology: Topology) -> list[Step
         ends = job.endpoints if first is None else np.union1d(first.endpoints, job.endpoints)
         joined[homes] = Stepless(ends.astype(np.int32), (first or job).refusal)
     return list(joined.values())
+
+
+def with_silent(
+    jobs: Sequence[Job | Stepless], topology: Topology, connections: Connections
+) -> list[Job | Stepless]:
+    """``jobs`` of which those without a timeline have their NICs at a leaf that exports nothing."""
+    silent = silent_of([one.endpoints for one in jobs], topology, connections)
+    return [
+        replace(one, endpoints=np.union1d(one.endpoints, unseen).astype(np.int32))
+        if isinstance(one, Stepless)
+        else one
+        for one, unseen in zip(jobs, silent, strict=True)
+    ]
 
 
 def _repeated(volumes: Ints) -> float:

@@ -45,11 +45,14 @@ class TrafficClass:
     connections : their numbers.
     two_way : whether each direction of a pair of addresses carries about as much as the other.
     traffic : their data-carrying records on one line.
+    circulates : whether all endpoints get something from others in these connections alone, and
+        send something: rings do, and ranks that write to a server do not.
     """
 
     connections: Ints
     two_way: bool
     traffic: Traffic
+    circulates: bool = True
 
     @cached_property
     def bytes(self) -> float:
@@ -176,8 +179,15 @@ def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[Tra
                 parts = _split_by_sizes(connections, by_record) if both else [by_record]
                 for alike in parts:
                     traffic = traffic_of(flows, connections, alike)
-                    classes.append(TrafficClass(alike, both, traffic))
+                    closed = _circulates(connections.src[alike], connections.dst[alike])
+                    classes.append(TrafficClass(alike, both, traffic, closed))
     return tuple(sorted(classes, key=lambda c: -c.bytes))
+
+
+def _circulates(src: Codes, dst: Codes) -> bool:
+    """Whether every connection is part of a circle of them."""
+    label = components(int(max(src.max(), dst.max())) + 1, src, dst)
+    return bool((label[src] == label[dst]).all())
 
 
 def _split_by_record(

@@ -61,8 +61,8 @@ def lacks_gradients(
     Exchanges between experts repeat more often than gradients, and in evaluations as well, so that
     they need not be a multiple of the steps. Parts of more than single exchanges are believed
     unless these join everyone with everyone, and gradients move round a ring: a checkpoint does not
-    move in every step, either. It is written by some ranks: what most connections move in equal and
-    clear parts are gradients, also where sequences are so long that they are a small share.
+    move in every step, either. It goes one way, to storage: what circulates in most connections, in
+    equal and clear parts, are gradients, also where long sequences leave them a small share.
     """
     both = [*zip(classes, proposed, strict=True)]
     shown = [one for one, own in both if of_count(own, count) is not None]
@@ -81,7 +81,11 @@ def lacks_gradients(
             continue
         if single or joined >= MANY * one.connections.size:
             seldom += one.bytes
-        wide = 2 * one.connections.size >= widest and one.bytes >= LEAST_CLEAR * total
+        wide = (
+            one.circulates
+            and 2 * one.connections.size >= widest
+            and one.bytes >= LEAST_CLEAR * total
+        )
         clearly |= wide and any(
             len(d) <= FEW * count and d.clarity >= CLEAR and d.quality >= EQUAL for d in coarse
         )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import llmprism
+from llmprism.methods.prism.silent import silent_of
+from llmprism.methods.prism.stepless import NO_STEPS, Stepless, with_silent
 
 CAPTURES = Path(__file__).parents[3] / "fixtures" / "captures"
 
@@ -39,3 +43,16 @@ def test_one_record_for_each_connection_shows_jobs_and_no_steps(case):
     )
     assert (found.layouts[["dp", "pp", "tp", "micro_batches"]] == -1).all().all()
     assert "refused" in json.loads(found.layouts["evidence"].iloc[0])
+
+
+@pytest.mark.parametrize("received", [True, False])
+def test_nics_at_a_leaf_that_exports_nothing_are_of_the_job_of_their_servers(received):
+    """Another leaf may export what they receive, but nothing that they send is recorded."""
+    ends = [SimpleNamespace(switch=f"leaf{i % 2}", nic=i % 2) for i in range(6)]
+    topology = SimpleNamespace(servers=np.arange(6) // 2, endpoints=ends)
+    src, dst = np.array([2, 4, 0]), np.array([4, 2, 3 if received else 4])
+    connections = SimpleNamespace(src=src, dst=dst)
+    jobs = [Stepless(np.array([2, 4], np.int32), NO_STEPS)]
+    (job,) = with_silent(jobs, topology, connections)
+    assert job.endpoints.tolist() == [2, 3, 4, 5]
+    assert silent_of([jobs[0].endpoints], topology, connections)[0].tolist() == [3, 5]

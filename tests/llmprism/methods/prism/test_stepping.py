@@ -290,13 +290,13 @@ def test_longer_silences_at_equal_distances_are_updates_or_pauses(every, sure):
     assert (found.count, found.quality > 0.5) == (24, sure)
 
 
-@pytest.mark.parametrize("members", [4, 1])
-def test_a_ring_of_all_ranks_moves_gradients_though_they_are_a_small_share(members):
+@pytest.mark.parametrize(("members", "circulates"), [(4, True), (4, False), (1, True)])
+def test_a_ring_of_all_ranks_moves_gradients_though_they_are_a_small_share(members, circulates):
     """Long sequences: exchanges within micro-batches move far more than gradients."""
     often = [100.0 * i + 5 * j for i in range(18) for j in range(12)]
     seldom = [300.0 * i + 290 for i in range(6)]
     exchanges, gradients = ring(often).classes[0], ring(seldom, members=members).classes[0]
     traffic = replace(gradients.traffic, size=gradients.traffic.size * 4 // members)
-    classes = (exchanges, replace(gradients, traffic=traffic))
+    classes = (exchanges, replace(gradients, traffic=traffic, circulates=circulates))
     proposed = [divisions(one.traffic, 3) for one in classes]
-    assert lacks_gradients(classes, proposed, 18) is (members > 1)
+    assert lacks_gradients(classes, proposed, 18) is (members > 1 and circulates)

@@ -146,8 +146,10 @@ def _in_time(
 
     Attempts of a job that is restarted are parts with the same ends, one after the other. Where
     records are exact, so that a part moves as many bytes in every step, other traffic of its job
-    does so, too, and flows between any two servers rarely do.
+    does so, too, and flows between any two servers rarely do. Activations vary with the lengths of
+    sequences, but gradients of as many bytes return.
     """
+    returned = _returned(connections, minor)
     allowed = {id(part): _allowed(connections, part) for part in parts if part.stepping.count}
     of_end: dict[int, list[Part]] = {}
     for part in parts:
@@ -166,7 +168,12 @@ def _in_time(
         }
         rows = connections.by.rows(one)
         kept[i] = bool(touched) and all(
-            _repeats(flows.start_ns[rows], connections.size[rows], part.stepping, allowed[key])
+            _repeats(
+                flows.start_ns[rows],
+                connections.size[rows],
+                part.stepping,
+                STEADY if returned[i] else allowed[key],
+            )
             for key, part in touched.items()
         )
     return kept | _answered(connections, minor, minor[kept])
@@ -181,6 +188,19 @@ def _allowed(connections: Connections, part: Part) -> float:
     median = np.median(volume, axis=1)
     away = np.median(np.abs(volume - median[:, None]), axis=1)
     return EXACT if (away <= EXACT * median).all() else STEADY
+
+
+def _returned(connections: Connections, minor: Ints) -> Bools:
+    """Which ``minor`` connections are answered by another one with as many bytes."""
+    volumes: dict[tuple[int, int], list[int]] = {}
+    for one in minor.tolist():
+        pair = int(connections.dst[one]), int(connections.src[one])
+        volumes.setdefault(pair, []).append(int(connections.total_bytes[one]))
+    pairs = zip(connections.src[minor].tolist(), connections.dst[minor].tolist(), strict=True)
+    both = zip(pairs, connections.total_bytes[minor].tolist(), strict=True)
+    found = [any(abs(back - sent) <= EXACT * sent for back in volumes.get(pair, []))
+             for pair, sent in both]  # fmt: skip
+    return np.array(found, np.bool_)
 
 
 def _exchanged(connections: Connections) -> Bools:

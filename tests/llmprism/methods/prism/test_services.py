@@ -46,7 +46,7 @@ def test_single_messages_of_a_pipeline_are_no_steps():
     assert all(one.quality < 0.5 for one in divisions(couple(starts, forth), 3))
 
 
-def beside_a_service(differs: float):
+def beside_a_service(differs: float, returned: bool = False):
     """Two ranks of 16 steps, and a service that sends a little to one of them all the time."""
     rng = np.random.default_rng(2)
     rows, ports = [], []
@@ -58,8 +58,9 @@ def beside_a_service(differs: float):
                 ports.append(100 + src)
         begin = (step * 200 + 50) * MS
         size = int(400_000 * rng.uniform(1 - differs, 1 + differs))
-        rows.append((begin, begin + MS, 2, 0, size))
-        ports.append(300)
+        for src, dst in ((2, 0), (0, 2))[: 1 + returned]:
+            rows.append((begin, begin + MS, src, dst, size))
+            ports.append(300 + src)
     order = sorted(range(len(rows)), key=lambda i: rows[i][0])
     columns = [np.array(column) for column in zip(*(rows[i] for i in order), strict=True)]
     src, dst = (column.astype(np.int32) for column in columns[2:4])
@@ -69,16 +70,19 @@ def beside_a_service(differs: float):
     return FlowTable(*columns[:2], src, dst, columns[4], blank, names, [], more, {})
 
 
-@pytest.mark.parametrize(("differs", "kept"), [(0.0, True), (0.2, False)])
-def test_little_traffic_is_of_a_job_only_if_it_is_as_exact(differs, kept):
-    flows = beside_a_service(differs)
+@pytest.mark.parametrize(
+    ("differs", "returned", "kept"),
+    [(0.0, False, [True]), (0.2, False, [False]), (0.2, True, [True, True])],
+)
+def test_little_traffic_is_of_a_job_only_if_it_is_as_exact_or_answered(differs, returned, kept):
+    flows = beside_a_service(differs, returned)
     connections = find_connections(flows)
     major = connections.carries & ~connections.minor
     (component,) = find_components(flows, connections, major)
     part = Part(component, find_steps(component))
     minor = np.flatnonzero(connections.minor)
     assert part.stepping.count == 16
-    assert _in_time(flows, connections, [part], minor).tolist() == [kept]
+    assert _in_time(flows, connections, [part], minor).tolist() == kept
 
 
 def noise(last_ms: int) -> Traffic:

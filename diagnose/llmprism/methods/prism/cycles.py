@@ -177,11 +177,11 @@ def _where_balanced(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> Divis
     both = (bytes_before, np.arange(len(traffic) + 1, dtype=np.float64))
     every = [_repaired(_division(at, before, np.inf), before) for before in both]
     best = max(every, key=lambda division: division.quality)
-    if best.quality <= _WHOLE:
-        longer = [own for before in both for own in _by_length(at, gap, before, fewest)]
-        equal = [division for division in longer if division.quality >= _EQUAL]
-        best = max(equal, key=len, default=best)
-    return replace(best, clarity=np.inf)
+    if best.quality > _WHOLE:
+        return replace(best, clarity=np.inf)
+    longer = [own for before in both for own in _by_length(at, gap, before, fewest)]
+    equal = [division for division in longer if division.quality >= _EQUAL]
+    return max(equal, key=len, default=best)
 
 
 def _by_length(at: Ints, gap: Ints, before: Floats, fewest: int) -> list[Division]:
@@ -189,7 +189,11 @@ def _by_length(at: Ints, gap: Ints, before: Floats, fewest: int) -> list[Divisio
     descending = np.sort(gap)[::-1]
     counts = np.unique(np.geomspace(max(fewest - 1, 1), gap.size, THRESHOLDS).astype(np.int64))
     levels = np.unique(descending[counts[counts <= gap.size] - 1])
-    return [_division(at[gap >= level], before, np.inf) for level in levels]
+    inside = [max(gap[gap < level].max(initial=0), 1) for level in levels]
+    return [
+        _division(at[gap >= level], before, level / longest)
+        for level, longest in zip(levels, inside, strict=True)
+    ]
 
 
 def _gaps(traffic: Traffic) -> tuple[Ints, Ints]:

@@ -42,6 +42,7 @@ from llmprism.methods.prism.stepless import (
     find_stepless,
     joined_by_servers,
     layout_row,
+    with_periods,
     with_silent,
 )
 from llmprism.methods.prism.timeline import find_timeline
@@ -82,7 +83,7 @@ def _diagnosed(
     taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in [*jobs, *partial])])
     others = find_stepless(connections, topology, taken, alone=not jobs and not partial)
     jobs += joined_by_servers([*partial, *others], topology)
-    jobs = with_silent(jobs, topology, connections)
+    jobs = with_periods(flows, connections, with_silent(jobs, topology, connections))
     give_back()
     found: list[Found] = []
     stepless: dict[str, Stepless] = {}

@@ -20,10 +20,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.attempts import Job
 from llmprism.methods.prism.classes import components
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.counted_periods import CountedPeriod, counted_period
 from llmprism.methods.prism.resolution import Refusal
 from llmprism.methods.prism.silent import silent_of
 from llmprism.numerics.arrays import Codes, Ints
@@ -39,10 +41,11 @@ NO_STEPS = Refusal(
 
 @dataclass(frozen=True)
 class Stepless:
-    """A job without a timeline: its endpoint codes, sorted, and why."""
+    """A job without a timeline: its endpoint codes, sorted, why, and its period if that shows."""
 
     endpoints: Codes
     refusal: Refusal
+    period: CountedPeriod | None = None
 
 
 def find_stepless(
@@ -96,6 +99,18 @@ def with_silent(
     ]
 
 
+def with_periods(
+    flows: FlowTable, connections: Connections, jobs: Sequence[Job | Stepless]
+) -> list[Job | Stepless]:
+    """``jobs`` of which those without a timeline have their period where records count steps."""
+    return [
+        replace(one, period=counted_period(flows, connections, one.endpoints))
+        if isinstance(one, Stepless)
+        else one
+        for one in jobs
+    ]
+
+
 def _repeated(volumes: Ints) -> float:
     """Share of bytes on connections whose volume another connection has as well."""
     ordered = np.sort(volumes).astype(np.float64)
@@ -109,10 +124,17 @@ def _repeated(volumes: Ints) -> float:
 def layout_row(name: str, one: Stepless) -> pd.DataFrame:
     """The row of ``layouts`` of a job without a timeline."""
     evidence = {"refused": one.refusal.reason, "would_allow": one.refusal.setting}
+    period_ns = -1
+    if one.period is not None:
+        period_ns = one.period.period_ns
+        evidence["period"] = (
+            f"{one.period.records} records of {one.period.connections} connections end in"
+            " silences, after multiples of the same bytes"
+        )
     row = {
         **dict.fromkeys(("dp", "pp", "tp", "ep", "cp", "micro_batches"), -1),
         **dict.fromkeys(("schedule", "sharding"), "unknown"),
-        "period_ns": -1,
+        "period_ns": period_ns,
         "confidence": CONFIDENCE,
         "evidence": json.dumps(evidence, sort_keys=True),
     }

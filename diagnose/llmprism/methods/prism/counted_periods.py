@@ -43,7 +43,8 @@ TOLERANCE = 0.04  # of the volume, by which positions differ from its multiples
 OUTLIERS = 0.05  # share of positions that differ by more
 CHANCE = 1e-4  # probability that positions agree with some volume by chance
 FEWEST, MOST = 3, 400  # steps in the recording
-SILENCES = 128  # the longest of a class
+SHOWN = 32  # connections of a class that are looked at
+SILENCES = 512  # the longest of a class
 DISTINCT = 5  # numbers of steps after which records end, at least
 FEW = 8  # steps from one silence to the next, usually
 UNEVEN = (0.45, 1.5)  # periods' volumes that a class is ahead of its share, at least and at most
@@ -139,18 +140,19 @@ def _classes(flows: FlowTable, connections: Connections, endpoints: Codes) -> li
     """Connections between ``endpoints`` that carry data, grouped by their total volume."""
     inside = np.isin(connections.src, endpoints) & np.isin(connections.dst, endpoints)
     own = np.flatnonzero(inside & connections.carries)
-    volume = connections.total_bytes[own]
-    own = own[volume >= BUSY * volume.max(initial=0)]
+    total = connections.total_bytes[own]
+    own = own[total >= BUSY * total.max(initial=0)]
     own = own[np.argsort(connections.total_bytes[own], kind="stable")]
-    classes: list[list[Sent]] = []
+    total = connections.total_bytes[own].astype(np.float64)
+    classes: list[list[int]] = []
     least = 0.0
-    for connection in own.tolist():
-        total = float(connections.total_bytes[connection])
-        if not classes or total > (1 + SAME_VOLUME) * least:
+    for connection, volume in zip(own.tolist(), total.tolist(), strict=True):
+        if not classes or volume > (1 + SAME_VOLUME) * least:
             classes.append([])
-            least = total
-        classes[-1].append(_sent(flows, connections, connection))
-    return classes
+            least = volume
+        classes[-1].append(connection)
+    some = [one[:: -(-len(one) // SHOWN)] for one in classes]
+    return [[_sent(flows, connections, connection) for connection in one] for one in some]
 
 
 def _sent(flows: FlowTable, connections: Connections, connection: int) -> Sent:

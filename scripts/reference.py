@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from exported_periods import COLUMNS, export_rows
 from llmprism.pipeline import diagnose_files
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
@@ -77,7 +78,7 @@ def capture_rows(cases: Iterable[Path], method: str) -> list[list[str]]:
 def captures() -> str:
     folders = capture_folders()
     tables = {method: table(CAPTURE_COLUMNS, capture_rows(folders, method)) for method in METHODS}
-    return page("captures", **tables)
+    return page("captures", **tables, exports=table(COLUMNS, export_rows(folders)))
 
 
 CAPTURE_COLUMNS = (

@@ -15,7 +15,7 @@ TEMPLATES = ROOT / "scripts" / "templates"
 REFERENCE = ROOT / "results" / "reference"
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 TABLES = {
-    "captures": ("prism", "paper"),
+    "captures": ("prism", "exports", "paper"),
     "scores": ("table",),
     "timeline": ("table",),
     "workloads": ("steps", "plain", "bytes"),

@@ -9,7 +9,7 @@ their steps, and the times of the silences say how long the steps took.
 Five things keep other regularities out:
 
 - chance: positions agree with a volume to 4 %, so each of them does so by chance with a probability
-  of 8 %, and as many volumes are tried as can be told apart;
+  of 8 %, and as many volumes are tried as differ by that;
 - messages: every class of connections moves as much in each step. So none may be ahead of its share
   of the steps by much more than what it moves in one, whatever its own records show. Gradients that
   move once in eight messages are ahead by up to eight;
@@ -35,7 +35,6 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.compiled import compiled
-from llmprism.numerics.early import FLOATS, compile_early
 
 BUSY = 0.01  # share of the busiest connection's bytes from which a connection is looked at
 SAME_VOLUME = 0.02  # connections of one class differ by less
@@ -223,9 +222,6 @@ def _largest_volume(position: Floats, most: float, least: float) -> float:
             break
         volume *= 1 - TOLERANCE / 4 * volume / position[-1]
     return best
-
-
-compile_early(_largest_volume, lambda: (FLOATS, 1.0, 2.0))
 
 
 def _with_times(one: list[Sent], volume: float, silence_ns: int) -> Counted | None:

@@ -103,8 +103,8 @@ def pipeline(begins, micro_batches=8, apart_ms=70, ranks=4):
 
 
 def period_ms(flows):
-    everybody = np.arange(len(flows.addresses), dtype=np.int32)
-    found = counted_period(flows, find_connections(flows), everybody)
+    endpoints = np.arange(len(flows.addresses), dtype=np.int32)
+    found = counted_period(flows, find_connections(flows), endpoints)
     return None if found is None else found.period_ns / MS
 
 

@@ -37,6 +37,7 @@ from llmprism.methods.prism.exchanges import (
     is_merged,
     kinds_of_collectives,
 )
+from llmprism.methods.prism.halving import halving
 from llmprism.methods.prism.members import joined
 from llmprism.methods.prism.stages import by_stage
 from llmprism.methods.prism.stepping import Part
@@ -54,18 +55,21 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
         character_of(connections, one, step, stepping.count, nodes)
         for one, step in zip(classes, stepping.step_of, strict=True)
     ]
-    pipeline = {i for i, one in enumerate(characters) if one.is_pipeline}
+    halved = halving(connections, classes)
+    pipeline = {i for i, one in enumerate(characters) if one.is_pipeline} - halved
     pipeline = _passing(connections, classes, characters, pipeline)
     pipeline -= _meshes(connections, classes, pipeline)
     merged: set[int] = set()
     if not pipeline:
         own = list(zip(classes, stepping.step_of, strict=True))
-        merged = _merged_pipeline(connections, own, characters)
+        merged = _merged_pipeline(connections, own, characters) - halved
         pipeline = merged - _meshes(connections, classes, merged)
     chains = joined([characters[i].groups for i in pipeline])
     found, collectives = [], []
     for i, (one, step) in enumerate(zip(classes, stepping.step_of, strict=True)):
-        if i in pipeline:
+        if i in halved:
+            found.append(Judged(one, "dp", 0.99, step))
+        elif i in pipeline:
             sure = GUESSED if i in merged else _sure(characters[i].outstanding, OUTSTANDING)
             found.append(Judged(one, "pp", sure, step))
         elif any(group <= chain for chain in chains for group in characters[i].groups):

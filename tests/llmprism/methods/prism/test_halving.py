@@ -1,0 +1,55 @@
+"""All-reduces by halving show in volumes alone: 1, 1/2, 1/4 with the partners of every rank."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.halving import halving
+
+
+def classes_of(*levels):
+    """Connections and two-way classes, from couples and their volume for each class."""
+    rows = [
+        (a, b, volume, i)
+        for i, (couples, volume) in enumerate(levels)
+        for pair in couples
+        for a, b in (pair, pair[::-1])
+    ]
+    src, dst, volume, level = np.array(rows, np.int64).T
+    connections = SimpleNamespace(src=src, dst=dst, total_bytes=volume)
+    own = [np.flatnonzero(level == i) for i in range(len(levels))]
+    return connections, [SimpleNamespace(connections=one, two_way=True) for one in own]
+
+
+def partners(distance, ranks=8):
+    return [(i, i ^ distance) for i in range(ranks) if i < i ^ distance]
+
+
+REDUCED = [(partners(1), 4_000_000), (partners(2), 2_010_000), (partners(4), 1_000_000)]
+
+
+def test_three_partners_with_halves_are_one_all_reduce():
+    assert halving(*classes_of(*REDUCED)) == {0, 1, 2}
+
+
+def test_stages_beside_it_are_not_part_of_it():
+    stages = [(i, 8 + i) for i in range(8)]
+    again = [([(8 + a, 8 + b) for a, b in own], volume) for own, volume in REDUCED]
+    assert halving(*classes_of(*REDUCED, *again, (stages, 700_000))) == {0, 1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        REDUCED[:2],
+        [REDUCED[0], (partners(2), 2_100_000), REDUCED[2]],
+        [REDUCED[0], (partners(2), 4_000_000), (partners(4), 4_000_000)],
+        [REDUCED[0], REDUCED[1], (partners(4)[:1], 1_000_000)],
+    ],
+    ids=["two", "no half", "doubling", "one couple"],
+)
+def test_other_volumes_are_no_halving(levels):
+    assert len(halving(*classes_of(*levels))) < len(levels)

@@ -1,0 +1,45 @@
+"""Equal parts are steps if they hold the same messages, joined to records in one way or another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.classes import TrafficClass
+from llmprism.methods.prism.cycles import Division, Traffic
+from llmprism.methods.prism.messages import same_messages
+
+UNCLEAR = 1.2  # the shortest silence that cuts over the longest that does not
+
+
+def traffic_of(parts, ways=2):
+    """Traffic of the same records in several connections, and its division into ``parts``."""
+    sizes = [size for part in parts for size in part for _ in range(ways)]
+    count = len(sizes)
+    start_ns = np.arange(count, dtype=np.int64) * 1000
+    couple = np.tile(np.arange(ways, dtype=np.int32), count // ways)
+    traffic = Traffic(np.arange(count, dtype=np.int32), start_ns, start_ns + 500,
+                      np.array(sizes, np.int64), couple, np.ones(count, np.bool_))  # fmt: skip
+    cuts = np.cumsum([ways * len(part) for part in parts])[:-1]
+    volumes = np.array([ways * sum(part) for part in parts], np.float64)
+    one = TrafficClass(np.arange(ways), two_way=False, traffic=traffic)
+    return one, Division(cuts, volumes, 0.01, 1.0, 1.0, UNCLEAR)
+
+
+JOINED, IN_TWO = [1000], [550, 450]
+
+
+def test_slow_steps_may_have_two_records_where_others_have_one():
+    """A slow rank makes the silence between two buckets longer than the exporter bridges."""
+    assert same_messages(*traffic_of([JOINED] * 16 + [IN_TWO] * 8))
+
+
+@pytest.mark.parametrize("other", [[450, 550], [300, 700], [200, 300, 500]])
+def test_messages_that_end_elsewhere_are_others(other):
+    assert not same_messages(*traffic_of([JOINED] * 8 + [IN_TWO] * 8 + [other] * 8))
+
+
+def test_parts_that_are_equal_by_about_a_tenth_only_hold_other_messages():
+    one, division = traffic_of([JOINED] * 16 + [[600, 500]] * 8)
+    rough = Division(division.cuts, division.volumes, 0.1, 1.0, 1.0, UNCLEAR)
+    assert not same_messages(one, rough)

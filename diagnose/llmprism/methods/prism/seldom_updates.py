@@ -29,6 +29,8 @@ RESTS = 0.2  # of a part: longest silence between parts of sharded parameters
 CLEARLY = 10.0  # ratio of a silence to those at the same place of other parts
 OTHERS = 0.3  # ... to the longest one at another place, from which that is one like it
 LONGEST = 4  # silences a part that are looked at
+SHORTEST = 0.05  # quantile of the silences that are shown: about the exporter's idle gap
+HIDDEN = 2.0  # times that: a silence that others of its kind, not shown, may be like
 CHANCE = 0.02  # that so many silences are in parts at equal distances for no reason
 SURE = 3  # updates, or parts between two of them, from which equal distances are believed
 EQUAL, LONGER = 0.98, 1.5  # quality and clarity of parts that every k-th silence makes
@@ -55,11 +57,17 @@ def updates(traffic: Traffic, parts: Division) -> Ints:
 
 
 def may_be_micro_batches(traffic: Traffic, parts: Division) -> bool:
-    """Whether some of the ``parts`` end with an update, so that they may be no steps."""
+    """Whether some of the ``parts`` end with an update, so that they may be no steps.
+
+    An exporter does not show silences that are shorter than its idle gap. Where those that it shows
+    are little longer, the other parts may have such silences, too.
+    """
     found = _seldom(traffic, parts)
     if found is None or (found.after.size < SURE and found.count >= FEW):
         return False
-    return found.rest_ns >= found.usual_ns
+    rests_ns = traffic.rests_ns()
+    shown_ns = float(np.quantile(rests_ns[rests_ns > 0], SHORTEST))
+    return found.rest_ns >= max(found.usual_ns, HIDDEN * shown_ns)
 
 
 def updates_or_pauses(own: Sequence[Division], count: int) -> bool:

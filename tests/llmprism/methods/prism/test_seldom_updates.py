@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes import Component, TrafficClass
-from llmprism.methods.prism.cycles import Traffic
+from llmprism.methods.prism.cycles import Traffic, steps_from
 from llmprism.methods.prism.partial_steps import _may_be_micro_batches
+from llmprism.methods.prism.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.stepping import Part, find_steps
 
 MS = 1_000_000
@@ -71,3 +72,12 @@ def test_steps_that_all_end_with_an_update_are_no_micro_batches(steps):
 def test_silences_in_every_second_of_a_few_steps_may_be_chance():
     component = sharded(8, 1, 3.0, stalls=[(48 + 40 * i, 2.0) for i in range(3)])
     assert find_steps(component).count == 8
+
+
+@pytest.mark.parametrize(("silence_ms", "doubted"), [(3.0, False), (9.0, True)])
+def test_silences_that_an_exporter_hardly_shows_may_be_in_other_parts_too(silence_ms, doubted):
+    """Other silences last 2 ms; shorter ones are bridged, so those of the other parts may be."""
+    at_some = [(20 * part, silence_ms) for part in (1, 2, 5, 8)]
+    traffic = sharded(12, 1, 0.0, stalls=at_some).classes[0].traffic
+    cuts = MEMBERS * (5 + 20 * np.arange(12))
+    assert may_be_micro_batches(traffic, steps_from(traffic, cuts)) == doubted

@@ -146,6 +146,8 @@ class _Steps:
     def _count(self, steps: Floats) -> int:
         """Number of whole steps, if pairs have moved ``steps`` times their bytes; 0 if none."""
         present = steps > 0
+        if not present.any():
+            return 0
         count = int(np.median(steps[present]) + LOST)
         apart = steps[present].min() < count - UNFINISHED or steps.max() > count + 1 + LOST
         enough = self.usual[present].sum() >= MOST * self.usual.sum()

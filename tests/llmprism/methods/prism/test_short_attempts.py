@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from scores import assert_exact
+
+from llmprism.methods.prism.short_attempts import _Steps
 
 pytestmark = pytest.mark.slow  # each test simulates a world
 
@@ -27,3 +30,9 @@ def test_steps_of_a_short_attempt_are_counted_by_the_bytes_of_the_other_one(scor
     fixed = "mfu: 0.4, compute_jitter: 0.01, step_overhead_ms: 10, steps: 8"
     job = f"{{name: solo, model: {MODEL}, {fixed}, {LAYOUTS[layout]}, restarts: [{restart}]}}"
     assert_exact(scored(f"{CLUSTER}jobs:\n  - {job}\n").score)
+
+
+def test_connections_without_payload_are_no_attempt():
+    steps = _Steps(np.arange(3), np.full(3, 1000.0), np.array([500]), 0.99)
+    assert steps._count(np.zeros(3)) == 0
+    assert steps._count(np.full(3, 2.0)) == 2

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scores import assert_exact
-
 from llmprism.methods.prism.short_attempts import _Steps
+from scores import assert_exact
 
 pytestmark = pytest.mark.slow  # each test simulates a world
 

@@ -5,40 +5,36 @@ An activation is answered by a gradient, so at the end of a step the two are eve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import BOOLS, CODES, INTS, compile_early
 
-if TYPE_CHECKING:
-    from llmprism.methods.prism.cycles import Traffic
-
 BALANCED = 0.5  # of a message: less than one is on the way
 EVEN = 0.01  # difference of two directions' volumes that counts as none
 
 
-def balanced_at(traffic: Traffic, at: Ints) -> Bools | None:
-    """Whether both directions of every couple have moved equally much at each gap.
+def balanced_at(couple: Codes, forth: Bools, size: Ints, at: Ints) -> Bools | None:
+    """Whether both directions of every couple have moved equally much before each record ``at``.
 
-    None if some couple is not two-way with equal volumes.
+    ``couple``, ``forth`` and ``size`` are of the records. None if some couple is not two-way with
+    equal volumes.
     """
-    volume = both_ways(traffic)
+    volume = both_ways(couple, forth, size)
     if (volume.min(axis=1) < (1 - EVEN) * volume.max(axis=1)).any():
         return None
-    typical = float(np.median(traffic.size))
+    typical = float(np.median(size))
     gain = (volume.mean(axis=1)[:, None] / volume).astype(np.float64)
-    off = _imbalance(traffic.couple, traffic.forth, traffic.size, gain, at)
+    off = _imbalance(couple, forth, size, gain, at)
     even: Bools = off < BALANCED * typical
     return even
 
 
-def both_ways(traffic: Traffic) -> Floats:
+def both_ways(couple: Codes, forth: Bools, size: Ints) -> Floats:
     """Bytes of each couple in both directions, shape (couples, 2)."""
-    couples = int(traffic.couple.max(initial=-1)) + 1
-    volume = np.bincount(traffic.couple * 2 + traffic.forth, traffic.size, 2 * couples)
+    couples = int(couple.max(initial=-1)) + 1
+    volume = np.bincount(couple * 2 + forth, size, 2 * couples)
     return volume.reshape(-1, 2).astype(np.float64)
 
 

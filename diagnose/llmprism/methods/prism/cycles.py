@@ -133,7 +133,7 @@ def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
     at, gap = _gaps(traffic)
     if at.size == 0:
         return []
-    balanced = balanced_at(traffic, at)
+    balanced = balanced_at(traffic.couple, traffic.forth, traffic.size, at)
     found = _by_thresholds(traffic, at, gap, fewest)
     if balanced is not None and balanced.sum() >= fewest - 1:
         uneven = float(gap[~balanced].sum() / gap.sum())
@@ -150,7 +150,7 @@ def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
     (GPipe) are parts of equal volume, but each moves one way only. Where one direction moves more
     (evaluations, or few messages of a step that was cut), the other still moves in every step.
     """
-    volume = both_ways(traffic)
+    volume = both_ways(traffic.couple, traffic.forth, traffic.size)
     less, more = volume.min(axis=1), volume.max(axis=1)
     if (less == 0).any():
         return found

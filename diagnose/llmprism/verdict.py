@@ -37,7 +37,7 @@ import pandas as pd
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable, Intake
 from llmprism.io.screening import TOO_FAST
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Floats, Ints, quantile_by_weight
 from llmprism.quantities import duration
 
 CANNOT_TELL_EXIT = 4
@@ -247,11 +247,9 @@ def _weighted_median(values: Floats, weights: Floats) -> float:
     """Return the value with half of the weight at or above it; 0 without any."""
     if not values.size:
         return 0.0
-    order = np.argsort(values)
-    total = np.cumsum(weights[order])
-    if total[-1] <= 0:
+    if weights.sum() <= 0:
         return float(np.median(values))
-    return float(values[order[np.searchsorted(total, total[-1] / 2)]])
+    return quantile_by_weight(values, weights, 0.5)
 
 
 def _tempered(findings: pd.DataFrame, verdict: RecordsVerdict) -> pd.DataFrame:

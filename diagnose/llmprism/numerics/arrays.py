@@ -96,6 +96,17 @@ def weighted_quantile(cell: Ints, values: Array, weight: Array, share: float) ->
     return cell[opens], values[np.minimum(at, values.size - 1)]
 
 
+def quantile_by_weight(values: Array, weights: Array, share: float) -> float:
+    """The least of the ``values`` up to which ``share`` of the weight is; some weight is above 0.
+
+    >>> quantile_by_weight(np.array([3, 1, 2]), np.array([1, 1, 2]), 0.5)
+    2.0
+    """
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(weights[order], dtype=np.float64)
+    return float(values[order][np.searchsorted(sums, share * sums[-1])])
+
+
 def by_parts(function: Callable[[Array], Array], values: Array) -> Array:
     """What ``function`` returns of ``values``, given a part of the first axis at a time.
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import log10
 
 import numpy as np
@@ -33,7 +34,7 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints, quantile_by_weight
 from llmprism.numerics.compiled import compiled
 
 BUSY = 0.01  # share of the busiest connection's bytes from which a connection is looked at
@@ -96,7 +97,7 @@ class Counted:
     silence_ns: float
     connections: int
 
-    @property
+    @cached_property
     def period_ns(self) -> float:
         """Length of the faster steps [ns]."""
         return _faster(self.intervals)
@@ -116,8 +117,11 @@ def counted_period(
 ) -> CountedPeriod | None:
     """The period of the job on ``endpoints``; None if its records do not show it."""
     classes = _classes(flows, connections, endpoints)
+    if not classes:
+        return None
+    typical_ns = _typical_ns(classes)
     shortest_ns = TICKS * clock_tick_ns(flows.start_ns, flows.end_ns)
-    first = (next(_of_steps(one, classes), None) for one in classes)
+    first = (next(_of_steps(one, classes, typical_ns), None) for one in classes)
     found = [one for one in first if one is not None and one.period_ns >= shortest_ns]
     if not found:
         return None
@@ -162,11 +166,11 @@ def _sent(flows: FlowTable, connections: Connections, connection: int) -> Sent:
     return Sent(end - start, end, start[1:] - end[:-1], sent)
 
 
-def _of_steps(one: list[Sent], classes: list[list[Sent]]) -> Iterator[Counted]:
+def _of_steps(one: list[Sent], classes: list[list[Sent]], typical_ns: float) -> Iterator[Counted]:
     """Ways to count steps by the silences of one class that are not chance.
 
     The longest silences are between steps, and shorter ones within. So as many of the longest are
-    tried as there are: one too many makes parts of steps.
+    tried as there are: one too many makes parts of steps. ``typical_ns`` is the length of a record.
     """
     position = np.concatenate([sent.bytes[:-1] for sent in one])
     rest = np.concatenate([sent.rest_ns for sent in one])
@@ -182,7 +186,7 @@ def _of_steps(one: list[Sent], classes: list[list[Sent]]) -> Iterator[Counted]:
         if trials + (many - 1) * log10(2 * TOLERANCE) < log10(CHANCE):
             last = volume
             counted = _with_times(one, volume, int(rest[longest[many - 1]]))
-            if counted is not None and _is_step(counted, classes):
+            if counted is not None and _is_step(counted, classes, typical_ns):
                 yield counted
 
 
@@ -248,9 +252,9 @@ def _with_times(one: list[Sent], volume: float, silence_ns: int) -> Counted | No
     )
 
 
-def _is_step(counted: Counted, classes: list[list[Sent]]) -> bool:
+def _is_step(counted: Counted, classes: list[list[Sent]], typical_ns: float) -> bool:
     """Whether every class moves about as much in each of the parts, but not evenly."""
-    if counted.silence_ns >= counted.period_ns or _typical_ns(classes) < counted.period_ns:
+    if not counted.silence_ns < counted.period_ns <= typical_ns:
         return False
     steps = np.unique(counted.points[:, 0])
     times = np.array([
@@ -266,7 +270,7 @@ def _typical_ns(classes: list[list[Sent]]) -> float:
     every = [sent for one in classes for sent in one]
     lasts = np.concatenate([sent.lasts_ns for sent in every]).astype(np.float64)
     size = np.concatenate([np.diff(sent.bytes, prepend=0.0) for sent in every])
-    return _quantile(lasts, size, 0.5)
+    return quantile_by_weight(lasts, size, 0.5)
 
 
 def _ahead(one: list[Sent], steps: Floats, times_ns: Floats) -> float:
@@ -293,13 +297,6 @@ def _faster(intervals: list[Interval]) -> float:
     """Median length of the steps that are about as short as the shorter ones [ns]."""
     took = np.array([interval.step_ns for interval in intervals])
     many = np.array([interval.last - interval.first for interval in intervals], dtype=np.float64)
-    short = _quantile(took, many, SHORT)
+    short = quantile_by_weight(took, many, SHORT)
     near = np.abs(took - short) < NEAR * short
-    return _quantile(took[near], many[near], 0.5)
-
-
-def _quantile(values: Floats, weights: Floats, share: float) -> float:
-    """Weighted quantile: the least value up to which ``share`` of the weight is."""
-    order = np.argsort(values, kind="stable")
-    total = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(total, share * total[-1])])
+    return quantile_by_weight(took[near], many[near], 0.5)

@@ -22,7 +22,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.attempts import Job
 from llmprism.methods.prism.connections import Connections
-from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import Bools, Ints, order_in_groups, quantile_by_weight
 from llmprism.quantities import duration
 
 FEWEST = 6  # steps from which records as long as a step are believed to be one each
@@ -55,7 +55,7 @@ def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | N
     if 2 * size[length < long_ns].sum() >= size.sum():
         return None
     if count < FEWEST:
-        typical_ns = _weighted_median(length, size)
+        typical_ns = quantile_by_weight(length, size, 0.5)
         return Refusal(
             f"records last {duration(typical_ns)}, and only {count} equal parts of "
             f"{duration(step_ns)} show that anything repeats",
@@ -105,13 +105,6 @@ def _left_out(connections: Connections, job: Job) -> Ints:
     beside = np.setdiff1d(np.flatnonzero(inside & connections.carries), np.concatenate(own))
     rows = [connections.by.rows(one) for one in beside.tolist()]
     return np.concatenate([np.empty(0, np.int64), *rows])
-
-
-def _weighted_median(values: Ints, weights: Ints) -> float:
-    """The value below which half of the weight lies."""
-    order = np.argsort(values)
-    so_far: Floats = np.cumsum(weights[order], dtype=np.float64)
-    return float(values[order][np.searchsorted(so_far, so_far[-1] / 2)])
 
 
 def _rows(job: Job) -> Ints:

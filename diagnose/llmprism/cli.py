@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from llmprism.command import PLAIN_WIDTH, SETTINGS, Command
-from llmprism.defaults import METHOD
+from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -63,6 +63,14 @@ def run(
         str | None,
         typer.Option(metavar="FOLDER", help="Folder for the tables, as Parquet."),
     ] = None,
+    at_once: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Records in memory at once; a larger Parquet file is diagnosed in parts.",
+        ),
+    ] = RECORDS_AT_ONCE,
     as_json: Annotated[bool, typer.Option("--json", help="Print results as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Only results and errors.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
@@ -78,7 +86,7 @@ def run(
         known = ", ".join(methods.names())
         raise typer.BadParameter(f"there is no {method!r}; known: {known}", param_hint="--method")
     try:
-        diagnosis = _diagnosed(flows, topology, method, out, quiet)
+        diagnosis = _diagnosed(flows, topology, method, at_once, out, quiet)
         if not quiet:
             _report_intake(diagnosis, out)
         _print_result(diagnosis, topology, as_json)
@@ -93,7 +101,9 @@ def run(
     raise typer.Exit(diagnosis.verdict.exit_code)
 
 
-def _diagnosed(flows: Path, topology: Path, method: str, out: str | None, quiet: bool) -> Diagnosis:
+def _diagnosed(
+    flows: Path, topology: Path, method: str, at_once: int, out: str | None, quiet: bool
+) -> Diagnosis:
     """Diagnose, and write the tables if a folder was given."""
     from llmprism import pipeline
     from llmprism.diagnosis import check_target
@@ -104,7 +114,7 @@ def _diagnosed(flows: Path, topology: Path, method: str, out: str | None, quiet:
         check_target(out)  # before the work
     try:
         with reporting(quiet) as progress:
-            diagnosis = pipeline.diagnose_files(flows, topology, method, progress)
+            diagnosis = pipeline.diagnose_files(flows, topology, method, progress, at_once)
         if out is not None:
             diagnosis.write(out)
     except OSError as error:

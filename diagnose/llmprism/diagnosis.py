@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -57,6 +57,12 @@ class Diagnosis:
     def spans(self) -> pd.DataFrame:
         """The whole table ``spans``; its names are categories."""
         return self.spans_in_parts.frame()
+
+    def without_spans(self) -> Diagnosis:
+        """Return the same diagnosis with no spans, and so without what they are made of."""
+        return replace(
+            self, spans_in_parts=InParts.of(DIAGNOSIS["spans"].empty_table().to_pandas())
+        )
 
     def write(self, folder: Path | str) -> None:
         """Write every table as ``<folder>/<table>.parquet``, and ``<folder>/intake.json``.

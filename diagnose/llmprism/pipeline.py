@@ -15,11 +15,12 @@ import pandas as pd
 import pyarrow as pa
 
 from llmprism import methods
-from llmprism.defaults import METHOD
+from llmprism.batches import diagnose_in_batches
+from llmprism.defaults import METHOD, RECORDS_AT_ONCE
 from llmprism.diagnosis import Diagnosis, conform
 from llmprism.errors import UserError
-from llmprism.io.flows import FlowTable, Intake, place
-from llmprism.io.loading import adopt, load
+from llmprism.io.flows import FlowTable, Intake, Rest, place
+from llmprism.io.loading import adopt, load, row_count
 from llmprism.io.topology import Topology, parse_topology, read_topology
 from llmprism.model import Progress
 from llmprism.numerics.memory import give_back
@@ -33,6 +34,7 @@ def diagnose(
     topology: Topology | Mapping[str, Any] | Path | str,
     method: str = METHOD,
     progress: Progress | None = None,
+    records_at_once: int = RECORDS_AT_ONCE,
 ) -> Diagnosis:
     """Diagnose flow records, given as a file or in memory.
 
@@ -42,20 +44,37 @@ def diagnose(
         Arrow table with the same columns, or a table that was read earlier.
     topology : a file, its content as a dictionary, or a topology that was read earlier.
     progress : called with the fraction done, in [0, 1], and a description of the present work.
+    records_at_once : a Parquet file of more records is diagnosed in batches of jobs
+        (:mod:`llmprism.batches`).
 
     Raises
     ------
     UserError : a file or table is not valid, or the method does not exist.
     """
-    run = methods.get(method)  # fail before the reading
+    methods.get(method)  # fail before the reading
     report = progress or _silent
     report(0.0, "reading flows")
-    records, network, intake = _taken_in(flows, topology)
+    if isinstance(flows, Path | str) and row_count(flows) > records_at_once:
+        network, joining = _network(topology), methods.joining(method)
+
+        def one(part: Path, rest: Rest, progress: Progress) -> Diagnosis:
+            records, intake = place(load(part), network, rest)
+            return _diagnosed(method, records, network, intake, progress)
+
+        return diagnose_in_batches(flows, network, joining, records_at_once, one, report)
+    return _diagnosed(method, *_taken_in(flows, topology), report)
+
+
+def _diagnosed(
+    method: str, records: FlowTable, network: Topology, intake: Intake, report: Progress
+) -> Diagnosis:
+    """Run ``method`` on records that are in memory."""
 
     def rest(fraction: float, doing: str) -> None:
         report(_READING + (1.0 - _READING) * fraction, doing)
 
-    tables, spans = conform(method, run(records, network, rest))
+    give_back()
+    tables, spans = conform(method, methods.get(method)(records, network, rest))
     verdict, tables["findings"] = judge(records, intake, tables)
     report(1.0, "done")
     return Diagnosis(method=method, intake=intake, verdict=verdict, spans_in_parts=spans, **tables)
@@ -66,9 +85,10 @@ def diagnose_files(
     topology_path: Path | str,
     method: str = METHOD,
     progress: Progress | None = None,
+    records_at_once: int = RECORDS_AT_ONCE,
 ) -> Diagnosis:
     """Read ``flows.parquet`` and ``topology.json`` and diagnose them; see :func:`diagnose`."""
-    return diagnose(flows_path, topology_path, method, progress)
+    return diagnose(flows_path, topology_path, method, progress, records_at_once)
 
 
 def _taken_in(
@@ -88,7 +108,6 @@ def _taken_in(
     if isinstance(flows, FlowTable):
         return flows, network, Intake(len(flows), len(flows), {}, {})
     table, intake = place(_records(flows), network)
-    give_back()
     return table, network, intake
 
 

@@ -19,13 +19,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from llmprism.io.columns import endpoint_codes, narrowed, numbers, path_codes
 from llmprism.io.loading import INTEGERS, NAMES, OPTIONAL, REQUIRED, load
 from llmprism.io.screening import (
-    NULL,
     REPEATED,
-    UNKNOWN,
     faults,
     has_ports,
     null_rows,
@@ -43,6 +41,22 @@ _NAMED = 10  # unknown addresses that are named; the others are counted
 
 
 @dataclass(frozen=True)
+class Rest:
+    """What is known of records that are diagnosed apart from those of a table.
+
+    Attributes
+    ----------
+    recorded_ns : when the first of all records begins, and when the last one ends [ns].
+    senders : codes of the endpoints that send in any of them.
+    have_steps : whether steps were found in others.
+    """
+
+    recorded_ns: tuple[int, int]
+    senders: Codes
+    have_steps: bool = False
+
+
+@dataclass(frozen=True)
 class FlowTable:
     """Flow records in order of (start, end, src, dst, size, ports, ...), equal length arrays.
 
@@ -57,6 +71,7 @@ class FlowTable:
     addresses : address of each endpoint code.
     paths : distinct paths, switch names joined by ``|``.
     meta : the exporter's notes (``observation_point``, ``idle_gap_ns``, ...), if any.
+    rest : what is known of other records of the same recording, if these are not all.
     """
 
     start_ns: Ints
@@ -69,6 +84,7 @@ class FlowTable:
     paths: list[str]
     optional: Mapping[str, Array] = field(default_factory=dict)
     meta: Mapping[str, str] = field(default_factory=dict)
+    rest: Rest | None = None
 
     def __len__(self) -> int:
         return int(self.start_ns.size)
@@ -81,7 +97,18 @@ class FlowTable:
     @property
     def recorded_ns(self) -> tuple[int, int]:
         """When the first record begins and the last one ends [ns]; zeros without records."""
+        if self.rest is not None:
+            return self.rest.recorded_ns
         return (int(self.start_ns[0]), int(self.end_ns.max())) if len(self) else (0, 0)
+
+    @property
+    def senders(self) -> Codes:
+        """Codes of the endpoints that send in this recording, in the records of others as well."""
+        if self.rest is not None:
+            return self.rest.senders
+        sends = np.zeros(len(self.addresses), np.bool_)
+        sends[self.src] = True
+        return np.flatnonzero(sends).astype(np.int32)
 
     def lengths_ns(self, rows: Ints | Codes | Bools) -> Ints:
         """Length of some records [ns]; takes no time for the others."""
@@ -135,16 +162,18 @@ def read_flows(path: Path | str, topology: Topology) -> tuple[FlowTable, Intake]
     return place(load(path), topology)
 
 
-def place(table: pa.Table, topology: Topology) -> tuple[FlowTable, Intake]:
+def place(
+    table: pa.Table, topology: Topology, rest: Rest | None = None
+) -> tuple[FlowTable, Intake]:
     """Turn a loaded table into arrays, with addresses looked up in ``topology``."""
-    notes, rows = _notes(table), table.num_rows
+    notes, rows = notes_of(table.schema.metadata), table.num_rows
     given = {name: table[name] for name in table.column_names}
     del table
     null = null_rows([given[name] for name in REQUIRED])
     unknown: Counter[str] = Counter()
     columns, paths = _arrays(given, topology, unknown)
     give_back()
-    bad, counts = faults(null, columns, topology.fastest_gbps, _sampling(notes))
+    bad, counts = faults(null, columns, topology.fastest_gbps, sampling_of(notes))
     if bad.any():
         _keep(columns, ~bad)
     del null, bad
@@ -159,7 +188,7 @@ def place(table: pa.Table, topology: Topology) -> tuple[FlowTable, Intake]:
         _keep(columns, ~surplus)
     main = {name: columns.pop(name) for name in (*REQUIRED, *NAMES, "path")}
     flows = FlowTable(
-        **main, addresses=topology.addresses, paths=paths, optional=columns, meta=notes
+        **main, addresses=topology.addresses, paths=paths, optional=columns, meta=notes, rest=rest
     )
     frequent = dict(sorted(unknown.items(), key=lambda item: (-item[1], item[0]))[:_NAMED])
     repetition_count = int(np.count_nonzero(repeated))
@@ -175,10 +204,10 @@ def _arrays(
     Returns them with the text of each path. Records of unknown addresses are counted.
     """
     rows = len(given["src"])
-    ends = {name: _endpoints(given.pop(name), topology, unknown) for name in NAMES}
-    columns = {name: _numbers(given.pop(name)) for name in INTEGERS if name in given} | ends
-    columns |= {name: _narrowed(columns[name]) for name in NUMBERED if name in columns}
-    columns["path"], paths = _paths(given.pop("path", None), rows)
+    ends = {name: endpoint_codes(given.pop(name), topology, unknown) for name in NAMES}
+    columns = {name: numbers(given.pop(name)) for name in INTEGERS if name in given} | ends
+    columns |= {name: narrowed(columns[name]) for name in NUMBERED if name in columns}
+    columns["path"], paths = path_codes(given.pop("path", None), rows)
     return columns, paths
 
 
@@ -188,66 +217,14 @@ def _keep(columns: dict[str, Array], rows: Array) -> None:
         columns[name] = columns[name][rows]
 
 
-def _numbers(column: pa.ChunkedArray) -> Array:
-    """Return integers, nulls as -1 (screening decides whether a null is an error)."""
-    numbers: Array = pc.fill_null(column, -1).to_numpy()
-    return numbers
-
-
-def _coded(column: pa.ChunkedArray) -> tuple[Codes, list[str | None]]:
-    """Return one code per row (-1 for null) and the text of each code."""
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    column = column.unify_dictionaries()
-    if column.num_chunks == 0:
-        return np.empty(0, dtype=np.int32), []
-    codes = [pc.fill_null(chunk.indices.cast(pa.int32()), -1) for chunk in column.chunks]
-    texts: list[str | None] = column.chunk(0).dictionary.to_pylist()
-    return np.concatenate([code.to_numpy() for code in codes]), texts
-
-
-def _endpoints(column: pa.ChunkedArray, topology: Topology, unknown: Counter[str]) -> Codes:
-    """Return endpoint codes: UNKNOWN for one that is not in the topology, NULL for none.
-
-    The records of each unknown address are added to ``unknown``.
-    """
-    codes, texts = _coded(column)
-    known = topology.codes
-    meaning = [NULL if text is None else known.get(text, UNKNOWN) for text in texts]
-    if UNKNOWN in meaning:
-        records = np.bincount(codes[codes >= 0], minlength=len(texts)).tolist()
-        for text, code, count in zip(texts, meaning, records, strict=True):
-            if text is not None and code == UNKNOWN and count:
-                unknown[text] += count
-    return np.array([*meaning, NULL], dtype=np.int32)[codes]  # the last one is for code -1
-
-
-def _narrowed(numbers: Array) -> Array:
-    """Return the same numbers in as few bytes as hold them."""
-    if numbers.size == 0:
-        return numbers
-    types = [np.min_scalar_type(end) for end in (int(numbers.min()), int(numbers.max()))]
-    return numbers.astype(np.promote_types(*types))
-
-
-def _paths(column: pa.ChunkedArray | None, rows: int) -> tuple[Codes, list[str]]:
-    if column is None:
-        return np.full(rows, -1, dtype=np.int32), []
-    codes, texts = _coded(column)
-    paths = sorted({text for text in texts if text is not None})
-    number = {text: i for i, text in enumerate(paths)}
-    meaning = [-1 if text is None else number[text] for text in texts]
-    return np.array([*meaning, -1], dtype=np.int32)[codes], paths
-
-
-def _notes(table: pa.Table) -> dict[str, str]:
-    """Return the exporter's notes from the Parquet metadata; others are left out."""
-    raw = table.schema.metadata or {}
+def notes_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    """Return the exporter's notes from the metadata of a Parquet file; others are left out."""
+    raw = metadata or {}
     present = [name for name in NOTES if name.encode() in raw]
     return {name: raw[name.encode()].decode(errors="replace") for name in present}
 
 
-def _sampling(notes: Mapping[str, str]) -> float:
+def sampling_of(notes: Mapping[str, str]) -> float:
     """Return the factor by which a sampling exporter scaled its counts, otherwise 1."""
     digits = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", notes.get("sampling", ""))]
     return max([1.0, *digits])

@@ -3,10 +3,16 @@
 A file or a pipe contains Parquet or Arrow IPC, with columns of exactly the contracted types. A
 table in memory (pandas, Arrow) may have other types if every value
 fits: data frames of scripts rarely have 32-bit ports, and may have times as timestamps.
+
+A Parquet file can also be read part by part (:func:`stored`), so that not all of its records have
+to be in memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +37,7 @@ COLUMNS = {**INTEGERS, **dict.fromkeys(NAMES, pa.string()), "path": pa.string()}
 
 _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 _KIND = "Parquet file"
+_PART = 1 << 20  # records that are read together
 
 
 def load(path: Path | str) -> pa.Table:
@@ -42,15 +49,77 @@ def load(path: Path | str) -> pa.Table:
         missing columns, columns of the wrong type.
     """
     where = str(path)
-    with seekable(path, (_PARQUET, _ARROW_FILE, _ARROW_STREAM), _KIND) as source:
-        try:
-            table = _read(source, where)
-            table.validate(full=True)  # no index beyond its dictionary, no text but UTF-8
-            return table
-        except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
-            message = (str(error).splitlines() or [type(error).__name__])[0]
-            what = f"not a readable {_KIND}: {message}"
-            raise UserError(Problem(what, where)) from error
+    starts = (_PARQUET, _ARROW_FILE, _ARROW_STREAM)
+    with seekable(path, starts, _KIND) as source, _readable(where):
+        table = _read(source, where)
+        table.validate(full=True)  # no index beyond its dictionary, no text but UTF-8
+        return table
+
+
+@dataclass(frozen=True)
+class StoredRecords:
+    """An open Parquet file of flow records.
+
+    Attributes
+    ----------
+    file : the open file; names of hosts and switches are read as categories.
+    names : the known columns that it has.
+    where : what errors call it.
+    """
+
+    file: pq.ParquetFile
+    names: list[str]
+    where: str
+
+    @property
+    def rows(self) -> int:
+        """Number of records."""
+        return int(self.file.metadata.num_rows)
+
+    @property
+    def notes(self) -> dict[bytes, bytes]:
+        """The metadata of the file, with the exporter's notes."""
+        return dict(self.file.schema_arrow.metadata or {})
+
+    def parts(self, names: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Read the known columns, or those in ``names``, in parts of up to 2**20 records.
+
+        Raises
+        ------
+        UserError : the file is damaged.
+        """
+        with _readable(self.where):
+            for batch in self.file.iter_batches(_PART, columns=list(names or self.names)):
+                table = pa.Table.from_batches([batch])
+                table.validate(full=True)
+                yield table
+
+
+@contextmanager
+def stored(path: Path | str) -> Iterator[StoredRecords]:
+    """Open a Parquet file to read it part by part.
+
+    Raises
+    ------
+    UserError : as :func:`load`.
+    """
+    where = str(path)
+    with seekable(path, (_PARQUET,), _KIND) as source:
+        with _readable(where):
+            names = _checked(pq.read_schema(source), where)
+            source.seek(0)
+            records = StoredRecords(_parquet(source, names), names, where)
+        yield records
+
+
+def row_count(path: Path | str) -> int:
+    """Number of records of a Parquet file; 0 for anything else, or if it is damaged."""
+    try:
+        with Path(path).open("rb") as source:
+            found = source.seekable() and source.read(len(_PARQUET)) == _PARQUET
+            return int(pq.read_metadata(source).num_rows) if found else 0
+    except (pa.ArrowException, OSError, ValueError):
+        return 0
 
 
 def adopt(table: pd.DataFrame | pa.Table, where: str = "flows") -> pa.Table:
@@ -87,8 +156,22 @@ def _read(source: IO[bytes], where: str) -> pa.Table:
     schema = pq.read_schema(source)
     source.seek(0)
     names = _checked(schema, where)
+    return _parquet(source, names).read(columns=names)
+
+
+def _parquet(source: IO[bytes], names: Sequence[str]) -> pq.ParquetFile:
     coded = [name for name in names if name not in INTEGERS]
-    return pq.ParquetFile(source, read_dictionary=coded).read(columns=names)
+    return pq.ParquetFile(source, read_dictionary=coded)
+
+
+@contextmanager
+def _readable(where: str) -> Iterator[None]:
+    """Turn the errors of reading a damaged file into those of a user."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+        message = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(Problem(f"not a readable {_KIND}: {message}", where)) from error
 
 
 def _checked(schema: pa.Schema, where: str) -> list[str]:

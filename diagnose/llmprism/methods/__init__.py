@@ -17,19 +17,34 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TypeVar
 
+import numpy as np
+
 from llmprism.errors import Problem, UserError
+from llmprism.io.topology import Topology
+from llmprism.io.volumes import JoiningPairs, PairVolumes
 from llmprism.methods.base import Method
+from llmprism.numerics.arrays import Bools
 
 M = TypeVar("M", bound=Method)
 _OWN = ("paper", "prism")  # modules of this package that register themselves when imported
 _methods: dict[str, Method] = {}
+_joining: dict[str, JoiningPairs] = {}
 
 
-def register(name: str) -> Callable[[M], M]:
-    """Make a method known as ``name``; a later registration replaces an earlier one."""
+def every_pair(volumes: PairVolumes, _topology: Topology) -> Bools:
+    """Join all endpoints that exchange anything."""
+    return np.ones(volumes.src.size, np.bool_)
+
+
+def register(name: str, joining: JoiningPairs = every_pair) -> Callable[[M], M]:
+    """Make a method known as ``name``; a later registration replaces an earlier one.
+
+    ``joining`` says which pairs have to be diagnosed together, if a file is diagnosed in batches.
+    """
 
     def keep(method: M) -> M:
         _methods[name] = method
+        _joining[name] = joining
         return method
 
     return keep
@@ -48,6 +63,11 @@ def get(name: str) -> Method:
         known = ", ".join(sorted(_methods))
         raise UserError(Problem(f"there is no method {name!r}", "--method", f"known: {known}"))
     return _methods[name]
+
+
+def joining(name: str) -> JoiningPairs:
+    """Return what joins pairs for the method ``name``, which exists."""
+    return _joining[name]
 
 
 def _import_own() -> None:

@@ -28,6 +28,7 @@ from llmprism.methods.prism.found import Found
 from llmprism.methods.prism.gathered_steps import SHARDED, begun_by_gathers
 from llmprism.methods.prism.gathers import with_late_gathers
 from llmprism.methods.prism.jobs import find_jobs
+from llmprism.methods.prism.joining import joining_pairs
 from llmprism.methods.prism.later_stages import after_pauses
 from llmprism.methods.prism.layout import UNKNOWN, find_layout
 from llmprism.methods.prism.pair_table import pairs_of
@@ -51,7 +52,7 @@ from llmprism.numerics.arrays import Bools, Codes
 from llmprism.numerics.memory import give_back
 
 
-@register("prism")
+@register("prism", joining_pairs)
 def prism(
     flows: FlowTable, topology: Topology, progress: Progress
 ) -> Mapping[str, pd.DataFrame | InParts]:
@@ -81,9 +82,10 @@ def _diagnosed(
             jobs.append(Stepless(job.endpoints, refused) if refused else job)
         del job
     taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in [*jobs, *partial])])
-    others = find_stepless(connections, topology, taken, alone=not jobs and not partial)
+    alone = not (jobs or partial or (flows.rest and flows.rest.have_steps))
+    others = find_stepless(connections, topology, taken, alone=alone)
     jobs += joined_by_servers([*partial, *others], topology)
-    jobs = with_periods(flows, connections, with_silent(jobs, topology, connections))
+    jobs = with_periods(flows, connections, with_silent(jobs, topology, flows))
     give_back()
     found: list[Found] = []
     stepless: dict[str, Stepless] = {}

@@ -13,15 +13,17 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.connections import Connections
 from llmprism.numerics.arrays import Bools, Codes
 
 
-def silent_of(jobs: list[Codes], topology: Topology, connections: Connections) -> list[Codes]:
-    """Endpoints without training traffic that belong to each job; ``jobs`` are endpoint codes."""
+def silent_of(jobs: list[Codes], topology: Topology, senders: Codes) -> list[Codes]:
+    """Endpoints without training traffic that belong to each job.
+
+    ``jobs`` are endpoint codes, and so are the ``senders`` of any record.
+    """
     servers = topology.servers
     sends = np.zeros(servers.size, np.bool_)
-    sends[connections.src] = True
+    sends[senders] = True
     mute = _mute_leaf(topology, sends)
     employed = np.zeros(servers.size, np.bool_)
     for job in jobs:

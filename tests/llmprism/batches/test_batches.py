@@ -1,0 +1,139 @@
+"""A file diagnosed in batches has the answers of the same file diagnosed at once."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from llmprism.cli import app
+from llmprism.diagnosis import Diagnosis
+from llmprism.errors import UserError
+from llmprism.io.tables import DIAGNOSIS
+from llmprism.pipeline import diagnose_files
+
+LATER = 1_700_000_000_333_000_000
+SERVICE = "log.0"
+
+
+@pytest.fixture
+def tenants(make_world: Callable[..., Any], join_worlds: Callable[..., Any]) -> Any:
+    """Three jobs, of which one has a slow step and one begins later, and a service of all ranks."""
+    world = join_worlds(
+        make_world(name="a", pp=2, dp=3, tp=2, steps=16, jitter=0.02, slow={(1, 9): 2.5}),
+        make_world(name="b", pp=1, dp=5, steps=20, start_ns=LATER, seed=4, jitter=0.02),
+        make_world(name="c", pp=4, dp=2, steps=15, seed=5, jitter=0.02, micro=6),
+    )
+    ranks = world.ranks["address"].to_numpy()
+    draw = np.random.default_rng(3)
+    start = draw.integers(world.flows["start_ns"].min(), world.flows["end_ns"].max(), 400)
+    logs = pd.DataFrame(
+        {
+            "start_ns": start,
+            "end_ns": start + 20_000,
+            "src": draw.choice(ranks, start.size),
+            "dst": SERVICE,
+            "bytes": draw.integers(500, 40_000, start.size),
+            "path": "leaf0",
+        }
+    )
+    flows = pd.concat([world.flows, logs]).sort_values("start_ns", kind="stable")
+    ends = [*world.topology["endpoints"], {"address": SERVICE, "server": "log", "switch": "leaf0"}]
+    topology = world.topology | {"endpoints": ends}
+    return type(world)(flows, topology, world.ranks, world.steps, world.kinds)
+
+
+def tables(diagnosis: Diagnosis) -> dict[str, pd.DataFrame]:
+    """All tables, with jobs named by their first address, and rows in an order of their own."""
+    names = diagnosis.jobs.groupby("job")["address"].min().to_dict()
+    found = {}
+    for name in DIAGNOSIS:
+        table = getattr(diagnosis, name).drop(columns="finding", errors="ignore")
+        text = [column for column in table if not pd.api.types.is_numeric_dtype(table[column])]
+        table = table.astype(dict.fromkeys(text, object))
+        table["job"] = table["job"].map(lambda job: names.get(job, job))
+        found[name] = table.sort_values(list(table.columns), ignore_index=True)
+    return found
+
+
+@pytest.mark.parametrize("method", ["prism", "paper"])
+@pytest.mark.parametrize("records", [1, 3000])
+def test_batches_have_the_same_answers(
+    method: str, records: int, tenants: Any, tmp_path: Path
+) -> None:
+    files = tenants.save(tmp_path)
+    whole = diagnose_files(*files, method)
+    parts = diagnose_files(*files, method, records_at_once=records)
+    expected, found = tables(whole), tables(parts)
+    assert len(expected["findings"]) > 0
+    assert whole.jobs["job"].nunique() == (3 if method == "prism" else 1)  # the service joins all
+    for name in DIAGNOSIS:
+        pd.testing.assert_frame_equal(found[name], expected[name], check_dtype=False)
+    assert parts.intake == whole.intake
+    assert parts.verdict.can_tell == whole.verdict.can_tell
+    assert parts.findings["finding"].tolist() == list(range(len(parts.findings)))
+
+
+def test_batches_are_written_as_contracted_and_leave_nothing_behind(
+    tenants: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    flows, topology = tenants.save(tmp_path / "in")
+    reported: list[float] = []
+    diagnosis = diagnose_files(
+        flows, topology, progress=lambda done, _: reported.append(done), records_at_once=1
+    )
+    assert reported == sorted(reported)
+    assert (reported[0], reported[-1]) == (0.0, 1.0)
+    diagnosis.write(tmp_path / "out")
+    for name, schema in DIAGNOSIS.items():
+        table = pq.read_table(tmp_path / "out" / f"{name}.parquet")
+        assert table.select(schema.names).schema.equals(schema)
+        assert table.num_rows == len(getattr(diagnosis, name)) > 0
+    del diagnosis
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+def test_records_of_unknown_addresses_are_counted_once(tenants: Any, tmp_path: Path) -> None:
+    strange = tenants.flows.iloc[:30].assign(src=[f"x{i % 12}" for i in range(30)])
+    flows = pd.concat([tenants.flows, strange, strange.assign(dst=None)]).assign(src_port=1)
+    world = type(tenants)(flows, tenants.topology, tenants.ranks, tenants.steps, tenants.kinds)
+    topology = world.save(tmp_path)[1]
+    path = tmp_path / "strange.parquet"
+    pq.write_table(pa.Table.from_pandas(flows, preserve_index=False), path)
+    with pytest.raises(UserError, match="'src_port' is int64, and must be int32"):
+        diagnose_files(path, topology, records_at_once=1)
+    flows = flows.drop(columns="src_port")
+    pq.write_table(pa.Table.from_pandas(flows, preserve_index=False), path)
+    whole = diagnose_files(path, topology)
+    assert whole.intake.unknown_address_count == 12
+    assert diagnose_files(path, topology, records_at_once=1).intake == whole.intake
+
+
+def test_a_damaged_file_is_an_error_of_the_user(tenants: Any, tmp_path: Path) -> None:
+    flows, topology = tenants.save(tmp_path)
+    content = bytearray(flows.read_bytes())
+    content[200:1200] = bytes(1000)  # within the first column; what describes the file stays
+    flows.write_bytes(content)
+    with pytest.raises(UserError, match="not a readable Parquet file"):
+        diagnose_files(flows, topology, records_at_once=1)
+
+
+def test_the_command_has_the_same_option(tenants: Any, tmp_path: Path) -> None:
+    flows, topology = map(str, tenants.save(tmp_path))
+    options = [flows, "--topology", topology, "--json", "--quiet", "--at-once", "1"]
+    result = CliRunner().invoke(app, options)
+    assert result.exit_code == 0
+    assert {job["addresses"] for job in json.loads(result.stdout)["jobs"]} == {12, 8, 5}

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -113,6 +113,12 @@ def judge(
     can_tell = None not in doubted and any(job["job"] not in doubted for job in jobs)
     verdict = RecordsVerdict(can_tell, tuple(reasons), figures)
     return verdict, _tempered(tables["findings"], verdict)
+
+
+def reasons_about(verdict: RecordsVerdict, job: str, name: str) -> list[Reason]:
+    """The reasons that concern ``job``, which is called ``name`` from now on."""
+    every = [one for one in verdict.reasons if one.job in (None, job)]
+    return [replace(one, job=name) if one.job == job else one for one in every]
 
 
 def _about_all(intake: Intake, jobs: list[dict[str, Any]], flows: FlowTable) -> Iterator[Reason]:
@@ -204,9 +210,8 @@ def _job_figures(name: str, flows: FlowTable, rows: Ints, steps: pd.DataFrame) -
     stride = _stride(flows)
     length = flows.lengths_ns(rows).astype(np.float64)
     size = flows.bytes[rows].astype(np.float64)
-    counts = steps.groupby("address")["step"].nunique().to_numpy()
-    comparable = counts[counts >= 2]
-    commonest = int(np.bincount(comparable).argmax()) if comparable.size else 0
+    counts = _steps_of_ranks(steps)
+    numbers = step_counts(steps)
     durations = (steps["end_ns"] - steps["start_ns"]).to_numpy(np.float64)
     return {
         "job": name,
@@ -215,11 +220,24 @@ def _job_figures(name: str, flows: FlowTable, rows: Ints, steps: pd.DataFrame) -
         "covered": min(1.0, stride * _covered(flows, rows)),
         "step_ns": float(np.median(durations)) if durations.size else 0.0,
         "ranks": int(counts.size),
-        "ranks_disagreeing": int(np.count_nonzero(np.abs(counts - commonest) > 1)),
+        "ranks_disagreeing": int(np.count_nonzero(np.abs(counts - numbers["steps_commonest"]) > 1)),
+        **numbers,
+    }
+
+
+def step_counts(steps: pd.DataFrame) -> dict[str, int]:
+    """The fewest, the most and the commonest number of steps of the ranks of one job."""
+    counts = _steps_of_ranks(steps)
+    comparable = counts[counts >= 2]
+    return {
         "steps_fewest": int(counts.min()) if counts.size else 0,
         "steps_most": int(counts.max(initial=0)),
-        "steps_commonest": commonest,
+        "steps_commonest": int(np.bincount(comparable).argmax()) if comparable.size else 0,
     }
+
+
+def _steps_of_ranks(steps: pd.DataFrame) -> Ints:
+    return np.asarray(steps.groupby("address")["step"].nunique(), np.int64)
 
 
 def _covered(flows: FlowTable, rows: Ints) -> float:

@@ -8,34 +8,33 @@ temporary files. Then the batches are diagnosed one after the other, and the res
 A batch knows when the whole recording begins and ends, who sends in it, and whether batches before
 it have steps; those with the most bytes come first. It knows nothing else of other batches: a
 finding that rests on the traffic of another job, or on a switch that several jobs use, may be
-missed if these jobs are in different batches. A job whose own records are more than one batch may
-have is diagnosed as a whole, and takes as much memory as it needs.
+missed if these jobs are in different batches.
+
+A job that has more records than one batch may have is diagnosed in windows of time that overlap
+(:mod:`~llmprism.batches.windows`), and its steps are stitched together. What lasts longer than a
+window, such as a GPU that is slow from some step on, is seen where it begins. Where windows would
+have too few steps, the job is diagnosed as a whole, and takes as much memory as it needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from llmprism.batches.dividing import divide
 from llmprism.batches.files import write_batches
 from llmprism.batches.joining import joined
+from llmprism.batches.running import DiagnoseOne, Runner
 from llmprism.diagnosis import Diagnosis
-from llmprism.io.flows import Rest
-from llmprism.io.loading import stored
-from llmprism.io.tables import DIAGNOSIS
+from llmprism.io.flows import Intake, Rest
+from llmprism.io.loading import row_count, stored
 from llmprism.io.topology import Topology
 from llmprism.io.volumes import JoiningPairs, read_volumes
-from llmprism.io.writing import write_table
 from llmprism.model import Progress
-from llmprism.numerics.memory import give_back
 
 _COUNTING, _COPYING = 0.1, 0.2  # share of the time until the end of each
-
-DiagnoseOne = Callable[[Path, Rest, Progress], Diagnosis]
-"""Diagnoses a file of records; the others are known by what :class:`Rest` has."""
+_MOST_FILES = 256  # that are open at a time
 
 
 def diagnose_in_batches(
@@ -55,24 +54,24 @@ def diagnose_in_batches(
     UserError : the file is not valid.
     OSError : there is no space for temporary files.
     """
+    most_records = max(most_records, row_count(path) // _MOST_FILES)
     folder = TemporaryDirectory(prefix="llmprism-")
-    files, rest = _divided(path, topology, joining, most_records, Path(folder.name), progress)
+    files, rest, intake = _divided(
+        path, topology, joining, most_records, Path(folder.name), progress
+    )
+    runner = Runner(diagnose_one, most_records, rest)
     diagnoses, spans = [], []
     for number, file in enumerate(files):
 
         def report(fraction: float, doing: str, number: int = number) -> None:
             done = (number + fraction) / len(files)
-            progress(_COPYING + (1 - _COPYING) * done, f"{number + 1} of {len(files)}: {doing}")
+            part = f"{number + 1} of {len(files)}: " if len(files) > 1 else ""
+            progress(_COPYING + (1 - _COPYING) * done, part + doing)
 
-        one = diagnose_one(file, rest, report)
-        rest = replace(rest, have_steps=rest.have_steps or len(one.steps) > 0)
-        file.unlink()
-        spans.append(file.with_name(f"spans-{number}.parquet"))
-        write_table(one.spans_in_parts, spans[-1], DIAGNOSIS["spans"], further=True)
-        diagnoses.append(one.without_spans())
-        del one
-        give_back()
-    return joined(diagnoses, spans, folder)
+        one, own = runner.diagnosed(file, report)
+        diagnoses.append(one)
+        spans.append(own)
+    return joined(diagnoses, spans, intake, folder)
 
 
 def _divided(
@@ -82,16 +81,16 @@ def _divided(
     most_records: int,
     folder: Path,
     progress: Progress,
-) -> tuple[list[Path], Rest]:
-    """The records of each batch as a file in ``folder``, and what each has to know of all."""
+) -> tuple[list[Path], Rest, Intake]:
+    """The records of each batch as a file in ``folder``, what it has to know of others, counts."""
 
-    def counted(fraction: float) -> None:
-        progress(_COUNTING * fraction, "adding up pairs")
-
-    def copied(fraction: float) -> None:
-        progress(_COUNTING + (_COPYING - _COUNTING) * fraction, "dividing records")
+    def report(begin: float, end: float, doing: str) -> Callable[[float], None]:
+        return lambda fraction: progress(begin + (end - begin) * fraction, doing)
 
     with stored(path) as records:
-        volumes = read_volumes(records, topology, counted)
+        counting = report(0.0, _COUNTING, "adding up pairs")
+        volumes, intake = read_volumes(records, topology, counting)
         batches = divide(volumes, joining(volumes, topology), topology, most_records)
-        return write_batches(records, batches, topology, folder, copied), volumes.rest
+        copying = report(_COUNTING, _COPYING, "dividing records by jobs")
+        files = write_batches(records, batches, topology, folder, copying)
+    return files, volumes.rest, intake

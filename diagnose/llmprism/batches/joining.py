@@ -1,25 +1,22 @@
 """The diagnoses of all batches as one.
 
-Jobs are numbered again, in the order in which their steps begin. The spans of every batch wait in a
-file, as there are more spans than records.
+Jobs are numbered again, in the order in which their steps begin.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 
+from llmprism.batches.stored_spans import SpanFile, StoredSpans
 from llmprism.diagnosis import Diagnosis
 from llmprism.io.flows import Intake
-from llmprism.io.parts import InParts
+from llmprism.io.screening import REPEATED
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.verdict import RecordsVerdict
 
@@ -31,55 +28,31 @@ Names = Mapping[str, str]
 """The new name of each job of a batch, by its old one."""
 
 
-@dataclass(frozen=True)
-class StoredSpans:
-    """Makes the table of spans from files, one for each batch.
-
-    Attributes
-    ----------
-    folder : of the files; it is removed when nothing needs it any more.
-    files : with the names of the jobs in each.
-    categories : of the columns that are text.
-    """
-
-    folder: TemporaryDirectory[str]
-    files: Sequence[tuple[Path, Names]]
-    categories: Mapping[str, list[str]]
-
-    def __call__(self) -> Iterator[pd.DataFrame]:
-        """Read the files in order, each row group as a part."""
-        for path, names in self.files:
-            with pq.ParquetFile(path, read_dictionary=list(self.categories)) as file:
-                for group in range(max(file.num_row_groups, 1)):
-                    yield self._part(file.read_row_group(group).to_pandas(), names)
-
-    def _part(self, table: pd.DataFrame, names: Names) -> pd.DataFrame:
-        table = table.assign(job=_renamed(table["job"], names))
-        for name, every in self.categories.items():
-            table[name] = table[name].astype(pd.CategoricalDtype(every))
-        return table
-
-
 def joined(
-    diagnoses: Sequence[Diagnosis], spans: Sequence[Path], folder: TemporaryDirectory[str]
+    diagnoses: Sequence[Diagnosis],
+    spans: Sequence[Sequence[SpanFile]],
+    intake: Intake,
+    folder: TemporaryDirectory[str],
 ) -> Diagnosis:
-    """One diagnosis of all batches; ``spans`` are the files of their spans, in ``folder``."""
+    """One diagnosis of all batches.
+
+    ``spans`` are the files of the spans of each batch, in ``folder``; ``intake`` counts all
+    records, but no repetitions.
+    """
     names = _new_names(diagnoses)
     tables = {
         name: _table(name, [getattr(one, name) for one in diagnoses], names)
         for name in DIAGNOSIS
         if name != "spans"
     }
-    categories = {
-        "job": sorted(new for own in names for new in own.values()),
-        "address": sorted({*tables["jobs"]["address"]}),
-    }
-    stored = StoredSpans(folder, list(zip(spans, names, strict=True)), categories)
+    files = [file.renamed(new) for own, new in zip(spans, names, strict=True) for file in own]
+    addresses = sorted({*tables["jobs"]["address"]})
+    intake = _with_repetitions(intake, [one.intake for one in diagnoses])
     return Diagnosis(
         method=diagnoses[0].method,
-        intake=_intake([one.intake for one in diagnoses]),
-        verdict=_verdict([one.verdict for one in diagnoses], names),
-        spans_in_parts=InParts(stored),
+        intake=intake,
+        verdict=_verdict([one.verdict for one in diagnoses], names, intake),
+        spans_in_parts=StoredSpans(folder, files, addresses).in_parts(),
         **tables,
     )
 
@@ -125,24 +98,17 @@ def _new(old: str, names: Names) -> str:
     return names.get(old, old)
 
 
-def _intake(every: Sequence[Intake]) -> Intake:
-    """The counts of all batches; those of unknown addresses are all in one of them."""
-    set_aside: Counter[str] = Counter()
-    unknown: dict[str, int] = {}
-    for one in every:
-        set_aside.update(one.set_aside)
-        unknown |= one.unknown_addresses
-    return Intake(
-        rows=sum(one.rows for one in every),
-        kept=sum(one.kept for one in every),
-        set_aside=dict(set_aside),
-        unknown_addresses=unknown,
-        unknown_address_count=max(one.unknown_address_count for one in every),
-        repeated=sum(one.repeated for one in every),
-    )
+def _with_repetitions(intake: Intake, every: Sequence[Intake]) -> Intake:
+    """``intake`` with the repetitions that were found in ``every`` part of its records."""
+    surplus = sum(one.set_aside.get(REPEATED, 0) for one in every)
+    set_aside = intake.set_aside | ({REPEATED: surplus} if surplus else {})
+    repeated = sum(one.repeated for one in every)
+    return replace(intake, kept=intake.kept - surplus, set_aside=set_aside, repeated=repeated)
 
 
-def _verdict(every: Sequence[RecordsVerdict], names: Sequence[Names]) -> RecordsVerdict:
+def _verdict(
+    every: Sequence[RecordsVerdict], names: Sequence[Names], intake: Intake
+) -> RecordsVerdict:
     """The verdict on all records: what one batch lacks as a whole matters if all lack it."""
     can_tell = any(one.can_tell for one in every)
     reasons = {}
@@ -156,8 +122,8 @@ def _verdict(every: Sequence[RecordsVerdict], names: Sequence[Names]) -> Records
             reasons[reason.reason, reason.job] = reason
         jobs += [{**job, "job": _new(job["job"], new)} for job in one.figures.get("jobs", [])]
     figures = {
-        "rows": sum(one.figures["rows"] for one in every),
-        "kept": sum(one.figures["kept"] for one in every),
+        "rows": intake.rows,
+        "kept": intake.kept,
         "clock_tick_ns": max(one.figures["clock_tick_ns"] for one in every),
         "jobs": jobs,
     }

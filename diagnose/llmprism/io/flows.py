@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -190,10 +190,14 @@ def place(
     flows = FlowTable(
         **main, addresses=topology.addresses, paths=paths, optional=columns, meta=notes, rest=rest
     )
+    intake = intake_of(rows, counts, unknown)
+    return flows, replace(intake, repeated=int(np.count_nonzero(repeated)))
+
+
+def intake_of(rows: int, set_aside: dict[str, int], unknown: Counter[str]) -> Intake:
+    """Count so many ``rows``; the records of each ``unknown`` address are among them."""
     frequent = dict(sorted(unknown.items(), key=lambda item: (-item[1], item[0]))[:_NAMED])
-    repetition_count = int(np.count_nonzero(repeated))
-    intake = Intake(rows, len(flows), counts, frequent, len(unknown), repetition_count)
-    return flows, intake
+    return Intake(rows, rows - sum(set_aside.values()), set_aside, frequent, len(unknown))
 
 
 def _arrays(

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from llmprism.io.columns import endpoint_codes, numbers
-from llmprism.io.flows import Rest, notes_of, sampling_of
+from llmprism.io.flows import Intake, Rest, intake_of, notes_of, sampling_of
 from llmprism.io.loading import NAMES, REQUIRED, StoredRecords
 from llmprism.io.screening import faults, null_rows
 from llmprism.io.topology import Topology
@@ -54,8 +54,10 @@ class PairVolumes:
 
 def read_volumes(
     records: StoredRecords, topology: Topology, progress: Callable[[float], None]
-) -> PairVolumes:
-    """Read ``records`` once, and add them up by pairs; ``progress`` gets the fraction done.
+) -> tuple[PairVolumes, Intake]:
+    """Read ``records`` once, add them up by pairs, and count those that are set aside.
+
+    Repetitions are not counted. ``progress`` gets the fraction done.
 
     Raises
     ------
@@ -63,29 +65,36 @@ def read_volumes(
     """
     sampling = sampling_of(notes_of(records.notes))
     held: list[pd.DataFrame] = []
+    set_aside: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
     done = 0
     for part in records.parts(_COLUMNS):
         done += part.num_rows
-        held.append(_by_pair(_sound(part, topology, sampling)))
+        columns, counts = _sound(part, topology, sampling, unknown)
+        set_aside.update(counts)
+        held.append(_by_pair(columns))
         if len(held) > _HELD:
             held = [_added_up(held)]
         progress(done / records.rows)
     every = _added_up(held)
     ends = divmod(every.index.to_numpy(np.int64), len(topology.endpoints))
     src, dst = (codes.astype(np.int32) for codes in ends)
-    return PairVolumes(src, dst, *(every[name].to_numpy() for name in _SUMS))
+    volumes = PairVolumes(src, dst, *(every[name].to_numpy() for name in _SUMS))
+    return volumes, intake_of(records.rows, dict(set_aside), unknown)
 
 
-def _sound(part: pa.Table, topology: Topology, sampling: float) -> dict[str, Array]:
-    """The columns of ``part``, without records that a diagnosis sets aside."""
-    unknown: Counter[str] = Counter()
+def _sound(
+    part: pa.Table, topology: Topology, sampling: float, unknown: Counter[str]
+) -> tuple[dict[str, Array], dict[str, int]]:
+    """The columns of ``part``, without records that are set aside, and the counts of these."""
     columns: dict[str, Array] = {name: numbers(part[name]) for name in REQUIRED}
     columns |= {name: endpoint_codes(part[name], topology, unknown) for name in NAMES}
     null = null_rows([part[name] for name in REQUIRED])
-    bad, _ = faults(null, columns, topology.fastest_gbps, sampling)
+    bad, counts = faults(null, columns, topology.fastest_gbps, sampling)
     columns = {name: column[~bad] for name, column in columns.items()}
     nodes = len(topology.endpoints)
-    return {**columns, "pair": columns["src"].astype(np.int64) * nodes + columns["dst"]}
+    columns["pair"] = columns["src"].astype(np.int64) * nodes + columns["dst"]
+    return columns, counts
 
 
 _SUMS: dict[str, tuple[str, Any]] = {

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from llmprism.methods.prism.classes import Component
-from llmprism.methods.prism.coarser import extent
+from llmprism.methods.prism.coarser import extent, of_count
 from llmprism.methods.prism.cycles import Division, Traffic
 from llmprism.methods.prism.evaluations import beyond_steps
 from llmprism.numerics.arrays import Codes, Floats, Ints
@@ -24,16 +24,24 @@ SAME_SPREAD = 0.02  # of a part: difference in spread that decides nothing
 
 
 def assigned(
-    traffic: Traffic, own: Division | None, lead: Traffic, best: Division, borders: Sequence[Ints]
+    traffic: Traffic,
+    own: Division | None,
+    lead: Traffic,
+    best: Division,
+    borders: Sequence[Ints],
+    proposed: Sequence[Division] = (),
 ) -> Codes:
     """Step of each record: by the class's own division, or by that of the reference.
+
+    ``own`` is what the class has of as many parts as the reference, out of all ``proposed``.
 
     A class may have equal parts in several ways, a step's end shifted into the next one. The
     reference's cuts count if they make parts as equal, and the class is unclear about its cuts
     while the reference is clear, or the class moves on while the reference rests.
     """
     if own is None:
-        return by_windows(traffic, borders, len(best))
+        beside = _beside_partial(traffic, proposed, *extent(lead, best))
+        return by_windows(traffic, borders, len(best)) if beside is None else beside
     parts = own.part_of(len(traffic))
     if own.evaluated:
         line = traffic.couple * 2 + traffic.forth
@@ -41,16 +49,68 @@ def assigned(
     unclear = own.clarity < UNCLEAR and best.clarity >= CLEARER * own.clarity
     if not unclear and _rest_together(traffic, own, lead, best):
         return parts
+    if not unclear and _follows_partial(traffic, own, lead, best):
+        return np.where(parts + 1 < len(best), parts + 1, -1).astype(np.int32)
     windows = by_windows(traffic, borders, len(best))
     spreads = [_spread(_volumes(step, traffic, len(best))) for step in (windows, parts)]
     return windows if spreads[0] <= spreads[1] + SAME_SPREAD else parts
 
 
+def _beside_partial(
+    traffic: Traffic, proposed: Sequence[Division], start: Ints, end: Ints
+) -> Codes | None:
+    """Step of each record of a class that shows one part more than the reference, and a small one.
+
+    Where records begin within a step, all that the reference moves in it may be over, and where
+    they end within one, it may not have begun. ``start`` and ``end`` [ns] are those of the parts of
+    the reference. The small part has no step. None where no division of the class is like that.
+    """
+    more = of_count([one for one in proposed if one.clarity >= CLEARER], start.size + 1)
+    if more is None:
+        return None
+    begins, ends = extent(traffic, more)
+    middle, lead_middle = (begins + ends) / 2, (start + end) / 2
+    usual = (1 - SAME_SPREAD) * np.median(more.volumes)
+    step = more.part_of(len(traffic))
+    nearer = np.abs(np.diff(lead_middle)) / 2
+    if ends[0] < start[0] and more.volumes[0] < usual:
+        step -= 1
+        near = np.abs(middle[1:] - lead_middle)
+    elif begins[-1] > end[-1] and more.volumes[-1] < usual:
+        step[step == start.size] = -1
+        near = np.abs(middle[:-1] - lead_middle)
+    else:
+        return None
+    return step if (near[1:] < nearer).mean() >= MOSTLY else None
+
+
 def _rest_together(traffic: Traffic, own: Division, lead: Traffic, best: Division) -> bool:
     """Whether the silences between the parts of two divisions overlap, nearly all of them."""
-    start, end = extent(traffic, own)
-    lead_start, lead_end = extent(lead, best)
-    common = np.minimum(start[1:], lead_start[1:]) - np.maximum(end[:-1], lead_end[:-1])
+    return _overlap(_silences(traffic, own), _silences(lead, best))
+
+
+def _follows_partial(traffic: Traffic, own: Division, lead: Traffic, best: Division) -> bool:
+    """Whether the parts of a class are those of the reference from its second part on.
+
+    The records begin within a step, in which the class has moved all already.
+    """
+    begins, lead_ends = extent(traffic, own)[0], extent(lead, best)[1]
+    partial = best.volumes[0] < (1 - SAME_SPREAD) * np.median(best.volumes)
+    if not partial or begins[0] < lead_ends[0]:
+        return False
+    (end, start), (lead_end, lead_start) = _silences(traffic, own), _silences(lead, best)
+    return _overlap((end[:-1], start[:-1]), (lead_end[1:], lead_start[1:]))
+
+
+def _silences(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
+    """Begin and end of the silences between the parts of a division [ns]."""
+    start, end = extent(traffic, division)
+    return end[:-1], start[1:]
+
+
+def _overlap(silences: tuple[Ints, Ints], others: tuple[Ints, Ints]) -> bool:
+    """Whether nearly all ``silences`` overlap with the one of the ``others`` at the same place."""
+    common = np.minimum(silences[1], others[1]) - np.maximum(silences[0], others[0])
     return bool((common >= 0).mean() >= MOSTLY)
 
 

@@ -88,7 +88,7 @@ def with_late_gathers(
         if one.kind == "dp"
     }
     late = any(cells.ahead for cells in own.values()) or _overlaps(phases, pipelines)
-    share = _share(list(own.values()), phases.count, late)
+    share = _share(list(own.values()), phases.count, late, _precedes_passes(phases, pipelines))
     if share is None:
         return phases
     classes, gathers, rest = list(phases.classes), [], []
@@ -133,11 +133,12 @@ def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: Kind
     return _Cells(known, step, cell, other / usual, size / usual, rest, is_ahead)
 
 
-def _share(own: Sequence[_Cells], count: int, late: bool) -> float | None:
+def _share(own: Sequence[_Cells], count: int, late: bool, soon: bool) -> float | None:
     """Share of gathers of the next step in the bytes of a step; None if there are none.
 
     A silence parts them from the gradients. The last step lacks them or, if it is known that they
-    are ``late``, the longest silence shows which they are.
+    are ``late``, the longest silence shows which they are. If they come ``soon`` after the
+    gradients in all other steps, those of the last step were not recorded.
     """
     found: list[tuple[float, float]] = []
     for share in GATHERED:
@@ -145,22 +146,36 @@ def _share(own: Sequence[_Cells], count: int, late: bool) -> float | None:
         if rest.size and (rest > 0).mean() >= MOST:
             found.append((float(np.median(rest)), share))
     lacking = [share for _, share in sorted(found)[::-1] if _ends_without(own, share, count)]
-    if lacking:
+    if lacking and (late or not soon):
         return lacking[0]
     return max(found)[1] if found and late else None
 
 
 def _overlaps(phases: Phases, pipelines: Pipelines) -> bool:
     """Whether a step's data-parallel traffic ends within the next step's first forward pass."""
+    left = _left(phases, pipelines)
+    return bool(left.size and (left < 1 - OVERLAP).mean() >= MOST)
+
+
+def _precedes_passes(phases: Phases, pipelines: Pipelines) -> bool:
+    """Whether a step's data-parallel traffic ends well before the first forward pass after it."""
+    left = _left(phases, pipelines)
+    return bool(left.size and (left > 1 + OVERLAP).mean() >= MOST)
+
+
+def _left(phases: Phases, pipelines: Pipelines) -> Floats:
+    """Time from a step's data-parallel traffic to the next step's first activation.
+
+    In forward passes, for each rank of the first stage and each step; empty without a pipeline.
+    """
     if pipelines.length == 1 or not pipelines.forward_ns > 0:
-        return False
+        return np.empty(0)
     first = pipelines.stage == 0
     end = phases.moments["dp"].end_ns[first, :-1]
     sent = pipelines.first_sent[first, 1:]
     known = (end != MISSING) & np.isfinite(sent)
-    between = sent[known] - (end[known] - pipelines.origin_ns)
-    within = between < (1 - OVERLAP) * pipelines.forward_ns
-    return bool(known.any() and within.mean() >= MOST)
+    between: Floats = sent[known] - (end[known] - pipelines.origin_ns)
+    return between / pipelines.forward_ns
 
 
 def _ends_without(own: Sequence[_Cells], share: float, count: int) -> bool:

@@ -32,6 +32,7 @@ are sharded (ZeRO-2), in each micro-batch. With more of them, a share shows litt
 """
 EXACT = 0.02  # of a step's bytes: differences that count as none
 ALIKE = 0.005  # ... where no record of the other steps was lost
+MOSTLY = 0.8  # share of the ranks and steps in which one kind of traffic follows another
 LITTLE = 0.03  # lacks of a step that was ended, there: a capture may miss its last packets
 
 
@@ -90,6 +91,8 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
             classes += _kinds(flows, connections, part, before)
         before += max(part.stepping.count for part in epoch)
     count = before
+    first = max(part.stepping.count for part in job.epochs[0])
+    classes = _before_gradients(flows, classes, job.endpoints, first)
     group = joined(connections, classes, "dp", job.endpoints, len(flows.addresses))
     group_of = np.zeros(len(flows.addresses), np.int64)
     group_of[job.endpoints] = np.maximum(group, 0)
@@ -119,6 +122,37 @@ def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) 
         KindOf(one.one, one.kind, one.confidence, np.where(one.step >= 0, one.step + before, -1))
         for one in kinds_of(connections, part, len(flows.addresses))
     ]
+
+
+def _before_gradients(
+    flows: FlowTable, classes: list[KindOf], endpoints: Codes, count: int
+) -> list[KindOf]:
+    """``classes`` with the pipeline's traffic in the step whose gradients follow it.
+
+    If the records begin while gradients are reduced, both kinds rest between steps, and silences
+    do not show which of them begins a step. ``count`` is the number of steps of the first epoch.
+    """
+
+    def moments(one: KindOf) -> Moments:
+        step = np.where(one.step < count, one.step, -1)
+        return moments_of(flows, [(one.one.traffic, step)], endpoints, count, False)
+
+    reduced = [moments(one).end_ns for one in classes if one.kind == "dp"]
+    if not reduced:
+        return classes
+    end_ns = np.maximum.reduce(reduced)
+    found = []
+    for one in classes:
+        if one.kind == "pp":
+            start_ns = moments(one).start_ns
+            both = (start_ns != MISSING) & (end_ns != MISSING)
+            after = start_ns[both] >= end_ns[both]
+            if after.size and after.mean() >= MOSTLY:
+                later = np.where(one.step == count - 1, -1, one.step + 1)
+                step = np.where((one.step >= 0) & (one.step < count), later, one.step)
+                one = replace(one, step=step)
+        found.append(one)
+    return found
 
 
 def _whole(classes: Sequence[KindOf], count: int, ends: Ints, finished: Bools) -> Bools:

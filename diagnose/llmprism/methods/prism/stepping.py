@@ -112,11 +112,12 @@ def find_steps(component: Component, recorded_ns: tuple[int, int] | None = None)
         best = steps_from(lead, ended)
         count = len(best)
         own = [best if i == reference else None for i in range(len(own))]
+        proposed = [[] for _ in own]
     start, end = extent(lead, best)
     borders = borders_of(component, start, end)
     step_of = [
-        assigned(one.traffic, division, lead, best, borders)
-        for one, division in zip(component.classes, own, strict=True)
+        assigned(one.traffic, division, lead, best, borders, others)
+        for one, division, others in zip(component.classes, own, proposed, strict=True)
     ]
     doubt = DOUBT if updates_or_pauses(proposed[reference], count) else 1.0
     return Stepping(count, doubt * best.quality, reference, tuple(step_of), start, end)

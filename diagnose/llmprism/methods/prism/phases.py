@@ -127,30 +127,33 @@ def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) 
 def _before_gradients(
     flows: FlowTable, classes: list[KindOf], endpoints: Codes, count: int
 ) -> list[KindOf]:
-    """``classes`` with the pipeline's traffic in the step whose gradients follow it.
+    """``classes`` with gradients in the step whose passes they follow.
 
     If the records begin while gradients are reduced, both kinds rest between steps, and silences
-    do not show which of them begins a step. ``count`` is the number of steps of the first epoch.
+    do not show which of them begins a step. Gradients that end before the passes of their step
+    begin are those of the step before. ``count`` is the number of steps of the first epoch.
     """
-
-    def moments(one: KindOf) -> Moments:
-        step = np.where(one.step < count, one.step, -1)
-        return moments_of(flows, [(one.one.traffic, step)], endpoints, count, False)
-
-    reduced = [moments(one).end_ns for one in classes if one.kind == "dp"]
-    if not reduced:
+    passes, reduced = (
+        moments_of(
+            flows,
+            [(one, np.where(step < count, step, -1)) for one, step in moved(classes, kind)],
+            endpoints,
+            count,
+            collectives=False,
+        )
+        for kind in ("pp", "dp")
+    )
+    both = (passes.start_ns != MISSING) & (reduced.end_ns != MISSING)
+    before = both & (reduced.end_ns <= passes.start_ns)
+    early = before.sum(axis=1) >= np.maximum(1, MOSTLY * both.sum(axis=1))
+    if not early.any():
         return classes
-    end_ns = np.maximum.reduce(reduced)
     found = []
     for one in classes:
-        if one.kind == "pp":
-            start_ns = moments(one).start_ns
-            both = (start_ns != MISSING) & (end_ns != MISSING)
-            after = start_ns[both] >= end_ns[both]
-            if after.size and after.mean() >= MOSTLY:
-                later = np.where(one.step == count - 1, -1, one.step + 1)
-                step = np.where((one.step >= 0) & (one.step < count), later, one.step)
-                one = replace(one, step=step)
+        if one.kind == "dp":
+            own = np.isin(flows.src[one.one.traffic.row], endpoints[early])
+            own &= (one.step >= 0) & (one.step < count)
+            one = replace(one, step=one.step - own)
         found.append(one)
     return found
 

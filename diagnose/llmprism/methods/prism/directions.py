@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import KindOf
+from llmprism.methods.prism.kind_of import KindOf
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import finite_median, nanmedian
 

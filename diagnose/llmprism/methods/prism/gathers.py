@@ -25,8 +25,9 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.moments import MISSING, moments_of, period_of, repaired
-from llmprism.methods.prism.phases import EXACT, GATHERED, KindOf, Phases, moved
+from llmprism.methods.prism.phases import EXACT, GATHERED, Phases, moved
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 

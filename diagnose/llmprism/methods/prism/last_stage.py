@@ -19,7 +19,8 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import KindOf, Phases
+from llmprism.methods.prism.kind_of import KindOf
+from llmprism.methods.prism.phases import Phases
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA
 

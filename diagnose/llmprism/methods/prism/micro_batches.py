@@ -15,7 +15,8 @@ import numpy as np
 
 from llmprism.methods.prism.characters import TOGETHER, share_together
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import KindOf, Phases
+from llmprism.methods.prism.kind_of import KindOf
+from llmprism.methods.prism.phases import Phases
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.micro_batches import usual_size
-from llmprism.methods.prism.phases import KindOf, Phases
+from llmprism.methods.prism.phases import Phases
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import finite_median
 

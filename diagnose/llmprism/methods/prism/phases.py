@@ -13,12 +13,13 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.attempts import Job
-from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.gradients_last import with_gradients_last
+from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.kinds import kinds_of
 from llmprism.methods.prism.moments import MISSING, Moments, Moved, moments_of, period_of, repaired
 from llmprism.methods.prism.stepping import Part
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Ints
 from llmprism.numerics.graph import components
 
 FEWEST = 4  # steps from which one that lacks traffic stands out
@@ -32,26 +33,7 @@ are sharded (ZeRO-2), in each micro-batch. With more of them, a share shows litt
 """
 EXACT = 0.02  # of a step's bytes: differences that count as none
 ALIKE = 0.005  # ... where no record of the other steps was lost
-MOSTLY = 0.8  # share of the ranks and steps in which one kind of traffic follows another
 LITTLE = 0.03  # lacks of a step that was ended, there: a capture may miss its last packets
-
-
-@dataclass(frozen=True)
-class KindOf:
-    """Kind and confidence of a class of connections, and the step of each of its records."""
-
-    one: TrafficClass
-    kind: str
-    confidence: float
-    step: Codes
-
-    def cells(self, connections: Connections, count: int) -> tuple[Ints, Ints]:
-        """Records whose step is known, and the number of each one's connection and step."""
-        return self.one.cells(connections, self.step, count)
-
-    def volumes(self, connections: Connections, count: int) -> Floats:
-        """Bytes that each connection moves in each step, shape (connections, count)."""
-        return self.one.volumes(connections, self.step, count)
 
 
 @dataclass(frozen=True)
@@ -92,7 +74,7 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
         before += max(part.stepping.count for part in epoch)
     count = before
     first = max(part.stepping.count for part in job.epochs[0])
-    classes = _before_gradients(flows, classes, job.endpoints, first)
+    classes = with_gradients_last(flows, classes, job.endpoints, first)
     group = joined(connections, classes, "dp", job.endpoints, len(flows.addresses))
     group_of = np.zeros(len(flows.addresses), np.int64)
     group_of[job.endpoints] = np.maximum(group, 0)
@@ -122,40 +104,6 @@ def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) 
         KindOf(one.one, one.kind, one.confidence, np.where(one.step >= 0, one.step + before, -1))
         for one in kinds_of(connections, part, len(flows.addresses))
     ]
-
-
-def _before_gradients(
-    flows: FlowTable, classes: list[KindOf], endpoints: Codes, count: int
-) -> list[KindOf]:
-    """``classes`` with gradients in the step whose passes they follow.
-
-    If the records begin while gradients are reduced, both kinds rest between steps, and silences
-    do not show which of them begins a step. Gradients that end before the passes of their step
-    begin are those of the step before. ``count`` is the number of steps of the first epoch.
-    """
-    passes, reduced = (
-        moments_of(
-            flows,
-            [(one, np.where(step < count, step, -1)) for one, step in moved(classes, kind)],
-            endpoints,
-            count,
-            collectives=False,
-        )
-        for kind in ("pp", "dp")
-    )
-    both = (passes.start_ns != MISSING) & (reduced.end_ns != MISSING)
-    before = both & (reduced.end_ns <= passes.start_ns)
-    early = before.sum(axis=1) >= np.maximum(1, MOSTLY * both.sum(axis=1))
-    if not early.any():
-        return classes
-    found = []
-    for one in classes:
-        if one.kind == "dp":
-            own = np.isin(flows.src[one.one.traffic.row], endpoints[early])
-            own &= (one.step >= 0) & (one.step < count)
-            one = replace(one, step=one.step - own)
-        found.append(one)
-    return found
 
 
 def _whole(classes: Sequence[KindOf], count: int, ends: Ints, finished: Bools) -> Bools:

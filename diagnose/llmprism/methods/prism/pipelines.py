@@ -19,6 +19,7 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.last_stage import Answers, find_answers
 from llmprism.methods.prism.micro_batches import (
     COUPLE,
@@ -32,7 +33,7 @@ from llmprism.methods.prism.micro_batches import (
 )
 from llmprism.methods.prism.middle_stages import forward_of_middle_ns
 from llmprism.methods.prism.moments import MISSING
-from llmprism.methods.prism.phases import KindOf, Phases, joined
+from llmprism.methods.prism.phases import Phases, joined
 from llmprism.methods.prism.two_stages import chunks_of_two
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian

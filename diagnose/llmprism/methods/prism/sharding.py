@@ -31,7 +31,8 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.characters import extents
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.directions import directions_of
-from llmprism.methods.prism.phases import KindOf, Phases
+from llmprism.methods.prism.kind_of import KindOf
+from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.sizes import AGREE, FEWEST, Cell, cells, distinct, fitting
 from llmprism.numerics.arrays import Floats
 from llmprism.numerics.graph import components

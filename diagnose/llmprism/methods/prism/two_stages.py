@@ -20,7 +20,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.phases import KindOf, Phases
+from llmprism.methods.prism.kind_of import KindOf
+from llmprism.methods.prism.phases import Phases
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 

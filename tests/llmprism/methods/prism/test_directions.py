@@ -11,7 +11,7 @@ import pytest
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.cycles import Traffic
 from llmprism.methods.prism.directions import Directions, directions_of
-from llmprism.methods.prism.phases import KindOf
+from llmprism.methods.prism.kind_of import KindOf
 
 PERIOD, STEPS = 1000, 5
 FORWARD, BACKWARD = {"begin": 0, "end": 700}, {"begin": 300, "end": 950}

@@ -16,7 +16,7 @@ import numpy as np
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.cycles import Traffic
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
-from llmprism.methods.prism.phases import KindOf
+from llmprism.methods.prism.kind_of import KindOf
 
 
 @measured_once

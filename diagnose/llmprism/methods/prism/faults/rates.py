@@ -25,7 +25,7 @@ from llmprism.methods.prism.faults.context import Context, JobView, measured_onc
 from llmprism.methods.prism.faults.hops import crossed
 from llmprism.methods.prism.faults.last_ends import Ends, ends_of
 from llmprism.methods.prism.faults.series import Judged, healthy, judged
-from llmprism.methods.prism.phases import KindOf
+from llmprism.methods.prism.kind_of import KindOf
 from llmprism.numerics.arrays import Bools, Floats, Ints, weighted_quantile
 from llmprism.numerics.graph import components_of_edges
 from llmprism.numerics.missing import TO_SIGMA, nanmedian

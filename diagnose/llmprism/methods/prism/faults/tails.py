@@ -13,8 +13,8 @@ import numpy as np
 
 from llmprism.methods.prism.connections import SMALL
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.moments import MISSING
-from llmprism.methods.prism.phases import KindOf
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median
 

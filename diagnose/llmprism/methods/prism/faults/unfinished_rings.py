@@ -26,7 +26,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.due import in_order_of_sending
 from llmprism.methods.prism.faults.rings import FEWEST, rings_of
 from llmprism.methods.prism.faults.tails import Stuck, Tail
-from llmprism.methods.prism.phases import KindOf
+from llmprism.methods.prism.kind_of import KindOf
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 FEW = (1, 2)  # ranks of a server in a ring, where they may share its NIC

@@ -20,6 +20,7 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 MOSTLY = 0.8  # share of silences between steps that two classes have in common
 UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
 CLEARER = 3.0  # ratio of clarities from which the reference is believed rather than a class
+NEARER = 0.5  # ratio of two distances in time of which only one can be within a step
 SAME_SPREAD = 0.02  # of a part: difference in spread that decides nothing
 
 
@@ -59,29 +60,38 @@ def assigned(
 def _beside_partial(
     traffic: Traffic, proposed: Sequence[Division], start: Ints, end: Ints
 ) -> Codes | None:
-    """Step of each record of a class that shows one part more than the reference, and a small one.
+    """Step of each record of a class that shows one part more or fewer than the reference.
 
-    Where records begin within a step, all that the reference moves in it may be over, and where
-    they end within one, it may not have begun. ``start`` and ``end`` [ns] are those of the parts of
-    the reference. The small part has no step. None where no division of the class is like that.
+    Where records begin within a step, one of two classes may have moved all that it moves in it,
+    while the other has not, and where they end within one, one of them may not have begun.
+    ``start`` and ``end`` [ns] are those of the parts of the reference. What moves before the first
+    or after the last of them has no step. None where no division of the class is like that.
     """
-    more = of_count([one for one in proposed if one.clarity >= CLEARER], start.size + 1)
-    if more is None:
-        return None
-    begins, ends = extent(traffic, more)
-    middle, lead_middle = (begins + ends) / 2, (start + end) / 2
-    usual = (1 - SAME_SPREAD) * np.median(more.volumes)
-    step = more.part_of(len(traffic))
-    nearer = np.abs(np.diff(lead_middle)) / 2
-    if ends[0] < start[0] and more.volumes[0] < usual:
-        step -= 1
-        near = np.abs(middle[1:] - lead_middle)
-    elif begins[-1] > end[-1] and more.volumes[-1] < usual:
-        step[step == start.size] = -1
-        near = np.abs(middle[:-1] - lead_middle)
-    else:
-        return None
-    return step if (near[1:] < nearer).mean() >= MOSTLY else None
+    clear = [one for one in proposed if one.clarity >= CLEARER]
+    for own in (of_count(clear, start.size + 1), of_count(clear, start.size - 1)):
+        if own is None:
+            continue
+        begins, ends = extent(traffic, own)
+        shift = _clear_shift(begins + ends, start + end)
+        if shift is not None:
+            step = own.part_of(len(traffic)) + shift
+            return np.where((step >= 0) & (step < start.size), step, -1).astype(np.int32)
+    return None
+
+
+def _clear_shift(middles: Ints, others: Ints) -> int | None:
+    """By how many places the first ones go with the first of the ``others``, of one more or fewer.
+
+    None if their times do not show it: both may be nearly as far from the one before as from the
+    one after.
+    """
+    most = min(middles.size, others.size)
+    places = (-1, 0) if middles.size > others.size else (0, 1)
+    away = [
+        float(np.median(np.abs(middles[-min(at, 0) :][:most] - others[max(at, 0) :][:most])))
+        for at in places
+    ]
+    return places[int(np.argmin(away))] if min(away) < NEARER * max(away) else None
 
 
 def _rest_together(traffic: Traffic, own: Division, lead: Traffic, best: Division) -> bool:
@@ -141,15 +151,24 @@ def borders_of(component: Component, start: Ints, end: Ints) -> tuple[Ints, ...]
 def by_windows(traffic: Traffic, borders: Sequence[Ints], count: int) -> Codes:
     """Step of each record by those of the ``borders`` that make volumes most equal, -1 after all.
 
-    Records may end within a step before the class moves in it: then the last step is empty.
+    Borders at which the class moves something count only if it does so at all of them. Records may
+    end within a step before the class moves in it: then the last step is empty.
     """
     choices: list[tuple[tuple[float, bool], Codes]] = []
-    for one in borders:
+    resting = [one for one in borders if _rests(traffic, one) >= MOSTLY]
+    for one in resting or borders:
         step = np.searchsorted(one, traffic.start_ns, side="right").astype(np.int32)
         step[step == count] = -1
         volumes = _volumes(step, traffic, count)
         choices.append(((_spread(volumes), bool(volumes[0] < volumes[-1])), step))
     return min(choices, key=lambda choice: choice[0])[1]
+
+
+def _rests(traffic: Traffic, border: Ints) -> float:
+    """Share of the times in ``border`` at which nothing of the traffic moves."""
+    until = np.maximum.accumulate(traffic.end_ns)
+    before = np.searchsorted(traffic.start_ns, border, side="right") - 1
+    return float(np.mean((before < 0) | (until[before] <= border))) if border.size else 1.0
 
 
 def _volumes(step: Codes, traffic: Traffic, count: int) -> Floats:

@@ -20,7 +20,6 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 MOSTLY = 0.8  # share of silences between steps that two classes have in common
 UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
 CLEARER = 3.0  # ratio of clarities from which the reference is believed rather than a class
-NEARER = 0.5  # ratio of two distances in time of which only one can be within a step
 SAME_SPREAD = 0.02  # of a part: difference in spread that decides nothing
 
 
@@ -67,31 +66,29 @@ def _beside_partial(
     ``start`` and ``end`` [ns] are those of the parts of the reference. What moves before the first
     or after the last of them has no step. None where no division of the class is like that.
     """
-    clear = [one for one in proposed if one.clarity >= CLEARER]
+    clear = [one for one in proposed if one.clarity >= CLEARER and one.quality > 0]
     for own in (of_count(clear, start.size + 1), of_count(clear, start.size - 1)):
-        if own is None:
-            continue
-        begins, ends = extent(traffic, own)
-        shift = _clear_shift(begins + ends, start + end)
-        if shift is not None:
-            step = own.part_of(len(traffic)) + shift
+        if own is not None:
+            begins, ends = extent(traffic, own)
+            step = own.part_of(len(traffic)) + _nearer_shift(begins + ends, start + end)
             return np.where((step >= 0) & (step < start.size), step, -1).astype(np.int32)
     return None
 
 
-def _clear_shift(middles: Ints, others: Ints) -> int | None:
-    """By how many places the first ones go with the first of the ``others``, of one more or fewer.
+def _nearer_shift(middles: Ints, others: Ints) -> int:
+    """By how many places the first ones go with those of the ``others`` that are nearest in time.
 
-    None if their times do not show it: both may be nearly as far from the one before as from the
-    one after.
+    There are one more or fewer of them. Where one kind of traffic follows the other, both may be
+    nearly as far; which of them begins a step is settled when kinds are known
+    (:mod:`~llmprism.methods.prism.gradients_last`).
     """
     most = min(middles.size, others.size)
     places = (-1, 0) if middles.size > others.size else (0, 1)
     away = [
-        float(np.median(np.abs(middles[-min(at, 0) :][:most] - others[max(at, 0) :][:most])))
+        float(np.median(np.abs(middles[max(-at, 0) :][:most] - others[max(at, 0) :][:most])))
         for at in places
     ]
-    return places[int(np.argmin(away))] if min(away) < NEARER * max(away) else None
+    return places[int(np.argmin(away))]
 
 
 def _rest_together(traffic: Traffic, own: Division, lead: Traffic, best: Division) -> bool:

@@ -20,6 +20,7 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 MOSTLY = 0.8  # share of silences between steps that two classes have in common
 UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
 CLEARER = 3.0  # ratio of clarities from which the reference is believed rather than a class
+WITHIN = 0.75  # of a step: what belongs to one is not farther apart
 SAME_SPREAD = 0.02  # of a part: difference in spread that decides nothing
 
 
@@ -68,27 +69,33 @@ def _beside_partial(
     """
     clear = [one for one in proposed if one.clarity >= CLEARER and one.quality > 0]
     for own in (of_count(clear, start.size + 1), of_count(clear, start.size - 1)):
-        if own is not None:
-            begins, ends = extent(traffic, own)
-            step = own.part_of(len(traffic)) + _nearer_shift(begins + ends, start + end)
+        if own is None:
+            continue
+        begins, ends = extent(traffic, own)
+        shift = _nearer_shift(begins + ends, start + end)
+        if shift is not None:
+            step = own.part_of(len(traffic)) + shift
             return np.where((step >= 0) & (step < start.size), step, -1).astype(np.int32)
     return None
 
 
-def _nearer_shift(middles: Ints, others: Ints) -> int:
+def _nearer_shift(middles: Ints, others: Ints) -> int | None:
     """By how many places the first ones go with those of the ``others`` that are nearest in time.
 
     There are one more or fewer of them. Where one kind of traffic follows the other, both may be
     nearly as far; which of them begins a step is settled when kinds are known
-    (:mod:`~llmprism.methods.prism.gradients_last`).
+    (:mod:`~llmprism.methods.prism.gradients_last`). None if none of the places holds throughout,
+    because all records of some step were lost.
     """
     most = min(middles.size, others.size)
     places = (-1, 0) if middles.size > others.size else (0, 1)
     away = [
-        float(np.median(np.abs(middles[max(-at, 0) :][:most] - others[max(at, 0) :][:most])))
+        np.abs(middles[max(-at, 0) :][:most] - others[max(at, 0) :][:most]).astype(np.float64)
         for at in places
     ]
-    return places[int(np.argmin(away))]
+    nearer = min((0, 1), key=lambda i: float(np.median(away[i])))
+    throughout = away[nearer] < WITHIN * np.median(np.diff(others))
+    return places[nearer] if throughout.all() else None
 
 
 def _rest_together(traffic: Traffic, own: Division, lead: Traffic, best: Division) -> bool:

@@ -1,0 +1,147 @@
+"""A job with too many records: windows of time, and their steps as those of one recording."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from llmprism.batches.chains import chains_of
+from llmprism.batches.windows import SLICES, windows_of, write_windows
+from llmprism.io.loading import stored
+from llmprism.pipeline import diagnose
+from shared import made_once
+from tiny import simulate_one
+
+STEPS = 100
+SLOW = {"kind": "slow_gpu", "job": "a", "rank": 5, "factor": 0.7, "from_step": 40, "to_step": 60}
+
+
+@pytest.fixture
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A long job; one GPU is slow while one window ends and the next one begins."""
+
+    def make(folder: Path) -> None:
+        cluster = {"servers": 16, "gpus_per_server": 1, "nics_per_server": 1}
+        job = {"dp": 4, "pp": 4, "micro_batches": 8, "steps": STEPS, "compute_jitter": 0.01}
+        simulate_one(folder / "run", cluster=cluster, faults=[SLOW], step_overhead_ms=5, **job)
+
+    return made_once(tmp_path_factory, "long-job", make) / "run"
+
+
+def test_windows_have_the_answers_of_the_whole(world: Path) -> None:
+    flows, topology = world / "flows.parquet", world / "topology.json"
+    whole = diagnose(flows, topology)
+    work: list[str] = []
+    parts = diagnose(
+        flows,
+        topology,
+        progress=lambda _, doing: work.append(doing),
+        records_at_once=pq.read_metadata(flows).num_rows // 3,
+    )
+    assert any(one.startswith("window 3 of ") for one in work)
+    assert parts.intake == whole.intake
+    axes = ["dp", "pp", "tp", "micro_batches", "schedule"]
+    assert parts.layouts[axes].to_dict("list") == whole.layouts[axes].to_dict("list")
+    both = whole.steps.merge(parts.steps, on=["address", "step"], suffixes=("", "_parts"))
+    assert len(both) == len(whole.steps) == len(parts.steps) == 16 * STEPS
+    period = whole.steps.groupby("step")["end_ns"].max().diff().median()
+    for name, most in (("dp_end_ns", 0.001), ("end_ns", 0.001), ("start_ns", 0.03)):
+        assert (both[name] - both[f"{name}_parts"]).abs().max() < most * period
+    for name in ("jobs", "pairs", "groups"):
+        assert len(getattr(parts, name)) == len(getattr(whole, name))
+    assert parts.verdict.figures["jobs"][0]["records"] == pytest.approx(len(pq.read_table(flows)))
+    assert parts.verdict.figures["jobs"][0]["steps_commonest"] == STEPS
+
+
+def test_spans_of_windows_are_those_of_their_steps(world: Path) -> None:
+    flows, topology = world / "flows.parquet", world / "topology.json"
+    whole = diagnose(flows, topology).spans
+    parts = diagnose(flows, topology, records_at_once=pq.read_metadata(flows).num_rows // 3).spans
+    keys = ["kind", "address", "step"]
+    expected, found = (
+        table.astype({"kind": str, "address": str}).groupby(keys)["end_ns"].max()
+        for table in (whole, parts)
+    )
+    for kind in ("dp", "pp"):
+        pd.testing.assert_series_equal(found[kind], expected[kind], check_index_type=False)
+
+
+def test_a_fault_that_lasts_over_a_border_is_one_finding(world: Path) -> None:
+    flows, topology = world / "flows.parquet", world / "topology.json"
+    (one,) = diagnose(flows, topology).findings.to_dict("records")
+    at_once = pq.read_metadata(flows).num_rows // 3
+    (found,) = diagnose(flows, topology, records_at_once=at_once).findings.to_dict("records")
+    for name in ("cause", "culprit", "first_step", "last_step"):
+        assert found[name] == one[name]
+    assert found["cost"] == pytest.approx(one["cost"], rel=0.1)
+
+
+def test_a_job_with_few_steps_in_a_window_is_diagnosed_as_a_whole(world: Path) -> None:
+    flows, topology = world / "flows.parquet", world / "topology.json"
+    whole = diagnose(flows, topology)
+    at_once = pq.read_metadata(flows).num_rows // 20
+    parts = diagnose(flows, topology, records_at_once=at_once)
+    pd.testing.assert_frame_equal(parts.steps, whole.steps, check_dtype=False)
+
+
+def test_every_record_is_in_a_window_and_a_quarter_of_them_in_two(tmp_path: Path) -> None:
+    start = np.arange(100_000)
+    table = pa.table({"start_ns": start, "end_ns": start, "bytes": start, "src": ["a"] * 100_000,
+                      "dst": ["b"] * 100_000})  # fmt: skip
+    pq.write_table(table, tmp_path / "flows.parquet")
+    with stored(tmp_path / "flows.parquet") as records:
+        windows = windows_of(records, 20_000, tmp_path)
+        write_windows(records, windows, lambda _: None)
+    parts = [pq.read_table(one.path)["start_ns"].to_numpy() for one in windows]
+    seen = np.bincount(np.concatenate(parts), minlength=start.size)
+    assert set(seen) == {1, 2}
+    assert max(len(part) for part in parts) <= 20_000 * 1.05
+    for earlier, later in pairwise(parts):
+        shared = np.intersect1d(earlier, later).size
+        assert shared == pytest.approx(len(earlier) / SLICES, rel=0.1)
+
+
+def diagnosed(*jobs: tuple[str, str, list[float]]) -> Any:
+    """A diagnosis with jobs of the given names, of letters as addresses, and ends of steps [ns]."""
+    members = [(name, letter) for name, letters, _ in jobs for letter in letters]
+    steps = [
+        (name, letter, step, end)
+        for name, letters, ends in jobs
+        for letter in letters
+        for step, end in enumerate(ends)
+    ]
+    table = pd.DataFrame(steps, columns=["job", "address", "step", "end_ns"])
+    return SimpleNamespace(
+        jobs=pd.DataFrame(members, columns=["job", "address"]),
+        steps=table.assign(dp_end_ns=table["end_ns"].astype("Int64")),
+    )
+
+
+def test_chains_follow_a_job_and_count_each_step_once() -> None:
+    first = diagnosed(("job-0", "abcd", [100, 200, 300, 400]), ("job-1", "xy", [150, 250]))
+    second = diagnosed(("job-0", "pq", [510, 610]), ("job-1", "abcd", [301, 401, 501, 601]))
+    chains = chains_of([first, second], [(0, 0), (250, 450)])
+    assert [(one.name, one.windows, one.jobs) for one in chains] == [
+        ("job-0", [0, 1], ["job-0", "job-1"]),
+        ("job-1", [0], ["job-1"]),
+        ("job-2", [1], ["job-0"]),
+    ]
+    before, after = chains[0].kept
+    assert (before.first, before.last, before.shift) == (0, 2, 0)
+    assert (after.first, after.shift) == (1, 2)  # its step 0 ends when step 2 of the first does
+
+
+def test_steps_of_a_job_that_paused_between_windows_follow_each_other() -> None:
+    first = diagnosed(("job-0", "ab", [100, 200, 300]))
+    second = diagnosed(("job-0", "ab", [900, 1000, 1100]))
+    before, after = chains_of([first, second], [(0, 0), (350, 450)])[0].kept
+    assert before.last == 2
+    assert (after.first, after.first + after.shift) == (0, 3)

@@ -5,5 +5,5 @@ from typing import Final
 METHOD: Final = "prism"
 """Method of diagnosis if none is given."""
 
-RECORDS_AT_ONCE = 1 << 24
-"""Records that are diagnosed together if a file has more: they take about 3 GiB."""
+RECORDS_AT_ONCE: Final = 20_000_000
+"""Records that are diagnosed together if a file has more: they take about 3.5 GiB."""

@@ -59,7 +59,7 @@ def diagnose_in_batches(
     files, rest, intake = _divided(
         path, topology, joining, most_records, Path(folder.name), progress
     )
-    runner = Runner(diagnose_one, most_records, rest)
+    runner = Runner(diagnose_one, most_records, rest, Path(folder.name))
     diagnoses, spans = [], []
     for number, file in enumerate(files):
 
@@ -82,7 +82,10 @@ def _divided(
     folder: Path,
     progress: Progress,
 ) -> tuple[list[Path], Rest, Intake]:
-    """The records of each batch as a file in ``folder``, what it has to know of others, counts."""
+    """The records of each batch as a file, what it has to know of others, and counts.
+
+    The files are in ``folder``, unless all records are in one batch.
+    """
 
     def report(begin: float, end: float, doing: str) -> Callable[[float], None]:
         return lambda fraction: progress(begin + (end - begin) * fraction, doing)
@@ -91,6 +94,8 @@ def _divided(
         counting = report(0.0, _COUNTING, "adding up pairs")
         volumes, intake = read_volumes(records, topology, counting)
         batches = divide(volumes, joining(volumes, topology), topology, most_records)
+        if batches.count == 1:
+            return [Path(path)], volumes.rest, intake
         copying = report(_COUNTING, _COPYING, "dividing records by jobs")
         files = write_batches(records, batches, topology, folder, copying)
     return files, volumes.rest, intake

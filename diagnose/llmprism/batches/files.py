@@ -57,7 +57,7 @@ def _writers(records: StoredRecords, count: int, folder: Path) -> Iterator[list[
     schema = pa.schema(fields, metadata=records.notes)
     with ExitStack() as stack:
         yield [
-            stack.enter_context(pq.ParquetWriter(_path(folder, one), schema, compression="zstd"))
+            stack.enter_context(pq.ParquetWriter(_path(folder, one), schema, compression="lz4"))
             for one in range(count)
         ]
 

@@ -17,7 +17,7 @@ from llmprism.io.loading import row_count, stored
 from llmprism.model import Progress
 from llmprism.numerics.memory import give_back
 
-FEWEST_STEPS = 12  # of a window: three of them are in two windows
+FEWEST_STEPS = 24  # of a window: three of them are in two windows
 _COPYING = 0.1  # share of the time that dividing a batch into windows takes
 
 DiagnoseOne = Callable[[Path, Rest, Progress], Diagnosis]
@@ -34,19 +34,21 @@ class Runner:
     diagnose_one: DiagnoseOne
     most_records: int
     rest: Rest
+    folder: Path
 
     def diagnosed(self, path: Path, progress: Progress) -> Part:
-        """Diagnose the file of a batch, and remove it."""
+        """Diagnose the file of a batch."""
         if row_count(path) > self.most_records and (part := self._in_windows(path, progress)):
-            path.unlink()
             return part
         return self._at_once(path, self.rest, progress)
 
     def _at_once(self, path: Path, rest: Rest, progress: Progress) -> Part:
+        """Diagnose a file, and remove it if it is a temporary one."""
         one = self.diagnose_one(path, rest, progress)
         self.rest = replace(self.rest, have_steps=self.rest.have_steps or len(one.steps) > 0)
-        path.unlink()
-        spans = write_spans(one, path.with_name(f"spans-of-{path.name}"))
+        if path.parent == self.folder:
+            path.unlink()
+        spans = write_spans(one, self.folder / f"spans-of-{path.name}")
         one = one.without_spans()
         give_back()
         return one, [spans]
@@ -55,7 +57,7 @@ class Runner:
         """Diagnose a batch window by window; None if a window has too few steps."""
         with stored(path) as records:
             rows = records.rows
-            windows = windows_of(records, self.most_records, path.parent)
+            windows = windows_of(records, self.most_records, self.folder)
             write_windows(records, windows, lambda done: progress(_COPYING * done, "dividing time"))
         sizes = [row_count(window.path) for window in windows]
         parts: list[Part] = []

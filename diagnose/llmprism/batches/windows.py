@@ -1,7 +1,7 @@
 """Windows of time, for a batch of more records than are diagnosed at once.
 
-Every window has as many records as may be diagnosed together, and the last quarter of one is the
-first quarter of the next. Records belong to a window by their start.
+Every window has as many records as may be diagnosed together, and the last eighth of one is the
+first eighth of the next. Records belong to a window by their start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from llmprism.io.columns import numbers
 from llmprism.io.loading import StoredRecords
 from llmprism.numerics.arrays import Ints
 
-SLICES = 4  # of a window; one of them overlaps with the next window
+SLICES = 8  # of a window; one of them overlaps with the next window
 _EVERY = 64  # records of which the start of one is looked at, to find slices of equal size
 
 
@@ -69,7 +69,7 @@ def write_windows(
     done = 0
     with ExitStack() as stack:
         writers = [
-            stack.enter_context(pq.ParquetWriter(one.path, schema, compression="zstd"))
+            stack.enter_context(pq.ParquetWriter(one.path, schema, compression="lz4"))
             for one in windows
         ]
         for part in records.parts():

@@ -92,7 +92,7 @@ def test_a_job_with_few_steps_in_a_window_is_diagnosed_as_a_whole(world: Path) -
     pd.testing.assert_frame_equal(parts.steps, whole.steps, check_dtype=False)
 
 
-def test_every_record_is_in_a_window_and_a_quarter_of_them_in_two(tmp_path: Path) -> None:
+def test_every_record_is_in_a_window_and_those_of_a_slice_are_in_two(tmp_path: Path) -> None:
     start = np.arange(100_000)
     table = pa.table({"start_ns": start, "end_ns": start, "bytes": start, "src": ["a"] * 100_000,
                       "dst": ["b"] * 100_000})  # fmt: skip

@@ -251,6 +251,32 @@ MEASUREMENTS: dict[str, Measurement] = {
 }
 
 
+LARGE_SECONDS = 3300
+
+
+def large(folder: Path, repeats: int) -> tuple[list[Row], Figures]:
+    """Measure a diagnosis of more records than fit in memory: the same job for 55 minutes."""
+    run = folder / "large"
+    _train(run, 1024, LARGE_SECONDS)
+    usages = [process.run(_diagnosis(run, "prism")) for _ in range(repeats)]
+    records, seconds, peak = _manifest(run)["records"], _seconds(usages), _peak(usages)
+    figures = {
+        "diagnose_large_rows": records,
+        "diagnose_large_rows_per_s": records / seconds,
+        "diagnose_large_peak_rss_bytes": peak,
+    }
+    return [
+        Row("diagnosis in windows of time", f"{records / seconds / K:,.0f} k records/s",
+            f"{records / 1e6:.1f} M records"),
+        Row("  its peak memory", f"{peak / MIB:,.0f} MiB", "", f"{peak / records:.0f} bytes/record",
+            "< 4 GiB", _met(peak < 2**32)),
+    ], figures  # fmt: skip
+
+
+LONG_MEASUREMENTS: dict[str, Measurement] = {"large": large}
+"""Only made if they are named."""
+
+
 def _train(folder: Path, gpus: int, seconds: float) -> Usage:
     """Simulate ``job.yaml`` into ``folder``, with as many replicas as ``gpus`` GPUs need."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -39,15 +39,20 @@ class Runner:
     def diagnosed(self, path: Path, progress: Progress) -> Part:
         """Diagnose the file of a batch."""
         if row_count(path) > self.most_records and (part := self._in_windows(path, progress)):
+            self._remove(path)
             return part
         return self._at_once(path, self.rest, progress)
 
-    def _at_once(self, path: Path, rest: Rest, progress: Progress) -> Part:
-        """Diagnose a file, and remove it if it is a temporary one."""
-        one = self.diagnose_one(path, rest, progress)
-        self.rest = replace(self.rest, have_steps=self.rest.have_steps or len(one.steps) > 0)
+    def _remove(self, path: Path) -> None:
+        """Remove a file that is a temporary one."""
         if path.parent == self.folder:
             path.unlink()
+
+    def _at_once(self, path: Path, rest: Rest, progress: Progress) -> Part:
+        """Diagnose a file as a whole."""
+        one = self.diagnose_one(path, rest, progress)
+        self.rest = replace(self.rest, have_steps=self.rest.have_steps or len(one.steps) > 0)
+        self._remove(path)
         spans = write_spans(one, self.folder / f"spans-of-{path.name}")
         one = one.without_spans()
         give_back()

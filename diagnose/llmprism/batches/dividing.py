@@ -37,8 +37,8 @@ class Batches:
 
         A negative code is an unknown endpoint.
         """
-        own, other = self.of_endpoint[src], self.of_endpoint[dst]
-        batch = np.where(own == NONE, other, own)
+        of_code = np.append(self.of_endpoint, [NONE, NONE])  # codes of unknown ones count backwards
+        batch = np.where(of_code[src] == NONE, of_code[dst], of_code[src])
         unknown = (src < 0) | (dst < 0) | (batch == NONE)
         found: Codes = np.where(unknown, 0, batch).astype(np.int32)
         return found
@@ -47,8 +47,7 @@ class Batches:
 def divide(volumes: PairVolumes, joining: Bools, topology: Topology, most_records: int) -> Batches:
     """Divide all endpoints into batches of at most so many records, where components allow that.
 
-    Components with the most bytes come first.
-    ``joining`` says which pairs may carry training data.
+    Components with the most bytes come first. ``joining`` says which pairs may carry training data.
     """
     servers = topology.servers
     component = _components(volumes, joining, servers)

@@ -113,11 +113,12 @@ def stored(path: Path | str) -> Iterator[StoredRecords]:
 
 
 def row_count(path: Path | str) -> int:
-    """Number of records of a Parquet file; 0 for anything else, or if it is damaged."""
+    """Number of records of a Parquet file; 0 for anything else, or if it is damaged.
+
+    A pipe is not opened, since its content can be read only once.
+    """
     try:
-        with Path(path).open("rb") as source:
-            found = source.seekable() and source.read(len(_PARQUET)) == _PARQUET
-            return int(pq.read_metadata(source).num_rows) if found else 0
+        return int(pq.read_metadata(path).num_rows) if Path(path).is_file() else 0
     except (pa.ArrowException, OSError, ValueError):
         return 0
 

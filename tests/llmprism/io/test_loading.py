@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from llmprism.errors import UserError
-from llmprism.io.loading import COLUMNS, adopt, load
+from llmprism.io.loading import COLUMNS, adopt, load, row_count
 from llmprism.io.topology import read_topology
 from llmprism.pipeline import diagnose
 
@@ -81,6 +81,19 @@ def test_each_format_is_read(file: Path) -> None:
 
 def test_each_format_is_read_from_a_pipe(file: Path, piped: Callable[[bytes], str]) -> None:
     assert load(piped(file.read_bytes())).to_pandas()["bytes"].tolist() == [100, 200]
+
+
+def test_a_pipe_is_not_opened_to_count_its_records(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # opening it would wait for a writer
+    assert row_count(tmp_path / "pipe") == row_count("-") == row_count(tmp_path / "none") == 0
+
+
+def test_records_are_counted_before_they_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "flows.parquet"
+    pq.write_table(pa.table({"start_ns": [1, 2, 3]}), path)
+    assert row_count(path) == 3
+    path.write_bytes(path.read_bytes()[:-9])
+    assert row_count(path) == 0
 
 
 def test_a_pipe_of_anything_else_is_refused(piped: Callable[[bytes], str]) -> None:

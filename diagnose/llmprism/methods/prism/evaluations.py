@@ -57,8 +57,9 @@ def sizes_of(size: Ints) -> Sizes:
 
 def steps_and_evaluations(cuts: Ints, sizes: Sizes) -> Ints | None:
     """Those of the ``cuts`` that begin a step, if some parts hold an evaluation; else None."""
-    edges = np.concatenate(([0], cuts, [sizes.every.size - 1]))
+    every = np.concatenate(([0], cuts, [sizes.every.size - 1]))
     for gradients in sizes.of:
+        edges = _without_openings(every, gradients, sizes.every)
         begins = edges[:-1][np.diff(gradients[edges]) > 0]
         if begins.size < FEW:
             continue
@@ -67,6 +68,17 @@ def steps_and_evaluations(cuts: Ints, sizes: Sizes) -> Ints | None:
         if _are_steps(gradients, whole, pieces, sizes):
             return whole[1:-1]
     return None
+
+
+def _without_openings(edges: Ints, gradients: Floats, every: Floats) -> Ints:
+    """``edges`` without those that part the first message of a step from the rest of it.
+
+    A rank may be ready before the others, and then wait for them. An evaluation moves more.
+    """
+    held, moved = np.diff(gradients[edges]) > 0, np.diff(every[edges])
+    little = ~held & (moved <= EQUAL * np.median(moved[held])) if held.any() else ~held
+    opening = np.flatnonzero(little[:-1] & held[1:]) + 1
+    return np.delete(edges, opening)
 
 
 def _are_steps(gradients: Floats, edges: Ints, pieces: Ints, sizes: Sizes) -> bool:
@@ -110,22 +122,26 @@ def _equal(volume: Floats) -> bool:
 def beyond_steps(line: Codes, part: Codes, size: Ints) -> Bools:
     """Which records are of an evaluation, as it follows a step in the same part.
 
-    ``line`` numbers the lines of messages, each of which moves as many in a step.
+    ``line`` numbers the lines of messages, each of which moves as many bytes in a step.
     """
     volume = np.bincount(part, size)
     single = volume <= (1 + EQUAL) * np.sort(volume)[FEW // 2 :].min()
     order = np.lexsort((np.arange(part.size), part, line))
+    moved = np.cumsum(size[order], dtype=np.float64)
     key = line[order].astype(np.int64) * volume.size + part[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
-    held = np.diff(np.append(first, key.size))
-    place = np.empty(part.size, np.int64)
-    place[order] = np.arange(key.size) - np.repeat(first, held)
-    usual = np.zeros(int(line.max(initial=-1)) + 1)
+    before = moved[first] - size[order][first]
+    held = np.diff(np.append(before, moved[-1]))
+    middle = np.empty(part.size)  # of each record, among the bytes of its line and part
+    records = np.diff(np.append(first, key.size))
+    middle[order] = moved - size[order] / 2 - np.repeat(before, records)
+    usual = np.full(int(line.max(initial=-1)) + 1, np.inf)
     alone = single[part[order][first]]
     for one in np.unique(line).tolist():
         own = held[alone & (line[order][first] == one)]
-        usual[one] = np.median(own) if own.size else np.inf
-    beyond: Bools = (place >= usual[line]) & ~single[part]
+        if own.size:
+            usual[one] = np.median(own)
+    beyond: Bools = (middle > usual[line]) & ~single[part]
     return beyond
 
 

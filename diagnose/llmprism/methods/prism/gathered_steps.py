@@ -3,8 +3,8 @@
 The first forward pass needs the parameters of the first layers at once, so a rank gathers them as
 soon as its step begins. So the begin of a step is seen, and need not be derived from the end of the
 step before. The update of the parameters, which ends a step, leaves no traffic. It is taken to
-last until the next step begins, unless that takes much longer than usual: then there is a pause
-between the two.
+last until the next step or an evaluation begins, unless that takes much longer than usual: then
+there is a pause between the two. If evaluations follow some steps, they show how long it takes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.timeline import PAUSE, Ranks, filled, relative
+from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import finite_median
 
 SHARDED = ("zero3", "hybrid")  # ways to shard in which a step begins with a gather
@@ -24,12 +25,27 @@ def begun_by_gathers(ranks: Ranks, phases: Phases) -> Ranks:
     """``ranks`` with steps that last from one first gather to the next."""
     start = filled(relative(phases.moments["dp"].start_ns, ranks.origin_ns))
     rest = np.full_like(start, np.nan)
-    rest[:, :-1] = start[:, 1:] - ranks.end[:, :-1]
+    evaluation = _evaluations(ranks, phases)
+    rest[:, :-1] = np.minimum(start[:, 1:], evaluation) - ranks.end[:, :-1]
     rest[:, phases.first_of_epoch[1:] - 1] = np.nan
-    usual = finite_median(rest)
+    followed = np.flatnonzero(evaluation < start[:, 1:].min(axis=0))
+    usual = finite_median(rest[:, followed] if followed.size else rest)
     if not usual > 0:
         return ranks
-    longest = np.full(phases.count, usual + PAUSE * finite_median(np.diff(start, axis=1)))
+    beyond = 0.0 if followed.size else PAUSE * finite_median(np.diff(start, axis=1))
+    longest = np.full(phases.count, usual + beyond)
     longest[phases.first_of_epoch] = np.inf
     update = np.where(rest <= longest, rest, usual)
     return replace(ranks, start=np.minimum(start, ranks.end), end=ranks.end + np.maximum(update, 0))
+
+
+def _evaluations(ranks: Ranks, phases: Phases) -> Floats:
+    """First gather after the end of each step but the last that belongs to no step [ns].
+
+    Infinite where there is none.
+    """
+    own = [one for one in phases.classes if one.kind == "dp"]
+    alone = [one.one.traffic.start_ns[one.step < 0] for one in own]
+    begins = np.sort(np.concatenate([np.empty(0, np.int64), *alone])) - ranks.origin_ns
+    after = np.searchsorted(begins, np.nanmax(ranks.end[:, :-1], axis=0))
+    return np.append(begins.astype(np.float64), np.inf)[after]

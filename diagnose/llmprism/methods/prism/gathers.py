@@ -49,6 +49,7 @@ class _Cells:
     size : bytes, as a share of the same.
     rest_ns : silence of the connection and step before each record; 0 for the first record.
     ahead : whether gathers are in their own step already, before the first activation.
+    passed : whether each record begins after the last traffic of its sender's passes in the step.
     """
 
     order: Ints
@@ -58,6 +59,7 @@ class _Cells:
     size: Floats
     rest_ns: Ints
     ahead: bool
+    passed: Bools
 
     def rests(self, share: float) -> Ints:
         """Longest silence of each connection and step between gradients and gathers; 0 for none.
@@ -77,6 +79,11 @@ class _Cells:
         middle = self.size / 2
         beyond: Bools = self.other + (-middle if self.ahead else middle) > 1 - share
         return beyond
+
+    def may_gather(self, share: float) -> bool:
+        """Whether that share may be gathers: they follow the last backward pass of their sender."""
+        own = self.gathers(share)
+        return self.ahead or not own.any() or bool(self.passed[own].mean() >= MOST)
 
 
 def with_late_gathers(
@@ -131,7 +138,9 @@ def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: Kind
     shown = (sent != MISSING) & with_gathers
     is_ahead = bool(shown.any() and ahead[shown].mean() >= MOST)
     other = volume[cell] - before if is_ahead else before
-    return _Cells(known, step, cell, other / usual, size / usual, rest, is_ahead)
+    passed_ns = phases.moments["pp"].end_ns[src, step[opens]][np.cumsum(opens) - 1]
+    passed = traffic.start_ns[known] >= passed_ns
+    return _Cells(known, step, cell, other / usual, size / usual, rest, is_ahead, passed)
 
 
 def _share(own: Sequence[_Cells], count: int, late: bool, soon: bool) -> float | None:
@@ -144,7 +153,7 @@ def _share(own: Sequence[_Cells], count: int, late: bool, soon: bool) -> float |
     found: list[tuple[float, float]] = []
     for share in GATHERED:
         rest = np.concatenate([*(one.rests(share) for one in own), np.empty(0, np.int64)])
-        if rest.size and (rest > 0).mean() >= MOST:
+        if rest.size and (rest > 0).mean() >= MOST and all(one.may_gather(share) for one in own):
             found.append((float(np.median(rest)), share))
     lacking = [share for _, share in sorted(found)[::-1] if _ends_without(own, share, count)]
     if lacking and (late or not soon):

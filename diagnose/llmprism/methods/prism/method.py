@@ -35,7 +35,7 @@ from llmprism.methods.prism.pair_table import pairs_of
 from llmprism.methods.prism.partial_steps import partial_steps
 from llmprism.methods.prism.phases import find_phases
 from llmprism.methods.prism.pipelines import find_pipelines
-from llmprism.methods.prism.replicas import find_replicas, whole_groups
+from llmprism.methods.prism.replicas import find_replicas, whole_groups, with_common_ends
 from llmprism.methods.prism.resolution import refusal
 from llmprism.methods.prism.spans import Marked, SpanTable, marked
 from llmprism.methods.prism.stepless import (
@@ -153,11 +153,11 @@ def _look_into(
     phases = find_phases(flows, connections, job)
     pipelines = find_pipelines(flows, connections, phases)
     phases = with_late_gathers(flows, connections, phases, pipelines)
-    ranks = find_timeline(phases, pipelines)
-    ranks = after_pauses(flows, phases, pipelines, ranks)
     replicas = find_replicas(topology, phases, pipelines)
-    layout = find_layout(topology, connections, phases, pipelines, replicas)
     groups = whole_groups(topology, phases, replicas)
+    ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines)
+    ranks = after_pauses(flows, phases, pipelines, ranks)
+    layout = find_layout(topology, connections, phases, pipelines, replicas)
     return Found(name, phases, pipelines, ranks, layout, groups)
 
 

@@ -25,7 +25,7 @@ from llmprism.numerics.graph import components
 FEWEST = 4  # steps from which one that lacks traffic stands out
 LACKING = 0.1  # of the gradients of a step: with less missing, records may have been lost
 LOST = 1.5  # ... or with less than this, over the most that is missing in another step
-GATHERED = (1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 7, 1 / 9)
+GATHERED = tuple(1 / k for k in (2, 3, 4, 5, 7, 9, 11, 13, 15, 17))
 """Of the bytes of a step: what gathers of parameters have, 1/(1 + k) or 1/(1 + 2k).
 
 Gradients have as many bytes or twice as many, and are reduced k times in a step: once, or, if they

@@ -13,7 +13,7 @@ of which NIC of the other. The usual order of ranks is assumed: first with first
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -122,6 +122,24 @@ def whole_groups(topology: Topology, phases: Phases, replicas: Sequence[Replicas
     np.minimum.at(lowest, joined[joined >= 0], group[joined >= 0])
     number = np.unique(lowest, return_inverse=True)[1]
     return np.where(joined >= 0, number[np.maximum(joined, 0)], -1)
+
+
+def with_common_ends(topology: Topology, phases: Phases, groups: Ints) -> Phases:
+    """``phases`` with data-parallel traffic that ends at once for all NICs of a server and group.
+
+    ``groups`` are those of :func:`whole_groups`. A collective that goes over several NICs of a
+    server has ended for its ranks when the last of them is done.
+    """
+    if np.array_equal(groups, phases.dp_group):
+        return phases
+    end_ns = phases.moments["dp"].end_ns.copy()
+    servers = topology.servers[phases.endpoints]
+    cells = np.column_stack((servers, groups))
+    for cell in np.unique(cells[groups >= 0], axis=0):
+        own = np.flatnonzero((cells == cell).all(axis=1))
+        end_ns[own] = np.where(end_ns[own] == MISSING, MISSING, end_ns[own].max(axis=0))
+    moments = phases.moments | {"dp": replace(phases.moments["dp"], end_ns=end_ns)}
+    return replace(phases, moments=moments)
 
 
 def _joins(topology: Topology, phases: Phases, one: Replicas) -> list[tuple[int, int]]:

@@ -17,7 +17,8 @@ where there are several micro-batches: in a pipeline, or if nothing moves for lo
 backward passes take. The answer is ``unknown`` where gradients have as many bytes as parameters,
 where records hold several collectives, or where NVLink may hide what happens inside a server.
 Where the two directions of a ring do different work, they show what is sharded
-(:mod:`~llmprism.methods.prism.directions`).
+(:mod:`~llmprism.methods.prism.directions`). So do evaluations: they reduce nothing, and gather
+parameters only if those are sharded.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ RESTS = 0.2  # of a step: sharded parameters move all through it, gradients of a
 PASSES = 2.0  # ... and accumulation leaves the network silent for longer than gradients move
 UPDATES = (1 / 2, 2 / 3, 3 / 4, 4 / 5, 6 / 7)  # share of bytes before an update, if gathers follow
 NEAR = 0.005  # of the bytes of a step
+EVALUATIONS = 2  # that show the same
 
 
 def find_sharding(
@@ -65,6 +67,8 @@ def find_sharding(
     hidden = np.unique(servers).size < servers.size
     if answer not in ("none", UNKNOWN):
         return answer
+    if answer == UNKNOWN and _evaluates(own[largest], phases.count):
+        return "zero3"
     directions = directions_of(connections, own, phases.count)
     if directions is not None and directions.sharded:
         return "zero3"
@@ -100,6 +104,17 @@ def _updates(cell: Cell) -> bool:
     moved = np.cumsum(size)[:-1] / size.sum()
     silent = start[1:] > np.maximum.accumulate(end)[:-1]
     return any(bool((np.abs(moved[silent] - share) <= NEAR).any()) for share in UPDATES)
+
+
+def _evaluates(one: KindOf, count: int) -> bool:
+    """Whether the class moves something between steps, more than once, and as much each time."""
+    traffic, start = one.one.traffic, extents(one.one.traffic, one.step, count)[0]
+    between = np.searchsorted(start, traffic.start_ns[one.step < 0], side="right")
+    volume = np.bincount(between, traffic.size[one.step < 0], count + 1)[1:count]
+    moved = volume[
+        volume > NEAR * np.median(np.bincount(one.step[one.step >= 0], traffic.size[one.step >= 0]))
+    ]
+    return moved.size >= EVALUATIONS and bool(np.ptp(moved) <= NEAR * moved.max())
 
 
 def _extents(one: KindOf, count: int) -> tuple[Floats, Floats]:

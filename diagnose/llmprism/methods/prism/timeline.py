@@ -15,8 +15,10 @@ before the first activation, or as long before the first data-parallel traffic a
 begins after the end of a step; or with the first traffic of its passes, if that
 is earlier.
 
-Ranks without data-parallel traffic (one replica, or replicas in one server) end a step when they
-have sent the last gradient; those of the first stage one backward pass after they got it.
+Ranks without data-parallel traffic end a step with the other ranks of their stage, if those have
+any: gradients that leave a server by one of its ranks reach the others over NVLink. In a stage
+without (one replica, or replicas in one server) they end it when they have sent the last gradient;
+those of the first stage one backward pass after they got it.
 """
 
 from __future__ import annotations
@@ -218,13 +220,17 @@ def _ends_without_dp(phases: Phases, pipelines: Pipelines, origin: int) -> Float
     """Ends of ranks without data-parallel traffic: those of the last replica in their stage.
 
     A replica's step ends when its last gradient was sent, or worked through. Replicas whose
-    gradients are reduced over NVLink wait for each other all the same.
+    gradients are reduced over NVLink wait for each other all the same. If other replicas of the
+    stage have data-parallel traffic, it ends with that.
     """
     shift = pipelines.origin_ns - origin
     got = pipelines.last_got + np.nan_to_num(pipelines.backward_ns)
     ends = np.where((pipelines.stage == 0)[:, None], got, pipelines.last_sent) + shift
     ends = np.where(np.isnan(ends), relative(phases.moments["pp"].end_ns, origin), ends)
+    dp_end = relative(phases.moments["dp"].end_ns, origin)
     for stage in np.unique(pipelines.stage).tolist():
         rows = pipelines.stage == stage
-        ends[rows] = np.fmax.reduce(ends[rows], axis=0)
+        reduced = nanmedian(dp_end[rows], axis=0)
+        last = np.fmax.reduce(ends[rows], axis=0)
+        ends[rows] = np.where(np.isnan(reduced), last, reduced)
     return ends

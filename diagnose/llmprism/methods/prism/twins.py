@@ -4,9 +4,10 @@ The rings of a job whose ranks are joined over NVLink are components of their ow
 divided into steps alone. Tensor parallelism makes the ranks of a server send the same messages
 at the same moments, which shows also where one of the divisions is wrong.
 
-Two components are *twins* if they share a server, move the same volume in messages of the same
-number, and if the messages of one begin when those of the other do. "When" is a comparison: the
-distances to the nearest message are small beside the same distances after a shift in time.
+Two components are *twins* if they share a server, move the same volume in similar numbers of
+records (an exporter cuts the same messages into more of them where they pause), and if the messages
+of one begin when those of the other do. "When" is a comparison: the distances to the nearest
+message are small beside the same distances after a shift in time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from llmprism.methods.prism.classes import Component
 from llmprism.methods.prism.connections import Connections
 from llmprism.numerics.arrays import Codes, Ints
 
-ALIKE = 0.1  # difference in volume and messages of twins, as a share
+ALIKE, RECORDS = 0.1, 0.5  # differences in volume and number of records of twins, as a share
 AT_ONCE = 0.1  # distance between messages that begin together, over that after a shift
 SHIFTS = (0.31, 0.5, 0.69)  # of the median time between bursts
 FEWEST = 16  # bursts that tell anything
@@ -29,8 +30,9 @@ def are_twins(connections: Connections, one: Component, other: Component, server
     if shared.size == 0 or len(one.classes) != len(other.classes):
         return False
     for ours, theirs in zip(one.classes, other.classes, strict=True):
-        for values in ((ours.bytes, theirs.bytes), (len(ours.traffic), len(theirs.traffic))):
-            if abs(values[0] - values[1]) > ALIKE * max(values):
+        records = len(ours.traffic), len(theirs.traffic)
+        for (a, b), most in (((ours.bytes, theirs.bytes), ALIKE), (records, RECORDS)):
+            if abs(a - b) > most * max(a, b):
                 return False
     starts = [_starts(connections, part, servers, shared) for part in (one, other)]
     return min(begun.size for begun in starts) >= FEWEST and _at_once(starts[0], starts[1])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import prism_sim as ps
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles import Traffic
-from llmprism.methods.prism.evaluations import sizes_of, steps_and_evaluations
+from llmprism.methods.prism.evaluations import beyond_steps, sizes_of, steps_and_evaluations
 from llmprism.methods.prism.stepping import find_steps
 
 pytestmark = pytest.mark.slow  # each test simulates a world
@@ -130,3 +131,52 @@ def test_parameters_that_are_sharded_in_small_groups_are_data_parallel(scored, r
     run = scored(keys, replicas)
     assert run.score["pairs"]["accuracy"] == 1
     assert run.diagnosis.layouts[["dp", "tp"]].to_numpy().tolist() == [[replicas, 1]]
+
+
+STEP, EVALUATION = [40, 10, 10, 40, 20, 80], [40, 10, 10]  # messages; 20 and 80 are gradients
+
+
+def test_the_first_message_of_a_step_may_be_early():
+    """A rank that is ready before the others sends a little, and waits for them."""
+    sent: list[int] = []
+    begins = []
+    for number in range(12):
+        begins.append(len(sent))
+        sent += [0.4, *STEP] if number in (5, 7) else STEP  # the first is what is early
+        sent += EVALUATION * (number % 3 == 2)
+    cuts = np.array(sorted([*begins[1:], begins[5] + 1, begins[7] + 1]))
+    found = steps_and_evaluations(cuts, sizes_of(np.array(sent)))
+    assert found is not None
+    assert found.tolist() == begins[1:]
+
+
+def test_messages_beyond_a_step_are_counted_in_bytes():
+    """The exporter cuts some of them in two."""
+    size, part, expected = [], [], []
+    for number in range(9):
+        step = [15, 25, *STEP[1:]] if number % 2 else STEP
+        size += step + EVALUATION * (number % 3 == 2)
+        part += [number] * (len(size) - len(part))
+        expected += [False] * len(step) + [True] * (len(size) - len(expected) - len(step))
+    beyond = beyond_steps(np.zeros(len(size), np.int32), np.array(part), np.array(size))
+    assert beyond.tolist() == expected
+
+
+def test_evaluations_that_gather_show_that_parameters_are_sharded(tmp_path):
+    """Ranks that share a server hide sizes; the update ends when an evaluation begins."""
+    cluster = "servers: 4, gpus_per_server: 2, nics_per_server: 2, nic_gbps: 100"
+    model = "{layers: 8, hidden: 1024, heads: 16, vocab: 64000, sequence_length: 1024}"
+    keys = "dp: 8, zero_stage: 3, micro_batches: 3, steps: 14, compute_jitter: 0.02"
+    pauses = "evaluation: {every: 2, micro_batches: 7}, step_overhead_ms: 9"
+    fabric = "fabric: {kind: rail, leaf_ports: 8, spines: 2}"
+    (tmp_path / "world.yaml").write_text(
+        f"cluster: {{{cluster}, {fabric}}}\n"
+        f"jobs:\n  - {{name: solo, model: {model}, mfu: 0.5, {keys}, {pauses}}}\n"
+    )
+    run = ps.run(tmp_path / "world.yaml", out=tmp_path / "run")
+    assert run.diagnosis.layouts["sharding"].tolist() == ["zero3"]
+    assert run.score["timeline"]["coverage"] == 1
+    assert run.score["timeline"]["dp_end_error_max"] < 0.001
+    true = run.truth("steps").groupby("step")["end_ns"].max().sort_index().to_numpy()
+    found = run.diagnosis.steps.groupby("step")["end_ns"].max().sort_index().to_numpy()
+    assert np.median(np.abs(found - true)) < 100_000

@@ -18,12 +18,24 @@ DP_END = np.arange(STEPS) * 1000.0 + 900  # the update takes until the next step
 USUAL = np.arange(STEPS) * 1000.0
 
 
-def steps_of(start: Any, dp_end: Any = DP_END) -> Ranks:
-    """Steps of ranks that first gather at ``start`` [ns], NaN where that is not seen."""
+def steps_of(start: Any, dp_end: Any = DP_END, evaluations: Any = ()) -> Ranks:
+    """Steps of ranks that first gather at ``start`` [ns], NaN where that is not seen.
+
+    ``evaluations``: when those begin to gather [ns].
+    """
     start, end = np.atleast_2d(start), np.broadcast_to(dp_end, np.atleast_2d(start).shape)
     seen = np.where(np.isnan(start), MISSING, np.nan_to_num(start) + ORIGIN).astype(np.int64)
+    alone = np.array(evaluations, np.int64) + ORIGIN
+    one = SimpleNamespace(
+        kind="dp",
+        step=np.full(alone.size, -1),
+        one=SimpleNamespace(traffic=SimpleNamespace(start_ns=alone)),
+    )
     phases: Any = SimpleNamespace(
-        moments={"dp": SimpleNamespace(start_ns=seen)}, first_of_epoch=np.array([0]), count=STEPS
+        moments={"dp": SimpleNamespace(start_ns=seen)},
+        first_of_epoch=np.array([0]),
+        count=STEPS,
+        classes=(one,),
     )
     return begun_by_gathers(Ranks(np.roll(end, 1, axis=1), end, end, ORIGIN), phases)
 
@@ -55,3 +67,11 @@ def test_the_first_update_may_take_long() -> None:
 def test_a_rank_whose_gather_is_missing_begins_with_the_others() -> None:
     missing = np.where(np.arange(STEPS) == 2, np.nan, USUAL)
     assert steps_of([USUAL, missing]).start[1, 2] == USUAL[2]
+
+
+def test_evaluations_show_how_long_an_update_takes() -> None:
+    """They begin when it ends; other steps wait for the host as well."""
+    late = np.where(np.arange(STEPS) >= 3, 500, 0)
+    found = steps_of(USUAL + late, DP_END + late, evaluations=[2930, 2950, 4430])
+    assert found.end[0].tolist() == [1000.0, *(DP_END + late + 30)[1:].tolist()]
+    assert found.start[0].tolist() == (USUAL + late).tolist()

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 import prism_sim as ps
 from llmprism.methods.prism.layout import UNKNOWN
+from llmprism.methods.prism.moments import MISSING, Moments
+from llmprism.methods.prism.phases import Phases
+from llmprism.methods.prism.replicas import with_common_ends
 
 SCENARIO = """\
 cluster: {servers: 4, gpus_per_server: 4, nics_per_server: 4,
@@ -91,3 +97,19 @@ CASES = [("noisy", 0.01), ("exact", 0.0)]
 def folders(tmp_path):
     for name, _ in CASES:
         (tmp_path / name).mkdir()
+
+
+def test_a_collective_over_two_nics_ends_with_the_slower_one():
+    """Two rows are NICs of one server and group; the third is of another server."""
+    topology = SimpleNamespace(servers=np.array([0, 0, 1, 1], np.int32))
+    end_ns = np.array([[10, 30, MISSING], [20, 25, 50], [18, 40, 60], [11, 31, 41]], np.int64)
+    phases = Phases(
+        np.arange(4, dtype=np.int32), 3, np.array([0]), (), 1.0,
+        {"dp": Moments(end_ns - 5, end_ns, end_ns), "pp": Moments(end_ns, end_ns, end_ns)},
+        np.array([0, 1, 0, -1]),
+    )  # fmt: skip
+    same = with_common_ends(topology, phases, phases.dp_group)
+    assert same is phases
+    joined = with_common_ends(topology, phases, np.array([0, 0, 0, -1])).moments["dp"].end_ns
+    assert joined.tolist() == [[20, 30, MISSING], [20, 30, 50], [18, 40, 60], [11, 31, 41]]
+    assert phases.moments["dp"].end_ns[0, 0] == 10

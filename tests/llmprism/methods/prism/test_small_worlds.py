@@ -354,3 +354,19 @@ cluster: {servers: 2, gpus_per_server: 8, nics_per_server: 8, nic_gbps: 200,
     fixed = "micro_batch_size: 8, mfu: 0.4, compute_jitter: 0.015, step_overhead_ms: 10"
     run = scored(cluster + f"jobs:\n  - {{name: solo, {keys}, {fixed}}}\n")
     assert run.diagnosis.steps["step"].nunique() in (8, 16)
+
+
+@pytest.mark.parametrize("steps", [3, 8])
+@pytest.mark.parametrize("pp", [2, 4])
+def test_ranks_whose_gradients_leave_by_another_nic_end_a_step_with_them(scored, pp, steps):
+    """Three replicas on servers of two GPUs: a ring enters and leaves some servers by one NIC."""
+    cluster = """\
+cluster: {servers: 6, gpus_per_server: 2, nics_per_server: 2, nic_gbps: 100,
+          fabric: {kind: tor, leaf_ports: 8, spines: 2}}
+"""
+    world = job("solo", f"dp: 3, pp: {pp}, zero_stage: 0, micro_batches: 4, steps: {steps}")
+    run = scored(cluster + "jobs:\n" + world)
+    alone = run.diagnosis.steps.groupby("address")["dp_end_ns"].agg(lambda ends: ends.isna().all())
+    assert alone.any()
+    assert run.score["timeline"]["coverage"] == 1
+    assert run.score["timeline"]["step_error_max"] < 0.1

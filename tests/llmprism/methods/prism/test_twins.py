@@ -34,6 +34,36 @@ JOB = """\
 """
 
 
+def cut_in_two(flows: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
+    """``flows`` with two records for each of those in ``rows``, one after the other."""
+    first, second = flows[rows].copy(), flows[rows].copy()
+    middle = (first["start_ns"] + first["end_ns"]) // 2
+    first["end_ns"], second["start_ns"] = middle, middle + 1
+    first["bytes"] //= 2
+    second["bytes"] -= first["bytes"]
+    every = pd.concat([flows[~rows], first, second])
+    return every.sort_values(["start_ns", "end_ns"], kind="stable").reset_index(drop=True)
+
+
+@pytest.mark.parametrize("cut", [0, 4, 3])
+def test_twins_may_have_unequal_numbers_of_records(tmp_path, cut):
+    """Some messages of a NIC that somebody else uses as well pause, and their records end."""
+    (tmp_path / "world.yaml").write_text(CLUSTER + JOB % ("solo", 4, 4))
+    ps.run(tmp_path / "world.yaml", out=tmp_path / "run")
+    topology = read_topology(tmp_path / "run" / "topology.json")
+    records = pd.read_parquet(tmp_path / "run" / "flows.parquet")
+    near = records["src"].str.endswith(".1")
+    if cut:
+        number = records.groupby(["src", "dst"]).cumcount()
+        records = cut_in_two(records, near & (number % cut == 0))
+    records.to_parquet(tmp_path / "flows.parquet")
+    flows, _ = read_flows(tmp_path / "flows.parquet", topology)
+    connections = find_connections(flows)
+    found = find_components(flows, connections, connections.carries)
+    pairs = combinations(found, 2)
+    assert all(are_twins(connections, one, other, topology.servers) for one, other in pairs)
+
+
 @pytest.mark.parametrize(
     ("jobs", "parts"),
     [(JOB % ("solo", 4, 4), 4), (JOB % ("one", 8, 1) + JOB % ("two", 8, 1), 4)],

@@ -24,6 +24,7 @@ from llmprism.methods import register
 from llmprism.methods.prism.attempts import Job
 from llmprism.methods.prism.connections import Connections, find_connections
 from llmprism.methods.prism.faults import Context, JobView, find_findings
+from llmprism.methods.prism.first_gathers import with_first_gathers
 from llmprism.methods.prism.found import Found
 from llmprism.methods.prism.gathered_steps import SHARDED, begun_by_gathers
 from llmprism.methods.prism.gathers import with_late_gathers
@@ -152,7 +153,9 @@ def _look_into(
     """Work out kinds, pipelines, timeline and layout of one job."""
     phases = find_phases(flows, connections, job)
     pipelines = find_pipelines(flows, connections, phases)
-    phases = with_late_gathers(flows, connections, phases, pipelines)
+    phases = with_first_gathers(flows, connections, phases, pipelines)
+    if phases.gathers is None:
+        phases = with_late_gathers(flows, connections, phases, pipelines)
     replicas = find_replicas(topology, phases, pipelines)
     groups = whole_groups(topology, phases, replicas)
     ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines)

@@ -55,7 +55,8 @@ class Pipelines:
     chunks : parts of the model a stage holds (interleaved schedule), 0 where flows cannot tell.
     forward_ns, backward_ns : median time of a pass of the first stage, and back of a later one.
     middle_ns : median time of a forward pass of a middle stage.
-    first_sent : when a first-stage endpoint sent the step's first activation, by step.
+    first_sent, second_sent : when a first-stage endpoint sent the step's first two activations, by
+        step.
     last_sent : when a later stage began to send the step's last gradient.
     last_got : when a stage had received the step's last gradient.
     deepest : most messages outstanding between the first two stages, median over steps.
@@ -72,6 +73,7 @@ class Pipelines:
     backward_ns: float
     middle_ns: float
     first_sent: Floats
+    second_sent: Floats
     last_sent: Floats
     last_got: Floats
     deepest: int
@@ -87,7 +89,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     if not own:
         blank = np.full((phases.endpoints.size, phases.count), np.nan)
         return Pipelines(
-            nowhere, nowhere, 1, -1, 1, np.nan, np.nan, np.nan, blank, blank, blank, 0, 0
+            nowhere, nowhere, 1, -1, 1, np.nan, np.nan, np.nan, blank, blank, blank, blank, 0, 0
         )  # fmt: skip
     sent = phases.moments["pp"].sent_ns
     origin = int(sent[sent != MISSING].min())
@@ -108,7 +110,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     return Pipelines(
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
         forward_of_middle_ns(flows, phases, own, stage),
-        passes["first"], passes["last_sent"], passes["last_got"],
+        passes["first"], passes["second"], passes["last_sent"], passes["last_got"],
         deepest(passes["deepest"], own, micro_batches), origin,
         find_answers(flows, connections, phases, own, stage, micro_batches * chunks)
         if chunks == 1 else Answers(),

@@ -74,7 +74,8 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     dp_start = relative(dp.start_ns, origin)
     before = np.roll(end, 1, axis=1)
     if phases.gathers is not None:
-        shown = np.fmin(shown, relative(phases.gathers.start_ns, origin))
+        begun = relative(phases.gathers.start_ns, origin)
+        shown = np.where(np.isnan(begun), shown, begun)
         before = np.fmax(before, relative(phases.gathers.end_ns, origin))
     if np.isfinite(shown).any():
         host = _host(shown, end, phases.first_of_epoch)

@@ -1,0 +1,44 @@
+"""Pipelines that shard their parameters: a step begins with the gathers of its first pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.slow  # each test simulates a world
+
+WORLD = """\
+cluster: {servers: 16, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 200,
+          fabric: {kind: tor, leaf_ports: 8, spines: 4}}
+collector: {idle_gap_us: 500}
+jobs:
+  - {name: solo, model: {layers: 8, hidden: 2048, heads: 16, vocab: 32000, sequence_length: 2048},
+     dp: 4, mfu: 0.4, compute_jitter: 0.005, zero_stage: 3, steps: 6, %s}
+"""
+
+
+@pytest.mark.parametrize("host_ms", [0, 6])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "pp: 2, micro_batches: 2, schedule: gpipe",
+        "pp: 4, micro_batches: 3, schedule: 1f1b",
+        "pp: 4, micro_batches: 8, schedule: 1f1b",
+        "pp: 2, micro_batches: 4, schedule: zb-h1",
+        "pp: 2, micro_batches: 4, schedule: interleaved, chunks: 2",
+    ],
+)
+def test_steps_are_parted_by_the_update_and_not_where_a_stage_waits(scored, keys, host_ms):
+    run = scored(WORLD % f"{keys}, step_overhead_ms: {host_ms}")
+    timeline = run.score["timeline"]
+    assert timeline["coverage"] == 1
+    assert timeline["dp_end_error_max"] < 0.001
+    true = run.truth("steps").merge(run.truth("ranks"), on=["job", "rank"])
+    both = true.merge(run.diagnosis.steps, on=["address", "step"], suffixes=("_true", ""))
+    period = np.median(both["end_ns_true"] - both["start_ns_true"])
+    spans = run.truth("spans")
+    update = spans[spans["kind"] == "opt"].eval("end_ns - start_ns").max()
+    assert len(both) == len(true)
+    assert np.abs(both["end_ns"] - both["end_ns_true"]).max() <= update + 0.001 * period
+    first = both[both["address"].isin(run.diagnosis.groups.query("position == 0")["address"])]
+    assert np.abs(first["start_ns"] - first["start_ns_true"]).median() < update + 1e6

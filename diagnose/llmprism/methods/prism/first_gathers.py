@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -46,7 +47,8 @@ class _Line:
     edges : begin and end of what moves before each step, and after the last one: indices into
         ``records``, shape (steps + 1, 2).
     begins_ns, ends_ns : when the passes of each step begin and end, shape (steps,).
-    gathered : bytes of the second forward pass of the first stage; 0 if unknown.
+    volume : bytes of a step.
+    gathered : share of them in the second forward pass of the first stage; 0 if unknown.
     first : whether the sender is of the first stage.
     """
 
@@ -57,14 +59,16 @@ class _Line:
     edges: Ints
     begins_ns: Ints
     ends_ns: Ints
+    volume: float
     gathered: float
     first: bool
 
     def shares(self, number: int, gathered: float) -> tuple[float, float] | None:
         """Bytes before and after the silence between two steps, the later one given.
 
-        It is the longest one; in the first stage, of those that about as many bytes follow as are
-        ``gathered`` for another pass, None if there are none.
+        It is the longest one of those that about as many bytes follow as are ``gathered`` for a
+        pass, as a share of a step; in later stages, which may wait for an activation before they
+        gather, also if nothing follows. None if there is none.
         """
         low, high = self.edges[number].tolist()
         busy = np.append(self.ends_ns[number - 1], self.busy_ns[low:high])
@@ -72,12 +76,12 @@ class _Line:
         until = np.append(self.start_ns[low:high], self.begins_ns[number])
         rests = until - since
         after = np.append(np.cumsum(self.size[low:high][::-1])[::-1], 0.0)
-        if self.first:
-            near = (np.abs(after - gathered) <= NEAR * gathered) & (after > 0)
-            if not near.any():
-                return None
-            rests = np.where(near, rests, -1)
-        at = low + int(np.argmax(rests))
+        wanted = gathered * self.volume
+        near = (np.abs(after - wanted) <= NEAR * wanted) & (after > 0)
+        near[-1] = not self.first
+        if not near.any():
+            return None
+        at = low + int(np.argmax(np.where(near, rests, -1)))
         return float(self.size[low:at].sum()), float(self.size[at:high].sum())
 
 
@@ -193,19 +197,23 @@ def _lines(
     order = order_in_groups(of_record - of_record.min(), traffic.start_ns)
     opens = np.flatnonzero(np.diff(of_record[order], prepend=-1))
     place = {int(end): i for i, end in enumerate(phases.endpoints.tolist())}
-    for own in np.split(order, opens[1:]):
+    for opening, until in pairwise([*opens.tolist(), order.size]):
+        own = order[opening:until].astype(np.int64)
         row = place[int(flows.src[traffic.row[own[0]]])]
         begins, ends = passes.start_ns[row], passes.end_ns[row]
         if pipelines.stage[row] < 0 or (begins == MISSING).any():
             continue
-        start, size = traffic.start_ns[own], traffic.size[own].astype(np.float64)
+        start = traffic.start_ns[own]
+        size = traffic.size[own].astype(np.float64)
         busy = np.maximum.accumulate(traffic.end_ns[own])
         low = np.append(0, np.searchsorted(start, ends))
         high = np.append(np.searchsorted(start, begins), start.size)
         second = np.searchsorted(start, pipelines.second_sent[row] + pipelines.origin_ns)
         sums = np.append(0.0, np.cumsum(size))
+        volume = float(np.median(np.diff(sums[high[:-1]]))) if begins.size > 1 else size.sum()
         gathered = (sums[second] - sums[high[:-1]])[np.isfinite(pipelines.second_sent[row])]
         yield _Line(
             own, start, size, busy, np.column_stack((low, np.maximum(low, high))), begins, ends,
-            float(np.median(gathered)) if gathered.size else 0.0, bool(pipelines.stage[row] == 0),
+            volume, float(np.median(gathered)) / volume if gathered.size and volume else 0.0,
+            bool(pipelines.stage[row] == 0),
         )  # fmt: skip

@@ -48,5 +48,5 @@ def _evaluations(ranks: Ranks, phases: Phases) -> Floats:
     alone = [one.one.traffic.start_ns[one.step < 0] for one in own]
     begins = np.sort(np.concatenate([np.empty(0, np.int64), *alone])) - ranks.origin_ns
     after = np.searchsorted(begins, np.nanmax(ranks.end[:, :-1], axis=0))
-    known: Floats = np.append(begins.astype(np.float64), np.inf)
-    return known[after]
+    found: Floats = np.append(begins.astype(np.float64), np.inf)[after]
+    return found

@@ -8,10 +8,11 @@ data-parallel like the gradients. The members of a group show which exchange it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.methods.prism.axes import apart, union
 from llmprism.methods.prism.characters import Character, Set, character_of
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
@@ -24,7 +25,7 @@ from llmprism.methods.prism.dense import (
     main_class,
     period_of_begins,
 )
-from llmprism.methods.prism.members import is_closed, is_ring, joined, partners
+from llmprism.methods.prism.members import is_closed, is_ring, partners
 from llmprism.methods.prism.sizes import gathers_shards, is_of_one_size
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
@@ -35,7 +36,6 @@ SAME_SIZE = 0.02  # of a message: difference that counts as none
 EQUAL_VOLUME = 0.01  # of a volume: difference among the edges of a ring
 EXACTLY = 0.001  # of a volume: what headers add to one of two, one a multiple of the other
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
-ALIKE = 1.3  # ratio of messages a step up to which two classes may be one exchange
 BLUR = 3.0  # standard errors within which a mean may be another value
 PARTNERS = 2  # members of a group that distinguish a ring from a chain
 ONE_RECORD = 1.5  # records of a step in one direction, below which it is merged
@@ -88,11 +88,11 @@ def _kinds_of_exchanges(
         and (through[i] or (early and characters[i].alike and not characters[main].alike))
     ]
     rest = {*same, *large_classes(own)} - set(chosen)
-    dense = _union([characters[i] for i in sorted(rest)])
-    parts = list(_union([characters[i] for i in same]).groups)
+    dense = union([characters[i] for i in sorted(rest)])
+    parts = list(union([characters[i] for i in same]).groups)
     parts += _whole_groups(own, characters, rest)
-    for together in _exchanges(characters, chosen):
-        one = _union([characters[i] for i in together])
+    for together in apart(characters, chosen):
+        one = union([characters[i] for i in together])
         if not is_closed(one):
             continue  # an edge of a ring whose other edges have other records
         kind = _beside(one, dense, parts)
@@ -122,7 +122,7 @@ def _whole_groups(
     for i in sorted(among):
         alike = [j for j in among if abs(volume[j] - volume[i]) <= EQUAL_VOLUME * volume[i]]
         together = (
-            characters[i] if is_closed(characters[i]) else _union([characters[j] for j in alike])
+            characters[i] if is_closed(characters[i]) else union([characters[j] for j in alike])
         )
         found += together.groups if is_closed(together) else ()
     return found
@@ -283,23 +283,6 @@ def _same_collective(
     return all(
         np.isfinite(ns).any() and float(np.nanmedian(ns)) < SAME_TIME * period for ns in apart
     )
-
-
-def _exchanges(characters: Sequence[Character], among: Sequence[int]) -> list[list[int]]:
-    """Classes with about as many messages a step, together: volumes of experts differ."""
-    found: list[list[int]] = []
-    for i in sorted(among, key=lambda i: characters[i].messages):
-        if found and characters[i].messages <= ALIKE * characters[found[-1][0]].messages:
-            found[-1].append(i)
-        else:
-            found.append([i])
-    return found
-
-
-def _union(own: Sequence[Character]) -> Character:
-    pairs = frozenset().union(*(one.pairs for one in own))
-    groups = tuple(joined([one.groups for one in own]))
-    return replace(own[0], groups=groups, pairs=pairs)
 
 
 def _beside(one: Character, dense: Character, parts: Sequence[Set]) -> tuple[str, float]:

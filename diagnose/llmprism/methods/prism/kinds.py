@@ -39,6 +39,7 @@ from llmprism.methods.prism.exchanges import (
 )
 from llmprism.methods.prism.halving import halving
 from llmprism.methods.prism.members import joined
+from llmprism.methods.prism.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.stages import by_stage
 from llmprism.methods.prism.stepping import Part
 from llmprism.numerics.arrays import Codes
@@ -76,9 +77,11 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
             found.append(Judged(one, "other", 0.97, step))
         else:
             collectives.append((one, step))
-    for stage in by_stage(connections, collectives) if pipeline else [collectives]:
-        found += kinds_of_collectives(connections, stage, stepping.count, nodes)
-    return found
+    stages = by_stage(connections, collectives) if pipeline else [collectives]
+    return found + alike_in_all_stages(
+        connections,
+        [kinds_of_collectives(connections, own, stepping.count, nodes) for own in stages],
+    )
 
 
 def _merged_pipeline(

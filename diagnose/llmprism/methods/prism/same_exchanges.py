@@ -1,0 +1,77 @@
+"""Exchanges of the passes that only some stages of a pipeline show to be what they are.
+
+Experts, context parallelism and tensor parallelism exchange activations in every stage alike: as
+many messages of one size, between as many ranks. Gradients differ, as stages hold different
+parameters. An exchange begins long before the gradients in the first stages; in the last one, the
+first gradients follow after one forward pass, and times may not tell the two apart. What one stage
+shows to be an exchange is one in all of them, if gradients remain beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from llmprism.methods.prism.axes import ALIKE
+from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.exchanges import SAME_SIZE, Judged
+from llmprism.numerics.graph import components_of_edges
+
+EXCHANGES = ("tp", "cp", "ep")
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What a class sends: bytes of a message and of a connection, and members of a group."""
+
+    message: float
+    volume: float
+    members: int
+
+    def is_like(self, other: _Shape) -> bool:
+        """Whether both may be the same exchange in two stages."""
+        same = abs(self.message - other.message) <= SAME_SIZE * other.message
+        most = max(self.volume, other.volume) <= ALIKE * min(self.volume, other.volume)
+        return same and most and self.members == other.members
+
+
+def alike_in_all_stages(
+    connections: Connections, stages: Sequence[Sequence[Judged]]
+) -> list[Judged]:
+    """All classes of all ``stages``, with the kind of exchanges that other stages show."""
+    shapes = [[_shape(connections, one) for one in own] for own in stages]
+    known = [
+        (shape, one)
+        for own, of_own in zip(stages, shapes, strict=True)
+        for one, shape in zip(own, of_own, strict=True)
+        if one.kind in EXCHANGES
+    ]
+    found: list[Judged] = []
+    for own, of_own in zip(stages, shapes, strict=True):
+        shown = [_shown(one, shape, known) for one, shape in zip(own, of_own, strict=True)]
+        remains = any(one.kind == "dp" for one in shown)
+        found += shown if remains else own
+    return found
+
+
+def _shown(one: Judged, shape: _Shape, known: Sequence[tuple[_Shape, Judged]]) -> Judged:
+    """``one`` with the kind of an exchange that is like it, if it was taken for gradients."""
+    like = [other for of_other, other in known if shape.is_like(of_other)]
+    if one.kind != "dp" or not like:
+        return one
+    best = max(like, key=lambda other: other.confidence)
+    return replace(one, kind=best.kind, confidence=best.confidence)
+
+
+def _shape(connections: Connections, one: Judged) -> _Shape:
+    own = one.one.connections
+    src, dst = connections.src[own], connections.dst[own]
+    label = components_of_edges(src, dst)
+    ends = np.unique(np.column_stack((np.tile(label, 2), np.concatenate((src, dst)))), axis=0)
+    return _Shape(
+        float(np.median(connections.typical_bytes[own])),
+        float(np.median(connections.total_bytes[own])),
+        int(np.bincount(ends[:, 0]).max()),
+    )

@@ -31,7 +31,7 @@ from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import nanmedian
+from llmprism.numerics.missing import finite_median, nanmedian
 
 PASSES = ("tp", "cp", "ep")  # kinds of traffic within passes
 NEARLY = 0.99  # of the bytes of a step: all but what control messages may be
@@ -70,7 +70,9 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     if without.any():
         end[without] = _ends_without_dp(phases, pipelines, origin)[without]
     end = filled(end)
-    shown = first_sent - pipelines.lead_ns if pipelines.length > 1 else np.full_like(end, np.nan)
+    shown = np.full_like(end, np.nan)
+    if pipelines.length > 1:
+        shown = first_sent - _lead(first_sent, end, pipelines.lead_ns, phases.first_of_epoch)
     dp_start = relative(dp.start_ns, origin)
     before = np.roll(end, 1, axis=1)
     if phases.gathers is not None:
@@ -89,6 +91,17 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     start[:, phases.first_of_epoch] = begin[None, :]
     start = np.minimum(start, end)
     return Ranks(start, end, dp_end, origin)
+
+
+def _lead(first_sent: Floats, end: Floats, lead_ns: float, firsts: Ints) -> float:
+    """Time from the begin of a step to its first activation; ``lead_ns`` is an estimate of it.
+
+    No step begins before the end of the one before.
+    """
+    between = nanmedian(first_sent[:, 1:] - end[:, :-1], axis=0)
+    between = between[np.setdiff1d(np.arange(between.size), firsts[1:] - 1)]
+    usual = finite_median(between)
+    return min(lead_ns, usual) if usual > 0 else lead_ns
 
 
 def relative(times: Ints, origin: int) -> Floats:
@@ -184,7 +197,7 @@ def _begins(shown: Floats, dp_start: Floats, before: Floats, end: Floats, firsts
     for i, step in enumerate(firsts.tolist()):
         if np.isfinite(shown[:, step]).any():
             begins[i] = float(np.nanmin(shown[:, step]))
-        elif later.size and np.isfinite(dp_start).any():
+        elif later.size and np.isfinite(dp_start[:, step]).any():
             lead = max(float(np.nanmedian(dp_start[:, later] - before[:, later])), 0.0)
             own = dp_start[:, step]  # some may have moved something long before
             begins[i] = float(np.nanmin(own[own >= np.nanmedian(own) - lead]) - lead)

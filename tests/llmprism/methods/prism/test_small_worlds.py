@@ -370,3 +370,25 @@ cluster: {servers: 6, gpus_per_server: 2, nics_per_server: 2, nic_gbps: 100,
     assert alone.any()
     assert run.score["timeline"]["coverage"] == 1
     assert run.score["timeline"]["step_error_max"] < 0.1
+
+
+@pytest.mark.parametrize("pp", [3, 4])
+def test_a_forward_pass_fits_between_the_end_of_a_step_and_an_activation(scored, pp):
+    """One micro-batch shows no second activation, and transfers take longer than passes."""
+    keys = f"dp: 4, pp: {pp}, zero_stage: 1, micro_batches: 1, steps: 6, mfu: 0.4"
+    fixed = "compute_jitter: 0.005, step_overhead_ms: 0, micro_batch_size: 4"
+    world = f"jobs:\n  - {{name: solo, model: {MODEL}, {keys}, {fixed}}}\n"
+    run = scored(SINGLE % (16, 100) + world)
+    assert run.score["timeline"]["coverage"] == 1
+    assert run.score["timeline"]["step_error_max"] < 0.02
+
+
+def test_a_first_step_that_shows_only_gathers_is_no_error(scored):
+    """Two replicas of two context-parallel ranks, whose gathers come in the next step."""
+    model = "{layers: 2, hidden: 2048, heads: 16, vocab: 50304, sequence_length: 2048}"
+    keys = "dp: 2, cp: 2, zero_stage: 2, overlap_param_gather: true, micro_batches: 1, steps: 4"
+    fixed = "micro_batch_size: 4, mfu: 0.54, compute_jitter: 0.005, step_overhead_ms: 8"
+    world = f"jobs:\n  - {{name: solo, model: {model}, {keys}, {fixed}, recompute: full}}\n"
+    run = scored(SINGLE % (4, 100) + world)
+    assert run.score["jobs"]["exact"] == 1
+    assert run.diagnosis.layouts["confidence"].max() < 0.5

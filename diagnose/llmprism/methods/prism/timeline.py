@@ -72,7 +72,9 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     end = filled(end)
     shown = np.full_like(end, np.nan)
     if pipelines.length > 1:
-        shown = first_sent - _lead(first_sent, end, pipelines.lead_ns, phases.first_of_epoch)
+        shown = first_sent - pipelines.lead_ns
+        firsts = phases.first_of_epoch
+        shown[:, firsts] += pipelines.lead_ns - _lead(first_sent, end, pipelines.lead_ns, firsts)
     dp_start = relative(dp.start_ns, origin)
     before = np.roll(end, 1, axis=1)
     if phases.gathers is not None:

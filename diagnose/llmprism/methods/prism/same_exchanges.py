@@ -20,6 +20,7 @@ from llmprism.methods.prism.exchanges import SAME_SIZE, Judged
 from llmprism.numerics.graph import components_of_edges
 
 EXCHANGES = ("tp", "cp", "ep")
+SURE = 0.9  # confidence from which one stage shows what others have; below it, most must
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,6 @@ def alike_in_all_stages(
         (shape, one)
         for own, of_own in zip(stages, shapes, strict=True)
         for one, shape in zip(own, of_own, strict=True)
-        if one.kind in EXCHANGES
     ]
     found: list[Judged] = []
     for own, of_own in zip(stages, shapes, strict=True):
@@ -59,9 +59,12 @@ def alike_in_all_stages(
 def _shown(one: Judged, shape: _Shape, known: Sequence[tuple[_Shape, Judged]]) -> Judged:
     """``one`` with the kind of an exchange that is like it, if it was taken for gradients."""
     like = [other for of_other, other in known if shape.is_like(of_other)]
-    if one.kind != "dp" or not like:
+    exchanges = [other for other in like if other.kind in EXCHANGES]
+    if one.kind != "dp" or not exchanges:
         return one
-    best = max(like, key=lambda other: other.confidence)
+    best = max(exchanges, key=lambda other: other.confidence)
+    if best.confidence < SURE and 2 * len(exchanges) <= len(like):
+        return one
     return replace(one, kind=best.kind, confidence=best.confidence)
 
 

@@ -13,17 +13,23 @@ import numpy as np
 
 from llmprism.methods.prism.characters import Character
 from llmprism.methods.prism.classes import TrafficClass
+from llmprism.methods.prism.members import partners
 from llmprism.numerics.arrays import Codes, Floats
 
 LATE = 0.2  # a collective that rests for a larger share of a step is no part of the passes
 MAIN = 0.05  # of the bytes of the largest collective: what gradients have at least
 LITTLE = 0.01  # ... where all that moves more moves all through the passes
 AFTER = 0.05  # of a step: what begins later than that waits for a backward pass
+MANY = 3  # partners from which an exchange is all-to-all
 SAME_TIME = 0.03  # of a step: difference that counts as none
 
 
 def main_class(own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character]) -> int:
-    """The class of the dense parameters: it ends a step, joins the most, and begins late."""
+    """The class of the dense parameters: it ends a step, joins the most, and begins late.
+
+    It is no exchange of everyone with everyone, as that of experts is, if another one ends a step
+    as well: where servers hide a part of its members, a ring joins fewer.
+    """
     large = large_classes(own)
     if not large:
         return -1
@@ -32,13 +38,14 @@ def main_class(own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[C
     period = period_of_begins(np.fmin.reduce([characters[i].first_ns for i in large]))
     end = np.fmax.reduce([characters[i].last_ns for i in large])
 
-    def standing(i: int) -> tuple[bool, bool, int, float, float]:
+    def standing(i: int) -> tuple[bool, bool, bool, int, float, float]:
         one = characters[i]
         ends = float(np.nanmedian(end - one.last_ns)) <= SAME_TIME * period
         rests = _is_late(one, [characters[j] for j in large])
         return (
             ends,
             rests,
+            partners(one) < MANY,
             max(len(group) for group in one.groups),
             round(one.rest, 1),
             own[i][0].bytes,

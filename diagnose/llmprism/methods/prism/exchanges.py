@@ -19,6 +19,7 @@ from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.dense import (
     AFTER,
     LATE,
+    MANY,
     SAME_TIME,
     begins_later,
     large_classes,
@@ -39,7 +40,6 @@ LOST = 2.0  # ratio of messages a step up to which lost records explain the diff
 BLUR = 3.0  # standard errors within which a mean may be another value
 PARTNERS = 2  # members of a group that distinguish a ring from a chain
 ONE_RECORD = 1.5  # records of a step in one direction, below which it is merged
-MANY = 3  # partners from which an exchange is all-to-all
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,13 @@ the first forward pass. As many bytes follow that silence in every step, in the 
 least. Where more moves between two steps, what is neither one nor the other is an evaluation.
 
 Only parameters that are gathered for every forward pass move while activations leave the first
-stage and nothing has come back yet: this tells them from all other forms of data parallelism.
+stage and nothing has come back yet, as many bytes for the first, the second and the third of them.
+This tells them from all other forms of data parallelism.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -28,9 +29,11 @@ from llmprism.methods.prism.moments import MISSING, moments_of, period_of, repai
 from llmprism.methods.prism.phases import Phases, moved
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
+from llmprism.numerics.missing import finite_median
 
 MOST = 0.75  # share of steps and connections that must agree
 EXACT = 0.02  # of the bytes between two steps: differences that count as none
+AGAIN = 0.2  # of what a pass gathers: what the next one, of another chunk, gathers at least
 NEAR = 0.1  # of the bytes of a pass: a neighbour may be as far ahead
 FEWEST = 2  # times between two steps that show something
 
@@ -48,7 +51,9 @@ class _Line:
         ``records``, shape (steps + 1, 2).
     begins_ns, ends_ns : when the passes of each step begin and end, shape (steps,).
     volume : bytes of a step.
-    gathered : share of them in the second forward pass of the first stage; 0 if unknown.
+    gathered : share of them in the second forward pass of each step in the first stage, NaN where
+        it is unknown, shape (steps,).
+    again : median share in the third forward pass, NaN if unknown.
     first : whether the sender is of the first stage.
     """
 
@@ -60,29 +65,56 @@ class _Line:
     begins_ns: Ints
     ends_ns: Ints
     volume: float
-    gathered: float
+    gathered: Floats
+    again: float
     first: bool
 
-    def shares(self, number: int, gathered: float) -> tuple[float, float] | None:
-        """Bytes before and after the silence between two steps, the later one given.
+    def border(self, number: int, gathered: float) -> int | None:
+        """First record of a step, given by its number; None if no silence shows it.
 
-        It is the longest one of those that about as many bytes follow as are ``gathered`` for a
-        pass, as a share of a step; in later stages, which may wait for an activation before they
-        gather, also if nothing follows. None if there is none.
+        It follows the longest one of the silences between two steps that about as many bytes
+        follow as are ``gathered`` for a pass, as a share of a step, and more if a neighbour was
+        ahead and sent some of the second pass before the first one had ended. In later stages,
+        which may wait for an activation before they gather, nothing may follow.
         """
         low, high = self.edges[number].tolist()
         busy = np.append(self.ends_ns[number - 1], self.busy_ns[low:high])
         since = np.maximum(busy, max(busy[0], self.busy_ns[low - 1] if low else 0))
-        until = np.append(self.start_ns[low:high], self.begins_ns[number])
-        rests = until - since
+        rests = np.append(self.start_ns[low:high], self.begins_ns[number]) - since
         after = np.append(np.cumsum(self.size[low:high][::-1])[::-1], 0.0)
-        wanted = gathered * self.volume
-        near = (np.abs(after - wanted) <= NEAR * wanted) & (after > 0)
+        ahead = np.nan_to_num(max(gathered - self.gathered[number], 0.0))
+        wanted = np.array([[gathered], [gathered + ahead]]) * self.volume
+        near = (np.abs(after - wanted) <= NEAR * wanted).any(axis=0) & (after > 0)
         near[-1] = not self.first
-        if not near.any():
-            return None
-        at = low + int(np.argmax(np.where(near, rests, -1)))
-        return float(self.size[low:at].sum()), float(self.size[at:high].sum())
+        return low + int(np.argmax(np.where(near, rests, -1))) if near.any() else None
+
+    def steps(self, borders: Mapping[int, int]) -> tuple[Codes, Bools]:
+        """Step of each record, and which are gathers of the first forward pass.
+
+        Where no border is known, bytes are counted: as many as usual follow one, and as many as
+        usual precede it. What is neither belongs to no step.
+        """
+        count = self.begins_ns.size
+        sums = np.append(0.0, np.cumsum(self.size))
+        before, after = (
+            float(
+                np.median([abs(sums[at] - sums[self.edges[i, side]]) for i, at in borders.items()])
+            )
+            for side in (0, 1)
+        )
+        step, gathers = np.full(self.size.size, -1, np.int32), np.zeros(self.size.size, np.bool_)
+        for number, (low, high) in enumerate(self.edges.tolist()):
+            middle = sums[low:high] + self.size[low:high] / 2
+            late = sums[high] - middle <= (1 + EXACT) * after
+            if number in borders:
+                late = np.arange(low, high) >= borders[number]
+            late &= number < count
+            early = ~late & (middle - sums[low] <= (1 + NEAR) * before) & (number > 0)
+            step[low:high] = np.where(late, number, np.where(early, number - 1, -1))
+            gathers[low:high] = late
+            if number < count:
+                step[high : self.edges[number + 1, 0]] = number
+        return step, gathers
 
 
 def with_first_gathers(
@@ -98,13 +130,20 @@ def with_first_gathers(
     }
     later = np.setdiff1d(np.arange(phases.count), phases.first_of_epoch).tolist()
     first = [line for own in lines.values() for line in own if line.first]
-    gathered = max((line.gathered for line in first), default=0.0)  # less where some is early
-    shown = [line.shares(number, gathered) is not None for line in first for number in later]
-    if len(shown) < FEWEST or np.mean(shown) < MOST:
+    gathered = max((finite_median(line.gathered) for line in first), default=np.nan)
+    again = finite_median(np.array([line.again for line in first]))
+    if not gathered > 0 or again < AGAIN * gathered:
+        return phases
+    borders = {id(line): _borders(line, later, gathered) for own in lines.values() for line in own}
+    if sum(len(borders[id(line)]) for line in first) < max(FEWEST, MOST * len(first) * len(later)):
         return phases
     classes, gathers = list(phases.classes), []
     for i, own in lines.items():
-        step, early = _parted(phases.classes[i], own, later, gathered)
+        step, early = classes[i].step.copy(), np.zeros(classes[i].step.size, np.bool_)
+        for line in own:
+            if len(borders[id(line)]) >= max(1, MOST * len(later)):
+                step[line.records], begun_by = line.steps(borders[id(line)])
+                early[line.records] = begun_by & line.first
         classes[i] = replace(classes[i], step=step)
         gathers.append(replace(classes[i], step=np.where(early, step, -1)))
     every, begun = (
@@ -143,49 +182,22 @@ def _gather_in_warm_up(flows: FlowTable, phases: Phases, pipelines: Pipelines) -
     return bool(seen.any() and shown[seen].mean() >= MOST)
 
 
-def _parted(
-    one: KindOf, lines: Sequence[_Line], later: Sequence[int], gathered: float
-) -> tuple[Codes, Bools]:
-    """Step of each record of a class, and which of them are gathers of the first forward pass.
+def _borders(line: _Line, later: Sequence[int], gathered: float) -> dict[int, int]:
+    """First record of those of the ``later`` steps that show it.
 
-    Of the latter, only those of the first stage, where they show when a step begins.
+    As many bytes as usual precede it, whatever a neighbour that is ahead has sent after it.
     """
-    step, early = one.step.copy(), np.zeros(one.step.size, np.bool_)
-    for first in (True, False):
-        own = [line for line in lines if line.first == first]
-        every = (line.shares(number, gathered) for line in own for number in later)
-        shares = np.array([one for one in every if one is not None])
-        if len(shares) < FEWEST:
-            continue
-        before, after = np.median(shares, axis=0)
-        near = np.abs(shares[:, 1] - after) <= EXACT * max(before + after, 1.0)
-        if near.mean() < MOST:
-            continue
-        for line in own:
-            step[line.records], gathers = _steps_of(line, before, after)
-            early[line.records] = gathers & first
-    return step, early
-
-
-def _steps_of(line: _Line, before: float, after: float) -> tuple[Codes, Bools]:
-    """Step of each record of a line, and which are gathers of the first forward pass.
-
-    Of what moves between two steps, the last bytes up to ``after`` are of the later one, and the
-    first ones up to ``before`` of the earlier one.
-    """
-    count = line.edges.shape[0] - 1
-    step, gathers = np.full(line.size.size, -1, np.int32), np.zeros(line.size.size, np.bool_)
-    for number, (low, high) in enumerate(line.edges.tolist()):
-        size = line.size[low:high]
-        middle = np.cumsum(size) - size / 2
-        left = size.sum() - middle
-        late = (left <= (1 + EXACT) * after) & (number < count)
-        early = ~late & (middle <= (1 + EXACT) * before) & (number > 0)
-        step[low:high] = np.where(late, number, np.where(early, number - 1, -1))
-        gathers[low:high] = late
-        if number < count:
-            step[high : line.edges[number + 1, 0]] = number
-    return step, gathers
+    every = {number: line.border(number, gathered) for number in later}
+    found = {number: at for number, at in every.items() if at is not None}
+    sums = np.append(0.0, np.cumsum(line.size))
+    before = sorted(sums[at] - sums[line.edges[i, 0]] for i, at in found.items())
+    usual = before[(len(before) - 1) // 2] if before else 0.0
+    for number in found:
+        low, high = line.edges[number].tolist()
+        away = np.abs(sums[low : high + 1] - sums[low] - usual)
+        if away.min() <= EXACT * usual:
+            found[number] = low + int(np.argmin(away))
+    return found
 
 
 def _lines(
@@ -208,12 +220,18 @@ def _lines(
         busy = np.maximum.accumulate(traffic.end_ns[own])
         low = np.append(0, np.searchsorted(start, ends))
         high = np.append(np.searchsorted(start, begins), start.size)
-        second = np.searchsorted(start, pipelines.second_sent[row] + pipelines.origin_ns)
+        second, third = (
+            np.searchsorted(start, sent[row] + pipelines.origin_ns)
+            for sent in (pipelines.second_sent, pipelines.third_sent)
+        )
         sums = np.append(0.0, np.cumsum(size))
         volume = float(np.median(np.diff(sums[high[:-1]]))) if begins.size > 1 else size.sum()
-        gathered = (sums[second] - sums[high[:-1]])[np.isfinite(pipelines.second_sent[row])]
+        volume = max(volume, 1.0)
+        gathered = (sums[second] - sums[high[:-1]]) / volume
+        gathered[~np.isfinite(pipelines.second_sent[row])] = np.nan
+        again = (sums[third] - sums[second])[np.isfinite(pipelines.third_sent[row])]
         yield _Line(
             own, start, size, busy, np.column_stack((low, np.maximum(low, high))), begins, ends,
-            volume, float(np.median(gathered)) / volume if gathered.size and volume else 0.0,
+            volume, gathered, float(np.median(again)) / volume if again.size else np.nan,
             bool(pipelines.stage[row] == 0),
         )  # fmt: skip

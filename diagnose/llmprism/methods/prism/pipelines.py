@@ -55,8 +55,8 @@ class Pipelines:
     chunks : parts of the model a stage holds (interleaved schedule), 0 where flows cannot tell.
     forward_ns, backward_ns : median time of a pass of the first stage, and back of a later one.
     middle_ns : median time of a forward pass of a middle stage.
-    first_sent, second_sent : when a first-stage endpoint sent the step's first two activations, by
-        step.
+    first_sent, second_sent, third_sent : when a first-stage endpoint sent the step's first
+        activations, by step.
     last_sent : when a later stage began to send the step's last gradient.
     last_got : when a stage had received the step's last gradient.
     deepest : most messages outstanding between the first two stages, median over steps.
@@ -74,6 +74,7 @@ class Pipelines:
     middle_ns: float
     first_sent: Floats
     second_sent: Floats
+    third_sent: Floats
     last_sent: Floats
     last_got: Floats
     deepest: int
@@ -89,7 +90,8 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     if not own:
         blank = np.full((phases.endpoints.size, phases.count), np.nan)
         return Pipelines(
-            nowhere, nowhere, 1, -1, 1, np.nan, np.nan, np.nan, blank, blank, blank, blank, 0, 0
+            nowhere, nowhere, 1, -1, 1, np.nan, np.nan, np.nan,
+            blank, blank, blank, blank, blank, 0, 0,
         )  # fmt: skip
     sent = phases.moments["pp"].sent_ns
     origin = int(sent[sent != MISSING].min())
@@ -110,7 +112,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     return Pipelines(
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
         forward_of_middle_ns(flows, phases, own, stage),
-        passes["first"], passes["second"], passes["last_sent"], passes["last_got"],
+        passes["first"], passes["second"], passes["third"], passes["last_sent"], passes["last_got"],
         deepest(passes["deepest"], own, micro_batches), origin,
         find_answers(flows, connections, phases, own, stage, micro_batches * chunks)
         if chunks == 1 else Answers(),
@@ -184,7 +186,7 @@ def _passes(
             )
             who = (connections.of_row[rows[out]], src[out])
             when = (start[out], end[out])
-            _first_two(found, who, step[out], when, size[out], messages)
+            _first_three(found, who, step[out], when, size[out], messages)
     return found
 
 
@@ -199,7 +201,7 @@ def _lead(answered: Floats, beyond: int) -> float:
     return first / (beyond * (1 + BACKWARD)) if first > 0 and beyond else float("nan")
 
 
-_NAMES = ("first", "second", "answered", "last_sent", "last_got", "turn", "deepest")
+_NAMES = ("first", "second", "third", "answered", "last_sent", "last_got", "turn", "deepest")
 
 
 def _depths(
@@ -248,7 +250,7 @@ def _latest(into: Floats, who: Ints, step: Codes, when: Floats) -> None:
     np.fmax.at(into, (who, step), when)
 
 
-def _first_two(
+def _first_three(
     found: dict[str, Floats],
     who: tuple[Codes, Ints],
     step: Codes,
@@ -256,7 +258,7 @@ def _first_two(
     size: Ints,
     messages: int,
 ) -> None:
-    """When the step's first and second activation left.
+    """When the step's first, second and third activation left; the third only if it is alone.
 
     ``who`` has connection and endpoint of each record, ``when`` its start and end.
     """
@@ -284,6 +286,8 @@ def _first_two(
             found["second"][at] = np.fmin(found["second"][at], later)
         elif messages > 1 and own.size > 1:
             found["second"][at] = np.fmin(found["second"][at], start[rows[own[1]]])
+            if messages > 2 and own.size > 2 and single[rows[own[1]]]:
+                found["third"][at] = np.fmin(found["third"][at], start[rows[own[2]]])
 
 
 def _most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> dict[int, float]:

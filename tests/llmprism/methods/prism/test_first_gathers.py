@@ -42,3 +42,39 @@ def test_steps_are_parted_by_the_update_and_not_where_a_stage_waits(scored, keys
     assert np.abs(both["end_ns"] - both["end_ns_true"]).max() <= update + 0.001 * period
     first = both[both["address"].isin(run.diagnosis.groups.query("position == 0")["address"])]
     assert np.abs(first["start_ns"] - first["start_ns_true"]).median() < update + 1e6
+
+
+SERVERS = """\
+cluster: {servers: %d, gpus_per_server: 4, nics_per_server: 4, nic_gbps: 200,
+          fabric: {kind: rail, leaf_ports: 16, spines: 4}}
+collector: {idle_gap_us: 200}
+jobs:
+  - {name: solo, model: {layers: 16, hidden: 2048, heads: 16, vocab: 50304, sequence_length: 2048},
+     mfu: 0.4, compute_jitter: 0.01, steps: 7, %s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("servers", "keys"),
+    [
+        (8, "dp: 4, pp: 4, tp: 2, zero_stage: 3, micro_batches: 2, schedule: zb-h1"),
+        (6, "dp: 6, pp: 4, zero_stage: 3, micro_batches: 4, schedule: interleaved, chunks: 2"),
+        (5, "dp: 10, pp: 2, zero_stage: 3, micro_batches: 2, schedule: interleaved, chunks: 2"),
+    ],
+)
+def test_neighbours_that_are_ahead_do_not_hide_the_update(scored, servers, keys):
+    """Host work differs from rank to rank, so some gather for the second pass while others wait."""
+    host = "step_overhead_ms: 30, step_overhead_jitter: 0.3"
+    run = scored(SERVERS % (servers, f"{keys}, {host}"))
+    assert run.score["timeline"]["coverage"] == 1
+    assert run.score["timeline"]["dp_end_error_max"] < 0.002
+
+
+@pytest.mark.parametrize(("zero_stage", "micro_batches"), [(1, 2), (1, 4), (2, 2)])
+def test_chunks_gathered_after_one_another_are_no_passes(scored, zero_stage, micro_batches):
+    """Sharded optimizer states, gathered in the next step: each chunk once, whatever the passes."""
+    keys = f"dp: 8, pp: 2, tp: 2, zero_stage: {zero_stage}, overlap_param_gather: true"
+    schedule = f"micro_batches: {micro_batches}, schedule: interleaved, chunks: 2"
+    run = scored(SERVERS % (8, f"{keys}, {schedule}, step_overhead_ms: 0"))
+    assert run.score["timeline"]["coverage"] == 1
+    assert run.score["timeline"]["dp_end_error_max"] < 0.002

@@ -40,3 +40,18 @@ def test_exchanges_have_one_kind_in_all_stages(scored, keys, idle_gap_us):
     run = scored(WORLD % (ranks, idle_gap_us, keys))
     assert run.score["pairs"]["accuracy"] == 1
     assert run.diagnosis.layouts[list(axes)].to_dict("records") == [axes]
+
+
+def test_everyone_with_everyone_are_experts_also_if_servers_hide_most_of_a_ring(scored):
+    """The exchange joins more NICs than any ring of gradients that the network shows."""
+    cluster = """\
+cluster: {servers: 32, gpus_per_server: 8, nics_per_server: 8, nic_gbps: 400,
+          fabric: {kind: rail, leaf_ports: 32, spines: 4}}
+jobs:
+"""
+    keys = "dp: 8, pp: 8, tp: 4, ep: 8, moe: {experts: 8, top_k: 2, imbalance: 0.1}, zero_stage: 2"
+    model = "{layers: 16, hidden: 2048, heads: 32, vocab: 32000, sequence_length: 4096}"
+    passes = "mfu: 0.38, micro_batch_size: 2, micro_batches: 2, steps: 5, step_overhead_ms: 20"
+    run = scored(f"{cluster}  - {{name: solo, model: {model}, {keys}, {passes}}}\n")
+    assert run.score["pairs"]["accuracy"] == 1
+    assert run.diagnosis.layouts["ep"].tolist() == [8]

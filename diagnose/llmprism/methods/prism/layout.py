@@ -25,10 +25,12 @@ from llmprism.methods.prism.sharding import find_sharding
 from llmprism.numerics.arrays import Ints
 from llmprism.numerics.graph import components_of_edges
 
-UNKNOWN = -1
+UNKNOWN, UNKNOWN_NAME = -1, "unknown"
 HALVED, WHOLE = 1.25, 1.6  # forward passes: less is half a backward pass, and more a whole one
 TICKS = 2  # of the clock, by which rounding changes the length of a step
 SHORTEST = 2  # stages, of which none is a middle one
+NEARLY_ALL = 0.9  # share of steps in which a pipeline begins after another one that it continues
+FOLLOWING = 0.3  # share of pipelines that continue another one, if servers hide a part of them
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
 SHOWN, GUESSED = 0.98, 0.69  # share of layouts that are right, on drawn worlds (seeds 21 to 33)
 
@@ -65,7 +67,9 @@ def find_layout(
     if tp == UNKNOWN:
         tp = _rings(topology, phases, pipelines)
     cp = max(1, sizes["cp"])
-    hidden = _hides_stages(topology, connections, phases, pipelines)
+    hidden = _hides_stages(topology, connections, phases, pipelines) or _continues(
+        topology, phases, pipelines
+    )
     known = _are_known(phases) and not hidden
     dp, tp = _replicas(ranks, pipelines.length, tp, cp, known)
     evidence: dict[str, object] = {
@@ -83,7 +87,8 @@ def find_layout(
     pp = UNKNOWN if hidden else pipelines.length
     return Layout(
         dp, pp, tp, max(1, sizes["ep"]), cp, pipelines.micro_batches,
-        _schedule(pipelines), sharding, _period_ns(phases), sure, evidence,
+        UNKNOWN_NAME if hidden else _schedule(pipelines), sharding, _period_ns(phases), sure,
+        evidence,
     )  # fmt: skip
 
 
@@ -100,6 +105,32 @@ def _hides_stages(
     idle[connections.src] = idle[connections.dst] = False
     homes = topology.servers[phases.endpoints]
     return bool(idle[np.isin(topology.servers, homes)].any())
+
+
+def _continues(topology: Topology, phases: Phases, pipelines: Pipelines) -> bool:
+    """Whether pipelines continue inside servers, so that what looks like replicas follows others.
+
+    A pipeline follows another one if it begins on the server on which that one ends, and in nearly
+    all steps clearly later, by a forward pass. Replicas begin at the same time.
+    """
+    if pipelines.length == 1 or not pipelines.forward_ns > 0:
+        return False
+    homes, last = topology.servers[phases.endpoints], pipelines.length - 1
+    firsts, ends = (np.flatnonzero(pipelines.stage == stage) for stage in (0, last))
+    begun = {int(pipelines.number[row]): pipelines.first_sent[row] for row in firsts.tolist()}
+    follows = 0
+    for row in firsts.tolist():
+        before = [
+            begun[int(pipelines.number[end])]
+            for end in ends.tolist()
+            if homes[end] == homes[row] and int(pipelines.number[end]) in begun
+        ]
+        late = [
+            np.mean(begun[int(pipelines.number[row])] - one > pipelines.forward_ns)
+            for one in before
+        ]
+        follows += bool(late and max(late) >= NEARLY_ALL)
+    return FOLLOWING * firsts.size <= follows
 
 
 def _replicas(ranks: int, stages: int, tp: int, cp: int, known: bool) -> tuple[int, int]:

@@ -113,3 +113,15 @@ def test_a_collective_over_two_nics_ends_with_the_slower_one():
     joined = with_common_ends(topology, phases, np.array([0, 0, 0, -1])).moments["dp"].end_ns
     assert joined.tolist() == [[20, 30, MISSING], [20, 30, 50], [18, 40, 60], [11, 31, 41]]
     assert phases.moments["dp"].end_ns[0, 0] == 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pp", [6, 8])
+def test_pipelines_that_go_on_inside_servers_are_no_replicas(tmp_path, pp):
+    """Two replicas on servers of four GPUs: every other hop of the pipeline is NVLink's."""
+    text = SCENARIO.replace("pp: 2", f"pp: {pp}").replace("layers: 8", "layers: 24")
+    (tmp_path / "world.yaml").write_text(text % (2, 1, 0.01))
+    result = ps.run(tmp_path / "world.yaml", out=tmp_path / "run")
+    layouts = result.diagnosis.layouts
+    assert layouts[["dp", "pp", "tp"]].to_numpy().tolist() == [[UNKNOWN] * 3]
+    assert layouts["schedule"].tolist() == ["unknown"]

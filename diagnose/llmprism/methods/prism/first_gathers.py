@@ -172,8 +172,10 @@ def _gather_in_warm_up(flows: FlowTable, phases: Phases, pipelines: Pipelines) -
         if one.kind != "dp":
             continue
         own = place[flows.src[one.one.traffic.row]]
-        for row in np.unique(own[own >= 0]).tolist():
-            begins = one.one.traffic.start_ns[own == row]
+        order = order_in_groups(own + 1, one.one.traffic.start_ns)
+        opens = np.searchsorted(own[order], np.arange(rows.size + 1))
+        for row in np.flatnonzero(np.diff(opens)).tolist():
+            begins = one.one.traffic.start_ns[order[opens[row] : opens[row + 1]]]
             after = np.searchsorted(begins, sent[row], side="right")
             within = after < np.searchsorted(begins, back[row])
             shown[row] |= within

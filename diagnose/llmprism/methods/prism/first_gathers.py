@@ -130,9 +130,9 @@ def with_first_gathers(
     }
     later = np.setdiff1d(np.arange(phases.count), phases.first_of_epoch).tolist()
     first = [line for own in lines.values() for line in own if line.first]
-    gathered = max((finite_median(line.gathered) for line in first), default=np.nan)
+    gathered = float(np.nan_to_num([finite_median(line.gathered) for line in first]).max(initial=0))
     again = finite_median(np.array([line.again for line in first]))
-    if not gathered > 0 or again < AGAIN * gathered:
+    if gathered <= 0 or again < AGAIN * gathered:
         return phases
     borders = {id(line): _borders(line, later, gathered) for own in lines.values() for line in own}
     if sum(len(borders[id(line)]) for line in first) < max(FEWEST, MOST * len(first) * len(later)):

@@ -47,7 +47,7 @@ def cut_in_two(flows: pd.DataFrame, rows: pd.Series) -> pd.DataFrame:
 
 @pytest.mark.parametrize("cut", [0, 4, 3])
 def test_twins_may_have_unequal_numbers_of_records(tmp_path, cut):
-    """Some messages of a NIC that somebody else uses as well pause, and their records end."""
+    """Some messages of a NIC that another job uses as well pause, and their records end."""
     (tmp_path / "world.yaml").write_text(CLUSTER + JOB % ("solo", 4, 4))
     ps.run(tmp_path / "world.yaml", out=tmp_path / "run")
     topology = read_topology(tmp_path / "run" / "topology.json")

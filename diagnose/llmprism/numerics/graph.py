@@ -22,3 +22,14 @@ def components_of_edges(src: Codes, dst: Codes) -> Codes:
     nodes = int(edges.max(initial=-1)) + 1
     label = components(edges[:, 0], edges[:, 1], nodes)
     return label[src]
+
+
+def largest_group(src: Codes, dst: Codes) -> int:
+    """Members of the largest group of nodes that edges from ``src`` to ``dst`` join.
+
+    >>> largest_group(np.array([1, 2, 7]), np.array([2, 4, 8]))
+    3
+    """
+    label = components_of_edges(src, dst)
+    ends = np.column_stack((np.tile(label, 2), np.concatenate((src, dst))))
+    return int(np.bincount(np.unique(ends, axis=0)[:, 0]).max())

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.methods.prism.phases import Phases
-from llmprism.methods.prism.timeline import PAUSE, Ranks, filled, relative
+from llmprism.methods.prism.timeline import PAUSE, Ranks, filled, of_no_step, relative
 from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import finite_median
 
@@ -44,9 +44,7 @@ def _evaluations(ranks: Ranks, phases: Phases) -> Floats:
 
     Infinite where there is none.
     """
-    own = [one for one in phases.classes if one.kind == "dp"]
-    alone = [one.one.traffic.start_ns[one.step < 0] for one in own]
-    begins = np.sort(np.concatenate([np.empty(0, np.int64), *alone])) - ranks.origin_ns
+    begins = np.sort(of_no_step(phases)[0]) - ranks.origin_ns
     after = np.searchsorted(begins, np.nanmax(ranks.end[:, :-1], axis=0))
     found: Floats = np.append(begins.astype(np.float64), np.inf)[after]
     return found

@@ -23,7 +23,7 @@ from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.methods.prism.replicas import Replicas
 from llmprism.methods.prism.sharding import find_sharding
 from llmprism.numerics.arrays import Ints
-from llmprism.numerics.graph import components_of_edges
+from llmprism.numerics.graph import largest_group
 
 UNKNOWN, UNKNOWN_NAME = -1, "unknown"
 HALVED, WHOLE = 1.25, 1.6  # forward passes: less is half a backward pass, and more a whole one
@@ -171,10 +171,7 @@ def _group_size(connections: Connections, phases: Phases, kind: str) -> int:
     if not own:
         return 0
     chosen = np.concatenate(own)
-    src, dst = connections.src[chosen], connections.dst[chosen]
-    label = components_of_edges(src, dst)
-    ends = np.column_stack((np.tile(label, 2), np.concatenate((src, dst))))
-    return int(np.bincount(np.unique(ends, axis=0)[:, 0]).max())
+    return largest_group(connections.src[chosen], connections.dst[chosen])
 
 
 def _largest(group: Ints) -> int:

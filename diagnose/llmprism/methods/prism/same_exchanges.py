@@ -17,7 +17,7 @@ import numpy as np
 from llmprism.methods.prism.axes import ALIKE
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.exchanges import SAME_SIZE, Judged
-from llmprism.numerics.graph import components_of_edges
+from llmprism.numerics.graph import largest_group
 
 EXCHANGES = ("tp", "cp", "ep")
 SURE = 0.9  # confidence from which one stage shows what others have; below it, most must
@@ -70,11 +70,8 @@ def _shown(one: Judged, shape: _Shape, known: Sequence[tuple[_Shape, Judged]]) -
 
 def _shape(connections: Connections, one: Judged) -> _Shape:
     own = one.one.connections
-    src, dst = connections.src[own], connections.dst[own]
-    label = components_of_edges(src, dst)
-    ends = np.unique(np.column_stack((np.tile(label, 2), np.concatenate((src, dst)))), axis=0)
     return _Shape(
         float(np.median(connections.typical_bytes[own])),
         float(np.median(connections.total_bytes[own])),
-        int(np.bincount(ends[:, 0]).max()),
+        largest_group(connections.src[own], connections.dst[own]),
     )

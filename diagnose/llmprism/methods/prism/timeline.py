@@ -177,9 +177,7 @@ def _evaluations(phases: Phases, end: Floats, dp_start: Floats, origin: int) -> 
     Shape (steps,), of the step that follows; NaN where there is no evaluation.
     """
     until = np.full(end.shape[1], np.nan)
-    own = [one for one in phases.classes if one.kind == "dp"]
-    alone = [one.one.traffic.end_ns[one.step < 0] for one in own]
-    ends = np.sort(np.concatenate([np.empty(0, np.int64), *alone])) - origin
+    ends = np.sort(of_no_step(phases)[1]) - origin
     if ends.size == 0 or not np.isfinite(dp_start).any():
         return until
     low, high = np.nanmax(end[:, :-1], axis=0), np.nanmin(dp_start[:, 1:], axis=0)
@@ -187,6 +185,19 @@ def _evaluations(phases: Phases, end: Floats, dp_start: Floats, origin: int) -> 
     shown = (last >= 0) & (ends[last] > low)
     until[1:][shown] = ends[last[shown]] - np.nanmedian(end[:, :-1], axis=0)[shown]
     return until
+
+
+def of_no_step(phases: Phases) -> tuple[Ints, Ints]:
+    """Starts and ends of data-parallel records that belong to no step, as in evaluations [ns]."""
+    own = [one for one in phases.classes if one.kind == "dp"]
+    start, end = (
+        np.concatenate([np.empty(0, np.int64), *times])
+        for times in (
+            [one.one.traffic.start_ns[one.step < 0] for one in own],
+            [one.one.traffic.end_ns[one.step < 0] for one in own],
+        )
+    )
+    return start, end
 
 
 def _begins(shown: Floats, dp_start: Floats, before: Floats, end: Floats, firsts: Ints) -> Floats:

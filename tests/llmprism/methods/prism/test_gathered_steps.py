@@ -29,7 +29,7 @@ def steps_of(start: Any, dp_end: Any = DP_END, evaluations: Any = ()) -> Ranks:
     one = SimpleNamespace(
         kind="dp",
         step=np.full(alone.size, -1),
-        one=SimpleNamespace(traffic=SimpleNamespace(start_ns=alone)),
+        one=SimpleNamespace(traffic=SimpleNamespace(start_ns=alone, end_ns=alone)),
     )
     phases: Any = SimpleNamespace(
         moments={"dp": SimpleNamespace(start_ns=seen)},

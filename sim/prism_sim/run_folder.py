@@ -4,7 +4,6 @@ Each stage reads the files of the stages before it:
 simulate -> flows, topology, truth; diagnose -> diagnosis; score -> score.json;
 render -> trace.json, report.html. A :class:`Run` names these files, reads and writes
 them; it computes nothing.
-reading and writing; it computes nothing.
 """
 
 from __future__ import annotations
@@ -67,6 +66,20 @@ TRUTH: dict[str, pa.Schema] = {
             ("end_ns", pa.int64()),
         ]
     ),
+    "layouts": pa.schema(
+        [
+            ("job", pa.string()),
+            ("dp", pa.int64()),  # with experts, replicas of all of them: the sizes make one grid
+            ("pp", pa.int64()),
+            ("tp", pa.int64()),
+            ("ep", pa.int64()),
+            ("cp", pa.int64()),
+            ("micro_batches", pa.int64()),  # -1 if a trace does not give it
+            ("schedule", pa.string()),  # none without a pipeline; unknown if only a trace is known
+            ("sharding", pa.string()),  # none, zero1, zero2, zero3, hybrid, unknown
+            ("period_ns", pa.int64()),  # median length of a step; -1 without steps
+        ]
+    ),
     "faults": pa.schema(
         [
             ("fault", pa.int64()),
@@ -89,6 +102,9 @@ TRUTH: dict[str, pa.Schema] = {
     ),
 }
 """Schema of every truth table the simulator writes, by name."""
+
+ADDED_LATER = frozenset({"layouts"})
+"""Tables that captures and older runs lack."""
 
 MEASURED = {"faults": ("slowdown", "extra_ns")}
 """Columns of truth tables that are null where nothing was measured."""
@@ -138,6 +154,10 @@ class Run:
     def truth(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
         """Read ``truth/<name>.parquet``; foreign captures may have more or fewer columns."""
         return _read(self.folder / "truth" / f"{name}.parquet", columns)
+
+    def has_truth(self, name: str) -> bool:
+        """Whether there is a truth table ``name``."""
+        return (self.folder / "truth" / f"{name}.parquet").exists()
 
     def diagnosis(self, name: str, columns: list[str] | None = None) -> pd.DataFrame:
         """Read ``diagnosis/<name>.parquet``."""

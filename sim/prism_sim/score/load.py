@@ -18,7 +18,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from llmprism.io.tables import ADDED_LATER, DIAGNOSIS
+from llmprism.io import tables
+from llmprism.io.tables import DIAGNOSIS
+from prism_sim import run_folder
 from prism_sim.run_folder import TRUTH, Run
 
 Ints = npt.NDArray[np.int64]
@@ -48,7 +50,7 @@ class Case:
 
 def load(run: Run) -> Case:
     """Read all input of the scores; raises ``UserError`` if a table is missing."""
-    truth = {name: complete(run.truth(name), schema) for name, schema in TRUTH.items()}
+    truth = {name: complete(_true(run, name), schema) for name, schema in TRUTH.items()}
     found = {name: complete(_found(run, name), schema) for name, schema in DIAGNOSIS.items()}
     found["steps"] = found["steps"].assign(dp_end_ns=_exact(run.diagnosis_folder, "dp_end_ns"))
     return Case(
@@ -60,9 +62,15 @@ def load(run: Run) -> Case:
     )
 
 
+def _true(run: Run, name: str) -> pd.DataFrame:
+    """Read a table of the truth; it is empty if a capture or an older run lacks it."""
+    absent = name in run_folder.ADDED_LATER and not run.has_truth(name)
+    return TRUTH[name].empty_table().to_pandas() if absent else run.truth(name)
+
+
 def _found(run: Run, name: str) -> pd.DataFrame:
     """Read a table of the diagnosis; it is empty if an older diagnosis lacks it."""
-    absent = name in ADDED_LATER and not (run.diagnosis_folder / f"{name}.parquet").exists()
+    absent = name in tables.ADDED_LATER and not (run.diagnosis_folder / f"{name}.parquet").exists()
     return DIAGNOSIS[name].empty_table().to_pandas() if absent else run.diagnosis(name)
 
 

@@ -130,6 +130,14 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
         dp, ep = np.divmod(replica, self.model.ep)
         return {"dp": dp, "pp": pp, "tp": tp, "ep": ep, "cp": cp}
 
+    def plan(self) -> dict[str, int | str]:
+        model = self.model
+        return {
+            "micro_batches": model.micro_batches,
+            "schedule": model.schedule.kind if model.pp > 1 else "none",
+            "sharding": model.strategy.sharding(model),
+        }
+
 
 def _spans(model: TrainingConfig) -> list[str]:
     """Kinds of spans of the job in the truth, as its parts declare them."""

@@ -78,6 +78,13 @@ class PlacedJob(ABC, Generic[M, W]):
     def places(self) -> dict[str, NDArray[np.int64]]:
         """Position of every rank along each kind of parallelism (dp, pp, tp, ep, cp)."""
 
+    def plan(self) -> dict[str, int | str]:
+        """Truth: ``micro_batches`` of a step, ``schedule`` and ``sharding``.
+
+        -1 and ``unknown`` for a job that follows a trace.
+        """
+        return {"micro_batches": -1, "schedule": "unknown", "sharding": "unknown"}
+
     def start(self) -> list[simpy.Process]:
         """Start every worker; returns their processes."""
         return [self.env.process(worker.run()) for worker in self.workers]

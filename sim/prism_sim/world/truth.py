@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from llmprism.kinds import AXES
 from prism_sim.run_folder import TRUTH, Run
+from prism_sim.training.placed import PlacedJob
 from prism_sim.world.faults import ActiveFault, FaultSchedule
 from prism_sim.world.slowdowns import UNKNOWN, Slowdown, slowdowns
 from prism_sim.world.world import World
@@ -19,18 +21,28 @@ INTEGERS = ("rank", "from_step", "to_step", "extra_ns")
 
 
 def write_truth(world: World, run: Run) -> None:
-    """Write ranks, steps, pairs and faults."""
+    """Write ranks, layouts, steps, pairs and faults."""
     measured = slowdowns(world) if world.scenario.measure_faults else {}
     epoch_ns = world.scenario.epoch_ns
     jobs = world.jobs.values()
+    ranks, steps = [job.ranks() for job in jobs], [job.steps(epoch_ns) for job in jobs]
     for name, frames in (
-        ("ranks", [job.ranks() for job in jobs]),
-        ("steps", [job.steps(epoch_ns) for job in jobs]),
+        ("ranks", ranks),
+        ("steps", steps),
+        ("layouts", [_layout(*each) for each in zip(jobs, ranks, steps, strict=True)]),
         ("pairs", [world.collector.pairs()]),
         ("faults", [faults_table(world.faults, epoch_ns, measured)]),
     ):
         empty = TRUTH[name].empty_table().to_pandas()
         run.write_truth(name, pd.concat(frames, ignore_index=True) if frames else empty)
+
+
+def _layout(job: PlacedJob[Any, Any], ranks: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """The layout of one job: a row with the number of places along every axis."""
+    sizes = {axis: ranks[axis].nunique() for axis in AXES}
+    lengths = steps["end_ns"] - steps["start_ns"]
+    period = int(lengths.median()) if len(lengths) else -1
+    return pd.DataFrame([{"job": job.model.name, **sizes, **job.plan(), "period_ns": period}])
 
 
 def faults_table(

@@ -53,8 +53,12 @@ def assigned(
     if not unclear and _follows_partial(traffic, own, lead, best):
         return np.where(parts + 1 < len(best), parts + 1, -1).astype(np.int32)
     windows = by_windows(traffic, borders, len(best))
-    spreads = [_spread(_volumes(step, traffic, len(best))) for step in (windows, parts)]
-    return windows if spreads[0] <= spreads[1] + SAME_SPREAD else parts
+    spreads, by_line = (
+        [each(step, traffic, len(best)) for step in (windows, parts)]
+        for each in (_spread_of_all, _spreads_of_lines)
+    )
+    as_equal = spreads[0] <= spreads[1] + SAME_SPREAD
+    return windows if as_equal and (by_line[0] <= by_line[1] + SAME_SPREAD).all() else parts
 
 
 def _beside_partial(
@@ -164,7 +168,7 @@ def by_windows(traffic: Traffic, borders: Sequence[Ints], count: int) -> Codes:
         step = np.searchsorted(one, traffic.start_ns, side="right").astype(np.int32)
         step[step == count] = -1
         volumes = _volumes(step, traffic, count)
-        choices.append(((_spread(volumes), bool(volumes[0] < volumes[-1])), step))
+        choices.append(((float(_spread(volumes)), bool(volumes[0] < volumes[-1])), step))
     return min(choices, key=lambda choice: choice[0])[1]
 
 
@@ -181,8 +185,23 @@ def _volumes(step: Codes, traffic: Traffic, count: int) -> Floats:
     return np.bincount(step[known], traffic.size[known], count).astype(np.float64)
 
 
-def _spread(volumes: Floats) -> float:
-    """How unequal parts are, usually and on average, over the median part."""
-    median = float(np.median(volumes))
-    away = np.abs(volumes - median)
-    return float(np.median(away) + away.mean()) / max(median, 1.0)
+def _spread_of_all(step: Codes, traffic: Traffic, count: int) -> Floats:
+    """How unequal the steps of a class are."""
+    return _spread(_volumes(step, traffic, count))
+
+
+def _spreads_of_lines(step: Codes, traffic: Traffic, count: int) -> Floats:
+    """How unequal the steps of each connection of a class are."""
+    line = np.unique(traffic.couple * 2 + traffic.forth, return_inverse=True)[1]
+    known, lines = step >= 0, int(line.max(initial=-1)) + 1
+    cell = line[known] * count + step[known]
+    volumes = np.bincount(cell, traffic.size[known], lines * count).reshape(lines, count)
+    return _spread(volumes.astype(np.float64))
+
+
+def _spread(volumes: Floats) -> Floats:
+    """How unequal parts are, usually and on average, over the median part; shape (..., parts)."""
+    median = np.asarray(np.median(volumes, axis=-1))
+    away = np.abs(volumes - median[..., None])
+    unequal: Floats = (np.median(away, axis=-1) + away.mean(axis=-1)) / np.maximum(median, 1.0)
+    return unequal

@@ -247,6 +247,15 @@ def _split(numbers: Ints, values: Ints | Floats, step: float) -> list[Ints]:
     return [np.sort(part) for part in np.split(numbers[order], cuts)]
 
 
+def alike(connections: Connections, own: Ints) -> list[Ints]:
+    """Part connections by volume and typical record."""
+    return [
+        part
+        for by_volume in _split(own, connections.total_bytes, VOLUME_STEP)
+        for part in _split(by_volume, connections.typical_bytes, RECORD_STEP)
+    ]
+
+
 def traffic_of(flows: FlowTable, connections: Connections, own: Ints) -> Traffic:
     """The data-carrying records of some connections, on one line."""
     rows = np.concatenate([connections.by.rows(c) for c in own.tolist()])

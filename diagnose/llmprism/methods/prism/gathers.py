@@ -95,7 +95,9 @@ def with_late_gathers(
         for i, one in enumerate(phases.classes)
         if one.kind == "dp"
     }
-    late = any(cells.ahead for cells in own.values()) or _overlaps(phases, pipelines)
+    sizes = [(phases.classes[i].one.connections.size, cells.ahead) for i, cells in own.items()]
+    ahead = sum(size for size, own_ahead in sizes if own_ahead)
+    late = 2 * ahead > sum(size for size, _ in sizes) or _overlaps(phases, pipelines)
     share = _share(list(own.values()), phases.count, late, _precedes_passes(phases, pipelines))
     if share is None:
         return phases

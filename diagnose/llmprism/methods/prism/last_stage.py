@@ -73,7 +73,7 @@ def find_answers(
     early: list[list[float]] = [[], []]
     late: list[float] = []
     steps = held_up = 0
-    for got, sent, beside in _steps_of_last(flows, connections, phases, own, stage, micro_batches):
+    for got, sent, beside in steps_of_last(flows, connections, phases, own, stage, micro_batches):
         free = np.concatenate(([got[0]], sent[:-1]))
         answer, waited = sent - np.maximum(got, free), got - free
         usual = min(answer[0], np.median(answer[1:stages]))
@@ -124,7 +124,7 @@ def _beside(connections: Connections, phases: Phases, end: int) -> Ints:
     return np.concatenate(times, axis=1)
 
 
-def _steps_of_last(
+def steps_of_last(
     flows: FlowTable,
     connections: Connections,
     phases: Phases,

@@ -17,11 +17,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.first_backward import BACKWARD
 from llmprism.methods.prism.micro_batches import are_whole, usual_size
 from llmprism.methods.prism.middle_stages import SINGLE
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Phases
-from llmprism.methods.prism.pipelines import BACKWARD, Pipelines
+from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.methods.prism.timeline import EARLY, PAUSE, Ranks
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median, nanmedian

@@ -62,16 +62,18 @@ def find_layout(
     """Work the layout of one job out."""
     ranks = sum(_gpus(topology, end) for end in phases.endpoints.tolist())
     sizes = {kind: _group_size(connections, phases, kind) for kind in ("ep", "cp", "tp")}
+    sizes |= {kind: hidden.size for kind, hidden in phases.hidden.items()}
+    ep, cp = max(1, sizes["ep"]), max(1, sizes["cp"])
     together, lockstep = _lockstep(replicas, pipelines)
-    tp = sizes["tp"] if sizes["tp"] > 1 else together
-    if tp == UNKNOWN:
-        tp = _rings(topology, phases, pipelines)
-    cp = max(1, sizes["cp"])
+    if together == UNKNOWN:
+        together = _rings(topology, phases, pipelines)
+    beside = phases.hidden["cp"].in_server if "cp" in phases.hidden else 1
+    tp = sizes["tp"] if sizes["tp"] > 1 else max(1, together // beside)
     hidden = _hides_stages(topology, connections, phases, pipelines) or _continues(
         topology, phases, pipelines
     )
     known = _are_known(phases) and not hidden
-    dp, tp = _replicas(ranks, pipelines.length, tp, cp, known)
+    dp, tp = _replicas(ranks, pipelines.length, tp, ep * cp, known)
     evidence: dict[str, object] = {
         "ranks": ranks,
         "stages": pipelines.length,
@@ -79,14 +81,15 @@ def find_layout(
         "tp_from": "lockstep" if lockstep else "rings",
         "division_quality": round(phases.quality, 4),
     }
-    sure = phases.quality * (SHOWN if lockstep or tp * dp == 1 else GUESSED)
+    shown = lockstep or tp * dp == 1 or "tp" in phases.hidden
+    sure = phases.quality * (SHOWN if shown else GUESSED)
     if any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist()):
         sure = min(sure, phases.quality * SHARED)
     sure = min(sure, _weakest(phases))
     sharding = find_sharding(topology, connections, phases, pipelines.micro_batches)
     pp = UNKNOWN if hidden else pipelines.length
     return Layout(
-        dp, pp, tp, max(1, sizes["ep"]), cp, pipelines.micro_batches,
+        dp, pp, tp, ep, cp, pipelines.micro_batches,
         UNKNOWN_NAME if hidden else _schedule(pipelines), sharding, _period_ns(phases), sure,
         evidence,
     )  # fmt: skip
@@ -133,14 +136,15 @@ def _continues(topology: Topology, phases: Phases, pipelines: Pipelines) -> bool
     return FOLLOWING * firsts.size <= follows
 
 
-def _replicas(ranks: int, stages: int, tp: int, cp: int, known: bool) -> tuple[int, int]:
-    """Ranks along dp and tp, -1 where flows cannot tell.
+def _replicas(ranks: int, stages: int, tp: int, others: int, known: bool) -> tuple[int, int]:
+    """Ranks along dp and tp, -1 where flows cannot tell; ``others`` are those along ep and cp.
 
-    All axes make one lattice. Where its size does not divide the ranks, some ranks are hidden.
+    All axes make one lattice: with experts, dp counts the replicas of all experts. Where its size
+    does not divide the ranks, some ranks are hidden.
     """
     if not known:
         return UNKNOWN, UNKNOWN
-    each = max(1, stages * tp * cp)
+    each = max(1, stages * tp * others)
     return (max(1, ranks // each) if ranks % each == 0 or ranks < each else UNKNOWN), tp
 
 

@@ -28,6 +28,7 @@ from llmprism.methods.prism.first_gathers import with_first_gathers
 from llmprism.methods.prism.found import Found
 from llmprism.methods.prism.gathered_steps import SHARDED, begun_by_gathers
 from llmprism.methods.prism.gathers import with_late_gathers
+from llmprism.methods.prism.hidden_hops import with_hidden_hops
 from llmprism.methods.prism.jobs import find_jobs
 from llmprism.methods.prism.joining import joining_pairs
 from llmprism.methods.prism.later_stages import after_pauses
@@ -48,6 +49,7 @@ from llmprism.methods.prism.stepless import (
     with_silent,
 )
 from llmprism.methods.prism.timeline import find_timeline
+from llmprism.methods.prism.wide_groups import with_wide_groups
 from llmprism.model import Progress
 from llmprism.numerics.arrays import Bools, Codes
 from llmprism.numerics.memory import give_back
@@ -152,6 +154,8 @@ def _look_into(
 ) -> Found:
     """Work out kinds, pipelines, timeline and layout of one job."""
     phases = find_phases(flows, connections, job)
+    phases = with_hidden_hops(flows, topology, connections, phases)
+    phases = with_wide_groups(topology, connections, phases)
     pipelines = find_pipelines(flows, connections, phases)
     phases = with_first_gathers(flows, connections, phases, pipelines)
     if phases.gathers is None:

@@ -6,8 +6,9 @@ step of the records may be cut off, and so may the last one of an attempt that f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,13 @@ ALIKE = 0.005  # ... where no record of the other steps was lost
 LITTLE = 0.03  # lacks of a step that was ended, there: a capture may miss its last packets
 
 
+class Hidden(NamedTuple):
+    """Members of a group of which servers hide some: all of them, and those in one server."""
+
+    size: int
+    in_server: int
+
+
 @dataclass(frozen=True)
 class Phases:
     """A job with its steps on one count, over all its epochs.
@@ -51,6 +59,8 @@ class Phases:
     dp_group : number of the data-parallel group of each endpoint, -1 if it has none.
     gathers : of parameters, if they are part of the next step; otherwise None
         (:mod:`~llmprism.methods.prism.gathers`).
+    hidden : by kind, groups that leave a server by another NIC than they enter it
+        (:mod:`~llmprism.methods.prism.hidden_hops`).
     """
 
     endpoints: Codes
@@ -61,6 +71,7 @@ class Phases:
     moments: dict[str, Moments]
     dp_group: Ints
     gathers: Moments | None = None
+    hidden: Mapping[str, Hidden] = field(default_factory=dict)
 
 
 def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:

@@ -19,6 +19,7 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.first_backward import BACKWARD, backward_of_first_ns
 from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.last_stage import Answers, find_answers
 from llmprism.methods.prism.micro_batches import (
@@ -38,7 +39,6 @@ from llmprism.methods.prism.two_stages import chunks_of_two
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian
 
-BACKWARD = 2  # forward passes that a backward pass takes
 NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
 
 
@@ -109,6 +109,10 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     backward = finite_median(passes["last_sent"] - passes["last_got"])
     if not backward > 0:
         backward = finite_median(passes["turn"]) - forward
+    if not backward > 0:
+        backward = backward_of_first_ns(
+            flows, connections, phases, own, stage, micro_batches * chunks, forward
+        )
     return Pipelines(
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
         forward_of_middle_ns(flows, phases, own, stage),

@@ -160,6 +160,13 @@ class StrategyBase(Closed, ABC):
         """Ranks that share one copy of the optimizer's state."""
         return (job.hybrid_shards or job.members) if self.sharded else 1
 
+    def sharding(self, job: JobConfig) -> str:
+        """What the ranks of ``job`` share: none, zero1, zero2, zero3, or hybrid."""
+        shards = self.optimizer_shards(job)
+        if shards == 1:
+            return "none"
+        return self.kind if shards == job.members else "hybrid"
+
     def remarks(self, job: JobConfig, at: Loc) -> Remarks:
         """Errors if ``job`` (at ``at`` in the scenario) cannot use this strategy."""
         key = (*at, "data_parallel" if self.zero_stage is None else "zero_stage")

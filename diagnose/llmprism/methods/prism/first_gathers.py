@@ -35,6 +35,7 @@ MOST = 0.75  # share of steps and connections that must agree
 EXACT = 0.02  # of the bytes between two steps: differences that count as none
 AGAIN = 0.2  # of what a pass gathers: what the next one, of another chunk, gathers at least
 NEAR = 0.1  # of the bytes of a pass: a neighbour may be as far ahead
+SILENT = 0.2  # of the silence that was found: what another one has at least
 FEWEST = 2  # times between two steps that show something
 
 
@@ -69,6 +70,14 @@ class _Line:
     again: float
     first: bool
 
+    def rests(self, number: int) -> Ints:
+        """Silence before each record between two steps, and before the passes of that step [ns]."""
+        low, high = self.edges[number].tolist()
+        busy = np.append(self.ends_ns[number - 1], self.busy_ns[low:high])
+        since = np.maximum(busy, max(busy[0], self.busy_ns[low - 1] if low else 0))
+        rests: Ints = np.append(self.start_ns[low:high], self.begins_ns[number]) - since
+        return rests
+
     def border(self, number: int, gathered: float) -> int | None:
         """First record of a step, given by its number; None if no silence shows it.
 
@@ -78,9 +87,7 @@ class _Line:
         which may wait for an activation before they gather, nothing may follow.
         """
         low, high = self.edges[number].tolist()
-        busy = np.append(self.ends_ns[number - 1], self.busy_ns[low:high])
-        since = np.maximum(busy, max(busy[0], self.busy_ns[low - 1] if low else 0))
-        rests = np.append(self.start_ns[low:high], self.begins_ns[number]) - since
+        rests = self.rests(number)
         after = np.append(np.cumsum(self.size[low:high][::-1])[::-1], 0.0)
         ahead = np.nan_to_num(max(gathered - self.gathered[number], 0.0))
         wanted = np.array([[gathered], [gathered + ahead]]) * self.volume
@@ -187,7 +194,8 @@ def _gather_in_warm_up(flows: FlowTable, phases: Phases, pipelines: Pipelines) -
 def _borders(line: _Line, later: Sequence[int], gathered: float) -> dict[int, int]:
     """First record of those of the ``later`` steps that show it.
 
-    As many bytes as usual precede it, whatever a neighbour that is ahead has sent after it.
+    As many bytes as usual precede it, whatever a neighbour that is ahead has sent after it, unless
+    that is no silence: a record may begin just before or after the last gradient.
     """
     every = {number: line.border(number, gathered) for number in later}
     found = {number: at for number, at in every.items() if at is not None}
@@ -196,9 +204,10 @@ def _borders(line: _Line, later: Sequence[int], gathered: float) -> dict[int, in
     usual = before[(len(before) - 1) // 2] if before else 0.0
     for number in found:
         low, high = line.edges[number].tolist()
-        away = np.abs(sums[low : high + 1] - sums[low] - usual)
-        if away.min() <= EXACT * usual:
-            found[number] = low + int(np.argmin(away))
+        away, rests = np.abs(sums[low : high + 1] - sums[low] - usual), line.rests(number)
+        near = int(np.argmin(away))
+        if away[near] <= EXACT * usual and rests[near] >= SILENT * rests[found[number] - low]:
+            found[number] = low + near
     return found
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class Character:
     together : share of the time of the lesser direction in which both move.
     leads : share of steps in which the same direction begins, if clearly before the other.
     wavers : share of steps in which the other direction begins, clearly before that one.
+    answered : share of steps that one direction begins and the other ends, both clearly.
     dense : whether bytes move as fast in long records as in short ones, so that none holds waits.
     at_once : whether both directions begin steps at once, as far as the clock shows.
     rest : the longest silence of a step over the step, median.
@@ -61,6 +62,7 @@ class Character:
     together: float
     leads: float
     wavers: float
+    answered: float
     dense: bool
     at_once: bool
     rest: float
@@ -87,7 +89,7 @@ class Character:
         exchange = self.together >= TOGETHER and self.ahead < (LOST_AHEAD if beside else AHEAD)
         if self.rest > PASSES and self.leads < LEADS and self.ahead < LOST_AHEAD:
             return False
-        return self.outstanding > OUTSTANDING and not exchange
+        return self.answered >= LEADS or (self.outstanding > OUTSTANDING and not exchange)
 
 
 def character_of(
@@ -98,13 +100,14 @@ def character_of(
     start, end = extents(traffic, step, count)
     busy = start <= end
     outstanding, ahead, together, leads, wavers, at_once = 0.0, 0.0, 1.0, 0.0, 0.0, False
+    answered = 0.0
     if one.two_way:
         outstanding, ahead = _outstanding(traffic, step)
         together = share_together(traffic)
-        leads, wavers = _leads(traffic, step, count)
+        leads, wavers, answered = _leads(traffic, step, count)
         at_once = _begin_at_once(traffic, step, count)
     return Character(
-        outstanding, ahead, together, leads, wavers, _is_dense(traffic), at_once,
+        outstanding, ahead, together, leads, wavers, answered, _is_dense(traffic), at_once,
         _rest(start[busy], end[busy]),
         len(traffic) / one.connections.size / count, is_activations(traffic.size),
         np.where(busy, start, np.nan), np.where(busy, end, np.nan), _groups(src, dst, nodes),
@@ -227,27 +230,41 @@ def _overlap(
 compile_early(_overlap, lambda: (CODES, INTS, INTS, BOOLS))
 
 
-def _leads(traffic: Traffic, step: Codes, count: int) -> tuple[float, float]:
+def _leads(traffic: Traffic, step: Codes, count: int) -> tuple[float, float, float]:
     """Share of steps in which the same direction of a couple begins, clearly before the other.
 
-    And that in which the other one does; both means over couples.
-
-    It does clearly if the other one waits until its first message has arrived, or for a good part
-    of the step's traffic, and for longer than rounding of its times explains.
+    That in which the other one does, and that of steps that one direction begins and the other one
+    ends, always the same: all means over couples.
     """
     couples = int(traffic.couple.max()) + 1
+    whole, begins = _begun_by(traffic, step, count)
+    _, ends = _begun_by(_reversed(traffic), step, count)
+    owner = np.repeat(np.arange(couples), count)[whole]
+    steps = np.maximum(np.bincount(owner, minlength=couples), 1)
+    ways = [np.bincount(owner, begins == way, couples) / steps for way in (-1.0, 1.0)]
+    leads = np.abs(ways[0] - ways[1])
+    answered = np.abs(np.bincount(owner, np.where(ends == -begins, begins, 0.0), couples)) / steps
+    return float(leads.mean()), float(np.minimum(*ways).mean()), float(answered.mean())
+
+
+def _begun_by(traffic: Traffic, step: Codes, count: int) -> tuple[Bools, Floats]:
+    """Cells (couple, step) with both directions, and which begins clearly: -1, 1, or 0 for none.
+
+    A direction does if the other one waits until its first message has arrived, or for a good part
+    of the step's traffic, and for longer than rounding of its times explains.
+    """
     whole, first, arrived, span = _openings(traffic, step, count)
     lead = (first[:, 0] - first[:, 1]).astype(np.float64)
     leader = (lead > 0).astype(np.int64)
     among = np.arange(leader.size)
     waits = first[among, 1 - leader] >= arrived[among, leader]
     late = (np.abs(lead) > CLEAR * span) & (np.abs(lead) > clock_tick_ns(traffic.start_ns))
-    clear = np.where(late | waits, np.sign(lead), 0.0)
-    owner = np.repeat(np.arange(couples), count)[whole]
-    steps = np.maximum(np.bincount(owner, minlength=couples), 1)
-    ways = [np.bincount(owner, clear == way, couples) / steps for way in (-1.0, 1.0)]
-    leads = np.abs(ways[0] - ways[1])
-    return float(leads.mean()), float(np.minimum(ways[0], ways[1]).mean())
+    return whole, np.where(late | waits, np.sign(lead), 0.0)
+
+
+def _reversed(traffic: Traffic) -> Traffic:
+    """``traffic`` as if time ran backwards; records keep their order."""
+    return replace(traffic, start_ns=-traffic.end_ns, end_ns=-traffic.start_ns)
 
 
 def _is_dense(traffic: Traffic) -> bool:

@@ -30,14 +30,19 @@ NEARLY = 0.9  # share of records that hold whole messages, unless their bytes ar
 OFTEN = 0.4  # share of steps with the usual number; some hold an evaluation as well
 AT_ONCE = 0.05  # of a message of the pipeline: silence that counts as none
 SLOW = 0.25  # of the rate of gradients: a record of one message is faster
+LONGER = 1.8  # ratio of records of two classes that must hold several messages
 BIN = 0.02  # width of the bins (in logarithm) in which sizes count as equal
 
 
 def messages_of_a_step(
     connections: Connections, own: Sequence[KindOf], count: int
 ) -> tuple[int, int]:
-    """Micro-batches and chunks: what a connection carries in a step, median over steps."""
-    numbers = []
+    """Micro-batches and chunks: what a connection carries in a step, median over steps.
+
+    All messages of a pipeline have one size. If records of some classes are longer than those of
+    others, nobody can count what they hold, but volumes still show chunks.
+    """
+    numbers, volumes, sizes = [], [], []
     for one in own:
         traffic = one.one.traffic
         known, cell = one.cells(connections, count)
@@ -55,7 +60,13 @@ def messages_of_a_step(
         if (whole & (np.abs(held - number) <= 1)).mean() < OFTEN:
             return UNCOUNTED, 1  # steps have as many messages each, and whole ones; samples do not
         numbers.append(max(1, round(number)))
+        volumes.append(float(np.median(volume[records > 0])))
+        sizes.append(size)
     most, least = max(numbers), min(numbers)
+    if max(sizes) >= LONGER * min(sizes):
+        less = 1 - min(volumes) / max(volumes)
+        chunks = round(1 / less) if less > WHOLE else 1
+        return UNCOUNTED, chunks
     if least < most and most % (most - least) == 0:
         chunks = most // (most - least)  # between last and first stage one chunk fewer
         return most // chunks, chunks

@@ -10,7 +10,8 @@ pass or more without, and so does what the first stage sends next.
 
 The first stage then sends one activation after another, two for each chunk and one more, before
 its first backward pass makes it pause for longer. If it pauses earlier, once it has an answer, the
-network may be slower than forward passes, or the second stage far faster than the first.
+network may be slower than forward passes, or the second stage far faster than the first. Where
+records hold several messages, or passes differ much in length, both forms may look alike.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ def chunks_of_two(
         return 1
     answered = np.full(cells, np.nan)
     np.fmin.at(answered, got[0], got[1])
-    if not _answer_activations(sent, got, answered, ONE_PASS * forward_ns):
-        return 1
+    early, at_once = _answer_activations(sent, got, answered, ONE_PASS * forward_ns)
+    if early < ENOUGH:
+        return 0 if early > 1 - ENOUGH or at_once >= ENOUGH else 1
     runs = _first_runs(sent, answered, PAUSE * forward_ns)
     usual = finite_median(runs)
     clear = (runs == usual).mean() >= ENOUGH and usual >= 2 * WARM_UP
@@ -67,8 +69,14 @@ def _messages(
     return first[0], first[1]
 
 
-def _answer_activations(sent: Sent, got: Sent, answered: Floats, one_pass_ns: float) -> bool:
-    """Whether first answers, at ``answered``, come after one pass, or the next ones do."""
+def _answer_activations(
+    sent: Sent, got: Sent, answered: Floats, one_pass_ns: float
+) -> tuple[float, float]:
+    """Share of steps in which the first answer, at ``answered``, or the next one takes one pass.
+
+    And that in which the first one does, even if it comes before the first record has ended, which
+    then holds several activations.
+    """
     arrived, ended = np.full(answered.size, np.nan), np.full(answered.size, np.nan)
     np.fmin.at(arrived, sent[0], sent[2])
     np.fmin.at(ended, got[0], np.where(got[1] == answered[got[0]], got[2], np.nan))
@@ -78,7 +86,9 @@ def _answer_activations(sent: Sent, got: Sent, answered: Floats, one_pass_ns: fl
     ahead = np.bincount(sent[0], sent[1] < answered[sent[0]], answered.size)
     early = (arrived < answered) & (at_once | late) & (ahead >= WARM_UP)
     known = np.isfinite(answered - arrived)
-    return bool(known.any() and early[known].mean() >= ENOUGH)
+    if not known.any():
+        return 0.0, 0.0
+    return float(early[known].mean()), float(at_once[known].mean())
 
 
 def _next_after(messages: Sent, ended: Floats) -> Floats:

@@ -18,7 +18,7 @@ from llmprism.methods.prism.kinds import _parallel, _passing
 MS = 1_000_000
 NONE = np.empty(0)
 PLAIN = Character(
-    0.0, 0.0, 1.0, 0.0, 0.0, False, False, 0.0, 1.0, True, NONE, NONE, (), frozenset()
+    0.0, 0.0, 1.0, 0.0, 0.0, 0.0, False, False, 0.0, 1.0, True, NONE, NONE, (), frozenset()
 )  # fmt: skip
 MESSAGE, SUM = 6_000_000, 1_200_000_000
 

@@ -33,6 +33,8 @@ from llmprism.methods.prism.faults.reroutes import reroutes
 from llmprism.methods.prism.faults.slow_compute import slow_compute
 from llmprism.methods.prism.faults.slow_network import slow_network
 from llmprism.methods.prism.faults.slow_storage import slow_storage
+from llmprism.methods.prism.faults.stalls import SYMPTOM as STALLED
+from llmprism.methods.prism.faults.stalls import stalls
 from llmprism.methods.prism.faults.stopped import stopped
 from llmprism.methods.prism.faults.suspects import EXPLAINED, Cause, Suspect, adds_nothing, table_of
 from llmprism.methods.prism.faults.uneven import uneven
@@ -44,7 +46,7 @@ LEAST_SURE = 0.3  # what is wrong in two of three cases is a guess, where nothin
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
 SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
 PASSES = ("slow_passes", "pauses")  # symptoms of a rank of a pipeline that waits for nobody
-SHOWN = ("fewer_uplinks", OTHER_TRAFFIC)  # why transfers are slow
+SHOWN = ("fewer_uplinks", OTHER_TRAFFIC, STALLED)  # why transfers are slow
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
 AS_LONG = 0.5  # of what steps with a pause are longer: steps between them that are slow as well
@@ -56,6 +58,7 @@ CAUSES: tuple[Cause, ...] = (
     late_replicas,
     pauses,
     slow_network,
+    stalls,
     incast,
     reroutes,
     slow_storage,

@@ -60,10 +60,13 @@ def may_be_micro_batches(traffic: Traffic, parts: Division) -> bool:
     """Whether some of the ``parts`` end with an update, so that they may be no steps.
 
     An exporter does not show silences that are shorter than its idle gap. Where those that it shows
-    are little longer, the other parts may have such silences, too.
+    are little longer, the other parts may have such silences, too. Steps have as many micro-batches
+    each: silences after one part and the next, and in no others, are those of slow steps in a row.
     """
     found = _seldom(traffic, parts)
     if found is None or (found.after.size < SURE and found.count >= FEW):
+        return False
+    if found.after.size >= SURE and (np.diff(found.after) == 1).mean() >= MOSTLY:
         return False
     rests_ns = traffic.rests_ns()
     shown_ns = float(np.quantile(rests_ns[rests_ns > 0], SHORTEST))

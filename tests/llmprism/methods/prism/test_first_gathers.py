@@ -78,3 +78,13 @@ def test_chunks_gathered_after_one_another_are_no_passes(scored, zero_stage, mic
     run = scored(SERVERS % (8, f"{keys}, {schedule}, step_overhead_ms: 0"))
     assert run.score["timeline"]["coverage"] == 1
     assert run.score["timeline"]["dp_end_error_max"] < 0.002
+
+
+@pytest.mark.parametrize(("gpus", "micro_batches"), [(2, 3), (2, 6), (1, 4)])
+def test_a_gather_that_begins_as_a_pass_ends_belongs_to_the_next_pass(scored, gpus, micro_batches):
+    """It begins microseconds before or after the activation leaves, and the border stays."""
+    world = WORLD.replace("gpus_per_server: 1, nics_per_server: 1", "gpus_per_server: %d, %s")
+    world %= (gpus, f"nics_per_server: {gpus}", "pp: 2, micro_batches: %d, step_overhead_ms: 2")
+    timeline = scored(world % micro_batches).score["timeline"]
+    assert timeline["coverage"] == 1
+    assert timeline["dp_end_error_mean"] < 0.001

@@ -197,3 +197,32 @@ def test_the_first_answer_shows_a_forward_pass_where_records_are_merged(
     timeline = scored(text + MERGED % 12000).score["timeline"]
     assert timeline["coverage"] == 1
     assert timeline["step_error_mean"] < 0.08
+
+
+def test_who_begins_and_ends_a_step_shows_a_pipeline_where_acknowledgements_go_along(scored):
+    """TCP on a slow network: both directions move nearly all the time, in merged records."""
+    model = "{layers: 8, hidden: 2048, heads: 16, vocab: 32000, sequence_length: 2048}"
+    keys = "dp: 4, pp: 2, library: {control_bytes: 48}, micro_batches: 8, steps: 9, mfu: 0.53"
+    world = SINGLE % 25 + f"jobs:\n  - {{name: solo, model: {model}, {keys}}}\n"
+    effects = "[{kind: headers}, {kind: acknowledgements}]"
+    run = scored(world + MERGED.replace("[{kind: headers}]", effects) % 5000)
+    assert run.score["pairs"]["accuracy"] == 1
+    assert run.diagnosis.layouts[["dp", "pp"]].to_numpy().tolist() == [[4, 2]]
+
+
+def test_messages_are_not_counted_where_one_couple_has_longer_records_than_another(scored):
+    keys = "dp: 4, pp: 4, schedule: interleaved, chunks: 2, micro_batches: 8, steps: 10"
+    run = scored(SINGLE % 200 + job(keys, 16, 2048) + MERGED % 10000)
+    layout = run.diagnosis.layouts.iloc[0]
+    assert layout["micro_batches"] in (8, -1)
+    assert layout["schedule"] in ("interleaved", "unknown")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_chunks_of_two_stages_are_unknown_rather_than_micro_batches(scored, seed):
+    """Sequences differ in length, so passes show poorly how many there are."""
+    keys = "dp: 4, pp: 2, schedule: interleaved, chunks: 2, micro_batches: 6, length_spread: 0.4"
+    run = scored(SINGLE % 200 + job(f"{keys}, steps: 10, zero_stage: 0", 16, 2048), seed)
+    layout = run.diagnosis.layouts.iloc[0]
+    assert layout["micro_batches"] in (6, -1)
+    assert layout["schedule"] in ("interleaved", "unknown")

@@ -62,6 +62,7 @@ class Pipelines:
     deepest : most messages outstanding between the first two stages, median over steps.
     answers : how long the last stage takes to answer.
     lead_ns : time from the begin of a step to its first activation, measured or estimated.
+    messages : of a step from the first stage to the second one, -1 where they cannot be counted.
     """
 
     stage: Ints
@@ -81,6 +82,7 @@ class Pipelines:
     origin_ns: int
     answers: Answers = field(default_factory=Answers)
     lead_ns: float = np.nan
+    messages: int = -1
 
 
 def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -> Pipelines:
@@ -103,6 +105,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     forward = finite_median(passes["second"] - passes["first"])
     if not are_countable(connections, phases, own, micro_batches * chunks):
         micro_batches = UNCOUNTED
+    messages = micro_batches * chunks if micro_batches > 0 else UNCOUNTED
     if stage.max() == 1 and chunks == 1 and micro_batches > COUPLE:
         held = chunks_of_two(flows, phases, own, stage, forward)
         micro_batches, chunks = divided(micro_batches, held)
@@ -121,6 +124,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
         find_answers(flows, connections, phases, own, stage, micro_batches * chunks)
         if chunks == 1 else Answers(),
         forward if forward > 0 else _lead(passes["answered"] - passes["first"], int(stage.max())),
+        messages,
     )  # fmt: skip
 
 

@@ -98,7 +98,8 @@ def shown_passes(context: Context, job: JobView) -> AnyPasses | None:
     if job.pipelines.length > 1 and job.pipelines.chunks != 1:
         learned = learned_passes(context, job)
         tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
-        return learned if learned and learned.shows_passes(tick_ns) else None
+        if learned and learned.shows_passes(tick_ns):
+            return learned
     return passes_of(context, job)
 
 

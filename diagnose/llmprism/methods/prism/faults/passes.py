@@ -114,10 +114,14 @@ class Passes:
 
 @measured_once
 def passes_of(context: Context, job: JobView) -> Passes | None:
-    """Read the messages of a job's pipelines; None where there are none or they are merged."""
+    """Read the messages of a job's pipelines; None where there are none or they are merged.
+
+    Stages that may hold several parts of the model are taken to hold one.
+    """
     lines, flows = job.pipelines, context.flows
-    shape = (job.phases.endpoints.size, job.count, 2, max(lines.micro_batches, 0))
-    if lines.length < 2 or lines.chunks != 1 or shape[3] < 1:
+    messages = lines.messages if lines.chunks == 0 else lines.micro_batches
+    shape = (job.phases.endpoints.size, job.count, 2, max(messages, 0))
+    if lines.length < 2 or lines.chunks > 1 or shape[3] < 1:
         return None
     place = np.full(len(flows.addresses), -1)
     place[job.phases.endpoints] = np.arange(shape[0])

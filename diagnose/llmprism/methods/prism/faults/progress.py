@@ -117,7 +117,7 @@ class Needs:
         flows = context.flows
         number = learned_from(job.count)
         lines = job.pipelines
-        held = max(lines.micro_batches, 1) * max(lines.chunks, 1)
+        held = max(lines.messages, 1)
         own, step = _rows_of(job, number)
         sizes = message_sizes(flows, own, step, held)
         self._steps = int(number.max(initial=-1))  # the last one may be unfinished

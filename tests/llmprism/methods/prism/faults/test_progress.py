@@ -27,7 +27,7 @@ def drawn(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     world = SimpleNamespace(flows=flows, rows=rows, step=draws.integers(-1, STEPS, 300))
     part = SimpleNamespace(kind="pp", step=world.step)
     part.one = SimpleNamespace(traffic=SimpleNamespace(row=rows))
-    lines = SimpleNamespace(micro_batches=1, chunks=1)
+    lines = SimpleNamespace(messages=1)
     job: Any = SimpleNamespace(phases=SimpleNamespace(classes=[part]), count=STEPS, pipelines=lines)
     context: Any = SimpleNamespace(flows=flows)
     return world, Needs(context, job, np.empty(0, np.int64), 0)

@@ -11,7 +11,7 @@ each other rank that sends to the same NIC.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -24,7 +24,7 @@ from llmprism.methods.prism.faults.messages import (
     messages_of,
     pipelines_behind,
 )
-from llmprism.methods.prism.faults.tails import Stuck, Tail
+from llmprism.methods.prism.faults.tails import Stuck, Tail, unfinished_groups
 from llmprism.numerics.arrays import Bools, Codes, Ints, grouped, order_in_groups
 
 ENOUGH = 3  # steps without lost records that show what a message needs
@@ -38,7 +38,8 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     rows = tail.rows.get("pp", np.empty(0, np.int64))
     behind = pipelines_behind(context, job, rows)
     learned = lru_cache(KEPT)(Needs(context, job, rows, tail.begin_ns).of)
-    ready_ns = _ready_ns(job, behind, learned)
+    broken, waiting = unfinished_groups(context, job, tail)
+    ready_ns = _ready_ns(job, behind, learned, waiting)
     if not ready_ns:
         return None
     ready = sorted(ready_ns, key=lambda end: (ready_ns[end], learned(end).due_ns(), end))
@@ -49,17 +50,24 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
         first = min(near, key=lambda end: learned(end).due_ns())
     if first is None:
         first = _alive_or(context, tail, ready[0], goals[ready[0]], ready_ns)
+    silent = [end for end in goals[ready[0]] if end in broken]
+    first = silent[0] if len(silent) == 1 else first  # nor did it finish its gradients
     others = near
     others.pop(first, None)
     shown_by = "received its input and sent nothing"
-    return Stuck(first, ready_ns[ready[0]], shown_by, tuple(others), alone=bool(behind))
+    return Stuck(first, ready_ns[ready[0]], shown_by, tuple(others), alone=bool(behind or silent))
 
 
-def _ready_ns(job: JobView, behind: set[int], learned: Callable[[int], Progress]) -> dict[int, int]:
+def _ready_ns(
+    job: JobView,
+    behind: set[int],
+    learned: Callable[[int], Progress],
+    waiting: Collection[int] = (),
+) -> dict[int, int]:
     """When each endpoint had all it needed for a message that it never sent.
 
-    Of the pipelines ``behind``, or of all. Nobody if such endpoints are in most of the pipelines:
-    then the records were cut there.
+    Of the pipelines ``behind``, or of all; those ``waiting`` for gradients do not count. Nobody if
+    such endpoints are in most of the pipelines: then the records were cut there.
     """
     number = job.pipelines.number
     count = int(number.max(initial=-1)) + 1
@@ -69,6 +77,8 @@ def _ready_ns(job: JobView, behind: set[int], learned: Callable[[int], Progress]
         if number[place] < 0 or (behind and number[place] not in behind):
             continue
         end = int(job.phases.endpoints[place])
+        if end in waiting:
+            continue
         at_ns = learned(end).ready_ns()
         if at_ns is not None and not learned(end).sent_the_last():
             ready_ns[end] = at_ns

@@ -20,6 +20,8 @@ from llmprism.numerics.missing import finite_median
 
 WHOLE = 0.8  # of the usual bytes: half are gathers, and what a broken ring sends is a quarter
 NEARLY = 0.95  # ... where no exchange of gradients at its end shows that
+EQUAL, LACKS = 0.002, 0.05  # of the bytes of a group: what counts as none, and as a good part
+STEADY = 0.9  # share of steps in which a group has equal bytes
 STALLED = 20.0  # steps: no transfer of a job that goes on takes as long
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
@@ -126,6 +128,31 @@ def _finished(context: Context, job: JobView) -> tuple[Floats, Ints]:
         rows = part.one.traffic.row[known]
         np.maximum.at(ends, part.step[known], context.flows.end_ns[rows])
     return volume, ends
+
+
+def unfinished_groups(context: Context, job: JobView, tail: Tail) -> tuple[set[int], set[int]]:
+    """Endpoints of groups that never finished their exchange before ``tail``, and their stages'.
+
+    Other NICs of the stage wait, too: their ranks are in the same group, or in lockstep with it.
+    Only where groups move as much in every step: bytes of samples and of lossy records differ.
+    """
+    group, last = job.phases.dp_group, tail.step - 1
+    volumes = np.zeros((int(group.max(initial=0)) + 1, job.count))
+    for part in job.phases.classes:
+        if part.kind == "dp":
+            known = part.step >= 0
+            place = np.searchsorted(
+                job.phases.endpoints, context.flows.src[part.one.traffic.row[known]]
+            )
+            owner = np.maximum(group[place], 0)
+            np.add.at(volumes, (owner, part.step[known]), part.one.traffic.size[known])
+    usual = np.median(volumes, axis=1, keepdims=True)
+    less = 1 - volumes / np.maximum(usual, 1.0)
+    steady = (np.abs(less) <= EQUAL).mean(axis=1) >= STEADY
+    lacking = steady & (usual[:, 0] > 0) & (less[:, min(last, job.count - 1)] > LACKS)
+    broken = (group >= 0) & lacking[np.maximum(group, 0)]
+    waiting = np.isin(job.pipelines.stage, np.unique(job.pipelines.stage[broken]))
+    return {*job.phases.endpoints[broken].tolist()}, {*job.phases.endpoints[waiting].tolist()}
 
 
 def _stalled(job: JobView) -> Bools:

@@ -25,6 +25,7 @@ from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.short_attempts import with_short_attempts
 from llmprism.methods.prism.silent import silent_of
 from llmprism.methods.prism.stepping import FEWEST, Part, Stepping, find_steps
+from llmprism.methods.prism.surest_parts import by_surest
 from llmprism.methods.prism.together import together, twins_of
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
@@ -300,6 +301,9 @@ def _agreeing(
     """The parts of a job; divided into steps together if their numbers of steps differ."""
     if len({part.stepping.count for part in parts}) == 1:
         return tuple(parts)
+    alike = by_surest(parts)
+    if alike:
+        return alike
     both = united([part.component for part in parts], flows, connections)
     stepping = find_steps(both, flows.recorded_ns)
     return (Part(both, stepping),) if stepping.count else tuple(parts)

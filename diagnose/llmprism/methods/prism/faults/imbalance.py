@@ -16,11 +16,14 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.own_time import lost_share
 from llmprism.methods.prism.faults.series import DEVIATIONS, ENOUGH, FEWEST, QUIET, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.methods.prism.kind_of import KindOf
+from llmprism.methods.prism.micro_batches import usual_size
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
 WIDER = 0.02  # by which bytes are spread more than in healthy steps at least
 APART = 0.05  # ... and ranks, of a step
+WHOLE = 0.002  # of a message: distance from a whole number of messages that counts as none
 SEVERAL = 3  # ranks that take turns in being last; fewer are slow themselves
 BYTES = {"pp": "length_imbalance", "ep": "expert_imbalance"}
 OTHER = {"length_imbalance": "expert_imbalance", "expert_imbalance": "length_imbalance"}
@@ -65,19 +68,30 @@ def likelier_imbalance(context: Context, job: JobView) -> str:
 def size_spread(context: Context, job: JobView, kind: str) -> Floats:
     """How much the bytes that connections move in a step differ, relative to their median.
 
-    Messages may be cut into records, or joined, in any way.
+    Messages may be cut into records, or joined, in any way. One that was counted to another step
+    makes a whole message of difference, and no longer sequence does.
     """
     values = np.full(job.count, np.nan)
     parts = [part for part in job.phases.classes if part.kind == kind]
     if not parts:
         return values
-    size = np.vstack([part.volumes(context.connections, job.count) for part in parts])
+    size = np.vstack([_without_strays(context, job, part) for part in parts])
     for one in range(job.count):
         own = size[size[:, one] > 0, one]
         if own.size > 1:
             middle = float(np.median(own))
             values[one] = float(np.mean(np.abs(own - middle))) / middle
     return values
+
+
+def _without_strays(context: Context, job: JobView, part: KindOf) -> Floats:
+    """Bytes of each connection and step; whole messages more or fewer than usual do not count."""
+    volumes = part.volumes(context.connections, job.count)
+    held = volumes / usual_size(part.one.traffic.size)
+    usual = np.median(held, axis=1, keepdims=True)
+    stray = (np.abs(held - np.rint(held)) <= WHOLE) & (np.abs(usual - np.rint(usual)) <= WHOLE)
+    stray &= (volumes > 0) & (np.rint(held) != np.rint(usual))
+    return np.where(stray, np.median(volumes, axis=1, keepdims=True), volumes)
 
 
 def _wider(spread: Floats, least: float) -> list[Ints]:

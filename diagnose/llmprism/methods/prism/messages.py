@@ -21,11 +21,12 @@ MANY = 4  # messages of a connection in a part, above which equal volumes are no
 UNCLEAR = 1.5  # clarity below which a silence inside a part may be as long as one that cuts
 ONE_SIZE = 0.02  # of a message: difference of size that counts as none
 EQUAL = 0.98  # quality of parts of the same bytes
+PARTS, GOOD_PART = 12, 0.3  # parts that are many, and share of the bytes that recurs in each
 SINGLE = 1.2  # messages of a connection in a part that is a single collective
 
 
 def same_messages(one: TrafficClass, division: Division) -> bool:
-    """Whether most parts have about as many messages of the usual size."""
+    """Whether most parts have about as many messages of the usual size, or others that recur."""
     records = len(one.traffic)
     if division.clarity >= UNCLEAR or records > MANY * len(division) * one.connections.size:
         return True
@@ -33,7 +34,26 @@ def same_messages(one: TrafficClass, division: Division) -> bool:
         return True
     held = np.bincount(division.part_of(records)[_usual(one.traffic.size)], minlength=len(division))
     regular = np.isfinite(regularity(held.astype(np.float64))[0]) and np.median(held) > 0
-    return bool(regular or (division.quality >= EQUAL and _joined_alike(one, division)))
+    equal = division.quality >= EQUAL
+    return bool(regular or (equal and (_joined_alike(one, division) or _recur(one, division))))
+
+
+def _recur(one: TrafficClass, division: Division) -> bool:
+    """Whether a good part of the bytes is in messages of which each of many parts has as many.
+
+    Silences may cut the others anywhere, as in steps in which ranks wait for a slow one.
+    """
+    if len(division) < PARTS:
+        return False
+    size, part = one.traffic.size, division.part_of(len(one.traffic))
+    order = np.argsort(size, kind="stable")
+    edges = np.flatnonzero(np.diff(np.log(size[order])) > ONE_SIZE) + 1
+    moved = 0.0
+    for alike in np.split(order, edges):
+        held = np.bincount(part[alike], minlength=len(division))
+        if np.median(held) > 0 and (held == np.median(held)).mean() >= MOST:
+            moved += float(size[alike].sum())
+    return moved >= GOOD_PART * float(size.sum())
 
 
 def _joined_alike(one: TrafficClass, division: Division) -> bool:

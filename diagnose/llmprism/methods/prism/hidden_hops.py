@@ -40,13 +40,13 @@ class _Hops:
     own : their numbers.
     ring : number of the ring of each.
     size : members of a ring, in all servers.
-    in_server : members in one server.
+    rings : rings that pass through the same server.
     """
 
     own: Ints
     ring: Ints
     size: int
-    in_server: int
+    rings: int
 
 
 def with_hidden_hops(
@@ -67,7 +67,7 @@ def with_hidden_hops(
         kind = _kind(connections, phases, hops)
         if kind is not None and _moves_in_passes(flows, phases, one):
             classes.append(replace(one, kind=kind))
-            hidden[kind] = Hidden(hops.size, hops.in_server)
+            hidden[kind] = Hidden(hops.size, hops.rings)
     return replace(phases, classes=tuple(classes), hidden=hidden) if hidden else phases
 
 
@@ -100,7 +100,7 @@ def _rings(topology: Topology, connections: Connections, phases: Phases, own: In
     in_server = [_between(topology, phases, *each) for each in joins]
     if sizes.min() < 2 or sizes.min() != sizes.max() or len(set(in_server)) > 1:
         return None
-    return _Hops(own, ring, int(sizes[0]) * in_server[0], in_server[0])
+    return _Hops(own, ring, int(sizes[0]) * in_server[0], joins[0][0].size)
 
 
 def _joins(topology: Topology, src: Codes, dst: Codes) -> Iterator[tuple[Codes, Codes]]:

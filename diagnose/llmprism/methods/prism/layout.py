@@ -67,8 +67,9 @@ def find_layout(
     together, lockstep = _lockstep(replicas, pipelines)
     if together == UNKNOWN:
         together = _rings(topology, phases, pipelines)
-    beside = phases.hidden["cp"].in_server if "cp" in phases.hidden else 1
-    tp = sizes["tp"] if sizes["tp"] > 1 else max(1, together // beside)
+    if "cp" in phases.hidden:
+        together = phases.hidden["cp"].rings  # a group fills servers, so each ring is of a TP rank
+    tp = sizes["tp"] if sizes["tp"] > 1 else together
     hidden = _hides_stages(topology, connections, phases, pipelines) or _continues(
         topology, phases, pipelines
     )

@@ -38,10 +38,10 @@ LITTLE = 0.03  # lacks of a step that was ended, there: a capture may miss its l
 
 
 class Hidden(NamedTuple):
-    """Members of a group of which servers hide some: all of them, and those in one server."""
+    """Groups of which servers hide a part: all members, and how many rings a server has."""
 
     size: int
-    in_server: int
+    rings: int
 
 
 @dataclass(frozen=True)

@@ -36,19 +36,27 @@ def stopped(context: Context) -> Iterator[Suspect]:
             stuck = _stuck_in(context, job, tail)
             if stuck is None and (_restarted(job, tail) or _never_reduced(context, job, tail)):
                 yield _of_job(job, tail)
-            elif stuck is not None and (
-                stuck.alone or tail.until_ns - stuck.since_ns > _longest_ns(job)
-            ):
+            elif stuck is not None and _is_sure(job, tail, stuck):
                 yield _suspect(context, job, tail, stuck)
 
 
 def _stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
-    """The endpoint that stopped in ``tail``; None if nothing distinguishes one."""
-    return (
-        stuck_on_the_wire(context, job, tail)
-        or stuck_in_pipeline(context, job, tail)
-        or stuck_in_ring(context, job, tail)
-    )
+    """The endpoint that stopped in ``tail``; None if nothing distinguishes one.
+
+    The first that shows it for long enough, or else the first that shows it.
+    """
+    found = []
+    for shown in (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring):
+        one = shown(context, job, tail)
+        if one is not None and _is_sure(job, tail, one):
+            return one
+        found += [] if one is None else [one]
+    return found[0] if found else None
+
+
+def _is_sure(job: JobView, tail: Tail, stuck: Stuck) -> bool:
+    """Whether a cut of the records does not explain that an endpoint seems to have stopped."""
+    return stuck.alone or tail.until_ns - stuck.since_ns > _longest_ns(job)
 
 
 def _restarted(job: JobView, tail: Tail) -> bool:

@@ -42,7 +42,7 @@ def messages_of_a_step(
     All messages of a pipeline have one size. If records of some classes are longer than those of
     others, nobody can count what they hold, but volumes still show chunks.
     """
-    numbers, volumes, sizes = [], [], []
+    numbers, volumes, sizes = [], [], list[float]()
     for one in own:
         traffic = one.one.traffic
         known, cell = one.cells(connections, count)
@@ -55,7 +55,7 @@ def messages_of_a_step(
         whole = np.abs(held - np.rint(held)) <= WHOLE * np.maximum(1.0, held / 20)
         if abs(number - round(number)) > WHOLE * max(1.0, number / 20) or number < 0.5:
             held = records[records > 0].astype(np.float64)
-            number = float(np.median(held))
+            number, size = float(np.median(held)), np.nan
             whole = np.full(held.size, (held == number).mean() >= MOSTLY)
         if (whole & (np.abs(held - number) <= 1)).mean() < OFTEN:
             return UNCOUNTED, 1  # steps have as many messages each, and whole ones; samples do not
@@ -63,7 +63,7 @@ def messages_of_a_step(
         volumes.append(float(np.median(volume[records > 0])))
         sizes.append(size)
     most, least = max(numbers), min(numbers)
-    if max(sizes) >= LONGER * min(sizes):
+    if np.nanmax([*sizes, 0.0]) >= LONGER * np.nanmin([*sizes, np.inf]):
         less = 1 - min(volumes) / max(volumes)
         chunks = round(1 / less) if less > WHOLE else 1
         return UNCOUNTED, chunks

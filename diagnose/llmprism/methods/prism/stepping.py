@@ -46,6 +46,7 @@ EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of steps that nothing explains b
 DOUBT = 0.5  # of the quality of parts that may be steps or micro-batches
 LASTING = 0.4  # share of the time of the longest class
 UNDIVIDED = 0.8  # quality of steps without a silence between them
+SPLIT = 0.2  # share of the parts that a silence inside a step may have made
 _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
 _NEAR = 0.03  # difference in votes that decides nothing
 
@@ -262,6 +263,27 @@ def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -
     for coarser in reversed([c for c in counts if c < chosen]):
         if chosen % coarser == 0 and is_step(classes, proposed, chosen, coarser):
             chosen = coarser
+    return _without_splits(proposed, chosen)
+
+
+def _without_splits(proposed: list[list[Division]], chosen: int) -> int:
+    """The number of steps if a few of the ``chosen`` parts are parts of one, split by a silence.
+
+    All classes that show that number have equal parts without a few of the cuts, and unequal ones
+    with them.
+    """
+    few = range(chosen - 1, int((1 - SPLIT) * chosen), -1)
+    for count in few:
+        both = [(of_count(own, chosen), of_count(own, count)) for own in proposed]
+        shown = [(finer, whole) for finer, whole in both if finer is not None]
+        if shown and all(
+            whole is not None
+            and finer.quality < EQUAL <= whole.quality
+            and np.ptp(whole.volumes) <= SAME_SPREAD * np.median(whole.volumes)
+            and np.isin(whole.cuts, finer.cuts).all()
+            for finer, whole in shown
+        ):
+            return count
     return chosen
 
 

@@ -217,7 +217,7 @@ def _begins(shown: Floats, dp_start: Floats, before: Floats, end: Floats, firsts
         elif np.isfinite(dp_start[:, step]).any():
             begins[i] = float(np.nanmin(dp_start[:, step]))
         else:
-            begins[i] = float(np.nanmin(end[:, step]))
+            begins[i] = float(np.fmin.reduce(end[:, step]))
     return begins
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.phases import Phases
+from llmprism.methods.prism.sizes import is_of_one_size
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 
@@ -44,9 +45,11 @@ def chunks_of_two(
         return 1
     answered = np.full(cells, np.nan)
     np.fmin.at(answered, got[0], got[1])
-    early, at_once = _answer_activations(sent, got, answered, ONE_PASS * forward_ns)
+    early, merged = _answer_activations(sent, got, answered, ONE_PASS * forward_ns)
     if early < ENOUGH:
-        return 0 if early > 1 - ENOUGH or at_once >= ENOUGH else 1
+        sizes = np.concatenate([one.one.traffic.size for one in own])
+        unclear = merged >= ENOUGH or (early > 1 - ENOUGH and not is_of_one_size(sizes))
+        return 0 if unclear else 1
     runs = _first_runs(sent, answered, PAUSE * forward_ns)
     usual = finite_median(runs)
     clear = (runs == usual).mean() >= ENOUGH and usual >= 2 * WARM_UP
@@ -74,8 +77,8 @@ def _answer_activations(
 ) -> tuple[float, float]:
     """Share of steps in which the first answer, at ``answered``, or the next one takes one pass.
 
-    And that in which the first one does, even if it comes before the first record has ended, which
-    then holds several activations.
+    And that in which it comes before the first record has ended, which then holds several
+    activations.
     """
     arrived, ended = np.full(answered.size, np.nan), np.full(answered.size, np.nan)
     np.fmin.at(arrived, sent[0], sent[2])
@@ -88,7 +91,7 @@ def _answer_activations(
     known = np.isfinite(answered - arrived)
     if not known.any():
         return 0.0, 0.0
-    return float(early[known].mean()), float(at_once[known].mean())
+    return float(early[known].mean()), float((answered < arrived)[known].mean())
 
 
 def _next_after(messages: Sent, ended: Floats) -> Floats:

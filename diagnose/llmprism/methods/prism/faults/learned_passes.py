@@ -95,12 +95,13 @@ AnyPasses = Passes | LearnedPasses
 
 def shown_passes(context: Context, job: JobView) -> AnyPasses | None:
     """The passes of a job's pipelines, learned where their order is not known; None: merged."""
-    if job.pipelines.length > 1 and job.pipelines.chunks != 1:
-        learned = learned_passes(context, job)
-        tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
-        if learned and learned.shows_passes(tick_ns):
-            return learned
-    return passes_of(context, job)
+    if job.pipelines.length == 1 or job.pipelines.chunks == 1:
+        return passes_of(context, job)
+    learned = learned_passes(context, job)
+    tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
+    if learned and learned.shows_passes(tick_ns):
+        return learned
+    return None if job.pipelines.chunks else passes_of(context, job)
 
 
 @measured_once

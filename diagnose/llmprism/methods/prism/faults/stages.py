@@ -32,6 +32,8 @@ def stages_of(
             continue
         for first, last in stretches(seen.share_slow(rows) >= ALL):
             steps = slice(first, last + 1)
+            if not np.isfinite(seen.ratio[rows, steps]).any():
+                continue
             others = np.flatnonzero((job.pipelines.stage >= 0) & (job.pipelines.stage != stage))
             less = _less_slow(seen, rows, others, steps)
             alike = seen.slow[others, steps] & ~less

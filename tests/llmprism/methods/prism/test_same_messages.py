@@ -43,3 +43,19 @@ def test_parts_that_are_equal_by_about_a_tenth_only_hold_other_messages():
     one, division = traffic_of([JOINED] * 16 + [[600, 500]] * 8)
     rough = Division(division.cuts, division.volumes, 0.1, 1.0, 1.0, UNCLEAR)
     assert not same_messages(one, rough)
+
+
+RESTS = [[50, 550], [250, 350], [150, 450], [300, 300], [450, 150], [550, 50], [350, 250]]
+
+
+def cut_anywhere(parts: int, largest: list[int]) -> list[list[int]]:
+    """Parts with the same messages, and the rest of their bytes cut elsewhere in each."""
+    return [[*largest, *RESTS[number % len(RESTS)]] for number in range(parts)]
+
+
+@pytest.mark.parametrize(
+    ("parts", "largest", "same"), [(21, [280], True), (7, [280], False), (21, [], False)]
+)
+def test_many_equal_parts_are_steps_if_a_good_part_of_their_messages_recurs(parts, largest, same):
+    """Where ranks wait for a slow one, silences cut the other messages anywhere."""
+    assert same_messages(*traffic_of(cut_anywhere(parts, largest))) == same

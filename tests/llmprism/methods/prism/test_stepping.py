@@ -14,7 +14,7 @@ from llmprism.methods.prism.coarser import _follow, is_paused, lacks_gradients
 from llmprism.methods.prism.cycles import Division, Traffic, divisions
 from llmprism.methods.prism.jobs import _times_active
 from llmprism.methods.prism.partial_steps import _are_buckets
-from llmprism.methods.prism.stepping import Part, Stepping, find_steps
+from llmprism.methods.prism.stepping import Part, Stepping, _without_splits, find_steps
 from llmprism.methods.prism.together import in_step, whole_steps
 
 MS = 1_000_000
@@ -300,3 +300,26 @@ def test_a_ring_of_all_ranks_moves_gradients_though_they_are_a_small_share(membe
     classes = (exchanges, replace(gradients, traffic=traffic, circulates=circulates))
     proposed = [divisions(one.traffic, 3) for one in classes]
     assert lacks_gradients(classes, proposed, 18) is (members > 1 and circulates)
+
+
+@pytest.mark.parametrize(
+    ("volumes", "count"),
+    [
+        ([1.0] * 10 + [0.1, 0.9] + [1.0] * 10, 21),
+        ([1.0] * 10 + [0.1, 0.9, 0.4, 0.6] + [1.0] * 10, 22),
+        ([0.5, 0.5] * 8 + [1.0] * 4, 20),  # most parts are halves: no few are split
+        ([1.0] * 22, 22),
+    ],
+)
+def test_a_few_parts_that_a_silence_splits_are_steps(volumes, count):
+    """A slow rank makes a silence inside a step longer than those between others."""
+    every = np.array(volumes)
+    edges = np.cumsum(every)[:-1]
+    whole = edges[np.abs(edges - np.rint(edges)) < 1e-9]
+    split = Division(np.arange(1, every.size), every, 0.01, 0.9, 0.95, 6.0)
+    if every.min() == 1:
+        split = Division(split.cuts, every, 0.01, 1.0, 1.0, 6.0)
+    kept = np.flatnonzero(np.isin(edges, whole)) + 1
+    parts = np.diff(np.concatenate(([0.0], whole, [every.sum()])))
+    joined = Division(kept, parts, 0.01, 1.0, 1.0, 1.0)
+    assert _without_splits([[split, joined]], len(split)) == count

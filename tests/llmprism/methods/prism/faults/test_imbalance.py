@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.imbalance import _by_lateness
+from llmprism.methods.prism.faults.imbalance import _by_lateness, size_spread
 
 RANKS, STEPS = 6, 28
 
@@ -31,3 +31,23 @@ def test_ranks_that_are_late_in_turns_are(seed):
     for number, step in enumerate(range(8, 16)):
         lost[(2 * number) % 5, step] = 0.2
     assert extents(lost) == [(8, 15)]
+
+
+MESSAGE = 8_000_000
+
+
+def spread_of(volumes: Any) -> Any:
+    """How much bytes differ in each step, for connections that send messages of one size."""
+    part: Any = SimpleNamespace(kind="pp", volumes=lambda *_: volumes)
+    part.one = SimpleNamespace(traffic=SimpleNamespace(size=np.full(100, MESSAGE)))
+    job: Any = SimpleNamespace(count=STEPS, phases=SimpleNamespace(classes=[part]))
+    context: Any = SimpleNamespace(connections=None)
+    return size_spread(context, job, "pp")
+
+
+def test_a_message_that_was_counted_to_another_step_is_no_longer_sequence():
+    volumes = np.full((RANKS, STEPS), 12.0 * MESSAGE)
+    volumes[:3, 10], volumes[:3, 11] = 11.0 * MESSAGE, 13.0 * MESSAGE
+    assert spread_of(volumes).max() == 0
+    volumes[:3, 20] *= 1.04  # sequences that are longer by half a message
+    assert np.flatnonzero(spread_of(volumes) > 0.01).tolist() == [20]

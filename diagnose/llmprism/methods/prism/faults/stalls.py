@@ -101,8 +101,6 @@ def _at_nic(context: Context, job: JobView, found: _Stalls) -> Iterator[Suspect]
             "stalled_messages": int(found.step.size),
             "longest_stall_ns": round(float(found.lost_ns.max())),
             "steps": steps.tolist(),
-            "slow_bundles": 1,
-            "bundles": max(2, len(job.phases.classes)),
         },
         cost_at(job, steps),
         share,

@@ -24,7 +24,7 @@ from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Hidden, Phases
-from llmprism.numerics.arrays import Bools, Codes, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
 
 SURE = 0.9  # confidence: hops that nothing shows are taken to be there
@@ -98,7 +98,7 @@ def _rings(topology: Topology, connections: Connections, phases: Phases, own: In
     ring = np.unique(label[src], return_inverse=True)[1]
     sizes = np.bincount(ring)
     in_server = [_between(topology, phases, *each) for each in joins]
-    if sizes.min() < 2 or sizes.min() != sizes.max() or len(set(in_server)) > 1:
+    if sizes.min() < 2 or sizes.min() != sizes.max() or len({*in_server, 0}) != 2:
         return None
     return _Hops(own, ring, int(sizes[0]) * in_server[0], joins[0][0].size)
 
@@ -141,7 +141,7 @@ def _steps(flows: FlowTable, phases: Phases, rows: Codes) -> Codes:
     return step
 
 
-def _repeats(volumes: np.ndarray) -> bool:
+def _repeats(volumes: Floats) -> bool:
     """Whether connections move as much in most steps; shape (connections, steps)."""
     usual = np.median(volumes, axis=1, keepdims=True)
     near: Bools = np.abs(volumes - usual) <= STEADY * usual

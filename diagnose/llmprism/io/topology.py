@@ -204,3 +204,9 @@ def _cross_problems(parsed: _File, where: str) -> Iterator[Problem]:
         for side in (link.a, link.b):
             if side not in switches and side not in servers and side not in addresses:
                 yield Problem(f"links[{i}] names {side!r}, which is not listed", where)
+
+
+def in_nic_order(topology: Topology, ends: Codes) -> Codes:
+    """Endpoint codes of one server in the order of their NICs; unknown NICs count as 0."""
+    nics = [topology.endpoints[end].nic or 0 for end in ends.tolist()]
+    return ends[np.lexsort((ends, np.array(nics, np.int64)))]

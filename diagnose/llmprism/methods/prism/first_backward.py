@@ -10,15 +10,10 @@ stage; without it, a backward pass takes twice as long, as its number of operati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
-from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.kind_of import KindOf
-from llmprism.methods.prism.last_stage import steps_of_last
-from llmprism.methods.prism.phases import Phases
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import finite_median
 
@@ -26,19 +21,13 @@ BACKWARD = 2  # forward passes that a backward pass takes
 LEAST, MOST = 1.0, 4.0  # ... at least, and at most: with all activations computed again, three
 
 
-def backward_of_first_ns(
-    flows: FlowTable,
-    connections: Connections,
-    phases: Phases,
-    own: Sequence[KindOf],
-    stage: Ints,
-    micro_batches: int,
-    forward_ns: float,
-) -> float:
-    """Estimate the time of a backward pass of the first stage [ns]; NaN without ``forward_ns``."""
-    steps = (flows, connections, phases, own, stage, micro_batches)
-    several = steps_of_last(*steps) if micro_batches > 1 else ()
-    ratio = finite_median(np.array([_ratio(got, sent) for got, sent, _ in several]))
+def backward_of_first_ns(steps: Iterable[tuple[Floats, Floats, Ints]], forward_ns: float) -> float:
+    """Estimate the time of a backward pass of the first stage [ns]; NaN without ``forward_ns``.
+
+    ``steps`` are those that the last stage shows whole
+    (:func:`~llmprism.methods.prism.last_stage.steps_of_last`), of several messages each.
+    """
+    ratio = finite_median(np.array([_ratio(got, sent) for got, sent, _ in steps]))
     return forward_ns * (ratio if LEAST <= ratio <= MOST else BACKWARD)
 
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmprism.io.flows import FlowTable
-from llmprism.io.topology import Topology
+from llmprism.io.topology import Topology, in_nic_order
 from llmprism.methods.prism.classes import TrafficClass, alike, traffic_of
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Hidden, Phases
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, grouped
 from llmprism.numerics.graph import components
 
 SURE = 0.9  # confidence: hops that nothing shows are taken to be there
@@ -108,13 +108,7 @@ def _joins(topology: Topology, src: Codes, dst: Codes) -> Iterator[tuple[Codes, 
     servers = topology.servers
     for server in np.unique(servers[np.concatenate((src, dst))]).tolist():
         into, out = (ends[servers[ends] == server] for ends in (dst, src))
-        yield _in_order(topology, into), _in_order(topology, out)
-
-
-def _in_order(topology: Topology, ends: Codes) -> Codes:
-    """Endpoints of a server in the order of their NICs."""
-    nics = [topology.endpoints[end].nic or 0 for end in ends.tolist()]
-    return ends[np.lexsort((ends, np.array(nics, np.int64)))]
+        yield in_nic_order(topology, into), in_nic_order(topology, out)
 
 
 def _between(topology: Topology, phases: Phases, into: Codes, out: Codes) -> int:
@@ -123,7 +117,7 @@ def _between(topology: Topology, phases: Phases, into: Codes, out: Codes) -> int
     They are shared among the rings; 0 if that is not possible.
     """
     home = topology.servers[phases.endpoints] == topology.servers[into[0]]
-    ordered = _in_order(topology, phases.endpoints[home]).tolist()
+    ordered = in_nic_order(topology, phases.endpoints[home]).tolist()
     places = [ordered.index(end) for end in (*into.tolist(), *out.tolist())]
     count = max(places) - min(places) + 1
     return count // into.size if count % into.size == 0 else 0
@@ -132,10 +126,10 @@ def _between(topology: Topology, phases: Phases, into: Codes, out: Codes) -> int
 def _steps(flows: FlowTable, phases: Phases, rows: Codes) -> Codes:
     """Step of each record: the one whose data-parallel traffic is the next to end at its sender."""
     place = np.searchsorted(phases.endpoints, flows.src[rows])
-    ends = phases.moments["dp"].end_ns
+    by, ends = grouped(place, phases.endpoints.size), phases.moments["dp"].end_ns
     step = np.full(rows.size, -1, np.int32)
-    for one in np.unique(place).tolist():
-        own, known = place == one, ends[one] != MISSING
+    for one in np.flatnonzero(np.diff(by.offsets)).tolist():
+        own, known = by.rows(one), ends[one] != MISSING
         numbers = np.append(np.flatnonzero(known), -1)
         step[own] = numbers[np.searchsorted(ends[one][known], flows.start_ns[rows[own]])]
     return step

@@ -20,7 +20,7 @@ from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.kinds import kinds_of
 from llmprism.methods.prism.moments import MISSING, Moments, Moved, moments_of, period_of, repaired
 from llmprism.methods.prism.stepping import Part
-from llmprism.numerics.arrays import Bools, Codes, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.graph import components
 
 FEWEST = 4  # steps from which one that lacks traffic stands out
@@ -149,12 +149,7 @@ def _finished(
     gathers of parameters, if the next step would have begun with them; then each attempt ends so.
     ``groups`` has the group of every endpoint code.
     """
-    volume = np.zeros((int(groups.max(initial=0)) + 1, count))
-    for one in classes:
-        if one.kind == "dp":
-            known, cell = one.cells(connections, count)
-            owner = groups[connections.src[one.one.connections]][cell // count]
-            np.add.at(volume, (owner, cell % count), one.one.traffic.size[known])
+    volume = group_volumes(connections, classes, groups, count)
     usual = np.median(volume, axis=1, keepdims=True)
     others = usual - np.delete(volume, ends, axis=1)
     lost = LOST * others.max(axis=1, initial=0.0, keepdims=True)
@@ -166,6 +161,22 @@ def _finished(
         finished |= ungathered & ungathered[:, -1:]
     finished &= (volume[:, ends] > 0) | (usual == 0)
     return finished
+
+
+def group_volumes(
+    connections: Connections, classes: Sequence[KindOf], groups: Ints, count: int
+) -> Floats:
+    """Bytes of data-parallel traffic of each group and step, shape (groups, count).
+
+    ``groups`` has the group of every endpoint code.
+    """
+    volume = np.zeros((int(groups.max(initial=0)) + 1, count))
+    for one in classes:
+        if one.kind == "dp":
+            known, cell = one.cells(connections, count)
+            owner = groups[connections.src[one.one.connections]][cell // count]
+            np.add.at(volume, (owner, cell % count), one.one.traffic.size[known])
+    return volume
 
 
 def _without_next(classes: Sequence[KindOf], ends: Ints) -> list[KindOf]:

@@ -21,7 +21,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.first_backward import BACKWARD, backward_of_first_ns
 from llmprism.methods.prism.kind_of import KindOf
-from llmprism.methods.prism.last_stage import Answers, find_answers
+from llmprism.methods.prism.last_stage import Answers, find_answers, steps_of_last
 from llmprism.methods.prism.micro_batches import (
     COUPLE,
     OFTEN,
@@ -113,9 +113,9 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     if not backward > 0:
         backward = finite_median(passes["turn"]) - forward
     if not backward > 0:
-        backward = backward_of_first_ns(
-            flows, connections, phases, own, stage, micro_batches * chunks, forward
-        )
+        last = (flows, connections, phases, own, stage, micro_batches * chunks)
+        several = steps_of_last(*last) if micro_batches * chunks > 1 else ()
+        backward = backward_of_first_ns(several, forward)
     return Pipelines(
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
         forward_of_middle_ns(flows, phases, own, stage),

@@ -15,7 +15,7 @@ import numpy as np
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.phases import Hidden, Phases
-from llmprism.numerics.arrays import Codes, Ints
+from llmprism.numerics.arrays import Codes, Ints, grouped
 from llmprism.numerics.graph import components
 
 TOGETHER = 0.1  # of the time between two messages: what begins within it begins at once
@@ -33,7 +33,8 @@ def with_wide_groups(topology: Topology, connections: Connections, phases: Phase
     sizes = np.bincount(ring_of[np.unique(src)])
     sender = np.concatenate([connections.src[connections.of_row[one.traffic.row]] for one in own])
     start = np.concatenate([one.traffic.start_ns for one in own])
-    begins = {end: np.sort(start[sender == end]) for end in np.unique(src).tolist()}
+    by = grouped(sender, len(topology.addresses))
+    begins = {end: np.sort(start[by.rows(end)]) for end in np.unique(src).tolist()}
     groups = _groups(topology, ring_of, begins)
     widths = {len(rings) for rings in groups}
     apart = sum(widths) * len(groups) == len(frozenset().union(*groups))

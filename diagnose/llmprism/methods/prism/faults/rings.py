@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.io.topology import in_nic_order
 from llmprism.methods.prism.faults.bursts import bursts_of
 from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
@@ -272,8 +273,7 @@ def _add(context: Context, job: JobView, late: Floats, found: Late, ring: Ring) 
     late[inside] = np.fmax(late[inside], 0.0)
     for server in np.unique(ring.servers).tolist():
         rows = inside[servers[inside] == server]
-        numbers = [context.topology.endpoints[end].nic or 0 for end in ends[rows].tolist()]
-        rows = rows[np.argsort(numbers, kind="stable")]
+        rows = np.searchsorted(ends, in_nic_order(context.topology, ends[rows]))
         own = (found.server == server) & (found.delay_ns > 0)
         share = np.nan_to_num(found.share)
         which = np.clip(np.rint(share * rows.size).astype(np.int64) - 1, 0, rows.size - 1)

@@ -15,6 +15,7 @@ from llmprism.methods.prism.connections import SMALL
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.moments import MISSING
+from llmprism.methods.prism.phases import group_volumes
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median
 
@@ -137,15 +138,9 @@ def unfinished_groups(context: Context, job: JobView, tail: Tail) -> tuple[set[i
     Only where groups move as much in every step: bytes of samples and of lossy records differ.
     """
     group, last = job.phases.dp_group, tail.step - 1
-    volumes = np.zeros((int(group.max(initial=0)) + 1, job.count))
-    for part in job.phases.classes:
-        if part.kind == "dp":
-            known = part.step >= 0
-            place = np.searchsorted(
-                job.phases.endpoints, context.flows.src[part.one.traffic.row[known]]
-            )
-            owner = np.maximum(group[place], 0)
-            np.add.at(volumes, (owner, part.step[known]), part.one.traffic.size[known])
+    group_of = np.zeros(len(context.flows.addresses), np.int64)
+    group_of[job.phases.endpoints] = np.maximum(group, 0)
+    volumes = group_volumes(context.connections, job.phases.classes, group_of, job.count)
     usual = np.median(volumes, axis=1, keepdims=True)
     less = 1 - volumes / np.maximum(usual, 1.0)
     steady = (np.abs(less) <= EQUAL).mean(axis=1) >= STEADY

@@ -20,6 +20,7 @@ from itertools import zip_longest
 
 import numpy as np
 
+from llmprism.io.topology import in_nic_order
 from llmprism.methods.prism.faults.absences import Missing, missing_from, unequal, unexplained
 from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView
@@ -144,8 +145,9 @@ def _of_whole(ring: BrokenRing, missing: list[Missing]) -> list[Missing]:
 def _in_order(context: Context, job: JobView, server: int) -> list[int]:
     """Endpoints of ``job`` in ``server``, in the order of their NICs."""
     ends = job.phases.endpoints
-    own: list[int] = ends[context.topology.servers[ends] == server].tolist()
-    return sorted(own, key=lambda end: context.topology.endpoints[end].nic or 0)
+    own = ends[context.topology.servers[ends] == server]
+    ordered: list[int] = in_nic_order(context.topology, own).tolist()
+    return ordered
 
 
 def _rank_counts(context: Context, job: JobView, members: Codes) -> tuple[int, ...]:

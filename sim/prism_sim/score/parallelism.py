@@ -16,8 +16,9 @@ any group has every size ``None``.
 
 *stage_order* is the fraction of true pipelines, first stage to last, that some inferred
 pipeline has in exactly that order of ``position``; a pipeline without positions is not
-recovered. It is ``None`` for a job without pipelines. The true *micro_batches* are counted in
-the spans; the inferred ones come from that column of ``layouts``, or else of ``jobs``.
+recovered. It is ``None`` for a job without pipelines. The true *micro_batches* are those of the
+passes of training, without evaluations; the inferred ones come from that column of ``layouts``,
+or else of ``jobs``.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from prism_sim.score.load import Case
 from prism_sim.score.stats import mean, ratio
 
 _SEEN_ON_THE_WIRE = (DP, PP)
+_PASSES = ("fwd", "bwd")
 
 Groups = dict[str, list[tuple[str, ...]]]
 """Address sequences by kind of group; ordered if the order is known."""
@@ -127,7 +129,8 @@ def _score_job(case: Case, job: str, ranks: pd.DataFrame, found: str | None) -> 
     counts = {kind: _count(true[kind], groups.get(kind, []), order) for kind in _SEEN_ON_THE_WIRE}
     stage_order = ratio(counts["pp"].ordered, counts["pp"].true)
     spans = case.truth["spans"]
-    batches = int(spans.loc[spans["job"] == job, "micro_batch"].nunique()) or None
+    own = spans[(spans["job"] == job) & spans["kind"].isin(_PASSES)]
+    batches = int(own["micro_batch"].nunique()) or None
     return JobLayout(
         job=job,
         found=found,

@@ -88,6 +88,15 @@ def test_micro_batches_come_from_a_diagnosis_that_has_them(world):
     assert job(score_run(world.run).to_json(), "B")["micro_batches"] == {"true": 1, "inferred": 8}
 
 
+def test_micro_batches_of_an_evaluation_are_not_those_of_a_step(world):
+    """An evaluation may have more of them than a step, as here two beside one."""
+    spans = world.truth["spans"]
+    passes = spans[(spans["job"] == "A") & (spans["kind"] == "fwd")]
+    evaluation = [passes.assign(kind="eval_fwd", micro_batch=number) for number in (0, 1)]
+    world.truth["spans"] = pd.concat([spans, *evaluation]).astype({"micro_batch": "Int64"})
+    assert job(world.score(), "A")["micro_batches"]["true"] == 1
+
+
 def test_sizes_of_the_table_of_layouts_count_before_those_of_groups(world):
     """Ranks of a group in one server have no flows, so a group may be smaller than its axis."""
     sizes = {"dp": 4, "pp": 1, "tp": 2, "ep": -1, "cp": 1, "micro_batches": 6}

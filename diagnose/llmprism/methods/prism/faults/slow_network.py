@@ -58,12 +58,19 @@ def slow_network(context: Context) -> Iterator[Suspect]:
 
 
 def _by_saving(context: Context, one: Suspect) -> bool:
-    """Whether one of the NICs that may be slow sends a checkpoint in all of the steps."""
+    """Whether a checkpoint explains it, which NICs send in all of the steps, and not in all others.
+
+    One of the NICs that may be slow, or most of those of the job if a link or switch may be.
+    """
     codes = context.topology.codes
     named = [one.culprit, *map(str, one.evidence.get("one_of", ()))]
     ends = [codes[name] for name in named if name in codes]
-    saves = saving(context, one.job)[ends, one.first : one.last + 1] if ends else np.zeros((0, 1))
-    return bool(saves.all(axis=1).any())
+    always = saving(context, one.job)[:, one.first : one.last + 1].all(axis=1)
+    if ends:
+        return bool(always[ends].any())
+    own = one.job.phases.endpoints
+    everywhere = saving(context, one.job)[own, : one.job.count].all(axis=1)
+    return bool(always[own].mean() > MOSTLY and not everywhere.any())
 
 
 def _in_stretch(

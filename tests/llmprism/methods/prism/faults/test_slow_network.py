@@ -94,3 +94,29 @@ def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, step
     monkeypatch.setattr(SLOW_NETWORK, "_suspect", blamed)
     suspects = SLOW_NETWORK.slow_network(SimpleNamespace(jobs=[job]))
     assert [(one.first, one.last) for one in suspects] == found
+
+
+@pytest.mark.parametrize(
+    ("culprit", "saves", "explained"),
+    [
+        ("leaf", {0: (4, 7), 1: (4, 7)}, True),
+        ("leaf", {0: (4, 7)}, False),  # half of the NICs are no reason for all of them
+        ("leaf", {0: (4, 6), 1: (4, 7)}, False),  # one has ended before
+        ("leaf", {0: (0, STEPS), 1: (0, STEPS)}, False),  # ... as in all other steps
+        ("a", {0: (4, 7)}, True),
+        ("a", {1: (4, 7)}, False),
+    ],
+)
+def test_a_checkpoint_explains_slow_transfers_of_the_nics_that_send_it(
+    monkeypatch, culprit, saves, explained
+):
+    """Two NICs, ``a`` and ``b``, are slow in steps 4 to 6; ``saves`` has who sends when."""
+    busy = np.zeros((2, STEPS), bool)
+    for end, (first, after) in saves.items():
+        busy[end, first:after] = True
+    job = SimpleNamespace(count=STEPS, phases=SimpleNamespace(endpoints=np.arange(2)))
+    context = SimpleNamespace(topology=SimpleNamespace(codes={"a": 0, "b": 1}))
+    monkeypatch.setattr(SLOW_NETWORK, "saving", lambda *_: busy)
+    kind = "switch" if culprit == "leaf" else "address"
+    one = Suspect(job, "network", "slow_transfers", "", kind, culprit, 4, 6, 0.5, 0.9)
+    assert SLOW_NETWORK._by_saving(context, one) is explained

@@ -16,8 +16,8 @@ any group has every size ``None``.
 
 *stage_order* is the fraction of true pipelines, first stage to last, that some inferred
 pipeline has in exactly that order of ``position``; a pipeline without positions is not
-recovered. It is ``None`` for a job without pipelines. The true *micro_batches* are those of the
-passes of training, without evaluations; the inferred ones come from that column of ``layouts``,
+recovered. It is ``None`` for a job without pipelines. The true *micro_batches* are those of a
+step's passes, median, without evaluations; the inferred ones come from that column of ``layouts``,
 or else of ``jobs``.
 """
 
@@ -130,7 +130,7 @@ def _score_job(case: Case, job: str, ranks: pd.DataFrame, found: str | None) -> 
     stage_order = ratio(counts["pp"].ordered, counts["pp"].true)
     spans = case.truth["spans"]
     own = spans[(spans["job"] == job) & spans["kind"].isin(_PASSES)]
-    batches = int(own["micro_batch"].nunique()) or None
+    batches = own.groupby(["rank", "step"], observed=True)["micro_batch"].nunique().median()
     return JobLayout(
         job=job,
         found=found,
@@ -139,7 +139,9 @@ def _score_job(case: Case, job: str, ranks: pd.DataFrame, found: str | None) -> 
         sizes_exact=all(sizes[axis] in (None, inferred[axis]) for axis in _SEEN_ON_THE_WIRE),
         stage_order=stage_order,
         stage_order_exact=None if stage_order is None else stage_order == 1.0,
-        micro_batches=MicroBatches(batches, _inferred_micro_batches(case, found)),
+        micro_batches=MicroBatches(
+            int(np.nan_to_num(batches)) or None, _inferred_micro_batches(case, found)
+        ),
         groups=counts,
     )
 

@@ -19,6 +19,7 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 
 MOSTLY = 0.8  # share of silences between steps that two classes have in common
 UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
+EQUAL = 0.98  # quality of parts that are equal, so that less clear silences between them count
 CLEARER = 3.0  # ratio of clarities from which the reference is believed rather than a class
 WITHIN = 0.75  # of a step: what belongs to one is not farther apart
 SAME_SPREAD = 0.02  # of a part: difference in spread that decides nothing
@@ -71,7 +72,11 @@ def _beside_partial(
     ``start`` and ``end`` [ns] are those of the parts of the reference. What moves before the first
     or after the last of them has no step. None where no division of the class is like that.
     """
-    clear = [one for one in proposed if one.clarity >= CLEARER and one.quality > 0]
+    clear = [
+        one
+        for one in proposed
+        if one.quality > 0 and one.clarity >= (UNCLEAR if one.quality >= EQUAL else CLEARER)
+    ]
     for own in (of_count(clear, start.size + 1), of_count(clear, start.size - 1)):
         if own is None:
             continue

@@ -45,6 +45,7 @@ from llmprism.methods.prism.stepping import Part
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components
 
+HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
 GUESSED = 0.7  # confidence of a pipeline that shows by its place only
 
@@ -59,6 +60,7 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
     halved = halving(connections, classes)
     pipeline = {i for i, one in enumerate(characters) if one.is_pipeline} - halved
     pipeline = _passing(connections, classes, characters, pipeline)
+    pipeline -= _heavier(classes, pipeline)
     pipeline -= _meshes(connections, classes, pipeline)
     merged: set[int] = set()
     if not pipeline:
@@ -151,6 +153,20 @@ def _passing(
         if any(abs(size[i] - size[one]) <= SAME_SIZE * size[one] for one in passing)
     }
     return same | _parallel(characters, candidates, same) if same else candidates
+
+
+def _heavier(classes: Sequence[TrafficClass], candidates: set[int]) -> set[int]:
+    """Those of the ``candidates`` that move far more than the one with most connections.
+
+    All stages of a pipeline pass on as many messages; without several chunks of the model, those
+    of one size. An exchange of gradients that is cut into many records may look as if one
+    direction waited for the other.
+    """
+    if not candidates:
+        return set()
+    volume = {i: classes[i].bytes / classes[i].connections.size for i in candidates}
+    most = max(candidates, key=lambda i: (classes[i].connections.size, -volume[i]))
+    return {i for i in candidates if volume[i] > HEAVIER * volume[most]}
 
 
 def _parallel(characters: Sequence[Character], candidates: set[int], known: set[int]) -> set[int]:

@@ -20,11 +20,14 @@ from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.methods.prism.faults.tails import LATER, Stuck, Tail, tails_of
 from llmprism.methods.prism.faults.unfinished_rings import stuck_in_ring
 from llmprism.methods.prism.faults.waiting import stuck_on_the_wire
+from llmprism.numerics.missing import finite_median
 
 SURE, ALONE = 0.9, 0.6  # confidence with one candidate, and with several
 BETWEEN = 0.5  # confidence where no rank shows to be the first
 LONG = 20.0  # steps: no evaluation or checkpoint between two steps takes as long
 BEGUN = 0.1  # of the usual bytes: more than a stray record
+WHOLE = 0.9  # ... and nearly all of them: a partner sends half of what it has to one that stopped
+LATELY = 3  # steps before one that was never finished
 SOME = 0.1  # of the connections of a pipeline: their records may be lost
 CAUSES = ("hang", "crash", "stopped_nic")
 
@@ -48,15 +51,33 @@ def _stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     found = []
     for shown in (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring):
         one = shown(context, job, tail)
+        if one is not None and _exchanged_later(context, job, tail, one):
+            continue
         if one is not None and _is_sure(job, tail, one):
             return one
         found += [] if one is None else [one]
     return found[0] if found else None
 
 
+def _exchanged_later(context: Context, job: JobView, tail: Tail, stuck: Stuck) -> bool:
+    """Whether the endpoint exchanged gradients after it seems to have stopped.
+
+    It sent some, or got as many as ever. Then merely the record of its last message was lost.
+    """
+    flows, end = context.flows, stuck.endpoint
+    rows = tail.rows.get("dp", np.empty(0, np.int64))
+    rows = rows[flows.start_ns[rows] > stuck.since_ns]
+    own = [part.one.traffic.row for part in job.phases.classes if part.kind == "dp"]
+    for side, least in ((flows.src, BEGUN), (flows.dst, WHOLE)):
+        usual = sum(int(flows.bytes[row[side[row] == end]].sum()) for row in own) / job.count
+        if usual > 0 and flows.bytes[rows[side[rows] == end]].sum() > least * usual:
+            return True
+    return False
+
+
 def _is_sure(job: JobView, tail: Tail, stuck: Stuck) -> bool:
     """Whether a cut of the records does not explain that an endpoint seems to have stopped."""
-    return stuck.alone or tail.until_ns - stuck.since_ns > _longest_ns(job)
+    return stuck.alone or tail.until_ns - stuck.since_ns > _longest_ns(job, tail.step)
 
 
 def _restarted(job: JobView, tail: Tail) -> bool:
@@ -103,10 +124,15 @@ def _of_job(job: JobView, tail: Tail) -> Suspect:
     )  # fmt: skip
 
 
-def _longest_ns(job: JobView) -> float:
-    """A rest that no rank of ``job`` takes within its passes: a share of a step."""
+def _longest_ns(job: JobView, step: int) -> float:
+    """A rest that no rank of ``job`` takes within its passes: a share of a step.
+
+    Where the steps before ``step`` are slower than others, a rank may wait for as much longer.
+    """
     messages = max(1, job.pipelines.micro_batches) if job.pipelines.length > 1 else 1
-    return LATER * job.period_ns / messages
+    lately = finite_median(job.duration_ns[max(0, step - LATELY) : step])
+    slower = float(np.nan_to_num(lately - job.period_ns))
+    return LATER * job.period_ns / messages + max(0.0, slower)
 
 
 def _suspect(context: Context, job: JobView, tail: Tail, stuck: Stuck) -> Suspect:

@@ -75,7 +75,7 @@ def _beside_partial(
     clear = [
         one
         for one in proposed
-        if one.quality > 0 and one.clarity >= (UNCLEAR if one.quality >= EQUAL else CLEARER)
+        if one.quality > 0 and one.clarity >= (UNCLEAR if _is_cut(one) else CLEARER)
     ]
     for own in (of_count(clear, start.size + 1), of_count(clear, start.size - 1)):
         if own is None:
@@ -86,6 +86,15 @@ def _beside_partial(
             step = own.part_of(len(traffic)) + shift
             return np.where((step >= 0) & (step < start.size), step, -1).astype(np.int32)
     return None
+
+
+def _is_cut(division: Division) -> bool:
+    """Whether all parts are equal but the first or the last, which the records show in part.
+
+    Where both are smaller, the cuts may be inside steps.
+    """
+    whole = division.volumes[[0, -1]] >= (1 - SAME_SPREAD) * np.median(division.volumes)
+    return division.quality >= EQUAL and bool(whole.sum() == 1)
 
 
 def _nearer_shift(middles: Ints, others: Ints) -> int | None:

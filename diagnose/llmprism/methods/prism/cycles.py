@@ -44,6 +44,7 @@ TWO_WAY = 0.8  # the lesser direction of a couple carries at least this share of
 _MOSTLY_SINGLE = 0.75  # share of parts that are one step each, where others are several
 _EXTRAS_FROM = 6  # parts from which most of them show what a step moves
 _REPAIR = 0.03  # how far from the median joined parts may be
+_REPAIRS = (_REPAIR, 0.1)  # ... and where parts differ by as much, since records were lost
 _PAUSE = 2.0  # times the usual silence between steps: one that a stopped rank makes inside a step
 _CLEAR, _EQUAL = 3.0, 0.98  # clarity and quality of parts that need no other explanation
 
@@ -229,9 +230,10 @@ def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[D
         split = _split(division, before)
         if split is not None:
             found.append(split)
-        repaired = _repaired(division, before, gap[gap >= descending[count - 1]])
-        if len(repaired) < len(division) and repaired.quality > division.quality:
-            found.append(repaired)
+        for away in _REPAIRS[: 1 + (division.tolerance == _REPAIRS[-1])]:
+            repaired = _repaired(division, before, gap[gap >= descending[count - 1]], away)
+            if len(repaired) < len(division) and repaired.quality > division.quality:
+                found.append(repaired)
     return _without_needless(found)
 
 
@@ -269,13 +271,17 @@ def _with_evaluations(division: Division, sizes: Sizes) -> Division | None:
     return Division(cuts, volumes, EQUAL, 1.0, 1.0, division.clarity, evaluated=True)
 
 
-def _repaired(division: Division, before: Floats, gap: Ints | None = None) -> Division:
+def _repaired(
+    division: Division, before: Floats, gap: Ints | None = None, away: float = _REPAIR
+) -> Division:
     """The division without the cuts that split a part: neighbours that add up to the median.
+
+    Sums may be ``away`` from it, over the median.
 
     A slow rank makes a silence inside a step longer than those between healthy steps. Where it is
     by far the longest ``gap`` of those that cut, a rank was stopped, and the other cuts stay clear.
     """
-    keep = whole_parts(division.volumes, _REPAIR)[:-1]
+    keep = whole_parts(division.volumes, away)[:-1]
     cuts = division.cuts[keep]
     if not cuts.size:
         return division

@@ -41,9 +41,10 @@ def assigned(
     reference's cuts count if they make parts as equal, and the class is unclear about its cuts
     while the reference is clear, or the class moves on while the reference rests.
     """
-    if own is None:
+    if own is None or not own.quality > 0:
         beside = _beside_partial(traffic, proposed, *extent(lead, best))
-        return by_windows(traffic, borders, len(best)) if beside is None else beside
+        if beside is not None or own is None:
+            return by_windows(traffic, borders, len(best)) if beside is None else beside
     parts = own.part_of(len(traffic))
     if own.evaluated:
         line = traffic.couple * 2 + traffic.forth
@@ -75,20 +76,21 @@ def _beside_partial(
     clear = [
         one
         for one in proposed
-        if one.quality > 0 and one.clarity >= (UNCLEAR if _is_cut(one) else CLEARER)
+        if one.quality > 0 and one.clarity >= (UNCLEAR if is_cut(one) else CLEARER)
     ]
     for own in (of_count(clear, start.size + 1), of_count(clear, start.size - 1)):
         if own is None:
             continue
         begins, ends = extent(traffic, own)
-        shift = _nearer_shift(begins + ends, start + end)
+        at_end = own.volumes[-1] < own.volumes[0] if is_cut(own) else None
+        shift = _nearer_shift(begins + ends, start + end, at_end)
         if shift is not None:
             step = own.part_of(len(traffic)) + shift
             return np.where((step >= 0) & (step < start.size), step, -1).astype(np.int32)
     return None
 
 
-def _is_cut(division: Division) -> bool:
+def is_cut(division: Division) -> bool:
     """Whether all parts are equal but the first or the last, which the records show in part.
 
     Where both are smaller, the cuts may be inside steps.
@@ -97,13 +99,14 @@ def _is_cut(division: Division) -> bool:
     return division.quality >= EQUAL and bool(whole.sum() == 1)
 
 
-def _nearer_shift(middles: Ints, others: Ints) -> int | None:
+def _nearer_shift(middles: Ints, others: Ints, at_end: bool | None = None) -> int | None:
     """By how many places the first ones go with those of the ``others`` that are nearest in time.
 
     There are one more or fewer of them. Where one kind of traffic follows the other, both may be
     nearly as far; which of them begins a step is settled when kinds are known
-    (:mod:`~llmprism.methods.prism.gradients_last`). None if none of the places holds throughout,
-    because all records of some step were lost.
+    (:mod:`~llmprism.methods.prism.gradients_last`). If one more of them is known to be at the end,
+    or at the begin (``at_end``), the others go together. None if none of the places holds
+    throughout, because all records of some step were lost.
     """
     most = min(middles.size, others.size)
     places = (-1, 0) if middles.size > others.size else (0, 1)
@@ -112,6 +115,8 @@ def _nearer_shift(middles: Ints, others: Ints) -> int | None:
         for at in places
     ]
     nearer = min((0, 1), key=lambda i: float(np.median(away[i])))
+    if at_end is not None and middles.size > others.size:
+        nearer = int(at_end)
     throughout = away[nearer] < WITHIN * np.median(np.diff(others))
     return places[nearer] if throughout.all() else None
 

@@ -230,7 +230,7 @@ def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[D
         split = _split(division, before)
         if split is not None:
             found.append(split)
-        for away in _REPAIRS[: 1 + (division.tolerance == _REPAIRS[-1])]:
+        for away in _REPAIRS[: 1 + (_REPAIR < division.tolerance < np.inf)]:
             repaired = _repaired(division, before, gap[gap >= descending[count - 1]], away)
             if len(repaired) < len(division) and repaired.quality > division.quality:
                 found.append(repaired)

@@ -20,6 +20,7 @@ from llmprism.methods.prism.assignment import (
     assigned,
     borders_of,
     by_windows,
+    is_cut,
 )
 from llmprism.methods.prism.classes import Component, TrafficClass
 from llmprism.methods.prism.coarser import (
@@ -270,12 +271,16 @@ def _without_splits(proposed: list[list[Division]], chosen: int) -> int:
     """The number of steps if a few of the ``chosen`` parts are parts of one, split by a silence.
 
     All classes that show that number have equal parts without a few of the cuts, and unequal ones
-    with them.
+    with them, but for those of which the records show the first or the last part in part.
     """
     few = range(chosen - 1, int((1 - SPLIT) * chosen), -1)
     for count in few:
         both = [(of_count(own, chosen), of_count(own, count)) for own in proposed]
-        shown = [(finer, whole) for finer, whole in both if finer is not None]
+        shown = [
+            (finer, whole)
+            for finer, whole in both
+            if finer is not None and not (count == chosen - 1 and is_cut(finer))
+        ]
         if shown and all(
             whole is not None
             and finer.quality < EQUAL <= whole.quality

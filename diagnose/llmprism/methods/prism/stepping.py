@@ -235,20 +235,26 @@ def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -
 
     Parts of a single record are equal if records are, also where records were lost. So a vote
     counts the less the fewer records a part has. Parts of equal bytes in other messages may be no
-    steps; they count where a class with equal messages has as many.
+    steps; they count where a class with equal messages has as many. Some classes may not move in a
+    part that the records do not show whole. So such parts also speak for the one fewer that others
+    have.
     """
     votes: dict[int, float] = {}
     others: dict[int, float] = {}
+    whole: dict[int, float] = {}
     for one, own in zip(classes, proposed, strict=True):
-        for count, alike in _by_count(own).items():
+        by_count = _by_count(own)
+        for count, alike in by_count.items():
             best = max(alike, key=lambda division: division.weight)
             if best.quality < GOOD or several_collectives(one, best):
                 continue
             side = votes if same_messages(one, best) else others
             vote = best.weight * (1 - count / (len(one.traffic) + 1))
             side[count] = side.get(count, 0.0) + vote
+            if is_cut(best) and count - 1 not in by_count:
+                whole[count - 1] = whole.get(count - 1, 0.0) + vote
     votes = {
-        count: vote + others.get(count, 0.0)
+        count: vote + others.get(count, 0.0) + whole.get(count, 0.0)
         for count, vote in votes.items()
         if not lacks_gradients(classes, proposed, count)
     }

@@ -19,7 +19,6 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 
 MOSTLY = 0.8  # share of silences between steps that two classes have in common
 UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
-EQUAL = 0.98  # quality of parts that are equal, so that less clear silences between them count
 CLEARER = 3.0  # ratio of clarities from which the reference is believed rather than a class
 WITHIN = 0.75  # of a step: what belongs to one is not farther apart
 SAME_SPREAD = 0.02  # of a part: difference in spread that decides nothing
@@ -74,9 +73,7 @@ def _beside_partial(
     or after the last of them has no step. None where no division of the class is like that.
     """
     clear = [
-        one
-        for one in proposed
-        if one.quality > 0 and one.clarity >= (UNCLEAR if is_cut(one) else CLEARER)
+        one for one in proposed if one.quality > 0 and (one.clarity >= CLEARER or is_cut(one))
     ]
     for own in (of_count(clear, start.size + 1), of_count(clear, start.size - 1)):
         if own is None:
@@ -95,8 +92,9 @@ def is_cut(division: Division) -> bool:
 
     Where both are smaller, the cuts may be inside steps.
     """
-    whole = division.volumes[[0, -1]] >= (1 - SAME_SPREAD) * np.median(division.volumes)
-    return division.quality >= EQUAL and bool(whole.sum() == 1)
+    away = division.volumes / np.median(division.volumes) - 1
+    equal = (np.abs(away[1:-1]) <= SAME_SPREAD).all() and away.max() <= SAME_SPREAD
+    return bool(equal and (away[[0, -1]] < -SAME_SPREAD).sum() == 1)
 
 
 def _nearer_shift(middles: Ints, others: Ints, at_end: bool | None = None) -> int | None:

@@ -44,7 +44,7 @@ TWO_WAY = 0.8  # the lesser direction of a couple carries at least this share of
 _MOSTLY_SINGLE = 0.75  # share of parts that are one step each, where others are several
 _EXTRAS_FROM = 6  # parts from which most of them show what a step moves
 _REPAIR = 0.03  # how far from the median joined parts may be
-_REPAIRS = (_REPAIR, 0.1)  # ... and where parts differ by as much, since records were lost
+_LOSSY = {0.1, 0.25}  # ... where parts differ by as much, since records were lost
 _PAUSE = 2.0  # times the usual silence between steps: one that a stopped rank makes inside a step
 _CLEAR, _EQUAL = 3.0, 0.98  # clarity and quality of parts that need no other explanation
 
@@ -230,7 +230,7 @@ def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[D
         split = _split(division, before)
         if split is not None:
             found.append(split)
-        for away in _REPAIRS[: 1 + (_REPAIR < division.tolerance < np.inf)]:
+        for away in sorted({_REPAIR, *(_LOSSY & {division.tolerance})}):
             repaired = _repaired(division, before, gap[gap >= descending[count - 1]], away)
             if len(repaired) < len(division) and repaired.quality > division.quality:
                 found.append(repaired)

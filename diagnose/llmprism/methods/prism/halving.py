@@ -17,7 +17,8 @@ from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
-EXACT = 0.01  # by which volumes may differ from half of the one before: headers, repeated packets
+EXACT = 0.02  # by which volumes may differ from half of the one before: headers, lost records
+LOST = 0.1  # by which those of a class may differ from the median: their records may be lost
 FEWEST = 3  # partners of a rank that make a sequence
 
 
@@ -30,8 +31,12 @@ def halving(connections: Connections, classes: Sequence[TrafficClass]) -> set[in
     ends = np.sort(np.column_stack((connections.src[which], connections.dst[which])), axis=1)
     couples, couple = np.unique(ends, axis=0, return_inverse=True)
     volume = np.bincount(couple.ravel(), connections.total_bytes[which]).astype(np.float64)
-    inside = _in_sequences(couples, volume)[couple.ravel()]
     borders = np.cumsum([classes[i].connections.size for i in two_way])[:-1]
+    for own in np.split(couple.ravel(), borders):
+        usual = np.median(volume[own])
+        if (np.abs(volume[own] - usual) <= LOST * usual).all():
+            volume[own] = usual
+    inside = _in_sequences(couples, volume)[couple.ravel()]
     parts = np.split(inside, borders)
     return {i for i, part in zip(two_way, parts, strict=True) if part.all()}
 

@@ -51,7 +51,7 @@ def _stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     found = []
     for shown in (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring):
         one = shown(context, job, tail)
-        if one is not None and _exchanged_later(context, job, tail, one):
+        if shown is stuck_in_pipeline and one and _exchanged_later(context, job, tail, one):
             continue
         if one is not None and _is_sure(job, tail, one):
             return one

@@ -97,6 +97,15 @@ def test_micro_batches_of_an_evaluation_are_not_those_of_a_step(world):
     assert job(world.score(), "A")["micro_batches"]["true"] == 1
 
 
+def test_micro_batches_are_those_of_most_steps(world):
+    """A trainer may pass on one more in its first step, as some do to warm up."""
+    spans = world.truth["spans"]
+    first = (spans["job"] == "A") & (spans["kind"] == "fwd") & (spans["step"] == 0)
+    more = spans[first].assign(micro_batch=1)
+    world.truth["spans"] = pd.concat([spans, more]).astype({"micro_batch": "Int64"})
+    assert job(world.score(), "A")["micro_batches"]["true"] == 1
+
+
 def test_sizes_of_the_table_of_layouts_count_before_those_of_groups(world):
     """Ranks of a group in one server have no flows, so a group may be smaller than its axis."""
     sizes = {"dp": 4, "pp": 1, "tp": 2, "ep": -1, "cp": 1, "micro_batches": 6}

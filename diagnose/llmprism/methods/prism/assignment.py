@@ -72,9 +72,7 @@ def _beside_partial(
     ``start`` and ``end`` [ns] are those of the parts of the reference. What moves before the first
     or after the last of them has no step. None where no division of the class is like that.
     """
-    clear = [
-        one for one in proposed if one.quality > 0 and (one.clarity >= CLEARER or is_cut(one))
-    ]
+    clear = [one for one in proposed if one.quality > 0 and (one.clarity >= CLEARER or is_cut(one))]
     for own in (of_count(clear, start.size + 1), of_count(clear, start.size - 1)):
         if own is None:
             continue

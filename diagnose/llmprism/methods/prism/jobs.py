@@ -24,9 +24,10 @@ from llmprism.methods.prism.classes import Component, find_components, united
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.short_attempts import with_short_attempts
 from llmprism.methods.prism.silent import silent_of
-from llmprism.methods.prism.stepping import FEWEST, Part, Stepping, find_steps
+from llmprism.methods.prism.stepping import Part, Stepping, find_steps
 from llmprism.methods.prism.surest_parts import by_surest
 from llmprism.methods.prism.together import together, twins_of
+from llmprism.methods.prism.votes import FEWEST
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 STEADY = 0.25  # minor traffic of a step differs from the median step by less

@@ -25,7 +25,8 @@ from llmprism.methods.prism.characters import TOGETHER, character_of
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.resolution import Refusal
 from llmprism.methods.prism.seldom_updates import may_be_micro_batches
-from llmprism.methods.prism.stepping import FEWEST, Part, division_of
+from llmprism.methods.prism.stepping import Part, division_of
+from llmprism.methods.prism.votes import FEWEST
 
 RESTS = 0.05  # of a step: replicas compute for longer than that
 FORWARD = 0.25  # of a step of one bucket: no gradients move in its forward pass

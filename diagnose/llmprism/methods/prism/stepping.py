@@ -20,36 +20,27 @@ from llmprism.methods.prism.assignment import (
     assigned,
     borders_of,
     by_windows,
-    is_cut,
 )
-from llmprism.methods.prism.classes import Component, TrafficClass
+from llmprism.methods.prism.classes import Component
 from llmprism.methods.prism.coarser import (
-    GOOD,
     GRADIENTS,
     extent,
-    is_paused,
-    is_step,
-    lacks_gradients,
     of_count,
     standing,
 )
 from llmprism.methods.prism.counted_steps import counted_steps, hops_of
 from llmprism.methods.prism.cycles import Division, Traffic, divisions, steps_from
 from llmprism.methods.prism.equal_times import computes, equal_times, first_of_each
-from llmprism.methods.prism.messages import same_messages, several_collectives
-from llmprism.methods.prism.parts import TOLERANCES, regularity
+from llmprism.methods.prism.parts import TOLERANCES
 from llmprism.methods.prism.seldom_updates import updates, updates_or_pauses
+from llmprism.methods.prism.votes import EQUAL, FEWEST, agreed
 from llmprism.numerics.arrays import Codes, Ints
 
-FEWEST = 3
 FEW = 5  # parts: as many may be equal by chance
-EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of steps that nothing explains but training
+CLEAR = 3.0  # clarity of steps that nothing explains but training
 DOUBT = 0.5  # of the quality of parts that may be steps or micro-batches
 LASTING = 0.4  # share of the time of the longest class
 UNDIVIDED = 0.8  # quality of steps without a silence between them
-SPLIT = 0.2  # share of the parts that a silence inside a step may have made
-_CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
-_NEAR = 0.03  # difference in votes that decides nothing
 
 
 @dataclass(frozen=True)
@@ -94,13 +85,13 @@ def find_steps(component: Component, recorded_ns: tuple[int, int] | None = None)
         divisions(one.traffic, FEWEST) if lasts else []
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
-    count = _agreed(component.classes, proposed)
+    count = agreed(component.classes, proposed)
     if count <= FEW:
         brief = [
             [] if lasts else _clear(divisions(one.traffic, FEWEST))
             for one, lasts in zip(component.classes, lasting, strict=True)
         ]
-        shown = _agreed(component.classes, brief)
+        shown = agreed(component.classes, brief)
         count, proposed = (shown, brief) if shown else (count, proposed)
     own = [_of_steps(divisions_, count) for divisions_ in proposed]
     reference = max(range(len(own)), key=lambda i: standing(own[i]))
@@ -228,95 +219,3 @@ def _lasting(component: Component) -> list[bool]:
     large = [one.bytes >= GRADIENTS * total for one in component.classes]
     longest = max(span for span, counts in zip(spans, large, strict=True) if counts)
     return [span >= LASTING * longest for span in spans]
-
-
-def _agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> int:
-    """The number of parts that most classes agree on; 0 if there is none.
-
-    Parts of a single record are equal if records are, also where records were lost. So a vote
-    counts the less the fewer records a part has. Parts of equal bytes in other messages may be no
-    steps; they count where a class with equal messages has as many. Some classes may not move in a
-    part that the records do not show whole. So such parts also speak for the one fewer that others
-    have.
-    """
-    votes: dict[int, float] = {}
-    others: dict[int, float] = {}
-    whole: dict[int, float] = {}
-    for one, own in zip(classes, proposed, strict=True):
-        by_count = _by_count(own)
-        for count, alike in by_count.items():
-            best = max(alike, key=lambda division: division.weight)
-            if best.quality < GOOD or several_collectives(one, best):
-                continue
-            side = votes if same_messages(one, best) else others
-            vote = best.weight * (1 - count / (len(one.traffic) + 1))
-            side[count] = side.get(count, 0.0) + vote
-            if is_cut(best) and count - 1 not in by_count:
-                whole[count - 1] = whole.get(count - 1, 0.0) + vote
-    votes = {
-        count: vote + others.get(count, 0.0) + whole.get(count, 0.0)
-        for count, vote in votes.items()
-        if not lacks_gradients(classes, proposed, count)
-    }
-    if not votes:
-        return _agreed_in_time(classes, proposed)
-    top = max(votes.values())
-    chosen = max(votes, key=lambda count: (votes[count], count))
-    counts = sorted(c for c, vote in votes.items() if vote >= _CLOSE * top)
-    paused = [c for c in counts if is_paused(classes, proposed, c, chosen)]
-    if paused:
-        return max(paused, key=lambda count: votes[count])
-    chosen = max(c for c in counts if c % chosen == 0 and votes[c] >= (1 - _NEAR) * top)
-    for coarser in reversed([c for c in counts if c < chosen]):
-        if chosen % coarser == 0 and is_step(classes, proposed, chosen, coarser):
-            chosen = coarser
-    return _without_splits(proposed, chosen)
-
-
-def _without_splits(proposed: list[list[Division]], chosen: int) -> int:
-    """The number of steps if a few of the ``chosen`` parts are parts of one, split by a silence.
-
-    All classes that show that number have equal parts without a few of the cuts, and unequal ones
-    with them, but for those of which the records show the first or the last part in part.
-    """
-    few = range(chosen - 1, int((1 - SPLIT) * chosen), -1)
-    for count in few:
-        both = [(of_count(own, chosen), of_count(own, count)) for own in proposed]
-        shown = [
-            (finer, whole)
-            for finer, whole in both
-            if finer is not None and not (count == chosen - 1 and is_cut(finer))
-        ]
-        if shown and all(
-            whole is not None
-            and finer.quality < EQUAL <= whole.quality
-            and np.ptp(whole.volumes) <= SAME_SPREAD * np.median(whole.volumes)
-            and np.isin(whole.cuts, finer.cuts).all()
-            for finer, whole in shown
-        ):
-            return count
-    return chosen
-
-
-def _by_count(own: list[Division]) -> dict[int, list[Division]]:
-    """Divisions of one class by their number of parts, from FEWEST on."""
-    alike: dict[int, list[Division]] = {}
-    for division in own:
-        if len(division) >= FEWEST:
-            alike.setdefault(len(division), []).append(division)
-    return alike
-
-
-def _agreed_in_time(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> int:
-    """Where volumes do not repeat (records are lost): clear cuts at regular times."""
-    votes: dict[int, float] = {}
-    for one, own in zip(classes, proposed, strict=True):
-        for division in own:
-            clear = division.clarity >= 3.0 and len(division) >= FEWEST + 1
-            if clear and not several_collectives(one, division):
-                lengths = np.diff(one.traffic.start_ns[division.firsts]).astype(np.float64)
-                tolerance, parts, _ = regularity(lengths)
-                if np.isfinite(tolerance):
-                    weight = parts * (1.0 - 1.0 / division.clarity)
-                    votes[len(division)] = votes.get(len(division), 0.0) + weight
-    return max(votes, key=lambda count: votes[count]) if votes else 0

@@ -53,3 +53,11 @@ def test_stages_beside_it_are_not_part_of_it():
 )
 def test_other_volumes_are_no_halving(levels):
     assert len(halving(*classes_of(*levels))) < len(levels)
+
+
+def test_lost_records_hide_no_halves():
+    """Couples of a class lack some of their bytes, each another part of them."""
+    connections, classes = classes_of(*REDUCED)
+    lost = np.random.default_rng(3).uniform(0.0, 0.05, connections.total_bytes.size)
+    connections.total_bytes = connections.total_bytes * (1 - lost)
+    assert halving(connections, classes) == {0, 1, 2}

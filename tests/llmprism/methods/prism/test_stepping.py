@@ -14,8 +14,9 @@ from llmprism.methods.prism.coarser import _follow, is_paused, lacks_gradients
 from llmprism.methods.prism.cycles import Division, Traffic, divisions
 from llmprism.methods.prism.jobs import _times_active
 from llmprism.methods.prism.partial_steps import _are_buckets
-from llmprism.methods.prism.stepping import Part, Stepping, _without_splits, find_steps
+from llmprism.methods.prism.stepping import Part, Stepping, find_steps
 from llmprism.methods.prism.together import in_step, whole_steps
+from llmprism.methods.prism.votes import agreed, without_splits
 
 MS = 1_000_000
 
@@ -322,4 +323,33 @@ def test_a_few_parts_that_a_silence_splits_are_steps(volumes, count):
     kept = np.flatnonzero(np.isin(edges, whole)) + 1
     parts = np.diff(np.concatenate(([0.0], whole, [every.sum()])))
     joined = Division(kept, parts, 0.01, 1.0, 1.0, 1.0)
-    assert _without_splits([[split, joined]], len(split)) == count
+    assert without_splits([[split, joined]], len(split)) == count
+
+
+def pipeline_and_rings(extra_mb: float) -> tuple[TrafficClass, ...]:
+    """Ten steps of a pipeline and of gradients, of which ``extra_mb`` of 4 MB begin an eleventh.
+
+    In the last two steps a rank is slow, so that the ring of gradients waits for it after a first
+    chunk, for longer than between steps.
+    """
+    rows, ring_rows = [], []
+    for step in range(11):
+        whole = step < 10
+        rows += [(100.0 * step + 10 * i, 1.0) for i in range(4 if whole else int(extra_mb))]
+        parts = [(60.0, 0.1), (95.0, 3.9)] if step in (8, 9) else [(60.0, 4.0)]
+        ring_rows += [(100.0 * step + at, moved) for at, moved in parts] if whole else []
+    return tuple(_one_way(np.array(own)) for own in (rows, ring_rows, ring_rows))
+
+
+def _one_way(rows) -> TrafficClass:
+    """Records of 1 ms from the times [ms] and volumes [MB] of some ``rows``."""
+    traffic = lines(rows[:, 0].tolist())
+    traffic = replace(traffic, size=(rows[:, 1] * 1e6).astype(np.int64))
+    return TrafficClass(np.arange(1), two_way=False, traffic=traffic)
+
+
+@pytest.mark.parametrize("extra_mb", [0, 1, 3])
+def test_a_step_that_records_show_in_part_is_not_one_that_a_silence_splits(extra_mb):
+    classes = pipeline_and_rings(extra_mb)
+    proposed = [divisions(one.traffic, 3) for one in classes]
+    assert agreed(classes, proposed) == 10

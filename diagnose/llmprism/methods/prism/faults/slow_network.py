@@ -65,12 +65,11 @@ def _by_saving(context: Context, one: Suspect) -> bool:
     codes = context.topology.codes
     named = [one.culprit, *map(str, one.evidence.get("one_of", ()))]
     ends = [codes[name] for name in named if name in codes]
-    always = saving(context, one.job)[:, one.first : one.last + 1].all(axis=1)
+    saves, own = saving(context, one.job), one.job.phases.endpoints
     if ends:
-        return bool(always[ends].any())
-    own = one.job.phases.endpoints
-    everywhere = saving(context, one.job)[own, : one.job.count].all(axis=1)
-    return bool(always[own].mean() > MOSTLY and not everywhere.any())
+        return bool(saves[ends, one.first : one.last + 1].all(axis=1).any())
+    in_all = saves[own, one.first : one.last + 1].all(axis=1).mean() > MOSTLY
+    return bool(in_all and not saves[own, : one.job.count].all(axis=1).any())
 
 
 def _in_stretch(

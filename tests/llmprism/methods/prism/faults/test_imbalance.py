@@ -51,3 +51,11 @@ def test_a_message_that_was_counted_to_another_step_is_no_longer_sequence():
     assert spread_of(volumes).max() == 0
     volumes[:3, 20] *= 1.04  # sequences that are longer by half a message
     assert np.flatnonzero(spread_of(volumes) > 0.01).tolist() == [20]
+
+
+def test_a_lost_message_of_some_connections_is_no_longer_sequence():
+    """A record holds a header as well, so that what lacks is not a whole message."""
+    volumes = np.full((RANKS, STEPS), 12.03 * MESSAGE)
+    volumes[0, 5:15] -= 1.01 * MESSAGE
+    volumes[4, 9:20] -= 1.01 * MESSAGE
+    assert spread_of(volumes).max() == 0

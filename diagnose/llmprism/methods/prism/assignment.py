@@ -41,7 +41,8 @@ def assigned(
     while the reference is clear, or the class moves on while the reference rests.
     """
     if own is None or not own.quality > 0:
-        beside = _beside_partial(traffic, proposed, *extent(lead, best))
+        others = [one for one in proposed if own is None or is_cut(one)]
+        beside = _beside_partial(traffic, others, *extent(lead, best))
         if beside is not None or own is None:
             return by_windows(traffic, borders, len(best)) if beside is None else beside
     parts = own.part_of(len(traffic))

@@ -15,7 +15,7 @@ from llmprism.methods.prism.classes import Component
 from llmprism.methods.prism.coarser import extent, of_count
 from llmprism.methods.prism.cycles import Division, Traffic
 from llmprism.methods.prism.evaluations import beyond_steps
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 MOSTLY = 0.8  # share of silences between steps that two classes have in common
 UNCLEAR = 1.5  # clarity below which a class may have been cut in the wrong place
@@ -41,7 +41,7 @@ def assigned(
     while the reference is clear, or the class moves on while the reference rests.
     """
     if own is None or not own.quality > 0:
-        others = [one for one in proposed if own is None or is_cut(one)]
+        others = [one for one in proposed if own is None or _ends_small(one).any()]
         beside = _beside_partial(traffic, others, *extent(lead, best))
         if beside is not None or own is None:
             return by_windows(traffic, borders, len(best)) if beside is None else beside
@@ -86,6 +86,13 @@ def _beside_partial(
     return None
 
 
+def _ends_small(division: Division) -> Bools:
+    """Whether the first part is smaller than others are, and whether the last one is."""
+    usual = np.median(division.volumes)
+    small: Bools = division.volumes[[0, -1]] < (1 - SAME_SPREAD) * usual
+    return small
+
+
 def is_cut(division: Division) -> bool:
     """Whether all parts are equal but the first or the last, which the records show in part.
 
@@ -93,7 +100,7 @@ def is_cut(division: Division) -> bool:
     """
     away = division.volumes / np.median(division.volumes) - 1
     equal = (np.abs(away[1:-1]) <= SAME_SPREAD).all() and away.max() <= SAME_SPREAD
-    return bool(equal and (away[[0, -1]] < -SAME_SPREAD).sum() == 1)
+    return bool(equal and _ends_small(division).sum() == 1)
 
 
 def _nearer_shift(middles: Ints, others: Ints, at_end: bool | None = None) -> int | None:

@@ -1,7 +1,8 @@
 """Which number of steps the classes of a component agree on.
 
-Every class proposes divisions into equal parts, several of them by chance or too fine. Each counts
-as a vote for its number of parts, the more the more equal and the clearer they are.
+Every class proposes divisions into equal parts. Some are equal by chance, and some are too fine.
+Each division is a vote for its number of parts. It counts more if its parts are more equal, and if
+the silences between them are clearer.
 """
 
 from __future__ import annotations

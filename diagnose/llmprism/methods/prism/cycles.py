@@ -34,7 +34,7 @@ from llmprism.methods.prism.parts import (
     whole_parts,
     with_extras,
 )
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, quantile_by_weight
 
 THRESHOLDS = 160
 MOST_GAPS = 40_000
@@ -45,6 +45,7 @@ _MOSTLY_SINGLE = 0.75  # share of parts that are one step each, where others are
 _EXTRAS_FROM = 6  # parts from which most of them show what a step moves
 _REPAIR = 0.03  # how far from the median joined parts may be
 _LOSSY = {0.1, 0.25}  # ... where parts differ by as much, since records were lost
+_IN_TWO = 2 + _REPAIR  # times the median part: a whole one, where most are split in two
 _PAUSE = 2.0  # times the usual silence between steps: one that a stopped rank makes inside a step
 _CLEAR, _EQUAL = 3.0, 0.98  # clarity and quality of parts that need no other explanation
 
@@ -274,14 +275,26 @@ def _with_evaluations(division: Division, sizes: Sizes) -> Division | None:
 def _repaired(
     division: Division, before: Floats, gap: Ints | None = None, away: float = _REPAIR
 ) -> Division:
-    """The division without the cuts that split a part: neighbours that add up to the median.
+    """The division without the cuts that split a part: neighbours that add up to a whole part.
 
-    Sums may be ``away`` from it, over the median.
+    Sums may be ``away`` from that, as a share of it. Whole is the median part. Where that may be
+    one of two, it is the part up to which smaller ones hold half of the bytes, if equal parts
+    result.
 
     A slow rank makes a silence inside a step longer than those between healthy steps. Where it is
     by far the longest ``gap`` of those that cut, a rank was stopped, and the other cuts stay clear.
     """
-    keep = whole_parts(division.volumes, away)[:-1]
+    volumes = division.volumes
+    usual, larger = float(np.median(volumes)), quantile_by_weight(volumes, volumes, 0.5)
+    best = _joined(division, before, gap, whole_parts(volumes, usual, away)[:-1])
+    if usual < larger <= _IN_TWO * usual:
+        other = _joined(division, before, gap, whole_parts(volumes, larger, away)[:-1])
+        best = other if other.quality > max(best.quality, _EQUAL) else best
+    return best
+
+
+def _joined(division: Division, before: Floats, gap: Ints | None, keep: Bools) -> Division:
+    """The division with the cuts to ``keep`` only, if there are any."""
     cuts = division.cuts[keep]
     if not cuts.size:
         return division

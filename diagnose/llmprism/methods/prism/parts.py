@@ -100,11 +100,10 @@ compile_early(holds_several, lambda: (FLOATS, 0.0, 0.0))
 
 
 @compiled
-def whole_parts(volumes: Floats, tolerance: float) -> Bools:
-    """Whether to cut after each part; small ones are joined while the sum fits the median."""
-    median = np.median(volumes)
+def whole_parts(volumes: Floats, usual: float, tolerance: float) -> Bools:
+    """Whether to cut after each part; small ones are joined while the sum fits the ``usual``."""
     cut = np.ones(volumes.size, np.bool_)
-    low, high = (1 - tolerance) * median, (1 + tolerance) * median
+    low, high = (1 - tolerance) * usual, (1 + tolerance) * usual
     begin = 0
     while begin < volumes.size:
         total, end = volumes[begin], begin
@@ -119,7 +118,7 @@ def whole_parts(volumes: Floats, tolerance: float) -> Bools:
     return cut
 
 
-compile_early(whole_parts, lambda: (FLOATS, 0.0))
+compile_early(whole_parts, lambda: (FLOATS, 0.0, 0.0))
 
 
 @compiled

@@ -56,6 +56,19 @@ def test_a_rank_that_is_stopped_after_its_first_bytes_does_not_split_a_step():
     assert set(division.volumes.tolist()) == {10_000.0}
 
 
+def test_a_rank_that_is_late_in_a_third_of_the_steps_splits_none():
+    """Its server's hops begin late, the others' send their first chunks: 10 of 28 steps are two."""
+    records, at = [], 0
+    for i in range(28):
+        late = 10 <= i < 20
+        records += [(at, at + 10, 436)] if late else []
+        at += 400 if late else 0
+        records += [(at, at + 90, 5170 if late else 5606)]
+        at += 200
+    division = best(divisions(traffic(records)))
+    assert division.volumes.tolist() == [5606.0] * 28
+
+
 def test_steps_that_a_slow_link_joins_are_parted_before_their_last_record():
     apart = [(500 * i, 500 * i + 100, 1000) for i in range(12)]
     joined = [(6000, 6400, 996), (6000, 6400, 996), (6000, 6400, 1009)]

@@ -2,7 +2,8 @@
 
 In a pipeline it is the time from what a stage was given to what it sends, summed over the
 messages of a step, or that of its first and its last pass, which merged records show as well. In
-a first stage, what it loses before it begins the step is added.
+a first stage, what it loses before it begins the step is added, and after its last gradient:
+it sends nothing after its last backward passes but gradients to its replicas.
 Without a pipeline it is the lateness at the collectives, summed over those of a step: a rank is
 late by what it lost since the last one, because they end together.
 
@@ -50,7 +51,8 @@ def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | No
         since = passes.since_receiver_ns(np.arange(job.phases.endpoints.size))
         at_least = np.fmin(shares, _lost_in_passes_ns(since) / job.period_ns)
         shares = np.fmax(at_least, shares - _lost_by_receiver(passes, shares))
-    shares = shares + lost_at_start_ns(context, job) / job.period_ns
+    beside_ns = lost_at_start_ns(context, job) + _lost_at_end_ns(context, job)
+    shares = shares + beside_ns / job.period_ns
     known = np.isfinite(passes.work_ns).sum(axis=2)
     own = known.max(axis=1, keepdims=True)
     return np.where(known < own, np.fmax(shares, at_edges), shares)  # an edge may be unknown
@@ -82,6 +84,16 @@ def _lost_at_edges_ns(context: Context, job: JobView) -> Floats:
     """How much longer the first and last pass of each endpoint take than in healthy steps [ns]."""
     excess, known = excess_of(edge_passes_ns(context, job))
     return np.where(known > 0, excess, np.nan)
+
+
+def _lost_at_end_ns(context: Context, job: JobView) -> Floats:
+    """Time that each first stage loses after the last gradient it gets [ns], (endpoints, steps).
+
+    No message shows its last backward passes: in GPipe with two stages, none of them.
+    """
+    excess, known = excess_of(edge_passes_ns(context, job)[:, :, 1:])
+    own = (job.pipelines.stage == 0)[:, None] & (known > 0)
+    return np.where(own, np.maximum(excess, 0.0), 0.0)
 
 
 @measured_once

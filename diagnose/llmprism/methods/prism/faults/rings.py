@@ -35,6 +35,7 @@ from llmprism.methods.prism.kind_of import KindOf
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
+OF_ONE = 2  # visible hops of one server: no others begin late because of it
 TWO = 2  # servers, between which no third hop shows what one of them adds
 FEWEST = 3  # servers of a ring, of which two hops show what one adds; steps that wait for others
 LATE = 0.5  # of the delay: a hop that begins by so much later than most did not begin in time
@@ -156,7 +157,8 @@ def _pause(hops: Hops) -> _Pause:
     begin, end, again, sent = hops.begin_ns, hops.end_ns, hops.again_ns, hops.sent
     with np.errstate(invalid="ignore"):
         latest = np.max(begin, axis=0)
-        most = np.min(begin, axis=0) if len(begin) == TWO else nanmedian(begin, axis=0)
+        in_time = np.sort(begin, axis=0)[max(len(begin) - 1 - OF_ONE, 0)]
+        most = np.fmin(nanmedian(begin, axis=0), in_time)
         resumed = np.min(again, axis=0)
         apart = (sent.max(axis=0) > DIFFERENT * sent.min(axis=0)) | _grows(sent)
         hidden = (end <= resumed).all(axis=0) & (resumed > latest) & apart

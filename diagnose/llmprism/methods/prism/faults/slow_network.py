@@ -26,6 +26,7 @@ from llmprism.methods.prism.faults.saving import saving
 from llmprism.methods.prism.faults.series import SHORTEST, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.methods.prism.faults.tomography import CLOSE, Part, equals, ranked
+from llmprism.methods.prism.faults.unexplained import irregular
 from llmprism.methods.prism.faults.wire_time import (
     LostTime,
     explained,
@@ -37,6 +38,7 @@ from llmprism.methods.prism.faults.wire_time import (
 CONTRAST = 0.5  # of what is lost by slow transfers: what the others may lose at most
 MOSTLY = 0.5  # of the lost time: what the culprit explains
 SOME = 0.3  # ... if more speaks for it: a third, as an end of one of three transfers has
+STEADY = 0.75  # share of the steps in which a slow link or switch delays some transfer
 LASTING = 4  # steps: the transfers of healthy jobs compete for single ones
 CLEARLY_LESS = 0.5  # of what the best part explains of the lost time
 
@@ -53,7 +55,8 @@ def slow_network(context: Context) -> Iterator[Suspect]:
             for first, last in extents:
                 if all(last < one.first or first > one.last for one in found):
                     one = _in_stretch(context, measured, job, (first, last), by_time=by_time)
-                    found += [] if one is None or _by_saving(context, one) else [one]
+                    if one and not (_by_saving(context, one) or _by_waits(rates, one)):
+                        found.append(one)
         yield from found
 
 
@@ -70,6 +73,19 @@ def _by_saving(context: Context, one: Suspect) -> bool:
         return bool(saves[ends, one.first : one.last + 1].all(axis=1).any())
     in_all = saves[own, one.first : one.last + 1].all(axis=1).mean() > MOSTLY
     return bool(in_all and not saves[own, : one.job.count].all(axis=1).any())
+
+
+def _by_waits(rates: Rates, one: Suspect) -> bool:
+    """Whether transfers that wait look slow: through a link or switch, and often at full pace.
+
+    Steps last longer by different amounts, as they do where work is unevenly divided. What makes a
+    link or a switch slow delays the transfers of every step.
+    """
+    if one.culprit_kind not in {"link", "switch"} or not irregular(one.job, one.first, one.last):
+        return False
+    across = [any(one.culprit in part for part in crossed) for crossed in rates.crosses]
+    out = rates.pace.out[np.array(across, bool), one.first : one.last + 1]
+    return bool(out.any(axis=0).mean() < STEADY)
 
 
 def _in_stretch(

@@ -58,7 +58,7 @@ def unexplained(
             if not touched and not _is_an_attempt(job, first, last):
                 guess = next((one for one in guesses if _covers(one, job, first, last)), None)
                 one = _suspect(job, first, last)
-                yield guess or (_uneven(context, one) if _irregular(job, first, last) else one)
+                yield guess or (_uneven(context, one) if irregular(job, first, last) else one)
 
 
 def _slow(duration_ns: Floats) -> list[tuple[int, int]]:
@@ -130,7 +130,7 @@ def _covers(one: Suspect, job: JobView, first: int, last: int) -> bool:
     return one.job is job and known and common > MOSTLY * (last - first + 1)
 
 
-def _irregular(job: JobView, first: int, last: int) -> bool:
+def irregular(job: JobView, first: int, last: int) -> bool:
     """Whether the steps of a stretch differ much more than those before."""
     duration_ns = without_recurring_ns(job.duration_ns)
     before, inside = duration_ns[:first], duration_ns[first : last + 1]

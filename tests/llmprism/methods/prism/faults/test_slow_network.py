@@ -97,6 +97,31 @@ def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, step
 
 
 @pytest.mark.parametrize(
+    ("kind", "longer", "slow", "waits"),
+    [
+        ("switch", [9, 3, 14, 5, 8, 2], [4, 6, 8], True),
+        ("link", [9, 3, 14, 5, 8, 2], [4, 6, 8], True),
+        ("switch", [9, 3, 14, 5, 8, 2], [4, 5, 6, 8, 9], False),  # slow in nearly every step
+        ("switch", [9.1, 9, 9, 9, 9, 8.9], [4, 6, 8], False),  # steps that are alike
+        ("address", [9, 3, 14, 5, 8, 2], [4, 6, 8], False),  # the NIC of a rank that waits
+    ],
+)
+def test_transfers_that_are_slow_in_some_of_unlike_steps_accuse_no_switch(
+    kind, longer, slow, waits
+):
+    """Steps 4 to 9 are ``longer``; transfers through the culprit are ``slow`` in some of them."""
+    rates = rates_of([1.0, 1.0], [0.05, 0.05])
+    rates.crosses = [frozenset({"part>down"}), frozenset({"other"})]
+    rates.pace.out[0, slow] = True
+    rates.pace.out[1] = True
+    duration = 60 + np.sin(np.arange(STEPS)) * 0.1
+    duration[4:10] += longer
+    job = SimpleNamespace(duration_ns=duration * 1e6)
+    one = Suspect(job, "network", "slow_transfers", "", kind, "part", 4, 9, 0.5, 0.9)
+    assert SLOW_NETWORK._by_waits(rates, one) is waits
+
+
+@pytest.mark.parametrize(
     ("culprit", "saves", "explained"),
     [
         ("leaf", {0: (4, 7), 1: (4, 7)}, True),

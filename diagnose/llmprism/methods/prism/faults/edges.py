@@ -7,7 +7,7 @@ forward pass and one backward pass of each stage still show in every step:
 * between the end of the last gradient that it gets and that of the last it sends,
 * in the last stage, between the end of the last activation and that of the last gradient,
 * in the first stage, between the end of the last gradient and the begin of its collectives. Where
-  that waits for another replica, since the last gradients of both.
+  these begin together with those of other replicas, since the last gradients of all of them.
 
 Each holds one transfer, which is the same in every step.
 """
@@ -21,8 +21,10 @@ import numpy as np
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.moments import MISSING
 from llmprism.numerics.arrays import Floats
+from llmprism.numerics.missing import nanmedian
 
 PAIR = 2  # servers of a collective that waits for all of its ranks
+AS_ONE = 0.1  # of the spread of the last gradients: collectives that begin so near are one
 
 
 def edge_passes_ns(context: Context, job: JobView) -> Floats:
@@ -40,23 +42,39 @@ def edge_passes_ns(context: Context, job: JobView) -> Floats:
             found[row, :, 1] = end[row, before] - end[before, row]
         elif after is not None:
             given[row] = end[after, row]
-    found[:, :, 1] = np.fmax(found[:, :, 1], _collective_ns(job) - _all_there(context, job, given))
+    collective = _collective_ns(job)
+    there = _all_there(context, job, collective, given)
+    found[:, :, 1] = np.fmax(found[:, :, 1], collective - there)
     return np.where(found > 0, found, np.nan)
 
 
-def _all_there(context: Context, job: JobView, given: Floats) -> Floats:
+def _all_there(context: Context, job: JobView, begin: Floats, given: Floats) -> Floats:
     """When each endpoint, and all that it waits for before a collective, had their last gradients.
 
     Between two servers there is one hop each way, which begins when both are there. In a longer
     ring each endpoint has another hop, which waits for one that is late only beside that one.
+    Other collectives let nobody begin before all are there.
     """
     there = given.copy()
     servers = context.topology.servers[job.phases.endpoints]
     for one in np.unique(job.phases.dp_group[job.phases.dp_group >= 0]).tolist():
         rows = np.flatnonzero(job.phases.dp_group == one)
-        if np.unique(servers[rows]).size == PAIR:
+        if np.unique(servers[rows]).size == PAIR or _begin_as_one(begin[rows], given[rows]):
             there[rows] = np.where(np.isnan(given[rows]), np.nan, np.fmax.reduce(given[rows]))
     return there
+
+
+def _begin_as_one(begin: Floats, given: Floats) -> bool:
+    """Whether members of a group begin together, however far apart they had their last gradients.
+
+    Apart is what they are beside what they always are: clocks differ.
+    """
+    spread = []
+    for when in (begin, given):
+        apart = when - nanmedian(when, axis=0)
+        apart -= nanmedian(apart, axis=1)[:, None]
+        spread.append(np.fmax.reduce(apart) - np.fmin.reduce(apart))
+    return bool(np.nansum(spread[0]) < AS_ONE * np.nansum(spread[1] * np.isfinite(spread[0])))
 
 
 def first_activations_ns(context: Context, job: JobView) -> Floats:

@@ -30,14 +30,15 @@ def bridged(flows: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("slow", [0, 1])
-@pytest.mark.parametrize("pp", [2, 4])
-def test_a_replica_that_waits_for_the_only_other_one_is_not_slow(monkeypatch, make_world, slow, pp):
+@pytest.mark.parametrize(("pp", "dp"), [(2, 2), (4, 2), (2, 3)])
+def test_replicas_that_wait_for_a_slow_one_are_not_slow(monkeypatch, make_world, slow, pp, dp):
+    """Collectives in which all begin together, so that who waits shows only by who came late."""
     taken: list[Any] = []
     monkeypatch.setattr(
         method, "find_findings", lambda one: taken.append(one) or find_findings(one)
     )
     steps = {(slow, step): 1.4 for step in range(8, 14)}
-    world = make_world(dp=2, pp=pp, steps=24, slow=steps)
+    world = make_world(dp=dp, pp=pp, steps=24, slow=steps)
     diagnose(bridged(world.flows), world.topology, method="prism")
     [job] = taken[0].jobs
     first = job.pipelines.stage == 0

@@ -3,8 +3,10 @@
 What the network shows is the product of what it hides. The NICs of one stage form rings, one
 for each tensor-parallel rank and each replica of a server. tp is the number of NICs of a server
 and stage that work in lockstep (:mod:`~llmprism.methods.prism.replicas`). Where there is no
-pipeline, or no noise, nothing tells ranks of a tensor-parallel group from replicas in one
-server: tp is then taken to be the number of rings, with a lower confidence.
+pipeline, or no noise, the sizes of messages may show how many replicas a server holds
+(:mod:`~llmprism.methods.prism.ring_sizes`). Otherwise nothing tells ranks of a tensor-parallel
+group from replicas: tp is then taken to be the number of rings, with a lower confidence. NICs
+that work in lockstep, but are members of one ring, are context-parallel.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
-from llmprism.methods.prism.replicas import Replicas
+from llmprism.methods.prism.replicas import Replicas, usual_rings
+from llmprism.methods.prism.ring_sizes import RingShare
 from llmprism.methods.prism.sharding import find_sharding
 from llmprism.numerics.arrays import Ints
 from llmprism.numerics.graph import largest_group
@@ -32,6 +35,7 @@ SHORTEST = 2  # stages, of which none is a middle one
 NEARLY_ALL = 0.9  # share of steps in which a pipeline begins after another one that it continues
 FOLLOWING = 0.3  # share of pipelines that continue another one, if servers hide a part of them
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
+CERTAIN = 0.9  # confidence from which sizes of messages are believed more than times
 SHOWN, GUESSED = 0.98, 0.73  # share of layouts that are right, on drawn worlds (seeds 21 to 33)
 
 
@@ -58,15 +62,23 @@ def find_layout(
     phases: Phases,
     pipelines: Pipelines,
     replicas: Sequence[Replicas],
+    share: RingShare | None,
 ) -> Layout:
-    """Work the layout of one job out."""
+    """Work the layout of one job out; ``share`` is used where no NICs work in lockstep."""
     ranks = sum(_gpus(topology, end) for end in phases.endpoints.tolist())
     sizes = {kind: _group_size(connections, phases, kind) for kind in ("ep", "cp", "tp")}
     sizes |= {kind: hidden.size for kind, hidden in phases.hidden.items()}
     ep, cp = max(1, sizes["ep"]), max(1, sizes["cp"])
     together, lockstep = _lockstep(replicas, pipelines)
-    if together == UNKNOWN:
-        together = _rings(topology, phases, pipelines)
+    by_sizes = share is not None and (together == UNKNOWN or share.confidence >= CERTAIN)
+    if share and by_sizes:
+        alone = share.rings // share.ranks
+        if ep == cp == 1:
+            ep = share.experts
+            cp = max(1, together // (alone * ep)) if lockstep else 1
+        together = alone
+    elif together == UNKNOWN:
+        together = usual_rings(topology, phases, pipelines)
     if "cp" in phases.hidden:
         together = phases.hidden["cp"].rings  # a group fills servers, so each ring is of a TP rank
     tp = sizes["tp"] if sizes["tp"] > 1 else together
@@ -79,11 +91,12 @@ def find_layout(
         "ranks": ranks,
         "stages": pipelines.length,
         "dp_group_nics": _largest(phases.dp_group),
-        "tp_from": "lockstep" if lockstep else "rings",
+        "tp_from": "sizes" if by_sizes else "lockstep" if lockstep else "rings",
         "division_quality": round(phases.quality, 4),
     }
     shown = lockstep or tp * dp == 1 or "tp" in phases.hidden
-    sure = phases.quality * (SHOWN if shown else GUESSED)
+    guessed = min(SHOWN, share.confidence) if share and by_sizes else GUESSED
+    sure = phases.quality * (SHOWN if shown and not by_sizes else guessed)
     if any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist()):
         sure = min(sure, phases.quality * SHARED)
     sure = min(sure, _weakest(phases))
@@ -195,23 +208,6 @@ def _lockstep(replicas: Sequence[Replicas], pipelines: Pipelines) -> tuple[int, 
         return UNKNOWN, False
     values, counts = np.unique(sizes, return_counts=True)
     return int(values[np.argmax(counts)]), any(one.shown for one in replicas)
-
-
-def _rings(topology: Topology, phases: Phases, pipelines: Pipelines) -> int:
-    """Rings of a stage that pass through the same server, the usual number.
-
-    A NIC that no exporter saw is taken to be in the stage of the others of its server.
-    """
-    servers = topology.servers[phases.endpoints]
-    stage = pipelines.stage.copy()
-    for server in np.unique(servers[stage < 0]).tolist() if pipelines.length > 1 else ():
-        own = servers == server
-        there = np.unique(stage[own & (stage >= 0)])
-        if there.size == 1:
-            stage[own] = there[0]
-    counts = np.unique(np.column_stack((servers, stage)), axis=0, return_counts=True)[1]
-    values, often = np.unique(counts, return_counts=True)
-    return int(values[np.argmax(often)])
 
 
 def _schedule(pipelines: Pipelines) -> str:

@@ -37,8 +37,14 @@ from llmprism.methods.prism.pair_table import pairs_of
 from llmprism.methods.prism.partial_steps import partial_steps
 from llmprism.methods.prism.phases import find_phases
 from llmprism.methods.prism.pipelines import find_pipelines
-from llmprism.methods.prism.replicas import find_replicas, whole_groups, with_common_ends
+from llmprism.methods.prism.replicas import (
+    find_replicas,
+    sharing_rings,
+    whole_groups,
+    with_common_ends,
+)
 from llmprism.methods.prism.resolution import refusal
+from llmprism.methods.prism.ring_sizes import find_ring_share
 from llmprism.methods.prism.spans import Marked, SpanTable, marked
 from llmprism.methods.prism.stepless import (
     Stepless,
@@ -161,10 +167,14 @@ def _look_into(
     if phases.gathers is None:
         phases = with_late_gathers(flows, connections, phases, pipelines)
     replicas = find_replicas(topology, phases, pipelines)
-    groups = whole_groups(topology, phases, replicas)
+    share = find_ring_share(topology, connections, phases, pipelines)
+    if not replicas and share and share.ranks == share.rings:
+        groups = whole_groups(topology, phases, sharing_rings(topology, phases, pipelines))
+    else:
+        groups = whole_groups(topology, phases, replicas)
     ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines)
     ranks = after_pauses(flows, phases, pipelines, ranks)
-    layout = find_layout(topology, connections, phases, pipelines, replicas)
+    layout = find_layout(topology, connections, phases, pipelines, replicas, share)
     return Found(name, phases, pipelines, ranks, layout, groups)
 
 

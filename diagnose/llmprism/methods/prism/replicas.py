@@ -3,7 +3,8 @@
 The ranks of one tensor-parallel group work in lockstep, so their NICs send activations at the
 same time in every step. Replicas differ by the noise of their computing until the gradients
 bring them together. So among the NICs of one server and stage, those that send together are one
-tensor-parallel group.
+tensor-parallel group. That shows something only if ranks differ at all: where the NICs of a server
+agree within the clock's resolution, those of other servers must not.
 
 The network shows one ring for each NIC of a tensor-parallel group. If a server holds several
 replicas, NVLink joins their rings. Flows do not show which NIC of one replica continues the ring
@@ -49,8 +50,9 @@ class Replicas:
 def find_replicas(topology: Topology, phases: Phases, pipelines: Pipelines) -> list[Replicas]:
     """Divide the NICs of every server and stage; none for a job without pipeline.
 
-    Servers whose NICs all send within the clock's resolution show nothing and are left out, and
-    so are those whose NICs all differ, but by too little for replicas.
+    Servers whose NICs all send within the clock's resolution show nothing, if those of others do so
+    at the same times. They are left out, and so are those whose NICs all differ, but by too little
+    for replicas.
     """
     if pipelines.length == 1:
         return []
@@ -64,12 +66,14 @@ def find_replicas(topology: Topology, phases: Phases, pipelines: Pipelines) -> l
         if stage < 0 or not whole.any():
             continue
         times = (sent[rows][:, whole] - sent[rows][:1, whole]).astype(np.float64)
+        others = np.flatnonzero((servers != server) & (pipelines.stage == stage))
         if rows.size == 1 or np.median(np.ptp(times, axis=0)) > finest:
             number = _alike(times)
-            others = np.flatnonzero((servers != server) & (pipelines.stage == stage))
             if np.unique(number).size == rows.size > 1 and _is_blurred(sent, rows, others):
                 continue
             found.append(Replicas(rows, number, bool(rows.size == 1 or number.any())))
+        elif finest < BLURRED * _others_vary(sent, rows, others):
+            found.append(Replicas(rows, np.zeros(rows.size, np.int64), True))
     return found
 
 
@@ -81,10 +85,17 @@ def _is_blurred(sent: Ints, rows: Ints, others: Ints) -> bool:
     """
     whole = (sent[rows] != MISSING).all(axis=0)
     inside = _varies(sent[rows[1:]][:, whole] - sent[rows[0]][whole])
+    return inside < BLURRED * _others_vary(sent, rows, others)
+
+
+def _others_vary(sent: Ints, rows: Ints, others: Ints) -> float:
+    """How much the times of NICs of other servers vary, from the first of ``rows`` [ns].
+
+    0 if none of them was seen in all steps in which the ``rows`` were.
+    """
+    whole = (sent[rows] != MISSING).all(axis=0)
     seen = [row for row in others.tolist() if (sent[row][whole] != MISSING).all()]
-    if not seen:
-        return False
-    return inside < BLURRED * _varies(sent[seen][:, whole] - sent[rows[0]][whole])
+    return _varies(sent[seen][:, whole] - sent[rows[0]][whole]) if seen else 0.0
 
 
 def _varies(apart: Ints) -> float:
@@ -101,6 +112,33 @@ def _alike(times: Floats) -> Ints:
         if first[row] < 0:
             first[(apart[row] <= LOCKSTEP * apart.max()) & (first < 0)] = row
     return np.unique(first, return_inverse=True)[1]
+
+
+def usual_rings(topology: Topology, phases: Phases, pipelines: Pipelines) -> int:
+    """Rings of a stage that pass through the same server, the usual number.
+
+    A NIC that no exporter saw is taken to be in the stage of the others of its server.
+    """
+    servers = topology.servers[phases.endpoints]
+    stage = pipelines.stage.copy()
+    for server in np.unique(servers[stage < 0]).tolist() if pipelines.length > 1 else ():
+        own = servers == server
+        there = np.unique(stage[own & (stage >= 0)])
+        if there.size == 1:
+            stage[own] = there[0]
+    counts = np.unique(np.column_stack((servers, stage)), axis=0, return_counts=True)[1]
+    values, often = np.unique(counts, return_counts=True)
+    return int(values[np.argmax(often)])
+
+
+def sharing_rings(topology: Topology, phases: Phases, pipelines: Pipelines) -> list[Replicas]:
+    """The NICs of every server and stage as replicas: one collective goes over all their rings."""
+    places = np.column_stack((topology.servers[phases.endpoints], pipelines.stage))
+    return [
+        Replicas(rows, np.arange(rows.size), True)
+        for place in np.unique(places[phases.dp_group >= 0], axis=0)
+        for rows in [np.flatnonzero((places == place).all(axis=1))]
+    ]
 
 
 def whole_groups(topology: Topology, phases: Phases, replicas: Sequence[Replicas]) -> Ints:

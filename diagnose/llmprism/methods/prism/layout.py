@@ -35,6 +35,7 @@ SHORTEST = 2  # stages, of which none is a middle one
 NEARLY_ALL = 0.9  # share of steps in which a pipeline begins after another one that it continues
 FOLLOWING = 0.3  # share of pipelines that continue another one, if servers hide a part of them
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
+ONE_EACH = 0.9  # confidence where each NIC of a server has a ring of its own
 CERTAIN = 0.9  # confidence from which sizes of messages are believed more than times
 SHOWN, GUESSED = 0.98, 0.73  # share of layouts that are right, on drawn worlds (seeds 21 to 33)
 
@@ -74,8 +75,7 @@ def find_layout(
     if share and by_sizes:
         alone = share.rings // share.ranks
         if ep == cp == 1:
-            ep = share.experts
-            cp = max(1, together // (alone * ep)) if lockstep else 1
+            ep, cp = _inside_server(share, together if lockstep else alone)
         together = alone
     elif together == UNKNOWN:
         together = usual_rings(topology, phases, pipelines)
@@ -95,7 +95,7 @@ def find_layout(
         "division_quality": round(phases.quality, 4),
     }
     shown = lockstep or tp * dp == 1 or "tp" in phases.hidden
-    guessed = min(SHOWN, share.confidence) if share and by_sizes else GUESSED
+    guessed = _confidence(share) if share and by_sizes else GUESSED
     sure = phases.quality * (SHOWN if shown and not by_sizes else guessed)
     if any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist()):
         sure = min(sure, phases.quality * SHARED)
@@ -107,6 +107,21 @@ def find_layout(
         UNKNOWN_NAME if hidden else _schedule(pipelines), sharding, _period_ns(phases), sure,
         evidence,
     )  # fmt: skip
+
+
+def _confidence(share: RingShare) -> float:
+    """How sure the division of a server is that sizes of messages show.
+
+    A server that reduces by itself first, as hierarchical algorithms do, looks like a
+    tensor-parallel group.
+    """
+    return min(share.confidence, SHOWN if share.ranks > 1 or share.rings == 1 else ONE_EACH)
+
+
+def _inside_server(share: RingShare, together: int) -> tuple[int, int]:
+    """Ranks along ep and cp that share a server; ``together`` NICs of it work in lockstep."""
+    experts = share.experts if share.ranks % share.experts == 0 else 1
+    return experts, max(1, together * share.ranks // (share.rings * experts))
 
 
 def _hides_stages(

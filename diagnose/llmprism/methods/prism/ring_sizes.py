@@ -11,9 +11,9 @@ rank, all of them with r = 1. Divisibility may be a coincidence: all sizes of a 
 small factor in common, since its width has it. The more sizes there are, and the larger n - 1, the
 less likely that is. A number of ranks is as likely as the observed divisors are under it.
 
-Where experts are shared inside a server, their gradients are reduced by fewer ranks than all
-others: those with the same experts. Then there are sizes of both kinds. Each of them is a multiple
-of one of two numbers, but no number divides all of them.
+The gradients of experts are reduced by fewer ranks than all others: those with the same experts.
+Then there are sizes of both kinds. Each of them is a multiple of one of two numbers, but no number
+divides all of them.
 
 Nothing is concluded from records that do not repeat (sampled ones, or those of a library that adds
 headers to messages), or if the sizes fit no number of ranks.
@@ -44,11 +44,13 @@ WHOLE = 0.8  # share of all sizes that a divisor must divide: some may be pieces
 STEADY = 0.15  # by which the number of messages of a size may differ between steps: lost records
 INDEPENDENT = 3  # sizes of one model that may agree by chance; others often have their factors,
 # and so has twice a size: gradients in single precision, parameters in half precision
-IN_WIDTHS = {2: 1.0, 3: 0.35, 5: 0.15, 7: 0.08}
-"""Share of widths of published models that have a prime factor."""
+IN_WIDTHS = {2: 0.95, 3: 0.35, 5: 0.15, 7: 0.08}
+"""Share of widths of published models that have a prime factor. Blocks may be odd: rounded up."""
 RARE = 0.03  # ... that have one of the other prime factors, each
 AGAIN = 0.3  # ... that have it once more, of those that have it
-BOTH, TWO_KINDS = 2, 0.85  # sizes that each of two numbers must explain, and confidence then
+IN_VOCABULARIES = 0.5  # probability that embeddings have a factor 3 or 5: 32,000, 50,304, 100,000
+RARELY, OFTEN = 0.02, 0.5  # coincidences that are accepted: always, and if nothing else fits
+SEVERAL = 2  # sizes of dense parameters, and of experts
 USUAL = 3.0  # prior weight of a server that is one group, and of one with replicas only
 
 
@@ -60,7 +62,7 @@ class RingShare(NamedTuple):
     ranks : ranks of each ring in the server.
     rings : rings that pass through the server, one for each NIC.
     confidence : of ``ranks``, in [0, 1].
-    experts : ranks in the server that have different experts, 1 if all have the same.
+    experts : ranks that have different experts, 1 if all have the same.
     """
 
     ranks: int
@@ -81,8 +83,12 @@ def find_ring_share(
     messages, volumes = _sizes(connections, own, phases.count)
     if not messages.size + volumes.size:
         return None
-    found = most_likely(np.union1d(messages, volumes), hops, rings)
-    return found or _with_experts(messages, hops, rings)
+    sizes = np.union1d(messages, volumes)
+    return (
+        _with_experts(messages, volumes, hops, rings, RARELY)
+        or most_likely(sizes, hops, rings)
+        or _with_experts(messages, volumes, hops, rings, OFTEN)
+    )
 
 
 def most_likely(sizes: Ints, hops: int, rings: int) -> RingShare | None:
@@ -108,7 +114,7 @@ def most_likely(sizes: Ints, hops: int, rings: int) -> RingShare | None:
     divides = [_divides(sizes, count) for count in passed]
     if not any(divides):
         return None
-    independent = min(INDEPENDENT, np.unique(sizes // (sizes & -sizes)).size)
+    independent = _independent(sizes)
     weights = [
         (USUAL if ranks in (1, rings) else 1.0) * _likelihood(own, passed, divides, independent)
         for ranks, own in zip(candidates, passed, strict=True)
@@ -117,16 +123,41 @@ def most_likely(sizes: Ints, hops: int, rings: int) -> RingShare | None:
     return RingShare(candidates[best], rings, weights[best] / sum(weights))
 
 
-def _with_experts(sizes: Ints, hops: int, rings: int) -> RingShare | None:
-    """The numbers of ranks that reduce dense parameters and experts, if two explain all sizes."""
+def _with_experts(
+    messages: Ints, volumes: Ints, hops: int, rings: int, by_chance: float
+) -> RingShare | None:
+    """The numbers of ranks that reduce dense parameters and experts, if two explain all sizes.
+
+    A factor of the model's width is in all sizes, so one that some have is hardly a coincidence.
+    Pieces of messages lack it, too, but their sum has it: the volume of a step. ``by_chance`` is
+    the largest probability of a coincidence that is accepted.
+    """
     for ranks in range(rings, 1, -1):
-        dense = sizes % (hops * ranks - 1) == 0
-        if rings % ranks or dense.sum() < BOTH or (~dense).sum() < BOTH:
+        members = hops * ranks
+        dense = messages % (members - 1) == 0
+        chance = _in_some_by_chance(members - 1, _independent(messages[dense]))
+        reduced = (volumes % (members - 1) == 0).all()
+        few = min(dense.sum(), (~dense).sum()) < SEVERAL
+        if rings % ranks or reduced or few or chance > by_chance:
             continue
-        for same in range(ranks // 2, 0, -1):
-            if ranks % same == 0 and (sizes[~dense] % (hops * same - 1) == 0).all():
-                return RingShare(ranks, rings, TWO_KINDS, ranks // same)
+        for experts in range(2, members // 2 + 1):
+            same = members // experts
+            if members % experts == 0 and (messages[~dense] % (same - 1) == 0).all():
+                return RingShare(ranks, rings, 1 - chance, experts)
     return None
+
+
+def _in_some_by_chance(divisor: int, sizes: int) -> float:
+    """How likely it is that ``divisor`` divides as many ``sizes`` of one model, and not others."""
+    chance = 1.0
+    for prime, power in _factors(divisor):
+        chance *= IN_VOCABULARIES if prime in (3, 5) else float(prime) ** (-power * sizes)
+    return chance
+
+
+def _independent(sizes: Ints) -> int:
+    """Number of sizes that are not a power of two times another one, at most INDEPENDENT."""
+    return min(INDEPENDENT, np.unique(sizes // (sizes & -sizes)).size)
 
 
 def _likelihood(own: int, passed: Sequence[int], divides: Sequence[bool], sizes: int) -> float:
@@ -142,7 +173,8 @@ def _by_chance(divisor: int, sizes: int) -> float:
     """How likely it is that ``divisor`` divides as many ``sizes`` of one model."""
     chance = 1.0
     for prime, power in _factors(divisor):
-        width = IN_WIDTHS.get(prime, RARE) * AGAIN ** (power - 1)
+        again = 1.0 if prime == 2 else AGAIN ** (power - 1)
+        width = IN_WIDTHS.get(prime, RARE) * again
         chance *= width + (1 - width) * float(prime) ** (-power * sizes)
     return chance
 

@@ -9,7 +9,8 @@ each server. If a server has r members, n is r times the number of those hops.
 This distinguishes replicas in one server from a tensor-parallel group, which has one ring for each
 rank, all of them with r = 1. Divisibility may be a coincidence: all sizes of a model may have a
 small factor in common, since its width has it. The more sizes there are, and the larger n - 1, the
-less likely that is. A number of ranks is as likely as the observed divisors are under it.
+less likely that is. Activations of a pipeline show which factors the width has. A number of ranks
+is as likely as the observed divisors are under it.
 
 The gradients of experts are reduced by fewer ranks than all others: those with the same experts.
 Then there are sizes of both kinds. Each of them is a multiple of one of two numbers, but no number
@@ -26,14 +27,14 @@ DeepSeek-V3 and the Megatron papers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.methods.prism.replicas import usual_rings
@@ -46,12 +47,15 @@ INDEPENDENT = 3  # sizes of one model that may agree by chance; others often hav
 # and so has twice a size: gradients in single precision, parameters in half precision
 IN_WIDTHS = {2: 0.95, 3: 0.35, 5: 0.15, 7: 0.08}
 """Share of widths of published models that have a prime factor. Blocks may be odd: rounded up."""
-RARE = 0.03  # ... that have one of the other prime factors, each
+RARE = 0.03  # ... that have one of the other prime factors, each; also one that activations lack
 AGAIN = 0.3  # ... that have it once more, of those that have it
 IN_VOCABULARIES = 0.5  # probability that embeddings have a factor 3 or 5: 32,000, 50,304, 100,000
 RARELY, OFTEN = 0.02, 0.5  # coincidences that are accepted: always, and if nothing else fits
 SEVERAL = 2  # sizes of dense parameters, and of experts
+NEARLY = 0.9  # probability that the width of a model has a factor that all its activations have
 USUAL = 3.0  # prior weight of a server that is one group, and of one with replicas only
+
+NONE = np.empty(0, np.int64)
 
 
 class RingShare(NamedTuple):
@@ -79,19 +83,19 @@ def find_ring_share(
     if shape is None:
         return None
     hops, rings = shape
-    own = [one for one in phases.classes if one.kind == "dp"]
-    messages, volumes = _sizes(connections, own, phases.count)
+    messages, volumes = _sizes(connections, phases, "dp")
     if not messages.size + volumes.size:
         return None
     sizes = np.union1d(messages, volumes)
+    activations = _sizes(connections, phases, "pp")[0]
     return (
         _with_experts(messages, volumes, hops, rings, RARELY)
-        or most_likely(sizes, hops, rings)
+        or most_likely(sizes, hops, rings, activations)
         or _with_experts(messages, volumes, hops, rings, OFTEN)
     )
 
 
-def most_likely(sizes: Ints, hops: int, rings: int) -> RingShare | None:
+def most_likely(sizes: Ints, hops: int, rings: int, activations: Ints = NONE) -> RingShare | None:
     """The number of ranks in a server that explains the divisors of ``sizes`` best.
 
     Parameters
@@ -99,6 +103,7 @@ def most_likely(sizes: Ints, hops: int, rings: int) -> RingShare | None:
     sizes : distinct sizes of messages [bytes].
     hops : servers that a ring passes through.
     rings : rings that pass through the same server, over as many NICs.
+    activations : sizes of messages that are a multiple of the model's width [bytes], if known.
 
     Examples
     --------
@@ -114,9 +119,10 @@ def most_likely(sizes: Ints, hops: int, rings: int) -> RingShare | None:
     divides = [_divides(sizes, count) for count in passed]
     if not any(divides):
         return None
-    independent = _independent(sizes)
+    seen = list(zip(passed, divides, strict=True))
+    chance = partial(_by_chance, sizes=_independent(sizes), activations=activations)
     weights = [
-        (USUAL if ranks in (1, rings) else 1.0) * _likelihood(own, passed, divides, independent)
+        (USUAL if ranks in (1, rings) else 1.0) * _likelihood(own, seen, chance)
         for ranks, own in zip(candidates, passed, strict=True)
     ]
     best = int(np.argmax(weights))
@@ -160,23 +166,31 @@ def _independent(sizes: Ints) -> int:
     return min(INDEPENDENT, np.unique(sizes // (sizes & -sizes)).size)
 
 
-def _likelihood(own: int, passed: Sequence[int], divides: Sequence[bool], sizes: int) -> float:
-    """How likely it is that exactly those numbers divide all sizes, if each is ``own`` blocks."""
+def _likelihood(
+    own: int, seen: Sequence[tuple[int, bool]], by_chance: Callable[[int], float]
+) -> float:
+    """How likely it is that numbers divide all sizes, or not, as ``seen``, if ``own`` does."""
     likelihood = 1.0
-    for other, does in zip(passed, divides, strict=True):
-        chance = _by_chance(other // math.gcd(own, other), sizes)
-        likelihood *= chance if does else 1 - chance
+    for other, divides in seen:
+        chance = by_chance(other // math.gcd(own, other))
+        likelihood *= chance if divides else 1 - chance
     return likelihood
 
 
-def _by_chance(divisor: int, sizes: int) -> float:
+def _by_chance(divisor: int, sizes: int, activations: Ints) -> float:
     """How likely it is that ``divisor`` divides as many ``sizes`` of one model."""
     chance = 1.0
     for prime, power in _factors(divisor):
-        again = 1.0 if prime == 2 else AGAIN ** (power - 1)
-        width = IN_WIDTHS.get(prime, RARE) * again
+        width = _in_width(prime, power, activations)
         chance *= width + (1 - width) * float(prime) ** (-power * sizes)
     return chance
+
+
+def _in_width(prime: int, power: int, activations: Ints) -> float:
+    """Probability that the width of a model is a multiple of a power of ``prime``."""
+    if prime > 2 and activations.size:
+        return NEARLY if (activations % prime**power == 0).all() else RARE
+    return IN_WIDTHS.get(prime, RARE) * (1.0 if prime == 2 else AGAIN ** (power - 1))
 
 
 def _factors(number: int) -> Iterator[tuple[int, int]]:
@@ -210,17 +224,17 @@ def _shape(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple[in
     return int(hops[0]), usual_rings(topology, phases, pipelines)
 
 
-def _sizes(connections: Connections, own: Sequence[KindOf], count: int) -> tuple[Ints, Ints]:
-    """Distinct sizes of whole messages, and the usual volumes of a step if there are any.
+def _sizes(connections: Connections, phases: Phases, kind: str) -> tuple[Ints, Ints]:
+    """Distinct sizes of whole messages of a kind, and usual volumes of a step if there are any.
 
     Messages of a size occur about as often in every step. Pieces, which silences within a transfer
     leave, do not.
     """
     messages: list[int] = []
     volumes: list[int] = []
-    for one in own:
-        parts = [cell[2] for cell in cells(connections, one.one, one.step, count)]
-        if not parts:
+    for one in phases.classes:
+        parts = [cell[2] for cell in cells(connections, one.one, one.step, phases.count)]
+        if one.kind != kind or not parts:
             continue
         value, place = np.unique(np.concatenate(parts), return_inverse=True)
         part = np.repeat(np.arange(len(parts)), [part.size for part in parts])

@@ -47,6 +47,17 @@ def test_a_factor_that_widths_of_models_often_have_is_doubtful():
     assert most_likely(sizes, 2, 2).confidence < 0.8
 
 
+def test_activations_show_whether_the_width_has_a_factor():
+    """Eight NICs on four servers: all sizes are multiples of 3 and 5, for the width is of 5."""
+    sizes = 5 * blocks(4)
+    alone, with_width, without = (
+        most_likely(sizes, 4, 8, np.array(activations, np.int64))
+        for activations in ([], [5120 * 4096], [4096 * 4096])
+    )
+    assert (alone.ranks, with_width.ranks, without.ranks) == (4, 1, 4)
+    assert without.confidence > alone.confidence + 0.1
+
+
 def test_sizes_that_no_number_of_ranks_explains_show_nothing():
     assert most_likely(blocks(8) + 52, 8, 2) is None
 

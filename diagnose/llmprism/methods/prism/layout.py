@@ -71,6 +71,7 @@ def find_layout(
     sizes |= {kind: hidden.size for kind, hidden in phases.hidden.items()}
     ep, cp = max(1, sizes["ep"]), max(1, sizes["cp"])
     together, lockstep = _lockstep(replicas, pipelines)
+    in_lockstep = together
     by_sizes = share is not None and (together == UNKNOWN or share.confidence >= CERTAIN)
     if share and by_sizes:
         alone = share.rings // share.ranks
@@ -96,7 +97,8 @@ def find_layout(
     }
     shown = lockstep or tp * dp == 1 or "tp" in phases.hidden
     guessed = _confidence(share) if share and by_sizes else GUESSED
-    sure = phases.quality * (SHOWN if shown and not by_sizes else guessed)
+    agree = not by_sizes or (lockstep and in_lockstep == together)
+    sure = phases.quality * (SHOWN if shown and agree else guessed)
     if any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist()):
         sure = min(sure, phases.quality * SHARED)
     sure = min(sure, _weakest(phases))

@@ -120,7 +120,7 @@ def most_likely(sizes: Ints, hops: int, rings: int, activations: Ints = NONE) ->
     if not any(divides):
         return None
     seen = list(zip(passed, divides, strict=True))
-    chance = partial(_by_chance, sizes=_independent(sizes), activations=activations)
+    chance = partial(_by_chance, sizes=min(INDEPENDENT, _unrelated(sizes)), activations=activations)
     weights = [
         (USUAL if ranks in (1, rings) else 1.0) * _likelihood(own, seen, chance)
         for ranks, own in zip(candidates, passed, strict=True)
@@ -141,7 +141,7 @@ def _with_experts(
     for ranks in range(rings, 1, -1):
         members = hops * ranks
         dense = messages % (members - 1) == 0
-        chance = _in_some_by_chance(members - 1, _independent(messages[dense]))
+        chance = _in_some_by_chance(members - 1, _unrelated(messages[dense]), _unrelated(messages))
         reduced = (volumes % (members - 1) == 0).all()
         few = min(dense.sum(), (~dense).sum()) < SEVERAL
         if rings % ranks or reduced or few or chance > by_chance:
@@ -153,17 +153,24 @@ def _with_experts(
     return None
 
 
-def _in_some_by_chance(divisor: int, sizes: int) -> float:
-    """How likely it is that ``divisor`` divides as many ``sizes`` of one model, and not others."""
-    chance = 1.0
+def _in_some_by_chance(divisor: int, sizes: int, of: int) -> float:
+    """How likely it is that ``divisor`` divides so many sizes ``of`` one model, and not others."""
+    chance, rest = 1.0, 1
     for prime, power in _factors(divisor):
-        chance *= IN_VOCABULARIES if prime in (3, 5) else float(prime) ** (-power * sizes)
-    return chance
+        if prime in (3, 5):
+            chance *= IN_VOCABULARIES
+        else:
+            rest *= prime**power
+    return chance * min(1.0, math.comb(of, sizes) * float(rest) ** -sizes)
 
 
-def _independent(sizes: Ints) -> int:
-    """Number of sizes that are not a power of two times another one, at most INDEPENDENT."""
-    return min(INDEPENDENT, np.unique(sizes // (sizes & -sizes)).size)
+def _unrelated(sizes: Ints) -> int:
+    """Number of sizes that are not a small multiple of others, or as many thirds of them."""
+    rest = sizes.copy()
+    for factor in (2, 3):
+        while (rest % factor == 0).any():
+            rest = np.where(rest % factor == 0, rest // factor, rest)
+    return int(np.unique(rest).size)
 
 
 def _likelihood(

@@ -24,6 +24,7 @@ from llmprism.methods.prism.answers import find_answers
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import Traffic
 from llmprism.methods.prism.repeated_sizes import are_messages
+from llmprism.methods.prism.sampled import allowed
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
@@ -174,7 +175,8 @@ def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[Tra
     both_ways[own] = np.maximum(both_ways[own], answers.record)
     classes = []
     for both in (True, False):
-        for by_volume in _split(own[two_way == both], volume, VOLUME_STEP):
+        among = own[two_way == both]
+        for by_volume in _split(among, volume, VOLUME_STEP, connections.sample_bytes):
             for by_record in _split_by_record(connections, by_volume, both_ways, both):
                 parts = _split_by_sizes(connections, by_record) if both else [by_record]
                 for alike in parts:
@@ -199,7 +201,8 @@ def _split_by_record(
     the other. Each direction alone leads from stage to stage and never back. Two rings of opposite
     directions are closed, so they stay apart.
     """
-    parts = _split(own, connections.typical_bytes, RECORD_STEP)
+    per_sample = connections.sample_bytes
+    parts = _split(own, connections.typical_bytes, RECORD_STEP, per_sample)
     if not both or len(parts) == 1:
         return parts
     record = connections.typical_bytes.copy()
@@ -208,7 +211,7 @@ def _split_by_record(
         label = components(int(max(src.max(), dst.max())) + 1, src, dst)
         alone = part[label[src] != label[dst]]
         record[alone] = both_ways[alone]
-    return _split(own, record, RECORD_STEP)
+    return _split(own, record, RECORD_STEP, per_sample)
 
 
 def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
@@ -237,13 +240,20 @@ def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
     return [own[one], own[several]] if buckets else [own]
 
 
-def _split(numbers: Ints, values: Ints | Floats, step: float) -> list[Ints]:
-    """Sort by value and part where the next value is more than ``step`` away in logarithm."""
+def _split(
+    numbers: Ints, values: Ints | Floats, step: float, per_sample: float = 0.0
+) -> list[Ints]:
+    """Sort by value and part where the next value is more than ``step`` away in logarithm.
+
+    Values that are estimated from packets, each of which stands for the bytes ``per_sample``, may
+    be farther apart.
+    """
     if numbers.size == 0:
         return []
     logs = np.log(np.maximum(values[numbers], 1).astype(np.float64))
     order = np.argsort(logs, kind="stable")
-    cuts = np.flatnonzero(np.diff(logs[order]) > step) + 1
+    far = allowed(step, values[numbers][order][:-1], per_sample)
+    cuts = np.flatnonzero(np.diff(logs[order]) > far) + 1
     return [np.sort(part) for part in np.split(numbers[order], cuts)]
 
 
@@ -251,8 +261,10 @@ def alike(connections: Connections, own: Ints) -> list[Ints]:
     """Part connections by volume and typical record."""
     return [
         part
-        for by_volume in _split(own, connections.total_bytes, VOLUME_STEP)
-        for part in _split(by_volume, connections.typical_bytes, RECORD_STEP)
+        for by_volume in _split(own, connections.total_bytes, VOLUME_STEP, connections.sample_bytes)
+        for part in _split(
+            by_volume, connections.typical_bytes, RECORD_STEP, connections.sample_bytes
+        )
     ]
 
 

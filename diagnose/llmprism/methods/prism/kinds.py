@@ -38,6 +38,7 @@ from llmprism.methods.prism.exchanges import (
     kinds_of_collectives,
 )
 from llmprism.methods.prism.halving import halving
+from llmprism.methods.prism.lines import lines
 from llmprism.methods.prism.members import joined
 from llmprism.methods.prism.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.stages import by_stage
@@ -47,7 +48,7 @@ from llmprism.numerics.graph import components
 
 HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
-GUESSED = 0.7  # confidence of a pipeline that shows by its place only
+GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, or its shape only
 
 
 def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
@@ -62,9 +63,11 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
     pipeline = _passing(connections, classes, characters, pipeline)
     pipeline -= _heavier(classes, pipeline)
     pipeline -= _meshes(connections, classes, pipeline)
+    own = list(zip(classes, stepping.step_of, strict=True))
     merged: set[int] = set()
     if not pipeline:
-        own = list(zip(classes, stepping.step_of, strict=True))
+        pipeline = lines(own, characters, set(range(len(own))) - halved)
+    if not pipeline:
         merged = _merged_pipeline(connections, own, characters) - halved
         pipeline = merged - _meshes(connections, classes, merged)
     chains = joined([characters[i].groups for i in pipeline])
@@ -73,8 +76,7 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
         if i in halved:
             found.append(Judged(one, "dp", 0.99, step))
         elif i in pipeline:
-            sure = GUESSED if i in merged else _sure(characters[i].outstanding, OUTSTANDING)
-            found.append(Judged(one, "pp", sure, step))
+            found.append(Judged(one, "pp", _sure_of(characters[i], i in merged), step))
         elif any(group <= chain for chain in chains for group in characters[i].groups):
             found.append(Judged(one, "other", 0.97, step))
         else:
@@ -84,6 +86,13 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
         connections,
         [kinds_of_collectives(connections, own, stepping.count, nodes) for own in stages],
     )
+
+
+def _sure_of(one: Character, guessed: bool) -> float:
+    """Confidence of a pipeline, from who waits for whom, or from its shape."""
+    if guessed or not one.is_pipeline:
+        return GUESSED if guessed else SHAPED
+    return _sure(one.outstanding, OUTSTANDING)
 
 
 def _merged_pipeline(

@@ -160,7 +160,7 @@ def _look_into(
     phases = with_first_gathers(flows, connections, phases, pipelines)
     if phases.gathers is None:
         phases = with_late_gathers(flows, connections, phases, pipelines)
-    replicas = find_replicas(topology, phases, pipelines)
+    replicas = find_replicas(topology, phases, pipelines, connections.sample_bytes)
     groups = whole_groups(topology, phases, replicas)
     ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines)
     ranks = after_pauses(flows, phases, pipelines, ranks)

@@ -53,7 +53,8 @@ def messages_of_a_step(
         held = volume[records > 0] / size
         number = float(np.median(held))
         whole = np.abs(held - np.rint(held)) <= WHOLE * np.maximum(1.0, held / 20)
-        if abs(number - round(number)) > WHOLE * max(1.0, number / 20) or number < 0.5:
+        uneven = abs(number - round(number)) > WHOLE * max(1.0, number / 20) or number < 0.5
+        if uneven or connections.sample_bytes > 0:  # samples have few sizes, whatever is sampled
             held = records[records > 0].astype(np.float64)
             number, size = float(np.median(held)), np.nan
             whole = np.full(held.size, (held == number).mean() >= MOSTLY)

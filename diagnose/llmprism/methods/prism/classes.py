@@ -105,7 +105,7 @@ def find_components(flows: FlowTable, connections: Connections, use: Bools) -> l
     """Components of the connections in ``use``, each with its classes; ordered by first record."""
     nodes = len(flows.addresses)
     chosen = _circulating(connections, np.flatnonzero(use), nodes)
-    label = components(nodes, connections.src[chosen], connections.dst[chosen])
+    label = components(nodes, *_closed(connections, chosen))
     inside = label[connections.src[chosen]] == label[connections.dst[chosen]]
     chosen = chosen[inside]
     home = label[connections.src[chosen]]
@@ -124,6 +124,23 @@ def united(parts: Sequence[Component], flows: FlowTable, connections: Connection
     return Component(ends.astype(np.int32), _classes(flows, connections, np.sort(own)))
 
 
+def _closed(connections: Connections, chosen: Ints) -> tuple[Codes, Codes]:
+    """Senders and receivers of the ``chosen`` connections, and of others that nobody sees.
+
+    Mute endpoints may answer what they receive, or pass it on to those that receive nothing else.
+    """
+    src, dst = connections.src[chosen], connections.dst[chosen]
+    if connections.mute is None:
+        return src, dst
+    mute = connections.mute[chosen]
+    begins = np.setdiff1d(src, dst)
+    unheard = np.unique(dst[mute])
+    ways = [(src, dst), (dst[mute], src[mute])]
+    ways.append((np.repeat(unheard, begins.size), np.tile(begins, unheard.size)))
+    senders, receivers = zip(*ways, strict=True)
+    return np.concatenate(senders), np.concatenate(receivers)
+
+
 def _circulating(connections: Connections, chosen: Ints, nodes: int) -> Ints:
     """Those of the ``chosen`` connections that lie on a circle of comparable ones."""
     level = np.floor(np.log2(np.maximum(connections.total_bytes[chosen], 1)))
@@ -131,7 +148,7 @@ def _circulating(connections: Connections, chosen: Ints, nodes: int) -> Ints:
     for one in np.unique(level).tolist():
         own = level == one
         near = chosen[level >= one - np.log2(COMPARABLE)]
-        label = components(nodes, connections.src[near], connections.dst[near])
+        label = components(nodes, *_closed(connections, near))
         kept[own] = label[connections.src[chosen[own]]] == label[connections.dst[chosen[own]]]
     return chosen[kept]
 

@@ -94,15 +94,28 @@ def _rate(component: Component) -> float:
 def _parts(flows: FlowTable, connections: Connections) -> list[Part]:
     """Components with their steps, without traffic that does not repeat."""
     little = connections.minor | _exchanged(connections)
-    parts = _settled(flows, connections, connections.carries & ~little, {})
-    minor = np.flatnonzero(connections.carries & little)
+    mute = np.zeros_like(little) if connections.mute is None else connections.mute
+    parts = _settled(flows, connections, connections.carries & ~(little | mute), {})
+    known = {_connections_of(part.component): part for part in parts}
+    own = np.array([one for each in known for one in each], np.int64)
+    minor = np.flatnonzero(connections.carries & (little | mute.any()))
+    minor = np.setdiff1d(minor, own)
     kept = minor[_in_time(flows, connections, parts, minor)]
+    if mute.any():
+        kept = np.union1d(kept, _apart(connections, parts, minor[~little[minor]]))
     if kept.size == 0:
         return parts
-    known = {_connections_of(part.component): part for part in parts}
     use = np.zeros(len(connections), np.bool_)
-    use[np.concatenate([*(list(own) for own in known), kept])] = True
+    use[np.concatenate((own, kept))] = True
     return _settled(flows, connections, use, known)
+
+
+def _apart(connections: Connections, parts: Sequence[Part], among: Ints) -> Ints:
+    """Connections of which neither end is in one of the ``parts``: those of a job of their own."""
+    ends = [np.empty(0, np.int32), *(part.component.endpoints for part in parts)]
+    inside = np.isin((connections.src[among], connections.dst[among]), np.concatenate(ends))
+    apart: Ints = among[~inside.any(axis=0)]
+    return apart
 
 
 def _settled(
@@ -163,7 +176,9 @@ def _in_time(
     kept = np.zeros(minor.size, np.bool_)
     for i, one in enumerate(minor.tolist()):
         begin, end = int(connections.first_ns[one]), int(connections.last_ns[one])
-        ends = connections.src[one], connections.dst[one]
+        ends = [connections.src[one]]
+        if connections.mute is None or not connections.mute[one]:
+            ends.append(connections.dst[one])
         touched = {
             id(part): part
             for side in ends

@@ -21,6 +21,7 @@ Every class of a component is one of these:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from llmprism.methods.prism.exchanges import (
 from llmprism.methods.prism.halving import halving
 from llmprism.methods.prism.lines import lines
 from llmprism.methods.prism.members import joined
+from llmprism.methods.prism.mute import one_sided, resembling
 from llmprism.methods.prism.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.stages import by_stage
 from llmprism.methods.prism.stepping import Part
@@ -52,7 +54,23 @@ GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, 
 
 
 def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
-    """Kind and confidence of each class of ``part``; collectives are judged stage by stage."""
+    """Kind and confidence of each class of ``part``.
+
+    What only mute endpoints receive is of the kind of what it resembles.
+    """
+    sided = one_sided(connections, part.component.classes)
+    seen = [i for i in range(len(part.component.classes)) if i not in sided]
+    if not sided or not seen:
+        return _kinds_of_seen(connections, part, nodes)
+    classes, step_of = part.component.classes, part.stepping.step_of
+    component = replace(part.component, classes=tuple(classes[i] for i in seen))
+    stepping = replace(part.stepping, step_of=tuple(step_of[i] for i in seen), reference=0)
+    judged = _kinds_of_seen(connections, Part(component, stepping), nodes)
+    return judged + [resembling(connections, classes[i], step_of[i], judged) for i in sided]
+
+
+def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Judged]:
+    """The same, from who waits for whom and when; collectives are judged stage by stage."""
     classes, stepping = part.component.classes, part.stepping
     characters = [
         character_of(connections, one, step, stepping.count, nodes)

@@ -18,6 +18,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.moments import MISSING
+from llmprism.methods.prism.mute import may_go_on
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.methods.prism.replicas import Replicas
@@ -70,8 +71,10 @@ def find_layout(
     if "cp" in phases.hidden:
         together = phases.hidden["cp"].rings  # a group fills servers, so each ring is of a TP rank
     tp = sizes["tp"] if sizes["tp"] > 1 else together
-    hidden = _hides_stages(topology, connections, phases, pipelines) or _continues(
-        topology, phases, pipelines
+    hidden = (
+        _hides_stages(topology, connections, phases, pipelines)
+        or _continues(topology, phases, pipelines)
+        or may_go_on(topology, connections, phases.endpoints)
     )
     known = _are_known(phases) and not hidden
     dp, tp = _replicas(ranks, pipelines.length, tp, ep * cp, known)

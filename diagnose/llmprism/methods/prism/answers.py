@@ -12,6 +12,7 @@ import numpy as np
 
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import TWO_WAY
+from llmprism.methods.prism.sampled import allowed
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 ANSWERED, ONE_SIZE = 0.4, 0.02  # least share of messages of one size that is answered
@@ -45,19 +46,25 @@ def find_answers(connections: Connections, own: Ints) -> Answers:
     pair, back = src * nodes + dst, dst * nodes + src
     total = connections.total_bytes[own].astype(np.float64)
     typical = connections.typical_bytes[own]
+    least = np.exp(-allowed(-np.log(TWO_WAY), total, connections.sample_bytes))
     nearest = _most_similar(pair, back, total)
-    alike = _mutually_alike(pair, total, typical, nearest)
+    alike = _mutually_alike(pair, total, typical, nearest, least)
     lesser = np.where(alike, np.minimum(1.0, total[nearest] / total), 0.0)
     record = np.where(alike, typical[nearest], 0)
     rest = np.flatnonzero(~alike)
-    lesser[rest], record[rest] = _together(pair[rest], back[rest], total[rest], typical[rest])
+    lesser[rest], record[rest] = _together(
+        pair[rest], back[rest], total[rest], typical[rest], least[rest]
+    )
     return Answers(lesser, record)
 
 
-def _mutually_alike(pair: Ints, total: Floats, typical: Ints, nearest: Ints) -> Bools:
+def _mutually_alike(
+    pair: Ints, total: Floats, typical: Ints, nearest: Ints, least: Floats
+) -> Bools:
     """Whether each connection and its ``nearest`` one move similar volumes, and none is nearer.
 
-    Of several that would be answered by the same one, those of the most similar records are.
+    The lesser of two has the share ``least`` of the greater one. Of several that would be answered
+    by the same one, those of the most similar records are.
     """
     found = nearest >= 0
     answer = np.where(found, total[nearest], 0.0)
@@ -65,15 +72,17 @@ def _mutually_alike(pair: Ints, total: Floats, typical: Ints, nearest: Ints) -> 
     _, of_pair, counts = np.unique(pair, return_inverse=True, return_counts=True)
     as_many = found & (counts[of_pair] == counts[of_pair[nearest]])
     mutual = as_many | (apart <= apart[nearest] + SAME)
-    alike: Bools = mutual & (np.minimum(total, answer) >= TWO_WAY * np.maximum(total, answer))
+    alike: Bools = mutual & (np.minimum(total, answer) >= least * np.maximum(total, answer))
     records = np.abs(np.log(np.maximum(typical, 1) / np.maximum(typical[nearest], 1)))
-    least = np.full(pair.size, np.inf)
-    np.minimum.at(least, nearest[alike], records[alike])
-    alike &= as_many | (records <= least[nearest] + UNLIKE)
+    most_alike = np.full(pair.size, np.inf)
+    np.minimum.at(most_alike, nearest[alike], records[alike])
+    alike &= as_many | (records <= most_alike[nearest] + UNLIKE)
     return alike
 
 
-def _together(pair: Ints, back: Ints, total: Floats, typical: Ints) -> tuple[Floats, Ints]:
+def _together(
+    pair: Ints, back: Ints, total: Floats, typical: Ints, least: Floats
+) -> tuple[Floats, Ints]:
     """The same for all connections of a pair together: lesser over greater, and record.
 
     Both directions move similar volumes, or messages of one size: an evaluation sends activations
@@ -91,7 +100,7 @@ def _together(pair: Ints, back: Ints, total: Floats, typical: Ints) -> tuple[Flo
     sizes, answers = size[of_pair], np.where(answered, size[at], 0)
     ratio = np.minimum(forth, answer) / np.maximum(forth, answer)
     same_size = np.abs(sizes - answers) <= ONE_SIZE * sizes
-    two_way = (ratio >= TWO_WAY) | (same_size & (ratio >= ANSWERED))
+    two_way = (ratio >= least) | (same_size & (ratio >= ANSWERED))
     return np.where(two_way, np.minimum(1.0, answer / forth), 0.0), np.maximum(sizes, answers)
 
 

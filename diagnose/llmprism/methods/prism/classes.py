@@ -24,6 +24,7 @@ from llmprism.methods.prism.answers import find_answers
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.cycles import Traffic
 from llmprism.methods.prism.repeated_sizes import are_messages
+from llmprism.methods.prism.sampled import allowed
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
@@ -104,7 +105,7 @@ def find_components(flows: FlowTable, connections: Connections, use: Bools) -> l
     """Components of the connections in ``use``, each with its classes; ordered by first record."""
     nodes = len(flows.addresses)
     chosen = _circulating(connections, np.flatnonzero(use), nodes)
-    label = components(nodes, connections.src[chosen], connections.dst[chosen])
+    label = components(nodes, *_closed(connections, chosen))
     inside = label[connections.src[chosen]] == label[connections.dst[chosen]]
     chosen = chosen[inside]
     home = label[connections.src[chosen]]
@@ -123,6 +124,23 @@ def united(parts: Sequence[Component], flows: FlowTable, connections: Connection
     return Component(ends.astype(np.int32), _classes(flows, connections, np.sort(own)))
 
 
+def _closed(connections: Connections, chosen: Ints) -> tuple[Codes, Codes]:
+    """Senders and receivers of the ``chosen`` connections, and of others that nobody sees.
+
+    Mute endpoints may answer what they receive, or pass it on to those that receive nothing else.
+    """
+    src, dst = connections.src[chosen], connections.dst[chosen]
+    if connections.mute is None:
+        return src, dst
+    mute = connections.mute[chosen]
+    begins = np.setdiff1d(src, dst)
+    unheard = np.unique(dst[mute])
+    ways = [(src, dst), (dst[mute], src[mute])]
+    ways.append((np.repeat(unheard, begins.size), np.tile(begins, unheard.size)))
+    senders, receivers = zip(*ways, strict=True)
+    return np.concatenate(senders), np.concatenate(receivers)
+
+
 def _circulating(connections: Connections, chosen: Ints, nodes: int) -> Ints:
     """Those of the ``chosen`` connections that lie on a circle of comparable ones."""
     level = np.floor(np.log2(np.maximum(connections.total_bytes[chosen], 1)))
@@ -130,7 +148,7 @@ def _circulating(connections: Connections, chosen: Ints, nodes: int) -> Ints:
     for one in np.unique(level).tolist():
         own = level == one
         near = chosen[level >= one - np.log2(COMPARABLE)]
-        label = components(nodes, connections.src[near], connections.dst[near])
+        label = components(nodes, *_closed(connections, near))
         kept[own] = label[connections.src[chosen[own]]] == label[connections.dst[chosen[own]]]
     return chosen[kept]
 
@@ -174,7 +192,8 @@ def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[Tra
     both_ways[own] = np.maximum(both_ways[own], answers.record)
     classes = []
     for both in (True, False):
-        for by_volume in _split(own[two_way == both], volume, VOLUME_STEP):
+        among = own[two_way == both]
+        for by_volume in _split(among, volume, VOLUME_STEP, connections.sample_bytes):
             for by_record in _split_by_record(connections, by_volume, both_ways, both):
                 parts = _split_by_sizes(connections, by_record) if both else [by_record]
                 for alike in parts:
@@ -199,7 +218,8 @@ def _split_by_record(
     the other. Each direction alone leads from stage to stage and never back. Two rings of opposite
     directions are closed, so they stay apart.
     """
-    parts = _split(own, connections.typical_bytes, RECORD_STEP)
+    per_sample = connections.sample_bytes
+    parts = _split(own, connections.typical_bytes, RECORD_STEP, per_sample)
     if not both or len(parts) == 1:
         return parts
     record = connections.typical_bytes.copy()
@@ -208,7 +228,7 @@ def _split_by_record(
         label = components(int(max(src.max(), dst.max())) + 1, src, dst)
         alone = part[label[src] != label[dst]]
         record[alone] = both_ways[alone]
-    return _split(own, record, RECORD_STEP)
+    return _split(own, record, RECORD_STEP, per_sample)
 
 
 def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
@@ -237,13 +257,20 @@ def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
     return [own[one], own[several]] if buckets else [own]
 
 
-def _split(numbers: Ints, values: Ints | Floats, step: float) -> list[Ints]:
-    """Sort by value and part where the next value is more than ``step`` away in logarithm."""
+def _split(
+    numbers: Ints, values: Ints | Floats, step: float, per_sample: float = 0.0
+) -> list[Ints]:
+    """Sort by value and part where the next value is more than ``step`` away in logarithm.
+
+    Values that are estimated from packets, each of which stands for the bytes ``per_sample``, may
+    be farther apart.
+    """
     if numbers.size == 0:
         return []
     logs = np.log(np.maximum(values[numbers], 1).astype(np.float64))
     order = np.argsort(logs, kind="stable")
-    cuts = np.flatnonzero(np.diff(logs[order]) > step) + 1
+    far = allowed(step, values[numbers][order][:-1], per_sample)
+    cuts = np.flatnonzero(np.diff(logs[order]) > far) + 1
     return [np.sort(part) for part in np.split(numbers[order], cuts)]
 
 
@@ -251,8 +278,10 @@ def alike(connections: Connections, own: Ints) -> list[Ints]:
     """Part connections by volume and typical record."""
     return [
         part
-        for by_volume in _split(own, connections.total_bytes, VOLUME_STEP)
-        for part in _split(by_volume, connections.typical_bytes, RECORD_STEP)
+        for by_volume in _split(own, connections.total_bytes, VOLUME_STEP, connections.sample_bytes)
+        for part in _split(
+            by_volume, connections.typical_bytes, RECORD_STEP, connections.sample_bytes
+        )
     ]
 
 

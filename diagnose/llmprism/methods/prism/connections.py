@@ -33,6 +33,7 @@ import pandas as pd
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.sampled import sample_bytes
 from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, grouped, order_in_groups
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import INTS
@@ -68,6 +69,8 @@ class Connections:
     of_row : connection of each record, shape (rows,).
     size : bytes of each record above the transport header where known, shape (rows,).
     small : whether a record is small for its connection, shape (rows,).
+    sample_bytes : bytes that one sampled packet stands for; 0 if every packet was observed.
+    mute : which connections lead to endpoints whose traffic no exporter sees; None if none does.
     """
 
     src: Codes
@@ -84,6 +87,8 @@ class Connections:
     of_row: Codes
     size: Ints
     small: Bools
+    sample_bytes: float = 0.0
+    mute: Bools | None = None
 
     def __len__(self) -> int:
         return int(self.src.size)
@@ -110,7 +115,7 @@ def find_connections(flows: FlowTable) -> Connections:
     return Connections(
         src, dst, total, typical, by.sizes, flows.start_ns[opening], last, answer, light,
         share < MINOR_SHARE, by, of_row, size,
-        twice | _small(flows, of_row, size, typical),
+        twice | _small(flows, of_row, size, typical), sample_bytes(flows),
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from llmprism.methods.prism.balance import balanced_at, both_ways
 from llmprism.methods.prism.evaluations import EQUAL, Sizes, sizes_of, steps_and_evaluations
 from llmprism.methods.prism.parts import (
+    TOLERANCES,
     holds_several,
     regularity,
     share_answered,
@@ -228,7 +229,7 @@ def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[D
         evaluated = _with_evaluations(division, sizes)
         if evaluated is not None:
             found.append(evaluated)
-        split = _split(division, before)
+        split = _split(division, before, (at, gap))
         if split is not None:
             found.append(split)
         for away in sorted({_REPAIR, *(_LOSSY & {division.tolerance})}):
@@ -302,11 +303,13 @@ def _joined(division: Division, before: Floats, gap: Ints | None, keep: Bools) -
     return _division(cuts, before, division.clarity if stopped else 1.0)
 
 
-def _split(division: Division, before: Floats) -> Division | None:
+def _split(division: Division, before: Floats, gaps: tuple[Ints, Ints]) -> Division | None:
     """The division with parts of several steps cut at equal volumes; None if there are none.
 
     Where a slow link stretches the traffic of a step until the next one begins, no silence parts
     the two. Most parts must be single steps all the same, and the others whole multiples of one.
+    ``gaps`` has the record after each gap, and its length: where records were lost, the steps part
+    at the longest gap near by.
     """
     if not holds_several(division.volumes, _REPAIR, _MOSTLY_SINGLE):
         return None
@@ -319,7 +322,25 @@ def _split(division: Division, before: Floats) -> Division | None:
     extra = np.searchsorted(before, np.repeat(before[begins], cuts) + place * each)
     last = np.repeat(np.append(division.cuts, before.size - 1)[several], cuts) - 1
     extra = np.minimum(extra, last)  # if the last record holds more than its share
+    single = division.volumes[~several] / float(np.median(division.volumes))
+    if (np.abs(single[1:-1] - 1) > TOLERANCES[0]).any():  # records were lost
+        extra = _at_longest(extra, *gaps, before, float(np.median(division.volumes)))
     return _division(_union(division.cuts, extra), before, 1.0)
+
+
+def _at_longest(cuts: Ints, at: Ints, gap: Ints, before: Floats, usual: float) -> Ints:
+    """The ``cuts``, each at the longest gap that lost records may be away from it.
+
+    ``usual`` is what moves in a step [bytes], of which a few records may be missing.
+    """
+    near, moved = max(_LOSSY) / 2 * usual, before[at]
+    first = np.searchsorted(moved, before[cuts] - near, side="left")
+    last = np.searchsorted(moved, before[cuts] + near, side="right")
+    places = [
+        at[low + int(np.argmax(gap[low:high]))] if high > low else cut
+        for cut, low, high in zip(cuts.tolist(), first.tolist(), last.tolist(), strict=True)
+    ]
+    return np.unique(np.array(places, np.int64))
 
 
 def _union(one: Ints, other: Ints) -> Ints:

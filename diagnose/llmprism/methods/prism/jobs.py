@@ -22,6 +22,8 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.attempts import Job, restarted, without_attempts
 from llmprism.methods.prism.classes import Component, find_components, united
 from llmprism.methods.prism.connections import Connections
+from llmprism.methods.prism.cycles import TWO_WAY
+from llmprism.methods.prism.sampled import allowed, deviation
 from llmprism.methods.prism.short_attempts import with_short_attempts
 from llmprism.methods.prism.silent import silent_of
 from llmprism.methods.prism.stepping import Part, Stepping, find_steps
@@ -92,15 +94,28 @@ def _rate(component: Component) -> float:
 def _parts(flows: FlowTable, connections: Connections) -> list[Part]:
     """Components with their steps, without traffic that does not repeat."""
     little = connections.minor | _exchanged(connections)
-    parts = _settled(flows, connections, connections.carries & ~little, {})
-    minor = np.flatnonzero(connections.carries & little)
+    mute = np.zeros_like(little) if connections.mute is None else connections.mute
+    parts = _settled(flows, connections, connections.carries & ~(little | mute), {})
+    known = {_connections_of(part.component): part for part in parts}
+    own = np.array([one for each in known for one in each], np.int64)
+    minor = np.flatnonzero(connections.carries & (little | mute.any()))
+    minor = np.setdiff1d(minor, own)
     kept = minor[_in_time(flows, connections, parts, minor)]
+    if mute.any():
+        kept = np.union1d(kept, _apart(connections, parts, minor[~little[minor]]))
     if kept.size == 0:
         return parts
-    known = {_connections_of(part.component): part for part in parts}
     use = np.zeros(len(connections), np.bool_)
-    use[np.concatenate([*(list(own) for own in known), kept])] = True
+    use[np.concatenate((own, kept))] = True
     return _settled(flows, connections, use, known)
+
+
+def _apart(connections: Connections, parts: Sequence[Part], among: Ints) -> Ints:
+    """Connections of which neither end is in one of the ``parts``: those of a job of their own."""
+    ends = [np.empty(0, np.int32), *(part.component.endpoints for part in parts)]
+    inside = np.isin((connections.src[among], connections.dst[among]), np.concatenate(ends))
+    apart: Ints = among[~inside.any(axis=0)]
+    return apart
 
 
 def _settled(
@@ -152,7 +167,7 @@ def _in_time(
     sequences, but gradients of as many bytes return.
     """
     returned = _returned(connections, minor)
-    allowed = {id(part): _allowed(connections, part) for part in parts if part.stepping.count}
+    steady = {id(part): _steady(connections, part) for part in parts if part.stepping.count}
     of_end: dict[int, list[Part]] = {}
     for part in parts:
         if part.stepping.count:
@@ -161,7 +176,9 @@ def _in_time(
     kept = np.zeros(minor.size, np.bool_)
     for i, one in enumerate(minor.tolist()):
         begin, end = int(connections.first_ns[one]), int(connections.last_ns[one])
-        ends = connections.src[one], connections.dst[one]
+        ends = [connections.src[one]]
+        if connections.mute is None or not connections.mute[one]:
+            ends.append(connections.dst[one])
         touched = {
             id(part): part
             for side in ends
@@ -174,14 +191,15 @@ def _in_time(
                 flows.start_ns[rows],
                 connections.size[rows],
                 part.stepping,
-                STEADY if returned[i] else allowed[key],
+                STEADY if returned[i] else steady[key],
+                connections.sample_bytes,
             )
             for key, part in touched.items()
         )
     return kept | _answered(connections, minor, minor[kept])
 
 
-def _allowed(connections: Connections, part: Part) -> float:
+def _steady(connections: Connections, part: Part) -> float:
     """By what share minor traffic of a step may differ from the median step."""
     stepping = part.stepping
     volume = part.component.classes[stepping.reference].volumes(
@@ -200,8 +218,9 @@ def _returned(connections: Connections, minor: Ints) -> Bools:
         volumes.setdefault(pair, []).append(int(connections.total_bytes[one]))
     pairs = zip(connections.src[minor].tolist(), connections.dst[minor].tolist(), strict=True)
     both = zip(pairs, connections.total_bytes[minor].tolist(), strict=True)
-    found = [any(abs(back - sent) <= EXACT * sent for back in volumes.get(pair, []))
-             for pair, sent in both]  # fmt: skip
+    apart = allowed(EXACT, connections.total_bytes[minor], connections.sample_bytes)
+    found = [any(abs(back - sent) <= far * sent for back in volumes.get(pair, []))
+             for (pair, sent), far in zip(both, apart.tolist(), strict=True)]  # fmt: skip
     return np.array(found, np.bool_)
 
 
@@ -223,27 +242,36 @@ def _answered(connections: Connections, among: Ints, answers: Ints) -> Bools:
     pairs = zip(connections.src[among].tolist(), connections.dst[among].tolist(), strict=True)
     answer = np.array([of_pair.get(pair, 0) for pair in pairs], np.int64)
     sent = connections.total_bytes[among]
-    return np.asarray((answer > 0) & (sent >= answer) & (sent <= EVALUATED * answer))
+    return np.asarray((answer > 0) & (sent >= TWO_WAY * answer) & (sent <= EVALUATED * answer))
 
 
-def _repeats(start_ns: Ints, size: Ints, stepping: Stepping, allowed: float) -> bool:
+def _repeats(
+    start_ns: Ints, size: Ints, stepping: Stepping, share: float, per_sample: float
+) -> bool:
     """Whether as many bytes move between any two ends of steps, or begins, or silences.
 
-    What begins at the end of a step moves now before it, now after it. ``allowed`` is the share by
-    which what moves in a step may differ from the median step.
+    What begins at the end of a step moves now before it, now after it. What moves in a step may
+    differ from the median step by a ``share`` of it, or by the error of samples.
     """
     ends, begins = stepping.end_ns, stepping.start_ns
     between = (ends[:-1] + begins[1:]) // 2
-    return any(_is_steady(start_ns, size, borders, allowed) for borders in (ends, begins, between))
+    return any(
+        _is_steady(start_ns, size, borders, (share, per_sample))
+        for borders in (ends, begins, between)
+    )
 
 
-def _is_steady(start_ns: Ints, size: Ints, borders: Ints, allowed: float) -> bool:
-    """Whether about as many bytes move between any two of the ``borders`` [ns]."""
+def _is_steady(start_ns: Ints, size: Ints, borders: Ints, limits: tuple[float, float]) -> bool:
+    """Whether about as many bytes move between any two of the ``borders`` [ns].
+
+    ``limits`` are the share by which they may differ, and what one sample stands for [bytes].
+    """
     place = np.searchsorted(borders, start_ns)
     inside = (place > 0) & (place < borders.size)
     volume = np.bincount(place[inside] - 1, size[inside], borders.size - 1)
     median = float(np.median(volume))
-    return median > 0 and float(np.median(np.abs(volume - median))) <= allowed * median
+    most = max(limits[0] * median, float(deviation(median, limits[1])))
+    return median > 0 and float(np.median(np.abs(volume - median))) <= most
 
 
 def _irregular(connections: Connections, component: Component, stepping: Stepping) -> Ints:
@@ -255,7 +283,8 @@ def _irregular(connections: Connections, component: Component, stepping: Steppin
         volume = one.volumes(connections, step, stepping.count)
         median = np.median(volume, axis=1)
         away = np.median(np.abs(volume - median[:, None]), axis=1)
-        unlike = (away > UNLIKE * median) & (stepping.quality > 0)
+        most = np.maximum(UNLIKE * median, deviation(median, connections.sample_bytes))
+        unlike = (away > most) & (stepping.quality > 0)
         odd.append(one.connections[(median == 0) | unlike])
     return np.concatenate(odd) if odd else np.empty(0, np.int64)
 

@@ -21,6 +21,7 @@ Every class of a component is one of these:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,7 +39,9 @@ from llmprism.methods.prism.exchanges import (
     kinds_of_collectives,
 )
 from llmprism.methods.prism.halving import halving
+from llmprism.methods.prism.lines import lines
 from llmprism.methods.prism.members import joined
+from llmprism.methods.prism.mute import one_sided, resembling
 from llmprism.methods.prism.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.stages import by_stage
 from llmprism.methods.prism.stepping import Part
@@ -47,11 +50,27 @@ from llmprism.numerics.graph import components
 
 HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
-GUESSED = 0.7  # confidence of a pipeline that shows by its place only
+GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, or its shape only
 
 
 def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
-    """Kind and confidence of each class of ``part``; collectives are judged stage by stage."""
+    """Kind and confidence of each class of ``part``.
+
+    What only mute endpoints receive is of the kind of what it resembles.
+    """
+    sided = one_sided(connections, part.component.classes)
+    seen = [i for i in range(len(part.component.classes)) if i not in sided]
+    if not sided or not seen:
+        return _kinds_of_seen(connections, part, nodes)
+    classes, step_of = part.component.classes, part.stepping.step_of
+    component = replace(part.component, classes=tuple(classes[i] for i in seen))
+    stepping = replace(part.stepping, step_of=tuple(step_of[i] for i in seen), reference=0)
+    judged = _kinds_of_seen(connections, Part(component, stepping), nodes)
+    return judged + [resembling(connections, classes[i], step_of[i], judged) for i in sided]
+
+
+def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Judged]:
+    """The same, from who waits for whom and when; collectives are judged stage by stage."""
     classes, stepping = part.component.classes, part.stepping
     characters = [
         character_of(connections, one, step, stepping.count, nodes)
@@ -62,9 +81,11 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
     pipeline = _passing(connections, classes, characters, pipeline)
     pipeline -= _heavier(classes, pipeline)
     pipeline -= _meshes(connections, classes, pipeline)
+    own = list(zip(classes, stepping.step_of, strict=True))
     merged: set[int] = set()
     if not pipeline:
-        own = list(zip(classes, stepping.step_of, strict=True))
+        pipeline = lines(own, characters, set(range(len(own))) - halved)
+    if not pipeline:
         merged = _merged_pipeline(connections, own, characters) - halved
         pipeline = merged - _meshes(connections, classes, merged)
     chains = joined([characters[i].groups for i in pipeline])
@@ -73,8 +94,7 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
         if i in halved:
             found.append(Judged(one, "dp", 0.99, step))
         elif i in pipeline:
-            sure = GUESSED if i in merged else _sure(characters[i].outstanding, OUTSTANDING)
-            found.append(Judged(one, "pp", sure, step))
+            found.append(Judged(one, "pp", _sure_of(characters[i], i in merged), step))
         elif any(group <= chain for chain in chains for group in characters[i].groups):
             found.append(Judged(one, "other", 0.97, step))
         else:
@@ -84,6 +104,13 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
         connections,
         [kinds_of_collectives(connections, own, stepping.count, nodes) for own in stages],
     )
+
+
+def _sure_of(one: Character, guessed: bool) -> float:
+    """Confidence of a pipeline, from who waits for whom, or from its shape."""
+    if guessed or not one.is_pipeline:
+        return GUESSED if guessed else SHAPED
+    return _sure(one.outstanding, OUTSTANDING)
 
 
 def _merged_pipeline(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.kind_of import KindOf
@@ -29,6 +30,7 @@ WAITED = 0.15  # of an early answer: a stage that waits for longer may do someth
 SPLIT, WHOLE = 1.25, 1.12  # later answers over early ones: 4/3 or 3/2, and 1
 BLOCKED = 1.2  # ... 1 if answers may have to wait until the last one has left
 TCP = 6
+TICKS = 8  # of the clock: ratios of shorter times are not known to an eighth
 ENOUGH = 0.1  # of a later answer in a step that show how long they take, mean
 SURELY = 2.0  # standard errors by which later answers are longer
 
@@ -85,7 +87,7 @@ def find_answers(
         held_up += bool(((beside[0] < sent[-2]) & (beside[1] > sent[0])).any())
     if len(late) <= ENOUGH * steps:
         return Answers(steps > 0)
-    later = _times(late, min(early, key=np.median))
+    later = _times(late, min(early, key=np.median), clock_tick_ns(flows.start_ns, flows.end_ns))
     waits = later >= SPLIT and 2 * held_up > steps
     return Answers(True, float("nan") if waits else later, _may_block(flows, own))
 
@@ -97,9 +99,10 @@ def _may_block(flows: FlowTable, own: Sequence[KindOf]) -> bool:
     return protocol is not None and bool((protocol[rows] == TCP).any())
 
 
-def _times(late: list[float], early: list[float]) -> float:
+def _times(late: list[float], early: list[float], tick_ns: int) -> float:
     """Median of ``late`` over that of ``early``; NaN if it may be below ``SPLIT`` by chance."""
-    if not min(np.median(late), np.median(early)) > 0:
+    least_ns = TICKS * tick_ns if tick_ns > 1 else 1
+    if not min(np.median(late), np.median(early)) >= least_ns:
         return float("nan")  # a clock that is too coarse for them
     ratio = float(np.median(late) / np.median(early))
     error = float(np.hypot(_error(late), _error(early)))

@@ -20,6 +20,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.moments import MISSING
+from llmprism.methods.prism.mute import may_go_on
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.methods.prism.replicas import Replicas, usual_rings
@@ -30,6 +31,7 @@ from llmprism.numerics.graph import largest_group
 
 UNKNOWN, UNKNOWN_NAME = -1, "unknown"
 HALVED, WHOLE = 1.25, 1.6  # forward passes: less is half a backward pass, and more a whole one
+EIGHT = 8  # ticks of the clock: ratios of shorter passes are not known to an eighth
 TICKS = 2  # of the clock, by which rounding changes the length of a step
 SHORTEST = 2  # stages, of which none is a middle one
 NEARLY_ALL = 0.9  # share of steps in which a pipeline begins after another one that it continues
@@ -83,8 +85,10 @@ def find_layout(
     if "cp" in phases.hidden:
         together = phases.hidden["cp"].rings  # a group fills servers, so each ring is of a TP rank
     tp = sizes["tp"] if sizes["tp"] > 1 else together
-    hidden = _hides_stages(topology, connections, phases, pipelines) or _continues(
-        topology, phases, pipelines
+    hidden = (
+        _hides_stages(topology, connections, phases, pipelines)
+        or _continues(topology, phases, pipelines)
+        or may_go_on(topology, connections, phases.endpoints)
     )
     known = _are_known(phases) and not hidden
     dp, tp = _replicas(ranks, pipelines.length, tp, ep * cp, known)
@@ -106,8 +110,8 @@ def find_layout(
     pp = UNKNOWN if hidden else pipelines.length
     return Layout(
         dp, pp, tp, ep, cp, pipelines.micro_batches,
-        UNKNOWN_NAME if hidden else _schedule(pipelines), sharding, _period_ns(phases), sure,
-        evidence,
+        UNKNOWN_NAME if hidden else _schedule(phases, pipelines), sharding,
+        _period_ns(phases), sure, evidence,
     )  # fmt: skip
 
 
@@ -227,13 +231,13 @@ def _lockstep(replicas: Sequence[Replicas], pipelines: Pipelines) -> tuple[int, 
     return int(values[np.argmax(counts)]), any(one.shown for one in replicas)
 
 
-def _schedule(pipelines: Pipelines) -> str:
+def _schedule(phases: Phases, pipelines: Pipelines) -> str:
     """Name of the schedule, from how many activations wait for their gradients at most."""
     if pipelines.length == 1:
         return "none"
     if pipelines.chunks != 1:
         return "interleaved" if pipelines.chunks else "unknown"
-    last, middle = pipelines.answers.are_split, _halves_passes(pipelines)
+    last, middle = pipelines.answers.are_split, _halves_passes(phases, pipelines)
     if last and middle is not False:
         return "zb-h1"
     if not pipelines.deepest or pipelines.micro_batches <= pipelines.length:
@@ -245,7 +249,7 @@ def _schedule(pipelines: Pipelines) -> str:
     return "1f1b" if shown == {False} or not (shown or hidden) else "unknown"
 
 
-def _halves_passes(pipelines: Pipelines) -> bool | None:
+def _halves_passes(phases: Phases, pipelines: Pipelines) -> bool | None:
     """Whether middle stages split their backward passes (ZB-H1); None if they do not show it.
 
     They then pass gradients on after about one forward pass of their own, or somewhat later if
@@ -253,6 +257,10 @@ def _halves_passes(pipelines: Pipelines) -> bool | None:
     activations are computed again. Where messages take longer than passes, both look alike, so this
     only confirms what the last stage shows.
     """
+    sent = phases.moments["pp"].sent_ns
+    tick_ns = clock_tick_ns(sent[sent != MISSING])
+    if tick_ns > 1 and not pipelines.middle_ns >= EIGHT * tick_ns:
+        return None
     passes = pipelines.backward_ns / pipelines.middle_ns if pipelines.middle_ns > 0 else np.nan
     return True if 0 < passes <= HALVED else False if passes >= WHOLE else None
 

@@ -33,6 +33,7 @@ from llmprism.methods.prism.jobs import find_jobs
 from llmprism.methods.prism.joining import joining_pairs
 from llmprism.methods.prism.later_stages import after_pauses
 from llmprism.methods.prism.layout import UNKNOWN, find_layout
+from llmprism.methods.prism.mute import with_mute
 from llmprism.methods.prism.pair_table import pairs_of
 from llmprism.methods.prism.partial_steps import partial_steps
 from llmprism.methods.prism.phases import find_phases
@@ -45,6 +46,7 @@ from llmprism.methods.prism.replicas import (
 )
 from llmprism.methods.prism.resolution import refusal
 from llmprism.methods.prism.ring_sizes import find_ring_share
+from llmprism.methods.prism.silent import with_silent_places
 from llmprism.methods.prism.spans import Marked, SpanTable, marked
 from llmprism.methods.prism.stepless import (
     Stepless,
@@ -79,7 +81,7 @@ def _diagnosed(
 ) -> tuple[dict[str, pd.DataFrame], list[Marked]]:
     """All tables but the spans, and what those are made of."""
     progress(0.0, "finding connections")
-    connections = find_connections(flows)
+    connections = with_mute(topology, flows.senders, find_connections(flows))
     progress(0.2, "finding jobs and their steps")
     jobs: list[Job | Stepless] = []
     partial: list[Stepless] = []
@@ -140,7 +142,7 @@ def _tables(
             ),
             *(_jobs(name, one.endpoints, names, UNKNOWN) for name, one in stepless.items()),
         ],
-        "groups": [_groups(one, names) for one in found],
+        "groups": [_groups(topology, one, names) for one in found],
         "steps": [_steps(one, names) for one in found],
         "layouts": [
             *(_layout(one) for one in found),
@@ -166,7 +168,7 @@ def _look_into(
     phases = with_first_gathers(flows, connections, phases, pipelines)
     if phases.gathers is None:
         phases = with_late_gathers(flows, connections, phases, pipelines)
-    replicas = find_replicas(topology, phases, pipelines)
+    replicas = find_replicas(topology, phases, pipelines, connections.sample_bytes)
     share = find_ring_share(topology, connections, phases, pipelines)
     if not replicas and share and share.ranks == share.rings:
         groups = whole_groups(topology, phases, sharing_rings(topology, phases, pipelines))
@@ -183,13 +185,14 @@ def _jobs(name: str, endpoints: Codes, names: Any, micro_batches: int) -> pd.Dat
     return frame.assign(micro_batches=micro_batches)
 
 
-def _groups(one: Found, names: Any) -> pd.DataFrame:
+def _groups(topology: Topology, one: Found, names: Any) -> pd.DataFrame:
     ends = names[one.phases.endpoints]
     frames = []
     for kind, number, position in (
         ("dp", one.dp_group, np.full(ends.size, -1)),
         ("pp", one.pipelines.number, one.pipelines.stage),
     ):
+        number, position = with_silent_places(topology, one.phases.endpoints, number, position)
         frame = pd.DataFrame({"group": number, "address": ends, "position": position})
         frame = frame[frame["group"] >= 0].assign(job=one.name, kind=kind)
         frames.append(frame.sort_values(["group", "position", "address"]))

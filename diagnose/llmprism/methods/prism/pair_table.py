@@ -19,6 +19,7 @@ from llmprism.methods.prism.connections import SMALL, Connections
 from llmprism.methods.prism.found import Found, members
 from llmprism.methods.prism.mirror import mirrored
 from llmprism.methods.prism.moments import MISSING
+from llmprism.methods.prism.mute import answers_of_mute
 from llmprism.methods.prism.phases import joined
 from llmprism.methods.prism.shapes import CONFIDENCE, kinds_by_volume
 from llmprism.methods.prism.stepless import Stepless
@@ -54,7 +55,8 @@ def pairs_of(
     )
     shown = _with_answers(connections, table)
     hidden_pairs = mirrored(topology, [one.phases.endpoints for one in found], shown)
-    every = pd.concat([shown, hidden_pairs]).sort_values("confidence", ascending=False)
+    answers = answers_of_mute(topology, connections, shown)
+    every = pd.concat([shown, hidden_pairs, answers]).sort_values("confidence", ascending=False)
     every = every.drop_duplicates(_ROW)
     own, other = job_of[every["src"].to_numpy()], job_of[every["dst"].to_numpy()]
     labels = np.array([name for name, _ in members(found, stepless)] + [""], dtype=object)

@@ -11,8 +11,9 @@ step began. That shows when the step began, which no traffic marks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,7 @@ from llmprism.methods.prism.micro_batches import (
 )
 from llmprism.methods.prism.middle_stages import forward_of_middle_ns
 from llmprism.methods.prism.moments import MISSING
+from llmprism.methods.prism.mute import places_of_mute
 from llmprism.methods.prism.phases import Phases, joined
 from llmprism.methods.prism.two_stages import chunks_of_two
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
@@ -99,7 +101,9 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     origin = int(sent[sent != MISSING].min())
     offset = np.where(sent == MISSING, np.nan, (sent - origin).astype(np.float64))
     number = joined(connections, own, "pp", phases.endpoints, len(flows.addresses))
-    stage = _stages(number, offset, phases.dp_group)
+    chosen = np.concatenate([one.one.connections for one in own])
+    mute = places_of_mute(offset, connections, chosen, phases.endpoints, phases.dp_group)
+    stage = _stages(number, offset, phases.dp_group, mute)
     micro_batches, chunks = messages_of_a_step(connections, own, phases.count)
     passes = _passes(flows, connections, phases, own, stage, micro_batches * chunks, origin)
     forward = finite_median(passes["second"] - passes["first"])
@@ -128,11 +132,17 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     )  # fmt: skip
 
 
-def _stages(number: Ints, sent: Floats, dp_group: Ints) -> Ints:
+def _stages(
+    number: Ints,
+    sent: Floats,
+    dp_group: Ints,
+    mute: Mapping[int, Sequence[tuple[int, float]]] = MappingProxyType({}),
+) -> Ints:
     """Stage of each endpoint: its place among those of its pipeline by first sending.
 
     The members of a data-parallel group are in the same stage, so they count together: a first
-    message that was lost or not sampled misleads about one endpoint, not about its group.
+    message that was lost or not sampled misleads about one endpoint, not about its group. Those
+    that nobody sees send are next to others (:mod:`~llmprism.methods.prism.mute`).
     """
     late = np.full(number.size, np.nan)
     for one in range(int(number.max()) + 1):
@@ -143,6 +153,8 @@ def _stages(number: Ints, sent: Floats, dp_group: Ints) -> Ints:
     common = late.copy()
     for group in np.unique(dp_group[dp_group >= 0]).tolist():
         common[dp_group == group] = nanmedian(late[dp_group == group][None, :], axis=1)
+    for row, beside in mute.items():
+        common[row] = late[row] = min(common[sender] + after for sender, after in beside)
     stage = np.full(number.size, -1)
     for one in range(int(number.max()) + 1):
         rows = np.flatnonzero(number == one)

@@ -23,10 +23,11 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.graph import components
 
-COARSE = 2  # ticks of the clock that differences must exceed to show anything
+COARSE = 2  # ticks of the clock, or errors of times, that differences must exceed to show anything
+SAMPLES = 4  # of an activation, on average: with fewer, many have none
 LOCKSTEP = 0.02  # of how much replicas differ: NICs of one tensor-parallel group differ by less
 BLURRED = 0.25  # of how much servers differ: NICs that differ by less are no replicas
 
@@ -47,34 +48,91 @@ class Replicas:
     shown: bool
 
 
-def find_replicas(topology: Topology, phases: Phases, pipelines: Pipelines) -> list[Replicas]:
+def find_replicas(
+    topology: Topology, phases: Phases, pipelines: Pipelines, sample_bytes: float = 0.0
+) -> list[Replicas]:
     """Divide the NICs of every server and stage; none for a job without pipeline.
 
     Servers whose NICs all send within the clock's resolution show nothing, if those of others do so
-    at the same times. They are left out, and so are those whose NICs all differ, but by too little
-    for replicas.
+    at the same times. They are left out, and so are those whose NICs differ, but by too little for
+    replicas. ``sample_bytes`` is what one sampled packet stands for.
     """
     if pipelines.length == 1:
         return []
     sent = phases.moments["pp"].sent_ns
-    finest = COARSE * clock_tick_ns(sent[sent != MISSING])
-    servers = topology.servers[phases.endpoints]
+    tick = clock_tick_ns(sent[sent != MISSING])
+    homes = _homes(topology, phases, pipelines)
+    shift = clock_shifts(topology, phases.endpoints, sent, homes)
+    sent = np.where(sent == MISSING, MISSING, sent - shift[:, None])
+    blur_ns = max(float(tick) if tick > 1 else 0.0, sampling_blur_ns(phases, sample_bytes))
     found = []
-    for server, stage in np.unique(np.column_stack((servers, pipelines.stage)), axis=0).tolist():
-        rows = np.flatnonzero((servers == server) & (pipelines.stage == stage))
+    for rows in homes:
         whole = (sent[rows] != MISSING).all(axis=0)
-        if stage < 0 or not whole.any():
+        if not whole.any():
             continue
         times = (sent[rows][:, whole] - sent[rows][:1, whole]).astype(np.float64)
-        others = np.flatnonzero((servers != server) & (pipelines.stage == stage))
+        others = np.setdiff1d(np.flatnonzero(pipelines.stage == pipelines.stage[rows[0]]), rows)
+        finest = COARSE * max(blur_ns, 1.0)
         if rows.size == 1 or np.median(np.ptp(times, axis=0)) > finest:
-            number = _alike(times)
-            if np.unique(number).size == rows.size > 1 and _is_blurred(sent, rows, others):
+            number = _alike(times, blur_ns)
+            if number.any() and _is_blurred(sent, rows[_firsts(number)], others):
                 continue
             found.append(Replicas(rows, number, bool(rows.size == 1 or number.any())))
         elif finest < BLURRED * _others_vary(sent, rows, others):
             found.append(Replicas(rows, np.zeros(rows.size, np.int64), True))
     return found
+
+
+def _homes(topology: Topology, phases: Phases, pipelines: Pipelines) -> list[Ints]:
+    """Indices of the endpoints of each server and stage."""
+    cells = np.column_stack((topology.servers[phases.endpoints], pipelines.stage))
+    return [
+        np.flatnonzero((cells == cell).all(axis=1))
+        for cell in np.unique(cells[pipelines.stage >= 0], axis=0)
+    ]
+
+
+def clock_shifts(topology: Topology, endpoints: Codes, sent: Ints, homes: list[Ints]) -> Ints:
+    """How much later the clock of each endpoint's leaf is than that of the first leaf [ns].
+
+    NICs of a server at different leaves have different exporters. What NICs at one leaf are later
+    than those at another one, in most servers alike, is the difference of two clocks. Replicas
+    differ from server to server.
+    """
+    names = [topology.endpoints[end].switch for end in endpoints.tolist()]
+    leaves: list[str | None] = [*dict.fromkeys(names)]
+    leaf = np.array([leaves.index(name) for name in names])
+    later: dict[int, list[float]] = {}
+    for rows in homes:
+        base = rows[leaf[rows] == leaf[rows].min()][0]
+        for row in rows[leaf[rows] > leaf[base]].tolist():
+            both = (sent[row] != MISSING) & (sent[base] != MISSING)
+            if leaf[base] == 0 and both.any():
+                apart = float(np.median(sent[row][both] - sent[base][both]))
+                later.setdefault(int(leaf[row]), []).append(apart)
+    shift = np.array([np.median(later.get(one, [0.0])) for one in range(len(leaves))])
+    shifts: Ints = np.rint(shift).astype(np.int64)[leaf]
+    return shifts
+
+
+def sampling_blur_ns(phases: Phases, sample_bytes: float) -> float:
+    """How late the first sampled packet of an activation is, usually [ns].
+
+    As late as packets that are sampled are apart. Infinite if many messages have no sample.
+    """
+    traffic = [one.one.traffic for one in phases.classes if one.kind == "pp"]
+    if sample_bytes <= 0 or not traffic:
+        return 0.0
+    size = np.concatenate([one.size for one in traffic])
+    lasts_ns = np.concatenate([one.end_ns - one.start_ns for one in traffic])
+    if np.median(size) < SAMPLES * sample_bytes:
+        return np.inf
+    return float(np.median(lasts_ns / size)) * sample_bytes
+
+
+def _firsts(number: Ints) -> Ints:
+    """Index of the first row of each number."""
+    return np.sort(np.unique(number, return_index=True)[1])
 
 
 def _is_blurred(sent: Ints, rows: Ints, others: Ints) -> bool:
@@ -104,13 +162,14 @@ def _varies(apart: Ints) -> float:
     return float(np.median(np.abs(apart - middle)))
 
 
-def _alike(times: Floats) -> Ints:
+def _alike(times: Floats, blur_ns: float) -> Ints:
     """Number rows, shape (rows, steps), so that those whose times agree have the same number."""
     apart = np.median(np.abs(times[:, None, :] - times[None, :, :]), axis=2)
+    near = max(LOCKSTEP * apart.max(), blur_ns)
     first = np.full(times.shape[0], -1)
     for row in range(first.size):
         if first[row] < 0:
-            first[(apart[row] <= LOCKSTEP * apart.max()) & (first < 0)] = row
+            first[(apart[row] <= near) & (first < 0)] = row
     return np.unique(first, return_inverse=True)[1]
 
 

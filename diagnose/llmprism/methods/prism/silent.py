@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.io.topology import Topology
-from llmprism.numerics.arrays import Bools, Codes
+from llmprism.numerics.arrays import Bools, Codes, Ints
 
 
 def silent_of(jobs: list[Codes], topology: Topology, senders: Codes) -> list[Codes]:
@@ -61,3 +61,26 @@ def _alike(topology: Topology, ends: Codes, alone: list[int]) -> bool:
         if server in nics:
             nics[server].add(topology.endpoints[end].nic)
     return bool(alone) and all(own == nics[alone[0]] for own in nics.values())
+
+
+def with_silent_places(
+    topology: Topology, endpoints: Codes, number: Ints, position: Ints
+) -> tuple[Ints, Ints]:
+    """Groups and positions of a job's ``endpoints``, with those of NICs that no exporter saw.
+
+    A NIC that was not seen is where the others of its server are, in a group with the NICs of its
+    number of all servers that such a group passes through, if all others have one position.
+    """
+    number, position = number.copy(), position.copy()
+    servers = topology.servers[endpoints]
+    seen, known = number >= 0, number.copy()
+    label: dict[tuple[int, int | None], int] = {}
+    for row in np.flatnonzero(~seen).tolist():
+        beside = np.flatnonzero(seen & (servers == servers[row]))
+        if beside.size == 0 or np.unique(position[beside]).size > 1:
+            continue
+        first = int(beside[0])
+        key = int(known[first]), topology.endpoints[int(endpoints[row])].nic
+        number[row] = label.setdefault(key, int(known.max()) + 1 + len(label))
+        position[row] = position[first]
+    return number, position

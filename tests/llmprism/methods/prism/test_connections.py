@@ -101,6 +101,7 @@ def test_of_two_connections_with_one_volume_that_of_the_same_records_is_answered
     keys = SimpleNamespace(
         src=np.array([0, 1, 0]), dst=np.array([1, 0, 1]),
         total_bytes=np.array([600, 600, 600]) * MS, typical_bytes=np.array([17, 17, 126]) * MS,
+        sample_bytes=0.0,
     )  # fmt: skip
     found = find_answers(keys, np.arange(3))
     assert (found.lesser > 0).tolist() == [True, True, False]

@@ -76,6 +76,24 @@ def test_steps_that_a_slow_link_joins_are_parted_before_their_last_record():
     assert all(division.cuts.max() < 15 for division in found)
 
 
+def test_two_steps_without_a_long_silence_part_at_the_longest_one_if_records_were_lost():
+    """Most updates take 100, one takes 30, and each step is silent for 40 in its middle."""
+    rng = np.random.default_rng(3)
+    records, begins, at = [], [], 0
+    for step in range(12):
+        begins.append(at)
+        for message in range(200):
+            records.append((at, at + 8, 10))
+            at += 50 if message == 100 else 10
+        at += 30 if step == 5 else 100
+    kept = rng.random(len(records)) > 0.01
+    kept[1010:1090:8] = False  # more of one step, so that its half is not its volume
+    lossy = traffic([one for one, keep in zip(records, kept, strict=True) if keep])
+    division = best([one for one in divisions(lossy) if len(one) == 12])
+    found = lossy.start_ns[division.firsts]
+    assert (np.abs(found - begins) < 25).all()
+
+
 def test_traffic_without_repetition_has_no_regular_division():
     rng = np.random.default_rng(3)
     start = np.sort(rng.integers(0, 100_000, 60))

@@ -41,6 +41,17 @@ def test_groups_are_whole_for_any_number_of_replicas_in_a_server(tmp_path, dp, t
     assert list(result.diagnosis.layouts[["dp", "tp"]].iloc[0]) == [dp, tp]
 
 
+@pytest.mark.parametrize(("dp", "tp"), [(4, 2), (8, 1)])
+def test_clocks_of_exporters_that_are_a_millisecond_apart_make_no_replicas(tmp_path, dp, tp):
+    """The NICs of a server are on as many leaves, so what they send together seems to be apart."""
+    (tmp_path / "world.yaml").write_text(SCENARIO % (dp, tp, 0.01) + CLOCKS)
+    (layout,) = ps.run(tmp_path / "world.yaml", out=tmp_path / "run").diagnosis.layouts.to_dict(
+        "records"
+    )
+    assert (layout["dp"], layout["tp"]) == (dp, tp)
+    assert layout["confidence"] > 0.9
+
+
 def test_without_noise_nothing_is_joined_and_the_confidence_is_low(tmp_path):
     noisy, exact = (result_of(tmp_path / name, 4, 2, jitter) for name, jitter in CASES)
     sizes = exact.diagnosis.groups.query("kind == 'dp'").groupby("group").size()
@@ -64,6 +75,7 @@ def test_stages_inside_a_server_are_unknown_if_more_activations_wait(tmp_path, s
     assert layout["pp"] == pp
 
 
+CLOCKS = "collector: {effects: [{kind: clocks, offset_us: 1000}]}\n"
 HALF_SEEN = """\
 cluster: {servers: 4, gpus_per_server: 2, nics_per_server: 2,
           fabric: {kind: rail, leaf_ports: 4}}

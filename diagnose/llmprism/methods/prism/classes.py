@@ -103,18 +103,34 @@ def components(nodes: int, src: Codes, dst: Codes) -> Codes:
 
 def find_components(flows: FlowTable, connections: Connections, use: Bools) -> list[Component]:
     """Components of the connections in ``use``, each with its classes; ordered by first record."""
-    nodes = len(flows.addresses)
-    chosen = _circulating(connections, np.flatnonzero(use), nodes)
-    label = components(nodes, *_closed(connections, chosen))
-    inside = label[connections.src[chosen]] == label[connections.dst[chosen]]
-    chosen = chosen[inside]
-    home = label[connections.src[chosen]]
+    chosen = _circulating(connections, np.flatnonzero(use), len(flows.addresses))
     found = []
-    for one in dict.fromkeys(home.tolist()):
-        for own in _epochs(flows, connections, chosen[home == one]):
-            ends = np.unique(np.concatenate((connections.src[own], connections.dst[own])))
-            found.append(Component(ends.astype(np.int32), _classes(flows, connections, own)))
+    for own in circles(flows, connections, chosen):
+        ends = np.unique(np.concatenate((connections.src[own], connections.dst[own])))
+        found.append(Component(ends.astype(np.int32), _classes(flows, connections, own)))
     return found
+
+
+def circles(flows: FlowTable, connections: Connections, chosen: Ints) -> list[Ints]:
+    """The ``chosen`` connections in which traffic circulates, apart by component and attempt.
+
+    What storage returns before an attempt of a job does not circulate with what ranks save in it.
+    """
+    nodes, found = len(flows.addresses), []
+    for own in _joined(connections, chosen, nodes):
+        epochs = _epochs(flows, connections, own)
+        for epoch in epochs:
+            found += _joined(connections, epoch, nodes) if len(epochs) > 1 else [epoch]
+    return found
+
+
+def _joined(connections: Connections, chosen: Ints, nodes: int) -> list[Ints]:
+    """Those of the ``chosen`` connections that lie within strongly connected components."""
+    label = components(nodes, *_closed(connections, chosen))
+    home = label[connections.src[chosen]]
+    inside = home == label[connections.dst[chosen]]
+    chosen, home = chosen[inside], home[inside]
+    return [chosen[home == one] for one in dict.fromkeys(home.tolist())]
 
 
 def united(parts: Sequence[Component], flows: FlowTable, connections: Connections) -> Component:

@@ -42,9 +42,11 @@ def begun_by_gathers(ranks: Ranks, phases: Phases) -> Ranks:
 def _evaluations(ranks: Ranks, phases: Phases) -> Floats:
     """First gather after the end of each step but the last that belongs to no step [ns].
 
-    Infinite where there is none.
+    Infinite where there is none. What follows the last step of an attempt is a step that was never
+    finished.
     """
     begins = np.sort(of_no_step(phases)[0]) - ranks.origin_ns
     after = np.searchsorted(begins, np.nanmax(ranks.end[:, :-1], axis=0))
     found: Floats = np.append(begins.astype(np.float64), np.inf)[after]
+    found[phases.first_of_epoch[1:] - 1] = np.inf
     return found

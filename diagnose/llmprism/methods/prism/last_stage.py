@@ -43,7 +43,7 @@ class Answers:
     ----------
     seen : whether its messages can be distinguished.
     later : length of later answers over that of early ones, median; NaN where it waits.
-    blocks : whether it may have to wait until its last answer has left.
+    blocks : whether it may have to wait until its last answer has left, as all stages may.
     """
 
     seen: bool = False
@@ -70,8 +70,9 @@ def find_answers(
 ) -> Answers:
     """Time the answers of the last stage, where a step has more messages than stages."""
     stages = int(stage.max()) + 1
+    blocks = may_block(flows, own)
     if micro_batches <= stages:
-        return Answers()
+        return Answers(blocks=blocks)
     early: list[list[float]] = [[], []]
     late: list[float] = []
     steps = held_up = 0
@@ -86,13 +87,13 @@ def find_answers(
         steps += 1
         held_up += bool(((beside[0] < sent[-2]) & (beside[1] > sent[0])).any())
     if len(late) <= ENOUGH * steps:
-        return Answers(steps > 0)
+        return Answers(steps > 0, blocks=blocks)
     later = _times(late, min(early, key=np.median), clock_tick_ns(flows.start_ns, flows.end_ns))
     waits = later >= SPLIT and 2 * held_up > steps
-    return Answers(True, float("nan") if waits else later, _may_block(flows, own))
+    return Answers(True, float("nan") if waits else later, blocks)
 
 
-def _may_block(flows: FlowTable, own: Sequence[KindOf]) -> bool:
+def may_block(flows: FlowTable, own: Sequence[KindOf]) -> bool:
     """Whether a stage may have to wait until a message has left, as sockets are used (TCP)."""
     protocol = flows.optional.get("protocol")
     rows = np.concatenate([one.one.traffic.row for one in own])

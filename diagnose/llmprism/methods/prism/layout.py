@@ -26,7 +26,7 @@ from llmprism.methods.prism.pipelines import Pipelines
 from llmprism.methods.prism.replicas import Replicas, usual_rings
 from llmprism.methods.prism.ring_sizes import RingShare
 from llmprism.methods.prism.sharding import find_sharding
-from llmprism.numerics.arrays import Ints
+from llmprism.numerics.arrays import Bools, Ints
 from llmprism.numerics.graph import largest_group
 
 UNKNOWN, UNKNOWN_NAME = -1, "unknown"
@@ -39,6 +39,8 @@ FOLLOWING = 0.3  # share of pipelines that continue another one, if servers hide
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
 ONE_EACH = 0.9  # confidence where each NIC of a server has a ring of its own
 CERTAIN = 0.9  # confidence from which sizes of messages are believed more than times
+HIDDEN = 0.5  # ... where servers hide some stages: steps lack the time of those
+LITTLE = 0.01  # of what the NICs of a job move: services on a NIC that no rank uses
 SHOWN, GUESSED = 0.98, 0.73  # share of layouts that are right, on drawn worlds (seeds 21 to 33)
 
 
@@ -105,7 +107,7 @@ def find_layout(
     sure = phases.quality * (SHOWN if shown and agree else guessed)
     if any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist()):
         sure = min(sure, phases.quality * SHARED)
-    sure = min(sure, _weakest(phases))
+    sure = min(sure, _weakest(phases), HIDDEN if hidden else 1.0)
     sharding = find_sharding(topology, connections, phases, pipelines.micro_batches)
     pp = UNKNOWN if hidden else pipelines.length
     return Layout(
@@ -133,16 +135,34 @@ def _inside_server(share: RingShare, together: int) -> tuple[int, int]:
 def _hides_stages(
     topology: Topology, connections: Connections, phases: Phases, pipelines: Pipelines
 ) -> bool:
-    """Whether stages follow that only NVLink shows, behind NICs that nobody else uses.
+    """Whether only NVLink shows some stages, behind NICs that nobody else uses.
 
     With 1F1B, no more activations wait than there are stages from the first seen one to the last.
+    Ranks fill a server in the order of its NICs: if as many of them are idle before those of the
+    first stage, wherever there are any, a stage before it may be there.
     """
-    if pipelines.chunks != 1 or not pipelines.length < pipelines.deepest < pipelines.micro_batches:
+    if pipelines.length == 1:
         return False
-    idle = np.ones(topology.servers.size, np.bool_)
-    idle[connections.src] = idle[connections.dst] = False
-    homes = topology.servers[phases.endpoints]
-    return bool(idle[np.isin(topology.servers, homes)].any())
+    idle, homes = _idle(topology, connections, phases), topology.servers[phases.endpoints]
+    if pipelines.chunks == 1 and pipelines.length < pipelines.deepest < pipelines.micro_batches:
+        return bool(idle[np.isin(topology.servers, homes)].any())
+    nics = np.array([-1 if end.nic is None else end.nic for end in topology.endpoints])
+    first = phases.endpoints[pipelines.stage == 0]
+    for server in np.unique(topology.servers[first]).tolist():
+        own = nics[first[topology.servers[first] == server]]
+        before = idle & (topology.servers == server) & (nics < own.min())
+        if before.sum() < own.size:
+            return False
+    return True
+
+
+def _idle(topology: Topology, connections: Connections, phases: Phases) -> Bools:
+    """Endpoints that move next to nothing, beside what those of the job move."""
+    moved = np.zeros(topology.servers.size)
+    for side in (connections.src, connections.dst):
+        np.add.at(moved, side, connections.total_bytes)
+    idle: Bools = moved < LITTLE * np.median(moved[phases.endpoints])
+    return idle
 
 
 def _continues(topology: Topology, phases: Phases, pipelines: Pipelines) -> bool:

@@ -23,6 +23,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.prism.attempts import Job
 from llmprism.methods.prism.connections import Connections, find_connections
+from llmprism.methods.prism.ended import ended_steps
 from llmprism.methods.prism.faults import Context, JobView, find_findings
 from llmprism.methods.prism.first_gathers import with_first_gathers
 from llmprism.methods.prism.found import Found
@@ -59,7 +60,7 @@ from llmprism.methods.prism.stepless import (
 from llmprism.methods.prism.timeline import find_timeline
 from llmprism.methods.prism.wide_groups import with_wide_groups
 from llmprism.model import Progress
-from llmprism.numerics.arrays import Bools, Codes
+from llmprism.numerics.arrays import Codes
 from llmprism.numerics.memory import give_back
 
 
@@ -94,7 +95,7 @@ def _diagnosed(
         del job
     taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in [*jobs, *partial])])
     alone = not (jobs or partial or (flows.rest and flows.rest.have_steps))
-    others = find_stepless(connections, topology, taken, alone=alone)
+    others = find_stepless(flows, connections, topology, taken, alone=alone)
     jobs += joined_by_servers([*partial, *others], topology)
     jobs = with_periods(flows, connections, with_silent(jobs, topology, flows))
     give_back()
@@ -143,7 +144,7 @@ def _tables(
             *(_jobs(name, one.endpoints, names, UNKNOWN) for name, one in stepless.items()),
         ],
         "groups": [_groups(topology, one, names) for one in found],
-        "steps": [_steps(one, names) for one in found],
+        "steps": [_steps(connections, one, names) for one in found],
         "layouts": [
             *(_layout(one) for one in found),
             *(layout_row(name, one) for name, one in stepless.items()),
@@ -200,7 +201,7 @@ def _groups(topology: Topology, one: Found, names: Any) -> pd.DataFrame:
     return both.assign(position=both["position"].astype("Int64").mask(both["position"] < 0))
 
 
-def _steps(one: Found, names: Any) -> pd.DataFrame:
+def _steps(connections: Connections, one: Found, names: Any) -> pd.DataFrame:
     ranks = one.ranks
     ends, count = ranks.end.shape
     whole = {
@@ -216,20 +217,12 @@ def _steps(one: Found, names: Any) -> pd.DataFrame:
             "step": np.tile(np.arange(count), ends),
             **whole,
             "dp_end_ns": pd.Series(dp_end).astype("Int64").where(known),
-            "confidence": one.phases.quality,
+            "confidence": min(
+                one.phases.quality, one.layout.confidence if one.layout.pp < 0 else 1.0
+            ),
         }
     )
-    return frame[_ended(one).ravel()].reset_index(drop=True)
-
-
-def _ended(one: Found) -> Bools:
-    """Which steps each endpoint ended, (endpoints, steps): an attempt may stop in its last."""
-    firsts = one.phases.first_of_epoch
-    last = np.append(firsts[1:], one.phases.count) - 1
-    missing = np.isnan(one.ranks.dp_end)
-    ended = np.ones_like(missing)
-    ended[:, last] = ~missing[:, last] | missing.all(axis=1, keepdims=True)
-    return ended
+    return frame[ended_steps(connections, one).ravel()].reset_index(drop=True)
 
 
 def _layout(one: Found) -> pd.DataFrame:

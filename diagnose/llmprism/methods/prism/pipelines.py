@@ -22,7 +22,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.first_backward import BACKWARD, backward_of_first_ns
 from llmprism.methods.prism.kind_of import KindOf
-from llmprism.methods.prism.last_stage import Answers, find_answers, steps_of_last
+from llmprism.methods.prism.last_stage import Answers, find_answers, may_block, steps_of_last
 from llmprism.methods.prism.micro_batches import (
     COUPLE,
     OFTEN,
@@ -126,7 +126,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
         passes["first"], passes["second"], passes["third"], passes["last_sent"], passes["last_got"],
         deepest(passes["deepest"], own, micro_batches), origin,
         find_answers(flows, connections, phases, own, stage, micro_batches * chunks)
-        if chunks == 1 else Answers(),
+        if chunks == 1 else Answers(blocks=may_block(flows, own)),
         forward if forward > 0 else _lead(passes["answered"] - passes["first"], int(stage.max())),
         messages,
     )  # fmt: skip

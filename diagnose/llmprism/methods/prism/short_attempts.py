@@ -70,21 +70,21 @@ def _with_attempts(flows: FlowTable, connections: Connections, job: Job, free: B
     low = np.iinfo(np.int64).min
     for epoch in job.epochs:
         extent = (low, begin_of(epoch))
-        epochs += [*_attempt(flows, connections, epoch, free, extent), epoch]
+        epochs += [*_attempts(flows, connections, epoch, free, extent), epoch]
         low = end_of(epoch)
     extent = (low, np.iinfo(np.int64).max)
-    epochs += _attempt(flows, connections, job.epochs[-1], free, extent)
+    epochs += _attempts(flows, connections, job.epochs[-1], free, extent)
     return Job(job.endpoints, tuple(epochs))
 
 
-def _attempt(
+def _attempts(
     flows: FlowTable,
     connections: Connections,
     other: Sequence[Part],
     free: Bools,
     extent: tuple[int, int],
 ) -> list[tuple[Part, ...]]:
-    """The attempt that ``free`` connections make within a time; none if they are no steps."""
+    """The attempts that ``free`` connections make within a time, without those of no steps."""
     chosen = np.flatnonzero(free)
     inside = connections.first_ns[chosen] >= extent[0]
     inside &= connections.last_ns[chosen] <= extent[1]
@@ -93,7 +93,24 @@ def _attempt(
     use = np.zeros(free.size, np.bool_)
     use[chosen[inside]] = True
     components = find_components(flows, connections, use) if use.any() else []
-    return _Steps.of(other, connections).divide(components, connections) if components else []
+    steps = _Steps.of(other, connections)
+    return [
+        attempt
+        for own in _one_after_the_other(components)
+        for attempt in steps.divide(own, connections)
+    ]
+
+
+def _one_after_the_other(components: Sequence[Component]) -> list[list[Component]]:
+    """``components`` apart where all of the earlier ones have ended before any later one begins."""
+    found: list[list[Component]] = []
+    until = np.iinfo(np.int64).min
+    for one in sorted(components, key=lambda one: int(_starts(one).min())):
+        if not found or int(_starts(one).min()) > until:
+            found.append([])
+        found[-1].append(one)
+        until = max(until, *(int(own.traffic.end_ns.max()) for own in one.classes))
+    return found
 
 
 @dataclass(frozen=True)

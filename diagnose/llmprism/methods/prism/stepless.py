@@ -23,7 +23,7 @@ import pandas as pd
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.attempts import Job
-from llmprism.methods.prism.classes import components
+from llmprism.methods.prism.classes import circles
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.counted_periods import CountedPeriod, counted_period
 from llmprism.methods.prism.resolution import Refusal
@@ -49,7 +49,7 @@ class Stepless:
 
 
 def find_stepless(
-    connections: Connections, topology: Topology, taken: Codes, alone: bool
+    flows: FlowTable, connections: Connections, topology: Topology, taken: Codes, alone: bool
 ) -> list[Stepless]:
     """Jobs among the endpoints that are not ``taken``, in order of the first record.
 
@@ -57,13 +57,8 @@ def find_stepless(
     """
     free = ~(np.isin(connections.src, taken) | np.isin(connections.dst, taken))
     own = np.flatnonzero(connections.carries & free)
-    src, dst = connections.src[own], connections.dst[own]
-    label = components(len(topology.endpoints), src, dst)
-    own = own[label[src] == label[dst]]
-    home = label[connections.src[own]]
     joined: dict[frozenset[int], set[int]] = {}
-    for one in dict.fromkeys(home.tolist()):
-        inside = own[home == one]
+    for inside in circles(flows, connections, own):
         if not alone and _repeated(connections.total_bytes[inside]) < REPEATED:
             continue
         ends = {*connections.src[inside].tolist(), *connections.dst[inside].tolist()}

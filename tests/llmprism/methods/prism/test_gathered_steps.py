@@ -18,10 +18,10 @@ DP_END = np.arange(STEPS) * 1000.0 + 900  # the update takes until the next step
 USUAL = np.arange(STEPS) * 1000.0
 
 
-def steps_of(start: Any, dp_end: Any = DP_END, evaluations: Any = ()) -> Ranks:
+def steps_of(start: Any, dp_end: Any = DP_END, evaluations: Any = (), firsts: Any = (0,)) -> Ranks:
     """Steps of ranks that first gather at ``start`` [ns], NaN where that is not seen.
 
-    ``evaluations``: when those begin to gather [ns].
+    ``evaluations``: when those begin to gather [ns]; ``firsts``: first steps of attempts.
     """
     start, end = np.atleast_2d(start), np.broadcast_to(dp_end, np.atleast_2d(start).shape)
     seen = np.where(np.isnan(start), MISSING, np.nan_to_num(start) + ORIGIN).astype(np.int64)
@@ -33,7 +33,7 @@ def steps_of(start: Any, dp_end: Any = DP_END, evaluations: Any = ()) -> Ranks:
     )
     phases: Any = SimpleNamespace(
         moments={"dp": SimpleNamespace(start_ns=seen)},
-        first_of_epoch=np.array([0]),
+        first_of_epoch=np.array(firsts),
         count=STEPS,
         classes=(one,),
     )
@@ -75,3 +75,10 @@ def test_evaluations_show_how_long_an_update_takes() -> None:
     found = steps_of(USUAL + late, DP_END + late, evaluations=[2930, 2950, 4430])
     assert found.end[0].tolist() == [1000.0, *(DP_END + late + 30)[1:].tolist()]
     assert found.start[0].tolist() == (USUAL + late).tolist()
+
+
+def test_a_step_that_was_never_finished_is_no_evaluation() -> None:
+    late = np.where(np.arange(STEPS) >= 3, 10**6, 0)
+    found = steps_of(USUAL + late, DP_END + late, [USUAL[3]], firsts=(0, 3))
+    assert found.start[0].tolist() == (USUAL + late).tolist()
+    assert found.end[0].tolist() == (DP_END + late + 100).tolist()

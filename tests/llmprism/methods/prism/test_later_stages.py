@@ -60,3 +60,16 @@ def test_an_update_without_gathers_is_counted_as_host_work(scored):
     assert found["boundary_bias_ns"] == pytest.approx(-update_ns, rel=0.1)
     assert abs(found["start_boundary_bias_ns"]) < 0.1 * update_ns
     assert found["dp_end_error_mean"] <= 0.001
+
+
+def test_each_rank_of_the_first_stage_begins_when_it_shows(scored):
+    """Host work of ranks differs; what others of their stage take says nothing about it."""
+    keys = "dp: 4, pp: 2, micro_batches: 6, steps: 8, mfu: 0.4, compute_jitter: 0.005"
+    host = "step_overhead_ms: 20, step_overhead_jitter: 0.5"
+    run = scored(f"{CLUSTER}jobs:\n  - {{name: solo, model: {MODEL}, {keys}, {host}}}\n")
+    ranks = run.truth("ranks")
+    true = run.truth("steps").merge(ranks[ranks["pp"] == 0][["rank", "address"]], on="rank")
+    both = true.merge(run.diagnosis.steps, on=["address", "step"], suffixes=("_true", ""))
+    late_ns = (both["start_ns"] - both["start_ns_true"])[both["step"] > 0]
+    assert len(late_ns) == 4 * 7
+    assert late_ns.abs().max() < 1e6

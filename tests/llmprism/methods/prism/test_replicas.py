@@ -137,3 +137,14 @@ def test_pipelines_that_go_on_inside_servers_are_no_replicas(tmp_path, pp):
     layouts = result.diagnosis.layouts
     assert layouts[["dp", "pp", "tp"]].to_numpy().tolist() == [[UNKNOWN] * 3]
     assert layouts["schedule"].tolist() == ["unknown"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dp", "known"), [(2, False), (4, True)])
+def test_stages_that_may_be_on_idle_nics_before_the_first_one_are_unknown(tmp_path, dp, known):
+    """Four replicas fill a server with each stage; two leave room for another one."""
+    text = SCENARIO.replace("pp: 2", "pp: 4\n    schedule: gpipe")
+    (tmp_path / "world.yaml").write_text(text % (dp, 1, 0.01))
+    (layout,) = ps.run(tmp_path / "world.yaml", out=tmp_path / "run").diagnosis.layouts.itertuples()
+    assert layout.pp == (4 if known else UNKNOWN)
+    assert known or layout.confidence <= 0.5

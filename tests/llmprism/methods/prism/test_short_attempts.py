@@ -35,3 +35,14 @@ def test_connections_without_payload_are_no_attempt():
     steps = _Steps(np.arange(3), np.full(3, 1000.0), np.array([500]), 0.99)
     assert steps._count(np.zeros(3)) == 0
     assert steps._count(np.full(3, 2.0)) == 2
+
+
+@pytest.mark.parametrize(("layout", "failed"), [("replicas", (1, 3)), ("pipeline", (1, 2))])
+def test_short_attempts_that_follow_each_other_have_steps_of_their_own(scored, layout, failed):
+    restarts = ", ".join(
+        f"{{step: {step}, into_step_s: 0.01, rank: 1, noticed_after_s: 1, down_s: 2}}"
+        for step in failed
+    )
+    fixed = "mfu: 0.4, compute_jitter: 0.01, step_overhead_ms: 10, steps: 10"
+    job = f"{{name: solo, model: {MODEL}, {fixed}, {LAYOUTS[layout]}, restarts: [{restarts}]}}"
+    assert_exact(scored(f"{CLUSTER}jobs:\n  - {job}\n").score)

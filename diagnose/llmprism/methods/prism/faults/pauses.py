@@ -11,8 +11,9 @@ with the square of their length would hardly include one so long. No rank loses 
 of its job is longer: what seems more is a record that was cut elsewhere. Nor is a pause the reason
 where the steps are longer by more than twice as much: something else delays several ranks.
 
-Pauses may come at a steady pace, as checkpoints do. A step that is longer because a rank lost time
-is no checkpoint, so it does not show at which steps one is.
+A rank that saves a checkpoint meanwhile, in the background, shares its NIC with that; it does not
+pause. Pauses may come at a steady pace, as checkpoints do. A step that is longer because a rank
+lost time is no checkpoint, so it does not show at which steps one is.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from llmprism.methods.prism.faults.own_time import lost_share, rows_of_servers
 from llmprism.methods.prism.faults.ranks import COMMON
 from llmprism.methods.prism.faults.recurring import recurring_ns
 from llmprism.methods.prism.faults.rings import usual_delay_ns
+from llmprism.methods.prism.faults.saving import saving
 from llmprism.methods.prism.faults.series import DEVIATIONS, healthy, judged
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -79,6 +81,7 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
     groups = rows_of_servers(context, job)
     shown = np.nan_to_num(lost)
     own_loss = (shown >= OF_MOST * shown.max(axis=0)) & ~_in_common(shown, groups)
+    own_loss[:, _saved(context, job, own_loss & (shown > 0))] = False
     usual = usual_delay_ns(context, job) / job.period_ns
     for least, bar, fewest in BARS:
         out = judged(1 + lost, least, usual, peers=True, deviations=bar).out & own_loss
@@ -117,6 +120,16 @@ def _in_common(lost: Floats, groups: list[Ints]) -> Bools:
             others = np.median(np.delete(most, number, axis=0), axis=0)
             found[rows] = others > COMMON * lost[rows]
     return found
+
+
+def _saved(context: Context, job: JobView, lost_most: Bools) -> Bools:
+    """In which steps a rank that lost most also saved, and does not in all of them, (steps,).
+
+    What it saves shares its NIC with what it sends to others. It does not pause.
+    """
+    saves = saving(context, job)[job.phases.endpoints, : lost_most.shape[1]]
+    seldom = saves & ~saves.all(axis=1, keepdims=True)
+    return np.asarray((lost_most & seldom).any(axis=0))
 
 
 def _chance_of(count: int, expected: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,14 @@ def culprits_of(monkeypatch):
     """Servers named for the time that each of them, with one rank, loses in some steps."""
     of_job = _of_job.__globals__
 
-    def found(pauses: dict[tuple[int, int], float], longer: float = 1.0) -> list[str]:
+    def found(
+        pauses: dict[tuple[int, int], float],
+        longer: float = 1.0,
+        saved: Sequence[tuple[int, int]] = (),
+    ) -> list[str]:
+        saves = np.zeros((SERVERS, STEPS), np.bool_)
+        saves[tuple(np.array([*saved], int).reshape(-1, 2).T)] = True
+        monkeypatch.setitem(of_job, "saving", lambda *_: saves)
         lost = 0.001 * np.random.default_rng(1).random((SERVERS, STEPS))
         for (server, step), share in pauses.items():
             lost[server, step] += share
@@ -55,3 +63,15 @@ def test_steps_that_are_longer_by_more_than_twice_the_pauses_are_so_for_another_
     culprits_of, longer, expected
 ):
     assert culprits_of({(2, 8): 0.18, (2, 11): 0.18, (2, 14): 0.18}, longer) == expected
+
+
+@pytest.mark.parametrize(("saver", "expected"), [(2, []), (3, ["a2"])])
+def test_a_rank_that_saves_while_it_loses_time_does_not_pause(culprits_of, saver, expected):
+    at = (8, 11, 14)
+    pauses = {(2, step): 0.18 for step in at}
+    assert culprits_of(pauses, saved=[(saver, step) for step in at]) == expected
+
+
+def test_a_rank_that_saves_all_the_time_may_pause(culprits_of):
+    saved = [(2, step) for step in range(STEPS)]
+    assert culprits_of({(2, 8): 0.18, (2, 11): 0.18, (2, 14): 0.18}, saved=saved) == ["a2"]

@@ -25,7 +25,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmprism.methods.prism.characters import OUTSTANDING, PASSES, Character, character_of
+from llmprism.methods.prism.characters import LEADS, OUTSTANDING, PASSES, Character, character_of
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.dense import main_class, period_of_begins
@@ -40,7 +40,7 @@ from llmprism.methods.prism.exchanges import (
 )
 from llmprism.methods.prism.halving import halving
 from llmprism.methods.prism.lines import lines
-from llmprism.methods.prism.members import joined
+from llmprism.methods.prism.members import is_line, joined
 from llmprism.methods.prism.mute import one_sided, resembling
 from llmprism.methods.prism.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.stages import by_stage
@@ -50,6 +50,7 @@ from llmprism.numerics.graph import components
 
 HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
+LONG = 5  # members of a line that is no tree of an all-reduce
 GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, or its shape only
 
 
@@ -123,7 +124,9 @@ def _merged_pipeline(
     They lead from one data-parallel group to another, begin clearly before the gradients and end
     before them, and move less than half as much. The same direction begins in most steps, since a
     gradient needs an activation. In exchanges of tensor-parallel groups both begin at once.
-    Acknowledgements do so, too.
+    Acknowledgements do so, too. A few records in each direction hide as much as one, but if the
+    couples form lines, in which always the same direction begins, they are the stages of pipelines.
+    No exchange has lines of five or more: a ring is closed, and a tree has branches.
     """
     main = main_class(own, characters)
     if main < 0:
@@ -140,7 +143,10 @@ def _merged_pipeline(
         early = float(np.nanmedian(lead.first_ns - character.first_ns)) > clearly
         over = float(np.nanmedian(lead.last_ns - character.last_ns)) > CLEARLY * period
         single = is_merged(character) and one.two_way and not (plain and character.at_once)
-        if single and across and early and over and 2 * volumes[i] < volumes[main]:
+        line = one.two_way and is_line(character)
+        long = line and min(len(group) for group in character.groups) >= LONG
+        shown = long or (over and (single or (line and character.leads >= LEADS)))
+        if shown and across and early and 2 * volumes[i] < volumes[main]:
             found.add(i)
     return found
 
@@ -165,19 +171,28 @@ def _passing(
     """Those of the ``candidates`` that move through the passes, if any does.
 
     All classes of a pipeline do. Stages that have fewer messages rest for longer, but their
-    messages have the same size, or, where sequences differ in length, their couples lead from one
-    data-parallel group to another as those of other replicas do. Where host work makes all of them
+    messages have the same size, or, where records hold several, the same sum, or, where sequences
+    differ in length, their couples lead from one data-parallel group to another as those of other
+    replicas do. Where host work makes all of them
     rest, those count of which the same direction begins every step, before the other moves.
     """
-    size = {
-        i: float(np.median(connections.typical_bytes[classes[i].connections])) for i in candidates
+    sizes = {
+        i: (
+            float(np.median(connections.typical_bytes[classes[i].connections])),
+            classes[i].bytes / classes[i].connections.size,
+        )
+        for i in candidates
     }
     passing = {i for i in candidates if characters[i].rest <= PASSES}
     passing = passing or {i for i in candidates if characters[i].begins_alone}
     same = {
         i
         for i in candidates
-        if any(abs(size[i] - size[one]) <= SAME_SIZE * size[one] for one in passing)
+        if any(
+            abs(own - size) <= SAME_SIZE * size
+            for one in passing
+            for own, size in zip(sizes[i], sizes[one], strict=True)
+        )
     }
     return same | _parallel(characters, candidates, same) if same else candidates
 

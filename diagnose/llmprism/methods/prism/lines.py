@@ -17,17 +17,15 @@ import numpy as np
 from llmprism.methods.prism.characters import Character, Set
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.dense import main_class
-from llmprism.methods.prism.members import joined
+from llmprism.methods.prism.members import is_line, joined
 from llmprism.numerics.arrays import Codes
-
-SHORTEST = 3  # members that distinguish a line from a group of two
 
 
 def lines(
     own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character], among: set[int]
 ) -> set[int]:
     """Those of the classes ``among`` that join members of data-parallel groups to lines."""
-    shaped = {i for i in among if own[i][0].two_way and _are_lines(characters[i])}
+    shaped = {i for i in among if own[i][0].two_way and is_line(characters[i])}
     main = main_class(own, characters)
     shaped.discard(main)
     wide = joined([characters[i].groups for i in range(len(own)) if i not in shaped])
@@ -36,16 +34,6 @@ def lines(
         if all(_crosses(group, wide) for group in characters[i].groups)
         and _begins_before(characters[i], characters[main])
     }  # fmt: skip
-
-
-def _are_lines(one: Character) -> bool:
-    """Whether all groups are lines with traffic both ways, and some are long."""
-    couples = {frozenset(pair) for pair in one.pairs}
-    both = len(one.pairs) == 2 * len(couples)
-    partners = np.unique([a for a, _ in one.pairs], return_counts=True)[1]
-    edges = sum(len(group) - 1 for group in one.groups)
-    longest = max(len(group) for group in one.groups)
-    return both and partners.max() <= 2 and len(couples) == edges and longest >= SHORTEST
 
 
 def _crosses(group: Set, wide: Sequence[Set]) -> bool:

@@ -83,16 +83,19 @@ class _Line:
 
         It follows the longest one of the silences between two steps that about as many bytes
         follow as are ``gathered`` for a pass, as a share of a step, and more if a neighbour was
-        ahead and sent some of the second pass before the first one had ended. In later stages,
+        ahead and sent some of the second pass before the first one had ended. If that is no
+        silence, the last message before the passes may be of the second one. In later stages,
         which may wait for an activation before they gather, nothing may follow.
         """
         low, high = self.edges[number].tolist()
         rests = self.rests(number)
         after = np.append(np.cumsum(self.size[low:high][::-1])[::-1], 0.0)
         ahead = np.nan_to_num(max(gathered - self.gathered[number], 0.0))
-        wanted = np.array([[gathered], [gathered + ahead]]) * self.volume
-        near = (np.abs(after - wanted) <= NEAR * wanted).any(axis=0) & (after > 0)
+        own, further = gathered * self.volume, ahead * self.volume
+        near = _are_near(after, own, own + further)
         near[-1] = not self.first
+        if self.first and high > low and not (rests[near] > 0).any():
+            near |= _are_near(after, own + float(self.size[high - 1])) & (rests > 0)
         return low + int(np.argmax(np.where(near, rests, -1))) if near.any() else None
 
     def steps(self, borders: Mapping[int, int]) -> tuple[Codes, Bools]:
@@ -122,6 +125,13 @@ class _Line:
             if number < count:
                 step[high : self.edges[number + 1, 0]] = number
         return step, gathers
+
+
+def _are_near(after: Floats, *wanted: float) -> Bools:
+    """Which numbers of bytes are about one of those ``wanted``, and not 0."""
+    near = [np.abs(after - one) <= NEAR * one for one in wanted]
+    found: Bools = np.any(near, axis=0) & (after > 0)
+    return found
 
 
 def with_first_gathers(

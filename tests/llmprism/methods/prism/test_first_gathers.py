@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from llmprism.methods.prism.first_gathers import _Line
+
 pytestmark = pytest.mark.slow  # each test simulates a world
 
 WORLD = """\
@@ -88,3 +90,25 @@ def test_a_gather_that_begins_as_a_pass_ends_belongs_to_the_next_pass(scored, gp
     timeline = scored(world % micro_batches).score["timeline"]
     assert timeline["coverage"] == 1
     assert timeline["dp_end_error_mean"] < 0.001
+
+
+def between_steps(second_begins: bool) -> _Line:
+    """What a rank moves between two steps, in ms: two reductions, a silence, the gathers of a pass.
+
+    A pass gathers 10, 10, 10, 10 and 15 bytes. If the ``second_begins``, its first gather starts
+    just before the activation of the first one leaves.
+    """
+    start = [0.0, 2, 7, 9, 10, 11, 12] + [14.0] * second_begins
+    size = [20.0, 20, 15, 10, 10, 10, 10] + [15.0] * second_begins
+    busy = [2.0, 4, 9, 10, 11, 12, 13] + [15.0] * second_begins
+    start_ns, busy_ns = (np.array(times) * 1e6 for times in (start, busy))
+    return _Line(
+        np.arange(len(size)), start_ns.astype(np.int64), np.array(size), busy_ns.astype(np.int64),
+        np.array([[0, 0], [0, len(size)]]), np.array([-9_000_000, 14_100_000]), np.array([0, 99]),
+        800.0, np.array([55 / 800] * 2), 55 / 800, True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("second_begins", [False, True])
+def test_the_second_pass_may_gather_before_the_first_activation_leaves(second_begins):
+    assert between_steps(second_begins).border(1, 55 / 800) == 2

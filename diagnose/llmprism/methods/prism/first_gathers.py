@@ -127,6 +127,15 @@ class _Line:
         return step, gathers
 
 
+def _gathered(first: Sequence[_Line]) -> float:
+    """Share of a step that is gathered for a pass, median; NaN if no line gathers any.
+
+    A gather for the next pass may begin just before or just after an activation leaves.
+    """
+    own = [line.gathered for line in first if finite_median(line.gathered) > 0]
+    return finite_median(np.concatenate([np.empty(0), *own]))
+
+
 def _are_near(after: Floats, *wanted: float) -> Bools:
     """Which numbers of bytes are about one of those ``wanted``, and not 0."""
     near = [np.abs(after - one) <= NEAR * one for one in wanted]
@@ -147,9 +156,9 @@ def with_first_gathers(
     }
     later = np.setdiff1d(np.arange(phases.count), phases.first_of_epoch).tolist()
     first = [line for own in lines.values() for line in own if line.first]
-    gathered = float(np.nan_to_num([finite_median(line.gathered) for line in first]).max(initial=0))
+    gathered = _gathered(first)
     again = finite_median(np.array([line.again for line in first]))
-    if gathered <= 0 or again < AGAIN * gathered:
+    if not gathered > 0 or again < AGAIN * gathered:
         return phases
     borders = {id(line): _borders(line, later, gathered) for own in lines.values() for line in own}
     if sum(len(borders[id(line)]) for line in first) < max(FEWEST, MOST * len(first) * len(later)):

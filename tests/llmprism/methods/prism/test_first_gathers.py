@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.first_gathers import _Line
+from llmprism.methods.prism.first_gathers import _gathered, _Line
 
 pytestmark = pytest.mark.slow  # each test simulates a world
 
@@ -112,3 +114,31 @@ def between_steps(second_begins: bool) -> _Line:
 @pytest.mark.parametrize("second_begins", [False, True])
 def test_the_second_pass_may_gather_before_the_first_activation_leaves(second_begins):
     assert between_steps(second_begins).border(1, 55 / 800) == 2
+
+
+def test_what_a_pass_gathers_is_that_of_most_steps_and_ranks():
+    """A gather for the third pass begins just before the second activation leaves in some steps."""
+    pass_ = 55 / 800
+    ahead = np.where(np.arange(10) < 6, pass_ + 15 / 800, pass_)
+    lines = [replace(between_steps(False), gathered=own) for own in (np.full(10, pass_), ahead)]
+    assert _gathered(lines) == pytest.approx(pass_)
+    assert _gathered([*lines, replace(lines[0], gathered=np.zeros(10))]) == pytest.approx(pass_)
+
+
+RESTS = """\
+cluster: {servers: 16, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 100, fabric: {kind: rail}}
+collector: {idle_gap_us: 2000}
+jobs:
+  - {name: solo, model: {layers: 16, hidden: 1024, heads: 16, vocab: 50000, sequence_length: 1024},
+     dp: 4, pp: 4, micro_batches: 11, schedule: gpipe, zero_stage: 3, steps: 6, mfu: 0.35,
+     compute_jitter: 0.016}
+"""
+
+
+def test_micro_batches_in_which_stages_rest_are_no_steps(scored):
+    """Middle stages wait in each of them for longer than until the next step."""
+    run = scored(RESTS)
+    assert run.score["jobs"]["accuracy"] == run.score["pairs"]["accuracy"] == 1
+    assert run.score["timeline"]["coverage"] == 1
+    assert run.score["timeline"]["dp_end_error_max"] < 0.001
+    assert run.diagnosis.findings.empty

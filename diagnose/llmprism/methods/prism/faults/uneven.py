@@ -14,9 +14,9 @@ pipeline of two stages shows nothing here.
 
 The last stage of a healthy job is longer, too: it has the output layer. Flows do not show layers,
 but gradients show parameters. A pass takes as much work for each parameter, so a stage with more
-gradients may take longer by as much. Only a stage that is much longer than that is a finding. What
-was so all along explains no change, so it is a finding only about a job about which nothing else is
-found.
+gradients may take longer by as much. A pass that has to gather its parameters may wait for them, so
+it shows nothing. Only a stage that is much longer than that is a finding. What was so all along
+explains no change, so it is a finding only about a job about which nothing else is found.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ SURE, EITHER = 0.8, 0.6  # confidence with ranks of the stage in several servers
 def uneven(context: Context, named: Sequence[Suspect]) -> Iterator[Suspect]:
     """Bring forward stages that are long all along, in jobs that ``named`` says nothing about."""
     for job in context.jobs:
-        passes = None if any(one.job is job for one in named) else passes_of(context, job)
+        if job.phases.gathers is not None or any(one.job is job for one in named):
+            continue
+        passes = passes_of(context, job)
         if passes is None or passes.stages < SHORTEST or passes.out.shape[3] < 2:
             continue
         forth, both = _work_ns(passes)

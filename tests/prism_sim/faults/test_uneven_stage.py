@@ -77,6 +77,13 @@ def test_a_first_stage_that_works_while_it_would_wait_costs_little(tmp_path):
     assert uneven(long) == []
 
 
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
+def test_a_heavy_output_layer_is_no_finding(tmp_path, schedule):
+    """Two layers of 12.6 million parameters each beside an output layer of 51 million."""
+    heavy = (JOB % (12, schedule, [1] * 4)).replace("vocab: 1000", "vocab: 50000")
+    assert uneven(run(tmp_path / "heavy", heavy.replace("hidden: 2048", "hidden: 1024"))) == []
+
+
 @pytest.mark.skipif(not ST.exists(), reason="needs the published timeline in shared/data/public")
 def test_the_long_last_stage_of_the_published_timeline_is_the_finding(tmp_path):
     """Published: 1.18 times as long as with passes of mean length, of all kinds."""

@@ -83,16 +83,19 @@ class _Line:
 
         It follows the longest one of the silences between two steps that about as many bytes
         follow as are ``gathered`` for a pass, as a share of a step, and more if a neighbour was
-        ahead and sent some of the second pass before the first one had ended. In later stages,
+        ahead and sent some of the second pass before the first one had ended. If that is no
+        silence, the last message before the passes may be of the second one. In later stages,
         which may wait for an activation before they gather, nothing may follow.
         """
         low, high = self.edges[number].tolist()
         rests = self.rests(number)
         after = np.append(np.cumsum(self.size[low:high][::-1])[::-1], 0.0)
         ahead = np.nan_to_num(max(gathered - self.gathered[number], 0.0))
-        wanted = np.array([[gathered], [gathered + ahead]]) * self.volume
-        near = (np.abs(after - wanted) <= NEAR * wanted).any(axis=0) & (after > 0)
+        own, further = gathered * self.volume, ahead * self.volume
+        near = _are_near(after, own, own + further)
         near[-1] = not self.first
+        if self.first and high > low and not (rests[near] > 0).any():
+            near |= _are_near(after, own + float(self.size[high - 1])) & (rests > 0)
         return low + int(np.argmax(np.where(near, rests, -1))) if near.any() else None
 
     def steps(self, borders: Mapping[int, int]) -> tuple[Codes, Bools]:
@@ -124,6 +127,22 @@ class _Line:
         return step, gathers
 
 
+def _gathered(first: Sequence[_Line]) -> float:
+    """Share of a step that is gathered for a pass, median; NaN if no line gathers any.
+
+    A gather for the next pass may begin just before or just after an activation leaves.
+    """
+    own = [line.gathered for line in first if finite_median(line.gathered) > 0]
+    return finite_median(np.concatenate([np.empty(0), *own]))
+
+
+def _are_near(after: Floats, *wanted: float) -> Bools:
+    """Which numbers of bytes are about one of those ``wanted``, and not 0."""
+    near = [np.abs(after - one) <= NEAR * one for one in wanted]
+    found: Bools = np.any(near, axis=0) & (after > 0)
+    return found
+
+
 def with_first_gathers(
     flows: FlowTable, connections: Connections, phases: Phases, pipelines: Pipelines
 ) -> Phases:
@@ -137,9 +156,9 @@ def with_first_gathers(
     }
     later = np.setdiff1d(np.arange(phases.count), phases.first_of_epoch).tolist()
     first = [line for own in lines.values() for line in own if line.first]
-    gathered = float(np.nan_to_num([finite_median(line.gathered) for line in first]).max(initial=0))
+    gathered = _gathered(first)
     again = finite_median(np.array([line.again for line in first]))
-    if gathered <= 0 or again < AGAIN * gathered:
+    if not gathered > 0 or again < AGAIN * gathered:
         return phases
     borders = {id(line): _borders(line, later, gathered) for own in lines.values() for line in own}
     if sum(len(borders[id(line)]) for line in first) < max(FEWEST, MOST * len(first) * len(later)):

@@ -22,6 +22,7 @@ from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.prism.attempts import Job
+from llmprism.methods.prism.closings import find_closings
 from llmprism.methods.prism.connections import Connections, find_connections
 from llmprism.methods.prism.ended import ended_steps
 from llmprism.methods.prism.faults import Context, JobView, find_findings
@@ -175,7 +176,8 @@ def _look_into(
         groups = whole_groups(topology, phases, sharing_rings(topology, phases, pipelines))
     else:
         groups = whole_groups(topology, phases, replicas)
-    ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines)
+    closings = find_closings(flows, connections, phases)
+    ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines, closings)
     ranks = after_pauses(flows, phases, pipelines, ranks)
     layout = find_layout(topology, connections, phases, pipelines, replicas, share)
     return Found(name, phases, pipelines, ranks, layout, groups)

@@ -36,6 +36,7 @@ SURE = 3  # updates, or parts between two of them, from which equal distances ar
 EQUAL, LONGER = 0.98, 1.5  # quality and clarity of parts that every k-th silence makes
 MOST = 8  # micro-batches of a step, or steps between two pauses, that are looked at
 SILENT = 0.05  # chance that so many silences are the longest, by which nothing is doubted
+PARTS = 16  # of a message that move at the same time, at most: queue pairs
 FEW = 16  # parts, up to which one or two silences mean something
 
 NONE = np.empty(0, np.int64)
@@ -127,14 +128,40 @@ def _seldom(traffic: Traffic, parts: Division) -> _Seldom | None:
     for one in longest[rest_ns[longest] >= OTHERS * rest_ns[longest[0]]].tolist():
         if any(abs(phase[one] - phase[own[0]]) <= SAME_PLACE for own in found):
             continue
+        if _while_ranks_begin(traffic, found[0] if found else NONE, one):
+            continue
         alike = rests[np.abs(phase[rests] - phase[one]) <= SAME_PLACE]
-        alike = alike[rest_ns[alike] * CLEARLY > rest_ns[one]]
+        alike = _without_parts(traffic, alike[rest_ns[alike] * CLEARLY > rest_ns[one]])
         if 2 * alike.size < count:
             found.append(alike)
     after = np.floor(place[found[0]]).astype(np.int64) + 1 if len(found) == 1 else NONE
     if after.size == 0 or np.unique(after).size < after.size:
         return None
     return _Seldom(found[0], after, count, float(np.median(rest_ns[found[0]])), usual_ns)
+
+
+def _without_parts(traffic: Traffic, rests: Ints) -> Ints:
+    """The ``rests`` without those that only go on with the one before."""
+    goes_on = [_while_ranks_begin(traffic, rests[:i], one) for i, one in enumerate(rests.tolist())]
+    return rests[~np.array(goes_on, np.bool_)]
+
+
+def _while_ranks_begin(traffic: Traffic, first: Ints, one: int) -> bool:
+    """Whether the silence before the record ``one`` and the last of ``first`` before are one rest.
+
+    Ranks do not end their updates at the same time, nor do they all begin with the records. Some
+    have begun, and others have not: no connection has begun its second message. The parts of a
+    message may move at the same time.
+    """
+    before = first[first <= one]
+    between = slice(int(before[-1]) if before.size else 0, one)
+    if one - between.start > 2 * PARTS * (int(traffic.couple.max()) + 1):
+        return False
+    line = 2 * traffic.couple[between].astype(np.int64) + traffic.forth[between]
+    _, opens, which = np.unique(line, return_index=True, return_inverse=True)
+    ended_ns = traffic.end_ns[between][opens[which]]
+    later = np.arange(line.size) != opens[which]
+    return not bool((traffic.start_ns[between] >= ended_ns)[later].any())
 
 
 def _places(traffic: Traffic, parts: Division) -> tuple[Floats, Ints]:

@@ -13,11 +13,12 @@ import numpy as np
 
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 EXACT = 1e-5  # of a message: what headers add to one of two sizes, one twice the other
 LOOKED_AT = 4  # connections of a class, and steps, that are looked at
 AGREE = 0.75  # share of them that must agree
+SELDOM = 0.5  # times a step: sizes that are fewer may be parts of messages
 FEWEST = 3  # messages that show a pattern
 ONE_SIZE, WIDTH = 0.9, 0.02  # share of bytes in messages of one size, which may differ by this
 EQUALLY = 0.1  # share of bytes by which two sizes may differ from as many messages
@@ -45,15 +46,47 @@ def _ends_with_double(end_ns: Ints, size: Ints) -> bool:
 
 
 def cells(connections: Connections, one: TrafficClass, step: Codes, count: int) -> Iterator[Cell]:
-    """Start, end and size of what some connections move in some steps in the middle."""
+    """Start, end and size of what some connections move in some steps in the middle.
+
+    A message that was cut where its sender had to wait for a neighbour is whole again.
+    """
     of_row = connections.of_row[one.traffic.row]
+    value, often = distinct(np.sort(one.traffic.size))
+    usual = value[often >= SELDOM * one.connections.size * count]
     steps = range(count // 3, min(count - 1, count // 3 + LOOKED_AT))
     for connection in one.connections[:LOOKED_AT].tolist():
         mine = np.flatnonzero(of_row == connection)
         for at in steps:
             rows = mine[step[mine] == at]
             if rows.size:
-                yield one.traffic.start_ns[rows], one.traffic.end_ns[rows], one.traffic.size[rows]
+                cell = one.traffic.start_ns[rows], one.traffic.end_ns[rows], one.traffic.size[rows]
+                yield _uncut(cell, usual)
+
+
+def _uncut(cell: Cell, usual: Floats) -> Cell:
+    """``cell`` with each two records as one that follow each other and have a usual size together.
+
+    Neither of the two has one: they are in few steps.
+    """
+    start, end, size = cell
+    rare = ~_are_of(size, usual)
+    first = rare[:-1] & rare[1:] & _are_of(size[:-1] + size[1:], usual)
+    first[1:] &= ~first[:-1]
+    if not first.any():
+        return cell
+    second = np.append(False, first)
+    whole = size + np.append(np.where(first, size[1:], 0), 0)
+    ended = np.maximum(end, np.append(np.where(first, end[1:], 0), 0))
+    return start[~second], ended[~second], whole[~second]
+
+
+def _are_of(size: Ints, usual: Floats) -> Bools:
+    """Which sizes are among the ``usual`` ones, in ascending order."""
+    if not usual.size:
+        return np.zeros(size.size, np.bool_)
+    at = np.searchsorted(usual, size * (1 - EXACT))
+    found: Bools = usual[np.minimum(at, usual.size - 1)] <= size * (1 + EXACT)
+    return found & (at < usual.size)
 
 
 def fitting(value: Floats, often: Ints) -> list[float]:

@@ -138,9 +138,10 @@ def _counted(
     """Steps that are counted in bytes, where silences do not show them, or only parts of them.
 
     None if ``best``, the division of the class with the index ``reference``, has steps as parts.
+    Evaluations move bytes between some steps, so equal bytes do not take equal times.
     """
     classes, count = component.classes, 0 if best is None else len(best)
-    if best is None or best.clarity < UNCLEAR:
+    if best is None or (best.clarity < UNCLEAR and not best.evaluated):
         equal = equal_times(classes, recorded_ns)
         step = equal.step_of
         several = best is not None and (

@@ -1,6 +1,7 @@
 """The timeline: begin and end of every step of every rank.
 
-The end of a step is the end of its data-parallel traffic. The begin is the end of the step
+The end of a step is the end of its data-parallel traffic, or of what follows it at once
+(:mod:`~llmprism.methods.prism.closings`). The begin is the end of the step
 before, plus the host's work between steps, which leaves no traffic: in a job with a pipeline
 it is what remains between that end and the first activation, less one forward pass. Each rank of
 the first stage shows its own, if messages can be counted, and are not sent over TCP, where they may
@@ -29,6 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.methods.prism.closings import Closings, with_closings
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Phases
 from llmprism.methods.prism.pipelines import Pipelines
@@ -60,8 +62,8 @@ class Ranks:
     origin_ns: int
 
 
-def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
-    """Lay out the steps of every endpoint of a job."""
+def find_timeline(phases: Phases, pipelines: Pipelines, closings: Closings | None = None) -> Ranks:
+    """Lay out the steps of every endpoint of a job; ``closings`` may end them."""
     dp, pp = phases.moments["dp"], phases.moments["pp"]
     known = np.concatenate([m.start_ns[m.start_ns != MISSING] for m in (dp, pp)])
     origin = int(known.min()) if known.size else 0
@@ -72,6 +74,8 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     if without.any():
         end[without] = _ends_without_dp(phases, pipelines, origin)[without]
     end = filled(end)
+    if closings is not None:
+        end = with_closings(closings, end, origin)
     shown = np.full_like(end, np.nan)
     if pipelines.length > 1:
         shown = first_sent - pipelines.lead_ns

@@ -18,6 +18,8 @@ from llmprism.methods.prism.parts import regularity
 
 FEWEST = 3  # steps
 EQUAL = 0.98  # quality of steps that nothing explains but training
+CLEAR = 3.0  # clarity of steps that nothing explains but training
+SPLIT_MESSAGES = 0.02  # of the messages: what an exporter cuts in two
 SPLIT = 0.2  # share of the parts that a silence inside a step may have made
 _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
 _NEAR = 0.03  # difference in votes that decides nothing
@@ -63,7 +65,29 @@ def agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) ->
     for coarser in reversed([c for c in counts if c < chosen]):
         if chosen % coarser == 0 and is_step(classes, proposed, chosen, coarser):
             chosen = coarser
-    return without_splits(proposed, chosen)
+    return without_splits(proposed, _of_pipeline(classes, proposed, chosen))
+
+
+def _of_pipeline(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], chosen: int
+) -> int:
+    """The number of steps that a pipeline shows, if the ``chosen`` parts are its micro-batches.
+
+    Stages that shard their parameters gather and reduce in every micro-batch, and rest while they
+    wait for each other. The pipeline passes on a message each way in every micro-batch, or one for
+    each chunk, and rests at the end of a step.
+    """
+    for one, own in zip(classes, proposed, strict=True):
+        if not one.two_way or of_count(own, chosen) is not None:
+            continue
+        for division in own:
+            every, rest = divmod(chosen, len(division))
+            clear = division.quality >= EQUAL and division.clarity >= CLEAR
+            if clear and not rest and every > 1 and len(division) >= FEWEST:
+                messages = len(one.traffic) / (len(division) * one.connections.size * every)
+                if messages >= 1 and abs(messages - round(messages)) <= SPLIT_MESSAGES:
+                    return len(division)
+    return chosen
 
 
 def without_splits(proposed: list[list[Division]], chosen: int) -> int:

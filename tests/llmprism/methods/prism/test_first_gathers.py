@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+
+from llmprism.methods.prism.first_gathers import _gathered, _Line
 
 pytestmark = pytest.mark.slow  # each test simulates a world
 
@@ -88,3 +92,53 @@ def test_a_gather_that_begins_as_a_pass_ends_belongs_to_the_next_pass(scored, gp
     timeline = scored(world % micro_batches).score["timeline"]
     assert timeline["coverage"] == 1
     assert timeline["dp_end_error_mean"] < 0.001
+
+
+def between_steps(second_begins: bool) -> _Line:
+    """What a rank moves between two steps, in ms: two reductions, a silence, the gathers of a pass.
+
+    A pass gathers 10, 10, 10, 10 and 15 bytes. If the ``second_begins``, its first gather starts
+    just before the activation of the first one leaves.
+    """
+    start = [0.0, 2, 7, 9, 10, 11, 12] + [14.0] * second_begins
+    size = [20.0, 20, 15, 10, 10, 10, 10] + [15.0] * second_begins
+    busy = [2.0, 4, 9, 10, 11, 12, 13] + [15.0] * second_begins
+    start_ns, busy_ns = (np.array(times) * 1e6 for times in (start, busy))
+    return _Line(
+        np.arange(len(size)), start_ns.astype(np.int64), np.array(size), busy_ns.astype(np.int64),
+        np.array([[0, 0], [0, len(size)]]), np.array([-9_000_000, 14_100_000]), np.array([0, 99]),
+        800.0, np.array([55 / 800] * 2), 55 / 800, True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("second_begins", [False, True])
+def test_the_second_pass_may_gather_before_the_first_activation_leaves(second_begins):
+    assert between_steps(second_begins).border(1, 55 / 800) == 2
+
+
+def test_what_a_pass_gathers_is_that_of_most_steps_and_ranks():
+    """A gather for the third pass begins just before the second activation leaves in some steps."""
+    pass_ = 55 / 800
+    ahead = np.where(np.arange(10) < 6, pass_ + 15 / 800, pass_)
+    lines = [replace(between_steps(False), gathered=own) for own in (np.full(10, pass_), ahead)]
+    assert _gathered(lines) == pytest.approx(pass_)
+    assert _gathered([*lines, replace(lines[0], gathered=np.zeros(10))]) == pytest.approx(pass_)
+
+
+RESTS = """\
+cluster: {servers: 16, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 100, fabric: {kind: rail}}
+collector: {idle_gap_us: 2000}
+jobs:
+  - {name: solo, model: {layers: 16, hidden: 1024, heads: 16, vocab: 50000, sequence_length: 1024},
+     dp: 4, pp: 4, micro_batches: 11, schedule: gpipe, zero_stage: 3, steps: 6, mfu: 0.35,
+     compute_jitter: 0.016}
+"""
+
+
+def test_micro_batches_in_which_stages_rest_are_no_steps(scored):
+    """Middle stages wait in each of them for longer than until the next step."""
+    run = scored(RESTS)
+    assert run.score["jobs"]["accuracy"] == run.score["pairs"]["accuracy"] == 1
+    assert run.score["timeline"]["coverage"] == 1
+    assert run.score["timeline"]["dp_end_error_max"] < 0.001
+    assert run.diagnosis.findings.empty

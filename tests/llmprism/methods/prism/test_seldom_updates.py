@@ -48,6 +48,24 @@ def test_silences_at_equal_distances_end_steps(steps, micro_batches, update_ms):
     assert np.bincount(found.step_of[0]).tolist() == [20 * micro_batches * MEMBERS] * steps
 
 
+@pytest.mark.parametrize("parts", [1, 4])
+def test_ranks_that_begin_one_after_the_other_rest_once(parts):
+    """After an update, half of the ranks begin 1.6 ms before the others, in messages of parts."""
+    component = sharded(5, 4, 2.5)
+    traffic = component.classes[0].traffic
+    early = (np.arange(len(traffic)) // MEMBERS % 80 == 0) & (traffic.row % MEMBERS < 2)
+    start = traffic.start_ns - np.where(early, 1.6 * MS, 0).astype(np.int64)
+    rows = np.repeat(np.arange(len(traffic)), parts)
+    one = Traffic(
+        np.arange(rows.size), start[rows], start[rows] + MS, traffic.size[rows],
+        traffic.couple[rows], traffic.forth[rows],
+    )  # fmt: skip
+    found = find_steps(
+        Component(component.endpoints, (TrafficClass(np.arange(MEMBERS), False, one),))
+    )
+    assert found.count == 5
+
+
 def test_many_steps_have_micro_batches_too():
     """There are more ways to choose some of 1,600 silences than a float can count."""
     found = find_steps(sharded(400, 4, 5.0))

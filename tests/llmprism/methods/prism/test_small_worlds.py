@@ -53,6 +53,23 @@ def test_an_evaluation_that_gathers_parameters_leaves_the_steps(scored, zero_sta
     assert_exact(run.score)
 
 
+def test_evaluations_after_every_fourth_step_hide_no_steps_of_sharded_parameters(scored):
+    """Four steps and an evaluation take equal times, and so do their bytes."""
+    cluster = """\
+cluster: {servers: 9, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 400, gpu_spread: 0.028,
+          fabric: {kind: rail, leaf_ports: 9}}
+"""
+    model = "{layers: 16, hidden: 1024, heads: 16, vocab: 50000, sequence_length: 1024}"
+    jobs = f"""\
+jobs:
+  - {{name: a, model: {model}, dp: 8, zero_stage: 3, micro_batches: 1, steps: 18, mfu: 0.34,
+     compute_jitter: 0.0115, step_overhead_ms: 8.64, step_overhead_jitter: 0.23,
+     evaluation: {{every: 4, micro_batches: 7}}}}
+"""
+    timeline = scored(cluster + "collector: {idle_gap_us: 200}\n" + jobs, 7).score["timeline"]
+    assert (timeline["coverage"], timeline["steps_unexplained"]) == (1, 0)
+
+
 @pytest.mark.parametrize("into_s", [0.02, 0.05, 0.1, 0.13])
 def test_a_step_that_a_failure_interrupts_counts_for_the_ranks_that_ended_it(scored, into_s):
     failure = (

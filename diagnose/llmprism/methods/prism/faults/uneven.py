@@ -13,8 +13,10 @@ stage shows one pass only, the other one is taken to be longer by as much as in 
 pipeline of two stages shows nothing here.
 
 The last stage of a healthy job is longer, too: it has the output layer. Flows do not show layers,
-so only a stage that is much longer is a finding. What was so all along explains no change, so it
-is a finding only about a job about which nothing else is found.
+but gradients show parameters. A pass takes as much work for each parameter, so a stage with more
+gradients may take longer by as much. A pass that has to gather its parameters may wait for them, so
+it shows nothing. Only a stage that is much longer than that is a finding. What was so all along
+explains no change, so it is a finding only about a job about which nothing else is found.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import finite_median, nanmedian
 
 LEAST = 0.6  # by which a stage is longer: the output layer of a small model alone adds half
+SPREAD = 0.15  # ... than its gradients explain: healthy GPUs differ by 14 %, as published
 WORTH = 0.15  # of a step, that an even division would save: such output layers cost about as much
 TICKS = 3  # of the clock: what rounding adds to a pass at either end, and to the others
 SHORTEST = 3  # stages: of two, only one shows both passes
@@ -42,7 +45,9 @@ SURE, EITHER = 0.8, 0.6  # confidence with ranks of the stage in several servers
 def uneven(context: Context, named: Sequence[Suspect]) -> Iterator[Suspect]:
     """Bring forward stages that are long all along, in jobs that ``named`` says nothing about."""
     for job in context.jobs:
-        passes = None if any(one.job is job for one in named) else passes_of(context, job)
+        if job.phases.gathers is not None or any(one.job is job for one in named):
+            continue
+        passes = passes_of(context, job)
         if passes is None or passes.stages < SHORTEST or passes.out.shape[3] < 2:
             continue
         forth, both = _work_ns(passes)
@@ -55,10 +60,25 @@ def uneven(context: Context, named: Sequence[Suspect]) -> Iterator[Suspect]:
         own = both[passes.stage == stage]
         often = (own[np.isfinite(own)] > (1 + LEAST / 2) * others).mean() >= ALL
         tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
-        clear = work[stage] - others > max(LEAST * others, TICKS * tick_ns)
+        explained = others * _gradients(context, job, stage)
+        least = max((1 + LEAST) * others, (1 + SPREAD) * explained)
+        clear = work[stage] > max(least, others + TICKS * tick_ns)
         suspect = _suspect(context, job, work, _saved_ns(passes, ahead, work))
         if often and clear and suspect.cost.share > WORTH:
             yield suspect
+
+
+def _gradients(context: Context, job: JobView, stage: int) -> float:
+    """Gradients of ``stage`` over those of the other stages, median [bytes]; 1 if it has fewer."""
+    stage_of = np.full(len(context.flows.addresses), -1)
+    stage_of[job.phases.endpoints] = job.pipelines.stage
+    own = [one.one.connections for one in job.phases.classes if one.kind == "dp"]
+    chosen = np.concatenate([np.empty(0, np.int64), *own])
+    at = stage_of[context.connections.src[chosen]]
+    total = context.connections.total_bytes[chosen].astype(np.float64)
+    sent = np.bincount(at[at >= 0], total[at >= 0], job.pipelines.length)
+    others = float(np.median(np.delete(sent, stage)))
+    return max(1.0, float(sent[stage]) / others) if others > 0 else 1.0
 
 
 def _work_ns(passes: Passes) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.pauses import _of_job
+from llmprism.methods.prism.faults.pauses import _longer, _of_job
 
 STEPS, SERVERS, STEP_NS = 28, 8, 1e8
 
@@ -55,3 +55,14 @@ def test_steps_that_are_longer_by_more_than_twice_the_pauses_are_so_for_another_
     culprits_of, longer, expected
 ):
     assert culprits_of({(2, 8): 0.18, (2, 11): 0.18, (2, 14): 0.18}, longer) == expected
+
+
+def test_steps_without_a_pause_show_what_a_step_takes_though_most_have_one():
+    rng = np.random.default_rng(2)
+    lost = 0.001 * rng.random((SERVERS, STEPS))
+    lost[3, 6:] += 0.2
+    length_ns = STEP_NS * (1 + lost.max(axis=0) + 0.1 * rng.random(STEPS))
+    job: Any = SimpleNamespace(duration_ns=length_ns, between_ends_ns=length_ns, period_ns=STEP_NS)
+    longer = _longer(job, lost)
+    assert (longer[6:] > 0.1).all()
+    assert (longer[:6] < 0.08).all()

@@ -90,7 +90,7 @@ def _of_job(context: Context, job: JobView) -> Iterator[Suspect]:
 
 def _hashed_anew(context: Context, job: JobView, leaf: str) -> Iterator[Suspect]:
     """The leaf, if many connections take another uplink in some steps, all in a row."""
-    took = _uplinks_of(context, job, leaf)
+    took, names = _uplinks_of(context, job, leaf)
     usual = [np.bincount(one[:BEFORE][one[:BEFORE] >= 0]) for one in took]
     first = np.array([own.argmax() if own.size else -1 for own in usual])
     known = (took >= 0) & (first >= 0)[:, None]
@@ -102,21 +102,26 @@ def _hashed_anew(context: Context, job: JobView, leaf: str) -> Iterator[Suspect]
     if at.size < steps[1] - steps[0] + 1 or steps[0] < BEFORE or _restarts(job, *steps):
         return
     moved = float(np.median(share[at]))
+    inside = took[:, steps[0] : steps[1] + 1]
+    left = [names[one] for one in np.unique(inside[inside >= 0]).tolist()]
+    causes = ["failed_uplinks", "polarised_hashing"]
+    cause, other = causes if len(left) > 1 else causes[::-1]
     yield Suspect(
-        job, "network", REROUTED, "failed_uplinks", "switch", leaf, *steps, moved, HASHED_ANEW,
+        job, "network", REROUTED, cause, "switch", leaf, *steps, moved, HASHED_ANEW,
         {
             "share_of_connections_on_another_uplink": round(moved, 3),
-            "one_of": [leaf],
-            "or_causes": ["polarised_hashing", *HASHING],
+            "uplinks_in_use": left,
+            "one_of": [leaf, *("|".join(sorted((leaf, name))) for name in left)],
+            "or_causes": [other, *HASHING],
         },
         cost_of(job, *steps),
     )  # fmt: skip
 
 
-def _uplinks_of(context: Context, job: JobView, leaf: str) -> Ints:
+def _uplinks_of(context: Context, job: JobView, leaf: str) -> tuple[Ints, list[str]]:
     """The next switch after ``leaf`` on the way of each connection of ``job`` in each step.
 
-    A number for each switch; -1 where there is none, and -2 where there are several.
+    A number for each switch, and their names; -1 where there is none, and -2 for several.
     """
     after = np.full(len(context.flows.paths) + 1, -1)  # the last one is that of no path
     number: dict[str, int] = {}
@@ -135,8 +140,7 @@ def _uplinks_of(context: Context, job: JobView, leaf: str) -> Ints:
         np.maximum.at(most, cell, took)
         found.append(np.where(least < most, -2, most).reshape(-1, job.count))
     every = np.concatenate(found)
-    own: Ints = every[(every != -1).any(axis=1)]
-    return own
+    return every[(every != -1).any(axis=1)], [*number]
 
 
 def _restarts(job: JobView, first: int, last: int) -> bool:

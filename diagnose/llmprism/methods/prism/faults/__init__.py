@@ -29,7 +29,7 @@ from llmprism.methods.prism.faults.late_replicas import late_replicas
 from llmprism.methods.prism.faults.partners import doubted, joined
 from llmprism.methods.prism.faults.pauses import pauses
 from llmprism.methods.prism.faults.repeated import repeated, steps_of, with_pauses
-from llmprism.methods.prism.faults.reroutes import reroutes
+from llmprism.methods.prism.faults.reroutes import REROUTED, reroutes
 from llmprism.methods.prism.faults.slow_compute import slow_compute
 from llmprism.methods.prism.faults.slow_network import slow_network
 from llmprism.methods.prism.faults.slow_storage import slow_storage
@@ -46,7 +46,8 @@ LEAST_SURE = 0.3  # what is wrong in two of three cases is a guess, where nothin
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
 SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
 PASSES = ("slow_passes", "pauses")  # symptoms of a rank of a pipeline that waits for nobody
-SHOWN = ("fewer_uplinks", OTHER_TRAFFIC, STALLED)  # why transfers are slow
+SHOWN = ("fewer_uplinks", REROUTED, OTHER_TRAFFIC, STALLED)  # why transfers are slow
+SOON, AFTER = 2, 3.0  # steps: after the begin of a job, and around the moment when another stops
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
 AS_LONG = 0.5  # of what steps with a pause are longer: steps between them that are slow as well
@@ -78,15 +79,31 @@ def find_findings(context: Context) -> pd.DataFrame:
     brought = repeated([one for one in every if one.confidence >= LEAST_SURE])
     guesses = [one for one in every if one.confidence < LEAST_SURE]
     costly = [one for one in brought if one.is_believed]  # what costs nothing explains nothing
+    costly = [one for one in costly if not any(_until_it_stopped(one, o) for o in costly)]
     suspects = [one for one in costly if not _shown_better(one, costly)]
     kept = [with_pauses(one, costly) for one in suspects if not _explained(one, suspects)]
     believed = [one for one in joined(context, kept) if one.is_believed]
     believed = [one for one in believed if not any(adds_nothing(one, o) for o in believed)]
     named = doubted([one for one in _with_edges(believed) if one.is_believed])
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
+    others = [one for one in others if not any(_until_it_stopped(one, o) for o in named)]
     found = [*named, *others]
     found = with_alternatives(context, found, brought)
     return table_of([*found, *uneven(context, found)])
+
+
+def _until_it_stopped(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` lasts from the begin of its job until a job stopped, another one or its own.
+
+    Jobs that share links or hosts are slower together, and one that begins again may go on over
+    other paths. That is no fault.
+    """
+    if other.symptom != "stopped" or one.symptom == "stopped":
+        return False
+    assert other.extent_ns is not None  # it is known when a job stopped
+    whole = _wide(one)
+    apart_ns = abs(int(one.job.end_ns[whole.last]) - other.extent_ns[0])
+    return whole.first <= SOON and apart_ns <= AFTER * max(one.job.period_ns, other.job.period_ns)
 
 
 def _with_edges(named: Sequence[Suspect]) -> list[Suspect]:
@@ -177,7 +194,7 @@ def _waits(one: Suspect) -> bool:
 
 
 def _waits_for(one: Suspect, other: Suspect) -> bool:
-    """Whether ``one`` is slow collectives, and ``other`` a rank whose passes surely explain them.
+    """Whether ``one`` is slow collectives that the passes of ``other``, a rank or stage, explain.
 
     Collectives wait for a late rank, and an exporter may count that as time on the wire. The passes
     of a pipeline wait for no collective.
@@ -186,7 +203,7 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
         return False
     if other.confidence <= one.confidence:
         return False
-    lost = other.lost_share if other.symptom in PASSES and other.level == "rank" else None
+    lost = other.lost_share if other.symptom in PASSES else None
     return lost is not None and lost >= MOSTLY * other.cost.share and _shared(one, other) > SOME
 
 

@@ -1,7 +1,8 @@
 """Rates of transfers, judged over a stretch of steps: which are slow, and through which parts.
 
 Connections of a collective group that are slow alike are judged as one, since all go at the pace
-of the slowest one. Where their wires show which of them it is, only that one is slow.
+of the slowest one. Where their wires show which of them it is, only that one is slow. So are rings
+with the same hops between servers, which move one collective together.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from llmprism.numerics.missing import finite_median
 ALIKE = 0.7  # share of a group's rates that are slow from which all hops go at one pace
 BUSIEST = 0.95  # of the longest time on the wire: the slow hops of a ring
 WIRE_NOISE = 3.0  # deviations by which the wires of hops differ that have nothing to do with it
+AS_BUSY = 0.7  # of the time by which the wires of another ring are busy for longer
 NEARER = 0.5  # of the logarithm of the pace of slow ones
 LEAST_SHARE = 0.5  # share of a stretch's steps in which a conversation is slow
 
@@ -49,6 +51,7 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
     seen &= slow | ~_nearly(slow, middle)
     waits = _waiting(rates, first, last)
     slow &= ~waits
+    slow &= ~_in_idle_rings(rates, seen & slow, middle, busy)
     bundles: list[Bundle] = []
     joined = np.zeros(slow.size, np.bool_)
     for group in np.unique(rates.group[rates.group >= 0]).tolist():
@@ -82,6 +85,24 @@ def _waiting(rates: Rates, first: int, last: int) -> Bools:
         return np.zeros(rates.group.size, np.bool_)
     waits: Bools = rates.ends.own_share(rates.lost, first, last) == 0
     return waits
+
+
+def _in_idle_rings(rates: Rates, slow: Bools, middle: Floats, busy: Floats) -> Bools:
+    """Slow connections of rings whose wires are idle while all those of another one are not.
+
+    The rings of one collective, with the same hops between servers, wait for the slowest of them
+    before the next one begins. The wires of that one are busy for about as long as its pace says.
+    """
+    idle = np.zeros_like(slow)
+    family = np.full(slow.size, -1) if rates.ends is None else rates.ends.family
+    for one in np.unique(family[slow & (family >= 0)]).tolist():
+        own = np.flatnonzero(slow & (family == one) & np.isfinite(busy))
+        rings = [own[rates.group[own] == ring] for ring in np.unique(rates.group[own]).tolist()]
+        least = [float(busy[rows].min()) for rows in rings]
+        if least and np.log(max(least)) > NEARER * np.log(middle[rings[np.argmax(least)]].max()):
+            for rows, busy_for in zip(rings, least, strict=True):
+                idle[rows] = busy_for - 1 < AS_BUSY * (max(least) - 1)
+    return idle
 
 
 def _blind(rates: Rates, slow: Bools, middle: Floats, steps: Ints) -> Bools:

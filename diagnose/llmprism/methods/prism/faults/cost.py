@@ -29,6 +29,7 @@ QUARTILE = 0.6745  # deviations from the lower quartile of a normal distribution
 STEP_TO_STEP = TO_SIGMA / np.sqrt(2)  # median difference of neighbours to a deviation
 UNUSUAL = 3.0  # deviations of a step that does not show what a step takes
 FULLY, PARTLY = 0.5, 0.15  # of what the steps of a stretch are longer: neighbours that belong to it
+FAR = 6.0  # times that bar: a neighbour that is longer still is so for a reason of its own
 LONGER = 0.02  # of a step, at least: a neighbour that is longer belongs to a stretch
 
 
@@ -134,6 +135,8 @@ def widened(job: JobView, first: int, last: int, within: tuple[int, int]) -> tup
         normal, full, part = _bars(around, duration[first : last + 1])
         before = known[first - 1] if first > within[0] else -np.inf
         after = known[last + 1] if last < within[1] else -np.inf
+        spike = normal + FAR * (full - normal)
+        before, after = (-np.inf if one > spike else one for one in (before, after))
         if max(before, after) <= full:
             begin = before > part and duration[first] > full  # or the first step is the one
             end = after > part and duration[last] > full

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.methods.prism.faults.bursts import bursts_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.moments import MISSING
 from llmprism.numerics.arrays import Floats
@@ -104,18 +105,18 @@ def _edges(context: Context, job: JobView) -> tuple[_Moments, _Moments]:
     for part in job.phases.classes:
         if part.kind != "pp":
             continue
-        own, traffic = part.one.connections, part.one.traffic
-        known, cell = part.cells(context.connections, job.count)
+        own, bursts = part.one.connections, bursts_of(context, job, part)
+        cell = bursts.place * job.count + bursts.step
         src, dst = (
             np.searchsorted(job.phases.endpoints, side[own]).tolist()
             for side in (context.connections.src, context.connections.dst)
         )
         for found, of, times in (
-            (begins, np.fmin, traffic.start_ns),
-            (ends, np.fmax, traffic.end_ns),
+            (begins, np.fmin, bursts.start_ns),
+            (ends, np.fmax, bursts.end_ns),
         ):
             when = np.full(own.size * job.count, np.nan)
-            of.at(when, cell, (times[known] - job.ranks.origin_ns).astype(np.float64))
+            of.at(when, cell, (times - job.ranks.origin_ns).astype(np.float64))
             for pair, moments in zip(
                 zip(src, dst, strict=True), when.reshape(-1, job.count), strict=True
             ):

@@ -14,18 +14,21 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.own_time import lost_share
-from llmprism.methods.prism.faults.series import DEVIATIONS, ENOUGH, FEWEST, QUIET, stretches
+from llmprism.methods.prism.faults.series import DEVIATIONS, ENOUGH, FEWEST, stretches
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.methods.prism.kind_of import KindOf
 from llmprism.methods.prism.micro_batches import usual_size
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
 WIDER = 0.02  # by which bytes are spread more than in healthy steps at least
 APART = 0.05  # ... and ranks, of a step
+QUIET = 0.2  # share of the steps whose spread is taken to be healthy
+QUIET_TO_SIGMA = 2.79  # that quantile of the difference of two normal values to a deviation
 MEAN_OF_MEDIAN = 1.183  # mean over median distance of normal values: sqrt(2 / pi) / 0.6745
 WHOLE = 0.002  # of a message: distance from a whole number of messages that counts as none
 SEVERAL = 3  # ranks that take turns in being last; fewer are slow themselves
+NEARLY_ALL = 0.9  # of the steps: so many have the last rank in one server
 BYTES = {"pp": "length_imbalance", "ep": "expert_imbalance"}
 OTHER = {"length_imbalance": "expert_imbalance", "expert_imbalance": "length_imbalance"}
 UNLIKE = 0.8  # of the bytes to one partner: as little to another one is for other parameters
@@ -43,7 +46,8 @@ def imbalance(context: Context) -> Iterator[Suspect]:
                 yield _suspect(job, "unequal_bytes", cause, steps, spread, SEEN)
         lost = lost_share(context, job, cautious=True)
         if not found and lost is not None and np.isfinite(lost).any():
-            yield from _by_lateness(job, lost, likelier_imbalance(context, job))
+            servers = context.topology.servers[job.phases.endpoints]
+            yield from _by_lateness(job, lost, likelier_imbalance(context, job), servers)
 
 
 def likelier_imbalance(context: Context, job: JobView) -> str:
@@ -106,36 +110,43 @@ def _without_strays(context: Context, job: JobView, part: KindOf) -> Floats:
 def _wider(spread: Floats, least: float) -> list[Ints]:
     """Stretches in which bytes or ranks are spread more: the steps in which they are.
 
-    A spread that is wide varies itself, so the noise is that of the quieter quarter of the steps.
+    A spread that is wide varies itself, so the noise is that of the quieter steps: a fifth of them,
+    as work may be uneven for three quarters.
     """
     known = spread[np.isfinite(spread)]
     if known.size < FEWEST:
         return []
-    noise = QUIET * float(np.quantile(np.abs(np.diff(known)), 0.25))
-    excess = np.nan_to_num(spread, nan=0.0) - float(np.quantile(known, 0.25))
+    noise = QUIET_TO_SIGMA * float(np.quantile(np.abs(np.diff(known)), QUIET))
+    excess = np.nan_to_num(spread, nan=0.0) - float(np.quantile(known, QUIET))
     out = excess > max(DEVIATIONS * noise, least)
     found = [first + np.flatnonzero(out[first : last + 1]) for first, last in stretches(out)]
     return [steps for steps in found if steps[-1] - steps[0] + 1 >= ENOUGH]
 
 
-def _by_lateness(job: JobView, lost: Floats, cause: str) -> Iterator[Suspect]:
-    """Stretches in which the rank that loses most loses more than the middle one by more."""
+def _by_lateness(job: JobView, lost: Floats, cause: str, servers: Codes) -> Iterator[Suspect]:
+    """Stretches in which the rank that loses most loses more than the middle one by more.
+
+    ``servers`` are those of the ranks.
+    """
     spread = np.nanmax(np.where(np.isnan(lost), -np.inf, lost), axis=0)
     spread = spread - nanmedian(lost, axis=0)
     spread = np.where(np.isfinite(spread), np.maximum(spread, 0.0), np.nan)
     for steps in _wider(spread, APART):
-        if _taking_turns(lost, steps):
+        if _taking_turns(lost, servers, steps):
             yield _suspect(job, "late_in_turns", cause, steps, spread, GUESSED)
 
 
-def _taking_turns(lost: Floats, steps: Ints) -> bool:
+def _taking_turns(lost: Floats, servers: Codes, steps: Ints) -> bool:
     """Whether several ranks are the last one in some of ``steps``, none of them in most.
 
-    Two ranks that are late in one step each are so by chance.
+    Two ranks that are late in one step each are so by chance. Where nearly all of them are ranks of
+    one of several servers, that server is late.
     """
     last = np.argmax(np.where(np.isnan(lost), -np.inf, lost)[:, steps], axis=0)
     times = np.unique(last, return_counts=True)[1]
-    return bool(times.size >= SEVERAL and times.max() <= steps.size / 2)
+    of_server = np.unique(servers[last], return_counts=True)[1]
+    one_server = np.unique(servers).size > 1 and of_server.max() >= NEARLY_ALL * steps.size
+    return bool(times.size >= SEVERAL and times.max() <= steps.size / 2 and not one_server)
 
 
 def _suspect(

@@ -32,12 +32,13 @@ from llmprism.methods.prism.faults.saving import saving
 from llmprism.methods.prism.faults.series import DEVIATIONS, healthy, judged
 from llmprism.methods.prism.faults.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import deviation
+from llmprism.numerics.missing import deviation, finite_median
 
 SHORT, MIDDLE, LONG = 0.05, 0.125, 0.25  # of a step: pauses that count, and those that are rarer
 UNUSUAL = 3.0  # deviations of a pause that is one by its number, and by its length alone is not
 WHOLE = 1.0  # of a step: a pause that accuses by itself
 FEWEST = 2  # pauses that are more than one
+SHOWN = 3  # steps without a pause whose median is no checkpoint
 BARS = (
     (LONG, DEVIATIONS, FEWEST),
     (MIDDLE, DEVIATIONS, FEWEST),
@@ -65,10 +66,16 @@ def pauses(context: Context) -> Iterator[Suspect]:
 def _longer(job: JobView, at_most: Floats) -> Floats:
     """What each step takes longer than a healthy one, as a share of a usual step.
 
-    Without what it takes longer because it recurs. ``at_most`` is what each rank loses.
+    Without what it takes longer because it recurs. ``at_most`` is what each rank loses. Most steps
+    may have a pause: steps in which nobody loses time show what one takes, if there are several.
     """
-    longer: Floats = (job.duration_ns - healthy(job.duration_ns[None, :])) / job.period_ns
-    explained = np.nan_to_num(at_most).max(axis=0) >= MOSTLY * longer
+    most = np.nan_to_num(at_most).max(axis=0)
+    free_ns = job.between_ends_ns[most < SHORT]
+    normal_ns = float(healthy(job.duration_ns[None, :])[0])
+    if np.isfinite(free_ns).sum() >= SHOWN:
+        normal_ns = min(normal_ns, finite_median(free_ns))
+    longer: Floats = (job.duration_ns - normal_ns) / job.period_ns
+    explained = most >= MOSTLY * longer
     others_ns = np.where(explained & (longer > LEAST), np.nan, job.duration_ns)
     extra = recurring_ns(others_ns, others_ns.size, others_ns.size) / job.period_ns
     less: Floats = longer - np.clip(extra, 0.0, np.fmax(longer, 0.0))

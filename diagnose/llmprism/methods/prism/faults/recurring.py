@@ -1,7 +1,8 @@
 """Steps that are longer at regular intervals: checkpoints and evaluations, which are no fault.
 
 Every k-th step of a job is longer then, in a stretch of slow steps as well as around it. So what
-such a step takes longer around the stretch is no cost of the stretch.
+such a step takes longer around the stretch is no cost of the stretch. It may overlap with what
+makes the stretch slow, so there it need not be longer by as much than the steps beside it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ DEVIATIONS = 5.0  # of the spread of a step
 LEAST = 2  # long steps that show that they recur
 MANY = 3  # ... whatever other steps are long as well
 MOSTLY = 0.8  # of the long steps: so many recur at one interval
+SEEN = 0.25  # of what it takes longer elsewhere: then it recurs in the stretch as well
 RAREST = 64  # steps from one to the next at most
 
 
@@ -48,8 +50,8 @@ def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
     inside = duration_ns[first : last + 1]
     extra[numbers] = float(np.median(duration_ns[numbers[long[numbers]]])) - level
     more = inside - float(np.nanmedian(inside)) if np.isfinite(inside).any() else inside
-    within = extra[first : last + 1]
-    extra[first : last + 1] = np.clip(np.nan_to_num(more), 0.0, within)
+    more, within = np.nan_to_num(more), extra[first : last + 1]
+    extra[first : last + 1] = np.where(more > SEEN * within, within, np.clip(more, 0.0, within))
     return extra
 
 

@@ -16,7 +16,9 @@ Ranks lose their time before the first collective of a step, if that is where th
 for longest in healthy steps. If it is not, collectives and work alternate: nothing is concluded.
 
 A rank may also pause in the middle of a collective, as all its process does. Then the hops have
-sent more than that, and the gap goes on around the ring: the server is known, not the rank.
+sent more than that, and the gap goes on around the ring: the server is known, not the rank. So it
+is where a rank loses time between the collectives of a step, as with parameters that are gathered
+layer by layer: the ring rests for longest in the middle of the step.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.topology import in_nic_order
-from llmprism.methods.prism.faults.bursts import bursts_of
+from llmprism.methods.prism.faults.bursts import SHORT, bursts_of
 from llmprism.methods.prism.faults.collectives import collectives_of
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.ring_bursts import Hops, hops_of, silence_of
+from llmprism.methods.prism.faults.ring_rests import grows, sent_until_longest_rest
 from llmprism.methods.prism.faults.series import DEVIATIONS, healthy
 from llmprism.methods.prism.kind_of import KindOf
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -43,8 +46,8 @@ WHOLE = (0.75, 0.95)  # quantiles of the bytes of a step between which nothing l
 WHOLE_TO_SIGMA = 0.97  # difference of these of a normal distribution, in deviations
 EXACT = 1e-3  # of the bytes of a step: differences that count as none
 TOGETHER = 0.9  # of the steps
+MOSTLY = 0.5  # of the rest of a ring: what explains it before the first collective
 KNOWN = 0.5  # of the steps: a ring that shows so few late ranks shows none
-EQUAL = 0.5  # of the amount by which each hop sent more than the hop before it
 DIFFERENT = 1.1  # times the bytes: hops that pause alike wait for no rank, but for work
 
 
@@ -140,6 +143,25 @@ def _late_in(ring: Ring, of_class: Hops, nics: int, silent_ns: Floats) -> Late:
     )  # fmt: skip
 
 
+def _with_later(late: Late, ring: Ring, sent: Floats, nics: int, silent_ns: Floats) -> Late:
+    """``late``, and who makes the ring rest for longest where that is later in the step.
+
+    ``sent`` is what its hops sent until then; NaN in steps in which they rest for no longer.
+    """
+    hops, steps = len(sent), np.arange(sent.shape[1])
+    least = np.argmin(np.nan_to_num(sent, nan=np.inf), axis=0)
+    own, first, second = (sent[(least + more) % hops, steps] for more in range(3))
+    with np.errstate(invalid="ignore"):
+        later = grows(sent) & np.isfinite(own)
+        of_next = first - own < (1 - 0.5 / nics) * (second - first)
+    server = ring.servers[(least + of_next) % hops]
+    return Late(
+        np.where(later, silent_ns, late.waited_ns), np.where(later, silent_ns, late.delay_ns),
+        np.where(later, server, late.server), late.whole & ~later,
+        np.where(later, np.nan, late.share), np.where(later, -1, late.or_first_of),
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class _Pause:
     """What each hop sent before the ring waited, NaN where it did not pause, (hops, steps).
@@ -160,7 +182,7 @@ def _pause(hops: Hops) -> _Pause:
         in_time = np.sort(begin, axis=0)[max(len(begin) - 1 - OF_ONE, 0)]
         most = np.fmin(nanmedian(begin, axis=0), in_time)
         resumed = np.min(again, axis=0)
-        apart = (sent.max(axis=0) > DIFFERENT * sent.min(axis=0)) | _grows(sent)
+        apart = (sent.max(axis=0) > DIFFERENT * sent.min(axis=0)) | grows(sent)
         hidden = (end <= resumed).all(axis=0) & (resumed > latest) & apart
         moment = np.where(hidden, resumed, latest)
         delay = moment - np.where(hidden, latest, most)
@@ -169,23 +191,6 @@ def _pause(hops: Hops) -> _Pause:
         before = np.where(late, _left_out(hops.total), before)
         hidden |= late.any(axis=0) & (before > 0).all(axis=0)
     return _Pause(before, hidden, delay)
-
-
-def _grows(sent: Floats) -> Bools:
-    """Whether each hop of a ring sent more than the one before it, from the one that sent least.
-
-    By equal amounts: a chunk for each rank of a server. Only the next hop may have sent less, if
-    its server is the one that is late.
-    """
-    if len(sent) <= FEWEST:
-        return np.zeros(sent.shape[1], np.bool_)
-    ahead = np.arange(len(sent) - 1)[:, None] + np.argmin(np.nan_to_num(sent, nan=np.inf), axis=0)
-    steps = np.arange(sent.shape[1])
-    more = sent[(ahead + 1) % len(sent), steps] - sent[ahead % len(sent), steps]
-    usual = np.median(more[1:], axis=0)
-    alike = (np.abs(more[1:] - usual) < EQUAL * usual).all(axis=0)
-    found: Bools = (usual > 0) & alike & (more[0] < (1 + EQUAL) * usual)
-    return found
 
 
 def _left_out(total: Floats) -> Floats:
@@ -218,6 +223,11 @@ def _found_in(context: Context, job: JobView) -> list[tuple[Ring, Late]]:
             silence = silence_of(job, ring.places, bursts)
             if nics > 1 and silence.works_first:
                 found = _late_in(ring, hops, nics, silence.longer_ns)
+                rests = silence.longer_ns > SHORT * job.period_ns
+                rests &= ~(found.waited_ns > MOSTLY * silence.longer_ns)
+                at = np.flatnonzero(rests)
+                sent = sent_until_longest_rest(job, ring.places, bursts, at)
+                found = _with_later(found, ring, sent, nics, silence.longer_ns)
                 if np.isfinite(found.delay_ns).mean() > KNOWN and not _in_lock_step(found):
                     every.append((ring, found))
     return every

@@ -19,26 +19,28 @@ LEAST = 0.03  # of a step: between the two levels
 APART = 1.5  # deviations of the level that varies more: between their middles
 CLEARLY = 4.0  # deviations of the lower level: between them, if the upper one may vary
 STEADY = 0.05  # of a step: what those of the lower level vary, if nothing else delays a job
+TICKS = 3.0  # of the clock: lengths of one level differ by one each way
 MOSTLY = 0.85  # of the steps of each level: on its side of the bar between both
 
 
-def upper_run(duration_ns: Floats) -> tuple[int, int] | None:
+def upper_run(duration_ns: Floats, tick_ns: float = 0.0) -> tuple[int, int] | None:
     """First and last step of the upper of two levels; None where there are no two.
 
-    ``duration_ns`` has one length a step. Steps before the run show that it is not the usual level.
+    ``duration_ns`` has one length a step, by a clock with such a tick. Steps before the run show
+    that it is not the usual level.
     """
     known = np.isfinite(duration_ns)
     known[:1] = False  # the first step of a job follows none
     at = np.flatnonzero(known)
     if at.size < 2 * FEWEST:
         return None
-    length_ns = duration_ns[at]
+    length_ns, finest_ns = duration_ns[at], TICKS * tick_ns
     runs = stretches(_upper(_smooth(length_ns)))
     if not runs:
         return None
-    first, last = _widened(length_ns, *max(runs, key=lambda run: run[1] - run[0]))
+    first, last = _widened(length_ns, *max(runs, key=lambda run: run[1] - run[0]), finest_ns)
     inside = _inside(length_ns, first, last)
-    if first < LEVEL or inside.sum() < LEVEL or not _two_levels(length_ns, inside):
+    if first < LEVEL or inside.sum() < LEVEL or not _two_levels(length_ns, inside, finest_ns):
         return None
     return int(at[first]), int(at[last])
 
@@ -49,9 +51,9 @@ def _inside(length_ns: Floats, first: int, last: int) -> Bools:
     return inside
 
 
-def _widened(length_ns: Floats, first: int, last: int) -> tuple[int, int]:
+def _widened(length_ns: Floats, first: int, last: int, finest_ns: float) -> tuple[int, int]:
     """A run with the steps beside it that are above the bar: work that varies begins anyhow."""
-    bar_ns = _bar_ns(length_ns, _inside(length_ns, first, last))
+    bar_ns = _bar_ns(length_ns, _inside(length_ns, first, last), finest_ns)
     while first > 0 and length_ns[first - 1] > bar_ns:
         first -= 1
     while last + 1 < length_ns.size and length_ns[last + 1] > bar_ns:
@@ -59,10 +61,10 @@ def _widened(length_ns: Floats, first: int, last: int) -> tuple[int, int]:
     return first, last
 
 
-def _bar_ns(length_ns: Floats, inside: Bools) -> float:
+def _bar_ns(length_ns: Floats, inside: Bools, finest_ns: float) -> float:
     """Between two levels: their middle, or less where the lower one varies by far less."""
     low, high = finite_median(length_ns[~inside]), finite_median(length_ns[inside])
-    least = max(LEAST * low, CLEARLY * deviation(length_ns[~inside]))
+    least = max(LEAST * low, CLEARLY * deviation(length_ns[~inside]), finest_ns)
     return low + min(high - low, least) / 2
 
 
@@ -85,7 +87,7 @@ def _upper(values: Floats) -> Bools:
     return upper
 
 
-def _two_levels(length_ns: Floats, inside: Bools) -> bool:
+def _two_levels(length_ns: Floats, inside: Bools, finest_ns: float) -> bool:
     """Whether steps inside and outside differ by more than they vary.
 
     Or clearly by more than those outside vary: work that is unevenly divided is divided again in
@@ -98,5 +100,5 @@ def _two_levels(length_ns: Floats, inside: Bools) -> bool:
     most = min(CLEARLY * spread, APART * max(spread, deviation(upper)))
     if spread > STEADY * low or finite_median(upper) - low < max(LEAST * low, most):
         return False
-    bar_ns = _bar_ns(length_ns, inside)
+    bar_ns = _bar_ns(length_ns, inside, finest_ns)
     return min(float((lower < bar_ns).mean()), float((upper > bar_ns).mean())) >= MOSTLY

@@ -53,7 +53,7 @@ def unexplained(
     """
     for job in context.jobs:
         own = [one for one in named if one.job is job]
-        for first, last in _slow(without_recurring_ns(job.duration_ns)):
+        for first, last in _slow(job.duration_ns, job.tick_ns):
             touched = any(one.first <= last and first <= one.last for one in own)
             if not touched and not _is_an_attempt(job, first, last):
                 guess = next((one for one in guesses if _covers(one, job, first, last)), None)
@@ -61,8 +61,13 @@ def unexplained(
                 yield guess or (_uneven(context, one) if irregular(job, first, last) else one)
 
 
-def _slow(duration_ns: Floats) -> list[tuple[int, int]]:
-    """First and last step of every stretch of longer steps."""
+def _slow(every_ns: Floats, tick_ns: float) -> list[tuple[int, int]]:
+    """First and last step of every stretch of longer steps.
+
+    What is left of a checkpoint without what checkpoints usually take shows no level: they vary.
+    """
+    duration_ns = without_recurring_ns(every_ns)
+    level_ns = np.where(duration_ns < every_ns, np.nan, every_ns)
     out = judged(duration_ns[None, :], LEAST).out[0]
     found = [
         (first, last)
@@ -72,7 +77,7 @@ def _slow(duration_ns: Floats) -> list[tuple[int, int]]:
     lasting = _to_the_end(duration_ns)
     if lasting and all(_longest_of(duration_ns, one, lasting[0]) for one in found):
         return lasting
-    run = upper_run(duration_ns)
+    run = upper_run(level_ns, tick_ns)
     return found if found or run is None else [run]
 
 

@@ -11,7 +11,10 @@ the product of two shares: of the squares that cross the part (*coverage*), and 
 part that all of it lost alike (*purity*).
 
 All hops of a collective group wait for the slowest one, and the exporter may count that as time
-on the wire. So what the hop lost that lost least, all of them lost by waiting.
+on the wire. So what the hop lost that lost least, all of them lost by waiting. Rings with the same
+hops between servers wait for each other, too: all of them move one collective, and the next one
+begins when they are done. So what all hops of the ring lost that lost least all rings lost by
+waiting, unless they lost about as much.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from llmprism.numerics.missing import TO_SIGMA, nanmedian
 SURELY = 3.0  # deviations of a mean: what is lost by less may be chance
 LEAST = 0.01  # of a step: what a finding costs at least
 MOST = 0.75  # of the steps: what lasts for longer is usual, and the exporter cuts the others
+ALIKE = 0.7  # of what a ring lost: another one that lost as much is as slow
 PAIR = 2  # connections of a group that are one conversation: neither waits for the other
 
 Bundle = tuple[frozenset[str], float]
@@ -96,7 +100,22 @@ def lost_in(rates: Rates, first: int, last: int) -> LostTime:
         own = np.flatnonzero((rates.group == group) & np.isfinite(share))
         if own.size > PAIR:
             share[own] -= share[own].min()
+    share = np.maximum(share - _by_other_rings(rates, share), 0.0)
     return LostTime(rates, share, whole, _mean(rates.busy[:, inside]))
+
+
+def _by_other_rings(rates: Rates, share: Floats) -> Floats:
+    """What each connection lost because its ring waited for another one with the same hops."""
+    waited = np.zeros(share.size)
+    if rates.ends is None:
+        return waited
+    family = rates.ends.family
+    for one in np.unique(family[family >= 0]).tolist():
+        own = np.flatnonzero((family == one) & np.isfinite(share))
+        of_rings = [share[own[rates.group[own] == ring]].min() for ring in {*rates.group[own]}]
+        if len(of_rings) > 1 and min(of_rings) < ALIKE * max(of_rings):
+            waited[own] = min(of_rings)
+    return waited
 
 
 def _mean(values: Floats) -> Floats:

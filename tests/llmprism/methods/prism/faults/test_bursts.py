@@ -6,12 +6,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
-from llmprism.methods.prism.faults.bursts import Bursts, whole_bursts
+from llmprism.methods.prism.faults.bursts import Bursts, _in_own_steps, whole_bursts
 from llmprism.methods.prism.faults.own_time import _collective, _on_all_hops, _summed
 
 STEPS, PERIOD_NS = 8, 1_000_000_000
-JOB: Any = SimpleNamespace(count=STEPS, period_ns=PERIOD_NS)
+JOB: Any = SimpleNamespace(
+    count=STEPS, period_ns=PERIOD_NS, phases=SimpleNamespace(first_of_epoch=np.array([0]))
+)
 
 
 def bursts_of(by_step: list[list[tuple[int, int, int]]]) -> Bursts:
@@ -56,3 +59,39 @@ def test_a_collective_counts_where_all_hops_of_its_group_show_it():
 def test_collectives_that_are_not_known_are_late_as_the_others_are():
     away = np.array([[[1.0, np.nan, 3.0, 2.0], [1.0, 1.0, 1.0, 1.0], [np.nan] * 4]])
     np.testing.assert_allclose(_summed(away), [[8.0, 4.0, np.nan]])
+
+
+def counted(per_step: list[int], sizes: dict[int, int] | None = None) -> Bursts:
+    """Messages of 100 bytes, so many in each step; some have another size."""
+    step = np.repeat(np.arange(STEPS), per_step)
+    size = np.full(step.size, 100)
+    for number, other in (sizes or {}).items():
+        size[number] = other
+    at_ns = np.arange(step.size) * 1_000_000
+    return Bursts(np.zeros_like(step), np.arange(step.size), step, at_ns, at_ns + 1, size)
+
+
+@pytest.mark.parametrize(
+    "per_step",
+    [[4, 4, 6, 2, 4, 4, 4, 4], [4, 4, 3, 5, 4, 4, 4, 4], [4, 6, 4, 4, 2, 5, 3, 4]],
+)
+def test_messages_before_a_pause_belong_to_the_step_that_lacks_them(per_step):
+    found = _in_own_steps(JOB, counted(per_step))
+    assert found.step.tolist() == np.repeat(np.arange(STEPS), 4).tolist()
+
+
+@pytest.mark.parametrize("per_step", [[4, 4, 3, 4, 4, 4, 4, 4], [4, 4, 5, 4, 2, 4, 4, 4]])
+def test_a_message_that_no_other_step_lacks_stays_where_it_is(per_step):
+    bursts = counted(per_step)
+    assert _in_own_steps(JOB, bursts).step.tolist() == bursts.step.tolist()
+
+
+def test_longer_sequences_move_no_message():
+    bursts = counted([4] * STEPS, {9: 150, 13: 50})
+    assert _in_own_steps(JOB, bursts).step.tolist() == bursts.step.tolist()
+
+
+def test_messages_of_another_attempt_are_not_those_that_one_lacked():
+    job: Any = SimpleNamespace(count=STEPS, phases=SimpleNamespace(first_of_epoch=np.array([0, 3])))
+    bursts = counted([4, 4, 6, 2, 4, 4, 4, 4])
+    assert _in_own_steps(job, bursts).step.tolist() == bursts.step.tolist()

@@ -181,3 +181,18 @@ def test_a_stop_is_believed_however_soon_the_records_end() -> None:
     """Where nothing is exported after the last transfer, a fraction of a step is seen of it."""
     assert Cost(STEP_NS, 1.005 * STEP_NS, 0.005 * STEP_NS, np.inf).believed
     assert not Cost(STEP_NS, STEP_NS, 0.0, np.inf).believed
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_checkpoints_that_overlap_with_what_is_slow_are_no_cost_of_it(seed: int) -> None:
+    """A checkpoint takes a step; in the stretch it hides half of what is slow."""
+    steps = steps_with(dict.fromkeys(range(12, 28), 1.4), 5, seed)
+    steps[[15, 20, 25]] -= 0.5 * STEP_NS
+    cost = cost_of(job_of(steps), 12, 27)
+    assert cost.lost_ns == pytest.approx((16 * 1.4 - 3 * 0.5) * STEP_NS, rel=0.03)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_spike_beside_a_stretch_is_none_of_its_steps(seed: int) -> None:
+    steps = steps_with(dict.fromkeys(range(10, 18), 0.06) | {9: 0.5, 18: 0.06}, 0, seed)
+    assert widened(job_of(steps), 10, 17, (0, 27)) == (10, 18)

@@ -12,6 +12,7 @@ import pytest
 
 from llmprism.methods.prism import faults
 from llmprism.methods.prism.faults import alternatives
+from llmprism.methods.prism.faults.cost import Cost
 from llmprism.methods.prism.faults.suspects import Suspect
 
 STEPS = 40
@@ -25,6 +26,7 @@ def job_with(slow: dict[tuple[int, int], float]) -> Any:
         steps_ns[first : last + 1] += share * STEP_NS
     ends_ns = np.cumsum(steps_ns).astype(np.int64)
     job = SimpleNamespace(name="job-0", count=STEPS, duration_ns=steps_ns, tick_ns=0.0)
+    job.period_ns = STEP_NS
     job.between_ends_ns = steps_ns
     job.start_ns, job.end_ns = ends_ns - steps_ns.astype(np.int64), ends_ns
     job.phases = SimpleNamespace(endpoints=np.arange(4))
@@ -184,6 +186,17 @@ def test_messages_of_the_pipeline_that_are_slow_do_not_wait_for_a_rank(culprits_
     assert culprits_of(slow, network(job, 2, kinds=["dp", "pp"], pace_ratio=1.5)) == ["leaf"]
 
 
+def test_collectives_that_wait_for_a_slow_stage_accuse_no_link(culprits_of):
+    job = job_with({(10, 19): 0.2})
+    stage = replace(
+        rank(job, "a", 10, 19), level="group", cause="uneven_stage", culprit_kind="stage",
+        culprit="job-0 stage 0", lost_share=0.2, evidence={"stage": 0},
+    )  # fmt: skip
+    waits = network(job, 1, kinds=["dp"], pace_ratio=1.5)
+    assert culprits_of(stage, waits) == ["job-0 stage 0"]
+    assert culprits_of(replace(stage, confidence=0.5), waits) == ["leaf"]
+
+
 def test_who_was_not_named_is_in_the_evidence(findings_of):
     job = job_with({(10, 19): 0.2})
     parts = [{"name": name, "coverage": share, "purity": 1.0}
@@ -254,3 +267,18 @@ def test_a_network_that_is_slow_only_while_uplinks_are_missing_is_no_second_find
     whole = network(job, 8, pace_ratio=1.5)
     whole = replace(whole, cause="slow_network", culprit_kind="job", culprit=job.name)
     assert culprits_of(uplinks, replace(whole, first=6, last=28)) == named
+
+
+@pytest.mark.parametrize(("first", "moment", "named"), [(1, 21, 0), (1, 30, 1), (8, 21, 1)])
+def test_a_job_that_is_slower_until_another_one_stops_shared_something_with_it(
+    culprits_of, first, moment, named
+):
+    job = job_with({(first, 20): 0.2})
+    other = job_with({})
+    other.name, at_ns = "job-1", int(job.end_ns[moment])
+    hang = Suspect(
+        other, "rank", "stopped", "hang", "address", "d", 20, 20, 1.0, 0.6, {"one_of": ["d"]},
+        Cost(STEP_NS, 9 * STEP_NS, 8 * STEP_NS, np.inf), None, (at_ns, at_ns + int(8 * STEP_NS)),
+    )  # fmt: skip
+    slow = replace(network(job, 1), first=first, last=20)
+    assert culprits_of(slow, hang) == ["d", "leaf"][: 1 + named]

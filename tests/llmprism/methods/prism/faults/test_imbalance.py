@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.imbalance import _by_lateness, size_spread
+from llmprism.methods.prism.faults.imbalance import _by_lateness, _wider, size_spread
 
 RANKS, STEPS = 6, 28
 
 
-def extents(lost: Any) -> list[tuple[int, int]]:
+def extents(lost: Any, servers: Any = range(RANKS)) -> list[tuple[int, int]]:
     job: Any = SimpleNamespace(name="job-0")
-    return [(one.first, one.last) for one in _by_lateness(job, lost, "length_imbalance")]
+    found = _by_lateness(job, lost, "length_imbalance", np.array(servers))
+    return [(one.first, one.last) for one in found]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -31,6 +32,22 @@ def test_ranks_that_are_late_in_turns_are(seed):
     for number, step in enumerate(range(8, 16)):
         lost[(2 * number) % 5, step] = 0.2
     assert extents(lost) == [(8, 15)]
+
+
+def test_ranks_of_one_server_that_are_late_in_turns_pause():
+    lost = 0.005 * np.abs(np.random.default_rng(1).standard_normal((RANKS, STEPS)))
+    for number, step in enumerate(range(8, 17)):
+        lost[number % 3, step] = 0.2
+    assert extents(lost) == [(8, 16)]
+    assert extents(lost, [0, 0, 0, 1, 1, 1]) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_work_that_is_uneven_for_three_quarters_of_the_steps_is_found(seed):
+    spread = np.zeros(STEPS)
+    spread[7:] = np.random.default_rng(seed).uniform(0.03, 0.14, STEPS - 7)
+    (steps,) = _wider(spread, 0.02)
+    assert (steps[0], steps[-1]) == (7, STEPS - 1)
 
 
 MESSAGE = 8_000_000

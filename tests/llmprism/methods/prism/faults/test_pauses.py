@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.pauses import _of_job
+from llmprism.methods.prism.faults.pauses import _longer, _of_job
 
 STEPS, SERVERS, STEP_NS = 28, 8, 1e8
 
@@ -75,3 +75,14 @@ def test_a_rank_that_saves_while_it_loses_time_does_not_pause(culprits_of, saver
 def test_a_rank_that_saves_all_the_time_may_pause(culprits_of):
     saved = [(2, step) for step in range(STEPS)]
     assert culprits_of({(2, 8): 0.18, (2, 11): 0.18, (2, 14): 0.18}, saved=saved) == ["a2"]
+
+
+def test_steps_without_a_pause_show_what_a_step_takes_though_most_have_one():
+    rng = np.random.default_rng(2)
+    lost = 0.001 * rng.random((SERVERS, STEPS))
+    lost[3, 6:] += 0.2
+    length_ns = STEP_NS * (1 + lost.max(axis=0) + 0.1 * rng.random(STEPS))
+    job: Any = SimpleNamespace(duration_ns=length_ns, between_ends_ns=length_ns, period_ns=STEP_NS)
+    longer = _longer(job, lost)
+    assert (longer[6:] > 0.1).all()
+    assert (longer[:6] < 0.08).all()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
+from llmprism.methods.prism.faults.bursts import Bursts
 from llmprism.methods.prism.faults.ring_bursts import Hops
-from llmprism.methods.prism.faults.rings import Ring, _late_in, _left_out
+from llmprism.methods.prism.faults.ring_rests import sent_until_longest_rest
+from llmprism.methods.prism.faults.rings import Late, Ring, _late_in, _left_out, _with_later
 
 HOPS, STEPS = 6, 28
 
@@ -40,3 +45,32 @@ def test_a_server_that_is_late_delays_its_ring_by_all_of_that(servers: int) -> N
     assert late.delay_ns.tolist() == [41.0]
     assert late.server.tolist() == [1]
     assert late.whole.all()
+
+
+def test_what_hops_sent_until_their_ring_rests_for_longest() -> None:
+    """A hop alone may be silent for longer, and other steps do not matter."""
+    job: Any = SimpleNamespace(count=3)
+    rows = [  # hop, step, begin, end, bytes
+        (0, 0, 0, 9, 50),
+        (0, 1, 0, 2, 5), (0, 1, 30, 32, 6), (0, 1, 50, 60, 7),
+        (1, 0, 0, 9, 50),
+        (1, 1, 0, 2, 5), (1, 1, 10, 12, 1), (1, 1, 20, 22, 1), (1, 1, 50, 60, 11),
+    ]  # fmt: skip
+    place, step, begin, end, size = np.array(rows, np.int64).T
+    bursts = Bursts(place, np.arange(place.size), step, begin, end, size)
+    sent = sent_until_longest_rest(job, np.array([1, 0]), bursts, np.array([1]))
+    np.testing.assert_array_equal(sent, [[np.nan, 7.0, np.nan], [np.nan, 11.0, np.nan]])
+
+
+@pytest.mark.parametrize(("behind", "server"), [((1, 5, 9, 13), 12), ((0, 3, 7, 11), 13)])
+def test_a_rank_that_is_late_in_the_middle_of_a_step_is_in_a_known_server(behind, server) -> None:
+    """Of four ranks a server: the hop that sent least leaves its server, or leads to it."""
+    rows = np.roll(1000 + 4.0 * np.array(behind), 2)
+    sent = np.stack((rows, np.full(4, np.nan), np.full(4, 1000.0)), axis=1)
+    none = np.zeros(3)
+    early = Late(none + 0.1, none + 0.1, none.astype(int), none > 0, none, none.astype(int) - 1)
+    ring = Ring(np.arange(4), np.array([10, 11, 12, 13]))
+    found = _with_later(early, ring, sent, 4, none + 30.0)
+    assert found.delay_ns.tolist() == [30.0, 0.1, 0.1]
+    assert found.server.tolist() == [server, 0, 0]
+    assert np.isnan(found.share).tolist() == [True, False, False]

@@ -60,3 +60,13 @@ def test_uneven_work_varies_in_the_upper_level_alone(seed):
     assert run is not None
     assert abs(run[0] - SLOW.start) <= 1
     assert abs(run[1] - (SLOW.stop - 1)) <= 1
+
+
+def test_a_coarse_clock_does_not_hide_two_levels():
+    """Lengths of healthy steps are rounded to one tick more now and then."""
+    ticks = np.full(28, 62)
+    ticks[[2, 4, 7]] += 1
+    ticks[10:] += np.tile([2, 4, 6, 5, 3, 7], 3)
+    length_ns = 1.6e6 * ticks
+    assert upper_run(length_ns) is None
+    assert upper_run(length_ns, 1.6e6) == (10, 27)

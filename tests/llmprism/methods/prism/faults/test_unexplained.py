@@ -158,3 +158,13 @@ def test_nearly_all_steps_after_a_restart_are_its_own_pace(first, reported):
     """The first step after it holds the silence, and another one may vary."""
     slow = dict.fromkeys(range(first, 30), 1.15)
     assert found(job_of(slow, restarts=(14,))) == reported
+
+
+def test_checkpoints_that_vary_do_not_hide_two_levels():
+    """Steps of the upper level vary so much that no step alone is out."""
+    rng = np.random.default_rng(10)
+    slow = {step: 1.03 + 0.15 * rng.random() for step in range(11, 30)}
+    slow |= {step: slow.get(step, 1.0) + 1.2 for step in range(5, 30, 5)}
+    slow[5] += 0.06
+    slow[10] += 0.06
+    assert found(job_of(slow, noise=0.004)) == [(11, 29)]

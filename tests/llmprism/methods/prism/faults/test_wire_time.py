@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from llmprism.methods.prism.faults.bundles import bundles_of
+from llmprism.methods.prism.faults.last_ends import Ends
 from llmprism.methods.prism.faults.rates import Rates
 from llmprism.methods.prism.faults.series import judged
 from llmprism.methods.prism.faults.wire_time import explained, lost_in, windows_of
@@ -98,3 +100,35 @@ def test_the_time_of_a_coarse_clock_is_no_loss():
     rates.lost[0] = ticks
     coarse = Rates(**{**vars(rates), "finest": np.full(2, 0.01)})
     assert windows_of(coarse) == []
+
+
+def rings_of_one_collective(lost: list[float]) -> Rates:
+    """Two servers and a ring through each pair of NICs; all rings seem to go at one pace."""
+    both = [(f"{a}{number}", f"{b}{number}", more)
+            for number, more in enumerate(lost) for a, b in ("ab", "ba")]  # fmt: skip
+    rates = rates_of(both, groups=[row // 2 for row in range(len(both))])
+    crosses = [crossed | {"leaf"} for crossed in rates.crosses]
+    slow = np.ones_like(rates.lost)
+    slow[:, SLOW] = 3.0
+    pace = judged(slow + 1e-4 * rates.lost, 0.1)
+    ends = Ends(np.zeros(len(both), np.int64), np.zeros_like(rates.lost), 0.0)
+    kinds = ["dp"] * len(both)
+    return Rates(
+        **{**vars(rates), "crosses": crosses, "pace": pace, "ends": ends, "kind": kinds,
+           "group": np.arange(len(both)) // 2}
+    )  # fmt: skip
+
+
+def test_rings_of_a_collective_wait_for_the_slow_one():
+    """The rings end together, and the wires of the others are idle meanwhile."""
+    rates = rings_of_one_collective([0.2, 0.5, 0.2, 0.21])
+    assert named_in(rates)[1][:2] == ["a1", "b1"]
+    slow = [one for one in bundles_of(rates, SLOW.start, SLOW.stop - 1) if one.slow]
+    assert [one.crosses >= {"a1", "b1"} for one in slow] == [True]
+
+
+def test_rings_that_lose_alike_are_all_slow():
+    rates = rings_of_one_collective([0.5, 0.5, 0.49, 0.5])
+    assert named_in(rates)[1][0] == "leaf"
+    slow = [one for one in bundles_of(rates, SLOW.start, SLOW.stop - 1) if one.slow]
+    assert len(slow) == 4

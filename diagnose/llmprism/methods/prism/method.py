@@ -190,12 +190,15 @@ def _jobs(name: str, endpoints: Codes, names: Any, micro_batches: int) -> pd.Dat
 
 def _groups(topology: Topology, one: Found, names: Any) -> pd.DataFrame:
     ends = names[one.phases.endpoints]
+    unseen = (one.dp_group < 0) & (one.pipelines.number < 0)
     frames = []
     for kind, number, position in (
         ("dp", one.dp_group, np.full(ends.size, -1)),
         ("pp", one.pipelines.number, one.pipelines.stage),
     ):
-        number, position = with_silent_places(topology, one.phases.endpoints, number, position)
+        number, position = with_silent_places(
+            topology, one.phases.endpoints, unseen, number, position
+        )
         frame = pd.DataFrame({"group": number, "address": ends, "position": position})
         frame = frame[frame["group"] >= 0].assign(job=one.name, kind=kind)
         frames.append(frame.sort_values(["group", "position", "address"]))

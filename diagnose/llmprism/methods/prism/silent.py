@@ -64,9 +64,9 @@ def _alike(topology: Topology, ends: Codes, alone: list[int]) -> bool:
 
 
 def with_silent_places(
-    topology: Topology, endpoints: Codes, number: Ints, position: Ints
+    topology: Topology, endpoints: Codes, unseen: Bools, number: Ints, position: Ints
 ) -> tuple[Ints, Ints]:
-    """Groups and positions of a job's ``endpoints``, with those of NICs that no exporter saw.
+    """Groups and positions of a job's ``endpoints``, with those of NICs that are ``unseen``.
 
     A NIC that was not seen is where the others of its server are, in a group with the NICs of its
     number of all servers that such a group passes through, if all others have one position.
@@ -75,7 +75,7 @@ def with_silent_places(
     servers = topology.servers[endpoints]
     seen, known = number >= 0, number.copy()
     label: dict[tuple[int, int | None], int] = {}
-    for row in np.flatnonzero(~seen).tolist():
+    for row in np.flatnonzero(unseen).tolist():
         beside = np.flatnonzero(seen & (servers == servers[row]))
         if beside.size == 0 or np.unique(position[beside]).size > 1:
             continue

@@ -64,6 +64,7 @@ class Connections:
     answer : whether it only answers the traffic the other way.
     light : whether it carries too little to be training traffic.
     minor : whether it carries little beside other connections of its ends.
+    reply : the connection the other way with the same ports exchanged; -1 if there is none.
     by : rows of each connection, in order of time.
     of_row : connection of each record, shape (rows,).
     size : bytes of each record above the transport header where known, shape (rows,).
@@ -80,6 +81,7 @@ class Connections:
     answer: Bools
     light: Bools
     minor: Bools
+    reply: Codes
     by: Grouped
     of_row: Codes
     size: Ints
@@ -109,7 +111,7 @@ def find_connections(flows: FlowTable) -> Connections:
     light = (share < LIGHT_SHARE) | (typical < LIGHT_BYTES)
     return Connections(
         src, dst, total, typical, by.sizes, flows.start_ns[opening], last, answer, light,
-        share < MINOR_SHARE, by, of_row, size,
+        share < MINOR_SHARE, _replies(flows, opening), by, of_row, size,
         twice | _small(flows, of_row, size, typical),
     )  # fmt: skip
 
@@ -129,12 +131,33 @@ def _small(flows: FlowTable, of_row: Codes, size: Ints, typical: Ints) -> Bools:
 
 def _codes(flows: FlowTable) -> Codes:
     """Number the connection of each record, in order of first appearance."""
-    ports = [flows.optional[name] for name in ("src_port", "dst_port") if name in flows.optional]
-    pair = flows.src.astype(np.int64) * len(flows.addresses) + flows.dst
-    for port in ports if len(ports) == 2 else ():
-        pair = (pair << 16) | (port.astype(np.int64) & 0xFFFF)
-    codes: Codes = pd.factorize(pair)[0].astype(np.int32)
+    named = _names(len(flows.addresses), flows.src, flows.dst, _ports(flows))
+    codes: Codes = pd.factorize(named)[0].astype(np.int32)
     return codes
+
+
+def _ports(flows: FlowTable) -> tuple[Ints, ...]:
+    """Source and destination ports of each record, if the exporter gives both."""
+    names = ("src_port", "dst_port")
+    given = all(name in flows.optional for name in names)
+    return tuple(flows.optional[name].astype(np.int64) & 0xFFFF for name in names if given)
+
+
+def _names(nodes: int, src: Codes, dst: Codes, ports: tuple[Ints, ...]) -> Ints:
+    """One number for each different source, destination and ports."""
+    name = src.astype(np.int64) * nodes + dst
+    for port in ports:
+        name = (name << 16) | port
+    return name
+
+
+def _replies(flows: FlowTable, opening: Codes) -> Codes:
+    """For each connection, begun by record ``opening``, the one that has its ports exchanged."""
+    nodes, src, dst = len(flows.addresses), flows.src[opening], flows.dst[opening]
+    ports = tuple(port[opening] for port in _ports(flows))
+    forth = pd.Index(_names(nodes, src, dst, ports))
+    replies: Codes = forth.get_indexer(_names(nodes, dst, src, ports[::-1])).astype(np.int32)
+    return replies
 
 
 def _seen_twice(flows: FlowTable, by: Grouped, size: Ints) -> Bools:

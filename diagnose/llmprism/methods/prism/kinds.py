@@ -138,19 +138,28 @@ def _passing(
     """Those of the ``candidates`` that move through the passes, if any does.
 
     All classes of a pipeline do. Stages that have fewer messages rest for longer, but their
-    messages have the same size, or, where sequences differ in length, their couples lead from one
-    data-parallel group to another as those of other replicas do. Where host work makes all of them
+    messages have the same size, or, where records hold several, the same sum, or, where sequences
+    differ in length, their couples lead from one data-parallel group to another as those of other
+    replicas do. Where host work makes all of them
     rest, those count of which the same direction begins every step, before the other moves.
     """
-    size = {
-        i: float(np.median(connections.typical_bytes[classes[i].connections])) for i in candidates
+    sizes = {
+        i: (
+            float(np.median(connections.typical_bytes[classes[i].connections])),
+            classes[i].bytes / classes[i].connections.size,
+        )
+        for i in candidates
     }
     passing = {i for i in candidates if characters[i].rest <= PASSES}
     passing = passing or {i for i in candidates if characters[i].begins_alone}
     same = {
         i
         for i in candidates
-        if any(abs(size[i] - size[one]) <= SAME_SIZE * size[one] for one in passing)
+        if any(
+            abs(own - size) <= SAME_SIZE * size
+            for one in passing
+            for own, size in zip(sizes[i], sizes[one], strict=True)
+        )
     }
     return same | _parallel(characters, candidates, same) if same else candidates
 

@@ -189,7 +189,7 @@ def _services(connections: Connections, table: pd.DataFrame, answering: Bools) -
     """Rows of kind ``other`` for connections between partners that do not answer their data.
 
     Acknowledgements have about as many records as the data; a service between two partners
-    that send each other data has few.
+    that send each other data has few. Those of TCP have the ports of the data, exchanged.
     """
     answers = table[answering].assign(records=connections.records[answering])
     data = table[table["kind"] != "other"]
@@ -201,5 +201,13 @@ def _services(connections: Connections, table: pd.DataFrame, answering: Bools) -
     known = pd.MultiIndex.from_frame(answers[~few & np.isfinite(back)][["src", "dst"]])
     covered = pd.MultiIndex.from_frame(answers[["src", "dst"]]).isin(known)
     few &= np.isfinite(forth) | covered
+    few |= _of_other_ports(connections, answers, data)
     rows = pd.DataFrame(answers[few][["src", "dst"]])
     return rows.assign(kind="other", confidence=BESIDE)
+
+
+def _of_other_ports(connections: Connections, answers: pd.DataFrame, data: pd.DataFrame) -> Bools:
+    """Which ``answers`` have not the ports of any ``data``, if others of the same pair have."""
+    own: Bools = np.isin(answers.index, connections.reply[data.index])
+    known = pd.MultiIndex.from_frame(answers[own][["src", "dst"]])
+    return pd.MultiIndex.from_frame(answers[["src", "dst"]]).isin(known) & ~own

@@ -5,11 +5,16 @@ first partner, a quarter with the second, and so on, and gathers them in the opp
 couples with ``k`` partners have volumes of 1, 1/2, 1/4, ... No other traffic of a job has so exact
 a sequence of three or more at every rank: activations and gradients of a model do not depend on
 each other. Who begins, rests or sends more for a while says nothing against it.
+
+Of other numbers of ranks, as many as exceed a power of two leave their gradients to a partner: such
+a *guest* gets half of its partner's gradients first and all sums last, 3/2 of what it sends. The
+others exchange 1, 1/2, ... of what a guest sends. These volumes, and that there are as many guests
+as must be, show such a group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -20,10 +25,20 @@ from llmprism.numerics.arrays import Bools, Floats, Ints
 EXACT = 0.02  # by which volumes may differ from half of the one before: headers, lost records
 LOST = 0.1  # by which those of a class may differ from the median: their records may be lost
 FEWEST = 3  # partners of a rank that make a sequence
+MOST = 10  # partners of a rank, of 1,024 ranks
+NEARLY = 0.05  # by which those of a group with guests differ, where records are lost
+GUEST = 1.5  # what a guest gets over what it sends
+
+Pair = tuple[int, int]
 
 
 def halving(connections: Connections, classes: Sequence[TrafficClass]) -> set[int]:
     """Indices of the ``classes`` whose couples are all part of an all-reduce by halving."""
+    return _of_powers(connections, classes) | _with_guests(connections, classes)
+
+
+def _of_powers(connections: Connections, classes: Sequence[TrafficClass]) -> set[int]:
+    """Those of the ``classes`` that are among ``2^k`` ranks, eight or more."""
     two_way = [i for i, one in enumerate(classes) if one.two_way]
     if len(two_way) < FEWEST:
         return set()
@@ -62,3 +77,53 @@ def _length(moved: float, among: Sequence[float]) -> int:
             length += 1
             wanted *= factor
     return length
+
+
+def _with_guests(connections: Connections, classes: Sequence[TrafficClass]) -> set[int]:
+    """Those of the ``classes`` that are among other numbers of ranks."""
+    ends = connections.src, connections.dst
+    pairs = [
+        list(zip(*(side[one.connections].tolist() for side in ends), strict=True))
+        for one in classes
+    ]
+    moved: dict[Pair, float] = {}
+    for one, own in zip(classes, pairs, strict=True):
+        for pair, size in zip(own, connections.total_bytes[one.connections], strict=True):
+            moved[pair] = moved.get(pair, 0.0) + float(size)
+    known: set[Pair] = set()
+    for host, guest in moved:
+        sent = moved.get((guest, host), 0.0)
+        if (host, guest) not in known and _is(moved[host, guest], GUEST * sent):
+            known |= _group_of(moved, host, sent)
+    return {i for i, own in enumerate(pairs) if known.issuperset(own)}
+
+
+def _group_of(moved: Mapping[Pair, float], host: int, gradients: float) -> set[Pair]:
+    """Pairs of the group of ``host``, whose guest sends so many bytes; empty if it is none."""
+    shares = [gradients / 2**i for i in range(MOST)]
+    partners: dict[int, dict[int, int]] = {}
+    guests: dict[int, int] = {}
+    found, waiting = {host}, [host]
+    while waiting:
+        one = waiting.pop()
+        partners[one] = {}
+        for other in (b for a, b in moved if a == one):
+            forth, back = moved[one, other], moved.get((other, one), 0.0)
+            if _is(forth, GUEST * gradients) and _is(back, gradients):
+                guests[other] = one
+            for level, share in enumerate(shares):
+                if _is(forth, share) and _is(back, share):
+                    partners[one][level] = other
+                    waiting += [other] if other not in found else []
+                    found.add(other)
+    levels = set(range(len(found).bit_length() - 1))
+    whole = all(set(own) == levels for own in partners.values())
+    if not whole or len(found) != 2 ** len(levels) or len(guests) >= len(found):
+        return set()
+    couples = [(one, other) for one, own in partners.items() for other in own.values()]
+    couples += list(guests.items())
+    return {pair for one, other in couples for pair in ((one, other), (other, one))}
+
+
+def _is(size: float, wanted: float) -> bool:
+    return abs(size - wanted) <= NEARLY * wanted

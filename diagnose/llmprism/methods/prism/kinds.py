@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llmprism.methods.prism.characters import OUTSTANDING, PASSES, Character, character_of
+from llmprism.methods.prism.characters import LEADS, OUTSTANDING, PASSES, Character, character_of
 from llmprism.methods.prism.classes import TrafficClass
 from llmprism.methods.prism.connections import Connections
 from llmprism.methods.prism.dense import main_class, period_of_begins
@@ -38,7 +38,7 @@ from llmprism.methods.prism.exchanges import (
     kinds_of_collectives,
 )
 from llmprism.methods.prism.halving import halving
-from llmprism.methods.prism.members import joined
+from llmprism.methods.prism.members import is_line, joined
 from llmprism.methods.prism.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.stages import by_stage
 from llmprism.methods.prism.stepping import Part
@@ -96,7 +96,8 @@ def _merged_pipeline(
     They lead from one data-parallel group to another, begin clearly before the gradients and end
     before them, and move less than half as much. The same direction begins in most steps, since a
     gradient needs an activation. In exchanges of tensor-parallel groups both begin at once.
-    Acknowledgements do so, too.
+    Acknowledgements do so, too. A few records in each direction hide as much as one, but if the
+    couples form lines, in which always the same direction begins, they are the stages of pipelines.
     """
     main = main_class(own, characters)
     if main < 0:
@@ -113,7 +114,8 @@ def _merged_pipeline(
         early = float(np.nanmedian(lead.first_ns - character.first_ns)) > clearly
         over = float(np.nanmedian(lead.last_ns - character.last_ns)) > CLEARLY * period
         single = is_merged(character) and one.two_way and not (plain and character.at_once)
-        if single and across and early and over and 2 * volumes[i] < volumes[main]:
+        line = one.two_way and is_line(character) and character.leads >= LEADS
+        if (single or line) and across and early and over and 2 * volumes[i] < volumes[main]:
             found.add(i)
     return found
 

@@ -34,3 +34,12 @@ def is_closed(one: Character) -> bool:
 def partners(one: Character) -> int:
     """The most partners that a member sends to."""
     return int(np.unique([a for a, _ in one.pairs], return_counts=True)[1].max())
+
+
+def is_line(one: Character) -> bool:
+    """Whether each group is a line of three or more members, who send both ways to the next."""
+    couples = {frozenset(pair) for pair in one.pairs}
+    both = len(one.pairs) == 2 * len(couples)
+    members = sum(len(group) for group in one.groups)
+    tree = len(couples) == members - len(one.groups)
+    return both and tree and min(len(g) for g in one.groups) > 2 and partners(one) == 2

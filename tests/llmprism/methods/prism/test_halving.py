@@ -61,3 +61,46 @@ def test_lost_records_hide_no_halves():
     lost = np.random.default_rng(3).uniform(0.0, 0.05, connections.total_bytes.size)
     connections.total_bytes = connections.total_bytes * (1 - lost)
     assert halving(connections, classes) == {0, 1, 2}
+
+
+def with_guests(ranks, gradients=8_000_000):
+    """Directed volumes among ``ranks``: guests have the odd numbers below twice their count."""
+    hosts = 1 << (ranks.bit_length() - 1)
+    guests = ranks - hosts
+    place = [*range(0, 2 * guests, 2), *range(2 * guests, ranks)]
+    rows = []
+    for i in range(guests):
+        rows += [(2 * i, 2 * i + 1, 3 * gradients // 2), (2 * i + 1, 2 * i, gradients)]
+    for level in range(hosts.bit_length() - 1):
+        for a, b in partners(1 << level, hosts):
+            size = gradients >> level
+            rows += [(place[a], place[b], size), (place[b], place[a], size)]
+    return rows
+
+
+def directed(rows):
+    """Connections and classes of equal volumes; two-way where the other way moves as much."""
+    src, dst, volume = np.array(rows, np.int64).T
+    connections = SimpleNamespace(src=src, dst=dst, total_bytes=volume)
+    both = {(a, b): v for a, b, v in rows}
+    keys = [(v, both.get((b, a)) == v) for a, b, v in rows]
+    own = [np.array([k == key for k in keys]).nonzero()[0] for key in sorted(set(keys))]
+    ways = [key[1] for key in sorted(set(keys))]
+    pairs = zip(own, ways, strict=True)
+    return connections, [SimpleNamespace(connections=c, two_way=w) for c, w in pairs]
+
+
+@pytest.mark.parametrize("ranks", [3, 5, 6, 7, 12])
+def test_ranks_beyond_a_power_of_two_are_guests_of_one_all_reduce(ranks):
+    connections, classes = directed(with_guests(ranks))
+    assert halving(connections, classes) == set(range(len(classes)))
+
+
+def test_a_guest_too_few_or_another_ratio_is_no_halving():
+    rows = with_guests(6)
+    without = [row for row in rows if row[0] != 1 and row[1] != 1]
+    assert halving(*directed(rows)) and halving(*directed(without))  # five ranks, one guest
+    less = [(a, b, v * 4 // 5 if (a, b) == (2, 3) else v) for a, b, v in rows if {a, b} != {0, 1}]
+    assert halving(*directed(less)) == set()
+    lacking = [row for row in rows if {row[0], row[1]} != {0, 4}]
+    assert halving(*directed(lacking)) == set()

@@ -9,7 +9,8 @@ each other. Who begins, rests or sends more for a while says nothing against it.
 Of other numbers of ranks, as many as exceed a power of two leave their gradients to a partner: such
 a *guest* gets half of its partner's gradients first and all sums last, 3/2 of what it sends. The
 others exchange 1, 1/2, ... of what a guest sends. These volumes, and that there are as many guests
-as must be, show such a group.
+as must be, show such a group. Four ranks have two sizes only. They are believed if they are exact at
+all four, since gradients of two stages of a pipeline differ, and activations are no half of them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ LOST = 0.1  # by which those of a class may differ from the median: their record
 FEWEST = 3  # partners of a rank that make a sequence
 MOST = 10  # partners of a rank, of 1,024 ranks
 NEARLY = 0.05  # by which those of a group with guests differ, where records are lost
+FINELY = 0.005  # ... of four ranks, whose volumes of two sizes could be a pipeline's otherwise
+LEAST_LEVELS = 2  # sizes of volumes of a group without guests
 GUEST = 1.5  # what a guest gets over what it sends
 
 Pair = tuple[int, int]
@@ -34,7 +37,7 @@ Pair = tuple[int, int]
 
 def halving(connections: Connections, classes: Sequence[TrafficClass]) -> set[int]:
     """Indices of the ``classes`` whose couples are all part of an all-reduce by halving."""
-    return _of_powers(connections, classes) | _with_guests(connections, classes)
+    return _of_powers(connections, classes) | _in_whole_groups(connections, classes)
 
 
 def _of_powers(connections: Connections, classes: Sequence[TrafficClass]) -> set[int]:
@@ -79,27 +82,34 @@ def _length(moved: float, among: Sequence[float]) -> int:
     return length
 
 
-def _with_guests(connections: Connections, classes: Sequence[TrafficClass]) -> set[int]:
-    """Those of the ``classes`` that are among other numbers of ranks."""
+def _in_whole_groups(connections: Connections, classes: Sequence[TrafficClass]) -> set[int]:
+    """Those of the ``classes`` that are among four ranks, or among some of which are guests."""
     ends = connections.src, connections.dst
     pairs = [
         list(zip(*(side[one.connections].tolist() for side in ends), strict=True))
         for one in classes
     ]
-    moved: dict[Pair, float] = {}
+    moved: dict[int, dict[int, float]] = {}
     for one, own in zip(classes, pairs, strict=True):
-        for pair, size in zip(own, connections.total_bytes[one.connections], strict=True):
-            moved[pair] = moved.get(pair, 0.0) + float(size)
+        for (a, b), size in zip(own, connections.total_bytes[one.connections], strict=True):
+            moved.setdefault(a, {})[b] = moved.get(a, {}).get(b, 0.0) + float(size)
     known: set[Pair] = set()
-    for host, guest in moved:
-        sent = moved.get((guest, host), 0.0)
-        if (host, guest) not in known and _is(moved[host, guest], GUEST * sent):
-            known |= _group_of(moved, host, sent)
+    for one, sent in moved.items():
+        for other, size in sent.items():
+            back = moved.get(other, {}).get(one, 0.0)
+            if (one, other) in known:
+                continue
+            if _is(size, GUEST * back):
+                known |= _group_of(moved, one, back, NEARLY)
+            elif _is(size, back, FINELY):
+                known |= _group_of(moved, one, size, FINELY)
     return {i for i, own in enumerate(pairs) if known.issuperset(own)}
 
 
-def _group_of(moved: Mapping[Pair, float], host: int, gradients: float) -> set[Pair]:
-    """Pairs of the group of ``host``, whose guest sends so many bytes; empty if it is none."""
+def _group_of(
+    moved: Mapping[int, Mapping[int, float]], host: int, gradients: float, within: float
+) -> set[Pair]:
+    """Pairs of the group of ``host`` that reduces so many bytes; empty if it is no such group."""
     shares = [gradients / 2**i for i in range(MOST)]
     partners: dict[int, dict[int, int]] = {}
     guests: dict[int, int] = {}
@@ -107,12 +117,12 @@ def _group_of(moved: Mapping[Pair, float], host: int, gradients: float) -> set[P
     while waiting:
         one = waiting.pop()
         partners[one] = {}
-        for other in (b for a, b in moved if a == one):
-            forth, back = moved[one, other], moved.get((other, one), 0.0)
-            if _is(forth, GUEST * gradients) and _is(back, gradients):
+        for other, forth in moved.get(one, {}).items():
+            back = moved.get(other, {}).get(one, 0.0)
+            if _is(forth, GUEST * gradients, within) and _is(back, gradients, within):
                 guests[other] = one
             for level, share in enumerate(shares):
-                if _is(forth, share) and _is(back, share):
+                if _is(forth, share, within) and _is(back, share, within):
                     partners[one][level] = other
                     waiting += [other] if other not in found else []
                     found.add(other)
@@ -120,10 +130,12 @@ def _group_of(moved: Mapping[Pair, float], host: int, gradients: float) -> set[P
     whole = all(set(own) == levels for own in partners.values())
     if not whole or len(found) != 2 ** len(levels) or len(guests) >= len(found):
         return set()
+    if not guests and len(levels) < LEAST_LEVELS:
+        return set()
     couples = [(one, other) for one, own in partners.items() for other in own.values()]
     couples += list(guests.items())
     return {pair for one, other in couples for pair in ((one, other), (other, one))}
 
 
-def _is(size: float, wanted: float) -> bool:
-    return abs(size - wanted) <= NEARLY * wanted
+def _is(size: float, wanted: float, within: float = NEARLY) -> bool:
+    return abs(size - wanted) <= within * wanted

@@ -23,6 +23,7 @@ those of the first stage one backward pass after they got it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,9 +89,12 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
         host = np.fmax(host, _evaluations(phases, end, dp_start, origin))
     start = np.full_like(end, np.nan)
     start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
-    begin = _begins(shown, dp_start, before, end, phases.first_of_epoch)
-    begin = np.fmin(begin, _first_traffic(phases, origin))
-    start[:, phases.first_of_epoch] = begin[None, :]
+    firsts = phases.first_of_epoch
+    opening = _first_traffic(phases, origin, ("dp",))  # parameters may be sent to all before
+    dp_start[:, firsts] = np.fmax(dp_start[:, firsts], opening)
+    begin = _begins(shown, dp_start, before, end, firsts)
+    begin = np.fmin(begin, _first_traffic(phases, origin, PASSES))
+    start[:, firsts] = begin[None, :]
     start = np.minimum(start, end)
     return Ranks(start, end, dp_end, origin)
 
@@ -221,15 +225,15 @@ def _begins(shown: Floats, dp_start: Floats, before: Floats, end: Floats, firsts
     return begins
 
 
-def _first_traffic(phases: Phases, origin: int) -> Floats:
-    """First traffic of passes in the first step of each epoch; NaN where there is none.
+def _first_traffic(phases: Phases, origin: int, kinds: Sequence[str]) -> Floats:
+    """First traffic of some ``kinds`` in the first step of each epoch; NaN where there is none.
 
     Bytes are counted from the end of the step, as many as usual: what a program sends before it
     begins to train is no part of the first step.
     """
     first = np.full(phases.first_of_epoch.size, np.nan)
     for one in phases.classes:
-        if one.kind not in PASSES:
+        if one.kind not in kinds:
             continue
         size, step = one.one.traffic.size, one.step
         usual = np.median(np.bincount(step[step >= 0], size[step >= 0], phases.count))

@@ -44,7 +44,7 @@ def test_stages_beside_it_are_not_part_of_it():
 @pytest.mark.parametrize(
     "levels",
     [
-        REDUCED[:2],
+        [REDUCED[0], (partners(2), 2_050_000)],
         [REDUCED[0], (partners(2), 2_100_000), REDUCED[2]],
         [REDUCED[0], (partners(2), 4_000_000), (partners(4), 4_000_000)],
         [REDUCED[0], REDUCED[1], (partners(4)[:1], 1_000_000)],
@@ -96,11 +96,24 @@ def test_ranks_beyond_a_power_of_two_are_guests_of_one_all_reduce(ranks):
     assert halving(connections, classes) == set(range(len(classes)))
 
 
-def test_a_guest_too_few_or_another_ratio_is_no_halving():
+def test_a_guest_with_another_ratio_or_a_couple_too_few_is_no_halving():
     rows = with_guests(6)
-    without = [row for row in rows if row[0] != 1 and row[1] != 1]
-    assert halving(*directed(rows)) and halving(*directed(without))  # five ranks, one guest
-    less = [(a, b, v * 4 // 5 if (a, b) == (2, 3) else v) for a, b, v in rows if {a, b} != {0, 1}]
-    assert halving(*directed(less)) == set()
+    uneven = [(a, b, v * 4 // 5 if (a, b) == (2, 3) else v) for a, b, v in rows]
+    connections, classes = directed(uneven)
+    found = {end for i in halving(connections, classes) for end in ends(connections, classes[i])}
+    assert not found & {1, 3}
     lacking = [row for row in rows if {row[0], row[1]} != {0, 4}]
     assert halving(*directed(lacking)) == set()
+
+
+def ends(connections, one):
+    return {*connections.src[one.connections].tolist(), *connections.dst[one.connections].tolist()}
+
+
+def test_four_ranks_have_two_exact_sizes():
+    halves = [(partners(1, 4), 4_000_000), (partners(2, 4), 2_001_000)]
+    assert halving(*classes_of(*halves)) == {0, 1}
+    near = [halves[0], (partners(2, 4), 2_030_000)]
+    assert halving(*classes_of(*near)) == set()
+    uneven = [(partners(1, 4)[:1], 4_000_000), (partners(1, 4)[1:], 3_000_000), halves[1]]
+    assert halving(*classes_of(*uneven)) == set()

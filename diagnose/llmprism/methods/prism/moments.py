@@ -29,7 +29,10 @@ EARLY = 8.0  # deviations from a rank's usual lag beyond which its last record i
 LEAST_EARLY = 0.005  # ... and at least this share of a step
 EXACT = 0.02  # of the bytes of a step: differences that count as none
 UDP = 17
-BUFFER = 3 << 20  # bytes: Linux allows a socket 4 MiB (tcp_wmem), of which a quarter is its own
+BUFFER = 4_100_000  # bytes: Linux allows a socket 4 MiB (tcp_wmem), of which little is its own
+WRITABLE = (4 << 20) * 2 // 3  # what is left in a full one when Linux lets the sender write again
+HELD = 3 << 20  # what is left of a message that a buffer holds when it is written: measured
+REST_NS = 20_000_000  # between messages: far longer than TCP waits within one
 
 Moved = tuple[Traffic, Codes]
 """Traffic, and the step of each of its records (-1: none)."""
@@ -85,18 +88,26 @@ def moments_of(
 def _handed_over(line: Ints, begin_ns: Ints, end_ns: Ints, size: Ints) -> tuple[Ints, Ints]:
     """When no more was left to send than a buffer holds, on each line that sent as much.
 
-    ``line`` numbers the line of each record, in a step. The bytes of a record leave evenly.
-    Returns the lines, and the times [ns].
+    A rank that sends a larger message than the buffer waits for the buffer to empty by a third,
+    and writes the rest. ``line`` numbers the line of each record, in a step. Records that hardly
+    rest are one message, and their bytes leave evenly. Returns the lines, and the times [ns].
     """
     lines, number = np.unique(line, return_inverse=True)
     order = order_in_groups(number, end_ns)
-    number, size = number[order], size[order]
+    number, size, begin_ns, end_ns = number[order], size[order], begin_ns[order], end_ns[order]
     sent = np.cumsum(size)
-    left = sent[np.cumsum(np.bincount(number)) - 1][number] - sent  # after each record
-    last = (left < BUFFER) & (left + size >= BUFFER)
-    share = (BUFFER - left[last]) / size[last]
-    lasts_ns = (end_ns - begin_ns)[order][last]
-    return lines[number[last]], end_ns[order][last] - np.rint(share * lasts_ns).astype(np.int64)
+    of_line = np.cumsum(np.bincount(number))  # records until the end of each line
+    left = sent[of_line - 1][number] - sent  # after each record
+    rests = np.zeros(number.size, np.bool_)
+    rests[1:] = (begin_ns[1:] - end_ns[:-1] > REST_NS) & (number[1:] == number[:-1])
+    first = np.concatenate(([0], of_line[:-1]))[: lines.size]
+    opening = np.maximum.reduceat(np.where(rests, np.arange(rests.size), -1), first)
+    opening = np.maximum(opening, first)
+    held = np.where((left + size)[opening] > BUFFER, WRITABLE, HELD)[number]
+    last = (left < held) & (left + size >= held)
+    share = ((held - left) / size)[last]
+    lasts_ns = (end_ns - begin_ns)[last]
+    return lines[number[last]], end_ns[last] - np.rint(share * lasts_ns).astype(np.int64)
 
 
 def _from_memory(flows: FlowTable, rows: Codes) -> Bools:

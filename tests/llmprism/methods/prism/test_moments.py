@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.cycles import Traffic
-from llmprism.methods.prism.moments import BUFFER, MISSING, moments_of
+from llmprism.methods.prism.moments import BUFFER, HELD, MISSING, REST_NS, WRITABLE, moments_of
 
 STEPS, PERIOD = 6, 1000
 LEAVES = 40
@@ -54,20 +54,35 @@ def test_what_leaves_a_buffer_later_does_not_delay_the_sender() -> None:
     assert ends(EQUAL).tolist() == [[100] * STEPS, [100 + LEAVES] * STEPS]
 
 
-@pytest.mark.parametrize("records", [1, 4])
-def test_a_rank_waits_until_the_buffer_holds_the_rest(records: int) -> None:
-    """One rank sends ten buffers in 1,000 ns, and receives one in the first 100 ns."""
-    cut = np.linspace(0, 1000, records + 1).astype(np.int64)
-    start, end = np.append(cut[:-1], 0), np.append(cut[1:], 100)
-    size = np.append(np.full(records, 10 * BUFFER // records), BUFFER)
-    src = np.append(np.zeros(records, np.int32), 1).astype(np.int32)
+def sender(begin_ns: Any, end_ns: Any, size: Any) -> Any:
+    """End of the step of a rank that sends these records, and receives one in the first 100 ns."""
+    start, end = np.append(begin_ns, 0), np.append(end_ns, 100)
+    size = np.append(size, BUFFER)
+    src = np.append(np.zeros(len(begin_ns), np.int32), 1).astype(np.int32)
     flows: Any = SimpleNamespace(src=src, dst=1 - src, addresses=["a", "b"], optional={})
     row, couple = np.arange(src.size, dtype=np.int32), np.zeros(src.size, np.int32)
     traffic = Traffic(row, start, end, size, couple, src == 0)
     step = np.zeros(src.size, np.int64)
     found = moments_of(flows, [(traffic, step)], np.array([0, 1], np.int32), 1)
-    assert found.end_ns[0] == pytest.approx(900, abs=1)
-    assert found.end_ns[1] == 1000
+    assert found.end_ns[1] == end.max()
+    return found.end_ns[0]
+
+
+@pytest.mark.parametrize("records", [1, 4])
+def test_a_rank_waits_until_the_buffer_takes_the_rest(records: int) -> None:
+    """It sends ten buffers in 1,000 ns."""
+    cut = np.linspace(0, 1000, records + 1).astype(np.int64)
+    size = np.full(records, 10 * BUFFER // records)
+    waits = 1000 * (1 - WRITABLE / (10 * BUFFER))
+    assert sender(cut[:-1], cut[1:], size) == pytest.approx(waits, abs=1)
+
+
+def test_a_message_that_the_buffer_holds_is_written_at_once_but_for_a_little() -> None:
+    """It follows one that needs more, after a rest."""
+    size = np.array([10 * BUFFER, BUFFER])
+    later = REST_NS + 1000 + np.array([1, 1001])
+    ends = sender(np.array([0, later[0]]), np.array([1000, later[1]]), size)
+    assert ends == pytest.approx(later[0] + 1000 * (1 - HELD / BUFFER), abs=1)
 
 
 def test_what_a_nic_reads_from_memory_delays_the_sender() -> None:

@@ -49,7 +49,7 @@ DISTINCT = 5  # numbers of steps after which records end, at least
 FEW = 8  # steps from one silence to the next, usually
 UNEVEN = (0.45, 1.5)  # periods' volumes that a class is ahead of its share, at least and at most
 TICKS = 10  # of the clock that a period has at least
-SHORT, NEAR = 0.15, 0.05  # share of the time with shorter steps; steps that are about as short
+SHORT, NEAR = 0.25, 0.05  # share of all steps that the faster ones have; steps as long as others
 SEVERAL = 1.5  # times the shortest period: one that may be that of several steps
 
 
@@ -294,9 +294,20 @@ def _ahead(one: list[Sent], steps: Floats, times_ns: Floats) -> float:
 
 
 def _faster(intervals: list[Interval]) -> float:
-    """Median length of the steps that are about as short as the shorter ones [ns]."""
-    took = np.array([interval.step_ns for interval in intervals])
-    many = np.array([interval.last - interval.first for interval in intervals], dtype=np.float64)
-    short = quantile_by_weight(took, many, SHORT)
-    near = np.abs(took - short) < NEAR * short
-    return quantile_by_weight(took[near], many[near], 0.5)
+    """Length of the faster steps [ns]: the shortest one that a good part of all steps has.
+
+    A few intervals are too short or too long: acknowledgements join records to the next step. Some
+    are mixed: they hold others that are faster or slower.
+    """
+    first, last, took = np.array([(one.first, one.last, one.step_ns) for one in intervals]).T
+    many = last - first
+    holds = (first[:, None] <= first) & (last <= last[:, None])
+    holds &= (many < many[:, None]) & (many >= FEWEST)
+    mixed = (holds & (np.abs(took - took[:, None]) > NEAR * took[:, None])).any(axis=1)
+    took, many = took[~mixed], many[~mixed]
+    alike = np.abs(took - took[:, None]) < NEAR * took[:, None]
+    share = alike @ many / many.sum()
+    usual = share >= min(SHORT, share.max())
+    least = took[usual].min()
+    best = np.lexsort((took, -share * (np.abs(took - least) < NEAR * least)))[0]
+    return quantile_by_weight(took[alike[best]], many[alike[best]], 0.5)

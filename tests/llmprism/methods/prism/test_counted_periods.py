@@ -14,7 +14,13 @@ import pytest
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.connections import find_connections
-from llmprism.methods.prism.counted_periods import Sent, _with_times, counted_period
+from llmprism.methods.prism.counted_periods import (
+    Interval,
+    Sent,
+    _faster,
+    _with_times,
+    counted_period,
+)
 
 MS = 1_000_000
 STEPS = 24
@@ -175,3 +181,17 @@ def test_random_volumes_have_no_period():
         size = int(rng.uniform(1, 9) * 1e6) // PACKETS * PACKETS
         found[ends] = ([(t, t + 60) for t in at], size)
     assert period_ms(exported(found, drawn())) is None
+
+
+def test_a_few_short_intervals_are_no_faster_steps():
+    """Steps of 1,400 ns; records of some connections last until the next step begins."""
+    right = [(1, 3, 1415), (3, 7, 1403), (7, 8, 1414), (8, 12, 1396), (12, 13, 1412)]
+    wrong = [(3, 7, 1707), (7, 8, 198), (8, 12, 1583), (12, 13, 775), (12, 17, 1165)]
+    intervals = [Interval(*one) for one in right + wrong]
+    assert _faster(intervals) == pytest.approx(1400, rel=0.01)
+
+
+def test_a_long_interval_that_holds_slow_steps_shows_no_faster_ones():
+    fast, slow = [(3, 6, 1000), (9, 12, 1010)], [(6, 9, 1200), (3, 12, 1070)]
+    intervals = [Interval(*one) for one in fast + slow]
+    assert _faster(intervals) == pytest.approx(1000, rel=0.01)

@@ -226,3 +226,38 @@ def test_chunks_of_two_stages_are_unknown_rather_than_micro_batches(scored, seed
     layout = run.diagnosis.layouts.iloc[0]
     assert layout["micro_batches"] in (6, -1)
     assert layout["schedule"] in ("interleaved", "unknown")
+
+
+def test_couples_that_rest_longer_are_stages_if_they_move_as_much_as_others(scored):
+    """TCP: records of the middle stages hold two messages, those of the last couple one."""
+    model = "{layers: 24, hidden: 2048, heads: 16, vocab: 50304, sequence_length: 2048}"
+    keys = "dp: 4, pp: 4, tp: 2, micro_batches: 5, steps: 12, transport: tcp, zero_stage: 1"
+    noise = "mfu: 0.5, compute_jitter: 0.01, step_overhead_ms: 1.5"
+    world = f"""\
+cluster: {{servers: 16, gpus_per_server: 2, nics_per_server: 2, nic_gbps: 100,
+          fabric: {{kind: rail, leaf_ports: 16, spines: 4}}}}
+jobs:
+  - {{name: solo, model: {model}, {keys}, {noise}}}
+"""
+    effects = "[{kind: headers}, {kind: acknowledgements}, {kind: connections}]"
+    run = scored(world + MERGED.replace("[{kind: headers}]", effects) % 2000)
+    assert run.score["pairs"]["accuracy"] == 1
+    assert run.diagnosis.layouts[["dp", "pp", "tp"]].to_numpy().tolist() == [[4, 4, 2]]
+
+
+def test_lines_of_ranks_are_pipelines_where_few_records_hold_all_messages(scored):
+    model = "{layers: 16, hidden: 1024, heads: 16, vocab: 50000, sequence_length: 1024}"
+    keys = "dp: 4, pp: 8, library: {}, micro_batches: 19, steps: 12, zero_stage: 1"
+    noise = "mfu: 0.41, compute_jitter: 0.01, step_overhead_ms: 7"
+    world = f"""\
+cluster: {{servers: 32, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 400,
+          fabric: {{kind: rail, leaf_ports: 32, spines: 4}}}}
+jobs:
+  - {{name: solo, model: {model}, {keys}, {noise}}}
+"""
+    effects = "[{kind: headers}, {kind: acknowledgements}, {kind: rendezvous}]"
+    run = scored(world + MERGED.replace("[{kind: headers}]", effects) % 1000)
+    assert run.score["pairs"]["accuracy"] == 1  # and the store is no acknowledgement
+    layout = run.diagnosis.layouts.iloc[0]
+    assert (layout["dp"], layout["pp"], layout["tp"]) == (4, 8, 1)
+    assert layout["micro_batches"] in (19, -1)

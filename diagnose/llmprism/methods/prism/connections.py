@@ -156,7 +156,8 @@ def _replies(flows: FlowTable, opening: Codes) -> Codes:
     nodes, src, dst = len(flows.addresses), flows.src[opening], flows.dst[opening]
     ports = tuple(port[opening] for port in _ports(flows))
     forth = pd.Index(_names(nodes, src, dst, ports))
-    replies: Codes = forth.get_indexer(_names(nodes, dst, src, ports[::-1])).astype(np.int32)
+    back = pd.Index(_names(nodes, dst, src, ports[::-1]))
+    replies: Codes = forth.get_indexer(back).astype(np.int32)
     return replies
 
 

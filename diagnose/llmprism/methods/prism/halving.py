@@ -9,8 +9,8 @@ each other. Who begins, rests or sends more for a while says nothing against it.
 Of other numbers of ranks, as many as exceed a power of two leave their gradients to a partner: such
 a *guest* gets half of its partner's gradients first and all sums last, 3/2 of what it sends. The
 others exchange 1, 1/2, ... of what a guest sends. These volumes, and that there are as many guests
-as must be, show such a group. Four ranks have two sizes only. They are believed if they are exact at
-all four, since gradients of two stages of a pipeline differ, and activations are no half of them.
+as must be, show such a group. Four ranks have two sizes only. They are believed if they are exact
+at all four: gradients of two stages of a pipeline differ, and activations are no half of them.
 """
 
 from __future__ import annotations
@@ -94,15 +94,15 @@ def _in_whole_groups(connections: Connections, classes: Sequence[TrafficClass]) 
         for (a, b), size in zip(own, connections.total_bytes[one.connections], strict=True):
             moved.setdefault(a, {})[b] = moved.get(a, {}).get(b, 0.0) + float(size)
     known: set[Pair] = set()
-    for one, sent in moved.items():
-        for other, size in sent.items():
-            back = moved.get(other, {}).get(one, 0.0)
-            if (one, other) in known:
+    for host, sent in moved.items():
+        for other, forth in sent.items():
+            back = moved.get(other, {}).get(host, 0.0)
+            if (host, other) in known:
                 continue
-            if _is(size, GUEST * back):
-                known |= _group_of(moved, one, back, NEARLY)
-            elif _is(size, back, FINELY):
-                known |= _group_of(moved, one, size, FINELY)
+            if _is(forth, GUEST * back):
+                known |= _group_of(moved, host, back, NEARLY)
+            elif _is(forth, back, FINELY):
+                known |= _group_of(moved, host, forth, FINELY)
     return {i for i, own in enumerate(pairs) if known.issuperset(own)}
 
 

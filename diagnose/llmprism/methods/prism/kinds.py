@@ -47,6 +47,7 @@ from llmprism.numerics.graph import components
 
 HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
+LONG = 5  # members of a line that is no tree of an all-reduce
 GUESSED = 0.7  # confidence of a pipeline that shows by its place only
 
 
@@ -98,6 +99,7 @@ def _merged_pipeline(
     gradient needs an activation. In exchanges of tensor-parallel groups both begin at once.
     Acknowledgements do so, too. A few records in each direction hide as much as one, but if the
     couples form lines, in which always the same direction begins, they are the stages of pipelines.
+    No exchange has lines of five or more: a ring is closed, and a tree has branches.
     """
     main = main_class(own, characters)
     if main < 0:
@@ -114,8 +116,10 @@ def _merged_pipeline(
         early = float(np.nanmedian(lead.first_ns - character.first_ns)) > clearly
         over = float(np.nanmedian(lead.last_ns - character.last_ns)) > CLEARLY * period
         single = is_merged(character) and one.two_way and not (plain and character.at_once)
-        line = one.two_way and is_line(character) and character.leads >= LEADS
-        if (single or line) and across and early and over and 2 * volumes[i] < volumes[main]:
+        line = one.two_way and is_line(character)
+        long = line and min(len(group) for group in character.groups) >= LONG
+        shown = long or (over and (single or (line and character.leads >= LEADS)))
+        if shown and across and early and 2 * volumes[i] < volumes[main]:
             found.add(i)
     return found
 

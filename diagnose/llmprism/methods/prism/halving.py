@@ -45,7 +45,7 @@ def halving(
     ``volumes`` are the bytes of the connections of each class in a whole step, where known.
     """
     if volumes is None:
-        volumes = [connections.total_bytes[one.connections] for one in classes]
+        volumes = [connections.total_bytes[one.connections].astype(float) for one in classes]
     return _of_powers(connections, classes) | _in_whole_groups(connections, classes, volumes)
 
 

@@ -35,9 +35,18 @@ GUEST = 1.5  # what a guest gets over what it sends
 Pair = tuple[int, int]
 
 
-def halving(connections: Connections, classes: Sequence[TrafficClass]) -> set[int]:
-    """Indices of the ``classes`` whose couples are all part of an all-reduce by halving."""
-    return _of_powers(connections, classes) | _in_whole_groups(connections, classes)
+def halving(
+    connections: Connections,
+    classes: Sequence[TrafficClass],
+    volumes: Sequence[Floats] | None = None,
+) -> set[int]:
+    """Indices of the ``classes`` whose couples are all part of an all-reduce by halving.
+
+    ``volumes`` are the bytes of the connections of each class in a whole step, where known.
+    """
+    if volumes is None:
+        volumes = [connections.total_bytes[one.connections].astype(float) for one in classes]
+    return _of_powers(connections, classes) | _in_whole_groups(connections, classes, volumes)
 
 
 def _of_powers(connections: Connections, classes: Sequence[TrafficClass]) -> set[int]:
@@ -82,7 +91,9 @@ def _length(moved: float, among: Sequence[float]) -> int:
     return length
 
 
-def _in_whole_groups(connections: Connections, classes: Sequence[TrafficClass]) -> set[int]:
+def _in_whole_groups(
+    connections: Connections, classes: Sequence[TrafficClass], volumes: Sequence[Floats]
+) -> set[int]:
     """Those of the ``classes`` that are among four ranks, or among some of which are guests."""
     ends = connections.src, connections.dst
     pairs = [
@@ -90,9 +101,9 @@ def _in_whole_groups(connections: Connections, classes: Sequence[TrafficClass]) 
         for one in classes
     ]
     moved: dict[int, dict[int, float]] = {}
-    for one, own in zip(classes, pairs, strict=True):
-        for (a, b), size in zip(own, connections.total_bytes[one.connections], strict=True):
-            moved.setdefault(a, {})[b] = moved.get(a, {}).get(b, 0.0) + float(size)
+    for own, sizes in zip(pairs, volumes, strict=True):
+        for (a, b), size in zip(own, sizes.tolist(), strict=True):
+            moved.setdefault(a, {})[b] = moved.get(a, {}).get(b, 0.0) + size
     known: set[Pair] = set()
     for host, sent in moved.items():
         for other, forth in sent.items():

@@ -50,6 +50,7 @@ from llmprism.numerics.graph import components
 
 HEAVIER = 3.0  # times the bytes of others; where chunks close a ring, the others move double
 EQUAL = 0.9  # least over most of the volumes of couples that count as equal
+WHOLE = 0.9  # quantile of the bytes of a step: of most others, records may be lost, or not seen
 LONG = 5  # members of a line that is no tree of an all-reduce
 GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, or its shape only
 
@@ -77,7 +78,11 @@ def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Jud
         character_of(connections, one, step, stepping.count, nodes)
         for one, step in zip(classes, stepping.step_of, strict=True)
     ]
-    halved = halving(connections, classes)
+    whole = [
+        np.quantile(one.volumes(connections, step, stepping.count), WHOLE, axis=1)
+        for one, step in zip(classes, stepping.step_of, strict=True)
+    ]
+    halved = halving(connections, classes, whole)
     pipeline = {i for i, one in enumerate(characters) if one.is_pipeline} - halved
     pipeline = _passing(connections, classes, characters, pipeline)
     pipeline -= _heavier(classes, pipeline)

@@ -135,10 +135,29 @@ def test_couples_of_other_replicas_are_of_the_pipeline_whatever_their_lengths():
     assert _parallel([*couples, rings], {0, 1, 2}, {0}) == {0, 1}
 
 
+def classes_of(*volumes):
+    """Classes of two connections each, with so many MB."""
+    return [
+        SimpleNamespace(connections=np.array([2 * i, 2 * i + 1]), bytes=volume * MS)
+        for i, volume in enumerate(volumes)
+    ]
+
+
+@pytest.mark.parametrize(("volume", "expected"), [(60, {0, 1}), (66, {0})])
+def test_stages_that_rest_longer_move_as_much_as_others(volume, expected):
+    """Records of the others hold two messages."""
+    known = SimpleNamespace(typical_bytes=np.array([8, 8, 4, 4]) * MS)
+    busy, resting = (
+        replace(PLAIN, outstanding=0.9, leads=1.0, rest=rest, messages=3.0, pairs=frozenset({pair}))
+        for rest, pair in ((0.5, (0, 1)), (0.7, (2, 3)))
+    )
+    assert _passing(known, classes_of(60, volume), [busy, resting], {0, 1}) == expected
+
+
 def test_gradients_of_two_servers_are_no_pipeline_beside_one_that_host_work_makes_rest():
     """One direction is now and then ahead of the other; in a pipeline, it begins every step."""
     known = SimpleNamespace(typical_bytes=np.array([26, 26, 2, 2]) * MS)
-    classes = [SimpleNamespace(connections=np.array(own)) for own in ([0, 1], [2, 3])]
+    classes = classes_of(520, 60)
     gradients, messages = (
         replace(PLAIN, outstanding=0.9, rest=0.7, messages=3.0, pairs=frozenset({pair, pair[::-1]}))
         for pair in ((0, 1), (0, 2))

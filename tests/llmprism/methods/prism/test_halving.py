@@ -117,3 +117,12 @@ def test_four_ranks_have_two_exact_sizes():
     assert halving(*classes_of(*near)) == set()
     uneven = [(partners(1, 4)[:1], 4_000_000), (partners(1, 4)[1:], 3_000_000), halves[1]]
     assert halving(*classes_of(*uneven)) == set()
+
+
+def test_whole_steps_show_sizes_that_lost_records_hide():
+    """Totals differ by a tenth, since more records of one connection were lost."""
+    connections, classes = directed(with_guests(6))
+    whole = [connections.total_bytes[one.connections] / 20 for one in classes]
+    connections.total_bytes[:3] = connections.total_bytes[:3] * 9 // 10
+    assert halving(connections, classes) != set(range(len(classes)))
+    assert halving(connections, classes, whole) == set(range(len(classes)))

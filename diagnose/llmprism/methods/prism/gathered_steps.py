@@ -5,6 +5,8 @@ soon as its step begins. So the begin of a step is seen, and need not be derived
 step before. The update of the parameters, which ends a step, leaves no traffic. It is taken to
 last until the next step or an evaluation begins, unless that takes much longer than usual: then
 there is a pause between the two. If evaluations follow some steps, they show how long it takes.
+No update takes longer than the passes, which use each parameter for many tokens: then nearly all
+of that time is host work.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ def begun_by_gathers(ranks: Ranks, phases: Phases) -> Ranks:
     longest = np.full(phases.count, usual + beyond)
     longest[phases.first_of_epoch] = np.inf
     update = np.where(rest <= longest, rest, usual)
+    if usual > finite_median(ranks.end - start):
+        update = np.zeros_like(rest)
     return replace(ranks, start=np.minimum(start, ranks.end), end=ranks.end + np.maximum(update, 0))
 
 

@@ -51,6 +51,12 @@ def test_the_last_step_has_an_update_of_the_usual_length() -> None:
     assert steps_of(USUAL).end[0, -1] == DP_END[-1] + 100
 
 
+def test_what_takes_longer_than_the_passes_is_no_update() -> None:
+    found = steps_of(USUAL, USUAL + 400)
+    assert found.start[0].tolist() == USUAL.tolist()
+    assert found.end[0].tolist() == (USUAL + 400).tolist()
+
+
 def test_a_pause_between_two_steps_belongs_to_neither() -> None:
     late = np.where(np.arange(STEPS) >= 3, 600, 0)
     found = steps_of(USUAL + late, DP_END + late)

@@ -12,8 +12,8 @@ of its job is longer: what seems more is a record that was cut elsewhere. Nor is
 where the steps are longer by more than twice as much: something else delays several ranks.
 
 A rank that saves a checkpoint meanwhile, in the background, shares its NIC with that; it does not
-pause. Pauses may come at a steady pace, as checkpoints do. A step that is longer because a rank lost time
-is no checkpoint, so it does not show at which steps one is.
+pause. Pauses may come at a steady pace, as checkpoints do. A step that is longer because a rank
+lost time is no checkpoint, so it does not show at which steps one is.
 """
 
 from __future__ import annotations

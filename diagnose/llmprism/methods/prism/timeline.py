@@ -3,12 +3,13 @@
 The end of a step is the end of its data-parallel traffic. The begin is the end of the step
 before, plus the host's work between steps, which leaves no traffic: in a job with a pipeline
 it is what remains between that end and the first activation, less one forward pass. Each rank of
-the first stage shows its own, if messages can be counted, and are not sent over TCP, where they may
-wait for others. All other ranks are taken to do as much as those of the first stage do in the
-median. Parameters that are gathered in the next step show the begin of every stage. In a job
-without either, host work cannot be distinguished from computation. Only a *pause* can (a
-checkpoint, a data loader that is behind): it delays all data-parallel traffic of one step without
-stretching it, as slow computation would. An evaluation that gathers parameters shows itself
+the first stage shows its own, if it differs from the others by more than forward passes do, and if
+messages can be counted, and are not sent over TCP, where they may wait for others. All other ranks
+are taken to do as much as those of the first stage do in the median. Parameters that are gathered
+in the next step show the begin of every stage. In a job without either, host work cannot be
+distinguished from computation. Only a *pause* can (a checkpoint, a data loader that is behind): it
+delays all data-parallel traffic of one step without stretching it, as slow computation
+would. An evaluation that gathers parameters shows itself
 (:mod:`~llmprism.methods.prism.evaluations`).
 
 The first step has no predecessor. It begins, for all ranks of the job alike, one forward pass
@@ -30,9 +31,9 @@ import numpy as np
 
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Phases
-from llmprism.methods.prism.pipelines import Pipelines
+from llmprism.methods.prism.pipelines import NOISE, Pipelines
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import finite_median, nanmedian
+from llmprism.numerics.missing import deviation, finite_median, nanmedian
 
 PASSES = ("tp", "cp", "ep")  # kinds of traffic within passes
 NEARLY = 0.99  # of the bytes of a step: all but what control messages may be
@@ -91,7 +92,9 @@ def find_timeline(phases: Phases, pipelines: Pipelines) -> Ranks:
     start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
     if phases.gathers is None and pipelines.micro_batches > 0 and not pipelines.answers.blocks:
         own = np.maximum(shown[:, 1:], end[:, :-1])
-        start[:, 1:] = np.where(np.isnan(own), start[:, 1:], own)
+        noise = deviation(pipelines.second_sent - pipelines.first_sent)
+        differs = np.abs(own - start[:, 1:]) > NOISE * np.nan_to_num(noise)
+        start[:, 1:] = np.where(differs, own, start[:, 1:])
     begin = _begins(shown, dp_start, before, end, phases.first_of_epoch)
     begin = np.fmin(begin, _first_traffic(phases, origin))
     start[:, phases.first_of_epoch] = begin[None, :]

@@ -116,8 +116,8 @@ def _keep_distance(between: Floats, lengths: Ints) -> bool:
     """Whether ``between`` [ns], one a step, stays the same; ``lengths`` are those of steps.
 
     It may also vary, if it returns to its mean in every step: what one step adds, the next one
-    takes away. The times of jobs that do not wait for each other wander off instead. In a few steps,
-    any drift may be chance; then the parts must also begin, or end, steps at the same time.
+    takes away. The times of jobs that do not wait for each other wander off instead. In a few
+    steps, any drift may be chance; then the parts must also begin, or end, steps at the same time.
     """
     period, varies = float(np.median(lengths)), float(np.std(lengths))
     allowed = max(TOGETHER * period, BOUND * min(varies, period / 10))

@@ -152,7 +152,7 @@ def _pauses(dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
     for share, believed in ((MIDDLE, _are_few), (EARLY, _are_regular)):
         excess = lead - np.nanquantile(lead, share)
         paused = _are_paused(lead, spans, excess)
-        if believed(paused):
+        if believed(paused, later, firsts):
             pause[later[paused]] = excess[paused]
             break
     return pause
@@ -167,14 +167,19 @@ def _are_paused(lead: Floats, spans: Floats, excess: Floats) -> Bools:
     return paused
 
 
-def _are_few(paused: Bools) -> bool:
+def _are_few(paused: Bools, *_: Ints) -> bool:
     """Whether some steps are ``paused``, and so few that most steps are not."""
     return bool(0 < paused.mean() <= SELDOM)
 
 
-def _are_regular(paused: Bools) -> bool:
-    """Whether every second or later step is ``paused``, always as many apart."""
-    apart = np.diff(np.flatnonzero(paused))
+def _are_regular(paused: Bools, later: Ints, firsts: Ints) -> bool:
+    """Whether every second or later step is ``paused``, in each attempt always as many apart.
+
+    ``later`` are the numbers of the steps that are judged, without the ``firsts`` of attempts.
+    """
+    steps = later[paused]
+    attempt = np.searchsorted(firsts, steps, side="right")
+    apart = np.diff(steps)[np.diff(attempt) == 0]
     return bool(apart.size >= FEWEST - 1 and apart.min() == apart.max() > 1)
 
 

@@ -4,12 +4,13 @@ The end of a step is the end of its data-parallel traffic, or of what follows it
 (:mod:`~llmprism.methods.prism.closings`). The begin is the end of the step
 before, plus the host's work between steps, which leaves no traffic: in a job with a pipeline
 it is what remains between that end and the first activation, less one forward pass. Each rank of
-the first stage shows its own, if messages can be counted, and are not sent over TCP, where they may
-wait for others. All other ranks are taken to do as much as those of the first stage do in the
-median. Parameters that are gathered in the next step show the begin of every stage. In a job
-without either, host work cannot be distinguished from computation. Only a *pause* can (a
-checkpoint, a data loader that is behind): it delays all data-parallel traffic of one step without
-stretching it, as slow computation would. An evaluation that gathers parameters shows itself
+the first stage shows its own, if it differs from the others by more than forward passes do, and if
+messages can be counted, and are not sent over TCP, where they may wait for others. All other ranks
+are taken to do as much as those of the first stage do in the median. Parameters that are gathered
+in the next step show the begin of every stage. In a job without either, host work cannot be
+distinguished from computation. Only a *pause* can (a checkpoint, a data loader that is behind): it
+delays all data-parallel traffic of one step without stretching it, as slow computation
+would. An evaluation that gathers parameters shows itself
 (:mod:`~llmprism.methods.prism.evaluations`).
 
 The first step has no predecessor. It begins, for all ranks of the job alike, one forward pass
@@ -33,9 +34,9 @@ import numpy as np
 from llmprism.methods.prism.closings import Closings, with_closings
 from llmprism.methods.prism.moments import MISSING
 from llmprism.methods.prism.phases import Phases
-from llmprism.methods.prism.pipelines import Pipelines
+from llmprism.methods.prism.pipelines import NOISE, Pipelines
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import finite_median, nanmedian
+from llmprism.numerics.missing import deviation, finite_median, nanmedian
 
 PASSES = ("tp", "cp", "ep")  # kinds of traffic within passes
 NEARLY = 0.99  # of the bytes of a step: all but what control messages may be
@@ -96,7 +97,9 @@ def find_timeline(phases: Phases, pipelines: Pipelines, closings: Closings | Non
     start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
     if phases.gathers is None and pipelines.micro_batches > 0 and not pipelines.answers.blocks:
         own = np.maximum(shown[:, 1:], end[:, :-1])
-        start[:, 1:] = np.where(np.isnan(own), start[:, 1:], own)
+        noise = deviation(pipelines.second_sent - pipelines.first_sent)
+        differs = np.abs(own - start[:, 1:]) > NOISE * np.nan_to_num(noise)
+        start[:, 1:] = np.where(differs, own, start[:, 1:])
     firsts = phases.first_of_epoch
     opening = _first_traffic(phases, origin, ("dp",))  # parameters may be sent to all before
     dp_start[:, firsts] = np.fmax(dp_start[:, firsts], opening)
@@ -157,7 +160,7 @@ def _pauses(dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
     for share, believed in ((MIDDLE, _are_few), (EARLY, _are_regular)):
         excess = lead - np.nanquantile(lead, share)
         paused = _are_paused(lead, spans, excess)
-        if believed(paused):
+        if believed(paused, later, firsts):
             pause[later[paused]] = excess[paused]
             break
     return pause
@@ -172,14 +175,19 @@ def _are_paused(lead: Floats, spans: Floats, excess: Floats) -> Bools:
     return paused
 
 
-def _are_few(paused: Bools) -> bool:
+def _are_few(paused: Bools, *_: Ints) -> bool:
     """Whether some steps are ``paused``, and so few that most steps are not."""
     return bool(0 < paused.mean() <= SELDOM)
 
 
-def _are_regular(paused: Bools) -> bool:
-    """Whether every second or later step is ``paused``, always as many apart."""
-    apart = np.diff(np.flatnonzero(paused))
+def _are_regular(paused: Bools, later: Ints, firsts: Ints) -> bool:
+    """Whether every second or later step is ``paused``, in each attempt always as many apart.
+
+    ``later`` are the numbers of the steps that are judged, without the ``firsts`` of attempts.
+    """
+    steps = later[paused]
+    attempt = np.searchsorted(firsts, steps, side="right")
+    apart = np.diff(steps)[np.diff(attempt) == 0]
     return bool(apart.size >= FEWEST - 1 and apart.min() == apart.max() > 1)
 
 

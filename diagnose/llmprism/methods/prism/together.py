@@ -116,15 +116,18 @@ def _keep_distance(between: Floats, lengths: Ints) -> bool:
     """Whether ``between`` [ns], one a step, stays the same; ``lengths`` are those of steps.
 
     It may also vary, if it returns to its mean in every step: what one step adds, the next one
-    takes away. The times of jobs that do not wait for each other wander off instead.
+    takes away. The times of jobs that do not wait for each other wander off instead. In a few
+    steps, any drift may be chance; then the parts must also begin, or end, steps at the same time.
     """
     period, varies = float(np.median(lengths)), float(np.std(lengths))
     allowed = max(TOGETHER * period, BOUND * min(varies, period / 10))
     away = float(np.median(np.abs(between - np.median(between))))
     count = between.size
     drift = np.polyfit(np.arange(count), between, 1)[0] if count > 3 else 0.0
-    near = float(np.median(np.abs(between))) < period
-    steady = away < allowed and abs(drift) < max(DRIFT * period, allowed / count)
+    apart = float(np.median(np.abs(between)))
+    near, few = apart < period, count < MANY and apart < allowed
+    most = allowed if few else max(DRIFT * period, allowed / count)
+    steady = away < allowed and abs(drift) < most
     loose = max(away, abs(drift) * count) < LOOSE * period
     return near and (steady or (loose and _returns(between)))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import llmprism
+from llmprism.methods.prism.timeline import _pauses
 from scores import assert_exact
 
 CLUSTER = """\
@@ -62,3 +64,11 @@ def test_what_is_written_and_read_later_alone_is_no_job():
     ends = [{"address": name, "server": name, "nic": 0} for name in ("a", "store")]
     found = llmprism.diagnose(flows, {"endpoints": ends, "switches": [], "links": []})
     assert found.jobs.empty
+
+
+def test_pauses_may_be_regular_in_each_attempt():
+    late = np.isin(np.arange(16), [3, 6, 9, 12, 15])
+    firsts = np.array([0, 4, 7])
+    end = np.arange(1, 17) * 100.0 + np.cumsum(late) * 90.0
+    pause = _pauses((end - 20)[None, :], end[None, :], firsts)
+    assert np.flatnonzero(pause > 80).tolist() == [3, 6, 9, 12, 15]

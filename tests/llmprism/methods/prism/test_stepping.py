@@ -141,6 +141,14 @@ def test_jobs_with_steps_of_nearly_equal_length_stay_apart(seed):
     assert not in_step(stepping(ends[0]), stepping(ends[1] + 150))
 
 
+@pytest.mark.parametrize(("apart_ms", "joined"), [(0, True), (40, False)])
+def test_parts_that_take_a_few_steps_at_the_same_times_may_drift_by_chance(apart_ms, joined):
+    """The distances are those of two replicas in a drawn world."""
+    ends = 130.0 * np.arange(1, 5)
+    other = ends + np.array([0.7, -0.9, 2.0, -2.9]) + apart_ms
+    assert in_step(stepping(ends), stepping(other)) == joined
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_jobs_that_save_now_and_then_stay_apart(seed):
     """Saves make the distance jump from step to step, but it has a trend all the same."""

@@ -196,5 +196,6 @@ def test_a_last_record_of_more_than_a_step_is_not_cut():
     cuts = np.arange(1, 10)
     before = np.concatenate(([0.0], np.cumsum(sizes)))
     volumes = np.diff(before[np.concatenate(([0], cuts, [len(sizes)]))])
-    found = _split(Division(cuts, volumes, 0.01, 1.0, 1.0, 2.0), before)
+    gaps = np.arange(1, 11), np.full(10, 10)
+    found = _split(Division(cuts, volumes, 0.01, 1.0, 1.0, 2.0), before, gaps)
     assert found is None or found.cuts.max() < len(sizes)

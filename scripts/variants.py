@@ -22,15 +22,13 @@ from llmprism.io.topology import Topology
 from llmprism.methods.paper import StagedMethod, timeline
 from llmprism.methods.paper.cutting import Cuts
 from llmprism.methods.paper.parallelism import classify_pairs
-from llmprism.methods.prism import (
-    connections,
-    cycles,
-    gathers,
-    jobs,
-    method,
-    pair_table,
-    phases,
-)
+from llmprism.methods.prism import method
+from llmprism.methods.prism.cycles import cycles
+from llmprism.methods.prism.jobs import jobs
+from llmprism.methods.prism.phases import phases
+from llmprism.methods.prism.records import connections
+from llmprism.methods.prism.tables import pair_table
+from llmprism.methods.prism.timeline import gathers
 from llmprism.model import KINDS, Jobs, Pairs, Progress
 from llmprism.numerics.arrays import Grouped, Ints
 

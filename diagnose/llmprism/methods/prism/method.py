@@ -21,36 +21,13 @@ from llmprism.io.flows import FlowTable
 from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
 from llmprism.methods import register
-from llmprism.methods.prism.attempts import Job
-from llmprism.methods.prism.closings import find_closings
-from llmprism.methods.prism.connections import Connections, find_connections
-from llmprism.methods.prism.ended import ended_steps
 from llmprism.methods.prism.faults import Context, JobView, find_findings
-from llmprism.methods.prism.first_gathers import with_first_gathers
-from llmprism.methods.prism.found import Found
-from llmprism.methods.prism.gathered_steps import SHARDED, begun_by_gathers
-from llmprism.methods.prism.gathers import with_late_gathers
-from llmprism.methods.prism.hidden_hops import with_hidden_hops
-from llmprism.methods.prism.jobs import find_jobs
-from llmprism.methods.prism.joining import joining_pairs
-from llmprism.methods.prism.later_stages import after_pauses
-from llmprism.methods.prism.layout import UNKNOWN, find_layout
-from llmprism.methods.prism.mute import with_mute
-from llmprism.methods.prism.pair_table import pairs_of
-from llmprism.methods.prism.partial_steps import partial_steps
-from llmprism.methods.prism.phases import find_phases
-from llmprism.methods.prism.pipelines import find_pipelines
-from llmprism.methods.prism.replicas import (
-    find_replicas,
-    sharing_rings,
-    whole_groups,
-    with_common_ends,
-)
-from llmprism.methods.prism.resolution import refusal
-from llmprism.methods.prism.ring_sizes import find_ring_share
-from llmprism.methods.prism.silent import with_silent_places
-from llmprism.methods.prism.spans import Marked, SpanTable, marked
-from llmprism.methods.prism.stepless import (
+from llmprism.methods.prism.jobs.attempts import Job
+from llmprism.methods.prism.jobs.jobs import find_jobs
+from llmprism.methods.prism.jobs.partial_steps import partial_steps
+from llmprism.methods.prism.jobs.resolution import refusal
+from llmprism.methods.prism.jobs.silent import with_silent_places
+from llmprism.methods.prism.jobs.stepless import (
     Stepless,
     find_stepless,
     joined_by_servers,
@@ -58,8 +35,31 @@ from llmprism.methods.prism.stepless import (
     with_periods,
     with_silent,
 )
-from llmprism.methods.prism.timeline import find_timeline
-from llmprism.methods.prism.wide_groups import with_wide_groups
+from llmprism.methods.prism.kinds.mute import with_mute
+from llmprism.methods.prism.layout.layout import UNKNOWN, find_layout
+from llmprism.methods.prism.layout.replicas import (
+    find_replicas,
+    sharing_rings,
+    whole_groups,
+    with_common_ends,
+)
+from llmprism.methods.prism.layout.ring_sizes import find_ring_share
+from llmprism.methods.prism.phases.phases import find_phases
+from llmprism.methods.prism.pipelines.pipelines import find_pipelines
+from llmprism.methods.prism.records.connections import Connections, find_connections
+from llmprism.methods.prism.records.joining import joining_pairs
+from llmprism.methods.prism.tables.ended import ended_steps
+from llmprism.methods.prism.tables.found import Found
+from llmprism.methods.prism.tables.pair_table import pairs_of
+from llmprism.methods.prism.tables.spans import Marked, SpanTable, marked
+from llmprism.methods.prism.timeline.closings import find_closings
+from llmprism.methods.prism.timeline.first_gathers import with_first_gathers
+from llmprism.methods.prism.timeline.gathered_steps import SHARDED, begun_by_gathers
+from llmprism.methods.prism.timeline.gathers import with_late_gathers
+from llmprism.methods.prism.timeline.hidden_hops import with_hidden_hops
+from llmprism.methods.prism.timeline.later_stages import after_pauses
+from llmprism.methods.prism.timeline.timeline import find_timeline
+from llmprism.methods.prism.timeline.wide_groups import with_wide_groups
 from llmprism.model import Progress
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.memory import give_back

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from llmprism.io.topology import parse_topology
-from llmprism.methods.prism import timeline
-from llmprism.methods.prism.cycles import Division, Traffic, _split, divisions
-from llmprism.methods.prism.kinds import _meshes
-from llmprism.methods.prism.layout import _period_ns
-from llmprism.methods.prism.mirror import mirrored
-from llmprism.methods.prism.resolution import refusal
+from llmprism.methods.prism.cycles.cycles import Division, Traffic, _split, divisions
+from llmprism.methods.prism.jobs.resolution import refusal
+from llmprism.methods.prism.kinds.kinds import _meshes
+from llmprism.methods.prism.layout.layout import _period_ns
+from llmprism.methods.prism.tables.mirror import mirrored
+from llmprism.methods.prism.timeline import timeline
 
 MS = 1_000_000
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.kinds import _heavier
+from llmprism.methods.prism.kinds.kinds import _heavier
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.classes import TrafficClass
-from llmprism.methods.prism.cycles import Division, Traffic
-from llmprism.methods.prism.messages import same_messages
+from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.steps.messages import same_messages
 
 UNCLEAR = 1.2  # the shortest silence that cuts over the longest that does not
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import prism_sim as ps
-from llmprism.methods.prism.last_stage import _times
-from llmprism.methods.prism.micro_batches import _without_loss, divided
+from llmprism.methods.prism.pipelines.last_stage import _times
+from llmprism.methods.prism.pipelines.micro_batches import _without_loss, divided
 
 MODEL = "{layers: %d, hidden: 1024, heads: 8, vocab: 32000, sequence_length: 2048}"
 WORLD = """\

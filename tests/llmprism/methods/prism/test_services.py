@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.classes import Component, TrafficClass, find_components
-from llmprism.methods.prism.connections import find_connections
-from llmprism.methods.prism.cycles import Traffic, divisions
-from llmprism.methods.prism.jobs import _in_time, _training
-from llmprism.methods.prism.stepping import Part, Stepping, find_steps
+from llmprism.methods.prism.classes.classes import Component, TrafficClass, find_components
+from llmprism.methods.prism.cycles.cycles import Traffic, divisions
+from llmprism.methods.prism.jobs.jobs import _in_time, _training
+from llmprism.methods.prism.records.connections import find_connections
+from llmprism.methods.prism.steps.stepping import Part, Stepping, find_steps
 
 MS = 1_000_000
 

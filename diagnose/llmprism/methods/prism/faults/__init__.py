@@ -17,28 +17,34 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from llmprism.methods.prism.faults.alternatives import nearly_best, with_alternatives
+from llmprism.methods.prism.faults.causes.imbalance import imbalance
+from llmprism.methods.prism.faults.causes.incast import SYMPTOM as OTHER_TRAFFIC
+from llmprism.methods.prism.faults.causes.incast import incast
+from llmprism.methods.prism.faults.causes.late_ranks import late_ranks
+from llmprism.methods.prism.faults.causes.late_replicas import SYMPTOM as LATE_REPLICA
+from llmprism.methods.prism.faults.causes.late_replicas import late_replicas
+from llmprism.methods.prism.faults.causes.partners import doubted, joined
+from llmprism.methods.prism.faults.causes.pauses import pauses
+from llmprism.methods.prism.faults.causes.reroutes import REROUTED, reroutes
+from llmprism.methods.prism.faults.causes.slow_compute import slow_compute
+from llmprism.methods.prism.faults.causes.slow_network import slow_network
+from llmprism.methods.prism.faults.causes.slow_storage import slow_storage
+from llmprism.methods.prism.faults.causes.stalls import SYMPTOM as STALLED
+from llmprism.methods.prism.faults.causes.stalls import stalls
+from llmprism.methods.prism.faults.causes.uneven import uneven
+from llmprism.methods.prism.faults.causes.unexplained import is_warm_up, unexplained
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.cost import widened
-from llmprism.methods.prism.faults.imbalance import imbalance
-from llmprism.methods.prism.faults.incast import SYMPTOM as OTHER_TRAFFIC
-from llmprism.methods.prism.faults.incast import incast
-from llmprism.methods.prism.faults.late_ranks import late_ranks
-from llmprism.methods.prism.faults.late_replicas import SYMPTOM as LATE_REPLICA
-from llmprism.methods.prism.faults.late_replicas import late_replicas
-from llmprism.methods.prism.faults.partners import doubted, joined
-from llmprism.methods.prism.faults.pauses import pauses
-from llmprism.methods.prism.faults.repeated import repeated, steps_of, with_pauses
-from llmprism.methods.prism.faults.reroutes import REROUTED, reroutes
-from llmprism.methods.prism.faults.slow_compute import slow_compute
-from llmprism.methods.prism.faults.slow_network import slow_network
-from llmprism.methods.prism.faults.slow_storage import slow_storage
-from llmprism.methods.prism.faults.stalls import SYMPTOM as STALLED
-from llmprism.methods.prism.faults.stalls import stalls
-from llmprism.methods.prism.faults.stopped import stopped
-from llmprism.methods.prism.faults.suspects import EXPLAINED, Cause, Suspect, adds_nothing, table_of
-from llmprism.methods.prism.faults.uneven import uneven
-from llmprism.methods.prism.faults.unexplained import is_warm_up, unexplained
+from llmprism.methods.prism.faults.stops.stopped import stopped
+from llmprism.methods.prism.faults.suspects.alternatives import nearly_best, with_alternatives
+from llmprism.methods.prism.faults.suspects.cost import widened
+from llmprism.methods.prism.faults.suspects.repeated import repeated, steps_of, with_pauses
+from llmprism.methods.prism.faults.suspects.suspects import (
+    EXPLAINED,
+    Cause,
+    Suspect,
+    adds_nothing,
+    table_of,
+)
 from llmprism.numerics.memory import give_back
 from llmprism.numerics.missing import finite_median
 

@@ -12,10 +12,10 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.connections import Connections
-from llmprism.methods.prism.phases import Phases
-from llmprism.methods.prism.pipelines import Pipelines
-from llmprism.methods.prism.timeline import Ranks
+from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.pipelines.pipelines import Pipelines
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.timeline.timeline import Ranks
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import nanmedian
 

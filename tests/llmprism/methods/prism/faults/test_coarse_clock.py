@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 # the package has a function of the same name
-slow_compute = importlib.import_module("llmprism.methods.prism.faults.slow_compute")
+slow_compute = importlib.import_module("llmprism.methods.prism.faults.causes.slow_compute")
 
 RANKS, STEPS, TICK_NS = 8, 40, 1e6
 

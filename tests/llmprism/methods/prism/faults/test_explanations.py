@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism import faults
-from llmprism.methods.prism.faults import alternatives
-from llmprism.methods.prism.faults.cost import Cost
-from llmprism.methods.prism.faults.suspects import Suspect
+from llmprism.methods.prism.faults.suspects import alternatives
+from llmprism.methods.prism.faults.suspects.cost import Cost
+from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
 STEPS = 40
 STEP_NS = 100e6

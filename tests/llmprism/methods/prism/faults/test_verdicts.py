@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.rates import Rates
-from llmprism.methods.prism.faults.series import judged
+from llmprism.methods.prism.faults.measures.rates import Rates
+from llmprism.methods.prism.faults.measures.series import judged
 
-SLOW_NETWORK = importlib.import_module("llmprism.methods.prism.faults.slow_network")
+SLOW_NETWORK = importlib.import_module("llmprism.methods.prism.faults.causes.slow_network")
 STEPS, FIRST, LAST = 24, 9, 16
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.tails import Stuck, Tail
+from llmprism.methods.prism.faults.stops.tails import Stuck, Tail
 
-STOPPED = importlib.import_module("llmprism.methods.prism.faults.stopped")
+STOPPED = importlib.import_module("llmprism.methods.prism.faults.stops.stopped")
 STEPS, STEP_NS = 10, 1000
 
 

@@ -1,0 +1,1 @@
+"""Classes: connections that behave alike, and the sizes of their messages."""

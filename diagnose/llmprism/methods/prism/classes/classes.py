@@ -1,0 +1,318 @@
+"""Classes: the connections of one part of the network that behave alike.
+
+The data-carrying connections form a directed graph. Training traffic circulates: a ring
+returns to where it began, a pipeline answers every activation with a gradient, an exchange
+goes both ways. So training happens inside the *strongly connected components* of that graph,
+and what only flows one way (a checkpoint to storage, logs to a collector) lies between them.
+What flows back must be comparable: a checkpoint that is answered by a small read is one way.
+
+Within a component, connections of similar volume, record size and symmetry form a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.classes.answers import find_answers
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.repeated_sizes import are_messages
+from llmprism.methods.prism.records.sampled import allowed
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
+
+VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
+RECORD_STEP = 0.3
+ONE_SIZE = 0.02  # of a message: difference of size that counts as none
+LARGER = 0.1  # share of bytes in messages that are larger than those of one size
+MOSTLY_ONE, MOSTLY_OTHERS = 0.95, 0.7  # share of bytes in messages of the usual size
+WAITED = 20.0  # times its usual record: no transfer of a job that goes on takes as long
+RECORDS = 8  # of a connection that show what is usual
+COMPARABLE = 16.0  # ratio of volumes up to which one connection returns what another brings
+
+
+@dataclass(frozen=True)
+class TrafficClass:
+    """Connections that behave alike.
+
+    Attributes
+    ----------
+    connections : their numbers.
+    two_way : whether each direction of a pair of addresses carries about as much as the other.
+    traffic : their data-carrying records on one line.
+    circulates : whether all endpoints get something from others in these connections alone, and
+        send something: rings do, and ranks that write to a server do not.
+    """
+
+    connections: Ints
+    two_way: bool
+    traffic: Traffic
+    circulates: bool = True
+
+    @cached_property
+    def bytes(self) -> float:
+        """Volume of all records [bytes]."""
+        return float(self.traffic.size.sum())
+
+    def cells(self, connections: Connections, step: Codes, count: int) -> tuple[Ints, Ints]:
+        """Records whose step is known, and the cell of each: its connection and its step.
+
+        Cells have the number ``place * count + step``, where ``place`` is the index of the
+        connection in this class.
+        """
+        known = np.flatnonzero(step >= 0)
+        place = np.zeros(connections.src.size, np.int64)
+        place[self.connections] = np.arange(self.connections.size) * count
+        return known, place[connections.of_row[self.traffic.row[known]]] + step[known]
+
+    def volumes(self, connections: Connections, step: Codes, count: int) -> Floats:
+        """Bytes that each connection moves in each step, shape (connections, count)."""
+        known, cell = self.cells(connections, step, count)
+        cells = self.connections.size * count
+        total = np.bincount(cell, self.traffic.size[known], cells).astype(np.float64)
+        return total.reshape(-1, count)
+
+
+@dataclass(frozen=True)
+class Component:
+    """A part of the network in which traffic circulates.
+
+    Attributes
+    ----------
+    endpoints : endpoint codes, sorted.
+    classes : its traffic, in order of volume.
+    """
+
+    endpoints: Codes
+    classes: tuple[TrafficClass, ...]
+
+
+def components(nodes: int, src: Codes, dst: Codes) -> Codes:
+    """Strongly connected component of each node, shape (nodes,)."""
+    graph = coo_matrix((np.ones(src.size, np.int8), (src, dst)), shape=(nodes, nodes))
+    _, label = connected_components(graph, directed=True, connection="strong")
+    codes: Codes = label.astype(np.int32)
+    return codes
+
+
+def find_components(flows: FlowTable, connections: Connections, use: Bools) -> list[Component]:
+    """Components of the connections in ``use``, each with its classes; ordered by first record."""
+    chosen = _circulating(connections, np.flatnonzero(use), len(flows.addresses))
+    found = []
+    for own in circles(flows, connections, chosen):
+        ends = np.unique(np.concatenate((connections.src[own], connections.dst[own])))
+        found.append(Component(ends.astype(np.int32), _classes(flows, connections, own)))
+    return found
+
+
+def circles(flows: FlowTable, connections: Connections, chosen: Ints) -> list[Ints]:
+    """The ``chosen`` connections in which traffic circulates, apart by component and attempt.
+
+    What storage returns before an attempt of a job does not circulate with what ranks save in it.
+    """
+    nodes, found = len(flows.addresses), []
+    for own in _joined(connections, chosen, nodes):
+        epochs = _epochs(flows, connections, own)
+        for epoch in epochs:
+            found += _joined(connections, epoch, nodes) if len(epochs) > 1 else [epoch]
+    return found
+
+
+def _joined(connections: Connections, chosen: Ints, nodes: int) -> list[Ints]:
+    """Those of the ``chosen`` connections that lie within strongly connected components."""
+    label = components(nodes, *_closed(connections, chosen))
+    home = label[connections.src[chosen]]
+    inside = home == label[connections.dst[chosen]]
+    chosen, home = chosen[inside], home[inside]
+    return [chosen[home == one] for one in dict.fromkeys(home.tolist())]
+
+
+def united(parts: Sequence[Component], flows: FlowTable, connections: Connections) -> Component:
+    """One component of all connections of ``parts``."""
+    ends = np.unique(np.concatenate([part.endpoints for part in parts]))
+    own = np.concatenate([one.connections for part in parts for one in part.classes])
+    return Component(ends.astype(np.int32), _classes(flows, connections, np.sort(own)))
+
+
+def _closed(connections: Connections, chosen: Ints) -> tuple[Codes, Codes]:
+    """Senders and receivers of the ``chosen`` connections, and of others that nobody sees.
+
+    Mute endpoints may answer what they receive, or pass it on to those that receive nothing else.
+    """
+    src, dst = connections.src[chosen], connections.dst[chosen]
+    if connections.mute is None:
+        return src, dst
+    mute = connections.mute[chosen]
+    begins = np.setdiff1d(src, dst)
+    unheard = np.unique(dst[mute])
+    ways = [(src, dst), (dst[mute], src[mute])]
+    ways.append((np.repeat(unheard, begins.size), np.tile(begins, unheard.size)))
+    senders, receivers = zip(*ways, strict=True)
+    return np.concatenate(senders), np.concatenate(receivers)
+
+
+def _circulating(connections: Connections, chosen: Ints, nodes: int) -> Ints:
+    """Those of the ``chosen`` connections that lie on a circle of comparable ones."""
+    level = np.floor(np.log2(np.maximum(connections.total_bytes[chosen], 1)))
+    kept = np.zeros(chosen.size, np.bool_)
+    for one in np.unique(level).tolist():
+        own = level == one
+        near = chosen[level >= one - np.log2(COMPARABLE)]
+        label = components(nodes, *_closed(connections, near))
+        kept[own] = label[connections.src[chosen[own]]] == label[connections.dst[chosen[own]]]
+    return chosen[kept]
+
+
+def _epochs(flows: FlowTable, connections: Connections, own: Ints) -> list[Ints]:
+    """Part connections where all of the earlier ones have ended before any later one begins.
+
+    A job that is restarted opens all its connections again. A transfer that waited for a silent NIC
+    may end when that is back, and the job is too; it counts as ended when it began.
+    """
+    order = own[np.argsort(connections.first_ns[own], kind="stable")]
+    first, ended = connections.first_ns[order], connections.last_ns[order]
+    by = connections.by
+    begun = flows.start_ns[by.order[by.offsets[order + 1] - 1]]
+    between = first[_cuts(first, begun)]
+    across = np.searchsorted(between, begun) < np.searchsorted(between, ended, side="right")
+    for place in np.flatnonzero(across).tolist():
+        if _waited(flows, by.rows(int(order[place]))):
+            ended[place] = begun[place]
+    return [np.sort(part) for part in np.split(order, _cuts(first, ended))]
+
+
+def _cuts(first: Ints, ended: Ints) -> Ints:
+    """Where all before have ended, and the others, in order of their ``first``, have not begun."""
+    cuts: Ints = np.flatnonzero(first[1:] > np.maximum.accumulate(ended)[:-1]) + 1
+    return cuts
+
+
+def _waited(flows: FlowTable, rows: Codes) -> bool:
+    """Whether the last record of a connection took far longer than the others."""
+    lasted = flows.lengths_ns(rows)
+    return lasted.size >= RECORDS and bool(lasted[-1] > WAITED * np.median(lasted[:-1]))
+
+
+def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[TrafficClass, ...]:
+    answers = find_answers(connections, own)
+    two_way = answers.lesser > 0
+    volume = connections.total_bytes.astype(np.float64)
+    volume[own[two_way]] *= answers.lesser[two_way]
+    both_ways = connections.typical_bytes.copy()
+    both_ways[own] = np.maximum(both_ways[own], answers.record)
+    classes = []
+    for both in (True, False):
+        among = own[two_way == both]
+        for by_volume in _split(among, volume, VOLUME_STEP, connections.sample_bytes):
+            for by_record in _split_by_record(connections, by_volume, both_ways, both):
+                parts = _split_by_sizes(connections, by_record) if both else [by_record]
+                for alike in parts:
+                    traffic = traffic_of(flows, connections, alike)
+                    closed = _circulates(connections.src[alike], connections.dst[alike])
+                    classes.append(TrafficClass(alike, both, traffic, closed))
+    return tuple(sorted(classes, key=lambda c: -c.bytes))
+
+
+def _circulates(src: Codes, dst: Codes) -> bool:
+    """Whether every connection is part of a circle of them."""
+    label = components(int(max(src.max(), dst.max())) + 1, src, dst)
+    return bool((label[src] == label[dst]).all())
+
+
+def _split_by_record(
+    connections: Connections, own: Ints, both_ways: Ints, both: bool
+) -> list[Ints]:
+    """Part connections by their typical record, or by that of both directions where one is alone.
+
+    An exporter that bridges silences merges more messages of one direction of a pipeline than of
+    the other. Each direction alone leads from stage to stage and never back. Two rings of opposite
+    directions are closed, so they stay apart.
+    """
+    per_sample = connections.sample_bytes
+    parts = _split(own, connections.typical_bytes, RECORD_STEP, per_sample)
+    if not both or len(parts) == 1:
+        return parts
+    record = connections.typical_bytes.copy()
+    for part in parts:
+        src, dst = connections.src[part], connections.dst[part]
+        label = components(int(max(src.max(), dst.max())) + 1, src, dst)
+        alone = part[label[src] != label[dst]]
+        record[alone] = both_ways[alone]
+    return _split(own, record, RECORD_STEP, per_sample)
+
+
+def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:
+    """Part couples whose messages all have one size from those with several, if all are either.
+
+    A pipeline sends activations and gradients of one size. Two replicas exchange buckets, which
+    may happen to be as large. Pieces of messages, which a slow link makes, show nothing.
+    """
+    rows = np.concatenate([connections.by.rows(c) for c in own.tolist()])
+    rows = rows[~connections.small[rows]]
+    size, place = connections.size[rows], np.searchsorted(own, connections.of_row[rows])
+    usual = connections.typical_bytes[own][place]
+    near = np.abs(size - usual) <= ONE_SIZE * usual
+    moved = np.bincount(place, size, own.size)
+    share = np.bincount(place, size * near, own.size) / np.maximum(moved, 1.0)
+    ends = np.sort(np.stack((connections.src[own], connections.dst[own])), axis=0)
+    couple = np.unique(ends, axis=1, return_inverse=True)[1]
+    least = np.full(int(couple.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(least, couple, share)
+    one, several = least[couple] >= MOSTLY_ONE, least[couple] <= MOSTLY_OTHERS
+    if one.all() or several.all() or not (one | several).all():
+        return [own]
+    others = size[several[place]]
+    larger = others > (1 + ONE_SIZE) * connections.typical_bytes[own[one]].max()
+    buckets = others[larger].sum() >= LARGER * others.sum() and are_messages(others)
+    return [own[one], own[several]] if buckets else [own]
+
+
+def _split(
+    numbers: Ints, values: Ints | Floats, step: float, per_sample: float = 0.0
+) -> list[Ints]:
+    """Sort by value and part where the next value is more than ``step`` away in logarithm.
+
+    Values that are estimated from packets, each of which stands for the bytes ``per_sample``, may
+    be farther apart.
+    """
+    if numbers.size == 0:
+        return []
+    logs = np.log(np.maximum(values[numbers], 1).astype(np.float64))
+    order = np.argsort(logs, kind="stable")
+    far = allowed(step, values[numbers][order][:-1], per_sample)
+    cuts = np.flatnonzero(np.diff(logs[order]) > far) + 1
+    return [np.sort(part) for part in np.split(numbers[order], cuts)]
+
+
+def alike(connections: Connections, own: Ints) -> list[Ints]:
+    """Part connections by volume and typical record."""
+    return [
+        part
+        for by_volume in _split(own, connections.total_bytes, VOLUME_STEP, connections.sample_bytes)
+        for part in _split(
+            by_volume, connections.typical_bytes, RECORD_STEP, connections.sample_bytes
+        )
+    ]
+
+
+def traffic_of(flows: FlowTable, connections: Connections, own: Ints) -> Traffic:
+    """The data-carrying records of some connections, on one line."""
+    rows = np.concatenate([connections.by.rows(c) for c in own.tolist()])
+    rows = np.sort(rows[~connections.small[rows]])
+    src, dst = flows.src[rows].astype(np.int64), flows.dst[rows].astype(np.int64)
+    pair = np.minimum(src, dst) * len(flows.addresses) + np.maximum(src, dst)
+    couple = np.unique(pair, return_inverse=True)[1].astype(np.int32)
+    return Traffic(
+        rows.astype(np.int32),
+        flows.start_ns[rows],
+        flows.end_ns[rows],
+        connections.size[rows],
+        couple,
+        src < dst,
+    )

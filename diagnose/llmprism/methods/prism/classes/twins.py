@@ -1,0 +1,61 @@
+"""Twins: components that move the same bytes at the same moments.
+
+The rings of a job whose ranks are joined over NVLink are components of their own, and each is
+divided into steps alone. Tensor parallelism makes the ranks of a server send the same messages
+at the same moments, which shows also where one of the divisions is wrong.
+
+Two components are *twins* if they share a server, move the same volume in similar numbers of
+records (an exporter cuts the same messages into more of them where they pause), and if the messages
+of one begin when those of the other do. "When" is a comparison: the distances to the nearest
+message are small beside the same distances after a shift in time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.methods.prism.classes.classes import Component
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.numerics.arrays import Codes, Ints
+
+ALIKE, RECORDS = 0.1, 0.5  # differences in volume and number of records of twins, as a share
+AT_ONCE = 0.1  # distance between messages that begin together, over that after a shift
+SHIFTS = (0.31, 0.5, 0.69)  # of the median time between bursts
+FEWEST = 16  # bursts that tell anything
+
+
+def are_twins(connections: Connections, one: Component, other: Component, servers: Codes) -> bool:
+    """Whether two components are twins."""
+    shared = np.intersect1d(servers[one.endpoints], servers[other.endpoints])
+    if shared.size == 0 or len(one.classes) != len(other.classes):
+        return False
+    for ours, theirs in zip(one.classes, other.classes, strict=True):
+        records = len(ours.traffic), len(theirs.traffic)
+        for (a, b), most in (((ours.bytes, theirs.bytes), ALIKE), (records, RECORDS)):
+            if abs(a - b) > most * max(a, b):
+                return False
+    starts = [_starts(connections, part, servers, shared) for part in (one, other)]
+    return min(begun.size for begun in starts) >= FEWEST and _at_once(starts[0], starts[1])
+
+
+def _starts(connections: Connections, one: Component, servers: Codes, shared: Codes) -> Ints:
+    """Starts [ns] of what one endpoint on a ``shared`` server sends in the largest class."""
+    traffic, src = one.classes[0].traffic, connections.src
+    senders = src[connections.of_row[traffic.row]]
+    near = senders[np.isin(servers[senders], shared)]
+    return traffic.start_ns[senders == near[0]] if near.size else np.empty(0, np.int64)
+
+
+def _at_once(ours: Ints, theirs: Ints) -> bool:
+    """Whether ``ours`` lie much closer to ``theirs`` than they do after any shift in time."""
+    gap_ns = float(np.median(np.diff(ours)))
+    away = _to_nearest(ours, theirs)
+    shifted = [_to_nearest(ours + round(share * gap_ns), theirs) for share in SHIFTS]
+    return away <= AT_ONCE * min(shifted)
+
+
+def _to_nearest(ours: Ints, theirs: Ints) -> float:
+    """Median distance of ``ours`` to the nearest of ``theirs`` [ns]."""
+    after = np.searchsorted(theirs, ours).clip(1, theirs.size - 1)
+    away = np.minimum(np.abs(ours - theirs[after - 1]), np.abs(theirs[after] - ours))
+    return float(np.median(away))

@@ -1,0 +1,1 @@
+"""Cycles: dividing the traffic of one class of connections into parts that are alike."""

@@ -1,0 +1,181 @@
+"""Micro-batches that look like steps: only some of them end with an update.
+
+Ranks that hold shards gather parameters and reduce gradients in every micro-batch, so micro-batches
+move equal bytes. The next one's gathers follow the last reduction at once, as messages inside a
+pass do. After a step they wait: no rank has parameters to send before its optimizer has updated
+them. So if equal parts are steps, the place between reductions and gathers is silent in all of
+them. If it is silent in some parts only, and that is the only such place, silences there end the
+steps. The parts may be cut elsewhere, as where forward passes take longer than gathers.
+
+Silences at equal distances are believed to be updates, unless there are so few parts that this may
+be chance. One or two, or some at other distances, may also be ranks that waited for another reason.
+If they are longer than those between the parts, nothing is known about the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.numerics.arrays import Floats, Ints
+
+SAME_PLACE = 2e-3  # of a part
+MOSTLY = 0.6  # share of cuts at one place, from which parts are equal
+RESTS = 0.2  # of a part: longest silence between parts of sharded parameters
+CLEARLY = 10.0  # ratio of a silence to those at the same place of other parts
+OTHERS = 0.3  # ... to the longest one at another place, from which that is one like it
+LONGEST = 4  # silences a part that are looked at
+SHORTEST = 0.05  # quantile of the silences that are shown: about the exporter's idle gap
+HIDDEN = 2.0  # times that: a silence that others of its kind, not shown, may be like
+CHANCE = 0.02  # that so many silences are in parts at equal distances for no reason
+SURE = 3  # updates, or parts between two of them, from which equal distances are believed
+EQUAL, LONGER = 0.98, 1.5  # quality and clarity of parts that every k-th silence makes
+MOST = 8  # micro-batches of a step, or steps between two pauses, that are looked at
+SILENT = 0.05  # chance that so many silences are the longest, by which nothing is doubted
+PARTS = 16  # of a message that move at the same time, at most: queue pairs
+FEW = 16  # parts, up to which one or two silences mean something
+
+NONE = np.empty(0, np.int64)
+
+
+def updates(traffic: Traffic, parts: Division) -> Ints:
+    """First record of each step but the first, if ``parts`` are micro-batches of several steps."""
+    found = _seldom(traffic, parts)
+    if found is None or found.after.size < SURE - 1:
+        return NONE
+    after = found.after
+    every = np.diff(after)
+    regular = every.min() == every.max() and every.min() > 1
+    inside = after[0] <= every[0] and found.count - after[-1] <= every[0]
+    whole = after[0] == every[0] == found.count - after[-1] and every[0] >= SURE
+    ways = 1 if whole else int(every[0])  # to be at equal distances
+    rare = ways / comb(found.count, after.size) < CHANCE
+    return found.first if regular and rare and (whole if after.size < SURE else inside) else NONE
+
+
+def may_be_micro_batches(traffic: Traffic, parts: Division) -> bool:
+    """Whether some of the ``parts`` end with an update, so that they may be no steps.
+
+    An exporter does not show silences that are shorter than its idle gap. Where those that it shows
+    are little longer, the other parts may have such silences, too. Steps have as many micro-batches
+    each: silences after one part and the next, and in no others, are those of slow steps in a row.
+    """
+    found = _seldom(traffic, parts)
+    if found is None or (found.after.size < SURE and found.count >= FEW):
+        return False
+    if found.after.size >= SURE and (np.diff(found.after) == 1).mean() >= MOSTLY:
+        return False
+    rests_ns = traffic.rests_ns()
+    shown_ns = float(np.quantile(rests_ns[rests_ns > 0], SHORTEST))
+    return found.rest_ns >= max(found.usual_ns, HIDDEN * shown_ns)
+
+
+def updates_or_pauses(own: Sequence[Division], count: int) -> bool:
+    """Whether the silence after every k-th of ``count`` equal parts is longer than all others.
+
+    Replicas of shards reduce gradients in every micro-batch, and gather nothing that is seen. So an
+    update after every k-th micro-batch looks like an evaluation, or a saved state, after every k-th
+    step. ``own`` are the divisions of the same traffic.
+    """
+    return any(
+        len(one) * every == count
+        and one.quality >= EQUAL
+        and one.clarity >= LONGER
+        and SILENT * comb(count - 1, len(one) - 1) >= 1
+        for one in own
+        for every in range(2, MOST + 1)
+    )
+
+
+@dataclass(frozen=True)
+class _Seldom:
+    """Silences at a place where all other parts have none.
+
+    Attributes
+    ----------
+    first : first record after each.
+    after : number of the part whose place it is, from 0.
+    count : of whole parts.
+    rest_ns, usual_ns : median of them, and of the silences between parts [ns].
+    """
+
+    first: Ints
+    after: Ints
+    count: int
+    rest_ns: float
+    usual_ns: float
+
+
+def _seldom(traffic: Traffic, parts: Division) -> _Seldom | None:
+    """The silences at the one place that is silent in some parts only; None if there is none."""
+    place, cut = _places(traffic, parts)
+    if cut.size < 2:
+        return None
+    rest_ns = np.concatenate(([0], traffic.rests_ns()))
+    part_ns = float(traffic.start_ns[cut[-1]] - traffic.start_ns[cut[0]]) / (place[cut[-1]] or 1)
+    usual_ns = float(np.median(rest_ns[cut]))
+    phase = place - np.floor(place + SAME_PLACE)
+    rests = np.flatnonzero((rest_ns > 0) & (phase > SAME_PLACE))
+    if rests.size == 0 or usual_ns > RESTS * part_ns:
+        return None
+    count = int(np.rint(place[cut[-1]] - place[cut[0]])) + 1
+    longest = rests[np.argsort(-rest_ns[rests], kind="stable")][: LONGEST * count]
+    found: list[Ints] = []
+    for one in longest[rest_ns[longest] >= OTHERS * rest_ns[longest[0]]].tolist():
+        if any(abs(phase[one] - phase[own[0]]) <= SAME_PLACE for own in found):
+            continue
+        if _while_ranks_begin(traffic, found[0] if found else NONE, one):
+            continue
+        alike = rests[np.abs(phase[rests] - phase[one]) <= SAME_PLACE]
+        alike = _without_parts(traffic, alike[rest_ns[alike] * CLEARLY > rest_ns[one]])
+        if 2 * alike.size < count:
+            found.append(alike)
+    after = np.floor(place[found[0]]).astype(np.int64) + 1 if len(found) == 1 else NONE
+    if after.size == 0 or np.unique(after).size < after.size:
+        return None
+    return _Seldom(found[0], after, count, float(np.median(rest_ns[found[0]])), usual_ns)
+
+
+def _without_parts(traffic: Traffic, rests: Ints) -> Ints:
+    """The ``rests`` without those that only go on with the one before."""
+    goes_on = [_while_ranks_begin(traffic, rests[:i], one) for i, one in enumerate(rests.tolist())]
+    return rests[~np.array(goes_on, np.bool_)]
+
+
+def _while_ranks_begin(traffic: Traffic, first: Ints, one: int) -> bool:
+    """Whether the silence before the record ``one`` and the last of ``first`` before are one rest.
+
+    Ranks do not end their updates at the same time, nor do they all begin with the records. Some
+    have begun, and others have not: no connection has begun its second message. The parts of a
+    message may move at the same time.
+    """
+    before = first[first <= one]
+    between = slice(int(before[-1]) if before.size else 0, one)
+    if one - between.start > 2 * PARTS * (int(traffic.couple.max()) + 1):
+        return False
+    line = 2 * traffic.couple[between].astype(np.int64) + traffic.forth[between]
+    _, opens, which = np.unique(line, return_index=True, return_inverse=True)
+    ended_ns = traffic.end_ns[between][opens[which]]
+    later = np.arange(line.size) != opens[which]
+    return not bool((traffic.start_ns[between] >= ended_ns)[later].any())
+
+
+def _places(traffic: Traffic, parts: Division) -> tuple[Floats, Ints]:
+    """Parts before each record, since the first cut, and the cuts at whole numbers of parts.
+
+    No cuts if ``parts`` are not equal, most of them.
+    """
+    before = np.concatenate(([0.0], np.cumsum(traffic.size, dtype=np.float64)[:-1]))
+    if parts.cuts.size < 2:
+        return before, NONE
+    at = before[parts.cuts]
+    at, whole = at - at[0], float(np.median(np.diff(at)))
+    equal = np.abs(at / whole - np.rint(at / whole)) <= SAME_PLACE
+    if equal.mean() < MOSTLY or at[equal][-1] == 0:
+        return before, NONE
+    whole = float(at[equal][-1] / np.rint(at[equal][-1] / whole))
+    return (before - before[parts.cuts[0]]) / whole, parts.cuts[equal]

@@ -1,0 +1,1 @@
+"""Causes: one module each; all of them bring suspects forward."""

@@ -1,0 +1,325 @@
+"""NICs, links and switches that carry less than they should: slow transfers, and what they lost.
+
+Paces show which transfers are slow, and so which part of the network explains them. The time that
+transfers lost on the wire (:mod:`~.wire_time`) shows how much each of them delayed the job, also
+where one message stalled and the others did not. The part that paces show is named unless it
+explains clearly less of the lost time than another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from llmprism.methods.prism.faults.causes.unexplained import irregular
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.measures.bundles import (
+    LEAST_SHARE,
+    Bundle,
+    bundles_of,
+    conversations_of,
+)
+from llmprism.methods.prism.faults.measures.hops import ARROW, IN, OUT, culprit_of
+from llmprism.methods.prism.faults.measures.rates import Rates, rates_of
+from llmprism.methods.prism.faults.measures.saving import saving
+from llmprism.methods.prism.faults.measures.series import SHORTEST, stretches
+from llmprism.methods.prism.faults.measures.tomography import CLOSE, Part, equals, ranked
+from llmprism.methods.prism.faults.measures.wire_time import (
+    LostTime,
+    explained,
+    heaviest,
+    lost_in,
+    windows_of,
+)
+from llmprism.methods.prism.faults.suspects.suspects import Suspect
+
+CONTRAST = 0.5  # of what is lost by slow transfers: what the others may lose at most
+MOSTLY = 0.5  # of the lost time: what the culprit explains
+SOME = 0.3  # ... if more speaks for it: a third, as an end of one of three transfers has
+STEADY = 0.75  # share of the steps in which a slow link or switch delays some transfer
+LASTING = 4  # steps: the transfers of healthy jobs compete for single ones
+CLEARLY_LESS = 0.5  # of what the best part explains of the lost time
+
+
+def slow_network(context: Context) -> Iterator[Suspect]:
+    """Bring forward the parts of the network that explain slow transfers.
+
+    First those that the lost time shows, then those that paces alone show in other steps.
+    """
+    measured = [(job, rates_of(context, job)) for job in context.jobs]
+    for job, rates in measured:
+        found: list[Suspect] = []
+        for by_time, extents in ((True, windows_of(rates)), (False, _windows(rates))):
+            for first, last in extents:
+                if all(last < one.first or first > one.last for one in found):
+                    one = _in_stretch(context, measured, job, (first, last), by_time=by_time)
+                    if one and not (_by_saving(context, one) or _by_waits(rates, one)):
+                        found.append(one)
+        yield from found
+
+
+def _by_saving(context: Context, one: Suspect) -> bool:
+    """Whether a checkpoint explains it, which NICs send in all of the steps, and not in all others.
+
+    One of the NICs that may be slow, or most of those of the job if a link or switch may be.
+    """
+    codes = context.topology.codes
+    named = [one.culprit, *map(str, one.evidence.get("one_of", ()))]
+    ends = [codes[name] for name in named if name in codes]
+    saves, own = saving(context, one.job), one.job.phases.endpoints
+    if ends:
+        return bool(saves[ends, one.first : one.last + 1].all(axis=1).any())
+    in_all = saves[own, one.first : one.last + 1].all(axis=1).mean() > MOSTLY
+    return bool(in_all and not saves[own, : one.job.count].all(axis=1).any())
+
+
+def _by_waits(rates: Rates, one: Suspect) -> bool:
+    """Whether transfers that wait look slow: through a link or switch, and often at full pace.
+
+    Steps last longer by different amounts, as they do where work is unevenly divided. What makes a
+    link or a switch slow delays the transfers of every step.
+    """
+    if one.culprit_kind not in {"link", "switch"} or not irregular(one.job, one.first, one.last):
+        return False
+    across = [any(one.culprit in part for part in crossed) for crossed in rates.crosses]
+    out = rates.pace.out[np.array(across, bool), one.first : one.last + 1]
+    return bool(out.any(axis=0).mean() < STEADY)
+
+
+def _in_stretch(
+    context: Context,
+    measured: Sequence[tuple[JobView, Rates]],
+    job: JobView,
+    extent: tuple[int, int],
+    *,
+    by_time: bool,
+) -> Suspect | None:
+    """What explains a stretch of slow steps: ``by_time`` that is lost, or by paces alone."""
+    inside = int(job.start_ns[extent[0]]), int(job.end_ns[extent[1]])
+    bundles: list[Bundle] = []
+    lost: list[LostTime] = []
+    for other, rates in sorted(measured, key=lambda one: one[0] is not job):
+        steps = extent if other is job else _steps_within(other, inside)
+        if steps is not None:
+            bundles += bundles_of(rates, *steps)
+            lost.append(lost_in(rates, *steps))
+    parts = explained(lost)
+    best, suspect = _suspect(context, job, bundles, extent, parts)
+    if by_time:
+        slowest = suspect.evidence["suspects"][0]["name"] if suspect else ""
+        better = _by_time(context, job, lost[0], parts, extent, best, slowest)
+        score = {part.name: part.score for part in parts}
+        if better is not None or score.get(best, 0.0) < MOSTLY:
+            return better
+    if suspect is None or (not best and extent[1] - extent[0] + 1 < LASTING):
+        return None
+    suspect = replace(suspect, lost_share=_most_delayed(bundles, lost[0], best))
+    begin, end = _narrowed(rates_of(context, job), best, *extent)
+    return replace(suspect, first=begin, last=end) if end - begin + 1 >= SHORTEST else None
+
+
+def _most_delayed(bundles: Sequence[Bundle], lost: LostTime, part: str) -> float:
+    """How much longer slow transfers can make a step at most, as a share of it.
+
+    A step has no more transfers than fill it. Messages of a pipeline delay it by no more than they
+    last longer, all together.
+    """
+    slow = [one for one in bundles if one.slow]
+    most = max(one.ratio for one in slow) - 1
+    passed = lost.sum_across(part) if all(one.kind == "pp" for one in slow) else None
+    return most if passed is None else min(most, passed)
+
+
+def _windows(rates: Rates) -> list[tuple[int, int]]:
+    """Stretches in which a connection is slow: the heaviest first, without those that overlap."""
+    weighed = []
+    for ratio, out in zip(rates.pace.ratio, rates.pace.lasting, strict=True):
+        for first, last in stretches(out):
+            excess = np.log(ratio[first : last + 1])
+            weighed.append((-round(float(np.nansum(excess)), 6), first, last))
+    return heaviest(weighed)
+
+
+def _steps_within(job: JobView, extent: tuple[int, int]) -> tuple[int, int] | None:
+    """First and last step of ``job`` that lie within a time; None if there are none."""
+    inside = np.flatnonzero((job.start_ns >= extent[0]) & (job.end_ns <= extent[1]))
+    return (int(inside[0]), int(inside[-1])) if inside.size else None
+
+
+def _parts(bundles: Sequence[Bundle]) -> list[Part]:
+    """All parts that slow transfers cross: one direction of a part by itself, or both together."""
+    found = []
+    for own, directed in ((bundles, True), (conversations_of(bundles), False)):
+        slow = [one for one in own if one.slow]
+        weights = [float(np.log(one.ratio)) for one in slow]
+        healthy = [one.crosses for one in own if not one.slow]
+        parts = ranked([one.crosses for one in slow], healthy, weights)
+        found += [part for part in parts if (ARROW in part.name) == directed]
+    return sorted(found, key=lambda part: (-round(part.score, 6), ARROW in part.name, part.name))
+
+
+def _suspect(
+    context: Context,
+    job: JobView,
+    bundles: Sequence[Bundle],
+    extent: tuple[int, int],
+    by_time: Sequence[Part],
+) -> tuple[str, Suspect | None]:
+    """The best explanation of what is slow: the part of the network, and the suspect."""
+    slow = [one for one in bundles if one.slow]
+    if not slow:
+        return "", None
+    ratio = float(np.median([one.ratio for one in slow]))
+    if _healthy_ratio(bundles) - 1 > CONTRAST * (ratio - 1):
+        return "", None  # everything is slower: transfers compete, and no part is slow
+    parts = _parts(bundles)
+    best = _preferred(context, _apart(equals(parts), by_time), by_time)
+    evidence = {
+        "slow_bundles": len(slow),
+        "bundles": len(bundles),
+        "kinds": sorted({one.kind for one in slow}),
+        "pace_ratio": round(ratio, 3),
+        "pace_ratio_of_others": round(_healthy_ratio(bundles), 3),
+        "suspects": [_described(part) for part in parts[:8]],
+    }
+    suspect = _accusing(context, job, best, extent, 1 - 1 / ratio, evidence)
+    return best[0].name if best else "", suspect
+
+
+def _by_time(
+    context: Context,
+    job: JobView,
+    lost: LostTime,
+    parts: Sequence[Part],
+    extent: tuple[int, int],
+    by_pace: str,
+    slowest: str,
+) -> Suspect | None:
+    """Accuse what explains the time lost on the wire; None if paces name a part that does, too.
+
+    ``slowest`` is the part that explains paces best, though it may not explain them well.
+    """
+    score = {part.name: part.score for part in parts}
+    parts = [part for part in parts if part.name in lost.crossed]
+    if extent[1] - extent[0] + 1 < LASTING or not parts:
+        return None
+    if not _explains(context, parts[0], alike=parts[0].name == slowest):
+        return None
+    if score.get(by_pace, 0.0) >= CLEARLY_LESS * parts[0].score:
+        return None
+    near = [part for part in parts if part.score >= CLEARLY_LESS * parts[0].score]
+    best = [part for part in near if part.coverage >= CLOSE * parts[0].coverage]
+    best = _in_order(context, best)
+    share, ratio = lost.worst_across(best[0].name)
+    evidence = {
+        "slow_bundles": best[0].slow,
+        "bundles": int(np.isfinite(lost.share).sum()),
+        "kinds": lost.kinds,
+        "time_ratio": round(ratio, 3),
+        "suspects": [_described(part) for part in parts[:8]],
+    }
+    best = [replace(part, purity=part.purity**0.5) for part in best]
+    one = _accusing(context, job, best, extent, 1 - 1 / ratio, evidence)
+    one = replace(one, lost_share=share)
+    return one if one.is_believed else None
+
+
+def _explains(context: Context, part: Part, *, alike: bool) -> bool:
+    """Whether a part explains most of the lost time.
+
+    Less is enough if it is the part that explains paces best, too; and if it is a NIC and all that
+    was lost crosses it: a stall hits what is under way, and no other transfer of the NIC.
+    """
+    is_nic = culprit_of(context, part.name)[0] == "address"
+    enough = alike or (is_nic and part.coverage >= CLOSE)
+    return part.score >= (SOME if enough else MOSTLY)
+
+
+def _apart(best: Sequence[Part], by_time: Sequence[Part]) -> list[Part]:
+    """Of parts that explain paces alike, those that explain the lost time best, if it shows any."""
+    score = {part.name: part.score for part in by_time}
+    most = max((score.get(part.name, 0.0) for part in best), default=0.0)
+    least = CLEARLY_LESS * most if most >= SOME else 0.0
+    return [part for part in best if score.get(part.name, 0.0) >= least]
+
+
+def _in_order(context: Context, parts: Sequence[Part]) -> list[Part]:
+    """``parts``, the best first; those that explain nearly as much as it in order of likelihood."""
+    close = [part for part in parts if part.score >= CLOSE * parts[0].score]
+    return [*_preferred(context, close, parts), *(one for one in parts if one not in close)]
+
+
+def _accusing(
+    context: Context,
+    job: JobView,
+    best: Sequence[Part],
+    extent: tuple[int, int],
+    magnitude: float,
+    evidence: dict[str, object],
+) -> Suspect:
+    """The suspect of which the ``best`` parts are the culprit, or one of them."""
+    kind, name, cause, sure = _verdict(context, best, job)
+    if len(best) > 1:
+        named = [culprit_of(context, part.name) for part in best]
+        evidence["one_of"] = list(dict.fromkeys(name for _, name, _ in named))
+        evidence["or_causes"] = sorted({other for _, _, other in named} - {cause})
+    return Suspect(
+        job, "network", "slow_transfers", cause, kind, name, *extent, magnitude, sure, evidence
+    )
+
+
+def _narrowed(rates: Rates, part: str, first: int, last: int) -> tuple[int, int]:
+    """The steps of a stretch in which most of what is slow across ``part`` is slow."""
+    out = rates.pace.out[:, first : last + 1]
+    across = [part in crossed for crossed in rates.crosses]
+    rows = out[np.array(across, bool) & (out.mean(axis=1) >= LEAST_SHARE)]
+    at = np.flatnonzero(rows.mean(axis=0) > LEAST_SHARE) if len(rows) else np.arange(0)
+    return (first + int(at[0]), first + int(at[-1])) if at.size else (first, last)
+
+
+def _verdict(context: Context, best: Sequence[Part], job: JobView) -> tuple[str, str, str, float]:
+    """Kind and name of the culprit, the cause, and the confidence."""
+    if not best:
+        return "job", job.name, "slow_network", 0.5
+    kind, name, cause = culprit_of(context, best[0].name)
+    equal = len({culprit_of(context, part.name)[1] for part in best})
+    sure = best[0].score * min(1.0, 0.6 + 0.1 * best[0].slow) / equal**0.5
+    return kind, name, cause, round(min(0.99, sure), 4)
+
+
+def _preferred(context: Context, best: Sequence[Part], by_time: Sequence[Part] = ()) -> list[Part]:
+    """Of parts that explain as much, the one with fewest reasons to be healthy comes first.
+
+    The one across which more time is lost, if they differ. A switch all of whose links look
+    slow is likelier than any one link; a link that is the only one seen of a switch is likelier
+    than the switch. A NIC comes before both. Both directions come before one. Of the two ends of
+    a transfer that is slow in one direction, the receiver comes first: there the traffic of
+    several senders meets.
+    """
+    order = {"address": 0, "link": 1, "switch": 2}
+    score = {part.name: part.score for part in by_time}
+
+    def standing(part: Part) -> tuple[bool, float, float, int, bool]:
+        kind, name, _ = culprit_of(context, part.name)
+        sends, gets = score.get(name + OUT, 0.0), score.get(name + IN, 0.0)
+        lost = max(score.get(part.name, 0.0), sends, gets)
+        to_sender = part.name.endswith(OUT) or sends > gets
+        return ARROW in part.name, -round(part.score, 3), -round(lost, 1), order[kind], to_sender
+
+    return sorted(best, key=standing)
+
+
+def _healthy_ratio(bundles: Sequence[Bundle]) -> float:
+    values = [one.ratio for one in bundles if not one.slow]
+    return float(np.median(values)) if values else 1.0
+
+
+def _described(part: Part) -> dict[str, object]:
+    return {
+        "name": part.name,
+        "coverage": round(part.coverage, 3),
+        "purity": round(part.purity, 3),
+        "slow": part.slow,
+    }

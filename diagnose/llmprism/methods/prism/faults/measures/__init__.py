@@ -1,0 +1,1 @@
+"""Measures of every step: rates, bursts, and the paths of transfers."""

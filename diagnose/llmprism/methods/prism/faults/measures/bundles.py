@@ -1,0 +1,145 @@
+"""Rates of transfers, judged over a stretch of steps: which are slow, and through which parts.
+
+Connections of a collective group that are slow alike are judged as one, since all go at the pace
+of the slowest one. Where their wires show which of them it is, only that one is slow. So are rings
+with the same hops between servers, which move one collective together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.faults.measures.rates import Rates
+from llmprism.methods.prism.faults.measures.series import DEVIATIONS
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import finite_median
+
+ALIKE = 0.7  # share of a group's rates that are slow from which all hops go at one pace
+BUSIEST = 0.95  # of the longest time on the wire: the slow hops of a ring
+WIRE_NOISE = 3.0  # deviations by which the wires of hops differ that have nothing to do with it
+AS_BUSY = 0.7  # of the time by which the wires of another ring are busy for longer
+NEARER = 0.5  # of the logarithm of the pace of slow ones
+LEAST_SHARE = 0.5  # share of a stretch's steps in which a conversation is slow
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Rates that are judged as one: where they lead through, and how slow they are."""
+
+    kind: str
+    crosses: frozenset[str]
+    slow: bool
+    ratio: float
+    conversation: int = -1
+
+
+def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
+    """Judge every connection over a stretch; those of a group that are slow alike become one.
+
+    Unless their wires show which of them are the slow ones.
+    """
+    out = rates.pace.out[:, first : last + 1]
+    ratio = rates.pace.ratio[:, first : last + 1]
+    seen = np.isfinite(ratio).any(axis=1)
+    slow = seen & (out.mean(axis=1) >= LEAST_SHARE)
+    middle = np.array([finite_median(row) for row in ratio])
+    busy = np.array([finite_median(row) for row in rates.busy[:, first : last + 1]])
+    seen &= slow | ~_blind(rates, slow, middle, np.isfinite(ratio).sum(axis=1))
+    seen &= slow | ~_nearly(slow, middle)
+    waits = _waiting(rates, first, last)
+    slow &= ~waits
+    slow &= ~_in_idle_rings(rates, seen & slow, middle, busy)
+    bundles: list[Bundle] = []
+    joined = np.zeros(slow.size, np.bool_)
+    for group in np.unique(rates.group[rates.group >= 0]).tolist():
+        own = np.flatnonzero((rates.group == group) & seen)
+        if own.size < 2 or not slow[own].any() or waits[own].any():
+            continue
+        within = np.maximum(1 - BUSIEST, WIRE_NOISE * finite_median(rates.pace.noise[own]))
+        busiest = busy[own] >= (1 - within) * np.nanmax(busy[own])
+        if busiest.mean() < ALIKE and busiest[np.nanargmax(middle[own])]:
+            slow[own] &= busiest
+        elif slow[own].mean() >= ALIKE:
+            crosses = frozenset().union(*(rates.crosses[i] for i in own.tolist()))
+            bundles.append(Bundle(rates.kind[own[0]], crosses, True, float(middle[own].max())))
+            joined[own] = True
+    alone = np.flatnonzero(seen & ~joined).tolist()
+    return bundles + [
+        Bundle(
+            rates.kind[i],
+            rates.crosses[i],
+            bool(slow[i]),
+            float(middle[i]),
+            int(rates.conversation[i]),
+        )
+        for i in alone
+    ]
+
+
+def _waiting(rates: Rates, first: int, last: int) -> Bools:
+    """Connections that wait for slow ones of their collective, so far as ends show that."""
+    if rates.ends is None:
+        return np.zeros(rates.group.size, np.bool_)
+    waits: Bools = rates.ends.own_share(rates.lost, first, last) == 0
+    return waits
+
+
+def _in_idle_rings(rates: Rates, slow: Bools, middle: Floats, busy: Floats) -> Bools:
+    """Slow connections of rings whose wires are idle while all those of another one are not.
+
+    The rings of one collective, with the same hops between servers, wait for the slowest of them
+    before the next one begins. The wires of that one are busy for about as long as its pace says.
+    """
+    idle = np.zeros_like(slow)
+    family = np.full(slow.size, -1) if rates.ends is None else rates.ends.family
+    for one in np.unique(family[slow & (family >= 0)]).tolist():
+        own = np.flatnonzero(slow & (family == one) & np.isfinite(busy))
+        rings = [own[rates.group[own] == ring] for ring in np.unique(rates.group[own]).tolist()]
+        least = [float(busy[rows].min()) for rows in rings]
+        if least and np.log(max(least)) > NEARER * np.log(middle[rings[np.argmax(least)]].max()):
+            for rows, busy_for in zip(rings, least, strict=True):
+                idle[rows] = busy_for - 1 < AS_BUSY * (max(least) - 1)
+    return idle
+
+
+def _blind(rates: Rates, slow: Bools, middle: Floats, steps: Ints) -> Bools:
+    """Connections whose paces vary so much that so many steps do not show what the slow ones show.
+
+    Where the clock is coarse, for instance, short messages have no pace. That they look healthy
+    does not clear any part of the network.
+    """
+    if not slow.any():
+        return slow
+    excess = float(np.median(middle[slow])) - 1
+    blind: Bools = DEVIATIONS * rates.pace.noise > excess * np.sqrt(np.maximum(steps, 1))
+    return blind
+
+
+def _nearly(slow: Bools, middle: Floats) -> Bools:
+    """Connections that are slow in few steps, but nearer to the slow ones than to healthy ones.
+
+    They do not clear any part of the network either.
+    """
+    if not slow.any():
+        return slow
+    nearly: Bools = np.log(middle) > NEARER * np.log(np.median(middle[slow]))
+    return nearly
+
+
+def conversations_of(bundles: Sequence[Bundle]) -> list[Bundle]:
+    """Both directions as one: a transfer needs its answers, and is as slow as the slower one."""
+    by: dict[int, list[Bundle]] = {}
+    for number, one in enumerate(bundles):
+        by.setdefault(one.conversation if one.conversation >= 0 else -2 - number, []).append(one)
+    return [
+        Bundle(
+            own[0].kind,
+            frozenset().union(*(one.crosses for one in own)),
+            any(one.slow for one in own),
+            max(one.ratio for one in own),
+        )
+        for own in by.values()
+    ]

@@ -1,0 +1,166 @@
+"""Bursts: records with the short silences between them bridged.
+
+Where an exporter cuts records after a very short silence, a slow transfer falls into many
+records, each of which looks fast. So silences of a connection that are shorter than a small
+share of the job's step are bridged, whatever the exporter did.
+
+A step of the job ends in a silence. Where a rank pauses after the first messages of a step, that
+silence may be the longer one, and these messages count to the step before: it has more than usual,
+and the next one lacks as much. Then they belong to the next one; and the same the other way round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups, weighted_quantile
+from llmprism.numerics.compiled import compiled
+from llmprism.numerics.early import FLOATS, INTS, compile_early
+from llmprism.numerics.missing import nanquantile
+
+SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distinguished
+STALL = 0.05  # of a step: a transfer that stalls for longer is not taken for one
+PIECE = 0.25  # of a usual burst: less is a piece of one
+WHOLE = 1.1  # times a usual burst: pieces hold no more together
+MORE = 3.0  # times the bursts of a healthy step: some of them are pieces
+EQUAL = 0.002  # of the bytes of a step: what headers add
+MOVED = 0.01  # ... and less than this is no message of a pipeline
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """Bursts of a class of connections, by connection, then time; equal length arrays.
+
+    Attributes
+    ----------
+    place : index of the connection in its class.
+    row : row of the first record.
+    step : training step.
+    start_ns, end_ns, size : [ns], [bytes].
+    """
+
+    place: Ints
+    row: Codes
+    step: Ints
+    start_ns: Ints
+    end_ns: Ints
+    size: Ints
+
+
+def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
+    """Records of one class, those of a connection and step that are close together as one."""
+    flows = context.flows
+    known, cell = part.cells(context.connections, job.count)
+    order = order_in_groups(cell, part.one.traffic.start_ns[known])
+    known, cell = known[order], cell[order]
+    row, size = part.one.traffic.row[known], part.one.traffic.size[known]
+    place, step = cell // job.count, cell % job.count
+    start, end = flows.start_ns[row], flows.end_ns[row]
+    if not row.size:
+        return Bursts(place, row, step, start, end, size)
+    opens = np.ones(row.size, np.bool_)
+    opens[1:] = start[1:] - _latest_end(cell, end)[:-1] > SHORT * job.period_ns
+    opens[1:] |= np.diff(cell) != 0
+    at = np.flatnonzero(opens)
+    found = Bursts(
+        place[at], row[at], step[at], start[at], np.maximum.reduceat(end, at),
+        np.add.reduceat(size, at),
+    )  # fmt: skip
+    return _in_own_steps(job, found) if part.kind == "pp" else found
+
+
+def _in_own_steps(job: JobView, bursts: Bursts) -> Bursts:
+    """``bursts``, of which those that count to the step before or after are in their own.
+
+    What one step has more than usual the next one lacks. Sequences that differ in length change
+    bytes as well, but no number of messages.
+    """
+    cell = bursts.place * job.count + bursts.step
+    cells = (int(bursts.place.max()) + 1) * job.count
+    counts, sizes = (np.bincount(cell, each, cells).reshape(-1, job.count)
+                     for each in (None, bursts.size))  # fmt: skip
+    usual, count = (np.median(each, axis=1) for each in (sizes, counts))
+    step = bursts.step.copy()
+    begins = set(job.phases.first_of_epoch.tolist())
+    for place in np.flatnonzero(usual > 0).tolist():
+        extra, more = sizes[place] / usual[place] - 1, counts[place] - count[place]
+        free = 0  # the first step that is not yet part of a pair
+        for one, other in pairwise(np.flatnonzero(np.abs(extra) > EQUAL).tolist()):
+            moved = abs(extra[one]) > MOVED and abs(extra[one] + extra[other]) <= EQUAL
+            alike = more[one] * extra[one] > 0 and more[other] * extra[other] > 0
+            if one < free or not (moved and alike) or begins & {*range(one + 1, other + 1)}:
+                continue
+            free = other + 1
+            inside = slice(*np.searchsorted(cell, place * job.count + np.array([one, free])))
+            size = bursts.size[inside].astype(np.float64)
+            number = (np.cumsum(size) - size / 2) // usual[place]
+            step[inside] = one + np.clip(number.astype(np.int64), 0, other - one)
+    return replace(bursts, step=step)
+
+
+def _latest_end(lane: Ints, end: Ints) -> Ints:
+    """The latest end so far on the same lane; lanes are in order."""
+    offset = end - int(end.min())
+    number = np.cumsum(np.concatenate(([0], np.diff(lane) != 0)))
+    shift = number * (int(offset.max()) + 1)
+    latest: Ints = np.maximum.accumulate(offset + shift) - shift + int(end.min())
+    return latest
+
+
+def whole_bursts(job: JobView, bursts: Bursts) -> Bursts:
+    """``bursts`` with the pieces of one transfer joined: together they are as large as a usual one.
+
+    A slow part of the network leaves silences between the packets of a transfer. Where an exporter
+    cuts records there, each piece looks as fast as in healthy steps, and there are more of them.
+    """
+    if not bursts.place.size:
+        return bursts
+    place, median = weighted_quantile(bursts.place, bursts.size, bursts.size, 0.5)
+    usual = np.zeros(int(bursts.place.max()) + 1)  # the burst in which the median byte moves
+    usual[place] = median
+    cell = bursts.place * job.count + bursts.step
+    stall_ns = np.where(_cut_up(job, bursts), np.int64(STALL * job.period_ns), -1)
+    at = np.flatnonzero(
+        _opens(cell, bursts.start_ns, bursts.end_ns, bursts.size, usual[bursts.place], stall_ns)
+    )
+    return Bursts(
+        bursts.place[at], bursts.row[at], bursts.step[at], bursts.start_ns[at],
+        np.maximum.reduceat(bursts.end_ns, at), np.add.reduceat(bursts.size, at),
+    )  # fmt: skip
+
+
+def _cut_up(job: JobView, bursts: Bursts) -> Bools:
+    """Whether each burst is in a step in which its connection has more of them than usual."""
+    cell = bursts.place * job.count + bursts.step
+    counts = np.bincount(cell, minlength=(int(bursts.place.max()) + 1) * job.count)
+    by_step = counts.reshape(-1, job.count)
+    usual = nanquantile(np.where(by_step > 0, by_step, np.nan), 0.25)
+    more: Bools = (by_step > MORE * usual[:, None]).ravel()[cell]
+    return more
+
+
+@compiled
+def _opens(
+    cell: Ints, start_ns: Ints, end_ns: Ints, size: Ints, usual: Floats, stall_ns: Ints
+) -> Bools:
+    """Whether each burst begins a transfer: pieces are joined until they are as large as one."""
+    opens = np.ones(cell.size, np.bool_)
+    held, last = float(size[0]), end_ns[0]
+    for i in range(1, cell.size):
+        together = held + size[i]
+        piece = min(held, size[i]) < PIECE * usual[i]
+        near = cell[i] == cell[i - 1] and start_ns[i] - last <= stall_ns[i]
+        if near and piece and together <= WHOLE * usual[i]:
+            opens[i] = False
+            held, last = together, max(last, end_ns[i])
+        else:
+            held, last = float(size[i]), end_ns[i]
+    return opens
+
+
+compile_early(_opens, lambda: (INTS, INTS, INTS, INTS, FLOATS, INTS))

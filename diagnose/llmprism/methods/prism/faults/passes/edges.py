@@ -1,0 +1,143 @@
+"""How long a stage of a pipeline computes, where the messages of a step are merged into one record.
+
+The first begin and the last end of a record are exact, however many messages it holds. So one
+forward pass and one backward pass of each stage still show in every step:
+
+* between the begin of the first activation that a stage gets and that of the first it sends,
+* between the end of the last gradient that it gets and that of the last it sends,
+* in the last stage, between the end of the last activation and that of the last gradient,
+* in the first stage, between the end of the last gradient and the begin of its collectives. Where
+  these begin together with those of other replicas, since the last gradients of all of them.
+
+Each holds one transfer, which is the same in every step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.faults.context import Context, JobView, measured_once
+from llmprism.methods.prism.faults.measures.bursts import bursts_of
+from llmprism.methods.prism.phases.moments import MISSING
+from llmprism.numerics.arrays import Floats
+from llmprism.numerics.missing import nanmedian
+
+PAIR = 2  # servers of a collective that waits for all of its ranks
+AS_ONE = 0.1  # of the spread of the last gradients: collectives that begin so near are one
+
+
+def edge_passes_ns(context: Context, job: JobView) -> Floats:
+    """Forward and backward pass of each endpoint in each step [ns], (endpoints, steps, 2)."""
+    begin, end = _edges(context, job)
+    found = np.full((job.phases.endpoints.size, job.count, 2), np.nan)
+    given = np.full((job.phases.endpoints.size, job.count), np.nan)
+    at = _rows(job)
+    for (number, stage), row in at.items():
+        before, after = at.get((number, stage - 1)), at.get((number, stage + 1))
+        if before is not None and after is not None:
+            found[row, :, 0] = begin[row, after] - begin[before, row]
+            found[row, :, 1] = end[row, before] - end[after, row]
+        elif before is not None:
+            found[row, :, 1] = end[row, before] - end[before, row]
+        elif after is not None:
+            given[row] = end[after, row]
+    collective = _collective_ns(job)
+    there = _all_there(context, job, collective, given)
+    found[:, :, 1] = np.fmax(found[:, :, 1], collective - there)
+    return np.where(found > 0, found, np.nan)
+
+
+def _all_there(context: Context, job: JobView, begin: Floats, given: Floats) -> Floats:
+    """When each endpoint, and all that it waits for before a collective, had their last gradients.
+
+    Between two servers there is one hop each way, which begins when both are there. In a longer
+    ring each endpoint has another hop, which waits for one that is late only beside that one.
+    Other collectives let nobody begin before all are there.
+    """
+    there = given.copy()
+    servers = context.topology.servers[job.phases.endpoints]
+    for one in np.unique(job.phases.dp_group[job.phases.dp_group >= 0]).tolist():
+        rows = np.flatnonzero(job.phases.dp_group == one)
+        if np.unique(servers[rows]).size == PAIR or _begin_as_one(begin[rows], given[rows]):
+            there[rows] = np.where(np.isnan(given[rows]), np.nan, np.fmax.reduce(given[rows]))
+    return there
+
+
+def _begin_as_one(begin: Floats, given: Floats) -> bool:
+    """Whether members of a group begin together, however far apart they had their last gradients.
+
+    Apart is what they are beside what they always are: clocks differ.
+    """
+    spread = []
+    for when in (begin, given):
+        apart = when - nanmedian(when, axis=0)
+        apart -= nanmedian(apart, axis=1)[:, None]
+        spread.append(np.fmax.reduce(apart) - np.fmin.reduce(apart))
+    return bool(np.nansum(spread[0]) < AS_ONE * np.nansum(spread[1] * np.isfinite(spread[0])))
+
+
+def first_activations_ns(context: Context, job: JobView) -> Floats:
+    """When each endpoint sends the first activation of each step [ns], (endpoints, steps).
+
+    NaN for the last stage, which sends none.
+    """
+    begin, _ = _edges(context, job)
+    at = _rows(job)
+    found = np.full((job.phases.endpoints.size, job.count), np.nan)
+    for (number, stage), row in at.items():
+        if (number, stage + 1) in at:
+            found[row] = begin[row, at[number, stage + 1]]
+    return found
+
+
+def _rows(job: JobView) -> dict[tuple[int, int], int]:
+    """Row of the endpoint of each pipeline and stage."""
+    both = zip(job.pipelines.number.tolist(), job.pipelines.stage.tolist(), strict=True)
+    return {(number, stage): row for row, (number, stage) in enumerate(both) if number >= 0}
+
+
+@measured_once
+def _edges(context: Context, job: JobView) -> tuple[_Moments, _Moments]:
+    """First begin and last end of what passes between two endpoints in each step."""
+    begins, ends = _Moments(job.count, {}), _Moments(job.count, {})
+    for part in job.phases.classes:
+        if part.kind != "pp":
+            continue
+        own, bursts = part.one.connections, bursts_of(context, job, part)
+        cell = bursts.place * job.count + bursts.step
+        src, dst = (
+            np.searchsorted(job.phases.endpoints, side[own]).tolist()
+            for side in (context.connections.src, context.connections.dst)
+        )
+        for found, of, times in (
+            (begins, np.fmin, bursts.start_ns),
+            (ends, np.fmax, bursts.end_ns),
+        ):
+            when = np.full(own.size * job.count, np.nan)
+            of.at(when, cell, (times - job.ranks.origin_ns).astype(np.float64))
+            for pair, moments in zip(
+                zip(src, dst, strict=True), when.reshape(-1, job.count), strict=True
+            ):
+                found.when[pair] = of(found[pair], moments)
+    return begins, ends
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """One moment in each step for each pair of endpoints; NaN where there is none."""
+
+    steps: int
+    when: dict[tuple[int, int], Floats]
+
+    def __getitem__(self, pair: tuple[int, int]) -> Floats:
+        moments = self.when.get(pair)
+        return np.full(self.steps, np.nan) if moments is None else moments
+
+
+def _collective_ns(job: JobView) -> Floats:
+    """Begin of the collectives of each endpoint in each step [ns]."""
+    start = job.phases.moments["dp"].start_ns
+    begins: Floats = np.where(start == MISSING, np.nan, start - float(job.ranks.origin_ns))
+    return begins

@@ -1,0 +1,1 @@
+"""Rings: which rank of a collective is late."""

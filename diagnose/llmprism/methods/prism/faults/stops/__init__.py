@@ -1,0 +1,1 @@
+"""Stops: jobs that did not finish a step, and who stopped first."""

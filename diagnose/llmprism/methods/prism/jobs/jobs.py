@@ -1,0 +1,345 @@
+"""Jobs: the components that take their steps together.
+
+One job may appear as several components, because what joins them (tensor parallelism, and
+hops of a ring inside a server) runs over NVLink and is never seen. Which components belong
+together shows in time (:mod:`~llmprism.methods.prism.jobs.together`).
+
+Before that, traffic that does not repeat is taken out: a connection that is idle in most steps
+of its component, or moves another volume in each, is no training traffic (storage, logs, bulk
+copies). Without it the component may fall into the jobs that it had joined. Minor connections
+join components only if they repeat with the steps that the major ones show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from llmprism.io.flows import FlowTable
+from llmprism.io.topology import Topology
+from llmprism.methods.prism.classes.classes import Component, find_components, united
+from llmprism.methods.prism.cycles.cycles import TWO_WAY
+from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
+from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
+from llmprism.methods.prism.jobs.silent import silent_of
+from llmprism.methods.prism.jobs.surest_parts import by_surest
+from llmprism.methods.prism.jobs.together import together, twins_of
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.sampled import allowed, deviation
+from llmprism.methods.prism.steps.stepping import Part, Stepping, find_steps
+from llmprism.methods.prism.steps.votes import FEWEST
+from llmprism.numerics.arrays import Bools, Floats, Ints
+
+STEADY = 0.25  # minor traffic of a step differs from the median step by less
+EXACT = 0.03  # ... where traffic of the parts that it joins differs by no more
+UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median
+EVALUATED = 4.0  # ratio of activations to gradients up to which evaluations explain the rest
+MANY, APART = 40, 0.1  # steps, and share of them by which two times are apart
+GRADIENTS = 0.02  # of the bytes of a job: what gradients have at least
+SURE = 0.9  # quality of a division that services do not reach
+LITTLE = 0.001  # of the rate of the busiest part
+CHANCE, SELDOM = 5, 0.02  # steps that services may seem to take by chance, and their rate
+
+
+def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) -> list[Job]:
+    """The jobs, in order of their first record."""
+    every = _parts(flows, connections)
+    parts = _training([part for part in every if part.stepping.count])
+    idle = [part for part in every if not part.stepping.count]
+    label = together(connections, parts, topology.servers)
+    jobs = []
+    for one in dict.fromkeys(label.tolist()):
+        own = [part for part, mark in zip(parts, label, strict=True) if mark == one]
+        own += twins_of(connections, own, idle, topology.servers)
+        ends = np.unique(np.concatenate([part.component.endpoints for part in own]))
+        agreeing = _agreeing(flows, connections, own)
+        if all(part.stepping.count for part in agreeing):
+            jobs.append(Job(ends, (agreeing,)))
+    jobs = without_attempts(restarted(jobs, connections), connections)
+    jobs = with_short_attempts(flows, connections, jobs)
+    jobs = sorted(jobs, key=_opening)
+    silent = silent_of([job.endpoints for job in jobs], topology, flows.senders)
+    return [
+        Job(np.union1d(job.endpoints, unseen).astype(np.int32), job.epochs)
+        for job, unseen in zip(jobs, silent, strict=True)
+    ]
+
+
+def _training(parts: list[Part]) -> list[Part]:
+    """Without services: parts whose volumes hardly repeat, and that move little beside others.
+
+    A few steps may also be chance, as many ways to cut the records are tried.
+    """
+    rates = [_rate(part.component) for part in parts]
+    busiest = max(rates, default=0.0)
+    return [
+        part
+        for part, rate in zip(parts, rates, strict=True)
+        if part.stepping.quality >= SURE
+        or rate >= (SELDOM if part.stepping.count <= CHANCE else LITTLE) * busiest
+    ]
+
+
+def _rate(component: Component) -> float:
+    """Bytes that an endpoint moves in a nanosecond, on average."""
+    traffic = [one.traffic for one in component.classes]
+    begin = min(int(own.start_ns[0]) for own in traffic)
+    end = max(int(own.end_ns.max()) for own in traffic)
+    total = sum(one.bytes for one in component.classes)
+    return total / max(end - begin, 1) / component.endpoints.size
+
+
+def _parts(flows: FlowTable, connections: Connections) -> list[Part]:
+    """Components with their steps, without traffic that does not repeat."""
+    little = connections.minor | _exchanged(connections)
+    mute = np.zeros_like(little) if connections.mute is None else connections.mute
+    parts = _settled(flows, connections, connections.carries & ~(little | mute), {})
+    known = {_connections_of(part.component): part for part in parts}
+    own = np.array([one for each in known for one in each], np.int64)
+    minor = np.flatnonzero(connections.carries & (little | mute.any()))
+    minor = np.setdiff1d(minor, own)
+    kept = minor[_in_time(flows, connections, parts, minor)]
+    if mute.any():
+        kept = np.union1d(kept, _apart(connections, parts, minor[~little[minor]]))
+    if kept.size == 0:
+        return parts
+    use = np.zeros(len(connections), np.bool_)
+    use[np.concatenate((own, kept))] = True
+    return _settled(flows, connections, use, known)
+
+
+def _apart(connections: Connections, parts: Sequence[Part], among: Ints) -> Ints:
+    """Connections of which neither end is in one of the ``parts``: those of a job of their own."""
+    ends = [np.empty(0, np.int32), *(part.component.endpoints for part in parts)]
+    inside = np.isin((connections.src[among], connections.dst[among]), np.concatenate(ends))
+    apart: Ints = among[~inside.any(axis=0)]
+    return apart
+
+
+def _settled(
+    flows: FlowTable,
+    connections: Connections,
+    use: Bools,
+    known: Mapping[frozenset[int], Part],
+) -> list[Part]:
+    """Components of the connections in ``use``, without those that do not repeat.
+
+    ``known`` has parts by their connections: their steps need not be found again.
+    """
+    settled: list[Part] = []
+    pending = find_components(flows, connections, use)
+    while pending:
+        again = np.zeros(len(connections), np.bool_)
+        for component in pending:
+            part = known.get(_connections_of(component))
+            if part is not None:
+                settled.append(part)
+                continue
+            stepping = find_steps(component, flows.recorded_ns)
+            odd = _irregular(connections, component, stepping)
+            if stepping.count == 0 or odd.size == 0:
+                settled.append(Part(component, stepping))
+                continue
+            if _are_gradients(connections, component, stepping, odd):
+                settled.append(Part(component, replace(stepping, count=0)))
+                continue
+            for one in component.classes:
+                again[one.connections] = True
+            again[odd] = False
+        pending = find_components(flows, connections, again) if again.any() else []
+    return settled
+
+
+def _connections_of(component: Component) -> frozenset[int]:
+    return frozenset(np.concatenate([one.connections for one in component.classes]).tolist())
+
+
+def _in_time(
+    flows: FlowTable, connections: Connections, parts: Sequence[Part], minor: Ints
+) -> Bools:
+    """Which ``minor`` connections move the same in every step of the parts at their ends.
+
+    Attempts of a job that is restarted are parts with the same ends, one after the other. Where
+    records are exact, so that a part moves as many bytes in every step, other traffic of its job
+    does so, too, and flows between any two servers rarely do. Activations vary with the lengths of
+    sequences, but gradients of as many bytes return.
+    """
+    returned = _returned(connections, minor)
+    steady = {id(part): _steady(connections, part) for part in parts if part.stepping.count}
+    of_end: dict[int, list[Part]] = {}
+    for part in parts:
+        if part.stepping.count:
+            for end in part.component.endpoints.tolist():
+                of_end.setdefault(end, []).append(part)
+    kept = np.zeros(minor.size, np.bool_)
+    for i, one in enumerate(minor.tolist()):
+        begin, end = int(connections.first_ns[one]), int(connections.last_ns[one])
+        ends = [connections.src[one]]
+        if connections.mute is None or not connections.mute[one]:
+            ends.append(connections.dst[one])
+        touched = {
+            id(part): part
+            for side in ends
+            for part in of_end.get(int(side), [])
+            if part.stepping.start_ns[0] <= end and begin <= part.stepping.end_ns[-1]
+        }
+        rows = connections.by.rows(one)
+        kept[i] = bool(touched) and all(
+            _repeats(
+                flows.start_ns[rows],
+                connections.size[rows],
+                part.stepping,
+                STEADY if returned[i] else steady[key],
+                connections.sample_bytes,
+            )
+            for key, part in touched.items()
+        )
+    return kept | _answered(connections, minor, minor[kept])
+
+
+def _steady(connections: Connections, part: Part) -> float:
+    """By what share minor traffic of a step may differ from the median step."""
+    stepping = part.stepping
+    volume = part.component.classes[stepping.reference].volumes(
+        connections, stepping.step_of[stepping.reference], stepping.count
+    )
+    median = np.median(volume, axis=1)
+    away = np.median(np.abs(volume - median[:, None]), axis=1)
+    return EXACT if (away <= EXACT * median).all() else STEADY
+
+
+def _returned(connections: Connections, minor: Ints) -> Bools:
+    """Which ``minor`` connections are answered by another one with as many bytes."""
+    volumes: dict[tuple[int, int], list[int]] = {}
+    for one in minor.tolist():
+        pair = int(connections.dst[one]), int(connections.src[one])
+        volumes.setdefault(pair, []).append(int(connections.total_bytes[one]))
+    pairs = zip(connections.src[minor].tolist(), connections.dst[minor].tolist(), strict=True)
+    both = zip(pairs, connections.total_bytes[minor].tolist(), strict=True)
+    apart = allowed(EXACT, connections.total_bytes[minor], connections.sample_bytes)
+    found = [any(abs(back - sent) <= far * sent for back in volumes.get(pair, []))
+             for (pair, sent), far in zip(both, apart.tolist(), strict=True)]  # fmt: skip
+    return np.array(found, np.bool_)
+
+
+def _exchanged(connections: Connections) -> Bools:
+    """Connections that are answered by a minor one, with not much less.
+
+    An evaluation sends activations that bring no gradients, so only the gradients may be minor.
+    """
+    answers = np.flatnonzero(connections.carries & connections.minor)
+    return _answered(connections, np.arange(len(connections)), answers)
+
+
+def _answered(connections: Connections, among: Ints, answers: Ints) -> Bools:
+    """Which of the connections ``among`` some of the ``answers`` answer, with not much less."""
+    of_pair: dict[tuple[int, int], int] = {}
+    for one in answers.tolist():
+        pair = int(connections.dst[one]), int(connections.src[one])
+        of_pair[pair] = max(of_pair.get(pair, 0), int(connections.total_bytes[one]))
+    pairs = zip(connections.src[among].tolist(), connections.dst[among].tolist(), strict=True)
+    answer = np.array([of_pair.get(pair, 0) for pair in pairs], np.int64)
+    sent = connections.total_bytes[among]
+    return np.asarray((answer > 0) & (sent >= TWO_WAY * answer) & (sent <= EVALUATED * answer))
+
+
+def _repeats(
+    start_ns: Ints, size: Ints, stepping: Stepping, share: float, per_sample: float
+) -> bool:
+    """Whether as many bytes move between any two ends of steps, or begins, or silences.
+
+    What begins at the end of a step moves now before it, now after it. What moves in a step may
+    differ from the median step by a ``share`` of it, or by the error of samples.
+    """
+    ends, begins = stepping.end_ns, stepping.start_ns
+    between = (ends[:-1] + begins[1:]) // 2
+    return any(
+        _is_steady(start_ns, size, borders, (share, per_sample))
+        for borders in (ends, begins, between)
+    )
+
+
+def _is_steady(start_ns: Ints, size: Ints, borders: Ints, limits: tuple[float, float]) -> bool:
+    """Whether about as many bytes move between any two of the ``borders`` [ns].
+
+    ``limits`` are the share by which they may differ, and what one sample stands for [bytes].
+    """
+    place = np.searchsorted(borders, start_ns)
+    inside = (place > 0) & (place < borders.size)
+    volume = np.bincount(place[inside] - 1, size[inside], borders.size - 1)
+    median = float(np.median(volume))
+    most = max(limits[0] * median, float(deviation(median, limits[1])))
+    return median > 0 and float(np.median(np.abs(volume - median))) <= most
+
+
+def _irregular(connections: Connections, component: Component, stepping: Stepping) -> Ints:
+    """Connections that are idle in most steps, or move a different volume in each."""
+    odd = []
+    for one, step in zip(component.classes, stepping.step_of, strict=True):
+        if stepping.count == 0:
+            continue
+        volume = one.volumes(connections, step, stepping.count)
+        median = np.median(volume, axis=1)
+        away = np.median(np.abs(volume - median[:, None]), axis=1)
+        most = np.maximum(UNLIKE * median, deviation(median, connections.sample_bytes))
+        unlike = (away > most) & (stepping.quality > 0)
+        odd.append(one.connections[(median == 0) | unlike])
+    return np.concatenate(odd) if odd else np.empty(0, np.int64)
+
+
+def _are_gradients(
+    connections: Connections, component: Component, stepping: Stepping, odd: Ints
+) -> bool:
+    """Whether the ``odd`` connections show that the steps found are only micro-batches.
+
+    Once or twice, all endpoints sent and got something on them. The records hold the end of a step
+    or two, and a step is longer than what repeats. Gradients are little beside the activations of
+    tensor parallelism. A trainer that broadcasts its parameters at the begin sends them one way.
+    """
+    if odd.size == 0:
+        return False
+    total = connections.total_bytes
+    every = np.concatenate([one.connections for one in component.classes])
+    both = np.intersect1d(connections.src[odd], connections.dst[odd])
+    if total[odd].sum() < GRADIENTS * total[every].sum() or both.size < component.endpoints.size:
+        return False
+    times = [
+        _times_active(own)
+        for one, step in zip(component.classes, stepping.step_of, strict=True)
+        for own in one.volumes(connections, step, stepping.count)[np.isin(one.connections, odd)]
+    ]
+    return bool(np.median(times) < FEWEST)
+
+
+def _times_active(volume: Floats) -> int:
+    """How often a connection moves something, with the ``volume`` of each step; 0 for never.
+
+    Exchanges of single layers may be taken for steps, so that gradients move in several of them.
+    """
+    active = np.flatnonzero(volume)
+    apart = (
+        np.diff(active) > max(1, APART * volume.size) if volume.size >= MANY else np.diff(active)
+    )
+    return int(np.count_nonzero(apart)) + int(active.size > 0)
+
+
+def _agreeing(
+    flows: FlowTable, connections: Connections, parts: Sequence[Part]
+) -> tuple[Part, ...]:
+    """The parts of a job; divided into steps together if their numbers of steps differ."""
+    if len({part.stepping.count for part in parts}) == 1:
+        return tuple(parts)
+    alike = by_surest(parts)
+    if alike:
+        return alike
+    both = united([part.component for part in parts], flows, connections)
+    stepping = find_steps(both, flows.recorded_ns)
+    return (Part(both, stepping),) if stepping.count else tuple(parts)
+
+
+def _opening(job: Job) -> list[int]:
+    """When the parts of a job begin: an order of jobs that no name enters."""
+    starts = [c.traffic.start_ns for p in job.epochs[0] for c in p.component.classes]
+    return sorted(int(start[0]) for start in starts)

@@ -1,0 +1,131 @@
+"""What the records resolve: whether the steps found can be steps of the job.
+
+An exporter ends a record after a silence (its idle timeout) or some time after it began (its
+active timeout). Where a record lasts longer than a step it is the *timer* that cuts, and parts
+of equal volume are what the timer makes: one, two or more steps each. A timeline from such
+records would be wrong, so it is refused.
+
+A job is refused if half of its bytes travel in records that are long for the step found, and
+the exporter's clock, not a silence, ended them: the idle timeout is as long as the step, or the
+records last as long as the active timeout. Where the table does not name the timeouts, the
+active one is recognised by its round value: records that the timer cuts are all a little
+shorter than it, and the next record begins at once. With long records, a handful of equal parts
+is no evidence of steps either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.jobs.attempts import Job
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.numerics.arrays import Bools, Ints, order_in_groups, quantile_by_weight
+from llmprism.quantities import duration
+
+FEWEST = 6  # steps from which records as long as a step are believed to be one each
+GOOD = 0.9  # quality of a division into a few steps, below which it is in doubt
+LONG = 0.4  # of a step: a record this long may hold the end of one
+SEVERAL = 2.0  # steps: a record this long holds one that it shows nothing of
+CUT = 0.8  # of the active timeout: records that it cut are at least this long
+BY_TIMER = 0.3  # share of bytes in such records from which the timer is taken to have cut
+AT_ONCE = 0.05  # of a timeout: what the timer has cut goes on within this time
+ROUND_S = (1, 5, 10, 15, 30, 60, 120, 300, 600, 1800)  # what exporters are set to
+AT_TIMEOUT = (0.97, 1.03)  # of a round timeout: where the tenth-longest record in a hundred lies
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a job has no timeline, and the setting of the exporter that would allow one."""
+
+    reason: str
+    setting: str
+
+
+def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | None:
+    """Return why the steps of ``job`` cannot be believed; None if they can."""
+    length, size, step_ns = _records(flows, connections, job)
+    if size.size == 0 or not step_ns > 0:
+        return None
+    count = sum(max(part.stepping.count for part in epoch) for epoch in job.epochs)
+    quality = min(part.stepping.quality for epoch in job.epochs for part in epoch)
+    long_ns = (LONG if count >= FEWEST or quality >= GOOD else LONG / 2) * step_ns
+    if 2 * size[length < long_ns].sum() >= size.sum():
+        return None
+    if count < FEWEST:
+        typical_ns = quantile_by_weight(length, size, 0.5)
+        return Refusal(
+            f"records last {duration(typical_ns)}, and only {count} equal parts of "
+            f"{duration(step_ns)} show that anything repeats",
+            "an idle timeout of a twentieth of a step, or a longer recording",
+        )
+    idle_ns = float(flows.meta.get("idle_gap_ns", 0))
+    if idle_ns >= step_ns:
+        return Refusal(
+            f"silence ends a record after {duration(idle_ns)}, as long as the step found or longer",
+            "an idle timeout of a twentieth of a step",
+        )
+    active_ns = float(flows.meta.get("active_timeout_ns", 0))
+    active_ns = active_ns or _round_timeout(flows, connections, job)
+    if active_ns and size[length >= CUT * active_ns].sum() > BY_TIMER * size.sum():
+        return Refusal(
+            f"records last up to the active timeout of {duration(active_ns)}, "
+            f"against {duration(step_ns)} for the step found",
+            "an idle timeout of a twentieth of a step, so that silence ends records",
+        )
+    if 2 * size[length > SEVERAL * step_ns].sum() > size.sum():
+        return Refusal(
+            f"most bytes are in records of several steps, with {duration(step_ns)} for the step "
+            "found: silences of some members are too short to end a record",
+            "an idle timeout of a twentieth of a step",
+        )
+    return None
+
+
+def _records(flows: FlowTable, connections: Connections, job: Job) -> tuple[Ints, Ints, float]:
+    """Length [ns] and bytes of the job's data records, and the median step [ns]."""
+    chosen = _rows(job)
+    steps = np.concatenate([np.diff(part.stepping.end_ns) for one in job.epochs for part in one])
+    step_ns = float(np.median(steps)) if steps.size else 0.0
+    beside = _left_out(connections, job)
+    chosen = np.concatenate((chosen, beside[flows.lengths_ns(beside) > step_ns]))
+    return flows.lengths_ns(chosen), connections.size[chosen], step_ns
+
+
+def _left_out(connections: Connections, job: Job) -> Ints:
+    """Rows of data between endpoints of the job that were taken out, as they do not repeat.
+
+    Where one record holds many steps, nothing repeats.
+    """
+    parts = [part for epoch in job.epochs for part in epoch]
+    own = [one.connections for part in parts for one in part.component.classes]
+    inside = np.isin(connections.src, job.endpoints) & np.isin(connections.dst, job.endpoints)
+    beside = np.setdiff1d(np.flatnonzero(inside & connections.carries), np.concatenate(own))
+    rows = [connections.by.rows(one) for one in beside.tolist()]
+    return np.concatenate([np.empty(0, np.int64), *rows])
+
+
+def _rows(job: Job) -> Ints:
+    """Rows of the job's data records in the flow table."""
+    parts = (part for epoch in job.epochs for part in epoch)
+    return np.concatenate([one.traffic.row for part in parts for one in part.component.classes])
+
+
+def _round_timeout(flows: FlowTable, connections: Connections, job: Job) -> float:
+    """The round active timeout [ns] that cuts the longest records; 0 if there is none."""
+    rows = _rows(job)
+    longest = float(np.quantile(flows.lengths_ns(rows), 0.9))
+    timeouts = np.array(ROUND_S) * 1e9
+    low, high = AT_TIMEOUT
+    near: Bools = (longest >= low * timeouts) & (longest <= high * timeouts)
+    if not near.any():
+        return 0.0
+    timeout = float(timeouts[near][0])
+    order = rows[order_in_groups(connections.of_row[rows], flows.start_ns[rows])]
+    whole, after = order[:-1], order[1:]
+    cut = connections.of_row[whole] == connections.of_row[after]
+    cut &= flows.lengths_ns(whole) >= low * timeout
+    rest_ns = flows.start_ns[after[cut]] - flows.end_ns[whole[cut]]
+    return timeout if cut.any() and float(np.median(rest_ns)) < AT_ONCE * timeout else 0.0

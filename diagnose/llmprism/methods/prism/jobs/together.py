@@ -1,0 +1,163 @@
+"""Which components belong to one job: their steps, or their messages, keep time.
+
+The ends of their steps keep their distance: the time between them is the same in every step.
+Components of different jobs drift against each other, even on the same servers. If their steps are
+nearly equally long, the drift is small, but it adds up from step to step, as a sum of independent
+values does, and a step that is long in one of them need not be long in the other. Where a window
+holds few steps, or records are lost, the steps of one component may be wrong. Then messages
+that begin at the same moments still show it (:mod:`~llmprism.methods.prism.classes.twins`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from llmprism.methods.prism.classes.classes import components
+from llmprism.methods.prism.classes.twins import are_twins
+from llmprism.methods.prism.kinds.characters import extents
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.steps.stepping import Part, Stepping
+from llmprism.numerics.arrays import Codes, Floats, Ints
+
+TOGETHER = 0.015  # ends of steps of one job keep their distance within this share of a step
+DRIFT = 0.003  # ... and do not drift by more than this share of a step in each step
+BOUND = 0.35  # ... or within this share of how much steps differ in length
+LOOSE = 0.25  # ... or within this share of a step, if it is independent from step to step
+MANY, INDEPENDENT = 6, 1.3  # steps and ratio from which it is taken to be
+SIGMAS = 2.33  # by which the ratio is below that of independent values in 1 % of cases
+COMMON = 0.8  # correlation of lengths of steps in one job; 0.7 may be chance in a dozen steps
+UNFINISHED = 1  # steps that only one of two components shows
+
+
+def together(connections: Connections, parts: Sequence[Part], servers: Codes) -> Codes:
+    """Label parts that share a server and take their steps together."""
+    src, dst = [], []
+    homes = [set(servers[part.component.endpoints].tolist()) for part in parts]
+    steppings = [whole_steps(part) for part in parts]
+    for i, one in enumerate(parts):
+        for j, other in enumerate(parts[:i]):
+            if homes[i] & homes[j] and (
+                in_step(steppings[i], steppings[j])
+                or are_twins(connections, one.component, other.component, servers)
+            ):
+                src += [i, j]
+                dst += [j, i]
+    return components(len(parts), np.array(src, np.int32), np.array(dst, np.int32))
+
+
+def twins_of(
+    connections: Connections, own: Sequence[Part], idle: Sequence[Part], servers: Codes
+) -> list[Part]:
+    """Parts among those without steps that are twins of one in ``own``, on the same servers.
+
+    All rings of a job do the same. If only some show steps, the others tell whether they are.
+    """
+    homes = {frozenset(servers[part.component.endpoints].tolist()): part for part in own}
+    found = []
+    for part in idle:
+        like = homes.get(frozenset(servers[part.component.endpoints].tolist()))
+        if like is not None and are_twins(connections, part.component, like.component, servers):
+            found.append(part)
+    return found
+
+
+def whole_steps(part: Part) -> Stepping:
+    """The steps of ``part`` with the times of all its classes.
+
+    Parts of one job may have references of different kinds, such as gradients and activations.
+    """
+    start = np.full(part.stepping.count, np.iinfo(np.int64).max)
+    end = np.full(part.stepping.count, np.iinfo(np.int64).min)
+    for one, step in zip(part.component.classes, part.stepping.step_of, strict=True):
+        begins, ends = extents(one.traffic, step, part.stepping.count)
+        start, end = np.minimum(start, begins), np.maximum(end, ends)
+    return replace(part.stepping, start_ns=start, end_ns=end)
+
+
+def in_step(one: Stepping, other: Stepping) -> bool:
+    """Whether the begins of steps, or their ends, keep their distance.
+
+    Replicas whose sequences differ in length begin a step together and end it apart. One step
+    may count in one part only: it was never finished, or lost records cut it in two.
+    """
+    if one.count < other.count:
+        one, other = other, one
+    if one.count > other.count + UNFINISHED:
+        return False
+    lengths = np.diff(other.end_ns)
+    moments = ((one.end_ns, other.end_ns), (one.start_ns, other.start_ns))
+    distances = [(_between(ours, theirs), theirs) for ours, theirs in moments]
+    return any(
+        _keep_distance(between, lengths) and not _wander_off(between, np.diff(theirs))
+        for between, theirs in distances
+    )
+
+
+def _between(ours: Ints, theirs: Ints) -> Floats:
+    """Distances of the steps ``theirs`` from ``ours`` [ns], without one of ours if it is more.
+
+    The one is left out without which the distances are steady. Where steps are equally long, both
+    the first and the last are; then the nearer steps belong together.
+    """
+    if ours.size == theirs.size:
+        return (ours - theirs).astype(np.float64)
+    without = np.array([np.delete(ours, left_out) - theirs for left_out in range(ours.size)])
+    usual = np.median(without, axis=1)
+    varies = np.abs(without - usual[:, None]).mean(axis=1)
+    steady = varies <= varies.min() + TOGETHER * float(np.median(np.diff(theirs)))
+    best = int(np.argmin(np.where(steady, np.abs(usual), np.inf)))
+    return np.asarray(without[best], np.float64)
+
+
+def _keep_distance(between: Floats, lengths: Ints) -> bool:
+    """Whether ``between`` [ns], one a step, stays the same; ``lengths`` are those of steps.
+
+    It may also vary, if it returns to its mean in every step: what one step adds, the next one
+    takes away. The times of jobs that do not wait for each other wander off instead. In a few
+    steps, any drift may be chance; then the parts must also begin, or end, steps at the same time.
+    """
+    period, varies = float(np.median(lengths)), float(np.std(lengths))
+    allowed = max(TOGETHER * period, BOUND * min(varies, period / 10))
+    away = float(np.median(np.abs(between - np.median(between))))
+    count = between.size
+    drift = np.polyfit(np.arange(count), between, 1)[0] if count > 3 else 0.0
+    apart = float(np.median(np.abs(between)))
+    near, few = apart < period, count < MANY and apart < allowed
+    most = allowed if few else max(DRIFT * period, allowed / count)
+    steady = away < allowed and abs(drift) < most
+    loose = max(away, abs(drift) * count) < LOOSE * period
+    return near and (steady or (loose and _returns(between)))
+
+
+def _returns(values: Floats) -> bool:
+    """Whether successive values are independent."""
+    return values.size >= MANY and _ratio(values) > INDEPENDENT
+
+
+def _wander_off(between: Floats, lengths: Ints) -> bool:
+    """Whether what steps add to the distances adds up, and their ``lengths`` are not alike."""
+    count = between.size
+    if count < MANY:
+        return False
+    deviation = 2 * float(np.sqrt((count - 2) / (count**2 - 1)))
+    adds_up = _ratio(between) < 2 - SIGMAS * deviation
+    return adds_up and not _have_in_common(lengths, lengths + np.diff(between))
+
+
+def _ratio(values: Floats) -> float:
+    """The ratio of J. von Neumann (1941): 2 for independent values, near 0 for a sum of them.
+
+    Values that do not differ are as good as independent.
+    """
+    varies = float(np.var(values))
+    return float(np.mean(np.diff(values) ** 2)) / varies if varies > 0 else 2.0
+
+
+def _have_in_common(one: Ints, other: Floats) -> bool:
+    """Whether steps of one component are long when those of the other are."""
+    deviations = [each - each.mean() for each in (one, other)]
+    size = float(np.sqrt(np.prod([np.sum(each**2) for each in deviations])))
+    return float(np.sum(deviations[0] * deviations[1])) >= COMMON * size

@@ -1,0 +1,1 @@
+"""Kinds of traffic: gradients, activations, and the exchanges of the passes."""

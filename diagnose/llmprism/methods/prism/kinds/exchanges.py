@@ -1,0 +1,304 @@
+"""Kinds of collectives: which of them are exchanges of the passes, beside the gradients.
+
+Experts, context-parallel and tensor-parallel groups exchange activations all through the passes of
+a step, before its gradients begin. Shards of parameters are gathered there, too, and are
+data-parallel like the gradients. The members of a group show which exchange it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.classes.sizes import gathers_shards, is_of_one_size
+from llmprism.methods.prism.kinds.axes import apart, union
+from llmprism.methods.prism.kinds.characters import Character, Set, character_of
+from llmprism.methods.prism.kinds.dense import (
+    AFTER,
+    LATE,
+    MANY,
+    SAME_TIME,
+    begins_later,
+    large_classes,
+    main_class,
+    period_of_begins,
+)
+from llmprism.methods.prism.kinds.members import is_closed, is_ring, partners
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.numerics.arrays import Codes, Floats, Ints
+
+CLEARLY = 0.1  # of a step: what begins earlier than gradients by this is no part of them
+FORWARD = 0.25  # ... or by this share of its own time or bytes: a forward pass has a third of both
+GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
+SAME_SIZE = 0.02  # of a message: difference that counts as none
+EQUAL_VOLUME = 0.01  # of a volume: difference among the edges of a ring
+EXACTLY = 0.001  # of a volume: what headers add to one of two, one a multiple of the other
+LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
+BLUR = 3.0  # standard errors within which a mean may be another value
+PARTNERS = 2  # members of a group that distinguish a ring from a chain
+ONE_RECORD = 1.5  # records of a step in one direction, below which it is merged
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A class, or the part of it in one stage, with its kind; ``step`` is that of each record."""
+
+    one: TrafficClass
+    kind: str
+    confidence: float
+    step: Codes
+
+
+def kinds_of_collectives(
+    connections: Connections, own: Sequence[tuple[TrafficClass, Codes]], count: int, nodes: int
+) -> list[Judged]:
+    """Kinds of classes that are no pipeline, with the step of each record."""
+    characters = [character_of(connections, one, step, count, nodes) for one, step in own]
+    kinds = [("dp", 0.99)] * len(own)
+    for together, kind in _kinds_of_exchanges(connections, own, characters, count):
+        for i in together:
+            kinds[i] = kind
+    return [Judged(one, *kind, step) for (one, step), kind in zip(own, kinds, strict=True)]
+
+
+def _kinds_of_exchanges(
+    connections: Connections,
+    own: Sequence[tuple[TrafficClass, Codes]],
+    characters: Sequence[Character],
+    count: int,
+) -> Iterator[tuple[list[int], tuple[str, float]]]:
+    """Classes that are an exchange together, with their kind; all others are data-parallel."""
+    main = main_class(own, characters)
+    if main < 0:
+        return
+    among = range(len(own))
+    early = characters[main].rest <= LATE and not begins_later(
+        characters[main], [characters[i] for i in large_classes(own)]
+    )
+    same = {main}
+    same |= {i for i in among if _same_collective(connections, own, characters, i, main, early)}
+    through = _through(own, characters, main)
+    chosen = [
+        i
+        for i in among
+        if i not in same
+        and (through[i] or (early and characters[i].alike and not characters[main].alike))
+    ]
+    rest = {*same, *large_classes(own)} - set(chosen)
+    dense = union([characters[i] for i in sorted(rest)])
+    parts = list(union([characters[i] for i in same]).groups)
+    parts += _whole_groups(own, characters, rest)
+    for together in apart(characters, chosen):
+        one = union([characters[i] for i in together])
+        if not is_closed(one):
+            continue  # an edge of a ring whose other edges have other records
+        kind = _beside(one, dense, parts)
+        if kind[0] == "cp" and all(_sends_tokens(characters[i], own[i][0]) for i in together):
+            kind = ("ep", 0.8)
+        if kind[0] in ("cp", "tp"):
+            kind = _unless_parameters(connections, own, characters, (together, main, count), kind)
+        yield together, kind
+
+
+def _sends_tokens(character: Character, one: TrafficClass) -> bool:
+    """Whether pairs of ranks exchange messages of one size, as tokens to and from their experts.
+
+    Every pass sends as many. A ring of two has the same shape, but context parallelism sends keys
+    and values forth, and back twice as much with their gradients.
+    """
+    pairs = max(len(group) for group in character.groups) == PARTNERS
+    return pairs and not is_merged(character) and is_of_one_size(one.traffic.size)
+
+
+def _whole_groups(
+    own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character], among: set[int]
+) -> list[Set]:
+    """Groups of classes, with the edges of a ring together, whose records may differ in size."""
+    volume = {i: own[i][0].bytes / own[i][0].connections.size for i in among}
+    found: list[Set] = []
+    for i in sorted(among):
+        alike = [j for j in among if abs(volume[j] - volume[i]) <= EQUAL_VOLUME * volume[i]]
+        together = (
+            characters[i] if is_closed(characters[i]) else union([characters[j] for j in alike])
+        )
+        found += together.groups if is_closed(together) else ()
+    return found
+
+
+def _unless_parameters(
+    connections: Connections,
+    own: Sequence[tuple[TrafficClass, Codes]],
+    characters: Sequence[Character],
+    about: tuple[list[int], int, int],
+    kind: tuple[str, float],
+) -> tuple[str, float]:
+    """``kind``, unless an exchange moves parameters of shards, or nobody can tell.
+
+    Messages of two sizes, one the double of the other, show which it is. Where records hold several
+    messages or samples of them, shards of other groups than the gradients show by volume only.
+    ``about`` has the classes of the exchange, that of the gradients, and the number of steps.
+    """
+    together, main, count = about
+    if all(gathers_shards(connections, *own[i], count) for i in together):
+        return "dp", 0.99
+    if all(characters[i].alike and not is_merged(characters[i]) for i in together):
+        return kind
+    if kind[0] == "cp":
+        groups = {group for i in together for group in characters[i].groups}
+        same = groups <= set(characters[main].groups)
+        ends = all(_ends_with(characters[i], characters[main]) for i in together)
+        return ("dp", 0.99) if same else (("dp", 0.6) if ends else kind)
+    shards = [_moves_shards(connections, own, characters, i, main, count) for i in together]
+    if None in shards:
+        return "unknown", 0.0
+    return ("dp", 0.99) if all(shards) else kind
+
+
+def is_merged(one: Character) -> bool:
+    """Whether all messages of a step are one record, which shows nothing of their sizes."""
+    return one.messages <= ONE_RECORD
+
+
+def _moves_shards(
+    connections: Connections,
+    own: Sequence[tuple[TrafficClass, Codes]],
+    characters: Sequence[Character],
+    one: int,
+    main: int,
+    count: int,
+) -> bool | None:
+    """Whether a class has the volume of shards whose gradients the class ``main`` reduces.
+
+    Parameters are gathered twice and gradients reduced inside a group of shards, in each
+    micro-batch; then gradients of one shard are reduced across groups. With parameters of two bytes
+    and gradients of four, the first is a whole multiple of the second; with others, of its half.
+    None if it is a multiple only as far as samples and losses show.
+    """
+    shards, replicas = (max(len(group) for group in characters[i].groups) for i in (one, main))
+    if replicas < PARTNERS:
+        return False
+    volumes = [own[i][0].volumes(connections, own[i][1], count) for i in (one, main)]
+    inside, across = (float(each.mean()) for each in volumes)
+    often = inside / across * (replicas - 1) / replicas / (shards - 1)
+    blur = often * BLUR * float(np.hypot(_blur(volumes[0]), _blur(volumes[1])))
+    if round(often) >= 1 and abs(often - round(often)) <= EXACTLY * often:
+        return True if blur <= EXACTLY * often else None
+    return None if abs(2 * often - round(2 * often)) <= 2 * blur else False
+
+
+def _blur(volumes: Floats) -> float:
+    """Error of the mean of ``volumes``, equal ones of which samples were taken, over that mean."""
+    mean = float(volumes.mean())
+    return float(volumes.std()) / max(mean, 1.0) / float(np.sqrt(volumes.size))
+
+
+def _ends_with(one: Character, main: Character) -> bool:
+    """Whether a class ends with the gradients in most steps: it moves parameters of shards.
+
+    Activations end with the last backward pass, before the last gradients.
+    """
+    early = float(np.nanmedian(main.last_ns - one.last_ns))
+    return early <= SAME_TIME * period_of_begins(main.first_ns)
+
+
+def _through(
+    own: Sequence[tuple[TrafficClass, Codes]], characters: Sequence[Character], main: int
+) -> list[bool]:
+    """Which classes move all through the passes of a step, before its gradients do.
+
+    Gradients of the dense parameters begin in the step's last backward pass. A class moves all
+    through if it begins clearly earlier, nearer to the step's begin, and goes on in the second
+    half of the time until then, or while gradients move. Parameters that are gathered for the
+    first forward pass do not, nor do the outer exchanges of a halving and doubling all-reduce.
+    """
+    start, end = characters[main].first_ns, characters[main].last_ns
+    begin = np.fmin.reduce([characters[i].first_ns for i in large_classes(own)])
+    period = period_of_begins(start)
+    found = []
+    for (one, step), character in zip(own, characters, strict=True):
+        first = character.first_ns
+        lead = start - first
+        known = np.isfinite(lead)
+        if not known.any():
+            found.append(False)
+            continue
+        span = float(np.median((character.last_ns - first)[known]))
+        least = min(CLEARLY * period, FORWARD * span)
+        inside = step >= 0
+        at, size = step[inside], one.traffic.size[inside]
+        records = one.traffic.start_ns[inside], one.traffic.end_ns[inside]
+        if size[records[0] < start[at]].sum() >= FORWARD * size.sum():
+            least = min(least, AFTER * period)
+        least = max(least, float(np.median((first - np.fmin(first, begin))[known])))
+        later = _share_between(records, first[at] + lead[at] / 2, start[at])
+        beside = _share_between(records, start[at], end[at])
+        goes_on = max((size * later).sum(), (size * beside).sum()) > GOES_ON * size.sum()
+        found.append(bool(np.median(lead[known]) > least and goes_on))
+    return found
+
+
+def _share_between(records: tuple[Ints, Ints], begin: Floats, end: Floats) -> Floats:
+    """Share of each record's time, from its start to its end, that is between two moments [ns].
+
+    A record may hold all messages of a step, so its start alone does not show when they moved.
+    """
+    from_ns, until_ns = records
+    length = np.maximum(until_ns - from_ns, 1)
+    inside = np.minimum(from_ns + length, end) - np.maximum(from_ns, begin)
+    return np.asarray(np.clip(np.nan_to_num(inside) / length, 0.0, 1.0), np.float64)
+
+
+def _same_collective(
+    connections: Connections,
+    classes: Sequence[tuple[TrafficClass, Codes]],
+    characters: Sequence[Character],
+    one: int,
+    main: int,
+    early: bool,
+) -> bool:
+    """Whether a class begins and ends with the main class in most steps, or sends the same.
+
+    The edges of a ring or a tree may carry different volumes, because records were lost too. They
+    do not close to a ring of their own.
+    Beside parameters that move ``early``, all through the passes, times show nothing. Sizes do not
+    where records hold all messages of a step.
+    """
+    own, theirs = characters[one], characters[main]
+    size, usual = (
+        float(np.median(connections.typical_bytes[classes[i][0].connections])) for i in (one, main)
+    )
+    messages = own.messages / max(theirs.messages, 1e-9)
+    alike = abs(size - usual) <= SAME_SIZE * usual and 1 / LOST <= messages <= LOST
+    if alike and not (is_merged(own) and is_merged(theirs)):
+        return True
+    edges = all(any(group <= wide for wide in theirs.groups) for group in own.groups)
+    edges &= max(len(group) for group in own.groups) <= PARTNERS or not is_ring(own.pairs)
+    if early and own.alike and not theirs.alike and not (edges and partners(own) < MANY):
+        return False
+    period = period_of_begins(theirs.first_ns)
+    apart = np.abs(own.first_ns - theirs.first_ns), np.abs(own.last_ns - theirs.last_ns)
+    return all(
+        np.isfinite(ns).any() and float(np.nanmedian(ns)) < SAME_TIME * period for ns in apart
+    )
+
+
+def _beside(one: Character, dense: Character, parts: Sequence[Set]) -> tuple[str, float]:
+    """Kind of an exchange of the passes, beside the ``dense`` classes with the groups ``parts``.
+
+    The gradients of experts are reduced among the replicas that hold the same ones: by groups that
+    have one member in each expert-parallel group. Context parallelism has no such groups.
+    """
+    if partners(one) >= MANY:
+        return "ep", 0.97
+    inside = all(any(group <= wide for wide in dense.groups) for group in one.groups)
+    if inside:
+        own = [part for part in parts if any(part & group for group in one.groups)]
+        crossed = any(all(len(part & group) <= 1 for group in one.groups) for part in own)
+        return ("cp", 0.97) if is_ring(one.pairs) and not crossed else ("ep", 0.8)
+    across = all(len(group & wide) <= 1 for wide in dense.groups for group in one.groups)
+    if across:
+        return "tp", 0.97
+    return ("ep", 0.6) if partners(one) >= PARTNERS else ("dp", 0.6)

@@ -1,0 +1,45 @@
+"""Shapes of groups of endpoints: who sends to whom, and which groups overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from llmprism.methods.prism.kinds.characters import Character, Set
+
+
+def joined(groups: Sequence[tuple[Set, ...]]) -> list[Set]:
+    """Unions of groups that overlap."""
+    found: list[Set] = []
+    for group in (g for own in groups for g in own):
+        touching = [old for old in found if old & group]
+        found = [old for old in found if not old & group]
+        found.append(frozenset().union(group, *touching))
+    return found
+
+
+def is_ring(pairs: frozenset[tuple[int, int]]) -> bool:
+    """Whether every member sends to exactly one and receives from exactly one."""
+    out = np.unique([a for a, _ in pairs], return_counts=True)[1]
+    into = np.unique([b for _, b in pairs], return_counts=True)[1]
+    return bool((out == 1).all() and (into == 1).all() and out.size == into.size)
+
+
+def is_closed(one: Character) -> bool:
+    """Whether every member both sends and receives: edges that are left out of a ring do not."""
+    return {a for a, _ in one.pairs} == {b for _, b in one.pairs}
+
+
+def partners(one: Character) -> int:
+    """The most partners that a member sends to."""
+    return int(np.unique([a for a, _ in one.pairs], return_counts=True)[1].max())
+
+
+def is_line(one: Character) -> bool:
+    """Whether each group is a line of three or more members, who send both ways to the next."""
+    couples = {frozenset(pair) for pair in one.pairs}
+    both = len(one.pairs) == 2 * len(couples)
+    members = sum(len(group) for group in one.groups)
+    tree = len(couples) == members - len(one.groups)
+    return both and tree and min(len(g) for g in one.groups) > 2 and partners(one) == 2

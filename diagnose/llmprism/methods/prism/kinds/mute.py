@@ -1,0 +1,152 @@
+"""Endpoints at a leaf that exports nothing: they are seen only as what others send to them.
+
+Traffic circulates, but what a mute endpoint sends leaves no record. So what it receives counts as
+if it were answered, if it moves as much in every step as other traffic of its sender does. It is of
+the kind of what is seen elsewhere in the same amounts: an activation, or one half of an exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from llmprism.io.topology import Topology
+from llmprism.methods.prism.classes.classes import VOLUME_STEP, TrafficClass
+from llmprism.methods.prism.kinds.exchanges import Judged
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.graph import components
+
+SURE = 0.9  # of the confidence of the traffic that something resembles
+MIRRORED = 0.8  # confidence of what must be there, since it answers what is seen
+
+
+def mute_endpoints(topology: Topology, senders: Codes, receivers: Codes) -> Codes:
+    """Endpoints at the only leaf that receives traffic and of which nobody ever sends any."""
+    leaves = np.array([end.switch or "" for end in topology.endpoints])
+    silent = np.setdiff1d(leaves[np.unique(receivers)], leaves[np.unique(senders)])
+    if silent.size != 1 or not silent[0]:
+        return np.empty(0, np.int32)
+    return np.flatnonzero(leaves == silent[0]).astype(np.int32)
+
+
+def one_sided(connections: Connections, classes: Sequence[TrafficClass]) -> list[int]:
+    """Indices of the ``classes`` of which only traffic to mute endpoints is seen."""
+    mute = connections.mute
+    if mute is None:
+        return []
+    return [i for i, one in enumerate(classes) if bool(mute[one.connections].all())]
+
+
+def resembling(
+    connections: Connections, one: TrafficClass, step: Codes, judged: Sequence[Judged]
+) -> Judged:
+    """``one`` with the kind of the class whose volume, and then whose records, are nearest."""
+
+    def apart(other: TrafficClass) -> tuple[float, float]:
+        volume, record = (
+            float(np.abs(np.log(np.median(of[one.connections]) / np.median(of[other.connections]))))
+            for of in (connections.total_bytes, connections.typical_bytes)
+        )
+        return max(volume, VOLUME_STEP), record
+
+    best = min(judged, key=lambda other: apart(other.one))
+    near = apart(best.one)[0] <= VOLUME_STEP
+    kind, sure = (best.kind, SURE * best.confidence) if near else ("unknown", 0.0)
+    return Judged(one, kind, sure, step)
+
+
+def answers_of_mute(
+    topology: Topology, connections: Connections, pairs: pd.DataFrame
+) -> pd.DataFrame:
+    """Rows ``src``, ``dst``, ``kind``, ``confidence`` of what mute endpoints must send.
+
+    They send gradients for activations, or the other way round, their half of exchanges in groups
+    of two, and the one hop that a ring lacks. ``pairs`` were seen.
+    """
+    mute = np.zeros(0, np.int64)
+    if connections.mute is not None:
+        mute = np.unique(connections.dst[connections.mute])
+    to_mute = pairs[pairs["dst"].isin(mute)]
+    gradients = pairs[pairs["kind"] == "dp"]
+    couples = _partners(gradients)
+    alone = (couples.reindex(to_mute[way]).to_numpy() == 1 for way in ("src", "dst"))
+    back = to_mute[(to_mute["kind"] == "pp") | ((to_mute["kind"] == "dp") & np.logical_and(*alone))]
+    rows = [back.rename(columns={"src": "dst", "dst": "src"})[["src", "dst", "kind"]]]
+    if mute.size and not may_go_on(topology, connections, connections.dst):
+        rows.append(_hops_of_rings(gradients, mute))
+    found: pd.DataFrame = pd.concat(rows).assign(confidence=MIRRORED)
+    return found
+
+
+def _hops_of_rings(gradients: pd.DataFrame, mute: Ints) -> pd.DataFrame:
+    """The hop from a mute endpoint to the one that receives nothing, in each ring that lacks one.
+
+    ``gradients`` are the data-parallel pairs that were seen.
+    """
+    src, dst = (gradients[way].to_numpy(np.int32) for way in ("src", "dst"))
+    label = components(src, dst, int(max(src.max(initial=0), dst.max(initial=0))) + 1)
+    rows = []
+    for one in np.unique(label[src]).tolist():
+        inside = label[src] == one
+        begins, ends = (
+            np.setdiff1d(src[inside], dst[inside]),
+            np.setdiff1d(dst[inside], src[inside]),
+        )
+        if inside.sum() > 1 and begins.size == ends.size == 1 and np.isin(ends, mute).all():
+            rows.append((int(ends[0]), int(begins[0]), "dp"))
+    found = pd.DataFrame(rows, columns=["src", "dst", "kind"])
+    return found.astype({"src": np.int64, "dst": np.int64})
+
+
+def _partners(gradients: pd.DataFrame) -> pd.Series:
+    """With how many others each endpoint shares data-parallel traffic."""
+    both = pd.concat([gradients, gradients.rename(columns={"src": "dst", "dst": "src"})])
+    return both.groupby("src")["dst"].nunique()
+
+
+def with_mute(topology: Topology, senders: Codes, connections: Connections) -> Connections:
+    """``connections`` with those that lead to a mute endpoint marked, if there are any."""
+    mute = np.isin(connections.dst, mute_endpoints(topology, senders, connections.dst))
+    return replace(connections, mute=mute) if mute.any() else connections
+
+
+def may_go_on(topology: Topology, connections: Connections, endpoints: Codes) -> bool:
+    """Whether a job may go on behind mute endpoints: at ones of their leaf that nobody sends to.
+
+    What mute endpoints send each other leaves no record.
+    """
+    if connections.mute is None:
+        return False
+    seen = np.intersect1d(endpoints, connections.dst[connections.mute])
+    leaves = np.array([end.switch or "" for end in topology.endpoints])
+    beside = np.flatnonzero(np.isin(leaves, leaves[seen]))
+    return bool(np.setdiff1d(beside, np.union1d(endpoints, connections.dst)).size)
+
+
+def places_of_mute(
+    sent: Floats, connections: Connections, of_pipeline: Codes, endpoints: Codes, group: Ints
+) -> dict[int, list[tuple[int, float]]]:
+    """Before (-1) or after (1) which other endpoints in a pipeline each mute one has its stage.
+
+    Only those of whose data-parallel ``group`` nobody is seen to send; all are indices into
+    ``endpoints``, and ``sent`` has their first times by step. An endpoint whose first message goes
+    to a mute one is a stage before it, else one after it. ``of_pipeline`` are connections.
+    """
+    place = np.full(int(max(endpoints.max(), connections.dst.max())) + 1, -1)
+    place[endpoints] = np.arange(endpoints.size)
+    silent = np.asarray(np.isnan(sent).all(axis=1))
+    found: dict[int, list[tuple[int, float]]] = {}
+    for row in np.flatnonzero(silent).tolist():
+        if group[row] >= 0 and not silent[group == group[row]].all():
+            continue
+        for one in of_pipeline[connections.dst[of_pipeline] == endpoints[row]].tolist():
+            sender = connections.src[one]
+            others = of_pipeline[connections.src[of_pipeline] == sender]
+            first = int(others[np.argmin(connections.first_ns[others])])
+            beside = int(place[sender]), 1.0 if first == one else -1.0
+            found.setdefault(row, []).append(beside)
+    return found

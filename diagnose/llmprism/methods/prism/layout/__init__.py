@@ -1,0 +1,1 @@
+"""The layout of a job: sizes along each axis, replicas, and what is sharded."""

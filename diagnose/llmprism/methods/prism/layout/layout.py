@@ -1,0 +1,301 @@
+"""The layout of a job: how many ranks along each axis, and how sure that is.
+
+What the network shows is the product of what it hides. The NICs of one stage form rings, one
+for each tensor-parallel rank and each replica of a server. tp is the number of NICs of a server
+and stage that work in lockstep (:mod:`~llmprism.methods.prism.layout.replicas`). Where there is no
+pipeline, or no noise, the sizes of messages may show how many replicas a server holds
+(:mod:`~llmprism.methods.prism.layout.ring_sizes`). Otherwise nothing tells ranks of a
+tensor-parallel group from replicas: tp is then taken to be the number of rings, with a lower
+confidence. NICs that work in lockstep, but are members of one ring, are context-parallel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from llmprism.io.clock import clock_tick_ns
+from llmprism.io.topology import Topology
+from llmprism.methods.prism.kinds.mute import may_go_on
+from llmprism.methods.prism.layout.replicas import Replicas, usual_rings
+from llmprism.methods.prism.layout.ring_sizes import RingShare
+from llmprism.methods.prism.layout.sharding import find_sharding
+from llmprism.methods.prism.phases.moments import MISSING
+from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.pipelines.pipelines import Pipelines
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.numerics.arrays import Bools, Ints
+from llmprism.numerics.graph import largest_group
+
+UNKNOWN, UNKNOWN_NAME = -1, "unknown"
+HALVED, WHOLE = 1.25, 1.6  # forward passes: less is half a backward pass, and more a whole one
+EIGHT = 8  # ticks of the clock: ratios of shorter passes are not known to an eighth
+TICKS = 2  # of the clock, by which rounding changes the length of a step
+SHORTEST = 2  # stages, of which none is a middle one
+NEARLY_ALL = 0.9  # share of steps in which a pipeline begins after another one that it continues
+FOLLOWING = 0.3  # share of pipelines that continue another one, if servers hide a part of them
+SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
+ONE_EACH = 0.9  # confidence where each NIC of a server has a ring of its own
+CERTAIN = 0.9  # confidence from which sizes of messages are believed more than times
+HIDDEN = 0.5  # ... where servers hide some stages: steps lack the time of those
+LITTLE = 0.01  # of what the NICs of a job move: services on a NIC that no rank uses
+SHOWN, GUESSED = 0.98, 0.73  # share of layouts that are right, on drawn worlds (seeds 21 to 33)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Ranks along each axis, -1 where flows cannot tell; see ``layouts`` in the tables."""
+
+    dp: int
+    pp: int
+    tp: int
+    ep: int
+    cp: int
+    micro_batches: int
+    schedule: str
+    sharding: str
+    period_ns: int
+    confidence: float
+    evidence: dict[str, object] = field(default_factory=dict)
+
+
+def find_layout(
+    topology: Topology,
+    connections: Connections,
+    phases: Phases,
+    pipelines: Pipelines,
+    replicas: Sequence[Replicas],
+    share: RingShare | None,
+) -> Layout:
+    """Work the layout of one job out; ``share`` is used where no NICs work in lockstep."""
+    ranks = sum(_gpus(topology, end) for end in phases.endpoints.tolist())
+    sizes = {kind: _group_size(connections, phases, kind) for kind in ("ep", "cp", "tp")}
+    sizes |= {kind: hidden.size for kind, hidden in phases.hidden.items()}
+    ep, cp = max(1, sizes["ep"]), max(1, sizes["cp"])
+    together, lockstep = _lockstep(replicas, pipelines)
+    in_lockstep = together
+    by_sizes = share is not None and (together == UNKNOWN or share.confidence >= CERTAIN)
+    if share and by_sizes:
+        alone = share.rings // share.ranks
+        if ep == cp == 1:
+            ep, cp = _inside_server(share, together if lockstep else alone)
+        together = alone
+    elif together == UNKNOWN:
+        together = usual_rings(topology, phases, pipelines)
+    if "cp" in phases.hidden:
+        together = phases.hidden["cp"].rings  # a group fills servers, so each ring is of a TP rank
+    tp = sizes["tp"] if sizes["tp"] > 1 else together
+    hidden = (
+        _hides_stages(topology, connections, phases, pipelines)
+        or _continues(topology, phases, pipelines)
+        or may_go_on(topology, connections, phases.endpoints)
+    )
+    known = _are_known(phases) and not hidden
+    dp, tp = _replicas(ranks, pipelines.length, tp, ep * cp, known)
+    evidence: dict[str, object] = {
+        "ranks": ranks,
+        "stages": pipelines.length,
+        "dp_group_nics": _largest(phases.dp_group),
+        "tp_from": "sizes" if by_sizes else "lockstep" if lockstep else "rings",
+        "division_quality": round(phases.quality, 4),
+    }
+    shown = lockstep or tp * dp == 1 or "tp" in phases.hidden
+    guessed = _confidence(share) if share and by_sizes else GUESSED
+    agree = not by_sizes or (lockstep and in_lockstep == together)
+    sure = phases.quality * (SHOWN if shown and agree else guessed)
+    if any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist()):
+        sure = min(sure, phases.quality * SHARED)
+    sure = min(sure, _weakest(phases), HIDDEN if hidden else 1.0)
+    sharding = find_sharding(topology, connections, phases, pipelines.micro_batches)
+    pp = UNKNOWN if hidden else pipelines.length
+    return Layout(
+        dp, pp, tp, ep, cp, pipelines.micro_batches,
+        UNKNOWN_NAME if hidden else _schedule(phases, pipelines), sharding,
+        _period_ns(phases), sure, evidence,
+    )  # fmt: skip
+
+
+def _confidence(share: RingShare) -> float:
+    """How sure the division of a server is that sizes of messages show.
+
+    A server that reduces by itself first, as hierarchical algorithms do, looks like a
+    tensor-parallel group.
+    """
+    return min(share.confidence, SHOWN if share.ranks > 1 or share.rings == 1 else ONE_EACH)
+
+
+def _inside_server(share: RingShare, together: int) -> tuple[int, int]:
+    """Ranks along ep and cp that share a server; ``together`` NICs of it work in lockstep."""
+    experts = share.experts if share.ranks % share.experts == 0 else 1
+    return experts, max(1, together * share.ranks // (share.rings * experts))
+
+
+def _hides_stages(
+    topology: Topology, connections: Connections, phases: Phases, pipelines: Pipelines
+) -> bool:
+    """Whether only NVLink shows some stages, behind NICs that nobody else uses.
+
+    With 1F1B, no more activations wait than there are stages from the first seen one to the last.
+    Ranks fill a server in the order of its NICs: if as many of them are idle before those of the
+    first stage, wherever there are any, a stage before it may be there.
+    """
+    if pipelines.length == 1:
+        return False
+    idle, homes = _idle(topology, connections, phases), topology.servers[phases.endpoints]
+    if pipelines.chunks == 1 and pipelines.length < pipelines.deepest < pipelines.micro_batches:
+        return bool(idle[np.isin(topology.servers, homes)].any())
+    nics = np.array([-1 if end.nic is None else end.nic for end in topology.endpoints])
+    first = phases.endpoints[pipelines.stage == 0]
+    for server in np.unique(topology.servers[first]).tolist():
+        own = nics[first[topology.servers[first] == server]]
+        before = idle & (topology.servers == server) & (nics < own.min())
+        if before.sum() < own.size:
+            return False
+    return True
+
+
+def _idle(topology: Topology, connections: Connections, phases: Phases) -> Bools:
+    """Endpoints that move next to nothing, beside what those of the job move."""
+    moved = np.zeros(topology.servers.size)
+    for side in (connections.src, connections.dst):
+        np.add.at(moved, side, connections.total_bytes)
+    idle: Bools = moved < LITTLE * np.median(moved[phases.endpoints])
+    return idle
+
+
+def _continues(topology: Topology, phases: Phases, pipelines: Pipelines) -> bool:
+    """Whether pipelines continue inside servers, so that what looks like replicas follows others.
+
+    A pipeline follows another one if it begins on the server on which that one ends, and in nearly
+    all steps clearly later, by a forward pass. Replicas begin at the same time.
+    """
+    if pipelines.length == 1 or not pipelines.forward_ns > 0:
+        return False
+    homes, last = topology.servers[phases.endpoints], pipelines.length - 1
+    firsts, ends = (np.flatnonzero(pipelines.stage == stage) for stage in (0, last))
+    begun = {int(pipelines.number[row]): pipelines.first_sent[row] for row in firsts.tolist()}
+    follows = 0
+    for row in firsts.tolist():
+        before = [
+            begun[int(pipelines.number[end])]
+            for end in ends.tolist()
+            if homes[end] == homes[row] and int(pipelines.number[end]) in begun
+        ]
+        late = [
+            np.mean(begun[int(pipelines.number[row])] - one > pipelines.forward_ns)
+            for one in before
+        ]
+        follows += bool(late and max(late) >= NEARLY_ALL)
+    return FOLLOWING * firsts.size <= follows
+
+
+def _replicas(ranks: int, stages: int, tp: int, others: int, known: bool) -> tuple[int, int]:
+    """Ranks along dp and tp, -1 where flows cannot tell; ``others`` are those along ep and cp.
+
+    All axes make one lattice: with experts, dp counts the replicas of all experts. Where its size
+    does not divide the ranks, some ranks are hidden.
+    """
+    if not known:
+        return UNKNOWN, UNKNOWN
+    each = max(1, stages * tp * others)
+    return (max(1, ranks // each) if ranks % each == 0 or ranks < each else UNKNOWN), tp
+
+
+def _are_known(phases: Phases) -> bool:
+    """Whether every class of the job has a kind."""
+    return all(one.kind != "unknown" for one in phases.classes)
+
+
+def _weakest(phases: Phases) -> float:
+    """Confidence of the kind that is known least; the mean over its classes, by bytes."""
+    sure = [1.0]
+    for kind in ("dp", "pp", "tp", "ep", "cp"):
+        own = [one for one in phases.classes if one.kind == kind]
+        if own:
+            total = sum(one.one.bytes for one in own)
+            sure.append(sum(one.confidence * one.one.bytes for one in own) / total)
+    return min(sure)
+
+
+def _gpus(topology: Topology, end: int) -> int:
+    gpus = topology.endpoints[end].gpus
+    return len(gpus) if gpus else 1
+
+
+def _group_size(connections: Connections, phases: Phases, kind: str) -> int:
+    """Members of the largest group that connections of ``kind`` join; 0 if there are none."""
+    own = [one.one.connections for one in phases.classes if one.kind == kind]
+    if not own:
+        return 0
+    chosen = np.concatenate(own)
+    return largest_group(connections.src[chosen], connections.dst[chosen])
+
+
+def _largest(group: Ints) -> int:
+    return int(np.bincount(group[group >= 0]).max()) if (group >= 0).any() else 1
+
+
+def _lockstep(replicas: Sequence[Replicas], pipelines: Pipelines) -> tuple[int, bool]:
+    """NICs of a server and stage that send together, and whether flows show it.
+
+    They show nothing if a NIC that no exporter saw may send with them.
+    """
+    if (pipelines.stage < 0).any() and not any(one.number.any() for one in replicas):
+        return UNKNOWN, False
+    sizes = [size for one in replicas for size in np.bincount(one.number).tolist()]
+    if not sizes:
+        return UNKNOWN, False
+    values, counts = np.unique(sizes, return_counts=True)
+    return int(values[np.argmax(counts)]), any(one.shown for one in replicas)
+
+
+def _schedule(phases: Phases, pipelines: Pipelines) -> str:
+    """Name of the schedule, from how many activations wait for their gradients at most."""
+    if pipelines.length == 1:
+        return "none"
+    if pipelines.chunks != 1:
+        return "interleaved" if pipelines.chunks else "unknown"
+    last, middle = pipelines.answers.are_split, _halves_passes(phases, pipelines)
+    if last and middle is not False:
+        return "zb-h1"
+    if not pipelines.deepest or pipelines.micro_batches <= pipelines.length:
+        return "unknown"
+    if pipelines.deepest >= pipelines.micro_batches:
+        return "gpipe"
+    hidden = pipelines.answers.seen or pipelines.length > SHORTEST
+    shown = {last, middle} - {None}
+    return "1f1b" if shown == {False} or not (shown or hidden) else "unknown"
+
+
+def _halves_passes(phases: Phases, pipelines: Pipelines) -> bool | None:
+    """Whether middle stages split their backward passes (ZB-H1); None if they do not show it.
+
+    They then pass gradients on after about one forward pass of their own, or somewhat later if
+    attention takes long. A whole backward pass takes twice as long, and so does a part of it if
+    activations are computed again. Where messages take longer than passes, both look alike, so this
+    only confirms what the last stage shows.
+    """
+    sent = phases.moments["pp"].sent_ns
+    tick_ns = clock_tick_ns(sent[sent != MISSING])
+    if tick_ns > 1 and not pipelines.middle_ns >= EIGHT * tick_ns:
+        return None
+    passes = pipelines.backward_ns / pipelines.middle_ns if pipelines.middle_ns > 0 else np.nan
+    return True if 0 < passes <= HALVED else False if passes >= WHOLE else None
+
+
+def _period_ns(phases: Phases) -> int:
+    """Usual length of a step, over ranks and steps [ns].
+
+    The mean of what is within two ticks of the clock around the median, which is a whole number of
+    ticks itself.
+    """
+    for kind in ("dp", "pp"):
+        end = phases.moments[kind].end_ns
+        whole = end[(end != MISSING).all(axis=1)]
+        if whole.size and whole.shape[1] > 1:
+            steps = np.diff(whole, axis=1)
+            near = np.abs(steps - np.median(steps)) <= TICKS * clock_tick_ns(whole)
+            return int(np.mean(steps[near])) if near.any() else int(np.median(steps))
+    return 0

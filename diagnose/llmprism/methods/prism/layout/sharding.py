@@ -1,0 +1,154 @@
+"""What data-parallel ranks hold a part of only: optimizer states, gradients, parameters.
+
+Every collective moves its bytes in messages of one size, and the sizes of a step differ, since
+layers, embeddings and buckets do. How often each size occurs shows what is reduced and gathered:
+
+- An all-reduce (``none``) sends each size once.
+- With sharded states, gradients are reduced and parameters gathered. Gradients in single precision
+  have twice the bytes of parameters in half precision, so for each gathered size there is a reduced
+  one of its double. In a step there are as many of both (``zero1``), or several times as many, once
+  for each micro-batch (``zero2``), or half as many, because sharded parameters are gathered in the
+  forward pass and again in the backward pass (``zero3``).
+- Parameters that are sharded inside groups of replicas are gathered there, and gradients reduced
+  across these groups (``hybrid``).
+
+Without accumulation, sharded gradients (``zero2``) move as sharded states do. They differ only
+where there are several micro-batches: in a pipeline, or if nothing moves for longer than two
+backward passes take. The answer is ``unknown`` where gradients have as many bytes as parameters,
+where records hold several collectives, or where NVLink may hide what happens inside a server.
+Where the two directions of a ring do different work, they show what is sharded
+(:mod:`~llmprism.methods.prism.layout.directions`). So do evaluations: they reduce nothing, and
+gather parameters only if those are sharded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from llmprism.io.topology import Topology
+from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.classes.sizes import AGREE, FEWEST, Cell, cells, distinct, fitting
+from llmprism.methods.prism.kinds.characters import extents
+from llmprism.methods.prism.layout.directions import directions_of
+from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.numerics.arrays import Floats
+from llmprism.numerics.graph import components
+from llmprism.numerics.missing import finite_median
+
+UNKNOWN = "unknown"
+RESTS = 0.2  # of a step: sharded parameters move all through it, gradients of an all-reduce do not
+PASSES = 2.0  # ... and accumulation leaves the network silent for longer than gradients move
+UPDATES = (1 / 2, 2 / 3, 3 / 4, 4 / 5, 6 / 7)  # share of bytes before an update, if gathers follow
+NEAR = 0.005  # of the bytes of a step
+EVALUATIONS = 2  # that show the same
+
+
+def find_sharding(
+    topology: Topology, connections: Connections, phases: Phases, micro_batches: int
+) -> str:
+    """Name the sharding of a job."""
+    own = [one for one in phases.classes if one.kind == "dp"]
+    if not own or phases.count < FEWEST:
+        return UNKNOWN
+    answers = [_of_class(connections, one, phases.count) for one in own]
+    sharded = [one for one, answer in zip(own, answers, strict=True) if answer == "zero3"]
+    if sharded:
+        others = [one for one, answer in zip(own, answers, strict=True) if answer != "zero3"]
+        return _of_shards(connections, sharded, others)
+    largest = max(range(len(own)), key=lambda i: own[i].one.bytes)
+    answer = answers[largest]
+    if answer == "zero1" and not (micro_batches > 1 or _accumulates(own[largest], phases.count)):
+        return UNKNOWN
+    servers = topology.servers[phases.endpoints]
+    hidden = np.unique(servers).size < servers.size
+    if answer not in ("none", UNKNOWN):
+        return answer
+    if answer == UNKNOWN and _evaluates(own[largest], phases.count):
+        return "zero3"
+    directions = directions_of(connections, own, phases.count)
+    if directions is not None and directions.sharded:
+        return "zero3"
+    return UNKNOWN if hidden or (directions is not None and directions.differ) else answer
+
+
+def _of_class(connections: Connections, one: KindOf, count: int) -> str:
+    """What most of some connections and steps of a class show."""
+    own = list(cells(connections, one.one, one.step, count))
+    if not own:
+        return UNKNOWN
+    rests = _rest(one, count)
+    answers = Counter(_of_cell(cell, rests) for cell in own)
+    answer, often = answers.most_common(1)[0]
+    return answer if often >= AGREE * len(own) else UNKNOWN
+
+
+def _of_cell(cell: Cell, rests: float) -> str:
+    size = np.sort(cell[2])
+    if size.size < FEWEST:
+        return UNKNOWN
+    value, often = distinct(size)
+    ratios = fitting(value, often)
+    if len(ratios) == 1:
+        return "zero3" if ratios[0] < 1 else ("zero1" if ratios[0] == 1 else "zero2")
+    once = int(np.gcd.reduce(often)) == 1 and value.size >= FEWEST
+    return "none" if once and not ratios and rests > RESTS and not _updates(cell) else UNKNOWN
+
+
+def _updates(cell: Cell) -> bool:
+    """Whether a silence parts the bytes of a step as an update of sharded states does."""
+    start, end, size = cell
+    moved = np.cumsum(size)[:-1] / size.sum()
+    silent = start[1:] > np.maximum.accumulate(end)[:-1]
+    return any(bool((np.abs(moved[silent] - share) <= NEAR).any()) for share in UPDATES)
+
+
+def _evaluates(one: KindOf, count: int) -> bool:
+    """Whether the class moves something between steps, more than once, and as much each time."""
+    traffic, start = one.one.traffic, extents(one.one.traffic, one.step, count)[0]
+    between = np.searchsorted(start, traffic.start_ns[one.step < 0], side="right")
+    volume = np.bincount(between, traffic.size[one.step < 0], count + 1)[1:count]
+    moved = volume[
+        volume > NEAR * np.median(np.bincount(one.step[one.step >= 0], traffic.size[one.step >= 0]))
+    ]
+    return moved.size >= EVALUATIONS and bool(np.ptp(moved) <= NEAR * moved.max())
+
+
+def _extents(one: KindOf, count: int) -> tuple[Floats, Floats]:
+    """First start and last end of a class in each step [ns], NaN where there is nothing."""
+    start, end = extents(one.one.traffic, one.step, count)
+    busy = start <= end
+    return np.where(busy, start, np.nan), np.where(busy, end, np.nan)
+
+
+def _rest(one: KindOf, count: int) -> float:
+    """Silence between the traffic of two steps, over a step; median."""
+    start, end = _extents(one, count)
+    step = np.diff(start)
+    step[~(step > 0)] = np.nan  # a coarse clock gives two steps one time
+    return finite_median((start[1:] - end[:-1]) / step)
+
+
+def _accumulates(one: KindOf, count: int) -> bool:
+    """Whether the class rests for longer than two backward passes can take."""
+    start, end = _extents(one, count)
+    return float(np.nanmedian((start[1:] - end[:-1]) / (end - start)[1:])) > PASSES
+
+
+def _of_shards(
+    connections: Connections, sharded: Sequence[KindOf], others: Sequence[KindOf]
+) -> str:
+    """Whether any of the ``others`` joins only members of different groups of the ``sharded``."""
+    own = np.concatenate([one.one.connections for one in sharded])
+    src, dst = connections.src[own], connections.dst[own]
+    group = components(src, dst, int(max(src.max(), dst.max())) + 1)
+    for one in others:
+        home, goal = connections.src[one.one.connections], connections.dst[one.one.connections]
+        inside = np.isin(home, src).all() and np.isin(goal, src).all()
+        if inside and (group[home] != group[goal]).all():
+            return "hybrid"
+    closed = np.array_equal(np.unique(src), np.unique(dst))
+    return "zero3" if closed else UNKNOWN

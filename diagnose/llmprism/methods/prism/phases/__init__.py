@@ -1,0 +1,1 @@
+"""Phases: when each rank moved traffic of each kind in each step."""

@@ -1,0 +1,1 @@
+"""Pipelines: stages, micro-batches, schedules, and how long passes take."""

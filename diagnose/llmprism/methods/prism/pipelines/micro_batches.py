@@ -1,0 +1,214 @@
+"""How many messages a pipeline passes on in a step: micro-batches, and chunks of the model.
+
+Messages are counted by volume: bytes of a step in one direction, over the size of a message,
+which is the size that most bytes travel in, or that most are multiples of: a record may hold
+several messages. Where sizes differ (sequences of different length), records are counted. A single
+record holds messages that nobody can count if it is far slower than the network, if it is answered
+before its end, or if the exporter never ends a record without a silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.kinds.characters import TOGETHER, share_together
+from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.numerics.arrays import Floats, Ints, order_in_groups
+from llmprism.numerics.missing import finite_median
+
+WHOLE = 0.1  # a count of messages may be this far from a whole number
+UNCOUNTED = -1  # micro-batches that records do not show
+COUPLE = 2  # stages, chunks or messages
+MOST_MERGED = 16  # messages of a record that are looked for
+SOME, MULTIPLES = 0.05, 0.9  # share of records that are single, and of bytes in multiples of them
+MOSTLY = 0.75  # share of steps with the same number of records
+NEARLY = 0.9  # share of records that hold whole messages, unless their bytes are estimates
+SELDOM, SOME_MORE = 0.03, 1.1  # share of steps without a lost record; most over usual messages
+OFTEN = 0.4  # share of steps with the usual number; some hold an evaluation as well
+AT_ONCE = 0.05  # of a message of the pipeline: silence that counts as none
+SLOW = 0.25  # of the rate of gradients: a record of one message is faster
+LONGER = 1.8  # ratio of records of two classes that must hold several messages
+BIN = 0.02  # width of the bins (in logarithm) in which sizes count as equal
+
+
+def messages_of_a_step(
+    connections: Connections, own: Sequence[KindOf], count: int
+) -> tuple[int, int]:
+    """Micro-batches and chunks: what a connection carries in a step, median over steps.
+
+    All messages of a pipeline have one size. If records of some classes are longer than those of
+    others, nobody can count what they hold, but volumes still show chunks.
+    """
+    numbers, volumes, sizes = [], [], list[float]()
+    for one in own:
+        traffic = one.one.traffic
+        known, cell = one.cells(connections, count)
+        cells = one.one.connections.size * count
+        volume = np.bincount(cell, traffic.size[known], cells)
+        records = np.bincount(cell, minlength=cells)
+        size = usual_size(traffic.size)
+        held = volume[records > 0] / size
+        number = float(np.median(held))
+        whole = np.abs(held - np.rint(held)) <= WHOLE * np.maximum(1.0, held / 20)
+        uneven = abs(number - round(number)) > WHOLE * max(1.0, number / 20) or number < 0.5
+        if uneven or connections.sample_bytes > 0:  # samples have few sizes, whatever is sampled
+            held = records[records > 0].astype(np.float64)
+            number, size = float(np.median(held)), np.nan
+            whole = np.full(held.size, (held == number).mean() >= MOSTLY)
+        if (whole & (np.abs(held - number) <= 1)).mean() < OFTEN:
+            return UNCOUNTED, 1  # steps have as many messages each, and whole ones; samples do not
+        numbers.append(max(1, _without_loss(held, number)))
+        volumes.append(float(np.median(volume[records > 0])))
+        sizes.append(size)
+    most, least = max(numbers), min(numbers)
+    if np.nanmax([*sizes, 0.0]) >= LONGER * np.nanmin([*sizes, np.inf]):
+        less = 1 - min(volumes) / max(volumes)
+        chunks = round(1 / less) if less > WHOLE else 1
+        return UNCOUNTED, chunks
+    if least < most and most % (most - least) == 0:
+        chunks = most // (most - least)  # between last and first stage one chunk fewer
+        return most // chunks, chunks
+    return most, 1
+
+
+def _without_loss(held: Floats, number: float) -> int:
+    """Messages of a step, from what steps were ``held`` to have, of which ``number`` is the median.
+
+    If most steps have another number, records were lost: then the most that some have is right,
+    unless others have many more.
+    """
+    counts = np.rint(held)
+    above = counts > SOME_MORE * number + 1
+    if (counts == round(number)).mean() >= MOSTLY or above.any():
+        return round(number)
+    values, often = np.unique(counts, return_counts=True)
+    return int(values[often >= SELDOM * counts.size].max(initial=round(number)))
+
+
+def deepest(found: Floats, own: Sequence[KindOf], micro_batches: int) -> int:
+    """Most messages outstanding, median; 0 where unknown.
+
+    A record that holds several messages shows all of them at its begin, so that all those of a step
+    seem to be outstanding, whatever the schedule.
+    """
+    deepest = int(np.nan_to_num(finite_median(found)))
+    if deepest < micro_batches:
+        return deepest
+    size = np.concatenate([one.one.traffic.size for one in own])
+    single = size <= (1 + WHOLE) * usual_size(size)
+    return deepest if size[single].sum() >= MULTIPLES * size.sum() else 0
+
+
+def are_countable(
+    connections: Connections, phases: Phases, own: Sequence[KindOf], messages: int
+) -> bool:
+    """Whether records show how many messages they hold, where they seem to hold ``messages``."""
+    if messages == 1 and (_answered_early(own) or _are_bridged(connections, phases, own)):
+        return False
+    return not (_are_merged(own, messages) and _are_slow(phases, own))
+
+
+def _answered_early(own: Sequence[KindOf]) -> bool:
+    """Whether what comes back begins before what is sent has ended.
+
+    The gradient of a single message cannot: it needs all of its activation. So a record that is
+    answered before its end holds several messages.
+    """
+    lengths = np.concatenate([one.one.traffic.end_ns - one.one.traffic.start_ns for one in own])
+    if not np.median(lengths) > 0:
+        return False  # the clock is too coarse
+    return float(np.median([share_together(one.one.traffic) for one in own])) >= TOGETHER
+
+
+def _are_bridged(connections: Connections, phases: Phases, own: Sequence[KindOf]) -> bool:
+    """Whether no record follows another at once: then messages that do are in one record.
+
+    Buckets of gradients follow each other at once, as far as their network is busy.
+    """
+    lengths = np.concatenate([one.one.traffic.end_ns - one.one.traffic.start_ns for one in own])
+    silences = [_silences(connections, one) for one in phases.classes]
+    silence_ns = np.concatenate(silences)
+    at_once = silence_ns <= AT_ONCE * np.median(lengths)
+    return bool(silence_ns.size and not at_once.any())
+
+
+def _silences(connections: Connections, one: KindOf) -> Ints:
+    """Time [ns] from each record to the next one of its connection."""
+    traffic = one.one.traffic
+    who = connections.of_row[traffic.row]
+    order = order_in_groups(who, traffic.start_ns)
+    silence_ns = traffic.start_ns[order][1:] - traffic.end_ns[order][:-1]
+    own: Ints = silence_ns[np.diff(who[order]) == 0]
+    return own
+
+
+def _are_slow(phases: Phases, own: Sequence[KindOf]) -> bool:
+    """Whether single messages of ``own`` are far slower than the records of the gradients."""
+    others = [one for one in phases.classes if one.kind == "dp"]
+    size = np.concatenate([one.one.traffic.size for one in own])
+    return bool(others) and _rate(own, (1 + WHOLE) * usual_size(size)) < SLOW * _rate(others)
+
+
+def _are_merged(own: Sequence[KindOf], messages: int) -> bool:
+    """Whether a record may hold several messages: all of a step, or as some records show."""
+    size = np.concatenate([one.one.traffic.size for one in own])
+    single = size <= (1 + WHOLE) * usual_size(size)
+    return messages == 1 or size[single].sum() < MULTIPLES * size.sum()
+
+
+def _rate(own: Sequence[KindOf], most_bytes: float = np.inf) -> float:
+    """Median bytes in a nanosecond of a record of no more than ``most_bytes``."""
+    traffic = [one.one.traffic for one in own]
+    size = np.concatenate([one.size for one in traffic])
+    length = np.concatenate([one.end_ns - one.start_ns for one in traffic])
+    return float(np.median((size / np.maximum(length, 1))[size <= most_bytes]))
+
+
+def are_whole(size: Ints, one_message: float) -> bool:
+    """Whether nearly all records hold whole messages; those of sampled records are estimates."""
+    held = size / one_message
+    return bool((np.abs(held - np.rint(held)) <= WHOLE).mean() > NEARLY)
+
+
+def usual_size(size: Ints) -> float:
+    """Size of a message: that in which most bytes travel, or of which they are multiples."""
+    usual = _most_common(size)
+    for parts in range(COUPLE, MOST_MERGED + 1):
+        one = usual / parts
+        near = np.abs(size - one) <= BIN * one
+        if near.mean() < SOME:
+            continue
+        held = size / one
+        whole = np.abs(held - np.rint(held)) <= BIN * np.maximum(held, 1)
+        if size[whole & (held > 1 / COUPLE)].sum() >= MULTIPLES * size.sum():
+            return float(np.median(size[near]))
+    return usual
+
+
+def _most_common(size: Ints) -> float:
+    """The size in which most bytes travel."""
+    bins = np.rint(np.log(np.maximum(size, 1)) / BIN).astype(np.int64)
+    weight = np.bincount(bins, size)
+    best = int(np.argmax(weight))
+    return float(np.median(size[np.abs(bins - best) <= 1]))
+
+
+def divided(messages: int, chunks: int) -> tuple[int, int]:
+    """Micro-batches and chunks of two stages, from the messages of a step in one direction.
+
+    Between them pass activations of all chunks but the last, or gradients of all but the first.
+    ``chunks`` is 0 where there may be several. A group of micro-batches is then as large as the
+    pipeline is long; if no number of chunks fits, there is one. Else the result is 0 chunks.
+
+    >>> divided(8, 0), divided(18, 0), divided(18, 2)
+    ((8, 1), (-1, 0), (6, 2))
+    """
+    fits = [few for few in range(COUPLE, messages) if messages % (COUPLE * (2 * few - 1)) == 0]
+    if chunks == 0:
+        return (UNCOUNTED, 0) if fits else (messages, 1)
+    passes = 2 * chunks - 1
+    return (messages // passes, chunks) if messages % passes == 0 else (UNCOUNTED, 0)

@@ -1,0 +1,1 @@
+"""Steps of one component: how many there are, and which records belong to which."""

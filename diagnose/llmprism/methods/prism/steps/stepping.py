@@ -1,0 +1,222 @@
+"""The steps of one component: how many, and which records belong to which.
+
+Each class of a component proposes divisions (:mod:`~llmprism.methods.prism.cycles.cycles`).
+Training steps are common to all of them, so the number of parts that most classes agree on is the
+number of steps.
+
+Equal parts may still be too fine or too coarse: see :mod:`~llmprism.methods.prism.steps.coarser`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.classes.classes import Component
+from llmprism.methods.prism.cycles.counted_steps import counted_steps, hops_of
+from llmprism.methods.prism.cycles.cycles import Division, Traffic, divisions, steps_from
+from llmprism.methods.prism.cycles.parts import TOLERANCES
+from llmprism.methods.prism.cycles.seldom_updates import updates, updates_or_pauses
+from llmprism.methods.prism.steps.assignment import (
+    CLEARER,
+    SAME_SPREAD,
+    UNCLEAR,
+    assigned,
+    borders_of,
+    by_windows,
+)
+from llmprism.methods.prism.steps.coarser import (
+    GRADIENTS,
+    extent,
+    of_count,
+    standing,
+)
+from llmprism.methods.prism.steps.equal_times import computes, equal_times, first_of_each
+from llmprism.methods.prism.steps.votes import EQUAL, FEWEST, agreed
+from llmprism.numerics.arrays import Codes, Ints
+
+FEW = 5  # parts: as many may be equal by chance
+CLEAR = 3.0  # clarity of steps that nothing explains but training
+DOUBT = 0.5  # of the quality of parts that may be steps or micro-batches
+LASTING = 0.4  # share of the time of the longest class
+UNDIVIDED = 0.8  # quality of steps without a silence between them
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """The steps of a component.
+
+    Attributes
+    ----------
+    count : number of steps, 0 if flows show none.
+    quality : of the reference's division, in [0, 1].
+    reference : index of the class whose division is the reference.
+    step_of : for each class the step of each of its records, -1 where unknown.
+    start_ns, end_ns : of the reference's traffic in each step [ns], shape (count,).
+    """
+
+    count: int
+    quality: float
+    reference: int
+    step_of: tuple[Codes, ...]
+    start_ns: Ints
+    end_ns: Ints
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component and its steps."""
+
+    component: Component
+    stepping: Stepping
+
+
+NONE = np.empty(0, np.int64)
+
+
+def find_steps(component: Component, recorded_ns: tuple[int, int] | None = None) -> Stepping:
+    """Find the steps of ``component``; a count of 0 where nothing repeats.
+
+    ``recorded_ns``: when the records of all traffic begin and end [ns], if that is known.
+    """
+    lasting = _lasting(component)
+    proposed = [
+        divisions(one.traffic, FEWEST) if lasts else []
+        for one, lasts in zip(component.classes, lasting, strict=True)
+    ]
+    count = agreed(component.classes, proposed)
+    if count <= FEW:
+        brief = [
+            [] if lasts else _clear(divisions(one.traffic, FEWEST))
+            for one, lasts in zip(component.classes, lasting, strict=True)
+        ]
+        shown = agreed(component.classes, brief)
+        count, proposed = (shown, brief) if shown else (count, proposed)
+    own = [_of_steps(divisions_, count) for divisions_ in proposed]
+    reference = max(range(len(own)), key=lambda i: standing(own[i]))
+    best = own[reference]
+    lead = component.classes[reference].traffic
+    ended = NONE if best is None else updates(lead, best)
+    counted = None if ended.size else _counted(component, reference, best, recorded_ns)
+    if counted is not None or best is None:
+        return counted or _without_steps(component)
+    if ended.size:
+        best = steps_from(lead, ended)
+        count = len(best)
+        own = [best if i == reference else None for i in range(len(own))]
+        proposed = [[] for _ in own]
+    start, end = extent(lead, best)
+    borders = borders_of(component, start, end)
+    step_of = [
+        assigned(one.traffic, division, lead, best, borders, others)
+        for one, division, others in zip(component.classes, own, proposed, strict=True)
+    ]
+    doubt = DOUBT if updates_or_pauses(proposed[reference], count) else 1.0
+    return Stepping(count, doubt * best.quality, reference, tuple(step_of), start, end)
+
+
+def _clear(own: list[Division]) -> list[Division]:
+    """Divisions that show steps where traffic goes on for far longer: a job among services."""
+    return [
+        one for one in own
+        if len(one) > FEW and one.quality >= EQUAL and one.clarity >= CLEAR
+    ]  # fmt: skip
+
+
+def _without_steps(component: Component) -> Stepping:
+    unknown = tuple(np.full(len(one.traffic), -1, np.int32) for one in component.classes)
+    return Stepping(0, 0.0, -1, unknown, NONE, NONE)
+
+
+def _counted(
+    component: Component,
+    reference: int,
+    best: Division | None,
+    recorded_ns: tuple[int, int] | None,
+) -> Stepping | None:
+    """Steps that are counted in bytes, where silences do not show them, or only parts of them.
+
+    None if ``best``, the division of the class with the index ``reference``, has steps as parts.
+    Evaluations move bytes between some steps, so equal bytes do not take equal times.
+    """
+    classes, count = component.classes, 0 if best is None else len(best)
+    if best is None or (best.clarity < UNCLEAR and not best.evaluated):
+        equal = equal_times(classes, recorded_ns)
+        step = equal.step_of
+        several = best is not None and (
+            step is None or step.max() + 1 >= count or (reference == 0 and equal.are_several(best))
+        )
+        if step is not None and not several:
+            return _stepping(component, 0, step, UNDIVIDED)
+        if best is None or (reference == 0 and equal.denies(count)):
+            return _without_steps(component)
+    step = _shifted(classes[reference].traffic, best, recorded_ns)
+    if step is not None:
+        return _stepping(component, reference, step, best.quality)
+    largest = classes[0].traffic
+    step = counted_steps(largest, hops_of(largest), 1 / count, None)
+    if step is None or step.max() + 1 >= count:
+        return None
+    return _stepping(component, 0, step, best.quality)
+
+
+def _shifted(lead: Traffic, best: Division, recorded_ns: tuple[int, int] | None) -> Codes | None:
+    """Step of each record of the reference, if its equal parts begin within steps; None if not.
+
+    The longest silence of sharded parameters may be between a forward and a backward pass. The
+    first part is then smaller than the others.
+    """
+    usual = float(np.median(best.volumes))
+    partial = best.volumes[0] < (1 - SAME_SPREAD) * usual
+    equal = best.tolerance <= TOLERANCES[0] and not best.evaluated
+    begins = lead.start_ns[best.firsts]
+    if not (partial and equal and best.clarity < CLEARER and computes(lead, begins)):
+        return None
+    return counted_steps(lead, hops_of(lead), usual / float(lead.size.sum()), recorded_ns)
+
+
+def _stepping(component: Component, reference: int, step: Codes, quality: float) -> Stepping:
+    """Steps of a component from the ``step`` of each record of the reference."""
+    lead, count = component.classes[reference].traffic, int(step.max()) + 1
+    start, end = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
+    np.minimum.at(start, step, lead.start_ns)
+    np.maximum.at(end, step, lead.end_ns)
+    borders = borders_of(component, start, end)
+    others = [by_windows(one.traffic, borders, count) for one in component.classes]
+    step_of = tuple(step if i == reference else own for i, own in enumerate(others))
+    return Stepping(count, quality, reference, step_of, start, end)
+
+
+def division_of(stepping: Stepping) -> Division:
+    """The division of the reference's traffic into the steps that were found."""
+    cuts = first_of_each(stepping.step_of[stepping.reference])[1:]
+    return Division(cuts, np.zeros(cuts.size + 1), np.inf, 0.0, 0.0, 1.0)
+
+
+def _of_steps(own: list[Division], count: int) -> Division | None:
+    """The division of a class into so many steps; None if one part fewer is clearly better.
+
+    Where records end within a step, a class that moves late in steps has not moved in the last one.
+    """
+    division, fewer = of_count(own, count), of_count(own, count - 1)
+    if division is None or fewer is None:
+        return division
+    worse = division.quality < (1 - SAME_SPREAD) * fewer.quality
+    return None if worse and fewer.clarity >= CLEARER * division.clarity else division
+
+
+def _lasting(component: Component) -> list[bool]:
+    """Which classes are active for a good part of the time of the longest, and not only once.
+
+    Classes that move little do not count as the longest: a service may go on after the job.
+    """
+    spans = []
+    for one in component.classes:
+        moved = np.cumsum(one.traffic.size, dtype=np.float64)
+        middle = np.searchsorted(moved, moved[-1] * np.array([0.05, 0.95]))
+        spans.append(float(np.diff(one.traffic.start_ns[middle])[0]))
+    total = sum(one.bytes for one in component.classes)
+    large = [one.bytes >= GRADIENTS * total for one in component.classes]
+    longest = max(span for span, counts in zip(spans, large, strict=True) if counts)
+    return [span >= LASTING * longest for span in spans]

@@ -1,0 +1,1 @@
+"""Tables: what is known of a job, as rows of the diagnosis."""

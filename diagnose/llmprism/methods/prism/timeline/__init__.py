@@ -1,0 +1,1 @@
+"""The timeline: begin and end of the steps of every rank."""

@@ -1,0 +1,141 @@
+"""What ends a step after its gradients: collectives that come once, at once, and in every step.
+
+Gradients of an embedding that the first and the last stage share are reduced when all others are.
+The norm of all gradients and the loss take a few bytes, but all ranks wait for them, the early ones
+for the late ones. So a rank has ended a step when the last of these has ended.
+
+They are distinguished from control messages and services by time and regularity. Such a collective
+begins at once when the last of its ranks has ended what comes before, and has the same bytes in
+nearly all steps. What a rank sends to begin the next step comes after its update.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.phases.moments import MISSING
+from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import finite_median
+
+PASSES = ("dp", "pp", "tp", "cp", "ep")  # kinds of traffic that begin or end a step themselves
+NEARLY = 0.9  # of the steps: some may be cut off, or slow
+MOST = 8  # records of a connection in a step: a ring may send in several steps, and in parts
+AT_ONCE = 0.1  # of the time until the next step begins: an update takes most of it
+SAME = 0.01  # of the bytes: difference that counts as none
+
+
+@dataclass(frozen=True)
+class Closings:
+    """Records that may end a step, in order of their starts, equal length arrays.
+
+    Attributes
+    ----------
+    line : number of the connection, from 0.
+    src, dst : endpoints of the job.
+    start_ns, end_ns : [ns].
+    size : bytes.
+    begin_ns : when the job's next step after each step begins, at the latest [ns], shape (steps,).
+    """
+
+    line: Ints
+    src: Ints
+    dst: Ints
+    start_ns: Ints
+    end_ns: Ints
+    size: Ints
+    begin_ns: Ints
+
+
+def find_closings(flows: FlowTable, connections: Connections, phases: Phases) -> Closings:
+    """Collect the records of what has no part in the passes and the gradients of a step."""
+    place = np.full(len(flows.addresses), -1)
+    place[phases.endpoints] = np.arange(phases.endpoints.size)
+    own = [one.one.connections for one in phases.classes if one.kind in PASSES]
+    free = ~connections.answer & (place[connections.src] >= 0) & (place[connections.dst] >= 0)
+    free[np.concatenate([np.empty(0, np.int64), *own])] = False
+    count = phases.count
+    free &= (connections.records >= NEARLY * count) & (connections.records <= MOST * (count + 1))
+    chosen = np.flatnonzero(free)
+    rows = np.concatenate([np.empty(0, np.int32), *map(connections.by.rows, chosen.tolist())])
+    rows = rows[np.argsort(flows.start_ns[rows], kind="stable")]
+    line = np.searchsorted(chosen, connections.of_row[rows])
+    return Closings(
+        line, place[flows.src[rows]], place[flows.dst[rows]],
+        flows.start_ns[rows], flows.end_ns[rows], connections.size[rows], _begins_ns(phases),
+    )  # fmt: skip
+
+
+def _begins_ns(phases: Phases) -> Ints:
+    """First traffic of the step after each step, of any rank [ns]; MISSING after the last one."""
+    starts = [one.start_ns for one in phases.moments.values()]
+    starts += [phases.gathers.start_ns] if phases.gathers is not None else []
+    first = np.full(phases.count, np.iinfo(np.int64).max)
+    for start in starts:
+        known = np.where(start == MISSING, np.iinfo(np.int64).max, start)
+        first = np.minimum(first, known.min(axis=0, initial=np.iinfo(np.int64).max))
+    return np.append(np.where(first == np.iinfo(np.int64).max, MISSING, first)[1:], MISSING)
+
+
+def with_closings(closings: Closings, end: Floats, origin_ns: int) -> Floats:
+    """The ``end`` of the steps of all ranks [ns since ``origin_ns``], or later ones where shown.
+
+    ``end`` has the shape (endpoints, steps).
+    """
+    if not closings.line.size or not np.isfinite(end).any():
+        return end
+    step = _steps_of(closings, end, origin_ns)
+    kept = _are_regular(closings, step, end.shape[1])
+    later, taken = _followed(closings, step, end, origin_ns, kept)
+    again = _are_regular(closings, np.where(taken, step, -1), end.shape[1])
+    if not np.array_equal(again, kept):
+        later, _ = _followed(closings, step, end, origin_ns, again)
+    return later
+
+
+def _steps_of(closings: Closings, end: Floats, origin_ns: int) -> Ints:
+    """The last step that a rank of each record has ended when it starts; -1 if there is none."""
+    start = (closings.start_ns - origin_ns).astype(np.float64)
+    step = np.full(start.size, -1)
+    for who in (closings.src, closings.dst):
+        for rank in np.unique(who).tolist():
+            mine = np.flatnonzero(who == rank)
+            ended = np.searchsorted(end[rank], start[mine], side="right") - 1
+            step[mine] = np.maximum(step[mine], ended)
+    return step
+
+
+def _are_regular(closings: Closings, step: Ints, count: int) -> Bools:
+    """Which connections have the same bytes in nearly all steps, shape (connections,)."""
+    lines = int(closings.line.max()) + 1
+    known = step >= 0
+    cell = closings.line[known] * count + step[known]
+    volume = np.bincount(cell, closings.size[known], lines * count).reshape(lines, count)
+    usual = np.median(volume, axis=1, keepdims=True)
+    alike = (volume > 0) & (np.abs(volume - usual) <= SAME * usual)
+    regular: Bools = alike.mean(axis=1) >= NEARLY
+    return regular
+
+
+def _followed(
+    closings: Closings, step: Ints, end: Floats, origin_ns: int, kept: Bools
+) -> tuple[Floats, Bools]:
+    """Ends with the records of the ``kept`` connections that follow at once; which ones do."""
+    later, taken = end.copy(), np.zeros(step.size, np.bool_)
+    begin = np.where(
+        closings.begin_ns == MISSING, np.nan, (closings.begin_ns - origin_ns).astype(np.float64)
+    )
+    usual = finite_median(begin - np.nanmax(end, axis=0))
+    begin = np.where(np.isnan(begin), np.nanmax(end, axis=0) + usual, begin)
+    for i in np.flatnonzero((step >= 0) & kept[closings.line]).tolist():
+        ranks, at = [closings.src[i], closings.dst[i]], step[i]
+        start, stop = (float(t[i] - origin_ns) for t in (closings.start_ns, closings.end_ns))
+        ready = later[ranks, at].max()
+        if start - ready <= AT_ONCE * (begin[at] - ready) and stop <= begin[at]:
+            later[ranks, at] = np.maximum(later[ranks, at], stop)
+            taken[i] = True
+    return later, taken

@@ -1,0 +1,283 @@
+"""The timeline: begin and end of every step of every rank.
+
+The end of a step is the end of its data-parallel traffic, or of what follows it at once
+(:mod:`~llmprism.methods.prism.timeline.closings`). The begin is the end of the step
+before, plus the host's work between steps, which leaves no traffic: in a job with a pipeline
+it is what remains between that end and the first activation, less one forward pass. Each rank of
+the first stage shows its own, if it differs from the others by more than forward passes do, and if
+messages can be counted, and are not sent over TCP, where they may wait for others. All other ranks
+are taken to do as much as those of the first stage do in the median. Parameters that are gathered
+in the next step show the begin of every stage. In a job without either, host work cannot be
+distinguished from computation. Only a *pause* can (a checkpoint, a data loader that is behind): it
+delays all data-parallel traffic of one step without stretching it, as slow computation
+would. An evaluation that gathers parameters shows itself
+(:mod:`~llmprism.methods.prism.cycles.evaluations`).
+
+The first step has no predecessor. It begins, for all ranks of the job alike, one forward pass
+before the first activation, or as long before the first data-parallel traffic as it usually
+begins after the end of a step; or with the first traffic of its passes, if that
+is earlier.
+
+Ranks without data-parallel traffic end a step with the other ranks of their stage, if those have
+any: gradients that leave a server by one of its ranks reach the others over NVLink. In a stage
+without (one replica, or replicas in one server) they end it when they have sent the last gradient;
+those of the first stage one backward pass after they got it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.phases.moments import MISSING
+from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.pipelines.pipelines import NOISE, Pipelines
+from llmprism.methods.prism.timeline.closings import Closings, with_closings
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import deviation, finite_median, nanmedian
+
+PASSES = ("tp", "cp", "ep")  # kinds of traffic within passes
+NEARLY = 0.99  # of the bytes of a step: all but what control messages may be
+FEWEST = 3  # steps that show the usual value
+PAUSE = 0.15  # of a step: what traffic is late by after a pause, at least
+STRETCH = 0.25  # of what slow computation would stretch the traffic by; less is a pause
+SELDOM = 0.34  # share of steps that follow a pause, at most, unless every second one does
+MIDDLE, EARLY = 0.5, 0.25  # quantiles of when steps begin: most have no pause before them, or some
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Steps of the ranks of one job; times are relative to ``origin_ns``.
+
+    Attributes
+    ----------
+    start, end, dp_end : [ns], NaN where unknown, shape (endpoints, steps).
+    origin_ns : what times are relative to.
+    """
+
+    start: Floats
+    end: Floats
+    dp_end: Floats
+    origin_ns: int
+
+
+def find_timeline(phases: Phases, pipelines: Pipelines, closings: Closings | None = None) -> Ranks:
+    """Lay out the steps of every endpoint of a job; ``closings`` may end them."""
+    dp, pp = phases.moments["dp"], phases.moments["pp"]
+    known = np.concatenate([m.start_ns[m.start_ns != MISSING] for m in (dp, pp)])
+    origin = int(known.min()) if known.size else 0
+    dp_end = relative(dp.end_ns, origin)
+    first_sent = pipelines.first_sent + (pipelines.origin_ns - origin)
+    end = dp_end.copy()
+    without = np.isnan(end).all(axis=1)
+    if without.any():
+        end[without] = _ends_without_dp(phases, pipelines, origin)[without]
+    end = filled(end)
+    if closings is not None:
+        end = with_closings(closings, end, origin)
+    shown = np.full_like(end, np.nan)
+    if pipelines.length > 1:
+        shown = first_sent - pipelines.lead_ns
+        firsts = phases.first_of_epoch
+        shown[:, firsts] += pipelines.lead_ns - _lead(first_sent, end, pipelines.lead_ns, firsts)
+    dp_start = relative(dp.start_ns, origin)
+    before = np.roll(end, 1, axis=1)
+    if phases.gathers is not None:
+        begun = relative(phases.gathers.start_ns, origin)
+        shown = np.where(np.isnan(begun), shown, begun)
+        before = np.fmax(before, relative(phases.gathers.end_ns, origin))
+    if np.isfinite(shown).any():
+        host = _host(shown, end, phases.first_of_epoch)
+    else:
+        host = _pauses(dp_start, end, phases.first_of_epoch)
+        host = np.fmax(host, _evaluations(phases, end, dp_start, origin))
+    start = np.full_like(end, np.nan)
+    start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
+    if phases.gathers is None and pipelines.micro_batches > 0 and not pipelines.answers.blocks:
+        own = np.maximum(shown[:, 1:], end[:, :-1])
+        noise = deviation(pipelines.second_sent - pipelines.first_sent)
+        differs = np.abs(own - start[:, 1:]) > NOISE * np.nan_to_num(noise)
+        start[:, 1:] = np.where(differs, own, start[:, 1:])
+    firsts = phases.first_of_epoch
+    opening = _first_traffic(phases, origin, ("dp",))  # parameters may be sent to all before
+    dp_start[:, firsts] = np.fmax(dp_start[:, firsts], opening)
+    begin = _begins(shown, dp_start, before, end, firsts)
+    begin = np.fmin(begin, _first_traffic(phases, origin, PASSES))
+    start[:, firsts] = begin[None, :]
+    start = np.minimum(start, end)
+    return Ranks(start, end, dp_end, origin)
+
+
+def _lead(first_sent: Floats, end: Floats, lead_ns: float, firsts: Ints) -> float:
+    """Time from the begin of a step to its first activation; ``lead_ns`` is an estimate of it.
+
+    No step begins before the end of the one before.
+    """
+    between = nanmedian(first_sent[:, 1:] - end[:, :-1], axis=0)
+    between = between[np.setdiff1d(np.arange(between.size), firsts[1:] - 1)]
+    usual = finite_median(between)
+    return min(lead_ns, usual) if usual > 0 else lead_ns
+
+
+def relative(times: Ints, origin: int) -> Floats:
+    """``times`` [ns] since ``origin``; NaN where they are MISSING."""
+    return np.where(times == MISSING, np.nan, (times - origin).astype(np.float64))
+
+
+def filled(end: Floats) -> Floats:
+    """Times of ranks that show none: the median of those that do."""
+    middle = nanmedian(end, axis=0)
+    return np.where(np.isnan(end), middle[None, :], end)
+
+
+def _host(shown: Floats, end: Floats, firsts: Ints) -> Floats:
+    """Host work before each step: mean over first-stage ranks, never negative."""
+    host = np.full(end.shape[1], np.nan)
+    if np.isfinite(shown).any():
+        between = shown[:, 1:] - end[:, :-1]
+        for step in range(1, end.shape[1]):
+            own = between[:, step - 1]
+            own = own[np.isfinite(own)]
+            if own.size and step not in firsts:
+                host[step] = max(0.0, float(np.median(own)))
+    return host
+
+
+def _pauses(dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
+    """Pause before each step of a job without pipeline [ns]; NaN where there is none.
+
+    Shape (steps,). In the step after a pause, traffic begins late and takes as long as usual.
+    """
+    steps = end.shape[1]
+    pause = np.full(steps, np.nan)
+    later = np.setdiff1d(np.arange(1, steps), firsts)
+    if later.size < FEWEST or not np.isfinite(dp_start[:, later]).any():
+        return pause
+    lead = nanmedian(dp_start[:, later] - end[:, later - 1], axis=0)
+    spans = nanmedian(end[:, later] - dp_start[:, later], axis=0)
+    for share, believed in ((MIDDLE, _are_few), (EARLY, _are_regular)):
+        excess = lead - np.nanquantile(lead, share)
+        paused = _are_paused(lead, spans, excess)
+        if believed(paused, later, firsts):
+            pause[later[paused]] = excess[paused]
+            break
+    return pause
+
+
+def _are_paused(lead: Floats, spans: Floats, excess: Floats) -> Bools:
+    """Which steps begin late by ``excess`` [ns], without traffic that takes longer than usual."""
+    usual, span = lead - excess, np.nanmedian(spans)
+    long = excess > PAUSE * (usual + span)
+    stretched = spans > (1 + excess / np.maximum(usual, 1.0) * STRETCH) * span
+    paused: Bools = long & ~stretched
+    return paused
+
+
+def _are_few(paused: Bools, *_: Ints) -> bool:
+    """Whether some steps are ``paused``, and so few that most steps are not."""
+    return bool(0 < paused.mean() <= SELDOM)
+
+
+def _are_regular(paused: Bools, later: Ints, firsts: Ints) -> bool:
+    """Whether every second or later step is ``paused``, in each attempt always as many apart.
+
+    ``later`` are the numbers of the steps that are judged, without the ``firsts`` of attempts.
+    """
+    steps = later[paused]
+    attempt = np.searchsorted(firsts, steps, side="right")
+    apart = np.diff(steps)[np.diff(attempt) == 0]
+    return bool(apart.size >= FEWEST - 1 and apart.min() == apart.max() > 1)
+
+
+def _evaluations(phases: Phases, end: Floats, dp_start: Floats, origin: int) -> Floats:
+    """Time from the end of a step until the evaluation after it has gathered all [ns].
+
+    Shape (steps,), of the step that follows; NaN where there is no evaluation.
+    """
+    until = np.full(end.shape[1], np.nan)
+    ends = np.sort(of_no_step(phases)[1]) - origin
+    if ends.size == 0 or not np.isfinite(dp_start).any():
+        return until
+    low, high = np.nanmax(end[:, :-1], axis=0), np.nanmin(dp_start[:, 1:], axis=0)
+    last = np.searchsorted(ends, high, side="right") - 1
+    shown = (last >= 0) & (ends[last] > low)
+    until[1:][shown] = ends[last[shown]] - np.nanmedian(end[:, :-1], axis=0)[shown]
+    return until
+
+
+def of_no_step(phases: Phases) -> tuple[Ints, Ints]:
+    """Starts and ends of data-parallel records that belong to no step, as in evaluations [ns]."""
+    own = [one for one in phases.classes if one.kind == "dp"]
+    start, end = (
+        np.concatenate([np.empty(0, np.int64), *times])
+        for times in (
+            [one.one.traffic.start_ns[one.step < 0] for one in own],
+            [one.one.traffic.end_ns[one.step < 0] for one in own],
+        )
+    )
+    return start, end
+
+
+def _begins(shown: Floats, dp_start: Floats, before: Floats, end: Floats, firsts: Ints) -> Floats:
+    """Begin of the first step of each epoch, common to all ranks.
+
+    ``before`` is when the traffic that precedes a step's data-parallel traffic ends.
+    """
+    begins = np.zeros(firsts.size)
+    later = np.setdiff1d(np.arange(1, before.shape[1]), firsts)
+    for i, step in enumerate(firsts.tolist()):
+        if np.isfinite(shown[:, step]).any():
+            begins[i] = float(np.nanmin(shown[:, step]))
+        elif later.size and np.isfinite(dp_start[:, step]).any():
+            lead = max(float(np.nanmedian(dp_start[:, later] - before[:, later])), 0.0)
+            own = dp_start[:, step]  # some may have moved something long before
+            begins[i] = float(np.nanmin(own[own >= np.nanmedian(own) - lead]) - lead)
+        elif np.isfinite(dp_start[:, step]).any():
+            begins[i] = float(np.nanmin(dp_start[:, step]))
+        else:
+            begins[i] = float(np.fmin.reduce(end[:, step]))
+    return begins
+
+
+def _first_traffic(phases: Phases, origin: int, kinds: Sequence[str]) -> Floats:
+    """First traffic of some ``kinds`` in the first step of each epoch; NaN where there is none.
+
+    Bytes are counted from the end of the step, as many as usual: what a program sends before it
+    begins to train is no part of the first step.
+    """
+    first = np.full(phases.first_of_epoch.size, np.nan)
+    for one in phases.classes:
+        if one.kind not in kinds:
+            continue
+        size, step = one.one.traffic.size, one.step
+        usual = np.median(np.bincount(step[step >= 0], size[step >= 0], phases.count))
+        for i, number in enumerate(phases.first_of_epoch.tolist()):
+            own = np.flatnonzero(step == number)
+            own = own[np.argsort(-one.one.traffic.start_ns[own], kind="stable")]
+            at = int(np.searchsorted(np.cumsum(size[own]), NEARLY * usual))
+            if own.size:
+                begin_ns = one.one.traffic.start_ns[own[min(at, own.size - 1)]]
+                first[i] = np.fmin(first[i], float(begin_ns - origin))
+    return first
+
+
+def _ends_without_dp(phases: Phases, pipelines: Pipelines, origin: int) -> Floats:
+    """Ends of ranks without data-parallel traffic: those of the last replica in their stage.
+
+    A replica's step ends when its last gradient was sent, or worked through. Replicas whose
+    gradients are reduced over NVLink wait for each other all the same. If other replicas of the
+    stage have data-parallel traffic, it ends with that.
+    """
+    shift = pipelines.origin_ns - origin
+    got = pipelines.last_got + np.nan_to_num(pipelines.backward_ns)
+    ends = np.where((pipelines.stage == 0)[:, None], got, pipelines.last_sent) + shift
+    ends = np.where(np.isnan(ends), relative(phases.moments["pp"].end_ns, origin), ends)
+    dp_end = relative(phases.moments["dp"].end_ns, origin)
+    for stage in np.unique(pipelines.stage).tolist():
+        rows = pipelines.stage == stage
+        reduced = nanmedian(dp_end[rows], axis=0)
+        last = np.fmax.reduce(ends[rows], axis=0)
+        ends[rows] = np.where(np.isnan(reduced), last, reduced)
+    return ends

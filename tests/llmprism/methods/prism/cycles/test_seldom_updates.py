@@ -1,0 +1,101 @@
+"""Micro-batches of sharded parameters: only the last one of a step ends with an update."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.classes.classes import Component, TrafficClass
+from llmprism.methods.prism.cycles.cycles import Traffic, steps_from
+from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
+from llmprism.methods.prism.jobs.partial_steps import _may_be_micro_batches
+from llmprism.methods.prism.steps.stepping import Part, find_steps
+
+MS = 1_000_000
+MEMBERS = 4
+
+
+def sharded(steps: int, micro_batches: int, update_ms: float, stalls=()) -> Component:
+    """Messages of 1 ms that follow at once, but for a rest of 2 ms after the forward pass.
+
+    Every step ends with a silence of ``update_ms``. ``stalls`` are further silences, each with
+    the number of the message before it and its length [ms].
+    """
+    times, now = [], 0.0
+    for _ in range(steps):
+        for _ in range(micro_batches):
+            for message in range(20):
+                times.append(now)
+                now += 1 + (2 if message == 4 else 0)
+                now += sum(ms for at, ms in stalls if at == len(times))
+        now += update_ms
+    start = np.repeat(np.array(times) * MS, MEMBERS).astype(np.int64)
+    rows = np.arange(start.size)
+    traffic = Traffic(
+        rows, start, start + MS, np.full(rows.size, 1000), rows % MEMBERS,
+        np.ones(rows.size, np.bool_),
+    )  # fmt: skip
+    one = TrafficClass(np.arange(MEMBERS), False, traffic)
+    return Component(np.arange(MEMBERS, dtype=np.int32), (one,))
+
+
+@pytest.mark.parametrize("update_ms", [0.5, 1.5, 5.0])
+@pytest.mark.parametrize("micro_batches", [3, 5])
+@pytest.mark.parametrize("steps", [4, 7])
+def test_silences_at_equal_distances_end_steps(steps, micro_batches, update_ms):
+    found = find_steps(sharded(steps, micro_batches, update_ms))
+    assert found.count == steps
+    assert np.bincount(found.step_of[0]).tolist() == [20 * micro_batches * MEMBERS] * steps
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_ranks_that_begin_one_after_the_other_rest_once(parts):
+    """After an update, half of the ranks begin 1.6 ms before the others, in messages of parts."""
+    component = sharded(5, 4, 2.5)
+    traffic = component.classes[0].traffic
+    early = (np.arange(len(traffic)) // MEMBERS % 80 == 0) & (traffic.row % MEMBERS < 2)
+    start = traffic.start_ns - np.where(early, 1.6 * MS, 0).astype(np.int64)
+    rows = np.repeat(np.arange(len(traffic)), parts)
+    one = Traffic(
+        np.arange(rows.size), start[rows], start[rows] + MS, traffic.size[rows],
+        traffic.couple[rows], traffic.forth[rows],
+    )  # fmt: skip
+    found = find_steps(
+        Component(component.endpoints, (TrafficClass(np.arange(MEMBERS), False, one),))
+    )
+    assert found.count == 5
+
+
+def test_many_steps_have_micro_batches_too():
+    """There are more ways to choose some of 1,600 silences than a float can count."""
+    found = find_steps(sharded(400, 4, 5.0))
+    assert found.count == 400
+
+
+@pytest.mark.parametrize("micro_batches", [4, 6])
+def test_nothing_is_known_about_the_steps_where_one_update_shows(micro_batches):
+    component = sharded(2, micro_batches, 5.0)
+    stepping = find_steps(component)
+    assert _may_be_micro_batches(Part(component, stepping))
+
+
+@pytest.mark.parametrize("steps", [5, 12])
+def test_steps_that_all_end_with_an_update_are_no_micro_batches(steps):
+    component = sharded(steps, 1, 5.0, stalls=[(28, 1.0)])
+    stepping = find_steps(component)
+    assert stepping.count in (steps, steps + 1)
+    assert not _may_be_micro_batches(Part(component, stepping))
+
+
+def test_silences_in_every_second_of_a_few_steps_may_be_chance():
+    component = sharded(8, 1, 3.0, stalls=[(48 + 40 * i, 2.0) for i in range(3)])
+    assert find_steps(component).count == 8
+
+
+@pytest.mark.parametrize(("silence_ms", "doubted"), [(3.0, False), (9.0, True)])
+def test_silences_that_an_exporter_hardly_shows_may_be_in_other_parts_too(silence_ms, doubted):
+    """Other silences last 2 ms; shorter ones are bridged, so those of the other parts may be."""
+    at_some = [(20 * part, silence_ms) for part in (1, 2, 5, 8)]
+    traffic = sharded(12, 1, 0.0, stalls=at_some).classes[0].traffic
+    cuts = MEMBERS * (5 + 20 * np.arange(12))
+    assert may_be_micro_batches(traffic, steps_from(traffic, cuts)) == doubted

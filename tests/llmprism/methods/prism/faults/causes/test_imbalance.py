@@ -1,0 +1,78 @@
+"""Work that is unevenly divided: ranks are late in turns."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.faults.causes.imbalance import _by_lateness, _wider, size_spread
+
+RANKS, STEPS = 6, 28
+
+
+def extents(lost: Any, servers: Any = range(RANKS)) -> list[tuple[int, int]]:
+    job: Any = SimpleNamespace(name="job-0")
+    found = _by_lateness(job, lost, "length_imbalance", np.array(servers))
+    return [(one.first, one.last) for one in found]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_long_steps_are_no_imbalance_though_one_is_between_them(seed):
+    lost = 0.005 * np.abs(np.random.default_rng(seed).standard_normal((RANKS, STEPS)))
+    lost[1, 6] = lost[4, 8] = 0.2
+    assert extents(lost) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ranks_that_are_late_in_turns_are(seed):
+    lost = 0.005 * np.abs(np.random.default_rng(seed).standard_normal((RANKS, STEPS)))
+    for number, step in enumerate(range(8, 16)):
+        lost[(2 * number) % 5, step] = 0.2
+    assert extents(lost) == [(8, 15)]
+
+
+def test_ranks_of_one_server_that_are_late_in_turns_pause():
+    lost = 0.005 * np.abs(np.random.default_rng(1).standard_normal((RANKS, STEPS)))
+    for number, step in enumerate(range(8, 17)):
+        lost[number % 3, step] = 0.2
+    assert extents(lost) == [(8, 16)]
+    assert extents(lost, [0, 0, 0, 1, 1, 1]) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_work_that_is_uneven_for_three_quarters_of_the_steps_is_found(seed):
+    spread = np.zeros(STEPS)
+    spread[7:] = np.random.default_rng(seed).uniform(0.03, 0.14, STEPS - 7)
+    (steps,) = _wider(spread, 0.02)
+    assert (steps[0], steps[-1]) == (7, STEPS - 1)
+
+
+MESSAGE = 8_000_000
+
+
+def spread_of(volumes: Any) -> Any:
+    """How much bytes differ in each step, for connections that send messages of one size."""
+    part: Any = SimpleNamespace(kind="pp", volumes=lambda *_: volumes)
+    part.one = SimpleNamespace(traffic=SimpleNamespace(size=np.full(100, MESSAGE)))
+    job: Any = SimpleNamespace(count=STEPS, phases=SimpleNamespace(classes=[part]))
+    context: Any = SimpleNamespace(connections=None)
+    return size_spread(context, job, "pp")
+
+
+def test_a_message_that_was_counted_to_another_step_is_no_longer_sequence():
+    volumes = np.full((RANKS, STEPS), 12.0 * MESSAGE)
+    volumes[:3, 10], volumes[:3, 11] = 11.0 * MESSAGE, 13.0 * MESSAGE
+    assert spread_of(volumes).max() == 0
+    volumes[:3, 20] *= 1.04  # sequences that are longer by half a message
+    assert np.flatnonzero(spread_of(volumes) > 0.01).tolist() == [20]
+
+
+def test_a_lost_message_of_some_connections_is_no_longer_sequence():
+    """A record holds a header as well, so that what lacks is not a whole message."""
+    volumes = np.full((RANKS, STEPS), 12.03 * MESSAGE)
+    volumes[0, 5:15] -= 1.01 * MESSAGE
+    volumes[4, 9:20] -= 1.01 * MESSAGE
+    assert spread_of(volumes).max() == 0

@@ -1,0 +1,147 @@
+"""Which connections count as slow, as healthy, or as neither."""
+
+from __future__ import annotations
+
+import importlib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.faults.measures.bundles import Bundle, bundles_of
+from llmprism.methods.prism.faults.measures.wire_time import LostTime
+from llmprism.methods.prism.faults.suspects.suspects import Suspect
+
+SLOW_NETWORK = importlib.import_module("llmprism.methods.prism.faults.causes.slow_network")
+
+STEPS = 12
+
+
+def rates_of(ratios, noises, busy=None, group=None):
+    """Paces that are ``ratios`` times the healthy ones in the second half of the steps."""
+    series = np.ones((len(ratios), STEPS))
+    series[:, STEPS // 2 :] = np.array(ratios)[:, None]
+    out = series > 1 + 5 * np.array(noises)[:, None]
+    wires = np.ones_like(series) if busy is None else np.tile(np.array(busy)[:, None], STEPS)
+    return SimpleNamespace(
+        kind=["dp"] * len(ratios),
+        group=np.array(group or [-1] * len(ratios)),
+        conversation=np.full(len(ratios), -1),
+        crosses=[frozenset({f"nic{i}"}) for i in range(len(ratios))],
+        pace=SimpleNamespace(ratio=series, noise=np.array(noises), out=out),
+        busy=wires,
+        lost=np.zeros_like(wires),
+        finest=np.zeros(len(ratios)),
+        ends=None,
+    )
+
+
+def test_a_connection_too_noisy_to_look_slow_is_no_evidence_of_health():
+    bundles = bundles_of(rates_of([4.0, 1.0, 1.0], [0.05, 0.05, 2.0]), 6, 11)
+    assert [sorted(one.crosses) for one in bundles] == [["nic0"], ["nic1"]]
+
+
+def test_what_is_nearer_to_slow_than_to_healthy_clears_nothing():
+    """Its pace is 2.5 times as long, and varies too much for single steps to stand out."""
+    bundles = bundles_of(rates_of([4.5, 2.5, 1.2], [0.05, 0.4, 0.05]), 6, 11)
+    assert [sorted(one.crosses) for one in bundles] == [["nic0"], ["nic2"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "wire", "most"), [("dp", 0.02, 0.5), ("pp", 0.02, 0.02), ("pp", np.nan, 0.5)]
+)
+def test_slow_transfers_delay_a_step_by_what_they_last_longer_at_most(kind, wire, most):
+    bundles = [
+        Bundle(kind, frozenset({"nic"}), True, 1.5), Bundle("dp", frozenset({"x"}), False, 1.0)
+    ]  # fmt: skip
+    rates = SimpleNamespace(crosses=[one.crosses for one in bundles])
+    lost = LostTime(rates, np.zeros(2), np.array([wire, 0.9]), np.ones(2))
+    assert SLOW_NETWORK._most_delayed(bundles, lost, "nic") == pytest.approx(most)
+
+
+def test_hops_of_a_ring_that_differ_by_less_than_their_noise_are_one_bundle():
+    """The wires differ by 7 %, and that much they differ from step to step as well."""
+    merged = rates_of([3.0] * 4, [0.05] * 4, busy=[3.0, 2.9, 2.8, 2.8], group=[0] * 4)
+    (one,) = bundles_of(merged, 6, 11)
+    assert len(one.crosses) == 4
+
+
+def test_the_hop_of_a_ring_whose_wire_is_never_silent_is_the_slow_one():
+    exact = rates_of([3.0] * 4, [0.002] * 4, busy=[3.0, 2.4, 2.3, 2.4], group=[0] * 4)
+    assert [one.slow for one in bundles_of(exact, 6, 11)] == [True, False, False, False]
+
+
+@pytest.mark.parametrize(("steps", "found"), [((6, 7, 8), []), ((6, 6, 8), [(6, 8)])])
+def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, steps, found):
+    """Two connections across a NIC, out from ``steps[0]`` and ``steps[1]`` on."""
+    begin, other, last = steps
+    rates = rates_of([3.0, 3.0], [0.05, 0.05])
+    rates.crosses = [frozenset({"nic"})] * 2
+    rates.pace.out[:] = False
+    rates.pace.out[0, begin : last + (begin == other)] = True
+    rates.pace.out[1, other : last + 1] = True
+    rates.pace.lasting = rates.pace.out
+    clock = np.arange(STEPS)
+    job = SimpleNamespace(name="job-0", start_ns=clock, end_ns=clock + 1)
+
+    def blamed(*given):
+        facts = ("network", "slow_transfers", "slow_nic", "address", "nic", *given[3], 0.5, 0.9)
+        return "nic", Suspect(job, *facts)
+
+    monkeypatch.setattr(SLOW_NETWORK, "rates_of", lambda *_: rates)
+    monkeypatch.setattr(SLOW_NETWORK, "_by_saving", lambda *_: False)
+    monkeypatch.setattr(SLOW_NETWORK, "_windows", lambda _: [(begin, last)])
+    monkeypatch.setattr(SLOW_NETWORK, "_suspect", blamed)
+    suspects = SLOW_NETWORK.slow_network(SimpleNamespace(jobs=[job]))
+    assert [(one.first, one.last) for one in suspects] == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "longer", "slow", "waits"),
+    [
+        ("switch", [9, 3, 14, 5, 8, 2], [4, 6, 8], True),
+        ("link", [9, 3, 14, 5, 8, 2], [4, 6, 8], True),
+        ("switch", [9, 3, 14, 5, 8, 2], [4, 5, 6, 8, 9], False),  # slow in nearly every step
+        ("switch", [9.1, 9, 9, 9, 9, 8.9], [4, 6, 8], False),  # steps that are alike
+        ("address", [9, 3, 14, 5, 8, 2], [4, 6, 8], False),  # the NIC of a rank that waits
+    ],
+)
+def test_transfers_that_are_slow_in_some_of_unlike_steps_accuse_no_switch(
+    kind, longer, slow, waits
+):
+    """Steps 4 to 9 are ``longer``; transfers through the culprit are ``slow`` in some of them."""
+    rates = rates_of([1.0, 1.0], [0.05, 0.05])
+    rates.crosses = [frozenset({"part>down"}), frozenset({"other"})]
+    rates.pace.out[0, slow] = True
+    rates.pace.out[1] = True
+    duration = 60 + np.sin(np.arange(STEPS)) * 0.1
+    duration[4:10] += longer
+    job = SimpleNamespace(duration_ns=duration * 1e6)
+    one = Suspect(job, "network", "slow_transfers", "", kind, "part", 4, 9, 0.5, 0.9)
+    assert SLOW_NETWORK._by_waits(rates, one) is waits
+
+
+@pytest.mark.parametrize(
+    ("culprit", "saves", "explained"),
+    [
+        ("leaf", {0: (4, 7), 1: (4, 7)}, True),
+        ("leaf", {0: (4, 7)}, False),  # half of the NICs are no reason for all of them
+        ("leaf", {0: (4, 6), 1: (4, 7)}, False),  # one has ended before
+        ("leaf", {0: (0, STEPS), 1: (0, STEPS)}, False),  # ... as in all other steps
+        ("a", {0: (4, 7)}, True),
+        ("a", {1: (4, 7)}, False),
+    ],
+)
+def test_a_checkpoint_explains_slow_transfers_of_the_nics_that_send_it(
+    monkeypatch, culprit, saves, explained
+):
+    """Two NICs, ``a`` and ``b``, are slow in steps 4 to 6; ``saves`` has who sends when."""
+    busy = np.zeros((2, STEPS), bool)
+    for end, (first, after) in saves.items():
+        busy[end, first:after] = True
+    job = SimpleNamespace(count=STEPS, phases=SimpleNamespace(endpoints=np.arange(2)))
+    context = SimpleNamespace(topology=SimpleNamespace(codes={"a": 0, "b": 1}))
+    monkeypatch.setattr(SLOW_NETWORK, "saving", lambda *_: busy)
+    kind = "switch" if culprit == "leaf" else "address"
+    one = Suspect(job, "network", "slow_transfers", "", kind, culprit, 4, 6, 0.5, 0.9)
+    assert SLOW_NETWORK._by_saving(context, one) is explained

@@ -1,0 +1,92 @@
+"""What ends a step after its gradients: shared embeddings, norms and losses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.phases.moments import MISSING
+from llmprism.methods.prism.timeline.closings import Closings, with_closings
+
+MS = 1_000_000
+WORLD = """\
+cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 200,
+          fabric: {kind: rail, leaf_ports: 8}}
+jobs:
+  - name: solo
+    model: {layers: 8, hidden: 1024, heads: 8, vocab: 64000, sequence_length: 1024}
+    dp: 2
+    zero_stage: 0
+    pp: 4
+    micro_batches: 6
+    steps: 8
+    mfu: 0.4
+    compute_jitter: 0.01
+    sync_embeddings: true
+    gradient_norm: %s
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", ["true", "false"])
+def test_a_step_ends_with_the_last_collective_before_its_update(scored, norm):
+    run = scored(WORLD % norm)
+    spans = run.truth("spans")
+    update = spans[spans["kind"] == "opt"].assign(
+        update_ns=lambda all_: all_["end_ns"] - all_["start_ns"]
+    )[["rank", "step", "update_ns"]]
+    true = run.truth("steps").merge(run.truth("ranks"), on=["job", "rank"])
+    both = true.merge(update, on=["rank", "step"]).merge(
+        run.diagnosis.steps, on=["address", "step"], suffixes=("", "_found")
+    )
+    assert len(both) == 8 * 8
+    late_ns = both["end_ns_found"] - (both["end_ns"] - both["update_ns"])
+    assert np.abs(late_ns).max() < 0.1 * MS
+    first = both[(both["pp"] == 0) & (both["step"] > 0)]
+    assert np.abs(first["start_ns_found"] - first["start_ns"]).max() < 0.5 * MS
+
+
+def closings(starts_ms, steps, growing=0) -> Closings:
+    """One connection from rank 0 to rank 1, with a record in each of ``steps`` of 100 ms.
+
+    Gradients end after 60 ms of each step, and the next step begins after its 100 ms.
+    """
+    start = (100 * np.arange(steps) + np.asarray(starts_ms)) * MS
+    zeros = np.zeros(steps, np.int64)
+    begin = np.append(100 * np.arange(1, steps), 0) * MS
+    begin[-1] = MISSING
+    return Closings(
+        zeros, zeros, zeros + 1, start.astype(np.int64), (start + MS).astype(np.int64),
+        1000 + growing * np.arange(steps), begin,
+    )  # fmt: skip
+
+
+def ends(steps: int) -> np.ndarray:
+    return np.tile(100.0 * np.arange(steps) + 60, (2, 1)) * MS
+
+
+def test_what_follows_the_gradients_at_once_in_every_step_ends_it():
+    later = with_closings(closings(61, 10), ends(10), 0)
+    assert later == pytest.approx(ends(10) + 2 * MS)
+
+
+def test_what_comes_after_the_update_does_not():
+    assert with_closings(closings(85, 10), ends(10), 0) == pytest.approx(ends(10))
+
+
+def test_what_comes_in_some_steps_does_not():
+    often = closings([61] * 7 + [30] * 3, 10)
+    assert with_closings(often, ends(10), 0) == pytest.approx(ends(10))
+
+
+def test_what_differs_in_bytes_does_not():
+    service = closings(61, 10, growing=100)
+    assert with_closings(service, ends(10), 0) == pytest.approx(ends(10))
+
+
+def test_a_rank_waits_for_the_one_that_ends_later():
+    """Rank 1 ends its gradients 20 ms after rank 0: the record begins then."""
+    own = ends(10)
+    own[1] += 20 * MS
+    later = with_closings(closings(81, 10), own, 0)
+    assert later == pytest.approx(np.tile(own[1] + 2 * MS, (2, 1)))

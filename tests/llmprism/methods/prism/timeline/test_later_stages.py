@@ -1,0 +1,75 @@
+"""Begins of steps after pauses, in pipelines whose stages end a step at different times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.timeline.later_stages import _computed
+from scores import assert_exact
+
+CLUSTER = """\
+cluster: {servers: 16, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 200,
+          fabric: {kind: tor, leaf_ports: 8, spines: 2}}
+storage: [s0015]
+"""
+MODEL = "{layers: 8, hidden: 3072, heads: 24, vocab: 100352, sequence_length: 4096}"
+HOST_MS = 8
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "messages", "ready"),
+    [
+        ([10.0, 20.0], [1.0, 1.0], 23.0),  # each is computed before the next one arrives
+        ([10.0, 11.0], [1.0, 1.0], 16.0),  # the second one waits
+        ([10.0], [4.0], 13.0),  # a record of several messages ends with the last one
+    ],
+)
+def test_passes_are_computed_one_after_the_other(arrivals, messages, ready):
+    assert _computed(np.array(arrivals), np.array(messages), 3.0) == ready
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize(
+    "pause",
+    [
+        "evaluation: {every: 2, micro_batches: 1}",
+        "evaluation: {every: 3, micro_batches: 6}",
+        "checkpoint: {every: 3, mode: sync}",
+    ],
+)
+def test_steps_of_unequal_stages_begin_after_a_pause_when_they_do(scored, stages, pause):
+    """The last stage also computes the vocabulary: it takes longer."""
+    keys = f"dp: 3, pp: {stages}, micro_batches: 6, steps: 10, micro_batch_size: 2, {pause}"
+    fixed = f"mfu: 0.4, compute_jitter: 0.005, step_overhead_ms: {HOST_MS}"
+    run = scored(f"{CLUSTER}jobs:\n  - {{name: solo, model: {MODEL}, {fixed}, {keys}}}\n")
+    assert_exact(run.score)
+    assert run.score["timeline"]["step_error_mean"] <= 0.001
+
+
+@pytest.mark.slow
+def test_an_update_without_gathers_is_counted_as_host_work(scored):
+    """Neither sends anything. Both lie between the last gradients and the next activation."""
+    keys = "dp: 4, pp: 2, micro_batches: 4, steps: 8, zero_stage: 0, compute_jitter: 0"
+    run = scored(f"{CLUSTER}jobs:\n  - {{name: solo, model: {MODEL}, mfu: 0.4, {keys}}}\n")
+    spans = run.truth("spans")
+    updates = spans[spans["kind"] == "opt"]
+    update_ns = (updates["end_ns"] - updates["start_ns"]).mean()
+    found = run.score["timeline"]
+    assert found["boundary_bias_ns"] == pytest.approx(-update_ns, rel=0.1)
+    assert abs(found["start_boundary_bias_ns"]) < 0.1 * update_ns
+    assert found["dp_end_error_mean"] <= 0.001
+
+
+def test_each_rank_of_the_first_stage_begins_when_it_shows(scored):
+    """Host work of ranks differs; what others of their stage take says nothing about it."""
+    keys = "dp: 4, pp: 2, micro_batches: 6, steps: 8, mfu: 0.4, compute_jitter: 0.005"
+    host = "step_overhead_ms: 20, step_overhead_jitter: 0.5"
+    run = scored(f"{CLUSTER}jobs:\n  - {{name: solo, model: {MODEL}, {keys}, {host}}}\n")
+    ranks = run.truth("ranks")
+    true = run.truth("steps").merge(ranks[ranks["pp"] == 0][["rank", "address"]], on="rank")
+    both = true.merge(run.diagnosis.steps, on=["address", "step"], suffixes=("_true", ""))
+    late_ns = (both["start_ns"] - both["start_ns_true"])[both["step"] > 0]
+    assert len(late_ns) == 4 * 7
+    assert late_ns.abs().max() < 1e6

@@ -160,8 +160,8 @@ def _phases_as_they_are(_flows: Any, _connections: Any, found: Any, _pipelines: 
     return found
 
 
-def _at_ends(found: Any, pipelines: Any) -> Any:
-    return find_timeline(found, replace(pipelines, length=1))
+def _at_ends(found: Any, pipelines: Any, closings: Any) -> Any:
+    return find_timeline(found, replace(pipelines, length=1), closings)
 
 
 find_timeline = method.find_timeline

@@ -138,7 +138,7 @@ def test_spans_made_in_parts_are_those_made_at_once(
     world = make_world()
     whole = diagnose(world.flows, world.topology, method)
     (once,) = whole.spans_in_parts.make()
-    for place in ("paper.timeline", "prism.spans"):
+    for place in ("paper.timeline", "prism.tables.spans"):
         monkeypatch.setattr(f"llmprism.methods.{place}.PART_ROWS", 100)
     parts = list(whole.spans_in_parts.make())
     assert len(parts) > 3

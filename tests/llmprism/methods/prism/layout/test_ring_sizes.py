@@ -27,7 +27,7 @@ def blocks(members, rings=1):
 
 
 @pytest.mark.parametrize(("hops", "rings"), [(2, 2), (4, 2), (2, 8), (8, 8), (3, 4)])
-def test_replicas_only_and_one_group_only_are_told_apart(hops, rings):
+def test_replicas_only_and_one_group_only_are_distinguished(hops, rings):
     replicas = most_likely(blocks(hops * rings, rings), hops, rings)
     group = most_likely(blocks(hops), hops, rings)
     assert (replicas.ranks, group.ranks) == (rings, 1)

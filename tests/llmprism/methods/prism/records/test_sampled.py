@@ -56,7 +56,7 @@ def test_one_sample_stands_for_the_mean_packet_as_often_as_the_note_says():
 
 
 def test_estimates_of_one_volume_differ_by_no_more_than_is_allowed():
-    """Totals of 25 samples each; 5 % of them would be told apart by what exact ones differ."""
+    """Totals of 25 samples each; 5 % of them would be distinguished by what exact ones differ."""
     volumes = np.random.default_rng(1).poisson(25, 10_000) * 1000.0
     apart = np.abs(np.log(volumes[::2] / volumes[1::2]))
     assert (apart > allowed(0.15, volumes[::2], 1000.0)).mean() < 0.001

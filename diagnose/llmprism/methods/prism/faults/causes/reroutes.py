@@ -7,7 +7,7 @@ fault. A leaf that hashes all connections alike (ECMP polarisation) only sends
 upwards over fewer; and so does a job whose connections meet those of another one there.
 
 Of many uplinks a leaf may lose one or two. Then each spine may still be used, but the leaf hashes
-its connections anew: many of them change their uplink in the same step, and no connection of any
+its connections again: many of them change their uplink in the same step, and no connection of any
 other leaf does.
 """
 
@@ -27,7 +27,7 @@ from llmprism.numerics.arrays import Bools, Ints
 
 SURE = 0.8
 ASTRAY = 2  # steps at whose edges records may count into the neighbour
-HASHED_ANEW = 0.6  # confidence: there is more than one reason to hash connections anew
+REHASHED = 0.6  # confidence: there is more than one reason to rehash connections
 MANY = 0.25  # share of the connections of a leaf that change their uplink at once
 BEFORE = 3  # steps that show which uplink a connection takes
 REROUTED = "rerouted"
@@ -79,7 +79,7 @@ def _of_job(context: Context, job: JobView) -> Iterator[Suspect]:
             continue
         fewer = _fewer(up)
         if fewer is None:
-            yield from _hashed_anew(context, job, leaf)
+            yield from _rehashed(context, job, leaf)
         if fewer is None or _restarts(job, *fewer):
             continue
         left = [name for name, steps in up.items() if steps[fewer[0] : fewer[1] + 1].all()]
@@ -88,7 +88,7 @@ def _of_job(context: Context, job: JobView) -> Iterator[Suspect]:
         yield _suspect(job, leaf, left, gone, both=len(failed) == len(gone), steps=fewer)
 
 
-def _hashed_anew(context: Context, job: JobView, leaf: str) -> Iterator[Suspect]:
+def _rehashed(context: Context, job: JobView, leaf: str) -> Iterator[Suspect]:
     """The leaf, if many connections take another uplink in some steps, all in a row."""
     took, names = _uplinks_of(context, job, leaf)
     usual = [np.bincount(one[:BEFORE][one[:BEFORE] >= 0]) for one in took]
@@ -107,7 +107,7 @@ def _hashed_anew(context: Context, job: JobView, leaf: str) -> Iterator[Suspect]
     causes = ["failed_uplinks", "polarised_hashing"]
     cause, other = causes if len(left) > 1 else causes[::-1]
     yield Suspect(
-        job, "network", REROUTED, cause, "switch", leaf, *steps, moved, HASHED_ANEW,
+        job, "network", REROUTED, cause, "switch", leaf, *steps, moved, REHASHED,
         {
             "share_of_connections_on_another_uplink": round(moved, 3),
             "uplinks_in_use": left,

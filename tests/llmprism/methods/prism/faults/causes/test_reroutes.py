@@ -24,36 +24,36 @@ def test_other_paths_after_a_restart_are_no_fault(monkeypatch, restarts, named):
     used |= {(spine, leaf): always for leaf, spine in used}
     monkeypatch.setattr(REROUTES, "_used", lambda *_: used)
     monkeypatch.setattr(REROUTES, "_is_lower", lambda *_: True)
-    monkeypatch.setattr(REROUTES, "_hashed_anew", lambda *_: [])
+    monkeypatch.setattr(REROUTES, "_rehashed", lambda *_: [])
     job = SimpleNamespace(phases=SimpleNamespace(first_of_epoch=np.array([0, *restarts])))
     job.name = "job-0"
     suspects = REROUTES.reroutes(SimpleNamespace(jobs=[job]))
     assert [one.culprit for one in suspects if one.first == FIRST] == named
 
 
-def anew_in(monkeypatch, took, restarts=()):
-    """The steps in which the connections of a leaf are said to be hashed anew."""
+def rehashed_in(monkeypatch, took, restarts=()):
+    """The steps in which the connections of a leaf are found to be rehashed."""
     monkeypatch.setattr(REROUTES, "_uplinks_of", lambda *_: (took, ["spine0", "spine1"]))
     monkeypatch.setattr(REROUTES, "cost_of", lambda *_: None)
     job = SimpleNamespace(phases=SimpleNamespace(first_of_epoch=np.array([0, *restarts])))
     job.name = "job-0"
-    every = [*REROUTES._hashed_anew(None, job, "leaf0")]
+    every = [*REROUTES._rehashed(None, job, "leaf0")]
     assert all(len(one.evidence["uplinks_in_use"]) == 2 for one in every)
     return [(one.first, one.last) for one in every]
 
 
-def test_connections_that_change_their_uplink_at_once_are_hashed_anew(monkeypatch):
+def test_connections_that_change_their_uplink_at_once_are_rehashed(monkeypatch):
     """Both uplinks are still in use, and a connection without a record says nothing."""
     took = np.repeat(np.array([[0], [0], [1], [1]]), STEPS, axis=1)
     took[0, FIRST : LAST + 1], took[2, FIRST : LAST + 1] = 1, 0
     took[0, FIRST + 2] = -1
-    assert anew_in(monkeypatch, took) == [(FIRST, LAST)]
-    assert anew_in(monkeypatch, took, (FIRST,)) == []
+    assert rehashed_in(monkeypatch, took) == [(FIRST, LAST)]
+    assert rehashed_in(monkeypatch, took, (FIRST,)) == []
 
 
 def test_connections_that_are_spread_over_the_uplinks_are_not(monkeypatch):
     took = np.random.default_rng(1).integers(0, 2, (8, STEPS))
-    assert anew_in(monkeypatch, took) == []
+    assert rehashed_in(monkeypatch, took) == []
 
 
 def test_jobs_whose_connections_meet_on_one_uplink_crowd_it(monkeypatch):

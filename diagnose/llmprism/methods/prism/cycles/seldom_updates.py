@@ -132,7 +132,7 @@ def _seldom(traffic: Traffic, parts: Division) -> _Seldom | None:
             continue
         alike = rests[np.abs(phase[rests] - phase[one]) <= SAME_PLACE]
         alike = _without_parts(traffic, alike[rest_ns[alike] * CLEARLY > rest_ns[one]])
-        if 2 * alike.size < count:
+        if 0 < 2 * alike.size < count:
             found.append(alike)
     after = np.floor(place[found[0]]).astype(np.int64) + 1 if len(found) == 1 else NONE
     if after.size == 0 or np.unique(after).size < after.size:

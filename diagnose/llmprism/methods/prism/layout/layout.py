@@ -19,7 +19,8 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.kinds.mute import may_go_on
-from llmprism.methods.prism.layout.replicas import Replicas, usual_rings
+from llmprism.methods.prism.layout.inside_servers import SHOWN, inside_servers
+from llmprism.methods.prism.layout.replicas import Replicas
 from llmprism.methods.prism.layout.ring_sizes import RingShare
 from llmprism.methods.prism.layout.sharding import find_sharding
 from llmprism.methods.prism.phases.moments import MISSING
@@ -27,7 +28,6 @@ from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Ints
-from llmprism.numerics.graph import largest_group
 
 UNKNOWN, UNKNOWN_NAME = -1, "unknown"
 HALVED, WHOLE = 1.25, 1.6  # forward passes: less is half a backward pass, and more a whole one
@@ -37,11 +37,8 @@ SHORTEST = 2  # stages, of which none is a middle one
 NEARLY_ALL = 0.9  # share of steps in which a pipeline begins after another one that it continues
 FOLLOWING = 0.3  # share of pipelines that continue another one, if servers hide a part of them
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
-ONE_EACH = 0.9  # confidence where each NIC of a server has a ring of its own
-CERTAIN = 0.9  # confidence from which sizes of messages are believed more than times
 HIDDEN = 0.5  # ... where servers hide some stages: steps lack the time of those
 LITTLE = 0.01  # of what the NICs of a job move: services on a NIC that no rank uses
-SHOWN, GUESSED = 0.98, 0.73  # share of layouts that are right, on drawn worlds (seeds 21 to 33)
 
 
 @dataclass(frozen=True)
@@ -71,65 +68,32 @@ def find_layout(
 ) -> Layout:
     """Work the layout of one job out; ``share`` is used where no NICs work in lockstep."""
     ranks = sum(_gpus(topology, end) for end in phases.endpoints.tolist())
-    sizes = {kind: _group_size(connections, phases, kind) for kind in ("ep", "cp", "tp")}
-    sizes |= {kind: hidden.size for kind, hidden in phases.hidden.items()}
-    ep, cp = max(1, sizes["ep"]), max(1, sizes["cp"])
-    together, lockstep = _lockstep(replicas, pipelines)
-    in_lockstep = together
-    by_sizes = share is not None and (together == UNKNOWN or share.confidence >= CERTAIN)
-    if share and by_sizes:
-        alone = share.rings // share.ranks
-        if ep == cp == 1:
-            ep, cp = _inside_server(share, together if lockstep else alone)
-        together = alone
-    elif together == UNKNOWN:
-        together = usual_rings(topology, phases, pipelines)
-    if "cp" in phases.hidden:
-        together = phases.hidden["cp"].rings  # a group fills servers, so each ring is of a TP rank
-    tp = sizes["tp"] if sizes["tp"] > 1 else together
+    inside = inside_servers(topology, connections, phases, pipelines, replicas, share)
     hidden = (
         _hides_stages(topology, connections, phases, pipelines)
         or _continues(topology, phases, pipelines)
         or may_go_on(topology, connections, phases.endpoints)
     )
     known = _are_known(phases) and not hidden
-    dp, tp = _replicas(ranks, pipelines.length, tp, ep * cp, known)
+    dp, tp = _replicas(ranks, pipelines.length, inside.tp, inside.ep * inside.cp, known)
     evidence: dict[str, object] = {
         "ranks": ranks,
         "stages": pipelines.length,
         "dp_group_nics": _largest(phases.dp_group),
-        "tp_from": "sizes" if by_sizes else "lockstep" if lockstep else "rings",
+        "tp_from": inside.shown_by,
         "division_quality": round(phases.quality, 4),
     }
-    shown = lockstep or tp * dp == 1 or "tp" in phases.hidden
-    guessed = _confidence(share) if share and by_sizes else GUESSED
-    agree = not by_sizes or (lockstep and in_lockstep == together)
-    sure = phases.quality * (SHOWN if shown and agree else guessed)
+    sure = phases.quality * (SHOWN if tp * dp == 1 else inside.confidence)
     if any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist()):
         sure = min(sure, phases.quality * SHARED)
     sure = min(sure, _weakest(phases), HIDDEN if hidden else 1.0)
     sharding = find_sharding(topology, connections, phases, pipelines.micro_batches)
     pp = UNKNOWN if hidden else pipelines.length
     return Layout(
-        dp, pp, tp, ep, cp, pipelines.micro_batches,
+        dp, pp, tp, inside.ep, inside.cp, pipelines.micro_batches,
         UNKNOWN_NAME if hidden else _schedule(phases, pipelines), sharding,
         _period_ns(phases), sure, evidence,
     )  # fmt: skip
-
-
-def _confidence(share: RingShare) -> float:
-    """How sure the division of a server is that sizes of messages show.
-
-    A server that reduces by itself first, as hierarchical algorithms do, looks like a
-    tensor-parallel group.
-    """
-    return min(share.confidence, SHOWN if share.ranks > 1 or share.rings == 1 else ONE_EACH)
-
-
-def _inside_server(share: RingShare, together: int) -> tuple[int, int]:
-    """Ranks along ep and cp that share a server; ``together`` NICs of it work in lockstep."""
-    experts = share.experts if share.ranks % share.experts == 0 else 1
-    return experts, max(1, together * share.ranks // (share.rings * experts))
 
 
 def _hides_stages(
@@ -224,31 +188,8 @@ def _gpus(topology: Topology, end: int) -> int:
     return len(gpus) if gpus else 1
 
 
-def _group_size(connections: Connections, phases: Phases, kind: str) -> int:
-    """Members of the largest group that connections of ``kind`` join; 0 if there are none."""
-    own = [one.one.connections for one in phases.classes if one.kind == kind]
-    if not own:
-        return 0
-    chosen = np.concatenate(own)
-    return largest_group(connections.src[chosen], connections.dst[chosen])
-
-
 def _largest(group: Ints) -> int:
     return int(np.bincount(group[group >= 0]).max()) if (group >= 0).any() else 1
-
-
-def _lockstep(replicas: Sequence[Replicas], pipelines: Pipelines) -> tuple[int, bool]:
-    """NICs of a server and stage that send together, and whether flows show it.
-
-    They show nothing if a NIC that no exporter saw may send with them.
-    """
-    if (pipelines.stage < 0).any() and not any(one.number.any() for one in replicas):
-        return UNKNOWN, False
-    sizes = [size for one in replicas for size in np.bincount(one.number).tolist()]
-    if not sizes:
-        return UNKNOWN, False
-    values, counts = np.unique(sizes, return_counts=True)
-    return int(values[np.argmax(counts)]), any(one.shown for one in replicas)
 
 
 def _schedule(phases: Phases, pipelines: Pipelines) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
+from llmprism.methods.prism.cycles import seldom_updates
 from llmprism.methods.prism.cycles.cycles import Traffic, steps_from
 from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.jobs.partial_steps import _may_be_micro_batches
@@ -64,6 +65,12 @@ def test_ranks_that_begin_one_after_the_other_rest_once(parts):
         Component(component.endpoints, (TrafficClass(np.arange(MEMBERS), False, one),))
     )
     assert found.count == 5
+
+
+def test_rests_that_all_go_on_with_the_one_before_are_no_updates(monkeypatch):
+    """The bytes of a step, which take equal times, still show the steps."""
+    monkeypatch.setattr(seldom_updates, "_without_parts", lambda *_given: seldom_updates.NONE)
+    assert find_steps(sharded(5, 4, 2.5)).count == 5
 
 
 def test_many_steps_have_micro_batches_too():

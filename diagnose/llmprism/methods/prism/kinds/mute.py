@@ -21,6 +21,7 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.graph import components
 
 SURE = 0.9  # of the confidence of the traffic that something resembles
+NEIGHBOURS = 3  # a rank of a pipeline gets something from two stages, and in its ring
 MIRRORED = 0.8  # confidence of what must be there, since it answers what is seen
 
 
@@ -109,8 +110,17 @@ def _partners(gradients: pd.DataFrame) -> pd.Series:
 
 
 def with_mute(topology: Topology, senders: Codes, connections: Connections) -> Connections:
-    """``connections`` with those that lead to a mute endpoint marked, if there are any."""
-    mute = np.isin(connections.dst, mute_endpoints(topology, senders, connections.dst))
+    """``connections`` with those that lead to a mute endpoint marked, if there are any.
+
+    Storage that has a leaf for itself only receives, too, but from more endpoints than ranks do.
+    """
+    ends = mute_endpoints(topology, senders, connections.dst)
+    own = np.flatnonzero(connections.carries)
+    pairs = np.unique(np.column_stack((connections.src[own], connections.dst[own])), axis=0)
+    heard = np.bincount(pairs[:, 1], minlength=len(topology.endpoints))
+    others = np.delete(heard, ends)
+    ends = ends[heard[ends] <= others.max(initial=NEIGHBOURS)]
+    mute = np.isin(connections.dst, ends)
     return replace(connections, mute=mute) if mute.any() else connections
 
 

@@ -249,10 +249,11 @@ def _first_traffic(phases: Phases, origin: int, kinds: Sequence[str]) -> Floats:
     """
     first = np.full(phases.first_of_epoch.size, np.nan)
     for one in phases.classes:
-        if one.kind not in kinds:
-            continue
         size, step = one.one.traffic.size, one.step
-        usual = np.median(np.bincount(step[step >= 0], size[step >= 0], phases.count))
+        volume = np.bincount(step[step >= 0], size[step >= 0], phases.count)
+        if one.kind not in kinds or not volume.any():
+            continue
+        usual = np.median(volume[volume > 0])  # a class may belong to one of several attempts
         for i, number in enumerate(phases.first_of_epoch.tolist()):
             own = np.flatnonzero(step == number)
             own = own[np.argsort(-one.one.traffic.start_ns[own], kind="stable")]

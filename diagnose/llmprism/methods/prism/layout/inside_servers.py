@@ -21,7 +21,7 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.graph import largest_group
 
 UNKNOWN = -1
-ONE_EACH = 0.9  # confidence where each NIC of a server has a ring of its own
+ONE_EACH = 0.55  # confidence where each NIC has a ring of its own: servers may reduce by themselves
 CERTAIN = 0.9  # confidence from which sizes of messages are believed more than times
 SHOWN, GUESSED = 0.98, 0.73  # share of layouts that are right, on drawn worlds (seeds 21 to 33)
 

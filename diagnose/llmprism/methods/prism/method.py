@@ -36,7 +36,8 @@ from llmprism.methods.prism.jobs.stepless import (
     with_silent,
 )
 from llmprism.methods.prism.kinds.mute import with_mute
-from llmprism.methods.prism.layout.layout import UNKNOWN, find_layout
+from llmprism.methods.prism.layout.inside_servers import UNKNOWN
+from llmprism.methods.prism.layout.layout import find_layout
 from llmprism.methods.prism.layout.replicas import (
     find_replicas,
     sharing_rings,
@@ -172,10 +173,10 @@ def _look_into(
         phases = with_late_gathers(flows, connections, phases, pipelines)
     replicas = find_replicas(topology, phases, pipelines, connections.sample_bytes)
     share = find_ring_share(topology, connections, phases, pipelines)
+    joining = replicas
     if not replicas and share and share.ranks == share.rings:
-        groups = whole_groups(topology, phases, sharing_rings(topology, phases, pipelines))
-    else:
-        groups = whole_groups(topology, phases, replicas)
+        joining = sharing_rings(topology, phases, pipelines)
+    groups = whole_groups(topology, phases, joining)
     closings = find_closings(flows, connections, phases)
     ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines, closings)
     ranks = after_pauses(flows, phases, pipelines, ranks)

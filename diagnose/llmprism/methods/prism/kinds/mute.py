@@ -115,6 +115,8 @@ def with_mute(topology: Topology, senders: Codes, connections: Connections) -> C
     Storage that has a leaf for itself only receives, too, but from more endpoints than ranks do.
     """
     ends = mute_endpoints(topology, senders, connections.dst)
+    if not ends.size:
+        return connections
     own = np.flatnonzero(connections.carries)
     pairs = np.unique(np.column_stack((connections.src[own], connections.dst[own])), axis=0)
     heard = np.bincount(pairs[:, 1], minlength=len(topology.endpoints))

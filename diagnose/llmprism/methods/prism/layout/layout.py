@@ -19,7 +19,7 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.kinds.mute import may_go_on
-from llmprism.methods.prism.layout.inside_servers import SHOWN, inside_servers
+from llmprism.methods.prism.layout.inside_servers import SHOWN, UNKNOWN, inside_servers
 from llmprism.methods.prism.layout.replicas import Replicas
 from llmprism.methods.prism.layout.ring_sizes import RingShare
 from llmprism.methods.prism.layout.sharding import find_sharding
@@ -29,7 +29,7 @@ from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Ints
 
-UNKNOWN, UNKNOWN_NAME = -1, "unknown"
+UNKNOWN_NAME = "unknown"
 HALVED, WHOLE = 1.25, 1.6  # forward passes: less is half a backward pass, and more a whole one
 EIGHT = 8  # ticks of the clock: ratios of shorter passes are not known to an eighth
 TICKS = 2  # of the clock, by which rounding changes the length of a step
@@ -66,7 +66,7 @@ def find_layout(
     replicas: Sequence[Replicas],
     share: RingShare | None,
 ) -> Layout:
-    """Work the layout of one job out; ``share`` is used where no NICs work in lockstep."""
+    """Work the layout of one job out; ``share`` is what the sizes of its messages show, if any."""
     ranks = sum(_gpus(topology, end) for end in phases.endpoints.tolist())
     inside = inside_servers(topology, connections, phases, pipelines, replicas, share)
     hidden = (

@@ -153,7 +153,7 @@ def _print_result(diagnosis: Diagnosis, topology: Path, as_json: bool) -> None:
     console.print(_jobs_table(diagnosis, summary["jobs"]))
     found = summary["findings"]
     if found:
-        console.print(_findings_table(found))
+        console.print(_findings_table(found, diagnosis.method))
         for sentence in spelled(diagnosis, topology):
             console.print(sentence)
     elif diagnosis.verdict.can_tell:
@@ -190,8 +190,11 @@ def _jobs_table(diagnosis: Diagnosis, jobs: list[dict[str, Any]]) -> Table:
     return _table(f"Jobs (method {diagnosis.method})", heads, rows)
 
 
-def _findings_table(found: list[dict[str, Any]]) -> Table:
-    from llmprism.quantities import duration
+def _findings_table(found: list[dict[str, Any]], method: str) -> Table:
+    """Return one row per finding. Its magnitude is what the method says it is (`Finding`)."""
+    from llmprism.quantities import duration, percent
+
+    lost = method == "prism"
 
     rows = [
         [
@@ -199,13 +202,14 @@ def _findings_table(found: list[dict[str, Any]]) -> Table:
             one["job"],
             _culprit(one),
             f"{one['first_step']}-{one['last_step']}",
-            f"{one['magnitude']:.3g}x",
+            percent(one["magnitude"], 0) if lost else f"{one['magnitude']:.3g}x",
             duration(one["cost"]),
             f"{one['confidence']:.2f}",
         ]
         for one in found[:_SHOWN]
     ]
-    heads = ["symptom", "job", "culprit", "steps", "to normal", "cost", "confidence"]
+    size = "speed lost" if lost else "to normal"
+    heads = ["symptom", "job", "culprit", "steps", size, "cost", "confidence"]
     more = f", first {_SHOWN} of {len(found)}" if len(found) > _SHOWN else ""
     return _table(f"Findings{more}", heads, rows)
 

@@ -150,8 +150,10 @@ class Groups:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was slow. Times and cost in [ns], ``magnitude`` relative to normal.
+    """One thing that was slow. Times and cost in [ns].
 
+    ``magnitude`` is the share of its speed that the culprit lost (`prism`), or its time or rate
+    relative to normal (`paper`).
     ``symptom`` is the observation, ``cause`` its explanation, if known.
     """
 

@@ -190,10 +190,28 @@ def test_names_with_brackets_are_shown_as_they_are(
     names = {"culprit_kind": "address", "culprit": "[red]n[/x]", "evidence": {}}
     usual = {"symptom": "slow", "cause": "unknown", "job": "[b]j", "first_step": 1, "last_step": 2}
     figures = {"magnitude": 2.0, "cost": 1e9, "confidence": 0.9}
+    table = _printed([names | usual | figures], "paper")
+    assert "[red]n[/x]" in table
+    assert "[b]j" in table
+
+
+def _printed(findings: list[dict[str, Any]], method: str) -> str:
     console = Console(file=io.StringIO(), width=80, markup=False)
-    console.print(_findings_table([names | usual | figures]))
-    assert "[red]n[/x]" in console.file.getvalue()
-    assert "[b]j" in console.file.getvalue()
+    console.print(_findings_table(findings, method))
+    return console.file.getvalue()
+
+
+def test_a_magnitude_is_what_the_method_means_by_it() -> None:
+    """A GPU at 0.6 of its speed lost 40 % of it; `paper` gives times relative to normal."""
+    names = {"culprit_kind": "address", "culprit": "n", "job": "j", "evidence": {}}
+    usual = {"symptom": "slow_passes", "cause": "slow_gpu", "first_step": 1, "last_step": 2}
+    figures = {"cost": 1e9, "confidence": 0.9}
+    lost = _printed([names | usual | figures | {"magnitude": 0.4}], "prism")
+    assert "speed lost" in lost.replace("\n", " ")
+    assert "40 %" in lost
+    normal = _printed([names | usual | figures | {"magnitude": 1.6}], "paper")
+    assert "to normal" in normal
+    assert "1.6x" in normal
 
 
 def test_insufficient_records_exit_with_4_and_the_reason(

@@ -19,7 +19,8 @@ from llmprism.io.parts import InParts
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.io.writing import replacing, replacing_folder, write_table
 from llmprism.model import UNKNOWN
-from llmprism.sentences import JobFacts, Parts, facts_of, finding_text
+from llmprism.part_names import Parts
+from llmprism.sentences import JobFacts, facts_of, finding_text
 from llmprism.verdict import RecordsVerdict
 from llmprism.version import __version__
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from llmprism.part_names import Parts
 from llmprism.quantities import duration, percent
 
 if TYPE_CHECKING:
@@ -52,9 +53,6 @@ PHRASES: dict[str, str] = {
 }
 """What the culprit of a cause does; ``{by}`` is the share of its speed that is lost."""
 
-_COMPUTING = {"slow_gpu", "slow_compute", "intermittent_gpu", "thermal_ramp", "hang", "crash"}
-"""Causes in a GPU: a NIC stands for the GPU behind it."""
-
 _ABBREVIATED = {
     "gpu": "GPU",
     "gc": "garbage-collection",
@@ -68,50 +66,6 @@ _HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps"}
 _MOST_SUSPECTS = 6
 _MOST_LISTED = 4
 _CLOCK_FROM_NS = 10**17  # 1973: smaller times do not count from the epoch
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The names of endpoints: server, NIC and GPUs of each address."""
-
-    endpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @staticmethod
-    def of(topology: Mapping[str, Any]) -> Parts:
-        """Read the endpoints of ``topology.json``; an empty topology has no names."""
-        return Parts({str(end["address"]): end for end in topology.get("endpoints", [])})
-
-    def server(self, address: str) -> str:
-        """Server of an address; the address itself if it is unknown."""
-        return str(self.endpoints.get(address, {}).get("server", address))
-
-    def gpu_count(self, addresses: Iterable[str]) -> int:
-        """GPUs behind these addresses; one for an address without a list of GPUs."""
-        known = [self.endpoints.get(address, {}).get("gpus") for address in addresses]
-        return sum(len(gpus) if gpus else 1 for gpus in known)
-
-    def name(self, kind: str, culprit: str, cause: str = "") -> str:
-        """Name a culprit, as an operator would find it in the cluster."""
-        if culprit in self.endpoints:
-            return self._endpoint(culprit, cause)
-        if kind == "link":
-            ends = [self._end(end) for end in culprit.split("|")]
-            return "the link between " + " and ".join(ends)
-        prefixed = kind not in ("", "unknown", *culprit.split())
-        return f"{kind} {culprit}".strip() if prefixed else culprit
-
-    def _end(self, name: str) -> str:
-        return self._endpoint(name, "") if name in self.endpoints else name
-
-    def _endpoint(self, address: str, cause: str) -> str:
-        end = self.endpoints[address]
-        gpus, nic, server = end.get("gpus") or (), end.get("nic"), end.get("server")
-        place = f"NIC {nic} of server {server}" if nic is not None else f"NIC {address}"
-        if cause not in _COMPUTING:
-            return place
-        if not 0 < len(gpus) < _MOST_LISTED:
-            return f"{'a' if gpus else 'the'} GPU behind {place}"
-        return f"GPU {' or '.join(str(gpu) for gpu in gpus)} of server {server}"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from llmprism.sentences import PHRASES, JobFacts, Parts, cost_share, finding_text
+from llmprism.part_names import Parts
+from llmprism.sentences import PHRASES, JobFacts, cost_share, finding_text
 
 TEN = 1_795_255_200_000_000_000  # 2026-11-21 10:00:00 UTC
 S = 1_000_000_000
@@ -101,6 +102,21 @@ def test_the_suspects_are_ranked():
         "spine1",
         "NIC 1 of server s12 (10.0.12.1)",
     )
+
+
+def test_suspects_with_a_direction_and_servers_are_named():
+    names = ["10.0.12.1>out", "10.0.12.1>in", "leaf0>up", "leaf0>down", "leaf0>spine1", "s13"]
+    row = finding(cause="slow_nic", culprit="10.0.12.1",
+                  evidence={"suspects": [{"name": name} for name in names[:5]]})  # fmt: skip
+    assert finding_text(row, PARTS, JOB).suspects[1:] == (
+        "all that NIC 1 of server s12 sends (10.0.12.1>out)",
+        "all that NIC 1 of server s12 receives (10.0.12.1>in)",
+        "all that leaf0 sends upwards (leaf0>up)",
+        "all that leaf0 sends downwards (leaf0>down)",
+        "all that leaf0 sends to spine1 (leaf0>spine1)",
+    )
+    row = finding(culprit_kind="server", culprit="s12", evidence={"one_of": ["s13"]})
+    assert finding_text(row, PARTS, JOB).suspects[1:] == ("server s13",)
 
 
 def test_the_gpus_of_a_server_are_one_suspect():

@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from llmprism.kinds import COMPUTE
-from llmprism.sentences import JobFacts, Parts, facts_of
+from llmprism.part_names import Parts
+from llmprism.sentences import JobFacts, facts_of
 from prism_sim.render import look
 from prism_sim.render.activity import WAIT, codes_in, of_pipelines, waiting
 from prism_sim.run_folder import Run

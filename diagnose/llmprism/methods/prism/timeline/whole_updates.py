@@ -1,0 +1,150 @@
+"""The update of parameters that every replica holds whole, in a job with a pipeline.
+
+It follows the last gradients and sends nothing, as the work of hosts does. But memory bounds
+its time: Adam reads a gradient, reads and writes a parameter and two moments in single precision,
+and writes the parameter once more in half precision. With gradients in single precision, as usual,
+that is 30 bytes for 4 bytes of gradients, which flows show. So if no more time passes until the
+first stage begins the next step than an update takes with slow memory, all of it is the update;
+stages with more gradients take longer in proportion. If more time passes, hosts work as well, and
+the update has the usual time for its bytes.
+
+Sharded states show: parameters are gathered after their update, with half the bytes of gradients,
+or after a silence. Then a step ends with them, and there is nothing to add. Sharded gradients are
+reduced in every micro-batch, so their traffic begins before the last gradient comes. Two messages
+of the same bytes are a reduction and a gather only if the first one begins after the passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.classes.sizes import EXACT, cells, distinct, fitting
+from llmprism.methods.prism.phases.moments import MISSING
+from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.pipelines.pipelines import Pipelines
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.timeline.timeline import Ranks
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import finite_median, nanmedian
+
+MOVED = 30 / 4  # bytes in memory for a byte of gradients
+LONGEST_NS = MOVED / 1555  # of a byte: 1,555 GB/s, NVIDIA A100 with 40 GB (data sheet)
+USUAL_NS = MOVED / 2613  # ... the mean of A100 with 80 GB (2,039 GB/s) and H100 (3,350 GB/s)
+MANY = 0.5  # share of connections and steps, or of ranks and steps, that show sharding
+PAIR = 2  # messages: too few for a pattern of sizes
+
+
+def with_whole_updates(
+    connections: Connections, phases: Phases, pipelines: Pipelines, ranks: Ranks, replicas: int
+) -> Ranks:
+    """``ranks`` that end their steps after the update, if each of ``replicas`` updates all.
+
+    ``replicas`` is 0 or less if it is unknown.
+    """
+    own = [one for one in phases.classes if one.kind == "dp"]
+    countable = pipelines.micro_batches > 0 and not connections.sample_bytes
+    if not own or pipelines.length < 2 or phases.gathers is not None or not countable:
+        return ranks
+    first = pipelines.stage == 0
+    if not first.any() or _reduces_early(phases, pipelines):
+        return ranks
+    paired = not _begins_within(phases, pipelines)
+    if any(_gathers(connections, one, phases.count, paired=paired) for one in own):
+        return ranks
+    bytes_ = _gradient_bytes(connections, own, phases, pipelines.stage, max(replicas, 2))
+    between = nanmedian((ranks.start[:, 1:] - ranks.end[:, :-1])[first], axis=0)
+    within = np.setdiff1d(np.arange(between.size), phases.first_of_epoch - 1)
+    usual_ns, largest = finite_median(between[within]), finite_median(bytes_[first])
+    if not usual_ns > 0 or not largest > 0:
+        return ranks
+    pace = usual_ns / largest
+    update = bytes_ * (pace if pace <= LONGEST_NS else USUAL_NS)
+    return _moved(ranks, update, finite_median(update[first]), phases.first_of_epoch)
+
+
+def _moved(ranks: Ranks, update: Floats, shown: float, firsts: Ints) -> Ranks:
+    """Ends after the ``update`` of each endpoint, and starts as long after them as before.
+
+    ``shown`` is the update of the first stage, which the starts of all stages still contain [ns].
+    """
+    start = ranks.start.copy()
+    later = np.setdiff1d(np.arange(start.shape[1]), firsts)
+    start[:, later] += np.nan_to_num(update - shown)[:, None]
+    end = ranks.end + np.nan_to_num(update)[:, None]
+    end[:, :-1] = np.fmin(end[:, :-1], np.fmax(start[:, 1:], ranks.end[:, :-1]))
+    return replace(ranks, start=np.fmin(start, end), end=end)
+
+
+def _gradient_bytes(
+    connections: Connections, own: Sequence[KindOf], phases: Phases, stage: Ints, members: int
+) -> Floats:
+    """Bytes of the gradients of each endpoint's stage in a step; NaN where there are none.
+
+    A ring of n ``members`` passes 2 (n - 1) / n times the bytes of its gradients on. Members that
+    share servers divide them over as many rings. A rank whose ring leaves its server by another
+    NIC sends nothing, so the largest sum of a stage counts.
+    """
+    sent = np.zeros(phases.endpoints.size)
+    for one in own:
+        known = one.step >= 0
+        row, size = one.one.traffic.row[known], one.one.traffic.size[known]
+        sender = np.searchsorted(phases.endpoints, connections.src[connections.of_row[row]])
+        sent += np.bincount(sender, size, sent.size) / phases.count
+    sent *= members / (2 * (members - 1)) * _rings(phases, members)
+    bytes_ = np.full(sent.size, np.nan)
+    for place in np.unique(stage[stage >= 0]).tolist():
+        bytes_[stage == place] = sent[stage == place].max()
+    return np.where(bytes_ > 0, bytes_, np.nan)
+
+
+def _rings(phases: Phases, members: int) -> int:
+    """Over how many rings the ``members`` of a data-parallel group divide their gradients."""
+    if "dp" in phases.hidden:
+        return phases.hidden["dp"].rings
+    seen = np.bincount(phases.dp_group[phases.dp_group >= 0])
+    return max(1, members // int(np.median(seen[seen > 0])))
+
+
+def _reduces_early(phases: Phases, pipelines: Pipelines) -> bool:
+    """Whether gradients of the first stage are reduced before its last backward pass can begin."""
+    return _precede(phases, pipelines, pipelines.stage == 0, pipelines.last_got)
+
+
+def _begins_within(phases: Phases, pipelines: Pipelines) -> bool:
+    """Whether later stages reduce some gradients within a pass, before they send its result."""
+    return _precede(phases, pipelines, pipelines.stage > 0, pipelines.last_sent)
+
+
+def _precede(phases: Phases, pipelines: Pipelines, chosen: Bools, times: Floats) -> bool:
+    """Whether data-parallel traffic of the ``chosen`` ranks begins before ``times`` in most steps.
+
+    ``times`` are relative to the origin of ``pipelines`` [ns].
+    """
+    begun, limit = phases.moments["dp"].start_ns[chosen], times[chosen] + pipelines.origin_ns
+    known = (begun != MISSING) & np.isfinite(limit)
+    return bool(known.any() and (begun[known] < limit[known]).mean() > MANY)
+
+
+def _gathers(connections: Connections, one: KindOf, count: int, *, paired: bool) -> bool:
+    """Whether parameters are gathered after the gradients in many cells of a class.
+
+    Two messages may be gradients and parameters only if they can be ``paired``.
+    """
+    found = []
+    for start, end, size in cells(connections, one.one, one.step, count):
+        if size.size == PAIR:
+            found.append(paired and _is_pair(start, end, size))
+        else:
+            found.append(bool(fitting(*distinct(np.sort(size)))))
+    return bool(found) and sum(found) >= MANY * len(found)
+
+
+def _is_pair(start: Ints, end: Ints, size: Ints) -> bool:
+    """Whether two messages are gradients and, after a silence, as many bytes or half of them."""
+    before, after = np.argsort(start, kind="stable").tolist()
+    ratio = size[before] / size[after]
+    return bool(start[after] > end[before] and min(abs(ratio - 1), abs(ratio - 2)) <= EXACT * ratio)

@@ -1,0 +1,69 @@
+"""Updates of parameters that every replica holds whole: they end a step, and send nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+MS = 1_000_000
+WORLD = """\
+cluster: {servers: %(servers)d, gpus_per_server: %(gpus)d, nics_per_server: %(gpus)d, nic_gbps: 400,
+          gpu: %(gpu)s, fabric: {kind: rail, leaf_ports: 16, spines: 2}}
+jobs:
+  - name: solo
+    model: {layers: 8, hidden: 2048, heads: 16, vocab: 64000, sequence_length: 1024}
+    dp: 4
+    zero_stage: %(zero)d
+    pp: 4
+    micro_batches: 6
+    steps: 8
+    mfu: 0.4
+    compute_jitter: 0.005
+    step_overhead_ms: %(host)d
+"""
+
+
+def compared(scored, **values) -> pd.DataFrame:
+    """True and inferred steps of a world, and the time of each update [ns]."""
+    usual = {"servers": 16, "gpus": 1, "gpu": "a100", "zero": 0, "host": 0}
+    run = scored(WORLD % (usual | values))
+    spans = run.truth("spans")
+    update = spans[spans["kind"] == "opt"]
+    update = update.assign(update_ns=update["end_ns"] - update["start_ns"])
+    true = run.truth("steps").merge(run.truth("ranks"), on=["job", "rank"])
+    both = true.merge(update[["rank", "step", "update_ns"]], on=["rank", "step"]).merge(
+        run.diagnosis.steps, on=["address", "step"], suffixes=("", "_found")
+    )
+    assert len(both) == 16 * 8
+    return both
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu", ["a100", "h100"])
+@pytest.mark.parametrize(("servers", "gpus"), [(16, 1), (8, 2)])
+def test_without_host_work_a_step_lasts_until_the_next_one_begins(scored, gpu, servers, gpus):
+    """Replicas that share a server divide their gradients over as many rings."""
+    both = compared(scored, gpu=gpu, servers=servers, gpus=gpus)
+    assert both["update_ns"].min() > 0.3 * MS
+    middle = both[both["step"] < 7]
+    assert np.abs(middle["end_ns_found"] - middle["end_ns"]).max() < 0.1 * MS
+    length, found = (both[f"end_ns{end}"] - both[f"start_ns{end}"] for end in ("", "_found"))
+    assert (np.abs(found - length) / length).mean() < 0.001
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu", ["a100", "h100"])
+def test_host_work_is_no_update(scored, gpu):
+    """Memory may be a third faster or slower than usual; hosts take 20 ms."""
+    both = compared(scored, gpu=gpu, host=20)
+    wrong = (both["end_ns_found"] - both["end_ns"]).abs() / both["update_ns"]
+    assert wrong.max() < 0.4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zero", [1, 2])
+def test_gathers_end_a_step_themselves(scored, zero):
+    """Host work of 1 ms could be an update, if nothing were gathered after the true one."""
+    both = compared(scored, zero=zero, host=1)
+    assert np.abs(both["end_ns_found"] - both["end_ns"]).max() < 0.1 * MS

@@ -62,8 +62,10 @@ def with_whole_updates(
     if not usual_ns > 0 or not largest > 0:
         return ranks
     pace = usual_ns / largest
-    update = bytes_ * (pace if pace <= LONGEST_NS else USUAL_NS)
-    return _moved(ranks, update, finite_median(update[first]), phases.first_of_epoch)
+    alone = pace <= LONGEST_NS
+    update = bytes_ * (pace if alone else USUAL_NS)
+    moved = _moved(ranks, update, finite_median(update[first]), phases.first_of_epoch)
+    return _joined(moved, update, phases.first_of_epoch) if alone else moved
 
 
 def _moved(ranks: Ranks, update: Floats, shown: float, firsts: Ints) -> Ranks:
@@ -75,8 +77,21 @@ def _moved(ranks: Ranks, update: Floats, shown: float, firsts: Ints) -> Ranks:
     later = np.setdiff1d(np.arange(start.shape[1]), firsts)
     start[:, later] += np.nan_to_num(update - shown)[:, None]
     end = ranks.end + np.nan_to_num(update)[:, None]
-    end[:, :-1] = np.fmin(end[:, :-1], np.fmax(start[:, 1:], ranks.end[:, :-1]))
+    start[:, later] = np.fmax(start[:, later], end[:, later - 1])
     return replace(ranks, start=np.fmin(start, end), end=end)
+
+
+def _joined(ranks: Ranks, update: Floats, firsts: Ints) -> Ranks:
+    """Steps that begin when the one before ends, unless the time between exceeds the ``update``.
+
+    Without host work, a forward pass that is longer or shorter than usual makes all the difference.
+    """
+    start = ranks.start.copy()
+    later = np.setdiff1d(np.arange(start.shape[1]), firsts)
+    before = ranks.end[:, later - 1]
+    near = start[:, later] - before <= np.nan_to_num(update)[:, None]
+    start[:, later] = np.where(near, before, start[:, later])
+    return replace(ranks, start=start)
 
 
 def _gradient_bytes(

@@ -60,7 +60,7 @@ from llmprism.methods.prism.timeline.gathers import with_late_gathers
 from llmprism.methods.prism.timeline.hidden_hops import with_hidden_hops
 from llmprism.methods.prism.timeline.later_stages import after_pauses
 from llmprism.methods.prism.timeline.timeline import find_timeline
-from llmprism.methods.prism.timeline.whole_updates import with_whole_updates
+from llmprism.methods.prism.timeline.update_times import Sharing, with_updates
 from llmprism.methods.prism.timeline.wide_groups import with_wide_groups
 from llmprism.model import Progress
 from llmprism.numerics.arrays import Codes
@@ -182,7 +182,8 @@ def _look_into(
     ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines, closings)
     ranks = after_pauses(flows, phases, pipelines, ranks)
     layout = find_layout(topology, connections, phases, pipelines, replicas, share)
-    ranks = with_whole_updates(connections, phases, pipelines, ranks, layout.dp)
+    sharing = Sharing(layout.dp, layout.sharding)
+    ranks = with_updates(connections, phases, pipelines, ranks, sharing)
     return Found(name, phases, pipelines, ranks, layout, groups)
 
 

@@ -61,18 +61,20 @@ class _Cells:
     ahead: bool
     passed: Bools
 
-    def rests(self, share: float) -> Ints:
+    def rests(self, share: float) -> tuple[Ints, Floats]:
         """Longest silence of each connection and step between gradients and gathers; 0 for none.
 
-        Without the step at the edge of the window, whose gathers may be beyond it.
+        Without the step at the edge of the window, whose gathers may be beyond it. Also, how far
+        these silences are from where ``share`` puts them, as a share of the usual bytes.
         """
         edge = self.step.min(initial=0) if self.ahead else self.step.max(initial=0)
         whole = self.step != edge
-        near = whole & (np.abs(self.other - (1 - share)) <= EXACT)
+        off = np.abs(self.other - (1 - share))
+        near = whole & (off <= EXACT)
         longest = np.zeros(int(self.cell.max(initial=-1)) + 1, np.int64)
         np.maximum.at(longest, self.cell[near], self.rest_ns[near])
-        chosen: Ints = longest[np.unique(self.cell[whole])]
-        return chosen
+        at = near & (self.rest_ns == longest[self.cell])
+        return longest[np.unique(self.cell[whole])], off[at]
 
     def gathers(self, share: float) -> Bools:
         """Which records gather parameters."""
@@ -148,19 +150,23 @@ def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: Kind
 def _share(own: Sequence[_Cells], count: int, late: bool, soon: bool) -> float | None:
     """Share of gathers of the next step in the bytes of a step; None if there are none.
 
-    A silence parts them from the gradients. The last step lacks them or, if it is known that they
+    A silence parts them from the gradients; of several shares that it fits, the nearest one is
+    right. The last step lacks them or, if it is known that they
     are ``late``, the longest silence shows which they are. If they come ``soon`` after the
     gradients in all other steps, those of the last step were not recorded.
     """
-    found: list[tuple[float, float]] = []
+    if not own:
+        return None
+    found: list[tuple[float, float, float]] = []
     for share in GATHERED:
-        rest = np.concatenate([*(one.rests(share) for one in own), np.empty(0, np.int64)])
+        rests = [one.rests(share) for one in own]
+        rest, off = (np.concatenate([*parts, np.empty(0)]) for parts in zip(*rests, strict=True))
         if rest.size and (rest > 0).mean() >= MOST and all(one.may_gather(share) for one in own):
-            found.append((float(np.median(rest)), share))
-    lacking = [share for _, share in sorted(found)[::-1] if _ends_without(own, share, count)]
+            found.append((float(np.median(rest)), -float(np.median(off)), share))
+    lacking = [share for *_, share in sorted(found)[::-1] if _ends_without(own, share, count)]
     if lacking and (late or not soon):
         return lacking[0]
-    return max(found)[1] if found and late else None
+    return max(found)[-1] if found and late else None
 
 
 def _overlaps(phases: Phases, pipelines: Pipelines) -> bool:

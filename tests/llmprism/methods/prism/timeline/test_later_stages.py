@@ -48,20 +48,6 @@ def test_steps_of_unequal_stages_begin_after_a_pause_when_they_do(scored, stages
     assert run.score["timeline"]["step_error_mean"] <= 0.001
 
 
-@pytest.mark.slow
-def test_an_update_without_gathers_is_counted_as_host_work(scored):
-    """Neither sends anything. Both lie between the last gradients and the next activation."""
-    keys = "dp: 4, pp: 2, micro_batches: 4, steps: 8, zero_stage: 0, compute_jitter: 0"
-    run = scored(f"{CLUSTER}jobs:\n  - {{name: solo, model: {MODEL}, mfu: 0.4, {keys}}}\n")
-    spans = run.truth("spans")
-    updates = spans[spans["kind"] == "opt"]
-    update_ns = (updates["end_ns"] - updates["start_ns"]).mean()
-    found = run.score["timeline"]
-    assert found["boundary_bias_ns"] == pytest.approx(-update_ns, rel=0.1)
-    assert abs(found["start_boundary_bias_ns"]) < 0.1 * update_ns
-    assert found["dp_end_error_mean"] <= 0.001
-
-
 def test_each_rank_of_the_first_stage_begins_when_it_shows(scored):
     """Host work of ranks differs; what others of their stage take says nothing about it."""
     keys = "dp: 4, pp: 2, micro_batches: 6, steps: 8, mfu: 0.4, compute_jitter: 0.005"

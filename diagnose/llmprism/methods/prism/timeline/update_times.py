@@ -1,23 +1,24 @@
-"""The update of parameters that every replica holds whole, in a job with a pipeline.
+"""The update of parameters after which nothing is gathered in the same step of a pipeline.
 
 It follows the last gradients and sends nothing, as the work of hosts does. But memory bounds
 its time: Adam reads a gradient, reads and writes a parameter and two moments in single precision,
 and writes the parameter once more in half precision. With gradients in single precision, as usual,
 that is 30 bytes for 4 bytes of gradients, which flows show. So if no more time passes until the
-first stage begins the next step than an update takes with slow memory, all of it is the update;
-stages with more gradients take longer in proportion. If more time passes, hosts work as well, and
-the update has the usual time for its bytes.
+next step begins than an update takes with slow memory, all of it is the update; stages with more
+gradients take longer in proportion. If more time passes, hosts work as well, and the update has
+the usual time for its bytes.
 
-Sharded states show: parameters are gathered after their update, with half the bytes of gradients,
-or after a silence. Then a step ends with them, and there is nothing to add. Sharded gradients are
-reduced in every micro-batch, so their traffic begins before the last gradient comes. Two messages
-of the same bytes are a reduction and a gather only if the first one begins after the passes.
+Every replica updates all parameters, or an equal part of them if states are sharded. Then
+parameters are gathered, with half the bytes of gradients: before the step ends, so that there is
+nothing to add, or in the next step. Sharded gradients are reduced in every micro-batch, so their
+traffic begins before the last gradient comes. Two messages of the same bytes are a reduction and a
+gather only if the first one begins after the passes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.timeline.timeline import Ranks
+from llmprism.methods.prism.timeline.timeline import Ranks, relative
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import finite_median, nanmedian
 
@@ -38,45 +39,52 @@ MANY = 0.5  # share of connections and steps, or of ranks and steps, that show s
 PAIR = 2  # messages: too few for a pattern of sizes
 
 
-def with_whole_updates(
-    connections: Connections, phases: Phases, pipelines: Pipelines, ranks: Ranks, replicas: int
-) -> Ranks:
-    """``ranks`` that end their steps after the update, if each of ``replicas`` updates all.
+@dataclass(frozen=True)
+class Sharing:
+    """How replicas share an update: their number, and what ``layouts`` has for ``sharding``."""
 
-    ``replicas`` is 0 or less if it is unknown.
-    """
+    replicas: int
+    sharding: str
+
+
+def with_updates(
+    connections: Connections, phases: Phases, pipelines: Pipelines, ranks: Ranks, sharing: Sharing
+) -> Ranks:
+    """``ranks`` that end their steps after the update, if nothing is gathered after it."""
     own = [one for one in phases.classes if one.kind == "dp"]
     countable = pipelines.micro_batches > 0 and not connections.sample_bytes
-    if not own or pipelines.length < 2 or phases.gathers is not None or not countable:
+    if not own or pipelines.length < 2 or not countable:
         return ranks
-    first = pipelines.stage == 0
-    if not first.any() or _reduces_early(phases, pipelines):
+    bytes_ = _sent(connections, own, phases, pipelines.stage)
+    bytes_ *= _updated(connections, own, phases, pipelines, sharing)
+    shows = pipelines.stage == 0 if phases.gathers is None else pipelines.stage >= 0
+    pace = finite_median(_between(phases, ranks)[shows] / bytes_[shows])
+    if not pace > 0:
         return ranks
-    paired = not _begins_within(phases, pipelines)
-    if any(_gathers(connections, one, phases.count, paired=paired) for one in own):
-        return ranks
-    bytes_ = _gradient_bytes(connections, own, phases, pipelines.stage, max(replicas, 2))
-    between = nanmedian((ranks.start[:, 1:] - ranks.end[:, :-1])[first], axis=0)
-    within = np.setdiff1d(np.arange(between.size), phases.first_of_epoch - 1)
-    usual_ns, largest = finite_median(between[within]), finite_median(bytes_[first])
-    if not usual_ns > 0 or not largest > 0:
-        return ranks
-    pace = usual_ns / largest
     alone = pace <= LONGEST_NS
-    update = bytes_ * (pace if alone else USUAL_NS)
-    moved = _moved(ranks, update, finite_median(update[first]), phases.first_of_epoch)
+    update = np.nan_to_num(bytes_ * (pace if alone else USUAL_NS))
+    moved = _moved(ranks, update, float(np.median(update[shows])), phases.first_of_epoch)
     return _joined(moved, update, phases.first_of_epoch) if alone else moved
+
+
+def _between(phases: Phases, ranks: Ranks) -> Floats:
+    """Usual time from the end of a step to the next one [ns], shape (endpoints,); NaN for none."""
+    start = ranks.start
+    if phases.gathers is not None:
+        start = relative(phases.gathers.start_ns, ranks.origin_ns)
+    within = np.setdiff1d(np.arange(1, start.shape[1]), phases.first_of_epoch)
+    return nanmedian(start[:, within] - ranks.end[:, within - 1], axis=1)
 
 
 def _moved(ranks: Ranks, update: Floats, shown: float, firsts: Ints) -> Ranks:
     """Ends after the ``update`` of each endpoint, and starts as long after them as before.
 
-    ``shown`` is the update of the first stage, which the starts of all stages still contain [ns].
+    ``shown`` is the update that the starts of all endpoints still contain [ns].
     """
     start = ranks.start.copy()
     later = np.setdiff1d(np.arange(start.shape[1]), firsts)
-    start[:, later] += np.nan_to_num(update - shown)[:, None]
-    end = ranks.end + np.nan_to_num(update)[:, None]
+    start[:, later] += (update - shown)[:, None]
+    end = ranks.end + update[:, None]
     start[:, later] = np.fmax(start[:, later], end[:, later - 1])
     return replace(ranks, start=np.fmin(start, end), end=end)
 
@@ -89,19 +97,16 @@ def _joined(ranks: Ranks, update: Floats, firsts: Ints) -> Ranks:
     start = ranks.start.copy()
     later = np.setdiff1d(np.arange(start.shape[1]), firsts)
     before = ranks.end[:, later - 1]
-    near = start[:, later] - before <= np.nan_to_num(update)[:, None]
+    near = start[:, later] - before <= update[:, None]
     start[:, later] = np.where(near, before, start[:, later])
     return replace(ranks, start=start)
 
 
-def _gradient_bytes(
-    connections: Connections, own: Sequence[KindOf], phases: Phases, stage: Ints, members: int
-) -> Floats:
-    """Bytes of the gradients of each endpoint's stage in a step; NaN where there are none.
+def _sent(connections: Connections, own: Sequence[KindOf], phases: Phases, stage: Ints) -> Floats:
+    """Data-parallel bytes that a rank of each endpoint's stage sends in a step; NaN for none.
 
-    A ring of n ``members`` passes 2 (n - 1) / n times the bytes of its gradients on. Members that
-    share servers divide them over as many rings. A rank whose ring leaves its server by another
-    NIC sends nothing, so the largest sum of a stage counts.
+    A rank whose ring leaves its server by another NIC sends nothing, so the largest sum of a stage
+    counts.
     """
     sent = np.zeros(phases.endpoints.size)
     for one in own:
@@ -109,24 +114,60 @@ def _gradient_bytes(
         row, size = one.one.traffic.row[known], one.one.traffic.size[known]
         sender = np.searchsorted(phases.endpoints, connections.src[connections.of_row[row]])
         sent += np.bincount(sender, size, sent.size) / phases.count
-    sent *= members / (2 * (members - 1)) * _rings(phases, members)
     bytes_ = np.full(sent.size, np.nan)
     for place in np.unique(stage[stage >= 0]).tolist():
         bytes_[stage == place] = sent[stage == place].max()
     return np.where(bytes_ > 0, bytes_, np.nan)
 
 
+def _updated(
+    connections: Connections, own: Sequence[KindOf], phases: Phases, pipelines: Pipelines,
+    sharing: Sharing,
+) -> float:  # fmt: skip
+    """Bytes of the gradients that a rank updates, over the bytes that it sends in a step.
+
+    A ring of n members passes (n - 1) / n times the bytes on that it reduces or gathers. NaN if
+    the update is followed by gathers, or nothing shows which part of the parameters it is for.
+    """
+    members = max(sharing.replicas, 2)
+    if phases.gathers is None:
+        passed = 2.0 if _holds_all(connections, own, phases, pipelines) else np.nan
+        part = 1.0
+    else:
+        repeated = pipelines.micro_batches if sharing.sharding in ("zero2", "zero3") else 1
+        gathered = {"zero1": 1, "zero2": 1, "zero3": 2 * repeated}.get(sharing.sharding, np.nan)
+        passed, part = repeated + gathered / 2, 1 / members
+    return part * members / ((members - 1) * passed) * _rings(phases, members)
+
+
 def _rings(phases: Phases, members: int) -> int:
-    """Over how many rings the ``members`` of a data-parallel group divide their gradients."""
+    """Over how many rings the ``members`` of a data-parallel group divide their gradients.
+
+    Members that share servers have as many of them.
+    """
     if "dp" in phases.hidden:
         return phases.hidden["dp"].rings
     seen = np.bincount(phases.dp_group[phases.dp_group >= 0])
     return max(1, members // int(np.median(seen[seen > 0])))
 
 
+def _holds_all(
+    connections: Connections, own: Sequence[KindOf], phases: Phases, pipelines: Pipelines
+) -> bool:
+    """Whether each replica updates all parameters: nothing is gathered, or reduced early."""
+    paired = not _begins_within(phases, pipelines)
+    return not _reduces_early(phases, pipelines) and not any(
+        _gathers(connections, one, phases.count, paired=paired) for one in own
+    )
+
+
 def _reduces_early(phases: Phases, pipelines: Pipelines) -> bool:
-    """Whether gradients of the first stage are reduced before its last backward pass can begin."""
-    return _precede(phases, pipelines, pipelines.stage == 0, pipelines.last_got)
+    """Whether gradients of the first stage are reduced before its last backward pass can begin.
+
+    If a stage holds several parts of the model, those of the later ones are, in any case.
+    """
+    first = pipelines.stage == 0
+    return pipelines.chunks <= 1 and _precede(phases, pipelines, first, pipelines.last_got)
 
 
 def _begins_within(phases: Phases, pipelines: Pipelines) -> bool:

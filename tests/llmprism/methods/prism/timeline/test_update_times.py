@@ -1,4 +1,4 @@
-"""Updates of parameters that every replica holds whole: they end a step, and send nothing."""
+"""Updates after which nothing is gathered in the same step: they end it, and send nothing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ jobs:
     model: {layers: 8, hidden: 2048, heads: 16, vocab: 64000, sequence_length: 1024}
     dp: 4
     zero_stage: %(zero)d
+    overlap_param_gather: %(late)s
+    schedule: %(schedule)s
     pp: 4
-    micro_batches: 6
+    micro_batches: 8
     steps: 8
     mfu: 0.4
     compute_jitter: 0.005
@@ -24,10 +26,11 @@ jobs:
 """
 
 
-def compared(scored, **values) -> pd.DataFrame:
+def compared(scored, text=WORLD, **values) -> pd.DataFrame:
     """True and inferred steps of a world, and the time of each update [ns]."""
-    usual = {"servers": 16, "gpus": 1, "gpu": "a100", "zero": 0, "host": 0}
-    run = scored(WORLD % (usual | values))
+    usual = {"servers": 16, "gpus": 1, "gpu": "a100", "zero": 0, "host": 0, "late": "false"}
+    usual["schedule"] = "1f1b"
+    run = scored(text % (usual | values))
     spans = run.truth("spans")
     update = spans[spans["kind"] == "opt"]
     update = update.assign(update_ns=update["end_ns"] - update["start_ns"])
@@ -66,4 +69,29 @@ def test_host_work_is_no_update(scored, gpu):
 def test_gathers_end_a_step_themselves(scored, zero):
     """Host work of 1 ms could be an update, if nothing were gathered after the true one."""
     both = compared(scored, zero=zero, host=1)
+    assert np.abs(both["end_ns_found"] - both["end_ns"]).max() < 0.1 * MS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu", ["a100", "h100"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"zero": 1, "late": "true"},
+        {"zero": 2, "late": "true"},
+        {"zero": 3},
+        {"zero": 3, "schedule": "gpipe"},
+        {"zero": 1, "late": "true", "servers": 8, "gpus": 2},
+    ],
+)
+def test_an_update_of_shards_lasts_until_the_next_step_gathers(scored, gpu, values):
+    both = compared(scored, gpu=gpu, **values)
+    wrong = (both["end_ns_found"] - both["end_ns"]).abs() / both["update_ns"]
+    assert wrong.max() < 0.1
+
+
+@pytest.mark.slow
+def test_parts_of_an_interleaved_stage_are_reduced_before_its_last_pass(scored):
+    text = WORLD.replace("pp: 4", "pp: 4\n    chunks: 2")
+    both = compared(scored, text, schedule="interleaved")
     assert np.abs(both["end_ns_found"] - both["end_ns"]).max() < 0.1 * MS

@@ -95,3 +95,15 @@ def test_parts_of_an_interleaved_stage_are_reduced_before_its_last_pass(scored):
     text = WORLD.replace("pp: 4", "pp: 4\n    chunks: 2")
     both = compared(scored, text, schedule="interleaved")
     assert np.abs(both["end_ns_found"] - both["end_ns"]).max() < 0.1 * MS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("host", "allowed"), [(0, 0.001), (20, 0.001 + 0.25 * 20 / 600)])
+def test_gradients_inside_servers_and_their_update_belong_to_a_step(scored, host, allowed):
+    """All four replicas of a stage share a server: nothing shows their gradients."""
+    text = WORLD.replace("sequence_length: 1024", "sequence_length: 4096")
+    both = compared(scored, text, servers=4, gpus=4, host=host)
+    both = both[both["step"] > 0]
+    length, found = (both[f"end_ns{end}"] - both[f"start_ns{end}"] for end in ("", "_found"))
+    assert 200 * MS < length.mean() < 600 * MS
+    assert (np.abs(found - length) / length).mean() < allowed

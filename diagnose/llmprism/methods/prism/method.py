@@ -180,10 +180,10 @@ def _look_into(
     groups = whole_groups(topology, phases, joining)
     closings = find_closings(flows, connections, phases)
     ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines, closings)
-    ranks = after_pauses(flows, phases, pipelines, ranks)
     layout = find_layout(topology, connections, phases, pipelines, replicas, share)
     sharing = Sharing(layout.dp, layout.sharding)
     ranks = with_updates(connections, phases, pipelines, ranks, sharing)
+    ranks = after_pauses(flows, phases, pipelines, ranks)
     return Found(name, phases, pipelines, ranks, layout, groups)
 
 

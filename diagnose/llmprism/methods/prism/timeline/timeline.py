@@ -79,9 +79,10 @@ def find_timeline(phases: Phases, pipelines: Pipelines, closings: Closings | Non
         end = with_closings(closings, end, origin)
     shown = np.full_like(end, np.nan)
     if pipelines.length > 1:
-        shown = first_sent - pipelines.lead_ns
         firsts = phases.first_of_epoch
-        shown[:, firsts] += pipelines.lead_ns - _lead(first_sent, end, pipelines.lead_ns, firsts)
+        lead = np.full(end.shape[1], pipelines.lead_ns)
+        lead[firsts] = _lead(first_sent, end, pipelines.lead_ns, firsts)
+        shown = first_sent - lead * _slower(pipelines)
     dp_start = relative(dp.start_ns, origin)
     before = np.roll(end, 1, axis=1)
     if phases.gathers is not None:
@@ -119,6 +120,19 @@ def _lead(first_sent: Floats, end: Floats, lead_ns: float, firsts: Ints) -> floa
     between = between[np.setdiff1d(np.arange(between.size), firsts[1:] - 1)]
     usual = finite_median(between)
     return min(lead_ns, usual) if usual > 0 else lead_ns
+
+
+def _slower(pipelines: Pipelines) -> Floats:
+    """How many times as long as usual passes of the first stage take in each step.
+
+    As when programs warm up. Shape (steps,); 1 where noise explains the difference.
+    """
+    pass_ns = nanmedian(pipelines.second_sent - pipelines.first_sent, axis=0)
+    usual, noise = finite_median(pass_ns), deviation(pass_ns)
+    if not usual > 0:
+        return np.ones(pass_ns.size)
+    differs = np.abs(pass_ns - usual) > NOISE * noise
+    return np.where(differs, pass_ns / usual, 1.0)
 
 
 def relative(times: Ints, origin: int) -> Floats:

@@ -48,6 +48,19 @@ def test_steps_of_unequal_stages_begin_after_a_pause_when_they_do(scored, stages
     assert run.score["timeline"]["step_error_mean"] <= 0.001
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("micro_batches", [2, 8])
+@pytest.mark.parametrize("stages", [2, 4])
+def test_steps_of_a_program_that_warms_up_begin_a_longer_pass_before(scored, stages, micro_batches):
+    """The first three steps take up to 1.8 times as long, their passes too."""
+    keys = f"dp: 3, pp: {stages}, micro_batches: {micro_batches}, steps: 12"
+    fixed = "mfu: 0.4, compute_jitter: 0.005, warm_up_steps: 3, warm_up_factor: 1.8"
+    run = scored(f"{CLUSTER}jobs:\n  - {{name: solo, model: {MODEL}, {fixed}, {keys}}}\n")
+    assert run.score["timeline"]["coverage"] == 1
+    assert run.score["timeline"]["step_error_mean"] <= 0.001
+    assert run.score["timeline"]["step_error_max"] <= 0.01
+
+
 def test_each_rank_of_the_first_stage_begins_when_it_shows(scored):
     """Host work of ranks differs; what others of their stage take says nothing about it."""
     keys = "dp: 4, pp: 2, micro_batches: 6, steps: 8, mfu: 0.4, compute_jitter: 0.005"

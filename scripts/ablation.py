@@ -18,7 +18,7 @@ from typing import Any
 import hostile
 from hostile import World
 from llmprism.pipeline import diagnose_files
-from prism import FIGURES
+from prism import ERRORS, FIGURES
 from prism_sim.toolkit import (
     Content,
     Run,
@@ -39,9 +39,8 @@ SEED = 51
 FIXTURES = ROOT / "tests" / "fixtures"
 CAPTURES = "real captures"
 LAYOUTS = "layouts"
-SHOWN = {name: place for name, place in FIGURES.items() if name != "step"}
 HIGHER = ("jobs", "pairs", LAYOUTS, "steps found")
-COLUMNS = ("jobs", "pairs", LAYOUTS, "steps found", "steps too many", "DP end")
+COLUMNS = ("jobs", "pairs", LAYOUTS, "steps found", "steps too many", "DP end", "step")
 WORSE = 0.005  # a share that fell by less is not mentioned
 MENTIONED = 3
 PUBLISHED = Variant("paper", "the published method")
@@ -84,7 +83,7 @@ def _figures(run: Run, method: str) -> dict[str, float | None]:
     diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
     score = score_run(run).to_json()
     layouts = [_same_layout(job) for job in score["parallelism"]["jobs"]]
-    figures = {name: score[part][key] for name, (part, key) in SHOWN.items()}
+    figures = {name: score[part][key] for name, (part, key) in FIGURES.items()}
     return {**figures, LAYOUTS: mean(layouts) if layouts else None}
 
 
@@ -119,7 +118,7 @@ def _table(results: dict[str, Figures], variants: list[Variant], base: Variant) 
 
 def _mean(name: str, values: list[float | None]) -> str:
     average = _average(values)
-    form = "{:.2%}" if name == "DP end" else "{:.0f}" if name.startswith("steps too") else "{:.3f}"
+    form = "{:.2%}" if name in ERRORS else "{:.0f}" if name.startswith("steps too") else "{:.3f}"
     return "-" if average is None else form.format(average)
 
 

@@ -200,6 +200,13 @@ _reduced("prism - late gathers", "parameters gathered in the next step count as 
          (method, "with_late_gathers", _phases_as_they_are))  # fmt: skip
 _reduced("prism - first activations", "a step begins where the last one ended",
          (method, "find_timeline", _at_ends))  # fmt: skip
+_reduced(
+    "prism - updates",
+    "what sends nothing after the last gradients is host work",
+    (method, "with_updates", lambda _connections, _phases, _pipelines, ranks, _sharing: ranks),
+)
+_reduced("prism - ring sizes", "bytes of messages do not show the members of a ring",
+         (method, "find_ring_share", lambda *_given: None))  # fmt: skip
 _reduced("prism - replicas", "groups that NVLink joins stay apart",
          (method, "find_replicas", lambda *_given: []))  # fmt: skip
 _reduced("prism - refusal", "records longer than a step have a timeline",

@@ -80,11 +80,12 @@ def with_updates(
 def _inside_servers(phases: Phases, pipelines: Pipelines, ranks: Ranks, sharing: Sharing) -> Ranks:
     """``ranks`` that end their steps after a reduction and an update that nothing shows."""
     usual_ns = finite_median(_between(phases, ranks)[pipelines.stage == 0])
-    if not (usual_ns > 0 and pipelines.forward_ns > 0):
+    pass_ns = pipelines.forward_ns if pipelines.forward_ns > 0 else pipelines.lead_ns
+    if not (usual_ns > 0 and pass_ns > 0):
         return ranks
-    alone = usual_ns <= MOST_PASSES * pipelines.forward_ns
+    alone = usual_ns <= MOST_PASSES * pass_ns
     passes = WITHOUT if sharing.replicas == 1 else USUAL_PASSES
-    own_ns = usual_ns if alone else passes * pipelines.forward_ns
+    own_ns = usual_ns if alone else passes * pass_ns
     update = np.full(phases.endpoints.size, own_ns)
     moved = _moved(ranks, update, own_ns, phases.first_of_epoch)
     return _joined(moved, update, phases.first_of_epoch) if alone else moved

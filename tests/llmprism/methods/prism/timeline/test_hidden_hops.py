@@ -59,12 +59,17 @@ def test_tensor_parallel_groups_of_a_nic_each_are_no_larger_group(scored):
 
 @pytest.mark.parametrize("micro_batches", [4, 8])
 def test_a_first_stage_works_on_after_its_last_gradient_came(scored, micro_batches):
-    """GPipe with two stages, gradients inside servers: nothing shows a backward pass of stage 0."""
+    """GPipe with two stages, gradients inside servers: nothing shows a backward pass of stage 0.
+
+    Nor their reduction and the update, which are taken to last for half a forward pass: hosts work
+    for longer than these may take.
+    """
     keys = f"dp: 4, pp: 2, schedule: gpipe, micro_batches: {micro_batches}"
     run = scored(WORLD % (2, 4, 4, 200, 2048, keys))
     true = run.truth("steps").merge(run.truth("ranks"), on=["job", "rank"])
     spans = run.truth("spans")
-    backward = spans[spans["kind"] == "bwd"]
+    backward, forward = (spans[spans["kind"] == kind] for kind in ("bwd", "fwd"))
+    pass_ns = (forward["end_ns"] - forward["start_ns"])[forward["rank"] == 0].median()
     ended = backward.groupby(["rank", "step"])["end_ns"].max().rename("backward_ns")
     both = true.merge(ended, on=["rank", "step"]).merge(
         run.diagnosis.steps, on=["address", "step"], suffixes=("_true", "")
@@ -72,4 +77,5 @@ def test_a_first_stage_works_on_after_its_last_gradient_came(scored, micro_batch
     first = both[both["pp"] == 0]
     period = (first["end_ns_true"] - first["start_ns_true"]).median()
     last = first.groupby("step")[["backward_ns", "end_ns"]].max()  # replicas wait for each other
-    assert (last["end_ns"] - last["backward_ns"]).abs().median() < 0.01 * period
+    beyond_ns = last["end_ns"] - last["backward_ns"] - 0.5 * pass_ns
+    assert beyond_ns.abs().median() < 0.01 * period

@@ -15,10 +15,9 @@ traffic begins before the last gradient comes. Two messages of the same bytes ar
 gather only if the first one begins after the passes.
 
 Where replicas share a server, their gradients do not show. Then the time of a forward pass does: a
-rank computes 2 FLOP for each parameter and token, so 4,096 to 8,192 tokens at 150 to 400 TFLOP/s
-take 20 to 110 ps for a parameter. NVLink reduces it in 18 to 27 ps, at 300 to 450 GB/s, and memory
-updates it in 9 to 19 ps. So both together take about half a pass, and at most a third more than
-one.
+rank computes 2 FLOP for each parameter and token, so 2,048 to 8,192 tokens at 150 to 400 TFLOP/s
+take 10 to 110 ps for a parameter. NVLink reduces it in 18 to 27 ps, at 300 to 450 GB/s, and memory
+updates it in 9 to 19 ps. So both together take about half a pass, and two at most.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ LONGEST_NS = MOVED / 1555  # of a byte: 1,555 GB/s, NVIDIA A100 with 40 GB (data
 USUAL_NS = MOVED / 2613  # ... the mean of A100 with 80 GB (2,039 GB/s) and H100 (3,350 GB/s)
 MANY = 0.5  # share of connections and steps, or of ranks and steps, that show sharding
 PAIR = 2  # messages: too few for a pattern of sizes
-MOST_PASSES = 4 / 3  # forward passes: longest reduction and update inside servers
+MOST_PASSES = 2.0  # forward passes: longest reduction and update inside servers
 USUAL_PASSES, WITHOUT = 0.5, 0.2  # usual ones; without replicas there is no reduction
 
 

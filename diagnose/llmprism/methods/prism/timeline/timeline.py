@@ -32,7 +32,8 @@ import numpy as np
 
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
-from llmprism.methods.prism.pipelines.pipelines import NOISE, Pipelines
+from llmprism.methods.prism.pipelines.first_messages import NOISE
+from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.timeline.closings import Closings, with_closings
 from llmprism.methods.prism.timeline.pauses import find_pauses
 from llmprism.numerics.arrays import Floats, Ints
@@ -94,6 +95,7 @@ def find_timeline(phases: Phases, pipelines: Pipelines, closings: Closings | Non
         own = np.maximum(shown[:, 1:], end[:, :-1])
         noise = deviation(pipelines.second_sent - pipelines.first_sent)
         differs = np.abs(own - start[:, 1:]) > NOISE * np.nan_to_num(noise)
+        differs &= (own < start[:, 1:]) | pipelines.are_whole[:, 1:]
         start[:, 1:] = np.where(differs, own, start[:, 1:])
     firsts = phases.first_of_epoch
     opening = _first_traffic(phases, origin, ("dp",))  # parameters may be sent to all before

@@ -43,6 +43,7 @@ from llmprism.methods.prism.layout.replicas import (
     sharing_rings,
     whole_groups,
     with_common_ends,
+    with_unseen_ends,
 )
 from llmprism.methods.prism.layout.ring_sizes import find_ring_share
 from llmprism.methods.prism.phases.phases import find_phases
@@ -179,7 +180,8 @@ def _look_into(
         joining = sharing_rings(topology, phases, pipelines)
     groups = whole_groups(topology, phases, joining)
     closings = find_closings(flows, connections, phases)
-    ranks = find_timeline(with_common_ends(topology, phases, groups), pipelines, closings)
+    ended = with_unseen_ends(topology, phases, pipelines.stage)
+    ranks = find_timeline(with_common_ends(topology, ended, groups), pipelines, closings)
     layout = find_layout(topology, connections, phases, pipelines, replicas, share)
     sharing = Sharing(layout.dp, layout.sharding)
     ranks = with_updates(connections, phases, pipelines, ranks, sharing)

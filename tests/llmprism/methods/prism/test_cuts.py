@@ -14,7 +14,7 @@ from llmprism.methods.prism.jobs.resolution import refusal
 from llmprism.methods.prism.kinds.kinds import _meshes
 from llmprism.methods.prism.layout.layout import _period_ns
 from llmprism.methods.prism.tables.mirror import mirrored
-from llmprism.methods.prism.timeline import timeline
+from llmprism.methods.prism.timeline.pauses import find_pauses
 
 MS = 1_000_000
 
@@ -155,7 +155,7 @@ def pauses(lead_ms, span_ms):
     """Pauses of one rank: traffic begins ``lead_ms`` after the last step, takes ``span_ms``."""
     lead, span = np.array(lead_ms, float) * MS, np.array(span_ms, float) * MS
     end = np.cumsum(lead + span)[None, :]
-    return timeline._pauses(end - span, end, np.array([0])) / MS
+    return find_pauses(end - span, end, np.array([0])) / MS
 
 
 def test_a_pause_delays_a_step_and_stretches_nothing():
@@ -179,7 +179,7 @@ def test_pauses_after_every_second_step_are_pauses(every):
     paused[0] = False
     length = np.where(paused, 400.0, 100.0)
     end = np.cumsum(length)[None, :] * MS
-    found = timeline._pauses(end - 40 * MS, end, np.array([0]))
+    found = find_pauses(end - 40 * MS, end, np.array([0]))
     assert np.isfinite(found).tolist() == paused.tolist()
     assert np.allclose(found[paused], 300 * MS)
 

@@ -1,4 +1,4 @@
-"""An update after every second micro-batch shows, although silences vary."""
+"""Which longer silences are updates between micro-batches, and which are pauses between steps."""
 
 from __future__ import annotations
 
@@ -48,3 +48,46 @@ def test_a_brief_silence_after_every_second_part_is_an_update(longer_ns, expecte
 def _every_second(fine: Any) -> Any:
     volumes = fine.volumes.reshape(-1, 2).sum(axis=1)
     return replace(fine, cuts=fine.cuts[1::2], volumes=volumes, clarity=1.0)
+
+
+def regular(rest_ns: int, longer: float, every: int) -> Traffic:
+    """Parts of six messages in 600 us, each silence ``rest_ns``; every so many are ``longer``."""
+    begin, rows = 0, []
+    for part in range(PARTS):
+        rows += [(begin + 100_000 * i, begin + 100_000 * i + 99_000, 500) for i in range(6)]
+        begin += 600_000 + int(rest_ns * (longer if part % every == every - 1 else 1))
+    start, end, size = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    numbers, couple = np.arange(size.size), np.zeros(size.size, np.int64)
+    return Traffic(numbers, start, end, size, couple, np.ones(size.size, np.bool_))
+
+
+@pytest.mark.parametrize(
+    ("rest_ns", "longer", "single", "expected"),
+    [
+        (300_000, 1.6, False, True),  # a forward pass; an evaluation of two more would be longer
+        (300_000, 2.5, False, False),
+        (300_000, 1.6, True, False),  # no shards inside a server that could be updated
+        (900_000, 1.6, False, False),  # passes of several micro-batches that send nothing
+    ],
+)
+def test_parts_that_accumulate_gradients_in_silence_are_steps(rest_ns, longer, single, expected):
+    traffic = regular(rest_ns, longer, every=4)
+    found = divisions(traffic)
+    classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(1), bytes=1.0),)
+    assert is_step(classes, [found], PARTS, PARTS // 4, single) == expected
+
+
+@pytest.mark.parametrize(("gathered_ns", "expected"), [(600_000, False), (300_000, True)])
+def test_halves_of_steps_take_different_times(gathered_ns, expected):
+    """An evaluation after every second step, or gathers that are faster than reductions."""
+    traffic = regular(300_000, 3.0, every=2)
+    second = (np.arange(len(traffic)) // 6) % 2 == 1
+    first = traffic.start_ns[::6].repeat(6)
+    start, end = (
+        np.where(second, first + (times - first) * gathered_ns // 600_000, times)
+        for times in (traffic.start_ns, traffic.end_ns)
+    )
+    traffic = replace(traffic, start_ns=start, end_ns=end)
+    found = divisions(traffic)
+    classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(1), bytes=1.0),)
+    assert is_step(classes, [found], PARTS, PARTS // 2) == expected

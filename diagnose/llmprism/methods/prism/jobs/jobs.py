@@ -45,7 +45,8 @@ CHANCE, SELDOM = 5, 0.02  # steps that services may seem to take by chance, and 
 
 def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) -> list[Job]:
     """The jobs, in order of their first record."""
-    every = _parts(flows, connections)
+    lone = np.bincount(topology.servers)[topology.servers] == 1
+    every = _parts(flows, connections, lone)
     parts = _training([part for part in every if part.stepping.count])
     idle = [part for part in every if not part.stepping.count]
     label = together(connections, parts, topology.servers)
@@ -54,7 +55,7 @@ def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) ->
         own = [part for part, mark in zip(parts, label, strict=True) if mark == one]
         own += twins_of(connections, own, idle, topology.servers)
         ends = np.unique(np.concatenate([part.component.endpoints for part in own]))
-        agreeing = _agreeing(flows, connections, own)
+        agreeing = _agreeing(flows, connections, own, lone)
         if all(part.stepping.count for part in agreeing):
             jobs.append(Job(ends, (agreeing,)))
     jobs = without_attempts(restarted(jobs, connections), connections)
@@ -91,11 +92,14 @@ def _rate(component: Component) -> float:
     return total / max(end - begin, 1) / component.endpoints.size
 
 
-def _parts(flows: FlowTable, connections: Connections) -> list[Part]:
-    """Components with their steps, without traffic that does not repeat."""
+def _parts(flows: FlowTable, connections: Connections, lone: Bools) -> list[Part]:
+    """Components with their steps, without traffic that does not repeat.
+
+    ``lone``: which endpoints are the only NIC of their server.
+    """
     little = connections.minor | _exchanged(connections)
     mute = np.zeros_like(little) if connections.mute is None else connections.mute
-    parts = _settled(flows, connections, connections.carries & ~(little | mute), {})
+    parts = _settled(flows, connections, connections.carries & ~(little | mute), {}, lone)
     known = {_connections_of(part.component): part for part in parts}
     own = np.array([one for each in known for one in each], np.int64)
     minor = np.flatnonzero(connections.carries & (little | mute.any()))
@@ -107,7 +111,7 @@ def _parts(flows: FlowTable, connections: Connections) -> list[Part]:
         return parts
     use = np.zeros(len(connections), np.bool_)
     use[np.concatenate((own, kept))] = True
-    return _settled(flows, connections, use, known)
+    return _settled(flows, connections, use, known, lone)
 
 
 def _apart(connections: Connections, parts: Sequence[Part], among: Ints) -> Ints:
@@ -123,6 +127,7 @@ def _settled(
     connections: Connections,
     use: Bools,
     known: Mapping[frozenset[int], Part],
+    lone: Bools,
 ) -> list[Part]:
     """Components of the connections in ``use``, without those that do not repeat.
 
@@ -137,7 +142,8 @@ def _settled(
             if part is not None:
                 settled.append(part)
                 continue
-            stepping = find_steps(component, flows.recorded_ns)
+            single = _has_single_ranks(connections, component, lone)
+            stepping = find_steps(component, flows.recorded_ns, single)
             odd = _irregular(connections, component, stepping)
             if stepping.count == 0 or odd.size == 0:
                 settled.append(Part(component, stepping))
@@ -150,6 +156,16 @@ def _settled(
             again[odd] = False
         pending = find_components(flows, connections, again) if again.any() else []
     return settled
+
+
+def _has_single_ranks(connections: Connections, component: Component, lone: Bools) -> bool:
+    """Whether each server of ``component`` has one rank, as far as NICs and connections show.
+
+    Several connections from one NIC to another may be those of several ranks.
+    """
+    own = np.concatenate([one.connections for one in component.classes])
+    pairs = np.unique((connections.src[own], connections.dst[own]), axis=1)
+    return bool(lone[component.endpoints].all() and pairs.shape[1] == own.size)
 
 
 def _connections_of(component: Component) -> frozenset[int]:
@@ -326,7 +342,7 @@ def _times_active(volume: Floats) -> int:
 
 
 def _agreeing(
-    flows: FlowTable, connections: Connections, parts: Sequence[Part]
+    flows: FlowTable, connections: Connections, parts: Sequence[Part], lone: Bools
 ) -> tuple[Part, ...]:
     """The parts of a job; divided into steps together if their numbers of steps differ."""
     if len({part.stepping.count for part in parts}) == 1:
@@ -335,7 +351,8 @@ def _agreeing(
     if alike:
         return alike
     both = united([part.component for part in parts], flows, connections)
-    stepping = find_steps(both, flows.recorded_ns)
+    single = _has_single_ranks(connections, both, lone)
+    stepping = find_steps(both, flows.recorded_ns, single)
     return (Part(both, stepping),) if stepping.count else tuple(parts)
 
 

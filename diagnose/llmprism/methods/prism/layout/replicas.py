@@ -239,6 +239,23 @@ def with_common_ends(topology: Topology, phases: Phases, groups: Ints) -> Phases
     return replace(phases, moments=moments)
 
 
+def with_unseen_ends(topology: Topology, phases: Phases, stage: Ints) -> Phases:
+    """``phases`` with data-parallel traffic of NICs that show none: it ends with their server's.
+
+    ``stage`` is that of each endpoint in a pipeline, or -1. The others of the server must be in one
+    stage, and those that show nothing are in no pipeline.
+    """
+    end_ns = phases.moments["dp"].end_ns.copy()
+    servers = topology.servers[phases.endpoints]
+    seen = (phases.dp_group >= 0) & (stage >= 0)
+    for row in np.flatnonzero((phases.dp_group < 0) & (stage < 0)).tolist():
+        beside = np.flatnonzero(seen & (servers == servers[row]))
+        if beside.size and np.unique(stage[beside]).size == 1:
+            end_ns[row] = end_ns[beside].max(axis=0)
+    moments = phases.moments | {"dp": replace(phases.moments["dp"], end_ns=end_ns)}
+    return replace(phases, moments=moments)
+
+
 def _joins(topology: Topology, phases: Phases, one: Replicas) -> list[tuple[int, int]]:
     """Pairs of data-parallel groups that pass through the same place of two replicas."""
     sizes = np.bincount(one.number)

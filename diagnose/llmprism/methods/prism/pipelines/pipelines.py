@@ -24,6 +24,7 @@ from llmprism.methods.prism.kinds.mute import places_of_mute
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases, joined
 from llmprism.methods.prism.pipelines.first_backward import BACKWARD, backward_of_first_ns
+from llmprism.methods.prism.pipelines.first_messages import FULLEST, first_three
 from llmprism.methods.prism.pipelines.last_stage import (
     Answers,
     find_answers,
@@ -32,21 +33,17 @@ from llmprism.methods.prism.pipelines.last_stage import (
 )
 from llmprism.methods.prism.pipelines.micro_batches import (
     COUPLE,
-    OFTEN,
     UNCOUNTED,
     are_countable,
     deepest,
     divided,
     messages_of_a_step,
-    usual_size,
 )
 from llmprism.methods.prism.pipelines.middle_stages import forward_of_middle_ns
 from llmprism.methods.prism.pipelines.two_stages import chunks_of_two
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
-from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian
-
-NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
+from llmprism.numerics.missing import finite_median, nanmedian
 
 
 @dataclass(frozen=True)
@@ -70,6 +67,7 @@ class Pipelines:
     answers : how long the last stage takes to answer.
     lead_ns : time from the begin of a step to its first activation, measured or estimated.
     messages : of a step from the first stage to the second one, -1 where they cannot be counted.
+    sent_bytes : what a first-stage endpoint sent to the second stage, by step; 0 for others.
     """
 
     stage: Ints
@@ -90,6 +88,17 @@ class Pipelines:
     answers: Answers = field(default_factory=Answers)
     lead_ns: float = np.nan
     messages: int = -1
+    sent_bytes: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+    @property
+    def are_whole(self) -> Bools:
+        """In which steps each endpoint sent no message less than in its fullest quarter of steps.
+
+        If records are lost, the first one that is left may not be that of the first message.
+        """
+        usual = np.quantile(self.sent_bytes, FULLEST, axis=1, keepdims=True)
+        whole: Bools = self.sent_bytes > (1 - 0.5 / max(self.messages, 1)) * usual
+        return whole
 
 
 def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -> Pipelines:
@@ -133,7 +142,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
         find_answers(flows, connections, phases, own, stage, micro_batches * chunks)
         if chunks == 1 else Answers(blocks=may_block(flows, own)),
         forward if forward > 0 else _lead(passes["answered"] - passes["first"], int(stage.max())),
-        messages,
+        messages, np.nan_to_num(passes["bytes"]),
     )  # fmt: skip
 
 
@@ -203,6 +212,9 @@ def _passes(
                 found["turn"], (src[out], step[out], start[out]), (dst[got], step[got], end[got])
             )
             sent, taken = np.flatnonzero(out), np.flatnonzero(got)
+            cell = src[out] * phases.count + step[out]
+            moved = np.bincount(cell, size[out], found["bytes"].size).reshape(shape)
+            found["bytes"] = np.nan_to_num(found["bytes"]) + moved
             _depths(
                 found["deepest"],
                 (src[sent], step[sent], start[sent], size[sent]),
@@ -211,7 +223,7 @@ def _passes(
             )
             who = (connections.of_row[rows[out]], src[out])
             when = (start[out], end[out])
-            _first_three(found, who, step[out], when, size[out], messages)
+            first_three(found, who, step[out], when, size[out], messages)
     return found
 
 
@@ -226,7 +238,8 @@ def _lead(answered: Floats, beyond: int) -> float:
     return first / (beyond * (1 + BACKWARD)) if first > 0 and beyond else float("nan")
 
 
-_NAMES = ("first", "second", "third", "answered", "last_sent", "last_got", "turn", "deepest")
+_NAMES = ("first", "second", "third", "answered", "last_sent", "last_got", "turn", "deepest",
+          "bytes")  # fmt: skip
 
 
 def _depths(
@@ -273,59 +286,3 @@ def _turns(into: Floats, sent: tuple[Ints, Codes, Floats], got: tuple[Ints, Code
 
 def _latest(into: Floats, who: Ints, step: Codes, when: Floats) -> None:
     np.fmax.at(into, (who, step), when)
-
-
-def _first_three(
-    found: dict[str, Floats],
-    who: tuple[Codes, Ints],
-    step: Codes,
-    when: tuple[Floats, Floats],
-    size: Ints,
-    messages: int,
-) -> None:
-    """When the step's first, second and third activation left; the third only if it is alone.
-
-    ``who`` has connection and endpoint of each record, ``when`` its start and end.
-    """
-    steps = found["first"].shape[1]
-    start, end = when
-    order = np.lexsort((start, step, who[0]))
-    cell = who[0][order].astype(np.int64) * steps + step[order]
-    opens = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0)))
-    one_message = usual_size(size)
-    single = size < 1.5 * one_message
-    passage = float(np.median((end - start)[single])) if single.any() else 0.0
-    most = _most_of_a_step(cell, size[order], steps, one_message)
-    for begin, stop in zip(opens, np.append(opens[1:], order.size), strict=True):
-        rows = order[begin:stop]
-        left = np.cumsum(size[rows][::-1])[::-1]
-        own = np.flatnonzero(left <= most[int(cell[begin]) // steps])
-        if not own.size:
-            continue
-        at = int(who[1][rows[0]]), int(step[rows[0]])
-        lead = rows[own[0]]
-        found["first"][at] = np.fmin(found["first"][at], start[lead])
-        held = round(size[lead] / one_message)
-        if held > 1:  # the record holds several messages
-            later = start[lead] + max(0.0, end[lead] - passage - start[lead]) / (held - 1)
-            found["second"][at] = np.fmin(found["second"][at], later)
-        elif messages > 1 and own.size > 1:
-            found["second"][at] = np.fmin(found["second"][at], start[rows[own[1]]])
-            if messages > 2 and own.size > 2 and single[rows[own[1]]]:
-                found["third"][at] = np.fmin(found["third"][at], start[rows[own[2]]])
-
-
-def _most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> dict[int, float]:
-    """Bytes that each connection moves in a step at most, by its number.
-
-    The median step and half a message more; or as much more as steps usually differ, if few have
-    the same bytes: those of sampled records are estimates. What goes beyond is not the step's own.
-    """
-    volume = pd.Series(size).groupby(cell).sum()
-    by_connection = volume.groupby(volume.index.to_numpy() // steps)
-    middle = by_connection.median()
-    away = (volume - middle.reindex(volume.index.to_numpy() // steps).to_numpy()).abs()
-    noise = TO_SIGMA * away.groupby(away.index.to_numpy() // steps).median()
-    noise *= (away <= 0.5 * one_message).mean() < OFTEN
-    most = middle + np.maximum(0.5 * one_message, NOISE * noise)
-    return {int(one): float(value) for one, value in most.items()}

@@ -8,8 +8,8 @@ the longer gaps must also be longer by more than the others differ. Pauses (eval
 checkpoints) make every k-th gap longer, too. A coarser division is believed only in three cases:
 the finer one's parts are single collectives, or messages of one size that follow at once; two of
 them make a coarser part (gradients are reduced, then as many bytes of parameters gathered, and
-nothing else moves in between); or the longer gaps are longer by less than half (an optimizer's
-update between micro-batches; a pause is longer).
+nothing else moves in between); or the longer gaps are less than twice as long (an optimizer's
+update between micro-batches; a pause is longer), and the others too short for steps that compute.
 
 All classes of a job move in every step. So parts are no steps where a good part of all bytes moves
 in few of them, as gradients do beside exchanges between experts.
@@ -21,34 +21,41 @@ from math import comb
 
 import numpy as np
 
-from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.evaluations import MOST_SIZES
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.cycles.updates import hardly_rests, holds_updates
+from llmprism.methods.prism.steps.silences import (
+    ACCUMULATES,
+    MOST_MICRO_BATCHES,
+    RARE,
+    RESTS,
+    SAME_SPREAD,
+    accumulate,
+    extent,
+    follow_at_once,
+    of_count,
+    standing,
+    stands_apart,
+    updates_between,
+)
 from llmprism.numerics.arrays import Ints
 
-CHANCE, RARE = 0.05, 1e-4  # of longer gaps at equal distances: what is looked at, and believed
-TICKS = 2  # of the clock: differences of gaps that rounding makes
+CHANCE = 0.05  # of longer gaps at equal distances: what is looked at
 PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
 GRADIENTS = 0.05  # of all bytes: what gradients have at least
 LEAST_CLEAR = 0.02  # ... of those that move many long sequences, if steps are clear in them
 EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of such steps
 FEW = 0.5  # of the fine parts: gradients move beside some of the exchanges of a step only
 MOSTLY = 0.8  # share of parts in which an evaluation's direction moves no less than the other one
-SAME_SPREAD = 0.02  # of a part: difference of volumes that counts as none
-RESTS = 0.05  # of a step: ranks compute for longer than that
 GOOD = 0.5  # quality of a division that is believed
 NEARLY_ALL, LARGE = 0.9, 0.25  # of the parts; and of all bytes, as gradients have that move in them
 ATOMIC = 1.2  # records of a connection in a part that is a single collective; some are cut in two
 RETURNED = 2 * ATOMIC  # ... that is an exchange between experts, there and back
 MANY = 3  # times the connections of a ring: fewer need not join everyone with everyone
 LEAST = 0.1  # of the bytes of a part: what messages of one size have that show something
-MOST_MICRO_BATCHES = 4  # that each reduce gradients; a pause may follow every so many steps
-FEWEST = 6  # steps that show it
-BRIEF = 0.1  # of a part: longer silences are pauses
-UPDATE = 1.5  # gaps longer by this much are more than an optimizer's update
+UPDATE = 2.0  # an evaluation of two micro-batches makes silences of one forward pass longer by more
 
 NONE = np.empty(0, np.int64)
 
@@ -98,10 +105,18 @@ def _records_of_part(one: TrafficClass, count: int) -> float:
 
 
 def is_step(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
+    classes: tuple[TrafficClass, ...],
+    proposed: list[list[Division]],
+    fine: int,
+    coarse: int,
+    single: bool = False,
 ) -> bool:
-    """Whether parts of the fine division are only pieces of a step."""
-    if _updates_between(classes, proposed, fine, coarse):
+    """Whether parts of the fine division are only pieces of a step.
+
+    ``single``: whether each server has one rank, so that no shards are hidden inside.
+    """
+    silent = accumulate(classes, proposed, fine, coarse, RESTS if single else ACCUMULATES)
+    if not silent and updates_between(classes, proposed, fine, coarse):
         return True
     chance = 1 / comb(fine - 1, coarse - 1)
     if chance > CHANCE:
@@ -117,44 +132,16 @@ def is_step(
             return False
         restless |= finer is not None and hardly_rests(one.traffic, finer, coarser)
         clarity = min(clarity, coarser.clarity)
-        single = _records_of_part(one, fine) <= ATOMIC
-        atomic &= single or (finer is not None and _follow(one.traffic, finer, coarser))
+        collective = _records_of_part(one, fine) <= ATOMIC
+        atomic &= collective or (finer is not None and follow_at_once(one.traffic, finer, coarser))
         if finer is not None:
-            apart |= _stands_apart(one.traffic, finer, coarser)
+            apart |= stands_apart(one.traffic, finer, coarser)
     phases = fine == PHASES * coarse and not (
-        _all_move_in(classes, proposed, fine) or _alternate(classes, proposed, fine)
+        _all_move_in(classes, proposed, fine)
+        or _alternate(classes, proposed, fine)
+        or _are_alike(classes, proposed, fine)
     )
-    return apart and (atomic or phases or clarity < UPDATE or restless)
-
-
-def _updates_between(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
-) -> bool:
-    """Whether silences of all classes are longer by an update before every k-th fine part.
-
-    Not each of them needs to be, as ranks wait for cores and for each other. What makes them longer
-    by less than a tenth of a part, after every second to fourth one, is no pause.
-    """
-    if fine > MOST_MICRO_BATCHES * coarse or coarse < FEWEST:
-        return False
-    for one, own in zip(classes, proposed, strict=True):
-        coarser, finer = of_count(own, coarse), of_count(own, fine)
-        if coarser is None or finer is None or finer.evaluated or holds_updates(one.traffic, finer):
-            return False
-        gap, others = _gaps_of(one.traffic, finer, coarser)
-        part_ns = float(np.median(np.diff(one.traffic.start_ns[finer.firsts])))
-        longer_ns = float(np.median(gap) - np.median(others))
-        short = 0 < longer_ns <= BRIEF * part_ns
-        if not short or _chance_of_longer(gap, others) > RARE:
-            return False
-    return True
-
-
-def _chance_of_longer(gap: Ints, others: Ints) -> float:
-    """Probability that some gaps are longer than others as often by chance (Mann and Whitney)."""
-    from scipy.stats import mannwhitneyu
-
-    return float(mannwhitneyu(gap, others, alternative="greater").pvalue)
+    return apart and (atomic or phases or (not silent and (clarity < UPDATE or restless)))
 
 
 def _all_move_in(
@@ -200,6 +187,28 @@ def _alternate(
     return any(abs(one - 2 * other) <= SAME_SPREAD * one for one in own for other in own)
 
 
+def _are_alike(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int
+) -> bool:
+    """Whether every second fine part takes as long as the others, and silences are no updates.
+
+    Gradients are reduced while they are computed, and parameters gathered at once.
+    """
+    _, start_ns, end_ns = _extent_of_clearest(classes, proposed, fine)
+    if not end_ns.size:
+        return False
+    rest_ns, lasts_ns = start_ns[1:] - end_ns[:-1], (end_ns - start_ns)[1:-1]
+    shorter, _ = _of_both(rest_ns)
+    brief, longer = _of_both(lasts_ns)
+    rests = shorter > RESTS * float(np.median(np.diff(start_ns)))
+    return rests and longer <= (1 + RESTS) * brief
+
+
+def _of_both(values: Ints) -> list[float]:
+    """The median of every second value, and that of the others; the smaller one first."""
+    return sorted(float(np.median(values[first::PHASES])) for first in range(PHASES))
+
+
 def _busy(traffic: Traffic, begin_ns: Ints, end_ns: Ints) -> int:
     """Number of parts in which any record begins: from their begins on, or up to their ends.
 
@@ -209,34 +218,12 @@ def _busy(traffic: Traffic, begin_ns: Ints, end_ns: Ints) -> int:
     return min(np.unique(np.searchsorted(one, traffic.start_ns)).size for one in borders)
 
 
-def _stands_apart(traffic: Traffic, fine: Division, coarse: Division) -> bool:
-    """Whether the gaps of the coarse division are longer by more than the others differ."""
-    gap, others = _gaps_of(traffic, fine, coarse)
-    if others.size == 0:
-        return True
-    differ = max(np.ptp(others), TICKS * clock_tick_ns(traffic.start_ns))
-    return bool(gap.min() - others.max() > differ)
-
-
-def _follow(traffic: Traffic, fine: Division, coarse: Division) -> bool:
-    """Whether fine parts of messages of one size follow each other at once, as buckets do.
-
-    A step leaves time to compute. An algorithm may send a bucket in several messages.
-    """
-    others = _gaps_of(traffic, fine, coarse)[1]
-    part_ns = np.median(np.diff(traffic.start_ns[fine.firsts]))
-    rests = others.size and np.median(others) > RESTS * part_ns
-    return not rests and bool(traffic.size.max() <= (1 + SAME_SPREAD) * traffic.size.min())
-
-
-def _gaps_of(traffic: Traffic, fine: Division, coarse: Division) -> tuple[Ints, Ints]:
-    """Gaps [ns] of the coarse division, and those of the fine one inside its parts."""
-    gap = traffic.rests_ns()
-    return gap[coarse.cuts - 1], gap[np.setdiff1d(fine.cuts, coarse.cuts) - 1]
-
-
 def is_paused(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
+    classes: tuple[TrafficClass, ...],
+    proposed: list[list[Division]],
+    fine: int,
+    coarse: int,
+    single: bool = False,
 ) -> bool:
     """Whether the coarse division shows only pauses between some parts of the fine one.
 
@@ -244,7 +231,7 @@ def is_paused(
     one way in each of the fine ones: evaluations in some steps bring no gradients. If the same
     fine part of each coarse one is larger or smaller, the fine ones are buckets of a step.
     """
-    if fine <= coarse or is_step(classes, proposed, fine, coarse):
+    if fine <= coarse or is_step(classes, proposed, fine, coarse, single):
         return False
     _, _, end_ns = _extent_of_clearest(classes, proposed, fine)
     for one, own in zip(classes, proposed, strict=True):
@@ -305,18 +292,3 @@ def _differ_alike(fine: Division, coarse: Division) -> bool:
     volumes = [fine.volumes[first : first + size] for first in borders[:-1].tolist()]
     away = np.abs(np.array(volumes) / np.median(fine.volumes) - 1) > SAME_SPREAD
     return len(volumes) >= MOST_MICRO_BATCHES and bool((away.mean(axis=0) >= MOSTLY).any())
-
-
-def of_count(own: list[Division], count: int) -> Division | None:
-    alike = [d for d in own if len(d) == count]
-    return max(alike, key=lambda d: (d.weight, d.clarity)) if alike else None
-
-
-def standing(division: Division | None) -> tuple[float, float]:
-    return (-1.0, 0.0) if division is None else (round(division.quality, 1), division.clarity)
-
-
-def extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
-    """First start and last end of each part [ns]."""
-    firsts = division.firsts
-    return traffic.start_ns[firsts], np.maximum.reduceat(traffic.end_ns, firsts)

@@ -26,13 +26,9 @@ from llmprism.methods.prism.steps.assignment import (
     borders_of,
     by_windows,
 )
-from llmprism.methods.prism.steps.coarser import (
-    GRADIENTS,
-    extent,
-    of_count,
-    standing,
-)
+from llmprism.methods.prism.steps.coarser import GRADIENTS
 from llmprism.methods.prism.steps.equal_times import computes, equal_times, first_of_each
+from llmprism.methods.prism.steps.silences import extent, of_count, standing
 from llmprism.methods.prism.steps.votes import EQUAL, FEWEST, agreed
 from llmprism.numerics.arrays import Codes, Ints
 
@@ -75,23 +71,26 @@ class Part:
 NONE = np.empty(0, np.int64)
 
 
-def find_steps(component: Component, recorded_ns: tuple[int, int] | None = None) -> Stepping:
+def find_steps(
+    component: Component, recorded_ns: tuple[int, int] | None = None, single: bool = False
+) -> Stepping:
     """Find the steps of ``component``; a count of 0 where nothing repeats.
 
     ``recorded_ns``: when the records of all traffic begin and end [ns], if that is known.
+    ``single``: whether each server has one rank.
     """
     lasting = _lasting(component)
     proposed = [
         divisions(one.traffic, FEWEST) if lasts else []
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
-    count = agreed(component.classes, proposed)
+    count = agreed(component.classes, proposed, single)
     if count <= FEW:
         brief = [
             [] if lasts else _clear(divisions(one.traffic, FEWEST))
             for one, lasts in zip(component.classes, lasting, strict=True)
         ]
-        shown = agreed(component.classes, brief)
+        shown = agreed(component.classes, brief, single)
         count, proposed = (shown, brief) if shown else (count, proposed)
     own = [_of_steps(divisions_, count) for divisions_ in proposed]
     reference = max(range(len(own)), key=lambda i: standing(own[i]))

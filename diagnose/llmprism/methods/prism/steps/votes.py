@@ -13,8 +13,9 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.steps.assignment import SAME_SPREAD, is_cut
-from llmprism.methods.prism.steps.coarser import GOOD, is_paused, is_step, lacks_gradients, of_count
+from llmprism.methods.prism.steps.coarser import GOOD, is_paused, is_step, lacks_gradients
 from llmprism.methods.prism.steps.messages import same_messages, several_collectives
+from llmprism.methods.prism.steps.silences import of_count
 
 FEWEST = 3  # steps
 EQUAL = 0.98  # quality of steps that nothing explains but training
@@ -25,14 +26,16 @@ _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
 _NEAR = 0.03  # difference in votes that decides nothing
 
 
-def agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> int:
+def agreed(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], single: bool = False
+) -> int:
     """The number of parts that most classes agree on; 0 if there is none.
 
     Parts of a single record are equal if records are, also where records were lost. So a vote
     counts the less the fewer records a part has. Parts of equal bytes in other messages may be no
     steps; they count where a class with equal messages has as many. Some classes may not move in a
     part that the records do not show whole. So such parts also speak for the one fewer that others
-    have.
+    have. ``single``: whether each server has one rank.
     """
     votes: dict[int, float] = {}
     others: dict[int, float] = {}
@@ -58,12 +61,12 @@ def agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) ->
     top = max(votes.values())
     chosen = max(votes, key=lambda count: (votes[count], count))
     counts = sorted(c for c, vote in votes.items() if vote >= _CLOSE * top)
-    paused = [c for c in counts if is_paused(classes, proposed, c, chosen)]
+    paused = [c for c in counts if is_paused(classes, proposed, c, chosen, single)]
     if paused:
         return max(paused, key=lambda count: votes[count])
     chosen = max(c for c in counts if c % chosen == 0 and votes[c] >= (1 - _NEAR) * top)
     for coarser in reversed([c for c in counts if c < chosen]):
-        if chosen % coarser == 0 and is_step(classes, proposed, chosen, coarser):
+        if chosen % coarser == 0 and is_step(classes, proposed, chosen, coarser, single):
             chosen = coarser
     return without_splits(proposed, _of_pipeline(classes, proposed, chosen))
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 import numpy as np
 
 from llmprism.methods.prism.phases.phases import Phases
-from llmprism.methods.prism.timeline.timeline import PAUSE, Ranks, filled, of_no_step, relative
+from llmprism.methods.prism.timeline.pauses import PAUSE
+from llmprism.methods.prism.timeline.timeline import Ranks, filled, of_no_step, relative
 from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import finite_median
 

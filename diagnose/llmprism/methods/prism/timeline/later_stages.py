@@ -23,10 +23,12 @@ from llmprism.methods.prism.pipelines.first_backward import BACKWARD
 from llmprism.methods.prism.pipelines.micro_batches import are_whole, usual_size
 from llmprism.methods.prism.pipelines.middle_stages import SINGLE
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
-from llmprism.methods.prism.timeline.timeline import EARLY, PAUSE, Ranks
+from llmprism.methods.prism.timeline.pauses import PAUSE
+from llmprism.methods.prism.timeline.timeline import Ranks
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median, nanmedian
 
+EARLY = 0.25  # quantile of when steps begin: no pause comes before these
 REACHED = 0.9  # of the bytes of an evaluation: what has arrived when the last message has begun
 ONE = 0.5  # messages: more than this is at least one
 

@@ -8,9 +8,8 @@ the first stage shows its own, if it differs from the others by more than forwar
 messages can be counted, and are not sent over TCP, where they may wait for others. All other ranks
 are taken to do as much as those of the first stage do in the median. Parameters that are gathered
 in the next step show the begin of every stage. In a job without either, host work cannot be
-distinguished from computation. Only a *pause* can (a checkpoint, a data loader that is behind): it
-delays all data-parallel traffic of one step without stretching it, as slow computation
-would. An evaluation that gathers parameters shows itself
+distinguished from computation. Only pauses can
+(:mod:`~llmprism.methods.prism.timeline.pauses`). An evaluation that gathers parameters shows itself
 (:mod:`~llmprism.methods.prism.cycles.evaluations`).
 
 The first step has no predecessor. It begins, for all ranks of the job alike, one forward pass
@@ -33,18 +32,15 @@ import numpy as np
 
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
-from llmprism.methods.prism.pipelines.pipelines import NOISE, Pipelines
+from llmprism.methods.prism.pipelines.first_messages import NOISE
+from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.timeline.closings import Closings, with_closings
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.methods.prism.timeline.pauses import find_pauses
+from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import deviation, finite_median, nanmedian
 
 PASSES = ("tp", "cp", "ep")  # kinds of traffic within passes
 NEARLY = 0.99  # of the bytes of a step: all but what control messages may be
-FEWEST = 3  # steps that show the usual value
-PAUSE = 0.15  # of a step: what traffic is late by after a pause, at least
-STRETCH = 0.25  # of what slow computation would stretch the traffic by; less is a pause
-SELDOM = 0.34  # share of steps that follow a pause, at most, unless every second one does
-MIDDLE, EARLY = 0.5, 0.25  # quantiles of when steps begin: most have no pause before them, or some
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,7 @@ def find_timeline(phases: Phases, pipelines: Pipelines, closings: Closings | Non
     if np.isfinite(shown).any():
         host = _host(shown, end, phases.first_of_epoch)
     else:
-        host = _pauses(dp_start, end, phases.first_of_epoch)
+        host = find_pauses(dp_start, end, phases.first_of_epoch)
         host = np.fmax(host, _evaluations(phases, end, dp_start, origin))
     start = np.full_like(end, np.nan)
     start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
@@ -100,6 +96,7 @@ def find_timeline(phases: Phases, pipelines: Pipelines, closings: Closings | Non
         own = np.maximum(shown[:, 1:], end[:, :-1])
         noise = deviation(pipelines.second_sent - pipelines.first_sent)
         differs = np.abs(own - start[:, 1:]) > NOISE * np.nan_to_num(noise)
+        differs &= (own < start[:, 1:]) | pipelines.are_whole[:, 1:]
         start[:, 1:] = np.where(differs, own, start[:, 1:])
     firsts = phases.first_of_epoch
     opening = _first_traffic(phases, origin, ("dp",))  # parameters may be sent to all before
@@ -157,52 +154,6 @@ def _host(shown: Floats, end: Floats, firsts: Ints) -> Floats:
             if own.size and step not in firsts:
                 host[step] = max(0.0, float(np.median(own)))
     return host
-
-
-def _pauses(dp_start: Floats, end: Floats, firsts: Ints) -> Floats:
-    """Pause before each step of a job without pipeline [ns]; NaN where there is none.
-
-    Shape (steps,). In the step after a pause, traffic begins late and takes as long as usual.
-    """
-    steps = end.shape[1]
-    pause = np.full(steps, np.nan)
-    later = np.setdiff1d(np.arange(1, steps), firsts)
-    if later.size < FEWEST or not np.isfinite(dp_start[:, later]).any():
-        return pause
-    lead = nanmedian(dp_start[:, later] - end[:, later - 1], axis=0)
-    spans = nanmedian(end[:, later] - dp_start[:, later], axis=0)
-    for share, believed in ((MIDDLE, _are_few), (EARLY, _are_regular)):
-        excess = lead - np.nanquantile(lead, share)
-        paused = _are_paused(lead, spans, excess)
-        if believed(paused, later, firsts):
-            pause[later[paused]] = excess[paused]
-            break
-    return pause
-
-
-def _are_paused(lead: Floats, spans: Floats, excess: Floats) -> Bools:
-    """Which steps begin late by ``excess`` [ns], without traffic that takes longer than usual."""
-    usual, span = lead - excess, np.nanmedian(spans)
-    long = excess > PAUSE * (usual + span)
-    stretched = spans > (1 + excess / np.maximum(usual, 1.0) * STRETCH) * span
-    paused: Bools = long & ~stretched
-    return paused
-
-
-def _are_few(paused: Bools, *_: Ints) -> bool:
-    """Whether some steps are ``paused``, and so few that most steps are not."""
-    return bool(0 < paused.mean() <= SELDOM)
-
-
-def _are_regular(paused: Bools, later: Ints, firsts: Ints) -> bool:
-    """Whether every second or later step is ``paused``, in each attempt always as many apart.
-
-    ``later`` are the numbers of the steps that are judged, without the ``firsts`` of attempts.
-    """
-    steps = later[paused]
-    attempt = np.searchsorted(firsts, steps, side="right")
-    apart = np.diff(steps)[np.diff(attempt) == 0]
-    return bool(apart.size >= FEWEST - 1 and apart.min() == apart.max() > 1)
 
 
 def _evaluations(phases: Phases, end: Floats, dp_start: Floats, origin: int) -> Floats:

@@ -50,6 +50,18 @@ def test_pauses_after_every_few_steps_do_not_join_steps_that_gather_parameters(s
     assert timeline["steps_unexplained"] == 0
 
 
+@pytest.mark.parametrize(("micro_batches", "evaluated"), [(1, 1), (4, 3)])
+def test_evaluations_after_every_third_step_join_no_steps_of_whole_replicas(
+    scored, micro_batches, evaluated
+):
+    evaluation = f"evaluation: {{every: 3, micro_batches: {evaluated}}}"
+    keys = f"zero_stage: 0, micro_batches: {micro_batches}, steps: 24, {evaluation}"
+    timeline = scored(keys).score["timeline"]
+    assert timeline["coverage"] == 1
+    assert timeline["steps_unexplained"] == 0
+    assert timeline["step_error_p99"] <= 1.5 * timeline["step_error_mean"]  # host work: 8 ms each
+
+
 def ring(messages: list[tuple[float, int]], members: int = 4) -> Component:
     """A ring whose members all send the same messages: start [ms] and bytes of each."""
     times = np.repeat(np.array([start for start, _ in messages]) * 1e6, members).astype(np.int64)

@@ -9,7 +9,7 @@ import pytest
 
 import prism_sim as ps
 from llmprism.methods.prism.layout.layout import UNKNOWN
-from llmprism.methods.prism.layout.replicas import with_common_ends
+from llmprism.methods.prism.layout.replicas import with_common_ends, with_unseen_ends
 from llmprism.methods.prism.phases.moments import MISSING, Moments
 from llmprism.methods.prism.phases.phases import Phases
 
@@ -125,6 +125,21 @@ def test_a_collective_over_two_nics_ends_with_the_slower_one():
     joined = with_common_ends(topology, phases, np.array([0, 0, 0, -1])).moments["dp"].end_ns
     assert joined.tolist() == [[20, 30, MISSING], [20, 30, 50], [18, 40, 60], [11, 31, 41]]
     assert phases.moments["dp"].end_ns[0, 0] == 10
+
+
+def test_a_nic_that_shows_nothing_ends_a_step_with_its_server():
+    """Two servers of two NICs, each a stage; nothing is seen of the second NIC of either."""
+    topology = SimpleNamespace(servers=np.array([0, 0, 1, 1], np.int32))
+    end_ns = np.array([[10, 30], [MISSING, MISSING], [18, 40], [MISSING, MISSING]], np.int64)
+    phases = Phases(
+        np.arange(4, dtype=np.int32), 2, np.array([0]), (), 1.0,
+        {"dp": Moments(end_ns, end_ns, end_ns), "pp": Moments(end_ns, end_ns, end_ns)},
+        np.array([0, -1, 1, -1]),
+    )  # fmt: skip
+    ended = with_unseen_ends(topology, phases, np.array([0, -1, 1, -1])).moments["dp"].end_ns
+    assert ended.tolist() == [[10, 30], [10, 30], [18, 40], [18, 40]]
+    in_sight = with_unseen_ends(topology, phases, np.array([0, 1, 1, 0])).moments["dp"].end_ns
+    assert in_sight.tolist() == end_ns.tolist()
 
 
 @pytest.mark.slow

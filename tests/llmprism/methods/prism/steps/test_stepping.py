@@ -14,7 +14,8 @@ from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempt
 from llmprism.methods.prism.jobs.jobs import _times_active
 from llmprism.methods.prism.jobs.partial_steps import _are_buckets
 from llmprism.methods.prism.jobs.together import in_step, whole_steps
-from llmprism.methods.prism.steps.coarser import _follow, is_paused, lacks_gradients
+from llmprism.methods.prism.steps.coarser import is_paused, lacks_gradients
+from llmprism.methods.prism.steps.silences import follow_at_once
 from llmprism.methods.prism.steps.stepping import Part, Stepping, find_steps
 from llmprism.methods.prism.steps.votes import agreed, without_splits
 
@@ -252,7 +253,7 @@ def test_only_buckets_follow_each_other_at_once(rest_ms, follow):
         Division(np.arange(few, 80, few), np.full(80 // few, 1000.0 * few), 0.01, 1.0, 1.0, 2.0)
         for few in (2, 8)
     )
-    assert _follow(lines(starts), fine, coarse) == follow
+    assert follow_at_once(lines(starts), fine, coarse) == follow
 
 
 def test_steps_of_parts_are_compared_by_all_of_their_traffic():

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import llmprism
-from llmprism.methods.prism.timeline.timeline import _pauses
+from llmprism.methods.prism.timeline.pauses import find_pauses
 from scores import assert_exact
 
 CLUSTER = """\
@@ -70,5 +70,5 @@ def test_pauses_may_be_regular_in_each_attempt():
     late = np.isin(np.arange(16), [3, 6, 9, 12, 15])
     firsts = np.array([0, 4, 7])
     end = np.arange(1, 17) * 100.0 + np.cumsum(late) * 90.0
-    pause = _pauses((end - 20)[None, :], end[None, :], firsts)
+    pause = find_pauses((end - 20)[None, :], end[None, :], firsts)
     assert np.flatnonzero(pause > 80).tolist() == [3, 6, 9, 12, 15]

@@ -1,0 +1,76 @@
+"""When the first stage sends the first messages of a step.
+
+Evaluations send activations before those of the step, and records may be lost. So the messages of a
+step are counted from its end, in bytes, as many as other steps have.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from llmprism.methods.prism.pipelines.micro_batches import OFTEN, usual_size
+from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.missing import TO_SIGMA
+
+FULLEST = 0.75  # quantile of the bytes of a step that no lost record makes less
+NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
+
+
+def first_three(
+    found: dict[str, Floats],
+    who: tuple[Codes, Ints],
+    step: Codes,
+    when: tuple[Floats, Floats],
+    size: Ints,
+    messages: int,
+) -> None:
+    """When the step's first, second and third activation left; the third only if it is alone.
+
+    ``who`` has connection and endpoint of each record, ``when`` its start and end.
+    """
+    steps = found["first"].shape[1]
+    start, end = when
+    order = np.lexsort((start, step, who[0]))
+    cell = who[0][order].astype(np.int64) * steps + step[order]
+    opens = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0)))
+    one_message = usual_size(size)
+    single = size < 1.5 * one_message
+    passage = float(np.median((end - start)[single])) if single.any() else 0.0
+    most = most_of_a_step(cell, size[order], steps, one_message)
+    for begin, stop in zip(opens, np.append(opens[1:], order.size), strict=True):
+        rows = order[begin:stop]
+        left = np.cumsum(size[rows][::-1])[::-1]
+        own = np.flatnonzero(left <= most[int(cell[begin]) // steps])
+        if not own.size:
+            continue
+        at = int(who[1][rows[0]]), int(step[rows[0]])
+        lead = rows[own[0]]
+        found["first"][at] = np.fmin(found["first"][at], start[lead])
+        held = round(size[lead] / one_message)
+        if held > 1:  # the record holds several messages
+            later = start[lead] + max(0.0, end[lead] - passage - start[lead]) / (held - 1)
+            found["second"][at] = np.fmin(found["second"][at], later)
+        elif messages > 1 and own.size > 1:
+            found["second"][at] = np.fmin(found["second"][at], start[rows[own[1]]])
+            if messages > 2 and own.size > 2 and single[rows[own[1]]]:
+                found["third"][at] = np.fmin(found["third"][at], start[rows[own[2]]])
+
+
+def most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> dict[int, float]:
+    """Bytes that each connection moves in a step at most, by its number.
+
+    The median step and half a message more; or as much more as steps usually differ, if few have
+    the same bytes: those of sampled records are estimates. What goes beyond is not the step's own.
+    All connections move the same, so a median that lost records make less is that of the others.
+    """
+    volume = pd.Series(size).groupby(cell).sum()
+    by_connection = volume.groupby(volume.index.to_numpy() // steps)
+    middle = by_connection.median()
+    away = (volume - middle.reindex(volume.index.to_numpy() // steps).to_numpy()).abs()
+    noise = TO_SIGMA * away.groupby(away.index.to_numpy() // steps).median()
+    noise *= (away <= 0.5 * one_message).mean() < OFTEN
+    most = middle.clip(lower=middle.quantile(FULLEST)) + np.maximum(
+        0.5 * one_message, NOISE * noise
+    )
+    return {int(one): float(value) for one, value in most.items()}

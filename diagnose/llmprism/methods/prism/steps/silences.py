@@ -1,0 +1,120 @@
+"""What the silences between equal parts show: updates, pauses, or passes that send nothing.
+
+A coarser division cuts at every k-th silence of a finer one. Its gaps may be longer than the others
+by an optimizer's update between micro-batches, or by a pause between steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llmprism.io.clock import clock_tick_ns
+from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.cycles.updates import holds_updates
+from llmprism.numerics.arrays import Ints
+
+RARE = 1e-4  # chance of longer gaps at equal distances that is believed
+TICKS = 2  # of the clock: differences of gaps that rounding makes
+SAME_SPREAD = 0.02  # of a part: difference of volumes that counts as none
+RESTS = 0.05  # of a step: ranks compute for longer than that
+ACCUMULATES = 0.45  # of a part: a forward pass, and the backward pass of the layers that come first
+MOST_MICRO_BATCHES = 4  # that each reduce gradients; a pause may follow every so many steps
+FEWEST = 6  # steps that show it
+BRIEF = 0.1  # of a part: longer silences are pauses
+
+
+def of_count(own: list[Division], count: int) -> Division | None:
+    alike = [d for d in own if len(d) == count]
+    return max(alike, key=lambda d: (d.weight, d.clarity)) if alike else None
+
+
+def standing(division: Division | None) -> tuple[float, float]:
+    return (-1.0, 0.0) if division is None else (round(division.quality, 1), division.clarity)
+
+
+def extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
+    """First start and last end of each part [ns]."""
+    firsts = division.firsts
+    return traffic.start_ns[firsts], np.maximum.reduceat(traffic.end_ns, firsts)
+
+
+def accumulate(
+    classes: tuple[TrafficClass, ...],
+    proposed: list[list[Division]],
+    fine: int,
+    coarse: int,
+    least: float,
+) -> bool:
+    """Whether all classes rest between fine parts for at least so long a share of a part.
+
+    Ranks with shards either gather parameters in all passes, and hardly rest; or, if the shards are
+    inside servers, reduce gradients all through the backward passes of every micro-batch, which
+    take twice as long as forward passes, or longer. So parts with a longer silence are steps: they
+    accumulate gradients of several micro-batches, or have no shards.
+    """
+    for one, own in zip(classes, proposed, strict=True):
+        coarser, finer = of_count(own, coarse), of_count(own, fine)
+        if coarser is None or finer is None:
+            continue
+        others = gaps_of(one.traffic, finer, coarser)[1]
+        part_ns = float(np.median(np.diff(one.traffic.start_ns[finer.firsts])))
+        if others.size == 0 or np.median(others) < least * part_ns:
+            return False
+    return True
+
+
+def updates_between(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
+) -> bool:
+    """Whether silences of all classes are longer by an update before every k-th fine part.
+
+    Not each of them needs to be, as ranks wait for cores and for each other. What makes them longer
+    by less than a tenth of a part, after every second to fourth one, is no pause.
+    """
+    if fine > MOST_MICRO_BATCHES * coarse or coarse < FEWEST:
+        return False
+    for one, own in zip(classes, proposed, strict=True):
+        coarser, finer = of_count(own, coarse), of_count(own, fine)
+        if coarser is None or finer is None or finer.evaluated or holds_updates(one.traffic, finer):
+            return False
+        gap, others = gaps_of(one.traffic, finer, coarser)
+        part_ns = float(np.median(np.diff(one.traffic.start_ns[finer.firsts])))
+        longer_ns = float(np.median(gap) - np.median(others))
+        short = 0 < longer_ns <= BRIEF * part_ns
+        if not short or _chance_of_longer(gap, others) > RARE:
+            return False
+    return True
+
+
+def _chance_of_longer(gap: Ints, others: Ints) -> float:
+    """Probability that some gaps are longer than others as often by chance (Mann and Whitney)."""
+    from scipy.stats import mannwhitneyu
+
+    return float(mannwhitneyu(gap, others, alternative="greater").pvalue)
+
+
+def stands_apart(traffic: Traffic, fine: Division, coarse: Division) -> bool:
+    """Whether the gaps of the coarse division are longer by more than the others differ."""
+    gap, others = gaps_of(traffic, fine, coarse)
+    if others.size == 0:
+        return True
+    differ = max(np.ptp(others), TICKS * clock_tick_ns(traffic.start_ns))
+    return bool(gap.min() - others.max() > differ)
+
+
+def follow_at_once(traffic: Traffic, fine: Division, coarse: Division) -> bool:
+    """Whether fine parts of messages of one size follow each other at once, as buckets do.
+
+    A step leaves time to compute. An algorithm may send a bucket in several messages.
+    """
+    others = gaps_of(traffic, fine, coarse)[1]
+    part_ns = np.median(np.diff(traffic.start_ns[fine.firsts]))
+    rests = others.size and np.median(others) > RESTS * part_ns
+    return not rests and bool(traffic.size.max() <= (1 + SAME_SPREAD) * traffic.size.min())
+
+
+def gaps_of(traffic: Traffic, fine: Division, coarse: Division) -> tuple[Ints, Ints]:
+    """Gaps [ns] of the coarse division, and those of the fine one inside its parts."""
+    gap = traffic.rests_ns()
+    return gap[coarse.cuts - 1], gap[np.setdiff1d(fine.cuts, coarse.cuts) - 1]

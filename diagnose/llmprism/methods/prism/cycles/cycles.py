@@ -25,7 +25,13 @@ from functools import cached_property
 import numpy as np
 
 from llmprism.methods.prism.cycles.balance import balanced_at, both_ways
-from llmprism.methods.prism.cycles.evaluations import EQUAL, Sizes, sizes_of, steps_and_evaluations
+from llmprism.methods.prism.cycles.evaluations import (
+    EQUAL,
+    Sizes,
+    sizes_of,
+    steps_and_evaluations,
+    with_directions,
+)
 from llmprism.methods.prism.cycles.parts import (
     TOLERANCES,
     holds_several,
@@ -211,7 +217,7 @@ def _gaps(traffic: Traffic) -> tuple[Ints, Ints]:
 
 
 def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[Division]:
-    sizes = sizes_of(traffic.size)
+    sizes = with_directions(sizes_of(traffic.size), traffic.couple, traffic.forth, traffic.size)
     before = sizes.every
     descending = np.sort(gap)[::-1]
     found: list[Division] = []

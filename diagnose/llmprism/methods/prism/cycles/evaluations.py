@@ -11,6 +11,9 @@ other bytes than a parameter), and an evaluation reduces nothing. So the cuts ar
 - of what they hold more of, every part holds some, since a step of sharded parameters gathers, too.
   Micro-batches that reduce their gradients, the last one with the gathers of the step, do not.
   After many of them, these gathers are so few of all bytes that none of their sizes is prominent.
+
+In a pipeline whose gradients stay inside servers, activations and their gradients are all there is,
+of one size. Then the direction that moves less is that of gradients.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from llmprism.methods.prism.cycles.balance import both_ways
 from llmprism.methods.prism.cycles.parts import FEW
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
@@ -53,6 +57,31 @@ def sizes_of(size: Ints) -> Sizes:
     return Sizes(
         everything, tuple(_before(size, np.abs(size - one) <= ONE_SIZE * one) for one in chosen)
     )
+
+
+def with_directions(sizes: Sizes, couple: Codes, forth: Bools, size: Ints) -> Sizes:
+    """``sizes``, or the two directions of a pipeline that moves more activations than gradients.
+
+    ``couple``, ``forth`` and ``size`` are of the records
+    (:class:`~llmprism.methods.prism.cycles.cycles.Traffic`). An evaluation brings no gradients, so
+    all couples move more in one direction, and as much more.
+    """
+    gradients = _gradients(couple, forth, size)
+    if gradients is None:
+        return sizes
+    return Sizes(sizes.every, (_before(size, gradients), _before(size, ~gradients)))
+
+
+def _gradients(couple: Codes, forth: Bools, size: Ints) -> Bools | None:
+    """Which records go the way that moves less; None unless it is the same share in all couples."""
+    volume = both_ways(couple, forth, size)
+    less, more = volume.min(axis=1), volume.max(axis=1)
+    if not less.size or (less <= 0).any() or (more <= (1 + EQUAL) * less).any():
+        return None
+    if not _equal(more / less):
+        return None
+    chosen: Bools = forth == (volume[:, 1] < volume[:, 0])[couple]
+    return chosen
 
 
 def steps_and_evaluations(cuts: Ints, sizes: Sizes) -> Ints | None:
@@ -119,16 +148,35 @@ def _equal(volume: Floats) -> bool:
     return bool(np.ptp(volume) <= EQUAL * volume.max())
 
 
-def beyond_steps(line: Codes, part: Codes, size: Ints) -> Bools:
-    """Which records are of an evaluation, as it follows a step in the same part.
+def beyond_steps(couple: Codes, forth: Bools, part: Codes, size: Ints) -> Bools:
+    """Which records are of an evaluation, as it follows a step in the same part, or precedes it.
 
-    ``line`` numbers the lines of messages, each of which moves as many bytes in a step.
+    Each direction of a couple moves as many bytes in every step. In a pipeline gradients come last
+    in a step, so where they come last in a part, the evaluation precedes them.
     """
+    gradients = _gradients(couple, forth, size)
+    last = np.flatnonzero(np.diff(part, append=part.max(initial=0) + 1))
+    last = last[~_are_single(part, size)[part[last]]]
+    if gradients is not None and last.size and gradients[last].mean() > MOSTLY:
+        reverse = (couple[::-1], forth[::-1], part[::-1], size[::-1])
+        return _after_usual(*reverse)[::-1]
+    return _after_usual(couple, forth, part, size)
+
+
+def _are_single(part: Codes, size: Ints) -> Bools:
+    """Which parts hold no evaluation; the first and the last one may be cut off."""
     volume = np.bincount(part, size)
-    single = volume <= (1 + EQUAL) * np.sort(volume)[FEW // 2 :].min()
+    single: Bools = volume <= (1 + EQUAL) * np.sort(volume)[FEW // 2 :].min()
+    return single
+
+
+def _after_usual(couple: Codes, forth: Bools, part: Codes, size: Ints) -> Bools:
+    """Which records come when their direction has moved what it moves in a part without more."""
+    line = couple * 2 + forth
+    single = _are_single(part, size)
     order = np.lexsort((np.arange(part.size), part, line))
     moved = np.cumsum(size[order], dtype=np.float64)
-    key = line[order].astype(np.int64) * volume.size + part[order]
+    key = line[order].astype(np.int64) * single.size + part[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
     before = moved[first] - size[order][first]
     held = np.diff(np.append(before, moved[-1]))

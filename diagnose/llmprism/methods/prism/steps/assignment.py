@@ -47,8 +47,8 @@ def assigned(
             return by_windows(traffic, borders, len(best)) if beside is None else beside
     parts = own.part_of(len(traffic))
     if own.evaluated:
-        line = traffic.couple * 2 + traffic.forth
-        return np.where(beyond_steps(line, parts, traffic.size), -1, parts).astype(np.int32)
+        beyond = beyond_steps(traffic.couple, traffic.forth, parts, traffic.size)
+        return np.where(beyond, -1, parts).astype(np.int32)
     unclear = own.clarity < UNCLEAR and best.clarity >= CLEARER * own.clarity
     if not unclear and _rest_together(traffic, own, lead, best):
         return parts

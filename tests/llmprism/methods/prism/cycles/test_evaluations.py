@@ -170,8 +170,52 @@ def test_messages_beyond_a_step_are_counted_in_bytes():
         size += step + EVALUATION * (number % 3 == 2)
         part += [number] * (len(size) - len(part))
         expected += [False] * len(step) + [True] * (len(size) - len(expected) - len(step))
-    beyond = beyond_steps(np.zeros(len(size), np.int32), np.array(part), np.array(size))
+    one, forth = np.zeros(len(size), np.int32), np.zeros(len(size), np.bool_)
+    beyond = beyond_steps(one, forth, np.array(part), np.array(size))
     assert beyond.tolist() == expected
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_forward_passes_of_an_evaluation_are_beyond_the_step_before_or_after_it(before):
+    """Four activations and their gradients in each of nine steps, and three more in every third."""
+    forth, part, expected = [], [], []
+    step, evaluation = [True] * 4 + [False] * 4, [True] * 3
+    for number in range(9):
+        extra = evaluation * (number % 3 == 1)
+        forth += extra + step if before else step + extra
+        beyond, within = [True] * len(extra), [False] * len(step)
+        expected += beyond + within if before else within + beyond
+        part += [number] * (len(forth) - len(part))
+    size, couple = np.full(len(forth), 100), np.zeros(len(forth), np.int32)
+    beyond = beyond_steps(couple, np.array(forth), np.array(part), size)
+    assert beyond.tolist() == expected
+
+
+PIPELINE = """\
+cluster: {servers: 4, gpus_per_server: 4, nics_per_server: 4, gpu: a100,
+          fabric: {kind: rail, leaf_ports: 8}}
+jobs:
+  - name: solo
+    model: {layers: 32, hidden: 4096, heads: 16, vocab: 32000, sequence_length: 2048}
+    dp: 4
+    pp: 4
+    micro_batches: 4
+    steps: 13
+    mfu: 0.45
+    compute_jitter: 0.005
+    evaluation: {every: 4, micro_batches: 8}
+"""
+
+
+@pytest.mark.slow
+def test_a_pipeline_alone_shows_its_steps_beside_evaluations(tmp_path):
+    """Gradients stay inside servers, so activations and their gradients are all there is."""
+    (tmp_path / "world.yaml").write_text(PIPELINE)
+    run = ps.run(tmp_path / "world.yaml", out=tmp_path / "run", seed=1)
+    found = run.score
+    assert found["timeline"]["coverage"] == 1
+    assert found["timeline"]["step_error_mean"] <= 0.01
+    assert run.diagnosis.layouts["micro_batches"].tolist() == [4]
 
 
 def test_evaluations_that_gather_show_that_parameters_are_sharded(tmp_path):

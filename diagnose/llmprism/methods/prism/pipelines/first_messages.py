@@ -70,7 +70,6 @@ def most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> di
     away = (volume - middle.reindex(volume.index.to_numpy() // steps).to_numpy()).abs()
     noise = TO_SIGMA * away.groupby(away.index.to_numpy() // steps).median()
     noise *= (away <= 0.5 * one_message).mean() < OFTEN
-    most = middle.clip(lower=middle.quantile(FULLEST)) + np.maximum(
-        0.5 * one_message, NOISE * noise
-    )
+    whole = np.maximum(middle, float(np.quantile(middle, FULLEST)))
+    most = whole + np.maximum(0.5 * one_message, NOISE * noise)
     return {int(one): float(value) for one, value in most.items()}

@@ -136,6 +136,18 @@ def test_what_the_window_cuts_off_is_no_more_than_a_step(at_the_edges, steps):
     assert (None if found is None else found.size + 1) == steps
 
 
+def test_evaluations_are_found_though_some_records_hold_two_gathers():
+    """Thirty gathers of 500 bytes and ten reductions of 1200 in a step; in some, two are joined."""
+    parts = []
+    for step in range(13):
+        gathers = [500] * 28 + ([1000] if step % 2 else [500, 500])
+        parts.append(gathers + [1200] * 10 + [500] * (15 if step % 4 == 3 else 0))
+    cuts = np.cumsum([len(part) for part in parts])[:-1]
+    found = steps_and_evaluations(cuts, sizes_of(np.concatenate(parts)))
+    assert found is not None
+    assert found.tolist() == cuts.tolist()
+
+
 @pytest.mark.parametrize(("replicas", "shards"), [(8, 2), (6, 3), (4, 2)])
 def test_parameters_that_are_sharded_in_small_groups_are_data_parallel(scored, replicas, shards):
     """Each size is gathered twice and its double reduced once; activations have one size."""

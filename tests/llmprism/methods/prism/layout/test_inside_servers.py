@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.layout.inside_servers import _confidence, _lockstep
+from llmprism.methods.prism.layout.inside_servers import _confidence, _guessed, _lockstep
 from llmprism.methods.prism.layout.replicas import Replicas
 from llmprism.methods.prism.layout.ring_sizes import RingShare
 
@@ -32,9 +32,16 @@ def test_groups_of_one_size_agree_and_others_mislead():
     assert _lockstep(numbered([0, 0, 1, 1], [0, 0, 1, 2]), seen) == (2, True, 0.75)
 
 
+def test_a_guess_in_a_pipeline_is_the_less_sure_the_less_gradients_show():
+    pipeline, none = SimpleNamespace(length=2), SimpleNamespace(length=1)
+    seen = SimpleNamespace(dp_group=np.array([0, 1, -1]))
+    unseen = SimpleNamespace(dp_group=np.array([-1, -1, -1]))
+    assert _guessed(unseen, pipeline) < 0.5 < _guessed(seen, none) < _guessed(seen, pipeline) < 0.8
+
+
 def test_a_ring_for_each_nic_is_sure_only_if_servers_do_not_reduce_by_themselves():
     doubtful, sharded = _confidence(ONE_EACH, False, False), _confidence(ONE_EACH, False, True)
-    assert doubtful < 0.6 < 0.9 < sharded
+    assert doubtful < 0.7 < 0.9 < sharded
     assert _confidence(MERGED, False, False) > 0.9
 
 

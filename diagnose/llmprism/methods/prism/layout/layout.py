@@ -37,7 +37,7 @@ SHORTEST = 2  # stages, of which none is a middle one
 NEARLY_ALL = 0.9  # share of steps in which a pipeline begins after another one that it continues
 FOLLOWING = 0.3  # share of pipelines that continue another one, if servers hide a part of them
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
-HIDDEN = 0.5  # ... where servers hide some stages: steps lack the time of those
+HIDDEN = 0.5  # ... where sizes are unknown, or much traffic is of no kind; steps may lack stages
 LITTLE = 0.01  # of what the NICs of a job move: services on a NIC that no rank uses
 
 
@@ -72,6 +72,7 @@ def find_layout(
     hidden = (
         _hides_stages(topology, connections, phases, pipelines)
         or _continues(topology, phases, pipelines)
+        or _leaves_out(connections, phases, pipelines)
         or may_go_on(topology, connections, phases.endpoints)
     )
     known = _are_known(phases) and not hidden
@@ -84,13 +85,15 @@ def find_layout(
         "division_quality": round(phases.quality, 4),
     }
     sure = phases.quality * (SHOWN if tp * dp == 1 else inside.confidence)
-    if any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist()):
+    shared = any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist())
+    if shared:
         sure = min(sure, phases.quality * SHARED)
-    sure = min(sure, _weakest(phases), HIDDEN if hidden else 1.0)
+    doubtful = dp == UNKNOWN or _is_unexplained(topology, connections, phases, pipelines)
+    sure = min(sure, _weakest(phases), HIDDEN if doubtful else 1.0)
     sharding = find_sharding(topology, connections, phases, pipelines.micro_batches)
     pp = UNKNOWN if hidden else pipelines.length
     return Layout(
-        dp, pp, tp, inside.ep, inside.cp, pipelines.micro_batches,
+        dp, pp, tp, inside.ep, inside.cp, UNKNOWN if shared else pipelines.micro_batches,
         UNKNOWN_NAME if hidden else _schedule(phases, pipelines), sharding,
         _period_ns(phases), sure, evidence,
     )  # fmt: skip
@@ -155,6 +158,30 @@ def _continues(topology: Topology, phases: Phases, pipelines: Pipelines) -> bool
     return FOLLOWING * firsts.size <= follows
 
 
+def _leaves_out(connections: Connections, phases: Phases, pipelines: Pipelines) -> bool:
+    """Whether ranks that send something are in no stage, so that servers hide their hops."""
+    sends = np.isin(phases.endpoints, connections.src[connections.carries])
+    return pipelines.length > 1 and bool((sends & (pipelines.stage < 0)).any())
+
+
+def _is_unexplained(
+    topology: Topology, connections: Connections, phases: Phases, pipelines: Pipelines
+) -> bool:
+    """Whether much traffic inside stages is of no kind: it may be that of replicas.
+
+    Collectives of first and last stage, as those of shared embeddings, are of no kind either.
+    """
+    stage = np.full(topology.servers.size, -1)
+    stage[phases.endpoints] = pipelines.stage
+    inside = 0.0
+    for one in phases.classes:
+        if one.kind == "other":
+            own = one.one.connections
+            same = stage[connections.src[own]] == stage[connections.dst[own]]
+            inside += float(connections.total_bytes[own][same].sum())
+    return inside > LITTLE * sum(one.one.bytes for one in phases.classes)
+
+
 def _replicas(ranks: int, stages: int, tp: int, others: int, known: bool) -> tuple[int, int]:
     """Ranks along dp and tp, -1 where flows cannot tell; ``others`` are those along ep and cp.
 
@@ -216,8 +243,11 @@ def _halves_passes(phases: Phases, pipelines: Pipelines) -> bool | None:
     They then pass gradients on after about one forward pass of their own, or somewhat later if
     attention takes long. A whole backward pass takes twice as long, and so does a part of it if
     activations are computed again. Where messages take longer than passes, both look alike, so this
-    only confirms what the last stage shows.
+    only confirms what the last stage shows. Ranks that share a sequence send keys and values one
+    way in a forward pass, and their gradients as well in a backward pass, split or not.
     """
+    if any(one.kind == "cp" for one in phases.classes):
+        return None
     sent = phases.moments["pp"].sent_ns
     tick_ns = clock_tick_ns(sent[sent != MISSING])
     if tick_ns > 1 and not pipelines.middle_ns >= EIGHT * tick_ns:

@@ -4,7 +4,9 @@ A ring of n members divides what it reduces or gathers into n equal blocks, and 
 n - 1 of them on (an all-reduce: twice). So the bytes of every message, and of every step, are a
 multiple of n - 1. Several rings of one group (one for each NIC, or each queue pair) share its
 bytes, and each of them passes through all of the members. The network shows one hop of a ring for
-each server. If a server has r members, n is r times the number of those hops.
+each server. If a server has r members, n is r times the number of those hops. Where servers hold
+different numbers of ranks, NVLink joins those that are in no ring of their own, and n is what all
+servers hold, over the tensor-parallel ranks.
 
 This distinguishes replicas in one server from a tensor-parallel group, which has one ring for each
 rank, all of them with r = 1. Divisibility may be a coincidence: all sizes of a model may have a
@@ -39,7 +41,7 @@ from llmprism.methods.prism.layout.replicas import usual_rings
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.numerics.arrays import Ints
+from llmprism.numerics.arrays import Bools, Codes, Ints
 
 WHOLE = 0.8  # share of all sizes that a divisor must divide: some may be pieces of messages
 STEADY = 0.15  # by which the number of messages of a size may differ between steps: lost records
@@ -50,7 +52,10 @@ IN_WIDTHS = {2: 0.95, 3: 0.35, 5: 0.15, 7: 0.08}
 RARE = 0.03  # ... that have one of the other prime factors, each; also one that activations lack
 AGAIN = 0.3  # ... that have it once more, of those that have it
 IN_VOCABULARIES = 0.5  # probability that embeddings have a factor 3 or 5: 32,000, 50,304, 100,000
-RARELY, OFTEN = 0.02, 0.5  # coincidences that are accepted: always, and if nothing else fits
+OFTEN = 0.5  # the most probable coincidence of sizes that may still show experts
+EXPERTS = (
+    0.1  # prior probability of experts that only ranks of one server share: few models have them
+)
 SEVERAL = 2  # sizes of dense parameters, and of experts
 NEARLY = 0.9  # probability that the width of a model has a factor that all its activations have
 USUAL = 3.0  # prior weight of a server that is one group, and of one with replicas only
@@ -67,12 +72,14 @@ class RingShare(NamedTuple):
     rings : rings that pass through the server, one for each NIC.
     confidence : of ``ranks``, in [0, 1].
     experts : ranks that have different experts, 1 if all have the same.
+    doubt : probability that ranks have different experts, where the answer is that they have not.
     """
 
     ranks: int
     rings: int
     confidence: float
     experts: int = 1
+    doubt: float = 0.0
 
 
 def find_ring_share(
@@ -82,40 +89,52 @@ def find_ring_share(
     shape = _shape(topology, phases, pipelines)
     if shape is None:
         return None
-    hops, rings = shape
     messages, volumes = _sizes(connections, phases, "dp")
     if not messages.size + volumes.size:
         return None
-    sizes = np.union1d(messages, volumes)
     activations = _sizes(connections, phases, "pp")[0]
-    return (
-        _with_experts(messages, volumes, hops, rings, RARELY)
-        or most_likely(sizes, hops, rings, activations)
-        or _with_experts(messages, volumes, hops, rings, OFTEN)
+    return _likelier(
+        most_likely(np.union1d(messages, volumes), *shape, activations),
+        _with_experts(messages, volumes, *shape),
     )
 
 
-def most_likely(sizes: Ints, hops: int, rings: int, activations: Ints = NONE) -> RingShare | None:
+def _likelier(same: RingShare | None, experts: RingShare | None) -> RingShare | None:
+    """The likelier answer, if all ranks of a server have the ``same`` experts, or different ones.
+
+    The confidence of ``experts`` is how unlikely their sizes are as a coincidence.
+    """
+    if same is None or experts is None:
+        return same or experts
+    sure = EXPERTS / (EXPERTS + (1 - EXPERTS) * (1 - experts.confidence))
+    if sure > 1 / 2:
+        return experts._replace(confidence=sure)
+    return same._replace(confidence=same.confidence * (1 - sure), doubt=sure)
+
+
+def most_likely(
+    sizes: Ints, members: int, rings: int, activations: Ints = NONE
+) -> RingShare | None:
     """The number of ranks in a server that explains the divisors of ``sizes`` best.
 
     Parameters
     ----------
     sizes : distinct sizes of messages [bytes].
-    hops : servers that a ring passes through.
-    rings : rings that pass through the same server, over as many NICs.
+    members : ranks of all servers that the rings pass through.
+    rings : rings that pass through the same servers, each over a NIC of its own.
     activations : sizes of messages that are a multiple of the model's width [bytes], if known.
 
     Examples
     --------
     Two servers of two GPUs: the blocks of four replicas, three of which each hop passes on.
 
-    >>> most_likely(np.array([3 * 4096, 3 * 1300, 3 * 77]), 2, 2).ranks
+    >>> most_likely(np.array([3 * 4096, 3 * 1300, 3 * 77]), 4, 2).ranks
     2
-    >>> most_likely(np.array([4096, 1300, 77]), 2, 2).ranks
+    >>> most_likely(np.array([4096, 1300, 77]), 4, 2).ranks
     1
     """
-    candidates = [ranks for ranks in range(1, rings + 1) if rings % ranks == 0]
-    passed = [hops * ranks - 1 for ranks in candidates]
+    candidates = _divisions(members, rings)
+    passed = [members * ranks // rings - 1 for ranks in candidates]
     divides = [_divides(sizes, count) for count in passed]
     if not any(divides):
         return None
@@ -129,28 +148,40 @@ def most_likely(sizes: Ints, hops: int, rings: int, activations: Ints = NONE) ->
     return RingShare(candidates[best], rings, weights[best] / sum(weights))
 
 
-def _with_experts(
-    messages: Ints, volumes: Ints, hops: int, rings: int, by_chance: float
-) -> RingShare | None:
+def _divisions(members: int, rings: int) -> list[int]:
+    """Ranks of a ring in each server, if its ``rings`` are of as many ranks of a tensor-parallel
+    group, or of fewer. These divide all ``members``, also those that are in no ring.
+    """
+    return [ranks for ranks in range(1, rings + 1) if rings % ranks == members * ranks % rings == 0]
+
+
+def _with_experts(messages: Ints, volumes: Ints, members: int, rings: int) -> RingShare | None:
     """The numbers of ranks that reduce dense parameters and experts, if two explain all sizes.
 
     A factor of the model's width is in all sizes, so one that some have is hardly a coincidence.
-    Pieces of messages lack it, too, but their sum has it: the volume of a step. ``by_chance`` is
-    the largest probability of a coincidence that is accepted.
+    Pieces of messages lack it, too, but their sum has it: the volume of a step.
     """
-    for ranks in range(rings, 1, -1):
-        members = hops * ranks
-        dense = messages % (members - 1) == 0
-        chance = _in_some_by_chance(members - 1, _unrelated(messages[dense]), _unrelated(messages))
-        reduced = (volumes % (members - 1) == 0).all()
+    found = None
+    for ranks in _divisions(members, rings)[:0:-1]:
+        length = members * ranks // rings
+        dense = messages % (length - 1) == 0
+        chance = _in_some_by_chance(length - 1, _unrelated(messages[dense]), _unrelated(messages))
+        reduced = (volumes % (length - 1) == 0).all()
         few = min(dense.sum(), (~dense).sum()) < SEVERAL
-        if rings % ranks or reduced or few or chance > by_chance:
-            continue
-        for experts in range(2, members // 2 + 1):
-            same = members // experts
-            if members % experts == 0 and (messages[~dense] % (same - 1) == 0).all():
-                return RingShare(ranks, rings, 1 - chance, experts)
-    return None
+        experts = _experts(messages[~dense], length)
+        unlikely = 1 - chance >= (found.confidence if found else 1 - OFTEN)
+        if experts and unlikely and not (reduced or few):
+            found = RingShare(ranks, rings, 1 - chance, experts)
+    return found
+
+
+def _experts(messages: Ints, length: int) -> int:
+    """Ranks of a ring of this ``length`` that may have different experts; 0 if none fit."""
+    for experts in range(2, length // 2 + 1):
+        same = length // experts
+        if length % experts == 0 and (messages % (same - 1) == 0).all():
+            return experts
+    return 0
 
 
 def _in_some_by_chance(divisor: int, sizes: int, of: int) -> float:
@@ -218,17 +249,33 @@ def _divides(sizes: Ints, divisor: int) -> bool:
 
 
 def _shape(topology: Topology, phases: Phases, pipelines: Pipelines) -> tuple[int, int] | None:
-    """Servers of each data-parallel ring, and rings in a server and stage; None if they differ.
+    """Ranks of the servers that rings of a stage share, and how many rings; None if they differ.
 
     Every group has one NIC in each of its servers.
     """
     own = np.flatnonzero(phases.dp_group >= 0)
-    server = topology.servers[phases.endpoints[own]]
-    places = np.column_stack((phases.dp_group[own], server))
+    server = topology.servers[phases.endpoints]
+    places = np.column_stack((phases.dp_group[own], server[own]))
     hops = np.unique(np.unique(phases.dp_group[own], return_counts=True)[1])
     if hops.size != 1 or hops[0] < 2 or np.unique(places, axis=0).shape[0] < own.size:
         return None
-    return int(hops[0]), usual_rings(topology, phases, pipelines)
+    usual = int(hops[0]), usual_rings(topology, phases, pipelines)
+    shapes = [
+        _shape_of_stage(phases.dp_group, server, pipelines.stage == stage, *usual)
+        for stage in np.unique(pipelines.stage[own]).tolist()
+    ]
+    return shapes[0] if len({*shapes}) == 1 else (math.prod(usual), usual[1])
+
+
+def _shape_of_stage(
+    group: Ints, server: Codes, own: Bools, hops: int, rings: int
+) -> tuple[int, int]:
+    """Ranks and rings of a stage, whose servers may hold different numbers of its ``own`` ranks."""
+    ringed = own & (group >= 0)
+    seen = np.unique(group[ringed]).size
+    if np.unique(server[ringed]).size != hops or own.sum() in (hops * rings, hops * seen):
+        return hops * rings, rings
+    return int(own.sum()), seen
 
 
 def _sizes(connections: Connections, phases: Phases, kind: str) -> tuple[Ints, Ints]:

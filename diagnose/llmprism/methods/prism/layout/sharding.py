@@ -40,6 +40,7 @@ from llmprism.numerics.graph import components
 from llmprism.numerics.missing import finite_median
 
 UNKNOWN = "unknown"
+SHARDED = ("zero1", "zero2", "zero3")
 RESTS = 0.2  # of a step: sharded parameters move all through it, gradients of an all-reduce do not
 PASSES = 2.0  # ... and accumulation leaves the network silent for longer than gradients move
 UPDATES = (1 / 2, 2 / 3, 3 / 4, 4 / 5, 6 / 7)  # share of bytes before an update, if gathers follow
@@ -73,6 +74,12 @@ def find_sharding(
     if directions is not None and directions.sharded:
         return "zero3"
     return UNKNOWN if hidden or (directions is not None and directions.differ) else answer
+
+
+def shows_shards(connections: Connections, phases: Phases) -> bool:
+    """Whether sizes of messages show that some gradients are reduced, and parameters gathered."""
+    own = (one for one in phases.classes if one.kind == "dp")
+    return any(_of_class(connections, one, phases.count) in SHARDED for one in own)
 
 
 def _of_class(connections: Connections, one: KindOf, count: int) -> str:

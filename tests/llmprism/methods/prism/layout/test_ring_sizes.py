@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.layout import ring_sizes
-from llmprism.methods.prism.layout.ring_sizes import most_likely
+from llmprism.methods.prism.layout.ring_sizes import (
+    RingShare,
+    _likelier,
+    _shape_of_stage,
+    _with_experts,
+    most_likely,
+)
 
 WORLD = """\
 cluster: {servers: %d, gpus_per_server: %d, nics_per_server: %d, nic_gbps: 200,
@@ -28,15 +34,15 @@ def blocks(members, rings=1):
 
 @pytest.mark.parametrize(("hops", "rings"), [(2, 2), (4, 2), (2, 8), (8, 8), (3, 4)])
 def test_replicas_only_and_one_group_only_are_distinguished(hops, rings):
-    replicas = most_likely(blocks(hops * rings, rings), hops, rings)
-    group = most_likely(blocks(hops), hops, rings)
+    replicas = most_likely(blocks(hops * rings, rings), hops * rings, rings)
+    group = most_likely(blocks(hops), hops * rings, rings)
     assert (replicas.ranks, group.ranks) == (rings, 1)
     assert group.confidence > 0.9
 
 
 def test_ranks_between_replicas_and_one_group_are_counted():
     """Eight GPUs of a server: two replicas of a tensor-parallel group of four, on 8 servers."""
-    found = most_likely(blocks(16, 4), 8, 8)
+    found = most_likely(blocks(16, 4), 64, 8)
     assert found.ranks == 2
     assert found.confidence > 0.9
 
@@ -44,14 +50,14 @@ def test_ranks_between_replicas_and_one_group_are_counted():
 def test_a_factor_that_widths_of_models_often_have_is_doubtful():
     """Three members: all sizes are even. Four of them: all sizes are multiples of three."""
     sizes = 3 * blocks(2)
-    assert most_likely(sizes, 2, 2).confidence < 0.8
+    assert most_likely(sizes, 4, 2).confidence < 0.8
 
 
 def test_activations_show_whether_the_width_has_a_factor():
     """Eight NICs on four servers: all sizes are multiples of 3 and 5, for the width is of 5."""
     sizes = 5 * blocks(4)
     alone, with_width, without = (
-        most_likely(sizes, 4, 8, np.array(activations, np.int64))
+        most_likely(sizes, 32, 8, np.array(activations, np.int64))
         for activations in ([], [5120 * 4096], [4096 * 4096])
     )
     assert (alone.ranks, with_width.ranks, without.ranks) == (4, 1, 4)
@@ -59,7 +65,7 @@ def test_activations_show_whether_the_width_has_a_factor():
 
 
 def test_sizes_that_no_number_of_ranks_explains_show_nothing():
-    assert most_likely(blocks(8) + 52, 8, 2) is None
+    assert most_likely(blocks(8) + 52, 16, 2) is None
 
 
 @pytest.mark.slow
@@ -104,3 +110,52 @@ def test_sampled_records_leave_the_usual_guess_with_little_confidence(scored):
 
 def test_the_examples_are_true():
     assert doctest.testmod(ring_sizes).failed == 0
+
+
+def test_servers_that_hold_different_numbers_of_ranks_have_one_ring_for_all_of_them():
+    """Six replicas on servers of four and two GPUs: five blocks pass each hop, over two NICs."""
+    assert most_likely(blocks(6, 2), 6, 2).ranks == 2
+    assert most_likely(blocks(2), 4, 2).ranks == 1
+
+
+def test_tensor_parallel_groups_divide_the_ranks_of_uneven_servers():
+    """Servers of three and two GPUs: two groups of two would leave one rank over."""
+    assert most_likely(blocks(5, 2), 5, 2).confidence == 1
+    assert most_likely(blocks(4), 5, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("group", "server", "shape"),
+    [
+        ([0, 1, 0, 1], [0, 0, 1, 1], (4, 2)),
+        ([0, 1, -1, -1, 0, 1], [0, 0, 0, 0, 1, 1], (6, 2)),
+        ([0, -1, 0, -1], [0, 0, 1, 1], (4, 2)),
+        ([0, 1, 0, 1, -1], [0, 0, 1, 1, 2], (4, 2)),
+    ],
+)
+def test_ranks_in_no_ring_count_where_others_of_their_server_are_in_one(group, server, shape):
+    """The last server of the last case has none; in the third one, no exporter saw a ring."""
+    group, server = np.array(group), np.array(server)
+    own = np.isin(server, server[group >= 0])
+    assert _shape_of_stage(group, server, own, 2, 2) == shape
+
+
+def test_experts_are_found_by_the_least_likely_coincidence():
+    """Eight ranks with four experts, two tensor-parallel groups: seven divides dense sizes alone.
+
+    Fifteen divides those of embeddings by chance, and eight groups of two ranks explain the rest.
+    """
+    dense = 7 * np.array([1550848, 1550880, 3101696, 3101760])
+    experts = np.array([2**23, 2**24, 3 * 2**23, 15 * 2**20, 15 * 2**22])
+    found = _with_experts(np.union1d(dense, experts), np.array([3 * 2**25]), 16, 8)
+    assert (found.ranks, found.experts) == (4, 4)
+
+
+def test_sizes_that_experts_explain_as_well_leave_a_doubt():
+    same, experts = RingShare(1, 4, 1.0), RingShare(4, 4, 0.8, 4)
+    doubtful = _likelier(same, experts)
+    assert doubtful.ranks == 1
+    assert doubtful.confidence == pytest.approx(1 - doubtful.doubt)
+    assert _likelier(same, experts._replace(confidence=0.99)).experts == 4
+    assert _likelier(same, None) == same
+    assert _likelier(None, experts) == experts

@@ -1,0 +1,49 @@
+"""Layouts that servers hide, and traffic that no kind explains."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from llmprism.methods.prism.layout.layout import _halves_passes, _is_unexplained, _leaves_out
+
+
+def job(stage, pairs, kind="other", volume=100):
+    """Endpoints in these stages, and one class of connections between them beside the rest."""
+    src, dst = np.array(pairs).T
+    bytes_ = np.full(src.size, float(volume))
+    own = SimpleNamespace(connections=np.arange(src.size), bytes=bytes_.sum())
+    rest = SimpleNamespace(connections=np.arange(0), bytes=1000.0)
+    phases = SimpleNamespace(
+        endpoints=np.arange(len(stage)),
+        classes=(SimpleNamespace(kind=kind, one=own), SimpleNamespace(kind="dp", one=rest)),
+    )
+    connections = SimpleNamespace(
+        src=src, dst=dst, total_bytes=bytes_, carries=np.ones(src.size, np.bool_)
+    )
+    pipelines = SimpleNamespace(stage=np.array(stage), length=max(stage) + 1)
+    return SimpleNamespace(servers=np.arange(len(stage))), connections, phases, pipelines
+
+
+def test_ranks_that_send_and_are_in_no_stage_show_that_servers_hide_hops():
+    assert _leaves_out(*job([0, 1, -1, -1], [(0, 1), (2, 3)])[1:])
+    assert not _leaves_out(*job([0, 1, -1, -1], [(0, 1)])[1:])  # those send nothing
+    assert not _leaves_out(*job([-1, -1], [(0, 1)])[1:])  # no pipeline
+
+
+def test_much_traffic_of_no_kind_inside_a_stage_is_unexplained():
+    stages = [0, 0, 1, 1]
+    assert _is_unexplained(*job(stages, [(0, 1), (2, 3)]))
+    assert not _is_unexplained(*job(stages, [(0, 2), (1, 3)]))  # between first and last stage
+    assert not _is_unexplained(*job(stages, [(0, 1), (2, 3)], volume=1))
+    assert not _is_unexplained(*job(stages, [(0, 1), (2, 3)], kind="dp"))
+
+
+def test_exchanges_of_shared_sequences_hide_whether_backward_passes_are_split():
+    """A backward pass of twice a forward pass is whole, unless it exchanges more."""
+    pipelines = SimpleNamespace(backward_ns=2.0, middle_ns=1.0)
+    sent = {"pp": SimpleNamespace(sent_ns=np.array([[1, 3, 8]]))}
+    for kind, answer in (("ep", False), ("cp", None)):
+        phases = SimpleNamespace(moments=sent, classes=[SimpleNamespace(kind=kind)])
+        assert _halves_passes(phases, pipelines) is answer

@@ -69,7 +69,8 @@ class Rates:
 def slow_messages_at(context: Context, job: JobView) -> Bools:
     """Whether messages of a pipeline at each endpoint are slow, shape (endpoints, steps).
 
-    Collectives do not count: they also look slow while they wait for a late rank.
+    Or at another NIC of its server and stage: ranks that work in lockstep wait for each other's
+    messages. Collectives do not count: they also look slow while they wait for a late rank.
     """
     rates = rates_of(context, job)
     names = [context.topology.addresses[end] for end in job.phases.endpoints.tolist()]
@@ -80,7 +81,13 @@ def slow_messages_at(context: Context, job: JobView) -> Bools:
         if own:
             clear = rates.pace.out[own] & (rates.pace.ratio[own] >= CLEARLY)
             slow[row] = clear.any(axis=0)
-    return slow
+    servers = context.topology.servers[job.phases.endpoints]
+    both = np.stack((servers, job.pipelines.stage), axis=1)
+    place = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+    beside = np.zeros((int(place.max(initial=-1)) + 1, job.count), np.bool_)
+    np.logical_or.at(beside, place, slow)
+    found: Bools = beside[place]
+    return found
 
 
 @measured_once

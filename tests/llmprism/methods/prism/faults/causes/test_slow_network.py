@@ -90,7 +90,7 @@ def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, step
 
     monkeypatch.setattr(SLOW_NETWORK, "rates_of", lambda *_: rates)
     monkeypatch.setattr(SLOW_NETWORK, "_by_saving", lambda *_: False)
-    monkeypatch.setattr(SLOW_NETWORK, "_windows", lambda _: [(begin, last)])
+    monkeypatch.setattr(SLOW_NETWORK, "_windows", lambda *_: [(begin, last)])
     monkeypatch.setattr(SLOW_NETWORK, "_suspect", blamed)
     suspects = SLOW_NETWORK.slow_network(SimpleNamespace(jobs=[job]))
     assert [(one.first, one.last) for one in suspects] == found

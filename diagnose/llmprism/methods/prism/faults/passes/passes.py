@@ -160,7 +160,7 @@ def step_before_ended(job: JobView) -> Floats:
 
 
 def begun_at_once(work: Floats, sent: Floats, ended: Floats) -> Bools:
-    """Passes before which an endpoint waited for less than a pass since it ``ended`` a step.
+    """First passes of a step before which an endpoint waited for less than one since it ``ended``.
 
     Of passes of the lengths ``work``, shape (endpoints, steps, messages). What was sent before that
     end did not wait for it.
@@ -168,7 +168,7 @@ def begun_at_once(work: Floats, sent: Floats, ended: Floats) -> Bools:
     usual = nanmedian(work.reshape(len(work), -1), axis=1)[:, None, None]
     since = sent - ended[:, :, None]
     with np.errstate(invalid="ignore"):
-        found: Bools = (since > 0) & (since - work < usual)
+        found: Bools = np.isnan(one_before(sent)) & (since > 0) & (since - work < usual)
     return found
 
 

@@ -46,3 +46,14 @@ def test_a_pass_that_begins_when_the_step_before_has_just_ended_is_not_known() -
         passes = Passes(out, into, to, np.arange(2), 2, depth=1, ended=before)
         assert passes.work_ns[1, 0, 1] == 10.0
         np.testing.assert_equal(passes.work_ns[1, 1, 1], work)
+
+
+def test_later_passes_of_a_step_do_not_wait_for_the_step_before() -> None:
+    """The last stage answers at 12 what it got at 10, and at 14 what it got at 11."""
+    out, into = np.full((2, 2, 1, 2, 2), np.nan)
+    into[1, 0, 0] = [10.0, 11.0]
+    out[1, 0, 1] = [12.0, 14.0]
+    to = np.array([[1, -1], [-1, 0]])
+    before = np.array([[np.nan], [9.5]])
+    passes = Passes(out, into, to, np.arange(2), 2, depth=2, ended=before)
+    np.testing.assert_equal(passes.work_ns[1, 0, 2:], [np.nan, 2.0])

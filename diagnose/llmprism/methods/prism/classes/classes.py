@@ -6,7 +6,9 @@ goes both ways. So training happens inside the *strongly connected components* o
 and what only flows one way (a checkpoint to storage, logs to a collector) lies between them.
 What flows back must be comparable: a checkpoint that is answered by a small read is one way.
 
-Within a component, connections of similar volume, record size and symmetry form a class.
+Within a component, connections of similar volume, record size and symmetry form a class. Where
+several endpoints send to a single one, and nothing else is alike, nothing circulates either, though
+a ring leads through all of them: that is no class of the job, but traffic that meets its own.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ LARGER = 0.1  # share of bytes in messages that are larger than those of one siz
 MOSTLY_ONE, MOSTLY_OTHERS = 0.95, 0.7  # share of bytes in messages of the usual size
 WAITED = 20.0  # times its usual record: no transfer of a job that goes on takes as long
 RECORDS = 8  # of a connection that show what is usual
+SENDERS = 3  # to one endpoint: the root of a tree gets something from two
 COMPARABLE = 16.0  # ratio of volumes up to which one connection returns what another brings
 
 
@@ -213,10 +216,23 @@ def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[Tra
             for by_record in _split_by_record(connections, by_volume, both_ways, both):
                 parts = _split_by_sizes(connections, by_record) if both else [by_record]
                 for alike in parts:
+                    if not both and _meets(connections, alike):
+                        continue
                     traffic = traffic_of(flows, connections, alike)
                     closed = _circulates(connections.src[alike], connections.dst[alike])
                     classes.append(TrafficClass(alike, both, traffic, closed))
     return tuple(sorted(classes, key=lambda c: -c.bytes))
+
+
+def _meets(connections: Connections, own: Ints) -> bool:
+    """Whether connections without answers, of several senders, all lead to one endpoint.
+
+    One that nobody hears may answer.
+    """
+    if connections.mute is not None and connections.mute[own].any():
+        return False
+    one_end = np.unique(connections.dst[own]).size == 1
+    return one_end and np.unique(connections.src[own]).size >= SENDERS
 
 
 def _circulates(src: Codes, dst: Codes) -> bool:

@@ -52,7 +52,8 @@ LEAST_SURE = 0.3  # what is wrong in two of three cases is a guess, where nothin
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
 SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
 PASSES = ("slow_passes", "pauses")  # symptoms of a rank of a pipeline that waits for nobody
-SHOWN = ("fewer_uplinks", REROUTED, OTHER_TRAFFIC, STALLED)  # why transfers are slow
+SHOWN = ("fewer_uplinks", REROUTED, OTHER_TRAFFIC)  # why transfers are slow, or stall
+SHOWN_BY = {"slow_transfers": (*SHOWN, STALLED), STALLED: SHOWN}
 SOON, AFTER = 2, 3.0  # steps: after the begin of a job, and around the moment when another stops
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
@@ -85,30 +86,30 @@ def find_findings(context: Context) -> pd.DataFrame:
     brought = repeated([one for one in every if one.confidence >= LEAST_SURE])
     guesses = [one for one in every if one.confidence < LEAST_SURE]
     costly = [one for one in brought if one.is_believed]  # what costs nothing explains nothing
-    costly = [one for one in costly if not any(_until_it_stopped(one, o) for o in costly)]
+    costly = [one for one in costly if not any(_until_another(one, o) for o in costly)]
     suspects = [one for one in costly if not _shown_better(one, costly)]
     kept = [with_pauses(one, costly) for one in suspects if not _explained(one, suspects)]
     believed = [one for one in joined(context, kept) if one.is_believed]
     believed = [one for one in believed if not any(adds_nothing(one, o) for o in believed)]
     named = doubted([one for one in _with_edges(believed) if one.is_believed])
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
-    others = [one for one in others if not any(_until_it_stopped(one, o) for o in named)]
+    others = [one for one in others if not any(_until_another(one, o) for o in named)]
     found = [*named, *others]
     found = with_alternatives(context, found, brought)
     return table_of([*found, *uneven(context, found)])
 
 
-def _until_it_stopped(one: Suspect, other: Suspect) -> bool:
+def _until_another(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` lasts from the begin of its job until a job stopped, another one or its own.
 
-    Jobs that share links or hosts are slower together, and one that begins again may go on over
-    other paths. That is no fault.
+    Or until another one became slow, which sends less then. Jobs that share links or hosts are
+    slower together, and one that begins again may go on over other paths. That is no fault.
     """
-    if other.symptom != "stopped" or one.symptom == "stopped":
+    if one.symptom == "stopped" or (other.symptom != "stopped" and other.job is one.job):
         return False
-    assert other.extent_ns is not None  # it is known when a job stopped
     whole = _wide(one)
-    apart_ns = abs(int(one.job.end_ns[whole.last]) - other.extent_ns[0])
+    begin_ns = other.extent_ns[0] if other.extent_ns else int(other.job.start_ns[other.first])
+    apart_ns = abs(int(one.job.end_ns[whole.last]) - begin_ns)
     return whole.first <= SOON and apart_ns <= AFTER * max(one.job.period_ns, other.job.period_ns)
 
 
@@ -151,8 +152,8 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
             and _shared(one, other) > SOME
             for other in suspects
         )
-    if one.symptom == "slow_transfers" and any(
-        other.symptom in SHOWN
+    if any(
+        other.symptom in SHOWN_BY.get(one.symptom, ())
         and other.job is one.job
         and (_shared(one, other) > 0.5 or _slow_within(one, other))
         for other in suspects

@@ -282,3 +282,34 @@ def test_a_job_that_is_slower_until_another_one_stops_shared_something_with_it(
     )  # fmt: skip
     slow = replace(network(job, 1), first=first, last=20)
     assert culprits_of(slow, hang) == ["d", "leaf"][: 1 + named]
+
+
+@pytest.mark.parametrize(("first", "begin", "named"), [(1, 25, 0), (1, 30, 1), (8, 25, 1)])
+def test_a_job_that_is_slower_until_another_one_is_slow_shared_something_with_it(
+    culprits_of, first, begin, named
+):
+    """The other one sends less in a second from then on."""
+    job, other = job_with({(first, 20): 0.2}), job_with({(begin, 35): 0.5})
+    other.name = "job-1"
+    slow = replace(network(job, 1), first=first, last=20)
+    assert culprits_of(slow, rank(other, "d", begin, 35)) == ["d", "leaf"][: 1 + named]
+
+
+def test_what_stalls_because_of_other_traffic_is_no_second_finding(findings_of):
+    job = job_with({(10, 19): 0.3})
+    burst, stall = (
+        replace(network(job, 1), symptom=symptom, culprit_kind="address", culprit="a")
+        for symptom in ("other_traffic", "stalled_messages")
+    )
+    (found,) = findings_of(stall, burst)
+    assert found.symptom == "other_traffic"
+
+
+def test_ranks_that_are_late_in_turns_by_little_explain_no_long_steps(culprits_of):
+    """A good part of the transfers takes longer, as where they wait; steps are twice as long."""
+    job = job_with({(10, 19): 1.0})
+    turns = Suspect(
+        job, "group", "late_in_turns", "length_imbalance", "job", job.name, 10, 19, 0.1, 0.5
+    )
+    assert culprits_of(network(job, 50), replace(turns, lost_share=0.1)) == ["leaf"]
+    assert culprits_of(network(job, 50), replace(turns, lost_share=0.9)) == ["job-0"]

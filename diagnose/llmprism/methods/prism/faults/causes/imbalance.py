@@ -157,4 +157,5 @@ def _suspect(
     return Suspect(
         job, "group", symptom, cause, "job", job.name, first, last, min(1.0, inside), sure,
         {"spread": round(inside, 4), "or_causes": [OTHER[cause]] if sure == GUESSED else []},
+        lost_share=inside if symptom == "late_in_turns" else None,
     )  # fmt: skip

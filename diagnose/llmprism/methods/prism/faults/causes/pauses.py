@@ -12,8 +12,9 @@ of its job is longer: what seems more is a record that was cut elsewhere. Nor is
 where the steps are longer by more than twice as much: something else delays several ranks.
 
 A rank that saves a checkpoint meanwhile, in the background, shares its NIC with that; it does not
-pause. Pauses may come at a steady pace, as checkpoints do. A step that is longer because a rank
-lost time is no checkpoint, so it does not show at which steps one is.
+pause. Nor does one that waits for messages that are slow. Pauses may come at a steady pace, as
+checkpoints do. A step that is longer because a rank lost time is no checkpoint, so it does not show
+at which steps one is.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.lateness.own_time import lost_share, rows_of_servers
+from llmprism.methods.prism.faults.measures.rates import slow_messages_at
 from llmprism.methods.prism.faults.measures.saving import saving
 from llmprism.methods.prism.faults.measures.series import DEVIATIONS, healthy, judged
 from llmprism.methods.prism.faults.rings.rings import usual_delay_ns
@@ -89,6 +91,8 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
     shown = np.nan_to_num(lost)
     own_loss = (shown >= OF_MOST * shown.max(axis=0)) & ~_in_common(shown, groups)
     own_loss[:, _saved(context, job, own_loss & (shown > 0))] = False
+    if own_loss.any():
+        own_loss &= ~slow_messages_at(context, job)
     usual = usual_delay_ns(context, job) / job.period_ns
     for least, bar, fewest in BARS:
         out = judged(1 + lost, least, usual, peers=True, deviations=bar).out & own_loss

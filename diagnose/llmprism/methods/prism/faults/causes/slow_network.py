@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -21,18 +22,21 @@ from llmprism.methods.prism.faults.measures.bundles import (
     bundles_of,
     conversations_of,
 )
-from llmprism.methods.prism.faults.measures.hops import ARROW, IN, OUT, culprit_of
+from llmprism.methods.prism.faults.measures.hops import ARROW, culprit_of
+from llmprism.methods.prism.faults.measures.likelihood import in_order, preferred
 from llmprism.methods.prism.faults.measures.rates import Rates, rates_of
 from llmprism.methods.prism.faults.measures.saving import saving
 from llmprism.methods.prism.faults.measures.series import SHORTEST, stretches
 from llmprism.methods.prism.faults.measures.tomography import CLOSE, Part, equals, ranked
 from llmprism.methods.prism.faults.measures.wire_time import (
+    Costs,
     LostTime,
     explained,
     heaviest,
     lost_in,
     windows_of,
 )
+from llmprism.methods.prism.faults.suspects.cost import cost_of
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
 CONTRAST = 0.5  # of what is lost by slow transfers: what the others may lose at most
@@ -51,13 +55,20 @@ def slow_network(context: Context) -> Iterator[Suspect]:
     measured = [(job, rates_of(context, job)) for job in context.jobs]
     for job, rates in measured:
         found: list[Suspect] = []
-        for by_time, extents in ((True, windows_of(rates)), (False, _windows(rates))):
+        costs = partial(_costs, job)
+        windows = ((True, windows_of(rates, costs)), (False, _windows(rates, costs)))
+        for by_time, extents in windows:
             for first, last in extents:
-                if all(last < one.first or first > one.last for one in found):
+                if all(last < one.first or first > one.last for one in found if one.is_believed):
                     one = _in_stretch(context, measured, job, (first, last), by_time=by_time)
                     if one and not (_by_saving(context, one) or _by_waits(rates, one)):
                         found.append(one)
         yield from found
+
+
+def _costs(job: JobView, first: int, last: int) -> bool:
+    """Whether ``job`` is slower from one step to another one."""
+    return cost_of(job, first, last).believed
 
 
 def _by_saving(context: Context, one: Suspect) -> bool:
@@ -132,14 +143,14 @@ def _most_delayed(bundles: Sequence[Bundle], lost: LostTime, part: str) -> float
     return most if passed is None else min(most, passed)
 
 
-def _windows(rates: Rates) -> list[tuple[int, int]]:
-    """Stretches in which a connection is slow: the heaviest first, without those that overlap."""
+def _windows(rates: Rates, costs: Costs) -> list[tuple[int, int]]:
+    """Stretches in which a connection is slow: the heaviest, without those that overlap one."""
     weighed = []
     for ratio, out in zip(rates.pace.ratio, rates.pace.lasting, strict=True):
         for first, last in stretches(out):
             excess = np.log(ratio[first : last + 1])
             weighed.append((-round(float(np.nansum(excess)), 6), first, last))
-    return heaviest(weighed)
+    return heaviest(weighed, costs)
 
 
 def _steps_within(job: JobView, extent: tuple[int, int]) -> tuple[int, int] | None:
@@ -175,7 +186,7 @@ def _suspect(
     if _healthy_ratio(bundles) - 1 > CONTRAST * (ratio - 1):
         return "", None  # everything is slower: transfers compete, and no part is slow
     parts = _parts(bundles)
-    best = _preferred(context, _apart(equals(parts), by_time), by_time)
+    best = preferred(context, _apart(equals(parts), by_time), by_time)
     evidence = {
         "slow_bundles": len(slow),
         "bundles": len(bundles),
@@ -211,7 +222,7 @@ def _by_time(
         return None
     near = [part for part in parts if part.score >= CLEARLY_LESS * parts[0].score]
     best = [part for part in near if part.coverage >= CLOSE * parts[0].coverage]
-    best = _in_order(context, best)
+    best = in_order(context, best)
     share, ratio = lost.worst_across(best[0].name)
     evidence = {
         "slow_bundles": best[0].slow,
@@ -243,12 +254,6 @@ def _apart(best: Sequence[Part], by_time: Sequence[Part]) -> list[Part]:
     most = max((score.get(part.name, 0.0) for part in best), default=0.0)
     least = CLEARLY_LESS * most if most >= SOME else 0.0
     return [part for part in best if score.get(part.name, 0.0) >= least]
-
-
-def _in_order(context: Context, parts: Sequence[Part]) -> list[Part]:
-    """``parts``, the best first; those that explain nearly as much as it in order of likelihood."""
-    close = [part for part in parts if part.score >= CLOSE * parts[0].score]
-    return [*_preferred(context, close, parts), *(one for one in parts if one not in close)]
 
 
 def _accusing(
@@ -287,28 +292,6 @@ def _verdict(context: Context, best: Sequence[Part], job: JobView) -> tuple[str,
     equal = len({culprit_of(context, part.name)[1] for part in best})
     sure = best[0].score * min(1.0, 0.6 + 0.1 * best[0].slow) / equal**0.5
     return kind, name, cause, round(min(0.99, sure), 4)
-
-
-def _preferred(context: Context, best: Sequence[Part], by_time: Sequence[Part] = ()) -> list[Part]:
-    """Of parts that explain as much, the one with fewest reasons to be healthy comes first.
-
-    The one across which more time is lost, if they differ. A switch all of whose links look
-    slow is likelier than any one link; a link that is the only one seen of a switch is likelier
-    than the switch. A NIC comes before both. Both directions come before one. Of the two ends of
-    a transfer that is slow in one direction, the receiver comes first: there the traffic of
-    several senders meets.
-    """
-    order = {"address": 0, "link": 1, "switch": 2}
-    score = {part.name: part.score for part in by_time}
-
-    def standing(part: Part) -> tuple[bool, float, float, int, bool]:
-        kind, name, _ = culprit_of(context, part.name)
-        sends, gets = score.get(name + OUT, 0.0), score.get(name + IN, 0.0)
-        lost = max(score.get(part.name, 0.0), sends, gets)
-        to_sender = part.name.endswith(OUT) or sends > gets
-        return ARROW in part.name, -round(part.score, 3), -round(lost, 1), order[kind], to_sender
-
-    return sorted(best, key=standing)
 
 
 def _healthy_ratio(bundles: Sequence[Bundle]) -> float:

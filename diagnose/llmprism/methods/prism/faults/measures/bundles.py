@@ -19,7 +19,7 @@ from llmprism.numerics.missing import finite_median
 
 ALIKE = 0.7  # share of a group's rates that are slow from which all hops go at one pace
 BUSIEST = 0.95  # of the longest time on the wire: the slow hops of a ring
-WIRE_NOISE = 3.0  # deviations by which the wires of hops differ that have nothing to do with it
+WIRE_NOISE = 3.0  # deviations of the busiest hop: others within these may be as slow
 AS_BUSY = 0.7  # of the time by which the wires of another ring are busy for longer
 NEARER = 0.5  # of the logarithm of the pace of slow ones
 LEAST_SHARE = 0.5  # share of a stretch's steps in which a conversation is slow
@@ -58,9 +58,11 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
         own = np.flatnonzero((rates.group == group) & seen)
         if own.size < 2 or not slow[own].any() or waits[own].any():
             continue
-        within = np.maximum(1 - BUSIEST, WIRE_NOISE * finite_median(rates.pace.noise[own]))
-        busiest = busy[own] >= (1 - within) * np.nanmax(busy[own])
-        if busiest.mean() < ALIKE and busiest[np.nanargmax(middle[own])]:
+        worst = own[np.nanargmax(busy[own])]
+        within = 1 - max(1 - BUSIEST, WIRE_NOISE * float(rates.pace.noise[worst]))
+        busiest = busy[own] >= within * busy[worst]
+        slowest = middle[own] >= within * np.nanmax(middle[own])
+        if busiest.mean() < ALIKE and (busiest & slowest).any():
             slow[own] &= busiest
         elif slow[own].mean() >= ALIKE:
             crosses = frozenset().union(*(rates.crosses[i] for i in own.tolist()))

@@ -64,7 +64,7 @@ def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
     if not row.size:
         return Bursts(place, row, step, start, end, size)
     opens = np.ones(row.size, np.bool_)
-    opens[1:] = start[1:] - _latest_end(cell, end)[:-1] > SHORT * job.period_ns
+    opens[1:] = start[1:] - latest_end(cell, end)[:-1] > SHORT * job.period_ns
     opens[1:] |= np.diff(cell) != 0
     at = np.flatnonzero(opens)
     found = Bursts(
@@ -103,7 +103,7 @@ def _in_own_steps(job: JobView, bursts: Bursts) -> Bursts:
     return replace(bursts, step=step)
 
 
-def _latest_end(lane: Ints, end: Ints) -> Ints:
+def latest_end(lane: Ints, end: Ints) -> Ints:
     """The latest end so far on the same lane; lanes are in order."""
     offset = end - int(end.min())
     number = np.cumsum(np.concatenate(([0], np.diff(lane) != 0)))

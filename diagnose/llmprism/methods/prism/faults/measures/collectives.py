@@ -17,6 +17,8 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
+from llmprism.numerics.arrays import Ints
+from llmprism.numerics.graph import components_of_edges
 
 
 @measured_once
@@ -33,6 +35,20 @@ def collectives_of(context: Context, job: JobView) -> list[KindOf]:
         found = [other for other in found if not any(other is one for one in shared)]
         found.append(_joined([part, *shared]))
     return found
+
+
+@measured_once
+def ring_numbers(context: Context, job: JobView) -> Ints:
+    """Number of the data-parallel group of each connection, shape (connections,); -1 for others.
+
+    Connections of one group may be in several classes.
+    """
+    number = np.full(len(context.connections), -1)
+    for part in collectives_of(context, job):
+        own = part.one.connections
+        label = components_of_edges(context.connections.src[own], context.connections.dst[own])
+        number[own] = number.max(initial=-1) + 1 + label
+    return number
 
 
 def _ends(context: Context, part: KindOf) -> tuple[set[int], set[int]]:

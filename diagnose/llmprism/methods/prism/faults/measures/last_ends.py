@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.measures.collectives import ring_numbers
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.graph import components_of_edges
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 SURELY = 3.0  # deviations of a mean
@@ -111,20 +111,16 @@ def _families(context: Context, job: JobView) -> Ints:
 
     Gathers and reductions may go round a ring in different directions, one after the other.
     """
-    servers = context.topology.servers
+    servers, connections = context.topology.servers, context.connections
+    rings = ring_numbers(context, job)
     number: dict[frozenset[tuple[int, int]], int] = {}
-    found = []
-    for part in job.phases.classes:
-        own = part.one.connections
-        src, dst = context.connections.src[own], context.connections.dst[own]
-        family = np.full(own.size, -1)
-        label = components_of_edges(src, dst)
-        for one in np.unique(label).tolist() if part.kind == "dp" else ():
-            ring = np.flatnonzero(label == one)
-            ends = (servers[side[ring]].tolist() for side in (src, dst))
-            family[ring] = number.setdefault(frozenset(zip(*ends, strict=True)), len(number))
-        found.append(family)
-    return np.concatenate(found)
+    of_ring = np.full(int(rings.max(initial=-1)) + 2, -1)  # the last one is that of no ring
+    for one in range(of_ring.size - 1):
+        ring = np.flatnonzero(rings == one)
+        ends = (servers[side[ring]].tolist() for side in (connections.src, connections.dst))
+        of_ring[one] = number.setdefault(frozenset(zip(*ends, strict=True)), len(number))
+    parts = [part.one.connections for part in job.phases.classes]
+    return of_ring[rings[np.concatenate(parts)]]
 
 
 def _middle(values: Floats) -> tuple[Floats, Floats, Ints]:

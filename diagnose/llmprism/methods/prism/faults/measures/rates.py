@@ -23,6 +23,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.measures.bursts import Bursts, bursts_of, whole_bursts
+from llmprism.methods.prism.faults.measures.collectives import ring_numbers
 from llmprism.methods.prism.faults.measures.hops import crossed
 from llmprism.methods.prism.faults.measures.last_ends import Ends, ends_of
 from llmprism.methods.prism.faults.measures.series import Judged, healthy, judged
@@ -69,7 +70,8 @@ class Rates:
 def slow_messages_at(context: Context, job: JobView) -> Bools:
     """Whether messages of a pipeline at each endpoint are slow, shape (endpoints, steps).
 
-    Collectives do not count: they also look slow while they wait for a late rank.
+    Or at another NIC of its server and stage: ranks that work in lockstep wait for each other's
+    messages. Collectives do not count: they also look slow while they wait for a late rank.
     """
     rates = rates_of(context, job)
     names = [context.topology.addresses[end] for end in job.phases.endpoints.tolist()]
@@ -80,7 +82,13 @@ def slow_messages_at(context: Context, job: JobView) -> Bools:
         if own:
             clear = rates.pace.out[own] & (rates.pace.ratio[own] >= CLEARLY)
             slow[row] = clear.any(axis=0)
-    return slow
+    servers = context.topology.servers[job.phases.endpoints]
+    both = np.stack((servers, job.pipelines.stage), axis=1)
+    place = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+    beside = np.zeros((int(place.max(initial=-1)) + 1, job.count), np.bool_)
+    np.logical_or.at(beside, place, slow)
+    found: Bools = beside[place]
+    return found
 
 
 @measured_once
@@ -99,7 +107,7 @@ def rates_of(context: Context, job: JobView) -> Rates:
         records.append(_records(context, job, part))
         kinds += [part.kind] * own.size
         crosses += [crossed(context, one) for one in own.tolist()]
-        groups.append(_groups(context, part, number))
+        groups.append(_groups(context, job, number))
     if not paces:
         none = np.empty((0, job.count))
         numbers = none[:, 0].astype(int)
@@ -192,10 +200,13 @@ def _conversations(context: Context, job: JobView) -> Ints:
     return every
 
 
-def _groups(context: Context, part: KindOf, number: int) -> Ints:
-    """Number the collective groups of a class's connections: what they join."""
+def _groups(context: Context, job: JobView, number: int) -> Ints:
+    """Number the collective groups of the connections of a class: what they join."""
+    part = job.phases.classes[number]
     own = part.one.connections
     if part.kind == "pp":
         return np.full(own.size, -1)
+    if part.kind == "dp":
+        return ring_numbers(context, job)[own]
     label = components_of_edges(context.connections.src[own], context.connections.dst[own])
-    return label.astype(np.int64) + number * len(context.flows.addresses)
+    return label.astype(np.int64) + (number + 1) * len(context.connections)

@@ -19,7 +19,7 @@ waiting, unless they lost about as much.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +39,9 @@ PAIR = 2  # connections of a group that are one conversation: neither waits for 
 
 Bundle = tuple[frozenset[str], float]
 """Parts of the network that something crosses, and the time that it lost."""
+
+Costs = Callable[[int, int], bool]
+"""Whether a job is slower from one step to another one."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +164,8 @@ def _part(name: str, lost: Sequence[float], total: float) -> Part:
     return Part(name, squares / total, purity, sum(value > 0 for value in lost))
 
 
-def windows_of(rates: Rates) -> list[tuple[int, int]]:
-    """Stretches worth an explanation: the heaviest first, without those that overlap one.
+def windows_of(rates: Rates, costs: Costs) -> list[tuple[int, int]]:
+    """Stretches worth an explanation: the heaviest, without those that overlap one.
 
     Stretches in which a connection or a NIC loses time on the wire.
     """
@@ -176,13 +179,18 @@ def windows_of(rates: Rates) -> list[tuple[int, int]]:
     for steps, values in zip(out, np.where(out, np.nan_to_num(lost), 0.0), strict=True):
         for first, last in stretches(steps):
             weighed.append((-round(float(values[first : last + 1].sum()), 6), first, last))
-    return heaviest(weighed)
+    return heaviest(weighed, costs)
 
 
-def heaviest(weighed: Sequence[tuple[float, int, int]]) -> list[tuple[int, int]]:
-    """Stretches without those that overlap one whose weight is smaller; (weight, first, last)."""
+def heaviest(weighed: Sequence[tuple[float, int, int]], costs: Costs) -> list[tuple[int, int]]:
+    """Stretches without those that overlap one whose weight is smaller; (weight, first, last).
+
+    Those that cost the job time come first, as it is they that need an explanation: transfers may
+    well be slower while the job is as fast as ever.
+    """
+    costly = {extent: costs(*extent) for extent in {(first, last) for _, first, last in weighed}}
     chosen: list[tuple[int, int]] = []
-    for _, first, last in sorted(weighed):
+    for _, first, last in sorted(weighed, key=lambda one: (not costly[one[1:]], one)):
         if all(min(last, end) - max(first, begin) < 0 for begin, end in chosen):
             chosen.append((first, last))
     return sorted(chosen)

@@ -21,9 +21,11 @@ from llmprism.methods.prism.faults.context import Context, JobView, measured_onc
 from llmprism.methods.prism.faults.measures.bursts import Bursts, bursts_of
 from llmprism.methods.prism.faults.passes.passes import (
     Passes,
+    begun_at_once,
     one_before,
     passes_of,
     since_last_ns,
+    step_before_ended,
 )
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 
@@ -124,7 +126,9 @@ def learned_passes(context: Context, job: JobView) -> LearnedPasses | None:
         given = [_given(sent[row], one.got) for one in lanes if one.dst == row]
         begin = np.fmax.reduce([one_before(sent[row]), *given])
         work[row] = sent[row] - begin
-    return LearnedPasses(sent, np.where(work > 0, work, np.nan), tuple(peers))
+    work[~(work > 0)] = np.nan
+    work[begun_at_once(work, sent, step_before_ended(job))] = np.nan
+    return LearnedPasses(sent, work, tuple(peers))
 
 
 def _given(sent: Floats, got: Floats) -> Floats:

@@ -3,6 +3,8 @@
 A stage works through its messages in order. It begins a piece of work when its input has
 arrived and the piece before is sent, whichever is later, and ends it by sending the result.
 So the time between is work alone: a stage that only waits for a slow one does not look slow.
+A stage that has only just ended the step before, with the exchange of its gradients, has its
+update and its host work to do as well: how long that pass takes is not known.
 
 The input of an activation is the activation of the same number from the stage before; that of
 a gradient is the gradient from the stage after, in the last stage the activation itself. The
@@ -27,6 +29,7 @@ from llmprism.methods.prism.faults.measures.bursts import Bursts, bursts_of
 from llmprism.numerics.arrays import Bools, Floats, Ints, by_parts, order_in_groups
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import compile_early
+from llmprism.numerics.missing import nanmedian
 
 FORTH, BACK = 0, 1  # activations, gradients
 
@@ -43,6 +46,7 @@ class Passes:
     stage : of each endpoint, -1 if it is in no pipeline.
     stages : of a pipeline.
     depth : micro-batches that the first stage has outstanding at most.
+    ended : when each endpoint ended the step before, shape (endpoints, steps).
     """
 
     out: Floats
@@ -51,6 +55,7 @@ class Passes:
     stage: Ints
     stages: int
     depth: int
+    ended: Floats
 
     @property
     def messages(self) -> int:
@@ -75,6 +80,7 @@ class Passes:
         work = np.fmax(given, one_before(self.sent), out=given)  # when each pass began
         np.subtract(self.sent, work, out=work)
         work[unknown | ~(work > 0)] = np.nan
+        work[begun_at_once(work, self.sent, self.ended)] = np.nan
         return work
 
     def since_receiver_ns(self, endpoints: Ints) -> Floats:
@@ -141,7 +147,29 @@ def passes_of(context: Context, job: JobView) -> Passes | None:
         ):
             when = (times - job.ranks.origin_ns).astype(np.float64)
             _place(ends, (who, bursts.step, way), when, held, last=last)
-    return Passes(out, into, to, lines.stage, lines.length, lines.deepest)
+    ended = step_before_ended(job)
+    return Passes(out, into, to, lines.stage, lines.length, lines.deepest, ended)
+
+
+def step_before_ended(job: JobView) -> Floats:
+    """When each endpoint ended the step before each one, (endpoints, steps); NaN: none before."""
+    ended = np.full(job.ranks.end.shape, np.nan)
+    ended[:, 1:] = job.ranks.end[:, :-1]
+    ended[:, job.phases.first_of_epoch] = np.nan
+    return ended
+
+
+def begun_at_once(work: Floats, sent: Floats, ended: Floats) -> Bools:
+    """First passes of a step before which an endpoint waited for less than one since it ``ended``.
+
+    Of passes of the lengths ``work``, shape (endpoints, steps, messages). What was sent before that
+    end did not wait for it.
+    """
+    usual = nanmedian(work.reshape(len(work), -1), axis=1)[:, None, None]
+    since = sent - ended[:, :, None]
+    with np.errstate(invalid="ignore"):
+        found: Bools = np.isnan(one_before(sent)) & (since > 0) & (since - work < usual)
+    return found
 
 
 def _messages_of(job: JobView, bursts: Bursts, messages: int) -> Ints:

@@ -32,6 +32,7 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 FEW = (1, 2)  # ranks of a server in a ring, where they may share its NIC
 FIT = 0.3  # of the bytes: what a sampled chunk differs from its size, and a cut record
+AT_ONCE = 0.01  # of the bytes of a step: what samples and headers add
 BEGUN = 1e-3  # of the bytes of a step: less is no chunk
 APART = 3.0  # times the usual difference between hops: more is no lost record
 RARE = 0.03  # of the moments: a cut there after 30 steps is 1 false finding in 1,000 steps
@@ -235,7 +236,7 @@ class Usual:
 
     Attributes
     ----------
-    after : bytes of a hop after each record of a step.
+    after : bytes of each hop when a collective of a step ends, so far as records show.
     apart : difference between the hop that sent most and the one that sent least, in bytes.
     ranks : possible numbers of ranks of a server in the ring.
     waits_ns : how long each step looked unfinished: until the last hop began, or until records of
@@ -263,13 +264,13 @@ def _usual(context: Context, job: JobView, part: KindOf, places: Ints) -> Usual:
     begun[hop, cell[first] % job.count] = context.flows.start_ns[row[first]] - job.ranks.origin_ns
     volume[hop, cell[first] % job.count] = np.add.reduceat(size, first)
     finished = ~np.isnan(begun).any(axis=0)
-    records = int(np.bincount(count).argmax())
-    tables = size[first[count == records][:, None] + np.arange(records)]
-    after = np.cumsum(np.median(tables, axis=0))
+    after = _after_all(
+        [_after(size, first[hop == one], count[hop == one]) for one in np.unique(hop)]
+    )
     apart = np.ptp(volume[:, finished], axis=0) if finished.any() else np.zeros(1)
     late_ns = np.ptp(begun[:, finished], axis=0) if finished.any() else np.zeros(1)
     ranks = _rank_counts(context, job, context.connections.src[part.one.connections[places]])
-    usual = Usual(after.tolist(), float(np.median(apart)), ranks, late_ns)
+    usual = Usual(after, float(np.median(apart)), ranks, late_ns)
     more = np.minimum(first + 1, cell.size - 1)
     sent, ended = np.full((2, *begun.shape), np.nan)
     sent[hop, cell[first] % job.count] = size[first]
@@ -283,6 +284,28 @@ def _usual(context: Context, job: JobView, part: KindOf, places: Ints) -> Usual:
     waits_ns = np.maximum(late_ns, np.where(alike, np.nan_to_num(shown_ns[steps]), 0.0))
     hidden_ns = _hidden_ns(context.flows.lengths_ns(row), size)  # so may one not yet seen
     return replace(usual, waits_ns=np.append(waits_ns, hidden_ns))
+
+
+def _after(size: Floats, first: Ints, count: Ints) -> Floats:
+    """Bytes of a hop after each record of a usual step; steps begin at ``first`` in ``size``."""
+    records = int(np.bincount(count).argmax())
+    tables = size[first[count == records][:, None] + np.arange(records)]
+    after: Floats = np.cumsum(np.median(tables, axis=0))
+    return after
+
+
+def _after_all(by_hop: list[Floats]) -> list[float]:
+    """Of the bytes after each record of the hops those that all have: there a collective ends.
+
+    A record also ends where its hop waits for others, which each does after other bytes.
+    """
+    first, *others = by_hop
+    ends = [
+        at
+        for at in first.tolist()
+        if all((np.abs(own - at) <= AT_ONCE * first[-1]).any() for own in others)
+    ]
+    return ends or [float(first[-1])]
 
 
 def _hidden_ns(lengths_ns: Ints, size: Floats) -> float:

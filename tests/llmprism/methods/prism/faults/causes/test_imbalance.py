@@ -34,6 +34,15 @@ def test_ranks_that_are_late_in_turns_are(seed):
     assert extents(lost) == [(8, 15)]
 
 
+def test_ranks_that_are_late_in_turns_cost_what_the_last_one_is_late():
+    lost = np.zeros((RANKS, STEPS))
+    for number, step in enumerate(range(8, 16)):
+        lost[(2 * number) % 5, step] = 0.2
+    job: Any = SimpleNamespace(name="job-0")
+    (found,) = _by_lateness(job, lost, "length_imbalance", np.arange(RANKS))
+    assert found.lost_share == pytest.approx(0.2)
+
+
 def test_ranks_of_one_server_that_are_late_in_turns_pause():
     lost = 0.005 * np.abs(np.random.default_rng(1).standard_normal((RANKS, STEPS)))
     for number, step in enumerate(range(8, 17)):

@@ -23,7 +23,11 @@ def culprits_of(monkeypatch):
         pauses: dict[tuple[int, int], float],
         longer: float = 1.0,
         saved: Sequence[tuple[int, int]] = (),
+        slow: Sequence[tuple[int, int]] = (),
     ) -> list[str]:
+        waits = np.zeros((SERVERS, STEPS), np.bool_)
+        waits[tuple(np.array([*slow], int).reshape(-1, 2).T)] = True
+        monkeypatch.setitem(of_job, "slow_messages_at", lambda *_: waits)
         saves = np.zeros((SERVERS, STEPS), np.bool_)
         saves[tuple(np.array([*saved], int).reshape(-1, 2).T)] = True
         monkeypatch.setitem(of_job, "saving", lambda *_: saves)
@@ -52,6 +56,11 @@ SHORT = {(4, 3): 0.07, (5, 17): 0.07}  # one in each of two other servers
 
 def test_longer_pauses_of_one_server_are_no_chance_though_others_pause_briefly(culprits_of):
     assert culprits_of({(2, 8): 0.18, (2, 11): 0.18, (2, 14): 0.18} | SHORT) == ["a2"]
+
+
+def test_a_rank_that_waits_for_slow_messages_does_not_pause(culprits_of):
+    pauses = {(2, 8): 0.18, (2, 11): 0.18, (2, 14): 0.18}
+    assert culprits_of(pauses | SHORT, slow=[*pauses]) == []
 
 
 def test_pauses_as_brief_as_those_of_others_may_be_chance(culprits_of):

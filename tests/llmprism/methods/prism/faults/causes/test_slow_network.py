@@ -71,6 +71,20 @@ def test_the_hop_of_a_ring_whose_wire_is_never_silent_is_the_slow_one():
     assert [one.slow for one in bundles_of(exact, 6, 11)] == [True, False, False, False]
 
 
+def test_hops_whose_paces_differ_by_their_noise_are_as_slow_as_the_slowest_one():
+    """The pace of a hop that waits seems the slowest by a hundredth: its wire is not busy."""
+    coarse = rates_of([3.0, 3.03, 3.0, 3.0], [0.02] * 4, busy=[3.0, 0.5, 1.0, 1.1], group=[0] * 4)
+    assert [one.slow for one in bundles_of(coarse, 6, 11)] == [True, False, False, False]
+
+
+def test_short_records_of_other_hops_do_not_hide_which_wire_is_busy():
+    """By a coarse clock, what their short records take in healthy steps varies by a half."""
+    noises = [0.01, 0.01, 0.5, 0.5, 0.5]
+    short = rates_of([9.0, 9.0, 4.0, 4.0, 4.0], noises, [9.0, 9.0, 2.0, 2.0, 2.0], [0] * 5)
+    assert [one.slow for one in bundles_of(short, 6, 11)][:2] == [True, True]
+    assert not any(one.slow for one in bundles_of(short, 6, 11)[2:])
+
+
 @pytest.mark.parametrize(("steps", "found"), [((6, 7, 8), []), ((6, 6, 8), [(6, 8)])])
 def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, steps, found):
     """Two connections across a NIC, out from ``steps[0]`` and ``steps[1]`` on."""
@@ -90,7 +104,7 @@ def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, step
 
     monkeypatch.setattr(SLOW_NETWORK, "rates_of", lambda *_: rates)
     monkeypatch.setattr(SLOW_NETWORK, "_by_saving", lambda *_: False)
-    monkeypatch.setattr(SLOW_NETWORK, "_windows", lambda _: [(begin, last)])
+    monkeypatch.setattr(SLOW_NETWORK, "_windows", lambda *_: [(begin, last)])
     monkeypatch.setattr(SLOW_NETWORK, "_suspect", blamed)
     suspects = SLOW_NETWORK.slow_network(SimpleNamespace(jobs=[job]))
     assert [(one.first, one.last) for one in suspects] == found

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 import prism_sim as ps
+from llmprism.methods.prism.faults.causes.stalls import _active, _near
+from llmprism.methods.prism.faults.measures.stalled_records import Stalls
 
-pytestmark = pytest.mark.slow  # each test simulates a world
+pytestmark = pytest.mark.slow  # most tests simulate a world
 
 WORLD = """\
 seed: 3
@@ -46,3 +51,38 @@ def test_a_nic_that_is_slow_all_the_time_does_not_flap(tmp_path):
     findings = found(tmp_path, fault)
     assert "flapping_nic" not in set(findings["cause"])
     assert "10.0.6.1" in set(findings["culprit"])
+
+
+@pytest.mark.parametrize("at_ns", [5_000_000, 50_000_000])
+def test_of_two_nics_the_one_that_carries_anything_while_a_record_stalls_has_not_stopped(at_ns):
+    """A record of 10 ms between ``a`` and ``b`` stalls for 9 ms; ``b`` gets another one."""
+    flows = SimpleNamespace(
+        src=np.array([0, 2]), dst=np.array([1, 1]),
+        start_ns=np.array([0, at_ns]), end_ns=np.array([10_000_000, at_ns + 100]),
+    )  # fmt: skip
+    flows.lengths_ns = lambda rows: (flows.end_ns - flows.start_ns)[rows]
+    found = Stalls(np.array([0], np.int32), np.array([3]), np.array([9e6]))
+    context = SimpleNamespace(flows=flows)
+    assert _active(context, found, 0) == 0.0
+    assert _active(context, found, 1) == float(at_ns < 10_000_000)
+
+
+def test_a_nic_that_stops_in_collectives_is_named(tmp_path):
+    """Of the rings of two NICs a server, one record in each direction of the NIC stalls."""
+    world = WORLD.replace("servers: 16, gpus_per_server: 1, nics_per_server: 1",
+                          "servers: 4, gpus_per_server: 2, nics_per_server: 2")  # fmt: skip
+    world = world.replace("dp: 4, pp: 4, micro_batches: 6", "dp: 4, tp: 2, micro_batches: 4")
+    fault = "kind: flapping_nic, server: s0002, nic: 1, from_step: 9, to_step: 14, every_s: 0.042"
+    (tmp_path / "world.yaml").write_text(world % f"{fault}, lasts_s: 0.012")
+    findings = ps.run(tmp_path / "world.yaml", out=tmp_path / "run").diagnosis.findings
+    assert [*findings["cause"]] == ["flapping_nic"]
+    assert [*findings["culprit"]] == ["10.0.2.2"]
+
+
+@pytest.mark.parametrize(("hops", "near"), [([0, 1], [1]), ([0, 1, 2, 3, 4, 5], [])])
+def test_where_parts_of_collectives_all_over_a_ring_wait_no_nic_stopped(hops, near):
+    """Of a ring of six hops two are held up, which have a NIC in common, or all of them."""
+    src = np.array(hops)
+    flows = SimpleNamespace(src=src, dst=(src + 1) % 6, start_ns=0 * src, end_ns=0 * src + 10**7)
+    found = Stalls(np.arange(src.size, dtype=np.int32), 0 * src + 3, np.full(src.size, 9e6))
+    assert _near(SimpleNamespace(flows=flows), found) == near

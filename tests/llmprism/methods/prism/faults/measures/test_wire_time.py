@@ -9,7 +9,12 @@ from llmprism.methods.prism.faults.measures.bundles import bundles_of
 from llmprism.methods.prism.faults.measures.last_ends import Ends
 from llmprism.methods.prism.faults.measures.rates import Rates
 from llmprism.methods.prism.faults.measures.series import judged
-from llmprism.methods.prism.faults.measures.wire_time import explained, lost_in, windows_of
+from llmprism.methods.prism.faults.measures.wire_time import (
+    explained,
+    heaviest,
+    lost_in,
+    windows_of,
+)
 
 STEPS = 20
 SLOW = slice(8, 15)
@@ -36,8 +41,13 @@ def rates_of(connections, groups=None, seed=0):
     )
 
 
+def always(*_):
+    """The job is slower in every stretch."""
+    return True
+
+
 def named_in(rates):
-    (window,) = windows_of(rates)
+    (window,) = windows_of(rates, always)
     return window, [part.name for part in explained([lost_in(rates, *window)])]
 
 
@@ -57,6 +67,13 @@ def test_stalls_that_hit_another_connection_of_a_nic_in_each_step_are_one_stretc
     window, parts = named_in(rates)
     assert window == (SLOW.start, SLOW.stop - 1)
     assert parts[0] == "b"
+
+
+def test_a_stretch_in_which_the_job_is_slower_needs_an_explanation_first():
+    """Transfers that took longer before the fault overlap with those that did in its first step."""
+    weighed = [(-9.0, 0, 8), (-3.0, 8, 14)]
+    assert heaviest(weighed, always) == [(0, 8)]
+    assert heaviest(weighed, lambda first, _: first >= 8) == [(8, 14)]
 
 
 def test_what_all_hops_of_a_ring_lose_is_waiting():
@@ -82,7 +99,7 @@ def test_what_only_one_direction_of_one_transfer_loses_is_of_either_end():
 def test_little_time_that_may_be_chance_is_not_lost():
     rates = rates_of([("a", "b", 0.0), ("b", "a", 0.0)])
     assert not lost_in(rates, 8, 14).share.any()
-    assert windows_of(rates) == []
+    assert windows_of(rates, always) == []
 
 
 def test_time_lost_by_another_fault_is_not_what_a_step_usually_takes():
@@ -99,7 +116,7 @@ def test_the_time_of_a_coarse_clock_is_no_loss():
     ticks = np.tile([0.0, 0.0, 0.02, 0.02, 0.02], STEPS // 5)  # healthy records round up or down
     rates.lost[0] = ticks
     coarse = Rates(**{**vars(rates), "finest": np.full(2, 0.01)})
-    assert windows_of(coarse) == []
+    assert windows_of(coarse, always) == []
 
 
 def rings_of_one_collective(lost: list[float]) -> Rates:

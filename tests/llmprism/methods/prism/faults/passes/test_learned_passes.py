@@ -14,6 +14,13 @@ STEPS, TICK_NS = 10, 1e6
 WORK = {0: 3.0, 1: 5.0}  # how long both ranks work on a message, in ticks
 
 
+def job_of_two():
+    """A job of two ranks whose steps end at moments that are not known."""
+    phases = SimpleNamespace(endpoints=np.arange(2), first_of_epoch=np.array([0]))
+    ranks = SimpleNamespace(end=np.full((2, STEPS), np.nan))
+    return SimpleNamespace(name="job-0", count=STEPS, phases=phases, ranks=ranks)
+
+
 @pytest.fixture
 def passes(monkeypatch):
     """Two ranks in turn: three messages each way, and the first one is slow from step 6 on."""
@@ -28,7 +35,7 @@ def passes(monkeypatch):
         Lane(rank, 1 - rank, times * TICK_NS, times * TICK_NS) for rank, times in enumerate(sent)
     ]
     monkeypatch.setattr(module, "_lanes", lambda *_: lanes)
-    job = SimpleNamespace(name="job-0", count=STEPS, phases=SimpleNamespace(endpoints=np.arange(2)))
+    job = job_of_two()
     return learned_passes(SimpleNamespace(measured={}), job)
 
 
@@ -52,7 +59,7 @@ def test_records_that_hold_all_messages_of_a_step_show_no_passes(monkeypatch):
     times_ns = np.arange(STEPS, dtype=np.float64)[:, None] * 1e8
     lanes = [Lane(rank, 1 - rank, times_ns, times_ns + TICK_NS) for rank in (0, 1)]
     monkeypatch.setattr(module, "_lanes", lambda *_: lanes)
-    job = SimpleNamespace(name="job-0", count=STEPS, phases=SimpleNamespace(endpoints=np.arange(2)))
+    job = job_of_two()
     job.pipelines = SimpleNamespace(length=2, chunks=2)
     flows = SimpleNamespace(start_ns=np.arange(9), end_ns=np.arange(9))
     assert module.shown_passes(SimpleNamespace(measured={}, flows=flows), job) is None

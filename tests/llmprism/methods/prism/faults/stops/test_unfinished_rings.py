@@ -12,6 +12,7 @@ from llmprism.methods.prism.faults.stops.absences import missing_from
 from llmprism.methods.prism.faults.stops.unfinished_rings import (
     BrokenRing,
     Usual,
+    _after_all,
     _of_whole,
     stuck_in_ring,
 )
@@ -88,3 +89,13 @@ def test_ranks_missing_from_rings_through_other_servers_are_named_as_well(monkey
     assert len(orders[0]) == 2
     assert {end // 4 for end in orders[0]} == {0, 1}
     assert (found.endpoint, *found.others) == tuple(orders[0][::-1])
+
+
+def test_a_collective_ends_where_all_hops_have_sent_as_much():
+    """Two servers with four ranks each: seven chunks in each of two collectives.
+
+    The hops wait for the ranks of the other server, one after four chunks and the other after one.
+    """
+    chunks = [np.array([4.0, 7.0, 11.0, 14.0]), np.array([1.0, 7.0, 8.0, 14.0])]
+    assert _after_all(chunks) == [7.0, 14.0]
+    assert _after_all([np.array([14.0]), np.array([13.99])]) == [14.0]

@@ -19,7 +19,12 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.classes.classes import Component, find_components, united
+from llmprism.methods.prism.classes.classes import (
+    Component,
+    find_components,
+    united,
+    with_rings_apart,
+)
 from llmprism.methods.prism.cycles.cycles import TWO_WAY
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
 from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
@@ -137,7 +142,7 @@ def _settled(
             if part is not None:
                 settled.append(part)
                 continue
-            stepping = find_steps(component, flows.recorded_ns)
+            component, stepping = _stepped(flows, connections, component)
             odd = _irregular(connections, component, stepping)
             if stepping.count == 0 or odd.size == 0:
                 settled.append(Part(component, stepping))
@@ -323,6 +328,18 @@ def _times_active(volume: Floats) -> int:
         np.diff(active) > max(1, APART * volume.size) if volume.size >= MANY else np.diff(active)
     )
     return int(np.count_nonzero(apart)) + int(active.size > 0)
+
+
+def _stepped(
+    flows: FlowTable, connections: Connections, component: Component
+) -> tuple[Component, Stepping]:
+    """Find the steps of ``component``; if there are none, of both directions of its rings apart."""
+    stepping = find_steps(component, flows.recorded_ns)
+    apart = None if stepping.count else with_rings_apart(flows, connections, component)
+    if apart is None:
+        return component, stepping
+    found = find_steps(apart, flows.recorded_ns)
+    return (apart, found) if found.count else (component, stepping)
 
 
 def _agreeing(

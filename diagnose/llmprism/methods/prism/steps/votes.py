@@ -13,7 +13,14 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.steps.assignment import SAME_SPREAD, is_cut
-from llmprism.methods.prism.steps.coarser import GOOD, is_paused, is_step, lacks_gradients, of_count
+from llmprism.methods.prism.steps.coarser import (
+    GOOD,
+    is_paused,
+    is_step,
+    lacks_gradients,
+    of_count,
+    updates_between,
+)
 from llmprism.methods.prism.steps.messages import same_messages, several_collectives
 
 FEWEST = 3  # steps
@@ -62,8 +69,9 @@ def agreed(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) ->
     if paused:
         return max(paused, key=lambda count: votes[count])
     chosen = max(c for c in counts if c % chosen == 0 and votes[c] >= (1 - _NEAR) * top)
-    for coarser in reversed([c for c in counts if c < chosen]):
-        if chosen % coarser == 0 and is_step(classes, proposed, chosen, coarser):
+    for coarser in sorted((c for c in votes if c < chosen), reverse=True):
+        is_one = is_step if coarser in counts else updates_between
+        if chosen % coarser == 0 and is_one(classes, proposed, chosen, coarser):
             chosen = coarser
     return without_splits(proposed, _of_pipeline(classes, proposed, chosen))
 

@@ -58,11 +58,13 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
         own = np.flatnonzero((rates.group == group) & seen)
         if own.size < 2 or not slow[own].any() or waits[own].any():
             continue
+        if slow[own].mean() < ALIKE:
+            continue
         within = np.maximum(1 - BUSIEST, WIRE_NOISE * finite_median(rates.pace.noise[own]))
         busiest = busy[own] >= (1 - within) * np.nanmax(busy[own])
         if busiest.mean() < ALIKE and busiest[np.nanargmax(middle[own])]:
             slow[own] &= busiest
-        elif slow[own].mean() >= ALIKE:
+        else:
             crosses = frozenset().union(*(rates.crosses[i] for i in own.tolist()))
             bundles.append(Bundle(rates.kind[own[0]], crosses, True, float(middle[own].max())))
             joined[own] = True

@@ -24,6 +24,7 @@ from llmprism.numerics.early import FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanquantile
 
 SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distinguished
+ANSWERED = 0.01  # of a step: rest before an acknowledgement; a pass takes longer
 STALL = 0.05  # of a step: a transfer that stalls for longer is not taken for one
 PIECE = 0.25  # of a usual burst: less is a piece of one
 WHOLE = 1.1  # times a usual burst: pieces hold no more together
@@ -101,6 +102,36 @@ def _in_own_steps(job: JobView, bursts: Bursts) -> Bursts:
             number = (np.cumsum(size) - size / 2) // usual[place]
             step[inside] = one + np.clip(number.astype(np.int64), 0, other - one)
     return replace(bursts, step=step)
+
+
+def with_answers(context: Context, job: JobView, part: KindOf, bursts: Bursts) -> Bursts:
+    """``bursts``, each until the last of the small records that follow it without a silence.
+
+    A connection that moves data both ways acknowledges on its own what the other way moves. Where
+    records bridge the silences between, these acknowledgements are a part of them, and their time
+    shows how slowly the other way moves. Where an exporter cuts records there, they are alone.
+    """
+    connections, flows, own = context.connections, context.flows, part.one.connections
+    place = np.full(connections.src.size, -1)
+    place[own] = np.arange(own.size)
+    rows = np.flatnonzero(connections.small & (place[connections.of_row] >= 0))
+    count = bursts.place.size
+    if not rows.size or not count:
+        return bursts
+    lane = np.concatenate((bursts.place, place[connections.of_row[rows]]))
+    start = np.concatenate((bursts.start_ns, flows.start_ns[rows]))
+    end = np.concatenate((bursts.end_ns, flows.end_ns[rows]))
+    order = order_in_groups(lane, start)
+    lane, start, end = lane[order], start[order], end[order]
+    opens = order < count
+    opens[1:] |= start[1:] - _latest_end(lane, end)[:-1] > ANSWERED * job.period_ns
+    opens[1:] |= np.diff(lane) != 0
+    opens[0] = True
+    at = np.flatnonzero(opens)
+    latest = np.maximum.reduceat(end, at)
+    until = bursts.end_ns.copy()
+    until[order[at][order[at] < count]] = latest[order[at] < count]
+    return replace(bursts, end_ns=until)
 
 
 def _latest_end(lane: Ints, end: Ints) -> Ints:

@@ -71,6 +71,12 @@ def test_the_hop_of_a_ring_whose_wire_is_never_silent_is_the_slow_one():
     assert [one.slow for one in bundles_of(exact, 6, 11)] == [True, False, False, False]
 
 
+def test_hops_of_a_ring_beside_healthy_ones_are_slow_though_their_wires_differ():
+    """A slow link, which two of five hops cross, is the reason of both."""
+    ring = rates_of([4.0, 3.0, 1.0, 1.0, 1.0], [0.002] * 5, [3.0, 2.0, 1.0, 1.0, 1.0], [0] * 5)
+    assert [one.slow for one in bundles_of(ring, 6, 11)] == [True, True, False, False, False]
+
+
 @pytest.mark.parametrize(("steps", "found"), [((6, 7, 8), []), ((6, 6, 8), [(6, 8)])])
 def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, steps, found):
     """Two connections across a NIC, out from ``steps[0]`` and ``steps[1]`` on."""

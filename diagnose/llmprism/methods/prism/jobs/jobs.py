@@ -27,6 +27,7 @@ from llmprism.methods.prism.classes.classes import (
 )
 from llmprism.methods.prism.cycles.cycles import TWO_WAY
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
+from llmprism.methods.prism.jobs.partial_steps import are_micro_batches
 from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.surest_parts import by_surest
@@ -142,10 +143,11 @@ def _settled(
             if part is not None:
                 settled.append(part)
                 continue
-            component, stepping = _stepped(flows, connections, component)
+            part = _stepped(flows, connections, component)
+            component, stepping = part.component, part.stepping
             odd = _irregular(connections, component, stepping)
             if stepping.count == 0 or odd.size == 0:
-                settled.append(Part(component, stepping))
+                settled.append(part)
                 continue
             if _are_gradients(connections, component, stepping, odd):
                 settled.append(Part(component, replace(stepping, count=0)))
@@ -330,16 +332,19 @@ def _times_active(volume: Floats) -> int:
     return int(np.count_nonzero(apart)) + int(active.size > 0)
 
 
-def _stepped(
-    flows: FlowTable, connections: Connections, component: Component
-) -> tuple[Component, Stepping]:
-    """Find the steps of ``component``; if there are none, of both directions of its rings apart."""
-    stepping = find_steps(component, flows.recorded_ns)
-    apart = None if stepping.count else with_rings_apart(flows, connections, component)
+def _stepped(flows: FlowTable, connections: Connections, component: Component) -> Part:
+    """``component`` and its steps.
+
+    If it shows none, or they may be micro-batches, the two directions of its rings count apart.
+    """
+    whole = Part(component, find_steps(component, flows.recorded_ns))
+    if whole.stepping.count and not are_micro_batches(whole):
+        return whole
+    apart = with_rings_apart(flows, connections, component)
     if apart is None:
-        return component, stepping
-    found = find_steps(apart, flows.recorded_ns)
-    return (apart, found) if found.count else (component, stepping)
+        return whole
+    part = Part(apart, find_steps(apart, flows.recorded_ns))
+    return part if part.stepping.count and not are_micro_batches(part) else whole
 
 
 def _agreeing(

@@ -59,12 +59,13 @@ def partial_steps(connections: Connections, job: Job, nodes: int) -> Refusal | N
     parts = [part for part in every if part.stepping.count >= FEWEST]
     if all(_are_buckets(part) for part in parts):
         return BUCKETS
-    if any(_may_be_micro_batches(part) for part in parts):
+    if any(are_micro_batches(part) for part in parts):
         return MICRO_BATCHES
     return PARTIAL if all(_passes_only(connections, part, nodes) for part in parts) else None
 
 
-def _may_be_micro_batches(part: Part) -> bool:
+def are_micro_batches(part: Part) -> bool:
+    """Whether the steps of ``part`` may be micro-batches."""
     stepping = part.stepping
     lead = part.component.classes[stepping.reference].traffic
     return may_be_micro_batches(lead, division_of(stepping))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 
-from llmprism.methods.prism.classes.classes import _one_way_round
+from llmprism.methods.prism.classes.classes import _one_way_round, _split_by_record
 
 
 def ways_of(*hops):
@@ -32,3 +34,25 @@ def test_a_line_and_a_mesh_and_a_couple_are_no_rings():
 
 def test_a_ring_in_one_direction_only_is_not_parted():
     assert ways_of((0, 1), (1, 2), (2, 0)) is None
+
+
+RING = [(0, 1), (1, 2), (2, 3), (3, 0)]
+
+
+def split(typical):
+    """The parts of both directions of a ring whose hops have these typical records."""
+    src, dst = np.array([*RING, *((b, a) for a, b in RING)]).T
+    sizes = np.array(typical, np.int64)
+    connections = SimpleNamespace(src=src, dst=dst, typical_bytes=sizes, sample_bytes=0.0)
+    back = np.roll(sizes, len(RING))
+    parts = _split_by_record(connections, np.arange(8), np.maximum(sizes, back), True)
+    return sorted(part.tolist() for part in parts)
+
+
+def test_directions_of_a_ring_with_other_records_are_two_classes():
+    assert split([100] * 4 + [300] * 4) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_a_few_hops_of_a_ring_that_merge_more_messages_are_no_class():
+    assert split([100, 100, 100, 100, 100, 100, 300, 300]) == [[*range(8)]]
+    assert split([100] * 4 + [100, 300, 300, 300]) == [[*range(8)]]

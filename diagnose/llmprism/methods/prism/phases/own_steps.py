@@ -62,7 +62,14 @@ def with_own_steps(connections: Connections, one: KindOf, count: int, firsts: In
     """A data-parallel class with each of its records in its own step: all steps move as much."""
     if one.kind != "dp":
         return one
+    volume = one.volumes(connections, count)
+    usual = np.median(volume, axis=1, keepdims=True)
+    more, less = volume - usual > MOVED * usual, usual - volume > MOVED * usual
+    some = more.any(axis=1) & less.any(axis=1)  # only what these move may have to move
+    if not some.any():
+        return one
     known, cell = one.cells(connections, count)
+    known, cell = known[some[cell // count]], cell[some[cell // count]]
     order = order_in_groups(cell, one.one.traffic.start_ns[known])
     known, place, own = known[order], cell[order] // count, cell[order] % count
     step = one.step.copy()

@@ -30,6 +30,10 @@ class Ring:
         known = np.flatnonzero(step >= 0)
         return known, (np.arange(step.size) >= step.size // 2)[known] * count + step[known]
 
+    def volumes(self, connections: Any, step: Any, count: int) -> Any:
+        known, cell = self.cells(connections, step, count)
+        return np.bincount(cell, self.sizes[known], 2 * count).reshape(2, count)
+
 
 def own_steps(by_step: list[list[int]], kind: str = "dp") -> list[int]:
     ring: Any = Ring(by_step)

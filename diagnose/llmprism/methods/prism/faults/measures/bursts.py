@@ -86,7 +86,8 @@ def with_answers(context: Context, job: JobView, part: KindOf, bursts: Bursts) -
     connections, flows, own = context.connections, context.flows, part.one.connections
     place = np.full(connections.src.size, -1)
     place[own] = np.arange(own.size)
-    rows = np.flatnonzero(connections.small & (place[connections.of_row] >= 0))
+    rows = np.flatnonzero(connections.small)
+    rows = rows[place[connections.of_row[rows]] >= 0]
     count = bursts.place.size
     if not rows.size or not count:
         return bursts

@@ -12,7 +12,7 @@ Within a component, connections of similar volume, record size and symmetry form
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -138,50 +138,6 @@ def united(parts: Sequence[Component], flows: FlowTable, connections: Connection
     ends = np.unique(np.concatenate([part.endpoints for part in parts]))
     own = np.concatenate([one.connections for part in parts for one in part.classes])
     return Component(ends.astype(np.int32), _classes(flows, connections, np.sort(own)))
-
-
-def with_rings_apart(
-    flows: FlowTable, connections: Connections, component: Component
-) -> Component | None:
-    """``component`` with the two directions of each ring as two classes; None if there is no ring.
-
-    Parameters may be gathered one way round, and gradients reduced the other way, in records that
-    are alike. Either direction rests while the other moves, and both together may not rest.
-    """
-    classes: list[TrafficClass] = []
-    for one in component.classes:
-        own = one.connections
-        forth = _one_way_round(connections.src[own], connections.dst[own]) if one.two_way else None
-        ways = [own] if forth is None else [own[forth], own[~forth]]
-        classes += [
-            replace(one, connections=way, traffic=traffic_of(flows, connections, way))
-            for way in ways
-        ]
-    if len(classes) == len(component.classes):
-        return None
-    return replace(component, classes=tuple(sorted(classes, key=lambda c: -c.bytes)))
-
-
-def _one_way_round(src: Codes, dst: Codes) -> Bools | None:
-    """Which connections lead round their ring in one of its directions.
-
-    None unless they are rings of at least three endpoints, with one connection each way in a hop.
-    """
-    others: dict[int, list[int]] = {}
-    for a, b in zip(src.tolist(), dst.tolist(), strict=True):
-        others.setdefault(a, []).append(b)
-    if any(len(own) != 2 or own[0] == own[1] for own in others.values()):
-        return None
-    forth: set[tuple[int, int]] = set()
-    for first, (ahead, _) in others.items():
-        here = first
-        while not any((here, b) in forth for b in others[here]):
-            if here not in others.get(ahead, ()):
-                return None
-            forth.add((here, ahead))
-            one, other = others[ahead]
-            here, ahead = ahead, one if other == here else other
-    return np.array([hop in forth for hop in zip(src.tolist(), dst.tolist(), strict=True)])
 
 
 def _closed(connections: Connections, chosen: Ints) -> tuple[Codes, Codes]:

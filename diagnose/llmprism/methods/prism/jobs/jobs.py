@@ -19,15 +19,10 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.classes.classes import (
-    Component,
-    find_components,
-    united,
-    with_rings_apart,
-)
+from llmprism.methods.prism.classes.classes import Component, find_components, united
 from llmprism.methods.prism.cycles.cycles import TWO_WAY
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
-from llmprism.methods.prism.jobs.partial_steps import are_micro_batches
+from llmprism.methods.prism.jobs.partial_steps import stepped
 from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.surest_parts import by_surest
@@ -143,7 +138,7 @@ def _settled(
             if part is not None:
                 settled.append(part)
                 continue
-            part = _stepped(flows, connections, component)
+            part = stepped(flows, connections, component)
             component, stepping = part.component, part.stepping
             odd = _irregular(connections, component, stepping)
             if stepping.count == 0 or odd.size == 0:
@@ -330,21 +325,6 @@ def _times_active(volume: Floats) -> int:
         np.diff(active) > max(1, APART * volume.size) if volume.size >= MANY else np.diff(active)
     )
     return int(np.count_nonzero(apart)) + int(active.size > 0)
-
-
-def _stepped(flows: FlowTable, connections: Connections, component: Component) -> Part:
-    """``component`` and its steps.
-
-    If it shows none, or they may be micro-batches, the two directions of its rings count apart.
-    """
-    whole = Part(component, find_steps(component, flows.recorded_ns))
-    if whole.stepping.count and not are_micro_batches(whole):
-        return whole
-    apart = with_rings_apart(flows, connections, component)
-    if apart is None:
-        return whole
-    part = Part(apart, find_steps(apart, flows.recorded_ns))
-    return part if part.stepping.count and not are_micro_batches(part) else whole
 
 
 def _agreeing(

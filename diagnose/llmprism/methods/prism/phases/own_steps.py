@@ -64,8 +64,8 @@ def with_own_steps(connections: Connections, one: KindOf, count: int, firsts: In
         return one
     volume = one.volumes(connections, count)
     usual = np.median(volume, axis=1, keepdims=True)
-    more, less = volume - usual > MOVED * usual, usual - volume > MOVED * usual
-    some = more.any(axis=1) & less.any(axis=1)  # only what these move may have to move
+    away = (volume - usual) / np.maximum(usual, 1.0)
+    some: Bools = (away.max(axis=1) > MOVED) & (away.min(axis=1) < -MOVED)  # others move nothing
     if not some.any():
         return one
     known, cell = one.cells(connections, count)

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from llmprism.methods.prism.classes.classes import _one_way_round, _split_by_record
+from llmprism.methods.prism.classes.classes import _split_by_record
+from llmprism.methods.prism.classes.rings_apart import _one_way_round
 
 
 def ways_of(*hops):

@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from exported_periods import COLUMNS, export_rows
+from known_windows import known_windows_error
 from llmprism.pipeline import diagnose_files
 from prism_sim.loading.loader import load
 from prism_sim.loading.scenario import Scenario
@@ -51,12 +52,15 @@ def percent(value: float | None) -> str:
 
 
 def score_capture(case: Path, flows: str, folder: Path, method: str) -> dict[str, Any]:
-    """Score one method on one capture, in a copy of its folder."""
+    """Score one method on one capture, in a copy of its folder.
+
+    ``known_windows`` is the DP-end error of a reader that knows the truth.
+    """
     shutil.copytree(case, folder)
     shutil.copy(case / flows, folder / "flows.parquet")
     run = Run(folder)
     diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
-    return score_run(run).to_json()
+    return {**score_run(run).to_json(), "known_windows": known_windows_error(run)}
 
 
 def capture_folders() -> list[Path]:
@@ -83,7 +87,8 @@ def captures() -> str:
 
 CAPTURE_COLUMNS = (
     "capture", "idle gap", "set aside", "jobs exact", "pair types", "without refinement",
-    "coverage", "step error", "step error, all", "DP-end error", "faults found", "precision",
+    "coverage", "step error", "step error, all", "DP-end error", "with known windows",
+    "faults found", "precision",
 )  # fmt: skip
 
 
@@ -101,6 +106,7 @@ def _capture_row(name: str, gap: str, s: dict[str, Any]) -> list[str]:
         percent(timeline["step_error_mean"]),
         percent(timeline["step_error_all_mean"]),
         percent(timeline["dp_end_error_mean"]),
+        percent(s["known_windows"]),
         f"{faults['detected']} of {faults['injected']}",
         figure(faults["precision"]),
     ]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.cycles.cycles import Traffic, divisions
-from llmprism.methods.prism.steps.coarser import is_step
+from llmprism.methods.prism.steps.coarser import is_step, updates_between
 
 PART_NS, MESSAGES = 1_000_000, ((0, 90_000, 500), (100_000, 300_000, 3000), (310_000, 790_000, 900))
 PARTS = 32
@@ -43,6 +43,17 @@ def test_a_brief_silence_after_every_second_part_is_an_update(longer_ns, expecte
     found = [fine, _every_second(fine)]
     classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(1), bytes=1.0),)
     assert is_step(classes, [found], PARTS, PARTS // 2) == expected
+
+
+@pytest.mark.parametrize(("first", "expected"), [(1, True), (0, False)])
+def test_parts_of_one_class_tell_which_silences_of_another_are_updates(first, expected):
+    """The other class has no equal coarser parts of its own: it may rest as long elsewhere."""
+    traffic = traffic_with(70_000, 0)
+    fine = next(one for one in divisions(traffic) if len(one) == PARTS)
+    shown = replace(fine, cuts=fine.cuts[first::2], volumes=fine.volumes[: PARTS // 2], clarity=1.0)
+    classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(1), bytes=1.0),) * 2
+    found = [[fine, shown], [fine]]
+    assert updates_between(classes, found, PARTS, PARTS // 2) == expected
 
 
 def _every_second(fine: Any) -> Any:

@@ -219,7 +219,7 @@ def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[Tra
                     if not both and _meets(connections, alike):
                         continue
                     traffic = traffic_of(flows, connections, alike)
-                    closed = _circulates(connections.src[alike], connections.dst[alike])
+                    closed = bool(_on_circles(connections, alike).all())
                     classes.append(TrafficClass(alike, both, traffic, closed))
     return tuple(sorted(classes, key=lambda c: -c.bytes))
 
@@ -235,12 +235,6 @@ def _meets(connections: Connections, own: Ints) -> bool:
     return one_end and np.unique(connections.src[own]).size >= SENDERS
 
 
-def _circulates(src: Codes, dst: Codes) -> bool:
-    """Whether every connection is part of a circle of them."""
-    label = components(int(max(src.max(), dst.max())) + 1, src, dst)
-    return bool((label[src] == label[dst]).all())
-
-
 def _split_by_record(
     connections: Connections, own: Ints, both_ways: Ints, both: bool
 ) -> list[Ints]:
@@ -248,7 +242,7 @@ def _split_by_record(
 
     An exporter that bridges silences merges more messages of one direction of a pipeline than of
     the other. Each direction alone leads from stage to stage and never back. Two rings of opposite
-    directions are closed, so they stay apart.
+    directions are closed, so they stay apart. A few hops of a ring are not, whatever they merge.
     """
     per_sample = connections.sample_bytes
     parts = _split(own, connections.typical_bytes, RECORD_STEP, per_sample)
@@ -256,11 +250,18 @@ def _split_by_record(
         return parts
     record = connections.typical_bytes.copy()
     for part in parts:
-        src, dst = connections.src[part], connections.dst[part]
-        label = components(int(max(src.max(), dst.max())) + 1, src, dst)
-        alone = part[label[src] != label[dst]]
+        alone = part[~_on_circles(connections, part)]
         record[alone] = both_ways[alone]
-    return _split(own, record, RECORD_STEP, per_sample)
+    parts = _split(own, record, RECORD_STEP, per_sample)
+    return parts if all(_on_circles(connections, part).all() for part in parts) else [own]
+
+
+def _on_circles(connections: Connections, own: Ints) -> Bools:
+    """Which connections are part of a circle of them."""
+    src, dst = connections.src[own], connections.dst[own]
+    label = components(int(max(src.max(), dst.max())) + 1, src, dst)
+    inside: Bools = label[src] == label[dst]
+    return inside
 
 
 def _split_by_sizes(connections: Connections, own: Ints) -> list[Ints]:

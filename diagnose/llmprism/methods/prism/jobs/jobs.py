@@ -22,6 +22,7 @@ from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.classes import Component, find_components, united
 from llmprism.methods.prism.cycles.cycles import TWO_WAY
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
+from llmprism.methods.prism.jobs.partial_steps import stepped
 from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.surest_parts import by_surest
@@ -143,10 +144,11 @@ def _settled(
                 settled.append(part)
                 continue
             single = _has_single_ranks(connections, component, lone)
-            stepping = find_steps(component, flows.recorded_ns, single)
+            part = stepped(flows, connections, component, single)
+            component, stepping = part.component, part.stepping
             odd = _irregular(connections, component, stepping)
             if stepping.count == 0 or odd.size == 0:
-                settled.append(Part(component, stepping))
+                settled.append(part)
                 continue
             if _are_gradients(connections, component, stepping, odd):
                 settled.append(Part(component, replace(stepping, count=0)))

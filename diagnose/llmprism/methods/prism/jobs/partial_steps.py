@@ -20,12 +20,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.classes.classes import Component
+from llmprism.methods.prism.classes.rings_apart import with_rings_apart
 from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.resolution import Refusal
 from llmprism.methods.prism.kinds.characters import TOGETHER, character_of
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.steps.stepping import Part, division_of
+from llmprism.methods.prism.steps.stepping import Part, division_of, find_steps
 from llmprism.methods.prism.steps.votes import FEWEST
 
 RESTS = 0.05  # of a step: replicas compute for longer than that
@@ -59,12 +62,28 @@ def partial_steps(connections: Connections, job: Job, nodes: int) -> Refusal | N
     parts = [part for part in every if part.stepping.count >= FEWEST]
     if all(_are_buckets(part) for part in parts):
         return BUCKETS
-    if any(_may_be_micro_batches(part) for part in parts):
+    if any(are_micro_batches(part) for part in parts):
         return MICRO_BATCHES
     return PARTIAL if all(_passes_only(connections, part, nodes) for part in parts) else None
 
 
-def _may_be_micro_batches(part: Part) -> bool:
+def stepped(flows: FlowTable, connections: Connections, component: Component, single: bool) -> Part:
+    """``component`` and its steps; ``single``: whether each of its servers has one rank.
+
+    If it shows none, or they may be micro-batches, the two directions of its rings count apart.
+    """
+    whole = Part(component, find_steps(component, flows.recorded_ns, single))
+    if whole.stepping.count and not are_micro_batches(whole):
+        return whole
+    apart = with_rings_apart(flows, connections, component)
+    if apart is None:
+        return whole
+    part = Part(apart, find_steps(apart, flows.recorded_ns, single))
+    return part if part.stepping.count and not are_micro_batches(part) else whole
+
+
+def are_micro_batches(part: Part) -> bool:
+    """Whether the steps of ``part`` may be micro-batches."""
     stepping = part.stepping
     lead = part.component.classes[stepping.reference].traffic
     return may_be_micro_batches(lead, division_of(stepping))

@@ -25,9 +25,11 @@ AHEAD = 0.02  # of a step's volume, mean: what a pipeline has outstanding at lea
 BESIDE, LOST_AHEAD = 0.8, 0.1  # the same where both begin and move together, and records are lost
 NEARLY_ALL, EQUALLY = 0.9, 0.1  # share of bytes of records that are nearly as fast as the fastest
 PASSES = 0.65  # a pipeline rests for less than this share of a step
+MORE = 0.1  # of the usual bytes of a step: a step that moves more holds something else
 CLEAR, LITTLE = 0.05, 0.002  # of a step's traffic; a pass of 100 micro-batches is more than that
 MOSTLY = 0.75  # share of steps in which both directions begin at once in an exchange
-EITHER = 0.25  # share of steps in which the other one begins, where none waits for the other
+EITHER = 0.25  # ... of those in which one does: the other one begins, where nobody waits
+SELDOM = 0.1  # share of all steps: fewer show nothing
 UNLIKE = 2.0  # ratio of sizes that differ
 TICKS = 10  # of the clock: a record that shows its rate is longer
 LEADS = 0.9  # share of steps in which the same direction begins
@@ -81,7 +83,8 @@ class Character:
     @property
     def is_pipeline(self) -> bool:
         """Whether one direction waits for the other as a pipeline's does."""
-        if self.together >= TOGETHER and self.wavers >= EITHER:
+        clearly = self.leads + 2 * self.wavers  # share of steps that one of both clearly begins
+        if self.together >= TOGETHER and self.wavers >= max(SELDOM, EITHER * clearly):
             return False  # both ways begin now and then: nobody waits
         if self.messages <= 1.5:  # all messages of a step in one record
             return self.leads >= LEADS and not (self.dense and self.together >= BESIDE)
@@ -146,14 +149,29 @@ def _outstanding(traffic: Traffic, step: Codes) -> tuple[float, float]:
     couples = int(traffic.couple.max()) + 1
     typical = float(np.median(traffic.size))
     order = order_in_groups(traffic.couple, traffic.start_ns)
+    order = order[_of_usual_steps(traffic, step)[order]]
     sums = _silences(
         traffic.couple[order], traffic.start_ns[order], traffic.end_ns[order], traffic.size[order],
         traffic.forth[order], step[order], couples, typical / 2,
     )  # fmt: skip
     ahead_ns, byte_ns, silent_ns = (float(one.sum()) for one in sums)
-    steps = max(1, np.unique(step).size)
-    volume = float(traffic.size.sum()) / couples / steps
+    steps = max(1, np.unique(step[order]).size)
+    volume = float(traffic.size[order].sum()) / couples / steps
     return (ahead_ns / silent_ns, byte_ns / silent_ns / volume) if silent_ns > 0 else (0.0, 0.0)
+
+
+def _of_usual_steps(traffic: Traffic, step: Codes) -> Bools:
+    """Records of steps that move hardly more than usual.
+
+    What a program sends one way before it begins to train counts to the first step, in which it
+    also rests for longer than in many others.
+    """
+    volume = np.bincount(step + 1, traffic.size)
+    usual = float(np.median(volume[1:][volume[1:] > 0])) if volume[1:].any() else 0.0
+    more = volume > (1 + MORE) * usual
+    more[0] = False
+    usually: Bools = ~more[step + 1]
+    return usually
 
 
 @compiled

@@ -25,6 +25,7 @@ from llmprism.methods.prism.phases.moments import (
     period_of,
     repaired,
 )
+from llmprism.methods.prism.phases.own_steps import with_own_steps
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
@@ -92,6 +93,7 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
         before += max(part.stepping.count for part in epoch)
     count = before
     first = max(part.stepping.count for part in job.epochs[0])
+    classes = [with_own_steps(connections, one, count, np.array(firsts)) for one in classes]
     classes = with_gradients_last(flows, classes, job.endpoints, first)
     group = joined(connections, classes, "dp", job.endpoints, len(flows.addresses))
     group_of = np.zeros(len(flows.addresses), np.int64)

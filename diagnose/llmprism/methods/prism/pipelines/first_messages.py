@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from llmprism.methods.prism.pipelines.micro_batches import OFTEN, usual_size
-from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA
 
+PART = 0.1  # of a message: what control messages and headers add to others, or loss takes away
 FULLEST = 0.75  # quantile of the bytes of a step that no lost record makes less
 NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
 
@@ -51,10 +52,19 @@ def first_three(
         if held > 1:  # the record holds several messages
             later = start[lead] + max(0.0, end[lead] - passage - start[lead]) / (held - 1)
             found["second"][at] = np.fmin(found["second"][at], later)
-        elif messages > 1 and own.size > 1:
-            found["second"][at] = np.fmin(found["second"][at], start[rows[own[1]]])
-            if messages > 2 and own.size > 2 and single[rows[own[1]]]:
-                found["third"][at] = np.fmin(found["third"][at], start[rows[own[2]]])
+            continue
+        begins = own[_begin_messages(size[rows[own]], one_message)]
+        if messages > 1 and begins.size > 1:
+            found["second"][at] = np.fmin(found["second"][at], start[rows[begins[1]]])
+            if messages > 2 and begins.size > 2 and single[rows[begins[1]]]:
+                found["third"][at] = np.fmin(found["third"][at], start[rows[begins[2]]])
+
+
+def _begin_messages(size: Ints, one_message: float) -> Bools:
+    """Which records begin a message: others hold the rest of one that an exporter cut."""
+    number = np.floor((np.cumsum(size) - size) / one_message + PART)
+    begins: Bools = np.diff(number, prepend=-1.0) > 0
+    return begins
 
 
 def most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> dict[int, float]:

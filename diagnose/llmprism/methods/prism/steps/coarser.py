@@ -28,6 +28,8 @@ from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.cycles.updates import hardly_rests, holds_updates
 from llmprism.methods.prism.steps.silences import (
     ACCUMULATES,
+    CHANCE,
+    GOOD,
     MOST_MICRO_BATCHES,
     RARE,
     RESTS,
@@ -42,14 +44,12 @@ from llmprism.methods.prism.steps.silences import (
 )
 from llmprism.numerics.arrays import Ints
 
-CHANCE = 0.05  # of longer gaps at equal distances: what is looked at
 PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
 GRADIENTS = 0.05  # of all bytes: what gradients have at least
 LEAST_CLEAR = 0.02  # ... of those that move many long sequences, if steps are clear in them
 EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of such steps
 FEW = 0.5  # of the fine parts: gradients move beside some of the exchanges of a step only
 MOSTLY = 0.8  # share of parts in which an evaluation's direction moves no less than the other one
-GOOD = 0.5  # quality of a division that is believed
 NEARLY_ALL, LARGE = 0.9, 0.25  # of the parts; and of all bytes, as gradients have that move in them
 ATOMIC = 1.2  # records of a connection in a part that is a single collective; some are cut in two
 RETURNED = 2 * ATOMIC  # ... that is an exchange between experts, there and back

@@ -14,6 +14,8 @@ from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.updates import holds_updates
 from llmprism.numerics.arrays import Ints
 
+GOOD = 0.5  # quality of a division that is believed
+CHANCE = 0.05  # of longer gaps at equal distances: what is looked at
 RARE = 1e-4  # chance of longer gaps at equal distances that is believed
 TICKS = 2  # of the clock: differences of gaps that rounding makes
 SAME_SPREAD = 0.02  # of a part: difference of volumes that counts as none
@@ -64,27 +66,58 @@ def accumulate(
     return True
 
 
+def are_micro_batches(
+    classes: tuple[TrafficClass, ...],
+    proposed: list[list[Division]],
+    fine: int,
+    coarse: int,
+    single: bool,
+) -> bool:
+    """Whether an update follows every k-th fine part, and none of them accumulates gradients.
+
+    ``single``: whether each server has one rank, so that no shards are hidden inside.
+    """
+    least = RESTS if single else ACCUMULATES
+    return not accumulate(classes, proposed, fine, coarse, least) and updates_between(
+        classes, proposed, fine, coarse
+    )
+
+
 def updates_between(
     classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
 ) -> bool:
     """Whether silences of all classes are longer by an update before every k-th fine part.
 
     Not each of them needs to be, as ranks wait for cores and for each other. What makes them longer
-    by less than a tenth of a part, after every second to fourth one, is no pause.
+    by less than a tenth of a part, after every second to fourth one, is no pause. One class shows
+    which parts these are: others may rest for as long in the middle of a step.
     """
-    if fine > MOST_MICRO_BATCHES * coarse or coarse < FEWEST:
+    places = _places(proposed, fine, coarse)
+    if fine > MOST_MICRO_BATCHES * coarse or coarse < FEWEST or places is None:
         return False
+    chances = []
     for one, own in zip(classes, proposed, strict=True):
-        coarser, finer = of_count(own, coarse), of_count(own, fine)
-        if coarser is None or finer is None or finer.evaluated or holds_updates(one.traffic, finer):
+        finer = of_count(own, fine)
+        if finer is None or finer.evaluated or holds_updates(one.traffic, finer):
             return False
-        gap, others = gaps_of(one.traffic, finer, coarser)
+        rests_ns = one.traffic.rests_ns()[finer.cuts - 1]
+        gap, others = rests_ns[places], np.delete(rests_ns, places)
         part_ns = float(np.median(np.diff(one.traffic.start_ns[finer.firsts])))
-        longer_ns = float(np.median(gap) - np.median(others))
-        short = 0 < longer_ns <= BRIEF * part_ns
-        if not short or _chance_of_longer(gap, others) > RARE:
+        if not 0 < float(np.median(gap) - np.median(others)) <= BRIEF * part_ns:
             return False
-    return True
+        chances.append(_chance_of_longer(gap, others))
+    return max(chances) <= CHANCE and min(chances) <= RARE
+
+
+def _places(proposed: list[list[Division]], fine: int, coarse: int) -> Ints | None:
+    """Which cuts of the fine division end coarse parts, in the first class that shows both."""
+    for own in proposed:
+        coarser, finer = of_count(own, coarse), of_count(own, fine)
+        if coarser is None or finer is None or coarser.quality < GOOD:
+            continue
+        if np.isin(coarser.cuts, finer.cuts).all():
+            return np.searchsorted(finer.cuts, coarser.cuts)
+    return None
 
 
 def _chance_of_longer(gap: Ints, others: Ints) -> float:

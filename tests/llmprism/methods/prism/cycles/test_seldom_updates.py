@@ -9,7 +9,7 @@ from llmprism.methods.prism.classes.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles import seldom_updates
 from llmprism.methods.prism.cycles.cycles import Traffic, steps_from
 from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
-from llmprism.methods.prism.jobs.partial_steps import _may_be_micro_batches
+from llmprism.methods.prism.jobs.partial_steps import are_micro_batches
 from llmprism.methods.prism.steps.stepping import Part, find_steps
 
 MS = 1_000_000
@@ -83,7 +83,7 @@ def test_many_steps_have_micro_batches_too():
 def test_nothing_is_known_about_the_steps_where_one_update_shows(micro_batches):
     component = sharded(2, micro_batches, 5.0)
     stepping = find_steps(component)
-    assert _may_be_micro_batches(Part(component, stepping))
+    assert are_micro_batches(Part(component, stepping))
 
 
 @pytest.mark.parametrize("steps", [5, 12])
@@ -91,7 +91,7 @@ def test_steps_that_all_end_with_an_update_are_no_micro_batches(steps):
     component = sharded(steps, 1, 5.0, stalls=[(28, 1.0)])
     stepping = find_steps(component)
     assert stepping.count in (steps, steps + 1)
-    assert not _may_be_micro_batches(Part(component, stepping))
+    assert not are_micro_batches(Part(component, stepping))
 
 
 def test_silences_in_every_second_of_a_few_steps_may_be_chance():

@@ -83,10 +83,8 @@ FALSE: set[tuple[str, str]] = set()
 """Healthy cases of which a stretch that really is slower has a finding in these records."""
 
 UNNAMED = {
-    ("dp2pp4-slow-spine", "flows_gap1ms"), ("dp2pp4-slow-spine", "flows_gap2ms"),
     ("mpi-dp4pp2-slow-rank", "flows_gap1ms"), ("short", "flows_gap1ms"),
     ("fsdp4-slow-nic", "flows_gap1ms"), ("fsdp4-slow-nic", "flows_gap10ms"),
-    ("mpi-ring8-slow-link", "flows"),
 }  # fmt: skip
 """Faults that are found in these records, with another culprit, or none: TCP cuts transfers up."""
 

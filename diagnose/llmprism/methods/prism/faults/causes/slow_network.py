@@ -139,7 +139,8 @@ def _most_delayed(bundles: Sequence[Bundle], lost: LostTime, part: str) -> float
     """
     slow = [one for one in bundles if one.slow]
     most = max(one.ratio for one in slow) - 1
-    passed = lost.sum_across(part) if all(one.kind == "pp" for one in slow) else None
+    passes = bool(part) and all(one.kind == "pp" for one in slow)
+    passed = lost.sum_across(part) if passes else None
     return most if passed is None else min(most, passed)
 
 

@@ -58,13 +58,15 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
         own = np.flatnonzero((rates.group == group) & seen)
         if own.size < 2 or not slow[own].any() or waits[own].any():
             continue
+        if slow[own].mean() < ALIKE:
+            continue
         worst = own[np.nanargmax(busy[own])]
         within = 1 - max(1 - BUSIEST, WIRE_NOISE * float(rates.pace.noise[worst]))
         busiest = busy[own] >= within * busy[worst]
         slowest = middle[own] >= within * np.nanmax(middle[own])
         if busiest.mean() < ALIKE and (busiest & slowest).any():
             slow[own] &= busiest
-        elif slow[own].mean() >= ALIKE:
+        else:
             crosses = frozenset().union(*(rates.crosses[i] for i in own.tolist()))
             bundles.append(Bundle(rates.kind[own[0]], crosses, True, float(middle[own].max())))
             joined[own] = True

@@ -3,33 +3,28 @@
 Where an exporter cuts records after a very short silence, a slow transfer falls into many
 records, each of which looks fast. So silences of a connection that are shorter than a small
 share of the job's step are bridged, whatever the exporter did.
-
-A step of the job ends in a silence. Where a rank pauses after the first messages of a step, that
-silence may be the longer one, and these messages count to the step before: it has more than usual,
-and the next one lacks as much. Then they belong to the next one; and the same the other way round.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.phases.own_steps import in_own_steps
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups, weighted_quantile
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanquantile
 
 SHORT = 0.005  # of a step: the messages of 64 micro-batches are still distinguished
+ANSWERED = 0.01  # of a step: rest before an acknowledgement; a pass takes longer
 STALL = 0.05  # of a step: a transfer that stalls for longer is not taken for one
 PIECE = 0.25  # of a usual burst: less is a piece of one
 WHOLE = 1.1  # times a usual burst: pieces hold no more together
 MORE = 3.0  # times the bursts of a healthy step: some of them are pieces
-EQUAL = 0.002  # of the bytes of a step: what headers add
-MOVED = 0.01  # ... and less than this is no message of a pipeline
 
 
 @dataclass(frozen=True)
@@ -75,32 +70,41 @@ def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
 
 
 def _in_own_steps(job: JobView, bursts: Bursts) -> Bursts:
-    """``bursts``, of which those that count to the step before or after are in their own.
+    """``bursts``, of which those that count to the step before or after are in their own."""
+    firsts = job.phases.first_of_epoch
+    own = (bursts.place, bursts.step, bursts.size)
+    return replace(bursts, step=in_own_steps(*own, job.count, firsts, counted=True))
 
-    What one step has more than usual the next one lacks. Sequences that differ in length change
-    bytes as well, but no number of messages.
+
+def with_answers(context: Context, job: JobView, part: KindOf, bursts: Bursts) -> Bursts:
+    """``bursts``, each until the last of the small records that follow it without a silence.
+
+    A connection that moves data both ways acknowledges on its own what the other way moves. Where
+    records bridge the silences between, these acknowledgements are a part of them, and their time
+    shows how slowly the other way moves. Where an exporter cuts records there, they are alone.
     """
-    cell = bursts.place * job.count + bursts.step
-    cells = (int(bursts.place.max()) + 1) * job.count
-    counts, sizes = (np.bincount(cell, each, cells).reshape(-1, job.count)
-                     for each in (None, bursts.size))  # fmt: skip
-    usual, count = (np.median(each, axis=1) for each in (sizes, counts))
-    step = bursts.step.copy()
-    begins = set(job.phases.first_of_epoch.tolist())
-    for place in np.flatnonzero(usual > 0).tolist():
-        extra, more = sizes[place] / usual[place] - 1, counts[place] - count[place]
-        free = 0  # the first step that is not yet part of a pair
-        for one, other in pairwise(np.flatnonzero(np.abs(extra) > EQUAL).tolist()):
-            moved = abs(extra[one]) > MOVED and abs(extra[one] + extra[other]) <= EQUAL
-            alike = more[one] * extra[one] > 0 and more[other] * extra[other] > 0
-            if one < free or not (moved and alike) or begins & {*range(one + 1, other + 1)}:
-                continue
-            free = other + 1
-            inside = slice(*np.searchsorted(cell, place * job.count + np.array([one, free])))
-            size = bursts.size[inside].astype(np.float64)
-            number = (np.cumsum(size) - size / 2) // usual[place]
-            step[inside] = one + np.clip(number.astype(np.int64), 0, other - one)
-    return replace(bursts, step=step)
+    connections, flows, own = context.connections, context.flows, part.one.connections
+    place = np.full(connections.src.size, -1)
+    place[own] = np.arange(own.size)
+    rows = np.flatnonzero(connections.small)
+    rows = rows[place[connections.of_row[rows]] >= 0]
+    count = bursts.place.size
+    if not rows.size or not count:
+        return bursts
+    lane = np.concatenate((bursts.place, place[connections.of_row[rows]]))
+    start = np.concatenate((bursts.start_ns, flows.start_ns[rows]))
+    end = np.concatenate((bursts.end_ns, flows.end_ns[rows]))
+    order = order_in_groups(lane, start)
+    lane, start, end = lane[order], start[order], end[order]
+    opens = order < count
+    opens[1:] |= start[1:] - latest_end(lane, end)[:-1] > ANSWERED * job.period_ns
+    opens[1:] |= np.diff(lane) != 0
+    opens[0] = True
+    at = np.flatnonzero(opens)
+    latest = np.maximum.reduceat(end, at)
+    until = bursts.end_ns.copy()
+    until[order[at][order[at] < count]] = latest[order[at] < count]
+    return replace(bursts, end_ns=until)
 
 
 def latest_end(lane: Ints, end: Ints) -> Ints:

@@ -22,7 +22,12 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
-from llmprism.methods.prism.faults.measures.bursts import Bursts, bursts_of, whole_bursts
+from llmprism.methods.prism.faults.measures.bursts import (
+    Bursts,
+    bursts_of,
+    whole_bursts,
+    with_answers,
+)
 from llmprism.methods.prism.faults.measures.collectives import ring_numbers
 from llmprism.methods.prism.faults.measures.hops import crossed
 from llmprism.methods.prism.faults.measures.last_ends import Ends, ends_of
@@ -100,6 +105,7 @@ def rates_of(context: Context, job: JobView) -> Rates:
     for number, part in enumerate(job.phases.classes):
         own = part.one.connections
         bursts = whole_bursts(job, bursts_of(context, job, part))
+        bursts = with_answers(context, job, part, bursts)
         whole = _whole(job, part, bursts)
         paces.append(np.where(whole, _pace(job, part, bursts), np.nan))
         busy.append(np.where(whole, _busy(context, job, part), np.nan))

@@ -59,6 +59,14 @@ def test_slow_transfers_delay_a_step_by_what_they_last_longer_at_most(kind, wire
     assert SLOW_NETWORK._most_delayed(bundles, lost, "nic") == pytest.approx(most)
 
 
+def test_where_no_part_is_named_nothing_limits_what_slow_messages_cost():
+    """Nothing crosses a part without a name, and what crosses it lost nothing."""
+    rates = SimpleNamespace(crosses=[frozenset({"nic"})])
+    lost = LostTime(rates, np.zeros(1), np.array([0.02]), np.ones(1))
+    slow = [Bundle("pp", frozenset({"nic"}), True, 1.5)]
+    assert SLOW_NETWORK._most_delayed(slow, lost, "") == pytest.approx(0.5)
+
+
 def test_hops_of_a_ring_that_differ_by_less_than_their_noise_are_one_bundle():
     """The wires differ by 7 %, and that much they differ from step to step as well."""
     merged = rates_of([3.0] * 4, [0.05] * 4, busy=[3.0, 2.9, 2.8, 2.8], group=[0] * 4)
@@ -83,6 +91,12 @@ def test_short_records_of_other_hops_do_not_hide_which_wire_is_busy():
     short = rates_of([9.0, 9.0, 4.0, 4.0, 4.0], noises, [9.0, 9.0, 2.0, 2.0, 2.0], [0] * 5)
     assert [one.slow for one in bundles_of(short, 6, 11)][:2] == [True, True]
     assert not any(one.slow for one in bundles_of(short, 6, 11)[2:])
+
+
+def test_hops_of_a_ring_beside_healthy_ones_are_slow_though_their_wires_differ():
+    """A slow link, which two of five hops cross, is the reason of both."""
+    ring = rates_of([4.0, 3.0, 1.0, 1.0, 1.0], [0.002] * 5, [3.0, 2.0, 1.0, 1.0, 1.0], [0] * 5)
+    assert [one.slow for one in bundles_of(ring, 6, 11)] == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize(("steps", "found"), [((6, 7, 8), []), ((6, 6, 8), [(6, 8)])])

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.faults.lateness.own_time import _collective, _on_all_hops, _summed
-from llmprism.methods.prism.faults.measures.bursts import Bursts, _in_own_steps, whole_bursts
+from llmprism.methods.prism.faults.measures.bursts import (
+    Bursts,
+    _in_own_steps,
+    whole_bursts,
+    with_answers,
+)
 
 STEPS, PERIOD_NS = 8, 1_000_000_000
 JOB: Any = SimpleNamespace(
@@ -39,6 +44,23 @@ def test_a_few_pieces_are_of_transfers_that_wait_for_a_late_rank():
     late = [[(100, 105, 100), (140, 175, 700)]] * 2
     found = whole_bursts(JOB, bursts_of([*healthy, *late]))
     assert found.size.tolist() == [800] * 6 + [100, 700] * 2
+
+
+def test_a_burst_lasts_until_the_acknowledgements_that_follow_it_at_once():
+    """The other direction is slow: its acknowledgements come one by one, 8 ms apart at most."""
+    bursts = bursts_of([[(100, 110, 800)], [(100, 110, 800), (400, 410, 800)]])
+    begins = np.array([114, 122, 130, 200, 1118, 1126, 1500], np.int64) * 1_000_000
+    context: Any = SimpleNamespace(
+        connections=SimpleNamespace(
+            src=np.zeros(1), of_row=np.zeros(begins.size, np.int64),
+            small=np.ones(begins.size, np.bool_),
+        ),
+        flows=SimpleNamespace(start_ns=begins, end_ns=begins),
+    )  # fmt: skip
+    part: Any = SimpleNamespace(one=SimpleNamespace(connections=np.array([0])))
+    found = with_answers(context, JOB, part, bursts)
+    assert (found.end_ns // 1_000_000).tolist() == [130, 1126, 1410]
+    assert found.start_ns.tolist() == bursts.start_ns.tolist()
 
 
 def test_a_burst_that_is_cut_in_two_does_not_change_the_numbers_of_the_others():

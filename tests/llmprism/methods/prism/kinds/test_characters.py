@@ -1,0 +1,44 @@
+"""Who waits for whom: exchanges among two ranks are no pipelines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.kinds.characters import Character, _outstanding
+
+MS = 1_000_000
+STEPS, EXCHANGES, BYTES = 12, 4, 1000
+
+
+def test_what_is_sent_before_training_begins_is_not_outstanding_in_it():
+    """Ranks exchange equal messages; in the first step one has sent parameters, long before."""
+    starts = np.arange(STEPS * EXCHANGES) * 10 * MS + 5_000 * MS
+    start = np.concatenate(([0], np.repeat(starts, 2)))
+    size = np.full(start.size, BYTES)
+    forth = np.concatenate(([True], np.tile([True, False], starts.size)))
+    step = np.concatenate(([0], np.repeat(np.arange(STEPS), 2 * EXCHANGES)))
+    one = np.zeros(start.size, np.int32)
+    traffic = Traffic(np.arange(start.size), start, start + MS, size, one, forth)
+    assert _outstanding(traffic, step) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("leads", "wavers", "expected"),
+    [
+        (0.11, 0.22, False),  # of a third and two ninths of the steps, one or the other begins
+        (0.35, 0.12, True),  # mostly the same
+        (0.0, 0.04, True),  # neither shows, but once
+    ],
+)
+def test_nobody_waits_where_either_direction_begins(leads, wavers, expected):
+    none = np.empty(0)
+    one = Character(
+        outstanding=0.56, ahead=0.14, together=0.64, leads=0.0, wavers=0.0, answered=0.06,
+        dense=False, at_once=False, rest=0.5, messages=2.0, alike=False, first_ns=none,
+        last_ns=none, groups=(), pairs=frozenset(),
+    )  # fmt: skip
+    assert replace(one, leads=leads, wavers=wavers).is_pipeline == expected

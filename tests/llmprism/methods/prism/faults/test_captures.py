@@ -85,7 +85,7 @@ FALSE: set[tuple[str, str]] = set()
 UNNAMED = {
     ("dp2pp4-slow-spine", "flows_gap1ms"), ("dp2pp4-slow-spine", "flows_gap2ms"),
     ("mpi-dp4pp2-slow-rank", "flows_gap1ms"), ("short", "flows_gap1ms"),
-    ("fsdp4-slow-nic", "flows_gap1ms"), ("fsdp4-slow-nic", "flows_gap10ms"),
+    ("fsdp4-slow-nic", "flows_gap1ms"),
     ("mpi-ring8-slow-link", "flows"), ("mpi-ring8-slow-link", "flows_gap10ms"),
 }  # fmt: skip
 """Faults that are found in these records, with another culprit, or none: TCP cuts transfers up."""

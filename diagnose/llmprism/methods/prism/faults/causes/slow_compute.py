@@ -35,6 +35,7 @@ OWN = 0.5  # share of the lost time that must remain if the receiver may have be
 MOST = 0.6  # share of the ranks, more than one stage of two; beyond it the job's work changed
 ALIKE = 0.5  # of the excess of the slowest rank: others that are slow as well
 WAITING = 0.25  # ... and less than this is waiting, where an edge holds some
+SHOWN = 0.25  # of all passes of a job: half of those of an end stage, which sends one way only
 KNOWN = 0.75  # of the steps: so many show what a pass of a rank takes in healthy ones
 SEVERAL = 3  # servers with slow ranks in merged records: work that is unevenly divided, not each
 COARSE = 0.1  # of a pass: a clock that is coarser does not resolve one
@@ -45,7 +46,7 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
     for job in context.jobs:
         passes = shown_passes(context, job)
         found: list[Suspect] = []
-        if passes is not None and not passes.single:
+        if passes is not None and (job.pipelines.length == 1 or _shown(passes)):
             found = [*_of_passes(context, job, passes)]
             unknown = np.isfinite(passes.work_ns).any(axis=2).mean(axis=1) < KNOWN
         else:
@@ -53,6 +54,11 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
         if job.pipelines.length > 1 and not found:
             found = [*_of_merged(context, job, unknown)]
         yield from found
+
+
+def _shown(passes: AnyPasses) -> bool:
+    """Whether records show single messages, not only the first and the last of several."""
+    return not passes.single and bool(np.isfinite(passes.work_ns).mean() > SHOWN)
 
 
 def _of_passes(context: Context, job: JobView, passes: AnyPasses) -> Iterator[Suspect]:
@@ -96,7 +102,8 @@ def _of_merged(context: Context, job: JobView, unknown: Bools) -> Iterator[Suspe
     at_most = own.ratio - 1  # no step is longer by more than its slowest rank
     seen = Slowness("slow_passes", own.ratio, own.noise, slow, at_most, nothing)
     found = [*_brought(context, job, seen)]
-    if sum(one.level == "rank" and one.is_believed for one in found) < SEVERAL:
+    ranks = [one for one in found if one.level == "rank"]
+    if len(ranks) < SEVERAL or sum(one.is_believed for one in ranks) < SEVERAL:
         yield from found
 
 

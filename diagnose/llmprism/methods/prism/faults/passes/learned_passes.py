@@ -28,7 +28,6 @@ from llmprism.methods.prism.faults.passes.passes import (
 from llmprism.numerics.arrays import Floats, Ints, order_in_groups
 
 COARSE = 0.1  # of a pass: a clock that is coarser does not tell what came before it
-SHOWN = 0.25  # of all passes of a job: half of those of an end stage, which sends one way only
 ENOUGH = 6  # whole steps that show what a message needs
 
 
@@ -94,20 +93,8 @@ class Lane:
 AnyPasses = Passes | LearnedPasses
 
 
-@measured_once
 def shown_passes(context: Context, job: JobView) -> AnyPasses | None:
-    """The passes of a job's pipelines, learned where their order is not known; None: merged.
-
-    Records that hold several messages show a pass before their first one, which seems as long as
-    all that the rank did since the record before.
-    """
-    passes = _any_passes(context, job)
-    if passes is None or not np.isfinite(passes.work_ns).mean() > SHOWN:
-        return None
-    return passes
-
-
-def _any_passes(context: Context, job: JobView) -> AnyPasses | None:
+    """The passes of a job's pipelines, learned where their order is not known; None: merged."""
     if job.pipelines.length == 1 or job.pipelines.chunks == 1:
         return passes_of(context, job)
     learned = learned_passes(context, job)

@@ -58,18 +58,6 @@ def test_records_that_hold_all_messages_of_a_step_show_no_passes(monkeypatch):
     assert module.shown_passes(SimpleNamespace(measured={}, flows=flows), job) is None
 
 
-@pytest.mark.parametrize(("known", "shown"), [(8, True), (2, False)])
-def test_records_that_hold_several_messages_show_no_passes(monkeypatch, known, shown):
-    """Of 16 passes of a step, an end stage shows eight: those of one direction."""
-    work_ns = np.full((2, STEPS, 16), np.nan)
-    work_ns[..., :known] = TICK_NS
-    merged = SimpleNamespace(work_ns=work_ns)
-    monkeypatch.setattr(module, "_any_passes", lambda *_: merged)
-    job = SimpleNamespace(name="job-0")
-    found = module.shown_passes(SimpleNamespace(measured={}), job)
-    assert (found is merged) == shown
-
-
 def test_a_clock_that_is_coarse_for_a_pass_shows_none(passes):
     assert passes.shows_passes(TICK_NS / 10)
     assert not passes.shows_passes(TICK_NS)

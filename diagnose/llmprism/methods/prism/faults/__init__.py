@@ -50,6 +50,7 @@ from llmprism.numerics.missing import finite_median
 
 LEAST_SURE = 0.3  # what is wrong in two of three cases is a guess, where nothing else is known
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
+UNEVEN = ("unequal_bytes", "late_in_turns")  # symptoms of work that is unevenly divided
 SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
 PASSES = ("slow_passes", "pauses")  # symptoms of a rank of a pipeline that waits for nobody
 SHOWN = ("fewer_uplinks", REROUTED, OTHER_TRAFFIC)  # why transfers are slow, or stall
@@ -57,8 +58,9 @@ SHOWN_BY = {"slow_transfers": (*SHOWN, STALLED), STALLED: SHOWN}
 SOON, AFTER = 2, 3.0  # steps: after the begin of a job, and around the moment when another stops
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
-AS_LONG = 0.5  # of what steps with a pause are longer: steps between them that are slow as well
+AS_LONG = 0.5  # of what the steps of a stretch are longer: those between pauses are slow as well
 MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
+EDGES = 1.5  # times the steps in which a rank was seen to be slow: those beside it belong to them
 
 CAUSES: tuple[Cause, ...] = (
     slow_compute,
@@ -124,8 +126,18 @@ def _with_edges(named: Sequence[Suspect]) -> list[Suspect]:
         begin = max((o.last + 1 for o in others if o.last < one.first), default=0)
         end = min((o.first - 1 for o in others if o.first > one.last), default=one.job.count - 1)
         first, last = widened(one.job, one.first, one.last, (begin, end))
-        found.append(replace(one, first=first, last=last))
+        found.append(replace(one, first=first, last=last, lost_share=_lost_in(one, first, last)))
     return found
+
+
+def _lost_in(one: Suspect, first: int, last: int) -> float | None:
+    """What a rank loses in a wider stretch, as a share of a step: in the steps beside it, nothing.
+
+    If it does lose time in them, this is less; where they are the most, others delay the job.
+    """
+    if one.lost_share is None or one.level != "rank":
+        return one.lost_share
+    return one.lost_share * min(1.0, EDGES * (one.last - one.first + 1) / (last - first + 1))
 
 
 def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
@@ -148,10 +160,17 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
         return any(
             other.symptom != one.symptom
             and not _waits(other)
+            and not _names_no_part(other)
+            and other.culprit_kind != "stage"  # the late ranks are in several
             and other.job is one.job
             and _shared(one, other) > SOME
             for other in suspects
         )
+    if (_names_no_part(one) or one.culprit_kind == "stage") and any(
+        other.symptom in UNEVEN and other.job is one.job and _shared(one, other) > 0.5
+        for other in suspects
+    ):
+        return True
     if any(
         other.symptom in SHOWN_BY.get(one.symptom, ())
         and other.job is one.job
@@ -179,6 +198,14 @@ def _explained(one: Suspect, suspects: list[Suspect]) -> bool:
         and _shared(one, other) > 0.5
         for other in suspects
     )
+
+
+def _names_no_part(one: Suspect) -> bool:
+    """Whether ``one`` is slow transfers that lead to no part of the network.
+
+    Those of ranks that are late in turns do so as well.
+    """
+    return one.symptom == "slow_transfers" and one.culprit_kind == "job"
 
 
 def _wide(one: Suspect) -> Suspect:
@@ -291,12 +318,15 @@ def _tells_more(one: Suspect, other: Suspect) -> bool:
 
 
 def _healthy_between(slow: Suspect, pausing: Suspect) -> bool:
-    """Whether a good part of the steps of a stretch lie between pauses, and are not as long."""
+    """Whether a good part of the steps of a stretch lie between pauses, and are healthy.
+
+    Steps around the stretch show what is healthy: those outside of the pauses may all be slow.
+    """
     between = np.setdiff1d(steps_of(slow), steps_of(pausing))
     if between.size <= (1 - MOSTLY) * steps_of(slow).size:
         return False
-    longer_ns = finite_median(slow.job.duration_ns[between]) - pausing.cost.normal_ns
-    return longer_ns < AS_LONG * (pausing.cost.slow_ns - pausing.cost.normal_ns)
+    longer_ns = finite_median(slow.job.duration_ns[between]) - slow.cost.normal_ns
+    return longer_ns < AS_LONG * (slow.cost.slow_ns - slow.cost.normal_ns)
 
 
 def _shared(one: Suspect, other: Suspect) -> float:

@@ -84,7 +84,7 @@ FALSE: set[tuple[str, str]] = set()
 
 UNNAMED = {
     ("mpi-dp4pp2-slow-rank", "flows_gap1ms"), ("short", "flows_gap1ms"),
-    ("fsdp4-slow-nic", "flows_gap1ms"), ("fsdp4-slow-nic", "flows_gap10ms"),
+    ("fsdp4-slow-nic", "flows_gap1ms"),
 }  # fmt: skip
 """Faults that are found in these records, with another culprit, or none: TCP cuts transfers up."""
 

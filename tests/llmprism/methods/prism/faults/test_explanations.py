@@ -12,7 +12,7 @@ import pytest
 
 from llmprism.methods.prism import faults
 from llmprism.methods.prism.faults.suspects import alternatives
-from llmprism.methods.prism.faults.suspects.cost import Cost
+from llmprism.methods.prism.faults.suspects.cost import Cost, cost_at
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
 STEPS = 40
@@ -92,11 +92,11 @@ def confidence_in(findings_of):
 def test_of_ranks_that_are_slow_in_the_same_steps_no_more_than_one_is_sure(confidence_in):
     job = job_with({(10, 19): 0.3})
     one, other = (
-        replace(rank(job, name, 10, 19), lost_share=lost) for name, lost in (("a", 0.3), ("b", 0.1))
+        replace(rank(job, name, 10, 19), lost_share=lost) for name, lost in (("a", 0.3), ("b", 0.2))
     )
     assert confidence_in(one) == {"a": pytest.approx(0.9)}
     sure = confidence_in(one, other)
-    assert sure["a"] == pytest.approx(0.9 * 0.75)
+    assert sure["a"] == pytest.approx(0.9 * 0.6)
     assert sum(sure.values()) <= 1
     apart = rank(job_with({(10, 19): 0.3}), "c", 10, 19)
     assert confidence_in(one, apart)["a"] == pytest.approx(0.9)
@@ -116,6 +116,52 @@ def test_a_rank_that_makes_these_steps_longer_still_is_named_as_well(culprits_of
 def test_two_ranks_that_are_slow_for_as_long_are_both_named(culprits_of):
     job = job_with({(10, 19): 0.3})
     assert culprits_of(rank(job, "a", 10, 19), rank(job, "b", 10, 19)) == ["a", "b"]
+
+
+def test_a_rank_that_loses_less_than_half_of_what_steps_are_longer_is_not_the_reason(culprits_of):
+    job = job_with({(10, 19): 0.3})
+    assert culprits_of(replace(rank(job, "a", 10, 19), lost_share=0.12)) == []
+    assert culprits_of(replace(rank(job, "a", 10, 19), lost_share=0.16)) == ["a"]
+    assert culprits_of(replace(network(job, 2), lost_share=0.12)) == ["leaf"]
+
+
+def test_a_rank_that_is_late_in_a_few_of_the_slow_steps_in_a_row_is_not_the_reason(culprits_of):
+    job = job_with({(10, 19): 0.3})
+    assert culprits_of(replace(rank(job, "a", 10, 11), lost_share=0.3)) == []
+    assert culprits_of(replace(rank(job, "a", 11, 18), lost_share=0.3)) == ["a"]
+
+
+def pauses(job: Any, name: str, steps: list[int]) -> Suspect:
+    evidence = {"one_of": [name], "steps": steps}
+    return Suspect(
+        job, "rank", "pauses", "slow_compute", "address", name, steps[0], steps[-1], 0.3, 0.9,
+        evidence, cost_at(job, np.array(steps)), 0.5,
+    )  # fmt: skip
+
+
+def test_two_steps_that_are_longer_still_in_a_slow_stretch_are_no_pauses(findings_of):
+    """All other steps, most of them slow, do not show what a healthy one takes."""
+    job = job_with({(10, 39): 0.3, (14, 15): 0.2})
+    (one,) = findings_of(rank(job, "a", 10, 39), pauses(job, "a", [14, 15]))
+    assert (one.symptom, one.first_step, one.last_step) == ("slow_passes", 10, 39)
+
+
+def test_pauses_between_which_steps_are_healthy_are_no_slow_stretch(findings_of):
+    steps = [10, 12, 14, 16, 18]
+    job = job_with(dict.fromkeys([(one, one) for one in steps], 0.5))
+    (one,) = findings_of(rank(job, "a", 10, 18), pauses(job, "a", steps))
+    assert one.symptom == "pauses"
+
+
+@pytest.mark.parametrize("symptom", ["late_in_turns", "unequal_bytes"])
+def test_uneven_work_explains_a_stage_and_transfers_that_name_no_part(findings_of, symptom):
+    job = job_with({(10, 19): 0.3})
+    slow = replace(network(job, 2), culprit_kind="job", culprit=job.name, cause="slow_network")
+    uneven = replace(imbalance(job, 10, 19), symptom=symptom)
+    assert [one.cause for one in findings_of(slow, uneven)] == ["expert_imbalance"]
+    assert [one.cause for one in findings_of(slow)] == ["slow_network"]
+    stage = replace(slow, level="group", culprit_kind="stage", cause="uneven_stage", evidence={})
+    assert [one.cause for one in findings_of(stage, uneven)] == ["expert_imbalance"]
 
 
 def test_ranks_that_have_more_work_than_others_are_not_slow(culprits_of):

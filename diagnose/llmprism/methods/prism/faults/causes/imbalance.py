@@ -8,7 +8,7 @@ seen: it is spread wider than before, over ranks that change, and the cause may 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.lateness.own_time import lost_share
 from llmprism.methods.prism.faults.measures.series import DEVIATIONS, ENOUGH, FEWEST, stretches
-from llmprism.methods.prism.faults.suspects.suspects import Suspect
+from llmprism.methods.prism.faults.suspects.suspects import OWN_PART, Suspect
 from llmprism.methods.prism.pipelines.micro_batches import usual_size
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian
@@ -46,8 +46,9 @@ def imbalance(context: Context) -> Iterator[Suspect]:
                 yield _suspect(job, "unequal_bytes", cause, steps, spread, SEEN)
         lost = lost_share(context, job, cautious=True)
         if not found and lost is not None and np.isfinite(lost).any():
-            servers = context.topology.servers[job.phases.endpoints]
-            yield from _by_lateness(job, lost, likelier_imbalance(context, job), servers)
+            yield from _by_lateness(
+                job, lost, likelier_imbalance(context, job), _groups(context, job)
+            )
 
 
 def likelier_imbalance(context: Context, job: JobView) -> str:
@@ -123,30 +124,56 @@ def _wider(spread: Floats, least: float) -> list[Ints]:
     return [steps for steps in found if steps[-1] - steps[0] + 1 >= ENOUGH]
 
 
-def _by_lateness(job: JobView, lost: Floats, cause: str, servers: Codes) -> Iterator[Suspect]:
+def _groups(context: Context, job: JobView) -> list[Codes]:
+    """The server and the stage of each rank."""
+    servers = context.topology.servers[job.phases.endpoints]
+    return [servers, job.pipelines.stage.astype(servers.dtype)]
+
+
+def _by_lateness(
+    job: JobView, lost: Floats, cause: str, groups: Sequence[Codes]
+) -> Iterator[Suspect]:
     """Stretches in which the rank that loses most loses more than the middle one by more.
 
-    ``servers`` are those of the ranks.
+    ``groups`` are those that the ranks are in.
     """
     spread = np.nanmax(np.where(np.isnan(lost), -np.inf, lost), axis=0)
     spread = spread - nanmedian(lost, axis=0)
     spread = np.where(np.isfinite(spread), np.maximum(spread, 0.0), np.nan)
     for steps in _wider(spread, APART):
-        if _taking_turns(lost, servers, steps):
+        if _taking_turns(lost, groups, steps):
             yield _suspect(job, "late_in_turns", cause, steps, spread, GUESSED)
 
 
-def _taking_turns(lost: Floats, servers: Codes, steps: Ints) -> bool:
+def late_in_turns(context: Context, job: JobView, stretch: tuple[int, int], longer: float) -> bool:
+    """Whether several ranks in turn lose about half of what the steps of a stretch take ``longer``.
+
+    That is a share of a step.
+    """
+    lost = lost_share(context, job, cautious=True)
+    if lost is None or not np.isfinite(lost).any():
+        return False
+    steps = np.arange(stretch[0], stretch[1] + 1)
+    most = np.max(np.nan_to_num(lost), axis=0)
+    more = float(np.median(most[steps]) - np.median(np.delete(most, steps)))
+    return more >= OWN_PART * longer and _taking_turns(lost, _groups(context, job), steps)
+
+
+def _taking_turns(lost: Floats, groups: Sequence[Codes], steps: Ints) -> bool:
     """Whether several ranks are the last one in some of ``steps``, none of them in most.
 
     Two ranks that are late in one step each are so by chance. Where nearly all of them are ranks of
-    one of several servers, that server is late.
+    one of several servers, or stages, that is late.
     """
     last = np.argmax(np.where(np.isnan(lost), -np.inf, lost)[:, steps], axis=0)
     times = np.unique(last, return_counts=True)[1]
-    of_server = np.unique(servers[last], return_counts=True)[1]
-    one_server = np.unique(servers).size > 1 and of_server.max() >= NEARLY_ALL * steps.size
-    return bool(times.size >= SEVERAL and times.max() <= steps.size / 2 and not one_server)
+    most = [
+        np.unique(group[last], return_counts=True)[1].max()
+        for group in groups
+        if np.unique(group).size > 1
+    ]
+    in_one = max(most, default=0) >= NEARLY_ALL * steps.size
+    return bool(times.size >= SEVERAL and times.max() <= steps.size / 2 and not in_one)
 
 
 def _suspect(

@@ -35,7 +35,9 @@ OWN = 0.5  # share of the lost time that must remain if the receiver may have be
 MOST = 0.6  # share of the ranks, more than one stage of two; beyond it the job's work changed
 ALIKE = 0.5  # of the excess of the slowest rank: others that are slow as well
 WAITING = 0.25  # ... and less than this is waiting, where an edge holds some
-SHOWN = 0.5  # share of ranks and steps of which a pass is known
+SHOWN = 0.25  # of all passes of a job: half of those of an end stage, which sends one way only
+KNOWN = 0.75  # of the steps: so many show what a pass of a rank takes in healthy ones
+SEVERAL = 3  # servers with slow ranks in merged records: work that is unevenly divided, not each
 COARSE = 0.1  # of a pass: a clock that is coarser does not resolve one
 
 
@@ -43,28 +45,39 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
     """Bring forward ranks whose passes take longer than in their healthy steps."""
     for job in context.jobs:
         passes = shown_passes(context, job)
-        if job.pipelines.length > 1 and not _shown(passes):
-            yield from _of_merged(context, job)
-        elif passes is not None:
-            own = _judged(context, passes)
-            slow = _slow(context, job, passes, own)
-            slow = bridged(slow, np.isfinite(own.ratio))
-            lost, surely = (lost_share(context, job, cautious=c) for c in (False, True))
-            assert lost is not None  # there are passes
-            assert surely is not None
-            seen = Slowness("slow_passes", own.ratio, own.noise, slow, lost, surely)
-            yield from _brought(context, job, seen)
+        found: list[Suspect] = []
+        if passes is not None and (job.pipelines.length == 1 or _shown(passes)):
+            found = [*_of_passes(context, job, passes)]
+            unknown = np.isfinite(passes.work_ns).any(axis=2).mean(axis=1) < KNOWN
+        else:
+            unknown = np.ones(job.phases.endpoints.size, np.bool_)
+        if job.pipelines.length > 1 and not found:
+            found = [*_of_merged(context, job, unknown)]
+        yield from found
 
 
-def _shown(passes: AnyPasses | None) -> bool:
-    """Whether records show single messages in most steps."""
-    if passes is None or passes.single:
-        return False
-    return bool(np.isfinite(passes.work_ns).any(axis=2).mean() > SHOWN)
+def _shown(passes: AnyPasses) -> bool:
+    """Whether records show single messages, not only the first and the last of several."""
+    return not passes.single and bool(np.isfinite(passes.work_ns).mean() > SHOWN)
 
 
-def _of_merged(context: Context, job: JobView) -> Iterator[Suspect]:
+def _of_passes(context: Context, job: JobView, passes: AnyPasses) -> Iterator[Suspect]:
+    """Suspects where records show single messages."""
+    own = _judged(context, passes)
+    slow = _slow(context, job, passes, own)
+    slow = bridged(slow, np.isfinite(own.ratio))
+    lost, surely = (lost_share(context, job, cautious=c) for c in (False, True))
+    assert lost is not None  # there are passes
+    assert surely is not None
+    seen = Slowness("slow_passes", own.ratio, own.noise, slow, lost, surely)
+    yield from _brought(context, job, seen)
+
+
+def _of_merged(context: Context, job: JobView, unknown: Bools) -> Iterator[Suspect]:
     """Suspects where a record holds all messages of a step: its begin and end show two passes.
+
+    Of endpoints whose other passes are ``unknown``: also if those of a slow one are known in slow
+    steps alone, in which silences part its messages.
 
     Ranks of a job do about as much. Where a pass seems far shorter than those of others, its record
     begins or ends with another message, and what it takes longer is compared with theirs.
@@ -81,13 +94,17 @@ def _of_merged(context: Context, job: JobView) -> Iterator[Suspect]:
         own.lasting
         & own.near_worst(WAITING)
         & (own.near_worst(ALIKE).mean(axis=0) <= MOST)[None, :]
+        & unknown[:, None]
     )
     if slow.any():
         slow &= ~slow_messages_at(context, job)
-    unknown = np.full(own.ratio.shape, np.nan)
+    nothing = np.full(own.ratio.shape, np.nan)
     at_most = own.ratio - 1  # no step is longer by more than its slowest rank
-    seen = Slowness("slow_passes", own.ratio, own.noise, slow, at_most, unknown)
-    yield from _brought(context, job, seen)
+    seen = Slowness("slow_passes", own.ratio, own.noise, slow, at_most, nothing)
+    found = [*_brought(context, job, seen)]
+    ranks = [one for one in found if one.level == "rank"]
+    if len(ranks) < SEVERAL or sum(one.is_believed for one in ranks) < SEVERAL:
+        yield from found
 
 
 def _brought(context: Context, job: JobView, seen: Slowness) -> Iterator[Suspect]:

@@ -16,10 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.suspects.cost import Cost
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
-from llmprism.numerics.missing import deviation
 
 APART = 0.5  # of a step: a longer silence parts two saves
 BULK = 0.2  # of the bytes of the largest save; less is no save
@@ -98,20 +96,4 @@ def _suspect(job: JobView, saves: Saves, slow: Bools, ratio: float) -> Suspect:
             "pace_ratio": round(ratio, 3),
             "or_causes": ["slow_nic"],
         },
-        _cost(job, step, saves.step[~slow]),
     )  # fmt: skip
-
-
-def _cost(job: JobView, slow: Ints, healthy: Ints) -> Cost:
-    """How much longer steps around slow saves are than those around healthy ones.
-
-    A save lies between two steps, and delays one or both.
-    """
-    around = np.arange(3)
-    padded = np.pad(job.duration_ns, 1, constant_values=job.period_ns)
-    lengths = [np.nansum(padded[step[:, None] + around], axis=1) for step in (slow, healthy)]
-    normal = float(np.median(lengths[1]))
-    excess = lengths[0] - normal
-    spread = deviation(lengths[1]) / np.sqrt(slow.size)
-    middle = float(np.median(excess))
-    return Cost(normal, normal + middle, float(excess.sum()), middle / max(spread, 1e-3 * normal))

@@ -4,10 +4,12 @@ Telemetry that merges, samples or loses records still shows how long steps last.
 longer and stay so, something is wrong, whether or not a rank or a link stands apart.
 
 A part that is slow makes every step longer by about as much. Work that is unevenly divided is
-divided again in each step, so these steps differ more than healthy ones do: then this is the cause.
-Where slow transfers were seen, and many parts of the network explain them equally well, the
-finding names them all, with little confidence. Otherwise it names the job, and says that the cause
-is unknown. Checkpoints and evaluations lengthen steps, too, at regular intervals: without that.
+divided again in each step, so these steps differ more than healthy ones do, or ranks are late in
+turn: then this is the cause. Where a rank loses more in these steps than in all others
+(:mod:`~.late_in_stretch`), the finding names it. Where slow transfers were seen, and many parts of
+the network explain them equally well, it names them all, with little confidence. Otherwise it names
+the job, and says that the cause is unknown. Checkpoints and evaluations lengthen steps, too, at
+regular intervals: without that.
 
 A stretch may last to the end, and its steps may vary much more than those before. So steps are
 also compared with all steps before them. Where no step alone is long enough to be out, two levels
@@ -21,7 +23,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmprism.methods.prism.faults.causes.imbalance import OTHER, likelier_imbalance
+from llmprism.methods.prism.faults.causes.imbalance import OTHER, late_in_turns, likelier_imbalance
+from llmprism.methods.prism.faults.causes.late_in_stretch import late_in_stretch
+from llmprism.methods.prism.faults.causes.partners import doubted, joined
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.series import DEVIATIONS, FEWEST, judged, stretches
 from llmprism.methods.prism.faults.measures.two_levels import upper_run
@@ -56,9 +60,9 @@ def unexplained(
         for first, last in _slow(job.duration_ns, job.tick_ns):
             touched = any(one.first <= last and first <= one.last for one in own)
             if not touched and not _is_an_attempt(job, first, last):
+                late = joined(context, [*late_in_stretch(context, job, first, last)])
                 guess = next((one for one in guesses if _covers(one, job, first, last)), None)
-                one = _suspect(job, first, last)
-                yield guess or (_uneven(context, one) if irregular(job, first, last) else one)
+                yield from doubted(late) or [guess or _of_job(context, job, first, last)]
 
 
 def _slow(every_ns: Floats, tick_ns: float) -> list[tuple[int, int]]:
@@ -74,11 +78,11 @@ def _slow(every_ns: Floats, tick_ns: float) -> list[tuple[int, int]]:
         for first, last in stretches(out)
         if out[first : last + 1].sum() >= LASTING and not is_warm_up(first, last)
     ]
-    lasting = _to_the_end(duration_ns)
-    if lasting and all(_longest_of(duration_ns, one, lasting[0]) for one in found):
-        return lasting
     run = upper_run(level_ns, tick_ns)
-    return found if found or run is None else [run]
+    for whole in (*_to_the_end(duration_ns), *([] if run is None else [run])):
+        if all(_longest_of(duration_ns, one, whole) for one in found):
+            return [whole]
+    return found
 
 
 def _longest_of(duration_ns: Floats, one: tuple[int, int], lasting: tuple[int, int]) -> bool:
@@ -91,7 +95,8 @@ def _longest_of(duration_ns: Floats, one: tuple[int, int], lasting: tuple[int, i
     own = duration_ns[first : one[1] + 1]
     rest = np.concatenate([duration_ns[begin:first], duration_ns[one[1] + 1 : end + 1]])
     longer, others = (finite_median(steps) - normal for steps in (own, rest))
-    return begin <= first and (rest.size == 0 or others >= FAR_LESS * longer)
+    held = begin <= first and one[1] <= end
+    return held and (rest.size == 0 or others >= FAR_LESS * longer)
 
 
 def _to_the_end(duration_ns: Floats) -> list[tuple[int, int]]:
@@ -144,8 +149,12 @@ def irregular(job: JobView, first: int, last: int) -> bool:
     return bool(spread > max(IRREGULAR * deviation(before), VARIED * longer))
 
 
-def _uneven(context: Context, one: Suspect) -> Suspect:
-    """``one`` as work that is unevenly divided."""
+def _of_job(context: Context, job: JobView, first: int, last: int) -> Suspect:
+    """The job as a whole: its work is unevenly divided, or the cause is unknown."""
+    one = _suspect(job, first, last)
+    in_turns = late_in_turns(context, job, (first, last), one.cost.share)
+    if not (in_turns or irregular(job, first, last)):
+        return one
     cause = likelier_imbalance(context, one.job)
     evidence = {"or_causes": [OTHER[cause], "unknown"]}
     return replace(one, cause=cause, confidence=GUESSED, evidence=evidence)

@@ -44,8 +44,9 @@ def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | No
     passes = shown_passes(context, job)
     at_edges = _lost_at_edges_ns(context, job) / job.period_ns
     if passes is None:
-        shown = np.isfinite(at_edges).any()
-        return at_edges if shown else lateness_ns(context, job) / job.period_ns
+        if not np.isfinite(at_edges).any():
+            return lateness_ns(context, job) / job.period_ns
+        return at_edges + lost_at_start_ns(context, job) / job.period_ns
     shares = _lost_in_passes_ns(passes.work_ns) / job.period_ns
     if cautious:
         since = passes.since_receiver_ns(np.arange(job.phases.endpoints.size))

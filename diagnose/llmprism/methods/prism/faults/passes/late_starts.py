@@ -14,10 +14,8 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.series import healthy, judged
 from llmprism.methods.prism.faults.passes.edges import first_activations_ns
 from llmprism.numerics.arrays import Floats
-from llmprism.numerics.missing import nanmedian
 
 LEAST = 0.02  # of a step
-SEVERAL = 3  # replicas, of which the middle one shows when a step begins
 
 
 def lost_at_start_ns(context: Context, job: JobView) -> Floats:
@@ -33,10 +31,18 @@ def lost_at_start_ns(context: Context, job: JobView) -> Floats:
     rest = np.full(sent.shape, np.nan)
     rest[:, 1:] = sent[:, 1:] - end[:, :-1]
     rest[:, job.phases.first_of_epoch] = np.nan
-    with np.errstate(invalid="ignore"):
-        others = nanmedian(rest, axis=0) if rows.size >= SEVERAL else np.fmin.reduce(rest, axis=0)
-    late = (rest - others) / job.period_ns
+    late = (rest - _in_time(rest)) / job.period_ns
     usual = healthy(late)[:, None]
     out = judged(1 + late - usual, LEAST, peers=True).out
     lost[rows] = np.where(out, late - usual, 0.0) * job.period_ns
     return lost
+
+
+def _in_time(rest: Floats) -> Floats:
+    """The middle rank of each step, of two the earlier one, shape (steps,).
+
+    Half of the ranks may be those of one late replica.
+    """
+    middle = np.maximum(np.isfinite(rest).sum(axis=0) - 1, 0) // 2
+    found: Floats = np.take_along_axis(np.sort(rest, axis=0), middle[None, :], axis=0)[0]
+    return found

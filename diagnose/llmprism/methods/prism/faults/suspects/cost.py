@@ -80,20 +80,26 @@ def cost_of(job: JobView, first: int, last: int) -> Cost:
 
 
 def cost_at(job: JobView, steps: Ints) -> Cost:
-    """Compare single ``steps`` with all others of the job."""
+    """Compare single ``steps`` with all others of the job.
+
+    What comes and goes also makes steps between them longer, by too little to be seen in each: all
+    steps from the first to the last count for what is lost.
+    """
     return _cost_at(_without(job, steps), steps, job.tick_ns)
 
 
 def _cost_at(duration: Floats, steps: Ints, tick_ns: float) -> Cost:
     """Compare single ``steps`` with all others, by the lengths of all and the clock's tick [ns]."""
-    others = np.delete(duration, steps)
+    first, last = int(steps.min()), int(steps.max())
+    outside = np.delete(duration, np.arange(first, last + 1))
+    few = np.isfinite(outside).sum() < FEWEST
+    others = np.delete(duration, steps) if few else outside
     others = others[np.isfinite(others)]
     if others.size < 2 or not np.isfinite(duration[steps]).any():
         return Cost(0.0, 0.0, 0.0, 0.0)
     normal, spread = _usual(others, tick_ns)
-    excess = duration[steps] - normal
-    middle, spread = _middle(excess), spread / np.sqrt(steps.size)
-    lost = float(np.nansum(excess))
+    middle, spread = _middle(duration[steps] - normal), spread / np.sqrt(steps.size)
+    lost = float(np.nansum(duration[first : last + 1] - normal))
     return Cost(normal, normal + middle, lost, middle / max(spread, 1.0))
 
 

@@ -84,7 +84,7 @@ def _suspect(
     ends = job.phases.endpoints[rows]
     names = [context.topology.addresses[end] for end in ends.tolist()]
     ratio = float(np.nanmedian(seen.ratio[rows, first : last + 1]))
-    alone = len(names) == 1
+    alone, stage = len(names) == 1, _whole_stage(job, rows)
     server = context.topology.endpoints[int(ends[0])].server
     deviations = (ratio - 1) / max(float(np.median(seen.noise[rows])), FINEST)
     return Suspect(
@@ -93,8 +93,8 @@ def _suspect(
         first, last, 1 - 1 / ratio, certainty(deviations),
         {
             "server": server,
-            "one_of": names,
-            "or_causes": _or_causes(job, rows, alone=alone),
+            "one_of": [*names, *stage],
+            "or_causes": _or_causes(alone=alone, stage=bool(stage)),
             "time_ratio": round(ratio, 4),
             "time_ratio_of_others": round(_others(seen.ratio, rows, first, last), 4),
             "deviations": round(deviations, 1),
@@ -104,15 +104,20 @@ def _suspect(
     )  # fmt: skip
 
 
-def _or_causes(job: JobView, rows: Ints, *, alone: bool) -> list[str]:
+def _or_causes(*, alone: bool, stage: bool) -> list[str]:
     """Other causes of the same traffic: who computes, and what it waits for, is not seen."""
+    return [
+        *(["degraded_nvlink"] if alone else ["slow_server", "degraded_nvlink"]),
+        *(["uneven_stage"] if stage else []),
+    ]
+
+
+def _whole_stage(job: JobView, rows: Ints) -> list[str]:
+    """The stage whose ranks are ``rows``, all of them, if there is one."""
     stage = np.unique(job.pipelines.stage[rows])
     members = int((job.pipelines.stage == stage[0]).sum())
     whole = stage.size == 1 and stage[0] >= 0 and members == rows.size
-    return [
-        *(["degraded_nvlink"] if alone else ["slow_server", "degraded_nvlink"]),
-        *(["uneven_stage"] if whole else []),
-    ]
+    return [f"{job.name} stage {stage[0]}"] if whole else []
 
 
 def certainty(deviations: float) -> float:

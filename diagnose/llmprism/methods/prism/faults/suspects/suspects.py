@@ -63,11 +63,13 @@ class Suspect:
 
         If not, it waited for another.
         """
-        explains = self.lost_share is None or self.lost_share >= EXPLAINED * self.cost.share
+        part = EXPLAINED if self.level == "network" else OWN_PART
+        explains = self.lost_share is None or self.lost_share >= part * self.cost.share
         return self.cost.believed and explains
 
 
-EXPLAINED = 0.3  # of what the steps of the job are longer
+EXPLAINED = 0.3  # of what the steps of the job are longer: less is explained by something else
+OWN_PART = 0.45  # ... and what a rank or stage loses itself: about half, as it is known roughly
 
 Cause = Callable[[Context], Iterable[Suspect]]
 """Brings forward suspects of one cause; the costs are verified afterwards."""

@@ -13,9 +13,10 @@ from llmprism.methods.prism.faults.causes.imbalance import _by_lateness, _wider,
 RANKS, STEPS = 6, 28
 
 
-def extents(lost: Any, servers: Any = range(RANKS)) -> list[tuple[int, int]]:
+def extents(lost: Any, servers: Any = range(RANKS), stages: Any = (-1,) * RANKS) -> Any:
+    """First and last step of each stretch."""
     job: Any = SimpleNamespace(name="job-0")
-    found = _by_lateness(job, lost, "length_imbalance", np.array(servers))
+    found = _by_lateness(job, lost, "length_imbalance", [np.array(servers), np.array(stages)])
     return [(one.first, one.last) for one in found]
 
 
@@ -43,12 +44,13 @@ def test_ranks_that_are_late_in_turns_cost_what_the_last_one_is_late():
     assert found.lost_share == pytest.approx(0.2)
 
 
-def test_ranks_of_one_server_that_are_late_in_turns_pause():
+def test_ranks_of_one_server_or_stage_that_are_late_in_turns_are_slow():
     lost = 0.005 * np.abs(np.random.default_rng(1).standard_normal((RANKS, STEPS)))
     for number, step in enumerate(range(8, 17)):
         lost[number % 3, step] = 0.2
     assert extents(lost) == [(8, 16)]
     assert extents(lost, [0, 0, 0, 1, 1, 1]) == []
+    assert extents(lost, stages=[0, 0, 0, 1, 1, 1]) == []
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -22,13 +22,14 @@ def job_of(
     for step, factor in slow.items():
         duration[step] *= factor
     job = SimpleNamespace(name="job-0", duration_ns=duration, phases=phases_of(*restarts))
-    job.between_ends_ns, job.tick_ns = duration, 0.0
+    job.between_ends_ns, job.tick_ns, job.period_ns = duration, 0.0, 0.0
+    job.count = steps
     return job
 
 
 def found(job, named=()):
     job.between_ends_ns = job.duration_ns
-    return [(s.first, s.last) for s in unexplained(SimpleNamespace(jobs=[job]), named)]
+    return [(s.first, s.last) for s in unexplained(SimpleNamespace(jobs=[job], measured={}), named)]
 
 
 @pytest.mark.parametrize("factor", [1.1, 1.4])
@@ -75,7 +76,7 @@ def test_steps_that_always_vary_are_not_reported(seed):
 
 def test_the_magnitude_is_the_share_of_speed_that_is_lost():
     job = job_of(dict.fromkeys(range(10, 18), 1.25))
-    (suspect,) = unexplained(SimpleNamespace(jobs=[job]), [])
+    (suspect,) = unexplained(SimpleNamespace(jobs=[job], measured={}), [])
     assert suspect.magnitude == pytest.approx(0.2, abs=0.02)
 
 
@@ -117,7 +118,7 @@ def context_of(*volumes: tuple[int, int, int]) -> SimpleNamespace:
     job = job_of({step: 1.3 + 0.02 * (step % 5) for step in range(10, 20)}, noise=0.001)
     job.phases.classes.append(SimpleNamespace(kind="dp", one=one))
     connections = SimpleNamespace(src=src, dst=dst, of_row=number, size=size)
-    return SimpleNamespace(jobs=[job], connections=connections)
+    return SimpleNamespace(jobs=[job], connections=connections, measured={})
 
 
 RING = [(rank, (rank + 1) % 4, 100) for rank in range(4)]
@@ -143,7 +144,7 @@ def guess_of(job, confidence):
 @pytest.mark.parametrize(("confidence", "named"), [(0.25, "a|b"), (0.1, "job-0")])
 def test_a_guess_is_reported_only_where_nothing_else_explains_the_steps(confidence, named):
     job = job_of(dict.fromkeys(range(10, 18), 1.3))
-    (one,) = unexplained(SimpleNamespace(jobs=[job]), [], [guess_of(job, confidence)])
+    (one,) = unexplained(SimpleNamespace(jobs=[job], measured={}), [], [guess_of(job, confidence)])
     assert one.culprit == named
 
 

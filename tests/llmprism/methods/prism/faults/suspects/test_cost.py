@@ -114,7 +114,15 @@ def test_single_steps_are_compared_with_all_others(every: int) -> None:
     steps = steps_with({4: 0.3, 12: 0.6, 20: 0.3}, every)
     cost = cost_at(job_of(steps), np.array([4, 12, 20]))
     assert cost.believed
-    assert cost.lost_ns == pytest.approx(1.2 * STEP_NS, rel=0.05)
+    assert cost.lost_ns == pytest.approx(1.2 * STEP_NS, rel=0.08)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_comes_and_goes_costs_time_in_the_steps_between_as_well(seed: int) -> None:
+    between = dict.fromkeys(range(9, 19), 0.04)
+    pauses = {8: 0.3, 11: 0.3, 15: 0.3, 19: 0.3}
+    cost = cost_at(job_of(steps_with(between | pauses, seed=seed)), np.array([*pauses]))
+    assert cost.lost_ns == pytest.approx((4 * 0.3 + 8 * 0.04) * STEP_NS, rel=0.08)
 
 
 @pytest.mark.parametrize("share", [0.4, 0.5, 0.6])

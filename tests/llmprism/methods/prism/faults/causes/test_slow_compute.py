@@ -1,0 +1,60 @@
+"""Slow ranks of pipelines, whether records show each pass or the first and last one only."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.faults.passes.passes import Passes
+
+MODULE = import_module("llmprism.methods.prism.faults.causes.slow_compute")
+RANKS, STEPS, MESSAGES, PASS_NS = 8, 24, 8, 5e6
+
+
+@pytest.mark.parametrize(
+    ("known_in", "slow", "named"),
+    [
+        ("no", [2], ["10.0.2.1"]),
+        ("slow", [2], ["10.0.2.1"]),
+        ("all", [2], []),
+        ("no", [0, 1, 4], []),  # three of eight, in several stages: their work is divided unevenly
+    ],
+)
+def test_a_slow_rank_shows_in_the_first_and_last_pass_where_others_are_unknown(
+    monkeypatch, known_in, slow, named
+):
+    """Ranks are slow for eight steps. Other passes of them, if any is known, are all alike."""
+    stream = np.random.default_rng(1)
+    edges = PASS_NS * (1 + 0.01 * stream.standard_normal((RANKS, STEPS, 2)))
+    edges[slow, 9:17] *= 1.4
+    shape = (RANKS, STEPS, 2, MESSAGES)
+    passes = Passes(np.full(shape, np.nan), np.full(shape, np.nan), None, None, 2, 1)
+    work = np.full((RANKS, STEPS, 2 * MESSAGES), PASS_NS if known_in != "no" else np.nan)
+    if known_in == "slow":
+        work[slow, :9] = work[slow, 17:] = np.nan
+    passes.__dict__["work_ns"] = work
+    phases = SimpleNamespace(endpoints=np.arange(RANKS))
+    pipelines = SimpleNamespace(length=2, stage=np.arange(RANKS) // 4)
+    duration = np.full(STEPS, 1e8)
+    duration[9:17] *= 1.3
+    job = SimpleNamespace(
+        name="job-0", count=STEPS, phases=phases, pipelines=pipelines, duration_ns=duration,
+        between_ends_ns=duration, tick_ns=0.0, period_ns=1e8,
+    )  # fmt: skip
+    topology = SimpleNamespace(
+        servers=np.arange(RANKS),
+        addresses=[f"10.0.{rank}.1" for rank in range(RANKS)],
+        endpoints=[SimpleNamespace(server=f"s{rank}") for rank in range(RANKS)],
+    )
+    flows = SimpleNamespace(start_ns=np.arange(100), end_ns=np.arange(100) + 7)
+    none = np.zeros((RANKS, STEPS))
+    monkeypatch.setattr(MODULE, "shown_passes", lambda *_: passes)
+    monkeypatch.setattr(MODULE, "edge_passes_ns", lambda *_: edges)
+    monkeypatch.setattr(MODULE, "lost_share", lambda *_, **__: none)
+    monkeypatch.setattr(MODULE, "slow_messages_at", lambda *_: none.astype(bool))
+    context = SimpleNamespace(jobs=[job], topology=topology, flows=flows)
+    found = [(one.culprit, one.first, one.last) for one in MODULE.slow_compute(context)]
+    assert found == [(one, 9, 16) for one in named]

@@ -1,0 +1,33 @@
+"""First stages that begin a step later than those of other replicas."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+MODULE = import_module("llmprism.methods.prism.faults.passes.late_starts")
+STEPS, STEP_NS, LATE_NS = 24, 1e8, 2e7
+
+
+@pytest.mark.parametrize(("replicas", "ranks"), [(2, 1), (2, 2), (2, 4), (3, 1), (4, 2)])
+def test_all_ranks_of_the_late_replica_lose_time_and_no_others(monkeypatch, replicas, ranks):
+    """Ranks of a tensor-parallel group are late together: of two replicas, half of all ranks."""
+    rows = replicas * ranks
+    end = np.cumsum(np.full(STEPS, STEP_NS))
+    begin = end - 0.9 * STEP_NS + 1e4 * np.random.default_rng(2).standard_normal((rows, STEPS))
+    begin[:ranks, 9:17] += LATE_NS
+    job = SimpleNamespace(
+        count=STEPS,
+        period_ns=STEP_NS,
+        phases=SimpleNamespace(endpoints=np.arange(rows), first_of_epoch=np.array([0])),
+        pipelines=SimpleNamespace(stage=np.zeros(rows, np.int64)),
+        ranks=SimpleNamespace(end=np.broadcast_to(end, (rows, STEPS))),
+    )
+    monkeypatch.setattr(MODULE, "first_activations_ns", lambda *_: begin)
+    lost = MODULE.lost_at_start_ns(SimpleNamespace(), job)
+    expected = np.zeros((rows, STEPS))
+    expected[:ranks, 9:17] = LATE_NS
+    assert lost == pytest.approx(expected, abs=2e5)

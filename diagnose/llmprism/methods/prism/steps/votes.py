@@ -13,9 +13,9 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.steps.assignment import SAME_SPREAD, is_cut
-from llmprism.methods.prism.steps.coarser import GOOD, is_paused, is_step, lacks_gradients
+from llmprism.methods.prism.steps.coarser import is_paused, is_step, lacks_gradients
 from llmprism.methods.prism.steps.messages import same_messages, several_collectives
-from llmprism.methods.prism.steps.silences import are_micro_batches, of_count
+from llmprism.methods.prism.steps.silences import GOOD, are_micro_batches, of_count
 
 FEWEST = 3  # steps
 EQUAL = 0.98  # quality of steps that nothing explains but training

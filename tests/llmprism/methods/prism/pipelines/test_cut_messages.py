@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.methods.prism.pipelines.pipelines import _begin_messages
+from llmprism.methods.prism.pipelines.first_messages import _begin_messages
 
 MESSAGE = 131_072.0
 

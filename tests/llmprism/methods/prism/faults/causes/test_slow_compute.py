@@ -31,7 +31,8 @@ def test_a_slow_rank_shows_in_the_first_and_last_pass_where_others_are_unknown(
     edges = PASS_NS * (1 + 0.01 * stream.standard_normal((RANKS, STEPS, 2)))
     edges[slow, 9:17] *= 1.4
     shape = (RANKS, STEPS, 2, MESSAGES)
-    passes = Passes(np.full(shape, np.nan), np.full(shape, np.nan), None, None, 2, 1)
+    never = np.full((RANKS, STEPS), np.nan)
+    passes = Passes(np.full(shape, np.nan), np.full(shape, np.nan), None, None, 2, 1, never)
     work = np.full((RANKS, STEPS, 2 * MESSAGES), PASS_NS if known_in != "no" else np.nan)
     if known_in == "slow":
         work[slow, :9] = work[slow, 17:] = np.nan

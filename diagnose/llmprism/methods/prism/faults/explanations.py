@@ -1,0 +1,243 @@
+"""Which suspects another one explains: victims of a fault, and other views of the same.
+
+A rank that is late makes others wait, a slow link makes inputs late, and work that is unevenly
+divided makes transfers slow. Two faults at once are rarer than one that makes others look slow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from llmprism.methods.prism.faults.causes.incast import SYMPTOM as OTHER_TRAFFIC
+from llmprism.methods.prism.faults.causes.late_replicas import SYMPTOM as LATE_REPLICA
+from llmprism.methods.prism.faults.causes.reroutes import REROUTED
+from llmprism.methods.prism.faults.causes.stalls import SYMPTOM as STALLED
+from llmprism.methods.prism.faults.causes.unexplained import is_warm_up
+from llmprism.methods.prism.faults.suspects.alternatives import nearly_best
+from llmprism.methods.prism.faults.suspects.cost import widened
+from llmprism.methods.prism.faults.suspects.repeated import steps_of
+from llmprism.methods.prism.faults.suspects.suspects import EXPLAINED, Suspect
+from llmprism.numerics.missing import finite_median
+
+INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
+UNEVEN = ("unequal_bytes", "late_in_turns")  # symptoms of work that is unevenly divided
+SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
+PASSES = ("slow_passes", "pauses")  # symptoms of a rank of a pipeline that waits for nobody
+SHOWN = ("fewer_uplinks", REROUTED, OTHER_TRAFFIC)  # why transfers are slow, or stall
+SHOWN_BY = {"slow_transfers": (*SHOWN, STALLED), STALLED: SHOWN}
+SOON, AFTER = 2, 3.0  # steps: after the begin of a job, and around the moment when another stops
+SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
+GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
+AS_LONG = 0.5  # of what the steps of a stretch are longer: those between pauses are slow as well
+MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
+
+
+def until_another(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` lasts from the begin of its job until a job stopped, another one or its own.
+
+    Or until another one became slow, which sends less then. Jobs that share links or hosts are
+    slower together, and one that begins again may go on over other paths. That is no fault.
+    """
+    if one.symptom == "stopped" or (other.symptom != "stopped" and other.job is one.job):
+        return False
+    whole = _wide(one)
+    begin_ns = other.extent_ns[0] if other.extent_ns else int(other.job.start_ns[other.first])
+    apart_ns = abs(int(one.job.end_ns[whole.last]) - begin_ns)
+    return whole.first <= SOON and apart_ns <= AFTER * max(one.job.period_ns, other.job.period_ns)
+
+
+def explained(one: Suspect, suspects: list[Suspect]) -> bool:
+    """Whether another suspect explains what is seen of this one in the same steps.
+
+    Inputs that arrive late by a slow link look like work. Collectives that wait for a late rank
+    look slow, but lead to no single part of the network. Two faults at once are rarer.
+    """
+    if is_warm_up(one.first, one.last):
+        return True
+    if any(_same_rank(one, other) and _tells_more(other, one) for other in suspects):
+        return True
+    if any(_of_slow_stage(one, other) for other in suspects):
+        return True
+    if one.symptom in INDEPENDENT:
+        return False
+    if any(_by_more_work(one, other) for other in suspects):
+        return True
+    if one.symptom == "late_in_turns":
+        return any(
+            other.symptom != one.symptom
+            and not _waits(other)
+            and not _names_no_part(other)
+            and other.culprit_kind != "stage"  # the late ranks are in several
+            and other.job is one.job
+            and _shared(one, other) > SOME
+            for other in suspects
+        )
+    if (_names_no_part(one) or one.culprit_kind == "stage") and any(
+        other.symptom in UNEVEN and other.job is one.job and _shared(one, other) > 0.5
+        for other in suspects
+    ):
+        return True
+    if any(
+        other.symptom in SHOWN_BY.get(one.symptom, ())
+        and other.job is one.job
+        and (_shared(one, other) > 0.5 or _slow_within(one, other))
+        for other in suspects
+    ):
+        return True
+    levels = {"network", "rank"} - {one.level}
+    if _waits(one):
+        return any(
+            other.level != "network" and other.job is one.job and _shared(one, _wide(other)) > 0.5
+            for other in suspects
+        )
+    if any(_waits_for(one, other) or _saves_through(one, other) for other in suspects):
+        return True
+    if one.level == "network" and _singles_out(one):
+        return False
+    return any(
+        other.level in levels
+        and other.job is one.job
+        and not _waits_for(other, one)
+        and not _waits(other)
+        and not _of_slow_stage(other, one)
+        and _singles_out(other)
+        and _shared(one, other) > 0.5
+        for other in suspects
+    )
+
+
+def _names_no_part(one: Suspect) -> bool:
+    """Whether ``one`` is slow transfers that lead to no part of the network.
+
+    Those of ranks that are late in turns do so as well.
+    """
+    return one.symptom == "slow_transfers" and one.culprit_kind == "job"
+
+
+def _wide(one: Suspect) -> Suspect:
+    """``one`` with the neighbouring steps that are as slow."""
+    first, last = widened(one.job, one.first, one.last, (0, one.job.count - 1))
+    return replace(one, first=first, last=last)
+
+
+def _waits(one: Suspect) -> bool:
+    """Whether ``one`` is a part of the network whose transfers only wait for a late rank.
+
+    A good part of all transfers take longer, and none of them moves its bytes more slowly. Those of
+    a part that explains far less than another one take hardly longer.
+    """
+    if one.level != "network" or "bundles" not in one.evidence or "pace_ratio" in one.evidence:
+        return False
+    through = [part["slow"] for part in nearly_best(one)]
+    slow = max([one.evidence["slow_bundles"], *through])
+    return bool(slow > GOOD_PART * one.evidence["bundles"])
+
+
+def _waits_for(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is slow collectives that the passes of ``other``, a rank or stage, explain.
+
+    Collectives wait for a late rank, and an exporter may count that as time on the wire. The passes
+    of a pipeline wait for no collective.
+    """
+    if one.level != "network" or one.evidence.get("kinds") != ["dp"] or other.job is not one.job:
+        return False
+    if other.confidence <= one.confidence:
+        return False
+    lost = other.lost_share if other.symptom in PASSES else None
+    return lost is not None and lost >= MOSTLY * other.cost.share and _shared(one, other) > SOME
+
+
+def _saves_through(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is slow saves, and ``other`` a part of the network that is slow meanwhile.
+
+    It slows transfers between ranks as well, which storage does not.
+    """
+    return (
+        one.symptom == "slow_saves"
+        and other.level == "network"
+        and other.symptom != one.symptom
+        and other.job is one.job
+        and other.culprit_kind != "job"
+        and _shared(one, other) > 0.5
+    )
+
+
+def shown_better(one: Suspect, suspects: list[Suspect]) -> bool:
+    """Whether ``one`` is a late replica, and another suspect shows why."""
+    return one.symptom == LATE_REPLICA and any(
+        other.symptom in SHOWS_MORE and other.job is one.job and _shared(one, other) > SOME
+        for other in suspects
+    )
+
+
+def _slow_within(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` names no part, and its steps outside ``other`` are not slow."""
+    if one.culprit_kind != "job" or not _shared(one, other):
+        return False
+    outside = np.setdiff1d(steps_of(one), steps_of(other))
+    longer_ns = finite_median(one.job.duration_ns[outside]) - one.cost.normal_ns
+    return not longer_ns > EXPLAINED * (other.cost.slow_ns - other.cost.normal_ns)
+
+
+def _by_more_work(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is a rank that is late while bytes show that work is unevenly divided.
+
+    Who has more tokens than others computes for longer. A rank that is slow changes no bytes.
+    """
+    if one.level != "rank" or other.symptom != "unequal_bytes" or other.job is not one.job:
+        return False
+    steps = one.evidence.get("steps", range(one.first, one.last + 1))
+    inside = [other.first <= step <= other.last for step in steps]
+    return bool(sum(inside) > MOSTLY * len(inside))
+
+
+def _of_slow_stage(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is pauses, most of them while a stage of its job is slow as a whole."""
+    if (one.symptom, other.culprit_kind) != ("pauses", "stage") or other.job is not one.job:
+        return False
+    return _tells_more(other, one)
+
+
+def _singles_out(one: Suspect) -> bool:
+    """Whether a suspect is one of several that could be: a part of the network, or a rank.
+
+    Where all transfers are slow, no part of the network is distinguished by what it carries.
+    """
+    slow, every = (one.evidence.get(name, at) for name, at in (("slow_bundles", 0), ("bundles", 1)))
+    return one.culprit_kind != "job" and slow < every
+
+
+def _same_rank(one: Suspect, other: Suspect) -> bool:
+    """Whether one is a rank that pauses, and the other that it is slow, in some common steps."""
+    ranks = {one.level, other.level} == {"rank"} and other.job is one.job
+    apart = ranks and {one.symptom, other.symptom} > {"pauses"}
+    names, others = ({each.culprit, *each.evidence.get("one_of", [])} for each in (one, other))
+    return apart and bool(names & others) and _shared(one, other) > 0
+
+
+def _tells_more(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` says more than ``other``: slow steps that hold most of the pauses, or not."""
+    pausing, slow = (one, other) if one.symptom == "pauses" else (other, one)
+    inside = [slow.first <= step <= slow.last for step in pausing.evidence["steps"]]
+    mostly = sum(inside) > MOSTLY * len(inside) and not _healthy_between(slow, pausing)
+    return mostly if one is slow else not mostly
+
+
+def _healthy_between(slow: Suspect, pausing: Suspect) -> bool:
+    """Whether a good part of the steps of a stretch lie between pauses, and are healthy.
+
+    Steps around the stretch show what is healthy: those outside of the pauses may all be slow.
+    """
+    between = np.setdiff1d(steps_of(slow), steps_of(pausing))
+    if between.size <= (1 - MOSTLY) * steps_of(slow).size:
+        return False
+    longer_ns = finite_median(slow.job.duration_ns[between]) - slow.cost.normal_ns
+    return longer_ns < AS_LONG * (slow.cost.slow_ns - slow.cost.normal_ns)
+
+
+def _shared(one: Suspect, other: Suspect) -> float:
+    """Share of the steps of ``one`` that ``other`` has too."""
+    common = min(one.last, other.last) - max(one.first, other.first) + 1
+    return max(0, common) / (one.last - one.first + 1)

@@ -38,6 +38,8 @@ def first_three(
     one_message = usual_size(size)
     single = size < 1.5 * one_message
     passage = float(np.median((end - start)[single])) if single.any() else 0.0
+    held = np.add.reduceat(size[order], opens) / one_message
+    whole = float(np.median(np.abs(held - np.rint(held)))) <= PART  # sequences are of one length
     most = most_of_a_step(cell, size[order], steps, one_message)
     for begin, stop in zip(opens, np.append(opens[1:], order.size), strict=True):
         rows = order[begin:stop]
@@ -48,12 +50,12 @@ def first_three(
         at = int(who[1][rows[0]]), int(step[rows[0]])
         lead = rows[own[0]]
         found["first"][at] = np.fmin(found["first"][at], start[lead])
-        held = round(size[lead] / one_message)
-        if held > 1:  # the record holds several messages
-            later = start[lead] + max(0.0, end[lead] - passage - start[lead]) / (held - 1)
+        several = round(size[lead] / one_message)
+        if several > 1:
+            later = start[lead] + max(0.0, end[lead] - passage - start[lead]) / (several - 1)
             found["second"][at] = np.fmin(found["second"][at], later)
             continue
-        begins = own[_begin_messages(size[rows[own]], one_message)]
+        begins = own[_begin_messages(size[rows[own]], one_message)] if whole else own
         if messages > 1 and begins.size > 1:
             found["second"][at] = np.fmin(found["second"][at], start[rows[begins[1]]])
             if messages > 2 and begins.size > 2 and single[rows[begins[1]]]:

@@ -12,7 +12,8 @@ Every replica updates all parameters, or an equal part of them if states are sha
 parameters are gathered, with half the bytes of gradients: before the step ends, so that there is
 nothing to add, or in the next step. Sharded gradients are reduced in every micro-batch, so their
 traffic begins before the last gradient comes. Two messages of the same bytes are a reduction and a
-gather only if the first one begins after the passes.
+gather only if the first one begins after the passes. Records that bridge such silences show nothing
+of this kind, so they say nothing about updates.
 
 Where replicas share a server, their gradients do not show. Then the time of a forward pass does: a
 rank computes 2 FLOP for each parameter and token, so 2,048 to 8,192 tokens at 150 to 400 TFLOP/s
@@ -34,13 +35,14 @@ from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.timeline.timeline import Ranks, relative
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median, nanmedian
 
 MOVED = 30 / 4  # bytes in memory for a byte of gradients
 LONGEST_NS = MOVED / 1555  # of a byte: 1,555 GB/s, NVIDIA A100 with 40 GB (data sheet)
 USUAL_NS = MOVED / 2613  # ... the mean of A100 with 80 GB (2,039 GB/s) and H100 (3,350 GB/s)
 MANY = 0.5  # share of connections and steps, or of ranks and steps, that show sharding
+RESOLVED = 0.25  # of the time between two steps: a silence as short as that parts records
 PAIR = 2  # messages: too few for a pattern of sizes
 MOST_PASSES = 2.0  # forward passes: longest reduction and update inside servers
 USUAL_PASSES, WITHOUT = 0.5, 0.2  # usual ones; without replicas there is no reduction
@@ -68,7 +70,7 @@ def with_updates(
     bytes_ *= _updated(connections, own, phases, pipelines, sharing)
     shows = pipelines.stage == 0 if phases.gathers is None else pipelines.stage >= 0
     pace = finite_median(_between(phases, ranks)[shows] / bytes_[shows])
-    if not pace > 0:
+    if not pace > 0 or not _are_apart(connections, phases, RESOLVED * pace * finite_median(bytes_)):
         return ranks
     alone = pace <= LONGEST_NS
     update = np.nan_to_num(bytes_ * (pace if alone else USUAL_NS))
@@ -88,6 +90,21 @@ def _inside_servers(phases: Phases, pipelines: Pipelines, ranks: Ranks, sharing:
     update = np.full(phases.endpoints.size, own_ns)
     moved = _moved(ranks, update, own_ns, phases.first_of_epoch)
     return _joined(moved, update, phases.first_of_epoch) if alone else moved
+
+
+def _are_apart(connections: Connections, phases: Phases, most_ns: float) -> bool:
+    """Whether records part what a silence of ``most_ns`` parts, and so show gathers after updates.
+
+    A connection then has records that follow each other sooner, at least as many as steps.
+    """
+    sooner = 0
+    for one in phases.classes:
+        traffic = one.one.traffic
+        lane = connections.of_row[traffic.row]
+        order = order_in_groups(lane, traffic.start_ns)
+        silence = traffic.start_ns[order][1:] - traffic.end_ns[order][:-1]
+        sooner += int(((np.diff(lane[order]) == 0) & (silence <= most_ns)).sum())
+    return sooner >= phases.count
 
 
 def _between(phases: Phases, ranks: Ranks) -> Floats:

@@ -86,6 +86,8 @@ def explained(one: Suspect, suspects: list[Suspect]) -> bool:
         for other in suspects
     ):
         return True
+    if any(_stalls_for(one, other) for other in suspects):
+        return True
     levels = {"network", "rank"} - {one.level}
     if _waits(one):
         return any(
@@ -101,6 +103,7 @@ def explained(one: Suspect, suspects: list[Suspect]) -> bool:
         and other.job is one.job
         and not _waits_for(other, one)
         and not _waits(other)
+        and not _stalls_for(other, one)
         and not _of_slow_stage(other, one)
         and _singles_out(other)
         and _shared(one, other) > 0.5
@@ -147,6 +150,20 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
         return False
     lost = other.lost_share if other.symptom in PASSES else None
     return lost is not None and lost >= MOSTLY * other.cost.share and _shared(one, other) > SOME
+
+
+def _stalls_for(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is records that stall, at one of several NICs, until a slow rank joins.
+
+    Passes of ``other`` that take longer are surer than which NIC stops.
+    """
+    return (
+        one.symptom == STALLED
+        and other.symptom == "slow_passes"
+        and other.job is one.job
+        and other.confidence > one.confidence
+        and _shared(one, other) > 0.5
+    )
 
 
 def _saves_through(one: Suspect, other: Suspect) -> bool:

@@ -30,7 +30,7 @@ SHOWN_BY = {"slow_transfers": (*SHOWN, STALLED), STALLED: SHOWN}
 SOON, AFTER = 2, 3.0  # steps: after the begin of a job, and around the moment when another stops
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
-AS_LONG = 0.5  # of what the steps of a stretch are longer: those between pauses are slow as well
+AS_LONG = 0.5  # of what the steps of a stretch are longer: others are that slow for one reason
 MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
 
 
@@ -107,6 +107,7 @@ def explained(one: Suspect, suspects: list[Suspect]) -> bool:
         and not _of_slow_stage(other, one)
         and _singles_out(other)
         and _shared(one, other) > 0.5
+        and other.cost.share >= AS_LONG * one.cost.share
         for other in suspects
     )
 

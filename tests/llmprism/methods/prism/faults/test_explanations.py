@@ -359,3 +359,21 @@ def test_ranks_that_are_late_in_turns_by_little_explain_no_long_steps(culprits_o
     )
     assert culprits_of(network(job, 50), replace(turns, lost_share=0.1)) == ["leaf"]
     assert culprits_of(network(job, 50), replace(turns, lost_share=0.9)) == ["job-0"]
+
+
+def test_a_part_that_costs_far_less_does_not_explain_a_rank(findings_of):
+    """Transfers are slower all along, and three steps among them much longer: a rank is slow."""
+    job = job_with({(10, 19): 0.05, (13, 15): 0.5})
+    found = findings_of(network(job, 8), rank(job, "a", 13, 15))
+    assert ("a", 13, 15) in {(one.culprit, one.first_step, one.last_step) for one in found}
+
+
+def test_records_that_stall_at_one_of_two_nics_wait_for_a_rank_that_is_surely_slow(findings_of):
+    job = job_with({(10, 16): 0.3})
+    stalled = Suspect(
+        job, "network", "stalled_messages", "flapping_nic", "address", "b", 10, 16, 0.2, 0.6,
+        {"one_of": ["b", "c"]},
+    )  # fmt: skip
+    assert [one.culprit for one in findings_of(stalled, rank(job, "a", 10, 16))] == ["a"]
+    unsure = rank(job, "a", 10, 16, sure=0.4)
+    assert [one.culprit for one in findings_of(stalled, unsure)] == ["b"]

@@ -122,11 +122,12 @@ def _lead(first_sent: Floats, end: Floats, lead_ns: float, firsts: Ints) -> floa
 def _slower(pipelines: Pipelines) -> Floats:
     """How many times as long as usual passes of the first stage take in each step.
 
-    As when programs warm up. Shape (steps,); 1 where noise explains the difference.
+    As when programs warm up. Shape (steps,); 1 where noise explains the difference, and for TCP,
+    over which a second activation may wait for the first.
     """
     pass_ns = nanmedian(pipelines.second_sent - pipelines.first_sent, axis=0)
     usual, noise = finite_median(pass_ns), deviation(pass_ns)
-    if not usual > 0:
+    if not usual > 0 or pipelines.answers.blocks:
         return np.ones(pass_ns.size)
     differs = np.abs(pass_ns - usual) > NOISE * noise
     return np.where(differs, pass_ns / usual, 1.0)

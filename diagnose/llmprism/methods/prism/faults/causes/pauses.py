@@ -52,7 +52,7 @@ OF_MOST = 0.8  # of what the rank that lost most lost in a step; who lost less m
 UNSEEN = 0.5  # pauses of all other servers together that are assumed where none was seen
 LEAST, MOSTLY = 0.01, 0.5  # of a step, and of what it is longer: other pauses of a rank
 EXPLAINED = 0.6  # of the slow steps around pauses: so many have one
-CHANCE = 0.02  # of so many pauses in any server, by any of the bars, at most
+CHANCE = 0.02  # of so many pauses in any server, at most
 CAUSES = ("slow_compute", ["gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server"])
 
 
@@ -109,7 +109,7 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
             expected = (counts.sum() - count + UNSEEN) / (len(groups) - 1)
             if count < FEWEST:
                 expected *= (SHORT / float(shown[rows][:, own].max())) ** 2
-            chance = _chance_of(count, expected) * len(groups) * len(BARS)
+            chance = _chance_of(count, expected) * len(groups)
             if chance > CHANCE:
                 continue
             pausing = rows[out[rows].any(axis=1)]

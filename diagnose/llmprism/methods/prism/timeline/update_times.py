@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.classes.sizes import EXACT, cells, distinct, fitting
+from llmprism.methods.prism.classes.sizes import EXACT, FEWEST, cells, distinct
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -235,8 +235,23 @@ def _gathers(connections: Connections, one: KindOf, count: int, *, paired: bool)
         if size.size == PAIR:
             found.append(paired and _is_pair(start, end, size))
         else:
-            found.append(bool(fitting(*distinct(np.sort(size)))))
+            found.append(_doubled(*distinct(np.sort(size))) >= MANY)
     return bool(found) and sum(found) >= MANY * len(found)
+
+
+def _doubled(value: Floats, often: Ints) -> float:
+    """Share of the bytes in messages that are sent as often, or oftener, with twice their bytes.
+
+    And in those. Records may hold several messages, so some have no double.
+    """
+    if often.sum() < FEWEST:
+        return 0.0
+    known = 0.0
+    for size, times in zip(value.tolist(), often.tolist(), strict=True):
+        double = np.abs(value - 2 * size) <= 2 * EXACT * size
+        if double.any() and often[double].max() >= times:
+            known += times * size + float(often[double].max()) * 2 * size
+    return known / float(value @ often)
 
 
 def _is_pair(start: Ints, end: Ints, size: Ints) -> bool:

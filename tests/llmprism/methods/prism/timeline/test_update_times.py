@@ -6,6 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from llmprism.methods.prism.classes.sizes import distinct
+from llmprism.methods.prism.timeline.update_times import _doubled
+
 MS = 1_000_000
 WORLD = """\
 cluster: {servers: %(servers)d, gpus_per_server: %(gpus)d, nics_per_server: %(gpus)d, nic_gbps: 400,
@@ -107,3 +110,16 @@ def test_gradients_inside_servers_and_their_update_belong_to_a_step(scored, host
     length, found = (both[f"end_ns{end}"] - both[f"start_ns{end}"] for end in ("", "_found"))
     assert 200 * MS < length.mean() < 600 * MS
     assert (np.abs(found - length) / length).mean() < allowed
+
+
+@pytest.mark.parametrize(
+    ("sizes", "share"),
+    [
+        ([80, 62, 120, 120, 71, 60, 60], 360 / 573),  # the first two gathers are joined: 71
+        ([80, 62, 120, 120], 0),  # reduced only
+        ([80, 40], 0),  # too few for a pattern
+    ],
+)
+def test_gathers_show_by_sizes_and_their_doubles(sizes, share):
+    """Gradients have twice the bytes of parameters; a record may hold several messages."""
+    assert _doubled(*distinct(np.sort(np.array(sizes)))) == pytest.approx(share)

@@ -19,8 +19,8 @@ from llmprism.methods.prism.faults.causes.late_ranks import SYMPTOM as LATE
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.lateness.own_time import lateness_ns, lost_share
 from llmprism.methods.prism.faults.suspects.cost import cost_of
-from llmprism.methods.prism.faults.suspects.ranks import Slowness, suspects_of
-from llmprism.methods.prism.faults.suspects.stages import ALL, stages_of
+from llmprism.methods.prism.faults.suspects.ranks import Slowness
+from llmprism.methods.prism.faults.suspects.stages import ALL, stages_and_ranks
 from llmprism.methods.prism.faults.suspects.suspects import OWN_PART, Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import deviation, nanmedian
@@ -51,15 +51,7 @@ def late_in_stretch(context: Context, job: JobView, first: int, last: int) -> It
     noise = np.array([deviation(one[np.isfinite(one)]) for one in outside])
     symptom = "slow_passes" if job.pipelines.length > 1 else LATE
     seen = Slowness(symptom, 1 + lost, noise, slow, lost, lost)
-    yield from (one for one in _suspects(context, job, seen) if one.is_believed)
-
-
-def _suspects(context: Context, job: JobView, seen: Slowness) -> Iterator[Suspect]:
-    """Stages that are late as a whole, and the late ranks beside them."""
-    for suspect, rows, steps in list(stages_of(context, job, seen)):
-        yield suspect
-        seen.slow[rows, steps] = False
-    yield from suspects_of(context, job, seen)
+    yield from (one for one in stages_and_ranks(context, job, seen) if one.is_believed)
 
 
 def _whole_stages(job: JobView, late: Bools) -> Ints:

@@ -24,8 +24,8 @@ from llmprism.methods.prism.faults.measures.series import (
 )
 from llmprism.methods.prism.faults.passes.edges import edge_passes_ns
 from llmprism.methods.prism.faults.passes.learned_passes import AnyPasses, shown_passes
-from llmprism.methods.prism.faults.suspects.ranks import Slowness, suspects_of
-from llmprism.methods.prism.faults.suspects.stages import stages_of
+from llmprism.methods.prism.faults.suspects.ranks import Slowness
+from llmprism.methods.prism.faults.suspects.stages import stages_and_ranks
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, by_parts
 from llmprism.numerics.missing import nanmedian
@@ -70,7 +70,7 @@ def _of_passes(context: Context, job: JobView, passes: AnyPasses) -> Iterator[Su
     assert lost is not None  # there are passes
     assert surely is not None
     seen = Slowness("slow_passes", own.ratio, own.noise, slow, lost, surely)
-    yield from _brought(context, job, seen)
+    yield from stages_and_ranks(context, job, seen)
 
 
 def _of_merged(context: Context, job: JobView, unknown: Bools) -> Iterator[Suspect]:
@@ -101,18 +101,10 @@ def _of_merged(context: Context, job: JobView, unknown: Bools) -> Iterator[Suspe
     nothing = np.full(own.ratio.shape, np.nan)
     at_most = own.ratio - 1  # no step is longer by more than its slowest rank
     seen = Slowness("slow_passes", own.ratio, own.noise, slow, at_most, nothing)
-    found = [*_brought(context, job, seen)]
+    found = [*stages_and_ranks(context, job, seen)]
     ranks = [one for one in found if one.level == "rank"]
     if len(ranks) < SEVERAL or sum(one.is_believed for one in ranks) < SEVERAL:
         yield from found
-
-
-def _brought(context: Context, job: JobView, seen: Slowness) -> Iterator[Suspect]:
-    """Stages that are slow as a whole, and the slow ranks beside them."""
-    for suspect, rows, steps in list(stages_of(context, job, seen)):
-        yield suspect
-        seen.slow[rows, steps] = False
-    yield from suspects_of(context, job, seen)
 
 
 def _judged(context: Context, passes: AnyPasses) -> Judged:

@@ -13,12 +13,20 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.series import stretches
-from llmprism.methods.prism.faults.suspects.ranks import Slowness, certainty, typical
+from llmprism.methods.prism.faults.suspects.ranks import Slowness, certainty, suspects_of, typical
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Ints
 from llmprism.numerics.missing import nanmedian
 
 ALL = 0.75  # share of the ranks of a stage, and of the steps of a stretch
+
+
+def stages_and_ranks(context: Context, job: JobView, seen: Slowness) -> Iterator[Suspect]:
+    """Stages that are slow as a whole, and the slow ranks beside them."""
+    for suspect, rows, steps in list(stages_of(context, job, seen)):
+        yield suspect
+        seen.slow[rows, steps] = False
+    yield from suspects_of(context, job, seen)
 
 
 def stages_of(

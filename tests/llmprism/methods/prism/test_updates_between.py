@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.cycles.cycles import Traffic, divisions
-from llmprism.methods.prism.steps.coarser import is_step, updates_between
+from llmprism.methods.prism.steps.coarser import is_step
+from llmprism.methods.prism.steps.silences import updates_between
 
 PART_NS, MESSAGES = 1_000_000, ((0, 90_000, 500), (100_000, 300_000, 3000), (310_000, 790_000, 900))
 PARTS = 32

@@ -56,39 +56,16 @@ def explained(one: Suspect, suspects: list[Suspect]) -> bool:
     """
     if is_warm_up(one.first, one.last):
         return True
-    if any(_same_rank(one, other) and _tells_more(other, one) for other in suspects):
-        return True
-    if any(_of_slow_stage(one, other) for other in suspects):
+    if any(_is_seen_better(one, other) for other in suspects):
         return True
     if one.symptom in INDEPENDENT:
         return False
     if any(_by_more_work(one, other) for other in suspects):
         return True
     if one.symptom == "late_in_turns":
-        return any(
-            other.symptom != one.symptom
-            and not _waits(other)
-            and not _names_no_part(other)
-            and other.culprit_kind != "stage"  # the late ranks are in several
-            and other.job is one.job
-            and _shared(one, other) > SOME
-            for other in suspects
-        )
-    if (_names_no_part(one) or one.culprit_kind == "stage") and any(
-        other.symptom in UNEVEN and other.job is one.job and _shared(one, other) > 0.5
-        for other in suspects
-    ):
+        return any(_spreads_ranks(one, other) for other in suspects)
+    if any(_shows_why(one, other) for other in suspects):
         return True
-    if any(
-        other.symptom in SHOWN_BY.get(one.symptom, ())
-        and other.job is one.job
-        and (_shared(one, other) > 0.5 or _slow_within(one, other))
-        for other in suspects
-    ):
-        return True
-    if any(_stalls_for(one, other) for other in suspects):
-        return True
-    levels = {"network", "rank"} - {one.level}
     if _waits(one):
         return any(
             other.level != "network" and other.job is one.job and _shared(one, _wide(other)) > 0.5
@@ -98,8 +75,44 @@ def explained(one: Suspect, suspects: list[Suspect]) -> bool:
         return True
     if one.level == "network" and _singles_out(one):
         return False
-    return any(
-        other.level in levels
+    return any(_is_the_reason(one, other) for other in suspects)
+
+
+def _is_seen_better(one: Suspect, other: Suspect) -> bool:
+    """Whether ``other`` says more about the same rank, or about its stage."""
+    same = _same_rank(one, other) and _tells_more(other, one)
+    return same or _of_slow_stage(one, other)
+
+
+def _spreads_ranks(one: Suspect, other: Suspect) -> bool:
+    """Whether ``other`` is one part or rank, while ``one`` is ranks that are late in turns."""
+    return (
+        other.symptom != one.symptom
+        and not _waits(other)
+        and not _names_no_part(other)
+        and other.culprit_kind != "stage"  # the late ranks are in several
+        and other.job is one.job
+        and _shared(one, other) > SOME
+    )
+
+
+def _shows_why(one: Suspect, other: Suspect) -> bool:
+    """Whether ``other`` shows why work is uneven, or transfers are slow or stall."""
+    if other.job is not one.job:
+        return False
+    if _stalls_for(one, other):
+        return True
+    shared = _shared(one, other) > 0.5
+    vague = _names_no_part(one) or one.culprit_kind == "stage"
+    if vague and other.symptom in UNEVEN and shared:
+        return True
+    return other.symptom in SHOWN_BY.get(one.symptom, ()) and (shared or _slow_within(one, other))
+
+
+def _is_the_reason(one: Suspect, other: Suspect) -> bool:
+    """Whether ``other`` is a rank or a part of the network that makes ``one`` look slow."""
+    return (
+        other.level in {"network", "rank"} - {one.level}
         and other.job is one.job
         and not _waits_for(other, one)
         and not _waits(other)
@@ -108,7 +121,6 @@ def explained(one: Suspect, suspects: list[Suspect]) -> bool:
         and _singles_out(other)
         and _shared(one, other) > 0.5
         and other.cost.share >= AS_LONG * one.cost.share
-        for other in suspects
     )
 
 

@@ -27,7 +27,6 @@ from llmprism.methods.prism.cycles.evaluations import MOST_SIZES
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.cycles.updates import hardly_rests, holds_updates
 from llmprism.methods.prism.steps.silences import (
-    ACCUMULATES,
     CHANCE,
     GOOD,
     MOST_MICRO_BATCHES,
@@ -38,9 +37,9 @@ from llmprism.methods.prism.steps.silences import (
     extent,
     follow_at_once,
     of_count,
+    show_micro_batches,
     standing,
     stands_apart,
-    updates_between,
 )
 from llmprism.numerics.arrays import Ints
 
@@ -113,10 +112,9 @@ def is_step(
 ) -> bool:
     """Whether parts of the fine division are only pieces of a step.
 
-    ``single``: whether each server has one rank, so that no shards are hidden inside.
+    ``single``: whether each server has one rank.
     """
-    silent = accumulate(classes, proposed, fine, coarse, RESTS if single else ACCUMULATES)
-    if not silent and updates_between(classes, proposed, fine, coarse):
+    if show_micro_batches(classes, proposed, fine, coarse, single):
         return True
     chance = 1 / comb(fine - 1, coarse - 1)
     if chance > CHANCE:
@@ -141,7 +139,10 @@ def is_step(
         or _alternate(classes, proposed, fine)
         or _are_alike(classes, proposed, fine)
     )
-    return apart and (atomic or phases or (not silent and (clarity < UPDATE or restless)))
+    if not apart or atomic or phases:
+        return apart
+    brief = clarity < UPDATE or restless
+    return brief and not accumulate(classes, proposed, fine, coarse, single)
 
 
 def _all_move_in(

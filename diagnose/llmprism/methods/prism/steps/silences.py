@@ -46,15 +46,18 @@ def accumulate(
     proposed: list[list[Division]],
     fine: int,
     coarse: int,
-    least: float,
+    single: bool,
 ) -> bool:
-    """Whether all classes rest between fine parts for at least so long a share of a part.
+    """Whether all classes rest for so long between fine parts that these are steps.
 
     Ranks with shards either gather parameters in all passes, and hardly rest; or, if the shards are
     inside servers, reduce gradients all through the backward passes of every micro-batch, which
     take twice as long as forward passes, or longer. So parts with a longer silence are steps: they
     accumulate gradients of several micro-batches, or have no shards.
+
+    ``single``: whether each server has one rank, so that no shards are hidden inside.
     """
+    least = RESTS if single else ACCUMULATES
     for one, own in zip(classes, proposed, strict=True):
         coarser, finer = of_count(own, coarse), of_count(own, fine)
         if coarser is None or finer is None:
@@ -66,7 +69,7 @@ def accumulate(
     return True
 
 
-def are_micro_batches(
+def show_micro_batches(
     classes: tuple[TrafficClass, ...],
     proposed: list[list[Division]],
     fine: int,
@@ -75,12 +78,10 @@ def are_micro_batches(
 ) -> bool:
     """Whether an update follows every k-th fine part, and none of them accumulates gradients.
 
-    ``single``: whether each server has one rank, so that no shards are hidden inside.
+    ``single``: whether each server has one rank.
     """
-    least = RESTS if single else ACCUMULATES
-    return not accumulate(classes, proposed, fine, coarse, least) and updates_between(
-        classes, proposed, fine, coarse
-    )
+    own = (classes, proposed, fine, coarse)
+    return updates_between(*own) and not accumulate(*own, single)
 
 
 def updates_between(

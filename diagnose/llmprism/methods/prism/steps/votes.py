@@ -15,7 +15,7 @@ from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.steps.assignment import SAME_SPREAD, is_cut
 from llmprism.methods.prism.steps.coarser import is_paused, is_step, lacks_gradients
 from llmprism.methods.prism.steps.messages import same_messages, several_collectives
-from llmprism.methods.prism.steps.silences import GOOD, are_micro_batches, of_count
+from llmprism.methods.prism.steps.silences import GOOD, of_count, show_micro_batches
 
 FEWEST = 3  # steps
 EQUAL = 0.98  # quality of steps that nothing explains but training
@@ -66,7 +66,7 @@ def agreed(
         return max(paused, key=lambda count: votes[count])
     chosen = max(c for c in counts if c % chosen == 0 and votes[c] >= (1 - _NEAR) * top)
     for coarser in sorted((c for c in votes if c < chosen), reverse=True):
-        is_one = is_step if coarser in counts else are_micro_batches
+        is_one = is_step if coarser in counts else show_micro_batches
         if chosen % coarser == 0 and is_one(classes, proposed, chosen, coarser, single):
             chosen = coarser
     return without_splits(proposed, _of_pipeline(classes, proposed, chosen))

@@ -74,8 +74,8 @@ def with_updates(
         return ranks
     alone = pace <= LONGEST_NS
     update = np.nan_to_num(bytes_ * (pace if alone else USUAL_NS))
-    moved = _moved(ranks, update, float(np.median(update[shows])), phases.first_of_epoch)
-    return _joined(moved, update, phases.first_of_epoch) if alone else moved
+    shown = float(np.median(update[shows]))
+    return _ended(ranks, update, shown, phases.first_of_epoch, alone=alone)
 
 
 def _inside_servers(phases: Phases, pipelines: Pipelines, ranks: Ranks, sharing: Sharing) -> Ranks:
@@ -88,8 +88,7 @@ def _inside_servers(phases: Phases, pipelines: Pipelines, ranks: Ranks, sharing:
     passes = WITHOUT if sharing.replicas == 1 else USUAL_PASSES
     own_ns = usual_ns if alone else passes * pass_ns
     update = np.full(phases.endpoints.size, own_ns)
-    moved = _moved(ranks, update, own_ns, phases.first_of_epoch)
-    return _joined(moved, update, phases.first_of_epoch) if alone else moved
+    return _ended(ranks, update, own_ns, phases.first_of_epoch, alone=alone)
 
 
 def _are_apart(connections: Connections, phases: Phases, most_ns: float) -> bool:
@@ -116,30 +115,22 @@ def _between(phases: Phases, ranks: Ranks) -> Floats:
     return nanmedian(start[:, within] - ranks.end[:, within - 1], axis=1)
 
 
-def _moved(ranks: Ranks, update: Floats, shown: float, firsts: Ints) -> Ranks:
+def _ended(ranks: Ranks, update: Floats, shown: float, firsts: Ints, *, alone: bool) -> Ranks:
     """Ends after the ``update`` of each endpoint, and starts as long after them as before.
 
-    ``shown`` is the update that the starts of all endpoints still contain [ns].
+    ``shown`` is the update that the starts of all endpoints still contain [ns]. If the update is
+    ``alone``, a step begins when the one before ends, unless the time between exceeds the update:
+    without host work, a forward pass that is longer or shorter than usual makes all the difference.
     """
     start = ranks.start.copy()
     later = np.setdiff1d(np.arange(start.shape[1]), firsts)
-    start[:, later] += (update - shown)[:, None]
     end = ranks.end + update[:, None]
-    start[:, later] = np.fmax(start[:, later], end[:, later - 1])
+    before = end[:, later - 1]
+    begun = np.fmax(start[:, later] + (update - shown)[:, None], before)
+    if alone:
+        begun = np.where(np.fmin(begun, end[:, later]) - before <= update[:, None], before, begun)
+    start[:, later] = begun
     return replace(ranks, start=np.fmin(start, end), end=end)
-
-
-def _joined(ranks: Ranks, update: Floats, firsts: Ints) -> Ranks:
-    """Steps that begin when the one before ends, unless the time between exceeds the ``update``.
-
-    Without host work, a forward pass that is longer or shorter than usual makes all the difference.
-    """
-    start = ranks.start.copy()
-    later = np.setdiff1d(np.arange(start.shape[1]), firsts)
-    before = ranks.end[:, later - 1]
-    near = start[:, later] - before <= update[:, None]
-    start[:, later] = np.where(near, before, start[:, later])
-    return replace(ranks, start=start)
 
 
 def _sent(connections: Connections, own: Sequence[KindOf], phases: Phases, stage: Ints) -> Floats:

@@ -175,3 +175,20 @@ def test_two_jobs_slow_each_other_down_exactly_where_they_share_a_link(tmp_path)
 
     alone, together = gather_ns("alone", jobs[:1]), gather_ns("together", jobs)
     assert together == pytest.approx(2 * alone, rel=1e-3)
+
+
+def test_messages_of_one_connection_follow_each_other(simulated):
+    """On a slow link all activations wait for the one before them; none shares its rate."""
+    run = simulated(
+        pp=2, tp=8, micro_batches=6, schedule="gpipe", steps=1,
+        cluster={"servers": 2, "nic_gbps": 1},
+    )  # fmt: skip
+    spans = spans_of(run, "send_act")
+    first = spans[spans["rank"] == 0].sort_values("start_ns")
+    starts, ends = first["start_ns"].to_numpy(), first["end_ns"].to_numpy()
+    assert len(first) == 6
+    latency_ns = int(ends[0] - starts[1])
+    assert 0 < latency_ns < 100_000
+    assert (ends[:-1] - starts[1:] == latency_ns).all()
+    alone_ns = ends[0] - starts[0]
+    assert ends - starts == pytest.approx(alone_ns, abs=1)

@@ -23,7 +23,7 @@ from prism_sim.training.costs import StageCost
 from prism_sim.training.data_parallel import DataParallel
 from prism_sim.training.groups import FinalCollective
 from prism_sim.training.habits import Habit
-from prism_sim.training.messages import MESSAGE_SPANS, MessagePath
+from prism_sim.training.messages import MESSAGE_SPANS, MessagePath, SendQueue
 from prism_sim.training.program import PLAIN, Await, Compute, ExtraLoad, Join, Program
 from prism_sim.training.schedules import FORWARD, PASS_SPANS, Work
 from prism_sim.truth import NO_MICRO_BATCH
@@ -106,6 +106,7 @@ class Worker:
     step: int = 0
     _lengths: list[float] | None = None
     _at_step: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
+    _queues: dict[int, SendQueue] = field(default_factory=dict)
 
     @property
     def server(self) -> int:
@@ -282,7 +283,8 @@ class Worker:
         to, path, _ = peer
         arrival, fabric, rendezvous = to._arrival(key), self.context.fabric, self.context.rendezvous
         if rendezvous is None:
-            fabric.transfer(path.bundle, size_bytes, path.latency_ns, arrival, over)
+            queue = self._queues.setdefault(path.bundle, SendQueue(fabric, path))
+            queue.send(size_bytes, arrival, over)
             return
         size_bytes += rendezvous.control_bytes  # the header
 

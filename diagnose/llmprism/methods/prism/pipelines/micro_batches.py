@@ -9,7 +9,7 @@ before its end, or if the exporter never ends a record without a silence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.characters import TOGETHER, share_together
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.numerics.arrays import Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 
 WHOLE = 0.1  # a count of messages may be this far from a whole number
@@ -36,21 +36,23 @@ BIN = 0.02  # width of the bins (in logarithm) in which sizes count as equal
 
 
 def messages_of_a_step(
-    connections: Connections, own: Sequence[KindOf], count: int
+    connections: Connections, own: Sequence[KindOf], count: int, closing: Bools
 ) -> tuple[int, int]:
     """Micro-batches and chunks: what a connection carries in a step, median over steps.
 
     All messages of a pipeline have one size. If records of some classes are longer than those of
-    others, nobody can count what they hold, but volumes still show chunks.
+    others, nobody can count what they hold, but volumes still show chunks. Connections that are
+    ``closing`` (shape (connections,)) join the last stage to the first one. They carry a chunk
+    less, which with many chunks does not divide them from the others of a class.
     """
     numbers, volumes, sizes = [], [], list[float]()
-    for one in own:
-        traffic = one.one.traffic
+    for one, among in _alike(own, closing):
         known, cell = one.cells(connections, count)
-        cells = one.one.connections.size * count
-        volume = np.bincount(cell, traffic.size[known], cells)
-        records = np.bincount(cell, minlength=cells)
-        size = usual_size(traffic.size)
+        size = usual_size(one.one.traffic.size)
+        bytes_of = one.one.traffic.size[known][among[cell // count]]
+        cell = cell[among[cell // count]]
+        volume = np.bincount(cell, bytes_of, among.size * count)
+        records = np.bincount(cell, minlength=among.size * count)
         held = volume[records > 0] / size
         number = float(np.median(held))
         whole = np.abs(held - np.rint(held)) <= WHOLE * np.maximum(1.0, held / 20)
@@ -73,6 +75,15 @@ def messages_of_a_step(
         chunks = most // (most - least)  # between last and first stage one chunk fewer
         return most // chunks, chunks
     return most, 1
+
+
+def _alike(own: Sequence[KindOf], closing: Bools) -> Iterator[tuple[KindOf, Bools]]:
+    """Each class with those of its connections that join neighbours, and with the closing ones."""
+    for one in own:
+        closes = closing[one.one.connections]
+        for among in (~closes, closes):
+            if among.any():
+                yield one, among
 
 
 def _without_loss(held: Floats, number: float) -> int:

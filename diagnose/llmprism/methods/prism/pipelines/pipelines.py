@@ -118,7 +118,8 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     chosen = np.concatenate([one.one.connections for one in own])
     mute = places_of_mute(offset, connections, chosen, phases.endpoints, phases.dp_group)
     stage = _stages(number, offset, phases.dp_group, mute)
-    micro_batches, chunks = messages_of_a_step(connections, own, phases.count)
+    closing = _are_closing(connections, phases.endpoints, stage)
+    micro_batches, chunks = messages_of_a_step(connections, own, phases.count, closing)
     passes = _passes(flows, connections, phases, own, stage, micro_batches * chunks, origin)
     forward = finite_median(passes["second"] - passes["first"])
     if not are_countable(connections, phases, own, micro_batches * chunks):
@@ -174,6 +175,14 @@ def _stages(
         rows = np.flatnonzero(number == one)
         stage[rows[np.lexsort((late[rows], common[rows]))]] = np.arange(rows.size)
     return stage
+
+
+def _are_closing(connections: Connections, endpoints: Ints, stage: Ints) -> Bools:
+    """Which connections join stages that are not neighbours: the last one and the first one."""
+    stage_of = np.full(max(connections.src.max(), connections.dst.max(), endpoints.max()) + 1, -1)
+    stage_of[endpoints] = stage
+    closing: Bools = np.abs(stage_of[connections.src] - stage_of[connections.dst]) > 1
+    return closing
 
 
 def _passes(

@@ -33,6 +33,7 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 MOST = 0.75  # share of steps and connections that must agree
 OVERLAP = 0.25  # of a forward pass that must coincide with gathers
+AT_ONCE = 0.02  # of a forward pass: less than one layer of it takes
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,8 @@ def _left(phases: Phases, pipelines: Pipelines) -> Floats:
     """Time from a step's data-parallel traffic to the next step's first activation.
 
     In forward passes, for each rank of the first stage and each step; empty without a pipeline.
+    Infinite where the activation leaves at once: no layer lies between, as in a first chunk without
+    layers, so that it waited for all gathers, and they ended the step before.
     """
     if pipelines.length == 1 or not pipelines.forward_ns > 0:
         return np.empty(0)
@@ -192,8 +195,8 @@ def _left(phases: Phases, pipelines: Pipelines) -> Floats:
     end = phases.moments["dp"].end_ns[first, :-1]
     sent = pipelines.first_sent[first, 1:]
     known = (end != MISSING) & np.isfinite(sent)
-    between: Floats = sent[known] - (end[known] - pipelines.origin_ns)
-    return between / pipelines.forward_ns
+    between: Floats = (sent[known] - (end[known] - pipelines.origin_ns)) / pipelines.forward_ns
+    return np.where((between >= 0) & (between < AT_ONCE), np.inf, between)
 
 
 def _ends_without(own: Sequence[_Cells], share: float, count: int) -> bool:

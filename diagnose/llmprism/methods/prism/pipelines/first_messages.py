@@ -28,6 +28,7 @@ def first_three(
 ) -> None:
     """When the step's first, second and third activation left; the third only if it is alone.
 
+    Also, how long after the end of the first one the second one left (``free``).
     ``who`` has connection and endpoint of each record, ``when`` its start and end.
     """
     steps = found["first"].shape[1]
@@ -58,6 +59,8 @@ def first_three(
         begins = own[_begin_messages(size[rows[own]], one_message)] if whole else own
         if messages > 1 and begins.size > 1:
             found["second"][at] = np.fmin(found["second"][at], start[rows[begins[1]]])
+            free = start[rows[begins[1]]] - end[rows[begins[1] - 1]]
+            found["free"][at] = np.fmin(found["free"][at], free)
             if messages > 2 and begins.size > 2 and single[rows[begins[1]]]:
                 found["third"][at] = np.fmin(found["third"][at], start[rows[begins[2]]])
 

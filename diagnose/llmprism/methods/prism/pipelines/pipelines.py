@@ -32,6 +32,7 @@ from llmprism.methods.prism.pipelines.last_stage import (
     steps_of_last,
 )
 from llmprism.methods.prism.pipelines.micro_batches import (
+    AT_ONCE,
     COUPLE,
     UNCOUNTED,
     are_countable,
@@ -121,7 +122,8 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     closing = _are_closing(connections, phases.endpoints, stage)
     micro_batches, chunks = messages_of_a_step(connections, own, phases.count, closing)
     passes = _passes(flows, connections, phases, own, stage, micro_batches * chunks, origin)
-    forward = finite_median(passes["second"] - passes["first"])
+    middle = forward_of_middle_ns(flows, phases, own, stage)
+    forward = _forward_ns(passes, middle)
     if not are_countable(connections, phases, own, micro_batches * chunks):
         micro_batches = UNCOUNTED
     messages = micro_batches * chunks if micro_batches > 0 else UNCOUNTED
@@ -137,7 +139,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
         backward = backward_of_first_ns(several, forward)
     return Pipelines(
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
-        forward_of_middle_ns(flows, phases, own, stage),
+        middle,
         passes["first"], passes["second"], passes["third"], passes["last_sent"], passes["last_got"],
         deepest(passes["deepest"], own, micro_batches), origin,
         find_answers(flows, connections, phases, own, stage, micro_batches * chunks)
@@ -236,6 +238,23 @@ def _passes(
     return found
 
 
+def _forward_ns(passes: Mapping[str, Floats], middle_ns: float) -> float:
+    """Median time of a forward pass of the first stage.
+
+    It lies between the first two activations, unless the second one had to wait until the first one
+    was sent: then the pass was shorter. The first stage is taken to be as fast as a middle one, or
+    else to take twice as long backward, as far as one pass of each lies between the arrival of a
+    gradient and the next activation.
+    """
+    between = finite_median(passes["second"] - passes["first"])
+    free = finite_median(passes["free"])
+    if not between > 0 or not free < AT_ONCE * between:
+        return between
+    turn = finite_median(passes["turn"]) / (1 + BACKWARD)
+    shorter = middle_ns if middle_ns > 0 else turn
+    return min(between, shorter) if shorter > 0 else between
+
+
 def _lead(answered: Floats, beyond: int) -> float:
     """Estimate a forward pass [ns] from the time until the first answer, where no second shows.
 
@@ -247,8 +266,8 @@ def _lead(answered: Floats, beyond: int) -> float:
     return first / (beyond * (1 + BACKWARD)) if first > 0 and beyond else float("nan")
 
 
-_NAMES = ("first", "second", "third", "answered", "last_sent", "last_got", "turn", "deepest",
-          "bytes")  # fmt: skip
+_NAMES = ("first", "second", "free", "third", "answered", "last_sent", "last_got", "turn",
+          "deepest", "bytes")  # fmt: skip
 
 
 def _depths(

@@ -10,8 +10,9 @@ the first forward pass. As many bytes follow that silence in every step, in the 
 least. Where more moves between two steps, what is neither one nor the other is an evaluation.
 
 Only parameters that are gathered for every forward pass move while activations leave the first
-stage and nothing has come back yet, as many bytes for the first, the second and the third of them.
-This tells them from all other forms of data parallelism.
+stage and nothing has come back yet, as many bytes for the first, the second and the third of them,
+and for all others of a step. This tells them from all other forms of data parallelism: parameters
+that are gathered once may move during several short passes, but not during all.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ AGAIN = 0.2  # of what a pass gathers: what the next one, of another chunk, gath
 NEAR = 0.1  # of the bytes of a pass: a neighbour may be as far ahead
 SILENT = 0.2  # of the silence that was found: what another one has at least
 FEWEST = 2  # times between two steps that show something
+LARGEST = 4  # times an average chunk of the model, the first one: it holds the embedding
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ def with_first_gathers(
     first = [line for own in lines.values() for line in own if line.first]
     gathered = _gathered(first)
     again = finite_median(np.array([line.again for line in first]))
-    if not gathered > 0 or again < AGAIN * gathered:
+    once = pipelines.messages * gathered > LARGEST / 2  # forward passes gather half of the bytes
+    if not gathered > 0 or again < AGAIN * gathered or once:
         return phases
     borders = {id(line): _borders(line, later, gathered) for own in lines.values() for line in own}
     if sum(len(borders[id(line)]) for line in first) < max(FEWEST, MOST * len(first) * len(later)):

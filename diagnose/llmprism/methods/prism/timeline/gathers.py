@@ -93,6 +93,7 @@ def with_late_gathers(
     flows: FlowTable, connections: Connections, phases: Phases, pipelines: Pipelines
 ) -> Phases:
     """Count gathers of the next step into that step; unchanged if there are none."""
+    given, phases = phases, _unparted(flows, connections, phases)
     own = {
         i: _cells(flows, connections, phases, one)
         for i, one in enumerate(phases.classes)
@@ -103,7 +104,7 @@ def with_late_gathers(
     late = 2 * ahead > sum(size for size, _ in sizes) or _overlaps(phases, pipelines)
     share = _share(list(own.values()), phases.count, late, _precedes_passes(phases, pipelines))
     if share is None:
-        return phases
+        return given
     classes, gathers, rest = list(phases.classes), [], []
     for i, cells in own.items():
         gathered = np.zeros(classes[i].step.size, np.bool_)
@@ -120,6 +121,39 @@ def with_late_gathers(
     moments = phases.moments | {"dp": replace(other, end_ns=end_ns)}
     moments["dp"] = repaired(moments["dp"], phases.dp_group, period_of(moments))
     return replace(phases, classes=tuple(classes), moments=moments, gathers=gather)
+
+
+def _unparted(flows: FlowTable, connections: Connections, phases: Phases) -> Phases:
+    """``phases`` with the gathers of each step in one step, where its end parted them."""
+    classes = [_in_one_step(connections, phases.count, one) for one in phases.classes]
+    if all(one is before for one, before in zip(classes, phases.classes, strict=True)):
+        return phases
+    dp = moments_of(flows, moved(classes, "dp"), phases.endpoints, phases.count)
+    return replace(phases, classes=tuple(classes), moments=phases.moments | {"dp": dp})
+
+
+def _in_one_step(connections: Connections, count: int, one: KindOf) -> KindOf:
+    """``one`` with steps of equal bytes, where the end of a step parts its gathers.
+
+    So it does if gathers last longer than the first forward pass. The last step lacks them all, and
+    the first one only some, although it begins with its gradients: nothing was gathered before it.
+    """
+    if one.kind != "dp":
+        return one
+    known, cell = one.cells(connections, count)
+    order = order_in_groups(cell // count, one.one.traffic.start_ns[known])
+    known, place = known[order], cell[order] // count
+    size = one.one.traffic.size[known].astype(np.float64)
+    volume = one.volumes(connections, count)
+    usual = np.maximum(1.0, np.median(volume, axis=1))
+    total, first = volume.sum(axis=1), volume[:, 0] / usual
+    lacks = np.abs((count - total / usual)[:, None] - np.array(GATHERED)) <= EXACT
+    if (lacks.any(axis=1) & (first < 1 - EXACT)).mean() < MOST:
+        return one
+    until = np.cumsum(size) - (np.cumsum(total) - total)[place]
+    step = one.step.copy()
+    step[known] = np.clip((until - size / 2) // usual[place], 0, count - 1)
+    return replace(one, step=step)
 
 
 def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: KindOf) -> _Cells:

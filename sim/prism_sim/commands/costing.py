@@ -208,8 +208,9 @@ def _empty_table(first: str, heads: tuple[str, ...]) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(first, overflow="fold")
     for head in heads:
-        table.add_column(head, justify="left" if head == "job" else "right")
+        side, is_word = "left" if head == "job" else "right", " " not in head
+        table.add_column(head, justify=side, overflow="fold", no_wrap=is_word)
     return table

@@ -15,16 +15,16 @@ from llmprism.part_names import Parts
 from llmprism.quantities import CLOCK_FROM_NS, clock_time, duration, percent
 
 PHRASES: dict[str, str] = {
-    "time_ratio": "{} times the usual time",
-    "time_ratio_of_others": "others {} times their usual time",
-    "deviations": "{} times the usual deviation",
+    "time_ratio": "takes {} times the usual time",
+    "deviations": "that is {} times the usual deviation",
+    "time_ratio_of_others": "others take {} times theirs",
     "pace_ratio": "a byte takes {} times its usual time",
     "pace_ratio_of_others": "elsewhere {} times",
     "lost_share_of_a_step": "{} of a step lost by the culprit itself",
     "normal_step_ns": "a normal step takes {}",
     "slow_step_ns": "a slow step takes {}",
     "step_share": "steps are {} longer",
-    "step_deviations": "{} times the usual deviation of a step",
+    "step_deviations": "that is {} times their usual deviation",
     "slow_bundles": "{} slow groups of connections",
     "bundles": "{} groups in all",
     "kinds": "slow traffic: {}",

@@ -6,7 +6,7 @@ from llmprism.evidence import numbers
 def test_figures_are_phrases_in_the_order_in_which_they_are_read():
     evidence = {"step_share": 0.595, "time_ratio": 1.665, "normal_step_ns": 1_070_000_000}
     assert list(numbers(evidence)) == [
-        "1.665 times the usual time",
+        "takes 1.665 times the usual time",
         "a normal step takes 1.07 s",
         "steps are 59.5 % longer",
     ]
@@ -15,7 +15,7 @@ def test_figures_are_phrases_in_the_order_in_which_they_are_read():
 def test_an_unknown_figure_follows_with_its_name():
     evidence = {"lost_{packets}": 12, "deviations": 5.5, "share_of_{}": 0.25}
     assert list(numbers(evidence)) == [
-        "5.5 times the usual deviation",
+        "that is 5.5 times the usual deviation",
         "lost {packets} 12",
         "share of {} 25.0 %",
     ]

@@ -37,7 +37,7 @@ def test_the_sentence_that_an_operator_reads():
         "GPU 3 of server s12 computes 8.0 % slower since 10:00:21 UTC (step 17). "
         "It costs job-0 6.5 % of its step time: 900 ms in 14 steps, 0.016 GPU-hours. "
         "Confidence 91 %. "
-        "Evidence: 12.5 times the usual deviation; steps are 6.5 % longer."
+        "Evidence: that is 12.5 times the usual deviation; steps are 6.5 % longer."
     )
 
 

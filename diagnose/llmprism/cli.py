@@ -134,6 +134,10 @@ def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
         more = intake.unknown_address_count - len(intake.unknown_addresses)
         others = f", and {more} more" if more > 0 else ""
         typer.echo(f"addresses unknown to the topology: {named}{others}", err=True)
+        typer.echo(
+            "    list those of GPU servers there; without them, one job may look like several",
+            err=True,
+        )
     if intake.repeated:
         typer.echo(f"{intake.repeated} records repeat another in every column", err=True)
     if out is not None:

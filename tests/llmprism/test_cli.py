@@ -84,6 +84,7 @@ def test_records_set_aside_are_reported_on_stderr(
     assert f"set aside 1 of {total} records: address unknown to the topology" in result.stderr
     assert f"set aside 1 of {total} records: negative size" in result.stderr
     assert "resolver (1)" in result.stderr
+    assert "without them, one job may look like several" in result.stderr
     assert "resolver" not in result.stdout
     assert call(str(flows), "--topology", str(topology), "--quiet").stderr == ""
 

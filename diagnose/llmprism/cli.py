@@ -134,6 +134,10 @@ def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
         more = intake.unknown_address_count - len(intake.unknown_addresses)
         others = f", and {more} more" if more > 0 else ""
         typer.echo(f"addresses unknown to the topology: {named}{others}", err=True)
+        typer.echo(
+            "    list those of GPU servers there; without them, one job may look like several",
+            err=True,
+        )
     if intake.repeated:
         typer.echo(f"{intake.repeated} records repeat another in every column", err=True)
     if out is not None:
@@ -165,7 +169,9 @@ def spelled(diagnosis: Diagnosis, topology: Path) -> list[str]:
     if not topology.is_file():
         return []
     sentences = diagnosis.sentences(json.loads(topology.read_text(encoding="utf-8")))
-    return [f"{number}. {one}" for number, one in enumerate(sentences[:_SPELLED], 1)]
+    more = len(sentences) - _SPELLED
+    rest = [f"{more} more: see --out, --json, or the page of prism-sim report"] if more > 0 else []
+    return [f"{number}. {one}" for number, one in enumerate(sentences[:_SPELLED], 1)] + rest
 
 
 def _jobs_table(diagnosis: Diagnosis, jobs: list[dict[str, Any]]) -> Table:
@@ -198,7 +204,7 @@ def _findings_table(found: list[dict[str, Any]], method: str) -> Table:
 
     rows = [
         [
-            one["symptom"] if one["cause"] == "unknown" else f"{one['symptom']}: {one['cause']}",
+            one["symptom"] if one["cause"] == "unknown" else f"{one['symptom']}\n{one['cause']}",
             one["job"],
             _culprit(one),
             f"{one['first_step']}-{one['last_step']}",
@@ -209,7 +215,7 @@ def _findings_table(found: list[dict[str, Any]], method: str) -> Table:
         for one in found[:_SHOWN]
     ]
     size = "speed lost" if lost else "to normal"
-    heads = ["symptom", "job", "culprit", "steps", size, "cost", "confidence"]
+    heads = ["symptom, cause", "job", "culprit", "steps", size, "cost", "confidence"]
     more = f", first {_SHOWN} of {len(found)}" if len(found) > _SHOWN else ""
     return _table(f"Findings{more}", heads, rows)
 
@@ -224,10 +230,12 @@ def _culprit(finding: dict[str, Any]) -> str:
 
 def _table(title: str, heads: list[str], rows: list[list[str]]) -> Table:
     """Return a table of plain text: brackets in a name are not markup."""
+    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left")
+    look: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
+    table = Table(title=Text(title), title_justify="left", **look)
     for head in heads:
         table.add_column(head, overflow="fold")
     for row in rows:

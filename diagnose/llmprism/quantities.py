@@ -1,8 +1,11 @@
-"""Quantities as text: fractions as percentages, times in the unit that fits their size."""
+"""Quantities as text: fractions as percentages, durations in the unit that fits, times in UTC."""
 
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
+
+CLOCK_FROM_NS = 10**17  # 1973: smaller times do not count from the epoch
 
 
 def percent(fraction: float | None, digits: int = 1) -> str:
@@ -40,3 +43,20 @@ def duration(ns: float | None) -> str:
             break
     digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
     return f"{value:,.{digits}f} {unit}"
+
+
+def clock_time(time_ns: int, dated: bool = False) -> str:
+    """An instant in UTC, to the second.
+
+    >>> clock_time(1_767_225_621_900_000_000), clock_time(1_767_225_621_900_000_000, True)
+    ('00:00:21 UTC', '2026-01-01 00:00:21 UTC')
+    >>> clock_time(12_300_000_000)  # a clock that does not count from the epoch
+    '12.3 s'
+    """
+    if abs(time_ns) < CLOCK_FROM_NS:
+        return duration(time_ns)
+    try:
+        instant = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ns} ns"
+    return f"{instant:%Y-%m-%d %H:%M:%S} UTC" if dated else f"{instant:%H:%M:%S} UTC"

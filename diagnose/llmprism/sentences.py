@@ -10,15 +10,14 @@ no phrase here is written out as it is.
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from llmprism.evidence import numbers, suspects
+from llmprism.finding_fields import cost_share, evidence_of, names_in, number, plain, step_of, text
 from llmprism.part_names import Parts
-from llmprism.quantities import duration, percent
+from llmprism.quantities import clock_time, duration, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,12 +59,6 @@ _ABBREVIATED = {
     "ecmp": "ECMP",
     "nvlink": "NVLink",
 }
-
-_RANKED_KEYS = ("one_of", "suspects")
-_HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps"}
-_MOST_SUSPECTS = 6
-_MOST_LISTED = 4
-_CLOCK_FROM_NS = 10**17  # 1973: smaller times do not count from the epoch
 
 
 @dataclass(frozen=True)
@@ -138,66 +131,29 @@ def finding_text(finding: Mapping[str, Any], parts: Parts, job: JobFacts) -> Fin
         causes=_causes(finding, evidence),
         cost=_cost(finding, job, evidence),
         confidence=_confidence(finding),
-        evidence="; ".join(_numbers(evidence)),
-        suspects=tuple(_suspects(finding, evidence, parts)),
+        evidence="; ".join(numbers(evidence)),
+        suspects=tuple(suspects(finding, evidence, parts)),
     )
 
 
-def evidence_of(finding: Mapping[str, Any]) -> dict[str, Any]:
-    """The evidence of a finding; empty if it is no JSON object."""
-    try:
-        content = json.loads(str(finding.get("evidence")))
-    except (ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def cost_share(finding: Mapping[str, Any]) -> float | None:
-    """By how much the steps of the finding are longer, as a fraction of a normal step."""
-    share = evidence_of(finding).get("step_share")
-    if isinstance(share, int | float) and math.isfinite(share):
-        return float(share)
-    cost, start, end = (_number(finding.get(key)) for key in ("cost", "start_ns", "end_ns"))
-    if cost is None or start is None or end is None or not 0 <= cost < end - start:
-        return None
-    return cost / (end - start - cost)
-
-
-def clock_time(time_ns: int, dated: bool = False) -> str:
-    """An instant in UTC, to the second.
-
-    >>> clock_time(1_767_225_621_900_000_000), clock_time(1_767_225_621_900_000_000, True)
-    ('00:00:21 UTC', '2026-01-01 00:00:21 UTC')
-    >>> clock_time(12_300_000_000)  # a clock that does not count from the epoch
-    '12.3 s'
-    """
-    if abs(time_ns) < _CLOCK_FROM_NS:
-        return duration(time_ns)
-    try:
-        instant = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{time_ns} ns"
-    return f"{instant:%Y-%m-%d %H:%M:%S} UTC" if dated else f"{instant:%H:%M:%S} UTC"
-
-
 def _what(finding: Mapping[str, Any], parts: Parts) -> str:
-    cause = _text(finding.get("cause"))
-    kind, culprit = _text(finding.get("culprit_kind")), _text(finding.get("culprit"))
+    cause = text(finding.get("cause"))
+    kind, culprit = text(finding.get("culprit_kind")), text(finding.get("culprit"))
     name = parts.name(kind, culprit, cause) or "an unknown part"
     return f"{name[:1].upper()}{name[1:]} {_predicate(finding, cause)}"
 
 
 def _predicate(finding: Mapping[str, Any], cause: str) -> str:
-    magnitude = _number(finding.get("magnitude"))
+    magnitude = number(finding.get("magnitude"))
     phrase = PHRASES.get(cause)
-    if _text(finding.get("symptom")) == "pauses":
+    if text(finding.get("symptom")) == "pauses":
         return "pauses in some of its steps"
-    if _text(finding.get("symptom")) == "slow_steps":
+    if text(finding.get("symptom")) == "slow_steps":
         return f"is {percent(magnitude)} slower, for a reason that the records do not show,"
-    if _text(finding.get("culprit_kind")) == "job" and cause in ("hang", "crash"):
+    if text(finding.get("culprit_kind")) == "job" and cause in ("hang", "crash"):
         return "stopped" if cause == "hang" else "stopped, and started again"
     if phrase is None:
-        symptom = _plain(cause if cause not in ("", "unknown") else _text(finding.get("symptom")))
+        symptom = plain(cause if cause not in ("", "unknown") else text(finding.get("symptom")))
         normal = f", {magnitude:.3g} times the normal value" if magnitude is not None else ""
         return f"stands out ({symptom or 'no symptom'}{normal})"
     if "{by}" in phrase and (magnitude is None or not 0 < magnitude < 1):
@@ -208,8 +164,8 @@ def _predicate(finding: Mapping[str, Any], cause: str) -> str:
 
 
 def _when(finding: Mapping[str, Any], job: JobFacts) -> str:
-    first, last = _step(finding, "first_step"), _step(finding, "last_step")
-    start, end = (_number(finding.get(key)) for key in ("start_ns", "end_ns"))
+    first, last = step_of(finding, "first_step"), step_of(finding, "last_step")
+    start, end = (number(finding.get(key)) for key in ("start_ns", "end_ns"))
     dated = start is not None and _day(int(start)) != _day(job.end_ns)
     if start is None:
         return f"in steps {first} to {last}" if first is not None else "at an unknown time"
@@ -225,8 +181,8 @@ def _when(finding: Mapping[str, Any], job: JobFacts) -> str:
 
 def _causes(finding: Mapping[str, Any], evidence: Mapping[str, Any]) -> str:
     """The causes that flows cannot tell apart, the likeliest first."""
-    others = list(_listed(evidence.get("or_causes")))
-    named = dict.fromkeys([_text(finding.get("cause")), *others])
+    others = list(names_in(evidence.get("or_causes")))
+    named = dict.fromkeys([text(finding.get("cause")), *others])
     words = ", ".join(_cause_name(cause) for cause in named if cause)
     return f"Causes that fit: {words}." if others else ""
 
@@ -236,13 +192,13 @@ def _cause_name(cause: str) -> str:
 
 
 def _cost(finding: Mapping[str, Any], job: JobFacts, evidence: Mapping[str, Any]) -> str:
-    cost = _number(finding.get("cost"))
+    cost = number(finding.get("cost"))
     if cost is None:
         return "Its cost is unknown."
-    name = _text(finding.get("job")) or "the job"
+    name = text(finding.get("job")) or "the job"
     if cost <= 0:
         return f"It costs {name} no measurable time."
-    first, last = _step(finding, "first_step"), _step(finding, "last_step")
+    first, last = step_of(finding, "first_step"), step_of(finding, "last_step")
     share = cost_share(finding)
     lost = duration(cost)
     if first is not None and last is not None:
@@ -265,81 +221,8 @@ def gpu_hours(cost_ns: float, gpus: int) -> float:
 
 
 def _confidence(finding: Mapping[str, Any]) -> str:
-    confidence = _number(finding.get("confidence"))
+    confidence = number(finding.get("confidence"))
     return "" if confidence is None else f"Confidence {percent(confidence, 0)}."
-
-
-def _numbers(evidence: Mapping[str, Any]) -> Iterator[str]:
-    """The figures of the evidence, each with its name."""
-    for key, value in evidence.items():
-        words = _value(key, value)
-        if key not in _HIDDEN and words:
-            yield f"{_plain(key.removesuffix('_ns'))} {words}"
-
-
-def _value(key: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int | float) and math.isfinite(value):
-        if key.endswith("_ns"):
-            return clock_time(int(value)) if value > _CLOCK_FROM_NS else duration(value)
-        return percent(value) if "share" in key.split("_") else f"{value:,.4g}"
-    if isinstance(value, str):
-        return value
-    simple = isinstance(value, list) and 0 < len(value) <= _MOST_LISTED
-    if simple and all(isinstance(one, str | int | float) for one in value):
-        return ", ".join(_value(key, one) for one in value)
-    return ""
-
-
-def _suspects(
-    finding: Mapping[str, Any], evidence: Mapping[str, Any], parts: Parts
-) -> Iterator[str]:
-    """The culprit, then the alternatives that the evidence names."""
-    cause, culprit = _text(finding.get("cause")), _text(finding.get("culprit"))
-    kinds = {culprit: _text(finding.get("culprit_kind"))} if culprit else {}
-    for key in _RANKED_KEYS:
-        for name in _listed(evidence.get(key)):
-            kinds.setdefault(name, "link" if "|" in name else "")
-    if kinds.get(culprit) == "job":
-        del kinds[culprit]  # it is not localised
-    inside = [name for name in kinds if name != culprit and parts.server(name) == culprit]
-    gpus = sorted({gpu for name in inside for gpu in parts.endpoints[name].get("gpus") or ()})
-    for name in [name for name in kinds if name not in inside][:_MOST_SUSPECTS]:
-        words = parts.name(kinds[name], name, cause)
-        detail = "" if name in words else f" ({name})"
-        if name == culprit and gpus:
-            detail = f": flows cannot tell which of its GPUs {', '.join(map(str, gpus))}"
-        yield words + detail
-
-
-def _listed(names: Any) -> Iterator[str]:
-    """Names in a list of names, or of objects with a name."""
-    for one in names if isinstance(names, list) else []:
-        name = one.get("name") if isinstance(one, dict) else one
-        if isinstance(name, str):
-            yield name
-
-
-def _step(finding: Mapping[str, Any], key: str) -> int | None:
-    value = _number(finding.get(key))
-    return None if value is None or value < 0 else int(value)
-
-
-def _number(value: Any) -> float | None:
-    """``value`` if it is a finite number."""
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
-        return None
-    number = value if isinstance(value, int) else float(value)
-    return number if math.isfinite(number) else None
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _day(time_ns: int) -> int:

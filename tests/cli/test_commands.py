@@ -171,7 +171,7 @@ def test_a_run_prints_json(call: Call, pair: Path, stand_ins: list[tuple[str, ..
 def test_a_score_may_have_a_bound(
     call: Call, stand_ins: list[tuple[str, ...]], bound: str, code: int, reason: str
 ) -> None:
-    Path("here").mkdir()
+    Path("here/truth").mkdir(parents=True)
     result = call("score", "here", "--quiet", "--fail-under", bound)
     assert result.exit_code == code
     assert reason in result.stderr
@@ -267,8 +267,13 @@ def test_report_needs_a_run(call: Call, stand_ins: list[tuple[str, ...]]) -> Non
     for command in ("report", "score"):
         result = call(command, "nowhere")
         assert (result.exit_code, stand_ins) == (1, [])
-        assert "nowhere: there is no such run folder" in result.stderr
+        assert "nowhere: no such run folder" in result.stderr
     Path("here").mkdir()
+    for command in ("report", "score"):
+        result = call(command, "here")
+        assert (result.exit_code, stand_ins) == (1, [])
+        assert "here: there is no flows.parquet or diagnosis or truth here" in result.stderr
+    Path("here/diagnosis").mkdir()
     assert call("report", "here").stdout == "report: here/report.html\ntrace: here/trace.json\n"
 
 

@@ -80,6 +80,9 @@ def test_whatif_reports_the_cost_of_each_fault(call: Call, pair: Path) -> None:
     result = call("whatif", "pair.yaml", "--processes", "1", "--seed", "3")
     assert result.exit_code == 0
     assert "slow_gpu" in result.stdout
+    assert "\u2026" not in result.stdout  # nothing is cut off in 80 columns
+    for head in ("GPU-hours", "effective", "without"):
+        assert head in result.stdout
     folder = Path("results/whatif/pair/3")
     assert f"figure: {folder}/whatif.png" in result.stdout
     assert (folder / "whatif.png").read_bytes().startswith(b"\x89PNG")

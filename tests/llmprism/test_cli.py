@@ -84,6 +84,7 @@ def test_records_set_aside_are_reported_on_stderr(
     assert f"set aside 1 of {total} records: address unknown to the topology" in result.stderr
     assert f"set aside 1 of {total} records: negative size" in result.stderr
     assert "resolver (1)" in result.stderr
+    assert "without them, one job may look like several" in result.stderr
     assert "resolver" not in result.stdout
     assert call(str(flows), "--topology", str(topology), "--quiet").stderr == ""
 
@@ -96,6 +97,7 @@ def test_bad_data_exit_1_without_a_traceback(files: tuple[str, ...], call: Call)
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
     assert "not a readable Parquet file" in result.stderr
+    assert "if it is cut off or damaged, write it again" in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -164,6 +166,7 @@ def test_findings_are_put_into_words(files: tuple[str, ...], call: Call) -> None
         assert f" {number}. " in text
         assert f"step {one['first_step']}" in text
     assert text.count("Confidence ") == min(len(found), 5) > 0
+    assert (f"{len(found) - 5} more: see" in text) == (len(found) > 5)
 
 
 def test_tables_fit_80_columns(files: tuple[str, ...], call: Call) -> None:
@@ -208,6 +211,7 @@ def test_a_magnitude_is_what_the_method_means_by_it() -> None:
     figures = {"cost": 1e9, "confidence": 0.9}
     lost = _printed([names | usual | figures | {"magnitude": 0.4}], "prism")
     assert "speed lost" in lost.replace("\n", " ")
+    assert [" slow_passes " in lost, " slow_gpu " in lost] == [True, True]  # each in one piece
     assert "40 %" in lost
     normal = _printed([names | usual | figures | {"magnitude": 1.6}], "paper")
     assert "to normal" in normal

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from llmprism.part_names import Parts
-from llmprism.sentences import PHRASES, JobFacts, cost_share, finding_text
+from llmprism.sentences import PHRASES, JobFacts, finding_text
 
 TEN = 1_795_255_200_000_000_000  # 2026-11-21 10:00:00 UTC
 S = 1_000_000_000
@@ -36,7 +36,8 @@ def test_the_sentence_that_an_operator_reads():
     assert text == (
         "GPU 3 of server s12 computes 8.0 % slower since 10:00:21 UTC (step 17). "
         "It costs job-0 6.5 % of its step time: 900 ms in 14 steps, 0.016 GPU-hours. "
-        "Confidence 91 %. Evidence: step share 6.5 %; deviations 12.5."
+        "Confidence 91 %. "
+        "Evidence: that is 12.5 times the usual deviation; steps are 6.5 % longer."
     )
 
 
@@ -151,13 +152,6 @@ def test_a_finding_about_a_whole_job_suspects_no_part():
     assert text.evidence == "silent since 10:00:00 UTC"
 
 
-def test_the_share_of_step_time_follows_from_the_cost_if_the_method_gives_none():
-    """14 s of which 4 s are lost: 10 s would have been enough."""
-    assert cost_share(finding(cost=4.0 * S, evidence={})) == pytest.approx(0.4)
-    assert cost_share(finding(cost=20.0 * S, evidence={})) is None
-    assert cost_share(finding(cost=None, evidence={})) is None
-
-
 @pytest.mark.parametrize(
     "values",
     [
@@ -174,7 +168,3 @@ def test_any_row_makes_sentences(values):
     assert text.endswith(".")
     assert "None" not in text
     assert "nan" not in text
-
-
-def test_evidence_that_is_no_json_is_left_out():
-    assert finding_text(finding() | {"evidence": "not { json"}, Parts(), JOB).evidence == ""

@@ -1,6 +1,5 @@
 """Decoding of NetFlow v5, v9 (RFC 3954) and IPFIX (RFC 7011), behind one class.
 
-Data sets are decoded with numpy, a whole set at a time, by the template that describes them.
 Templates belong to an exporter and its source id. Data that comes before its template waits for
 it; what waits to the end is counted.
 
@@ -20,6 +19,13 @@ import numpy as np
 
 from llmprism.ingest.datagrams import Datagram
 from llmprism.ingest.notes import Notes
+from llmprism.ingest.templates import (
+    Template,
+    columns_of,
+    ipfix_options,
+    templates,
+    v9_options,
+)
 
 BROKEN_SET = "set of a datagram that does not fit its length or template"
 NOT_EXPORT = "datagram that is no NetFlow v5, v9 or IPFIX"
@@ -33,44 +39,14 @@ _V5_RECORD = np.dtype(
         ("6", "u1"), ("4", "u1"), ("_rest", "V9"),
     ]
 )  # fmt: skip
-_VARIABLE = 65_535
 _WAITING_BYTES = 1 << 26
 _LARGEST_MS = 1 << 42  # since 1970: in the year 2109
 _MOST_TEMPLATES = 1 << 16
 _RATES = ("34", "50", "305")
 _SAMPLER = ("48", "302")
-_WANTED = frozenset(
-    str(number)
-    for number in (
-        *(1, 2, 4, 7, 8, 11, 12, 21, 22, 23, 24, 27, 28, 34, 48, 50, 61, 85, 86),
-        *range(150, 161),
-        *(302, 305, 306),
-    )
-)
 
 Scope = tuple[bytes, int, int]
 """Exporter, version, and source id (observation domain): what templates belong to."""
-
-
-@dataclass(frozen=True)
-class Template:
-    """What the fields of a record are.
-
-    Attributes
-    ----------
-    fields : (name, length); a name is the number of the field, or starts with _ if not needed.
-    dtype : of a record; None where a length varies.
-    is_options : whether its records describe the exporter and not flows.
-    """
-
-    fields: tuple[tuple[str, int], ...]
-    dtype: np.dtype[Any] | None
-    is_options: bool
-
-    @property
-    def smallest(self) -> int:
-        """Bytes of the shortest record."""
-        return sum(1 if size == _VARIABLE else size for _, size in self.fields)
 
 
 @dataclass(frozen=True)
@@ -150,11 +126,11 @@ class Decoder:
         self, number: int, body: bytes, scope: Scope, clock: tuple[int | None, int]
     ) -> Iterator[Records]:
         if number in (0, 2):
-            yield from self._learn(_templates(body, scope[1]), scope)
+            yield from self._learn(templates(body, scope[1]), scope)
         elif number == 1:
-            yield from self._learn(_v9_options(body), scope)
+            yield from self._learn(v9_options(body), scope)
         elif number == 3:
-            yield from self._learn(_ipfix_options(body), scope)
+            yield from self._learn(ipfix_options(body), scope)
         elif number >= 256:
             template = self._templates.get((scope, number))
             if template is None:
@@ -185,7 +161,7 @@ class Decoder:
     def _data(
         self, template: Template, body: bytes, scope: Scope, clock: tuple[int | None, int]
     ) -> Iterator[Records]:
-        columns, count = _columns(template, body)
+        columns, count = columns_of(template, body)
         if template.is_options:
             self._describe(columns, count, scope)
         elif count:
@@ -212,106 +188,3 @@ class Decoder:
                 return max(int(columns[name].max()), 1)
         sampler = next((int(columns[one][0]) for one in _SAMPLER if one in columns), 0)
         return self._sampling.get((scope, sampler), self._sampling.get((scope, 0), 1))
-
-
-def _field(number: int, size: int, place: int, is_wanted: bool) -> tuple[str, int]:
-    return (str(number) if is_wanted and str(number) in _WANTED else f"_{place}", size)
-
-
-def _template(fields: list[tuple[str, int]], is_options: bool) -> Template:
-    names = [name for name, _ in fields]
-    unique = [name if names.index(name) == i else f"_{i}" for i, name in enumerate(names)]
-    fields = [(name, size) for name, (_, size) in zip(unique, fields, strict=True)]
-    if any(size == _VARIABLE for _, size in fields):
-        return Template(tuple(fields), None, is_options)
-    kinds = [(name, _kind(name, size)) for name, size in fields]
-    return Template(tuple(fields), np.dtype(kinds), is_options)
-
-
-def _kind(name: str, size: int) -> str:
-    if name.startswith("_") or size not in (1, 2, 4, 8):
-        return f"V{size}"
-    return f">u{size}"
-
-
-def _templates(body: bytes, version: int) -> Iterator[tuple[int, Template]]:
-    place = 0
-    while place + 4 <= len(body):
-        number, count = struct.unpack_from(">HH", body, place)
-        if number < 256:
-            return  # padding
-        place += 4
-        fields, place = _fields(body, place, count, version == 10)
-        if fields:
-            yield number, _template(fields, False)
-
-
-def _fields(
-    body: bytes, place: int, count: int, is_ipfix: bool
-) -> tuple[list[tuple[str, int]], int]:
-    fields = []
-    for i in range(count):
-        number, size = struct.unpack_from(">HH", body, place)
-        place += 4
-        is_foreign = is_ipfix and number >= 0x8000
-        place += 4 * is_foreign
-        fields.append(_field(number, size, i, not is_foreign))
-    return fields, place
-
-
-def _v9_options(body: bytes) -> Iterator[tuple[int, Template]]:
-    place = 0
-    while place + 6 <= len(body):
-        number, scopes, options = struct.unpack_from(">HHH", body, place)
-        if number < 256:
-            return
-        found, _ = _fields(body, place + 6, scopes // 4, False)
-        scope_fields = [(f"_s{i}", size) for i, (_, size) in enumerate(found)]
-        fields, place = _fields(body, place + 6 + scopes, options // 4, False)
-        yield number, _template(scope_fields + fields, True)
-
-
-def _ipfix_options(body: bytes) -> Iterator[tuple[int, Template]]:
-    place = 0
-    while place + 6 <= len(body):
-        number, count, _ = struct.unpack_from(">HHH", body, place)
-        if number < 256:
-            return
-        fields, place = _fields(body, place + 6, count, True)
-        if fields:
-            yield number, _template(fields, True)
-
-
-def _columns(template: Template, body: bytes) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
-    """Return the needed columns of a data set, and how many records it has."""
-    if template.dtype is None:
-        return _varying(template, body)
-    if template.dtype.itemsize == 0:
-        return {}, 0
-    found = np.frombuffer(body, template.dtype, len(body) // template.dtype.itemsize)
-    names = [name for name, _ in template.fields if not name.startswith("_")]
-    return {name: found[name] for name in names}, found.size
-
-
-def _varying(template: Template, body: bytes) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
-    values: dict[str, list[bytes]] = {name: [] for name, _ in template.fields if name[0] != "_"}
-    sizes = {name: size for name, size in template.fields if name[0] != "_"}
-    place = count = 0
-    while place + template.smallest <= len(body):
-        for name, size in template.fields:
-            if size == _VARIABLE:
-                size, place = body[place], place + 1
-                if size == 255:
-                    size, place = int.from_bytes(body[place : place + 2], "big"), place + 2
-            if place + size > len(body):
-                raise ValueError("a record longer than its set")
-            if name in values:
-                values[name].append(body[place : place + size])
-            place += size
-        count += 1
-    columns = {
-        name: np.frombuffer(b"".join(parts), _kind(name, sizes[name]))
-        for name, parts in values.items()
-        if sizes[name] != _VARIABLE
-    }
-    return columns, count

@@ -37,6 +37,10 @@ COLUMNS = {**INTEGERS, **dict.fromkeys(NAMES, pa.string()), "path": pa.string()}
 
 _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
 _KIND = "Parquet file"
+_REMEDY = (
+    "if it is cut off or damaged, write it again; if it is other telemetry,"
+    " llmprism ingest FILE makes it a table of flow records"
+)
 _PART = 1 << 20  # records that are read together
 
 
@@ -172,7 +176,7 @@ def _readable(where: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
         message = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(Problem(f"not a readable {_KIND}: {message}", where)) from error
+        raise UserError(Problem(f"not a readable {_KIND}: {message}", where, _REMEDY)) from error
 
 
 def _checked(schema: pa.Schema, where: str) -> list[str]:

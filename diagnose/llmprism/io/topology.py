@@ -24,6 +24,10 @@ from llmprism.numerics.arrays import Codes, Floats
 
 _LIMIT_BYTES = 1 << 29  # a million endpoints with their links take about half of this
 _LISTED = 50  # problems in one message; the others are counted
+_MAKE = (
+    "llmprism ingest FLOWS --topology FILE writes a topology.json from a table of cables,"
+    " or from the flows alone"
+)
 
 
 class _Part(BaseModel):
@@ -144,7 +148,7 @@ def read_topology(path: Path | str) -> Topology:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise UserError(Problem(f"not valid JSON: {error}", str(path))) from error
+        raise UserError(Problem(f"not valid JSON: {error}", str(path), _MAKE)) from error
     except RecursionError as error:
         raise UserError(Problem("not a topology: nested too deeply", str(path))) from error
     return parse_topology(content, str(path))
@@ -180,7 +184,8 @@ def _field_problems(error: ValidationError, where: str) -> Iterator[Problem]:
         steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
         place = "".join(steps).lstrip(".") or "content"
         value = "" if fault["type"] == "missing" else f" (it is {fault['input']!r:.60})"
-        yield Problem(f"{place}: {fault['msg']}{value}", where)
+        how = _MAKE if fault["loc"] in ((), ("endpoints",)) else ""
+        yield Problem(f"{place}: {fault['msg']}{value}", where, how)
 
 
 def _cross_problems(parsed: _File, where: str) -> Iterator[Problem]:
@@ -199,11 +204,14 @@ def _cross_problems(parsed: _File, where: str) -> Iterator[Problem]:
         yield Problem(f"{name!r} names a switch and an endpoint or server", where, "rename one")
     for end in parsed.endpoints:
         if end.switch is not None and end.switch not in switches:
-            yield Problem(f"endpoint {end.address!r} is on unknown switch {end.switch!r}", where)
+            what = f"endpoint {end.address!r} is on unknown switch {end.switch!r}"
+            yield Problem(what, where, f"add {end.switch!r} to switches")
+    known = switches | servers | addresses
     for i, link in enumerate(parsed.links):
         for side in (link.a, link.b):
-            if side not in switches and side not in servers and side not in addresses:
-                yield Problem(f"links[{i}] names {side!r}, which is not listed", where)
+            if side not in known:
+                what = f"links[{i}] names {side!r}, which is not listed"
+                yield Problem(what, where, "add it to endpoints or switches, or remove the link")
 
 
 def in_nic_order(topology: Topology, ends: Codes) -> Codes:

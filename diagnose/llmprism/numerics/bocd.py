@@ -18,15 +18,12 @@ section 6, for the updates and the predictive density.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from llmprism.numerics.arrays import Floats, Ints
-from llmprism.numerics.compiled import compiled, compiled_part
-
-_Numbers = tuple[float, float, float, float]
+from llmprism.numerics.run_hypotheses import Numbers, cut, follow
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,7 @@ class Prior:
     beta: float
 
     @property
-    def numbers(self) -> _Numbers:
+    def numbers(self) -> Numbers:
         """The four numbers in the form for compiled code."""
         return (self.mean, self.kappa, self.alpha, self.beta)
 
@@ -111,9 +108,7 @@ def run_lengths(
     array([1, 2, 3, 4, 1])
     """
     everything = np.zeros((0, 0))
-    return RunLengths(
-        *_follow(_floats(values), prior.numbers, hazard, k, (prune, most), everything)
-    )
+    return RunLengths(*follow(_floats(values), prior.numbers, hazard, k, (prune, most), everything))
 
 
 def posterior(values: Floats, prior: Prior, hazard: float) -> Floats:
@@ -122,7 +117,7 @@ def posterior(values: Floats, prior: Prior, hazard: float) -> Floats:
     Memory grows with the square of the length: for tests and pictures of short sequences.
     """
     everything = np.zeros((values.size, values.size + 1))
-    _follow(_floats(values), prior.numbers, hazard, 1, (0.0, values.size + 2), everything)
+    follow(_floats(values), prior.numbers, hazard, 1, (0.0, values.size + 2), everything)
     return everything
 
 
@@ -157,177 +152,8 @@ def cut_upward(
     longest = int(np.diff(offsets).max(initial=0))
     numbers = (rule.hazard, rule.threshold, rule.prune)
     spikes = (_floats(spike_mean), _floats(spike_kappa))
-    return _cut(_floats(values), offsets, usual.numbers, *spikes, numbers, longest, rule.most)
+    return cut(_floats(values), offsets, usual.numbers, *spikes, numbers, longest, rule.most)
 
 
 def _floats(values: Floats) -> Floats:
     return np.ascontiguousarray(values, dtype=np.float64)
-
-
-@compiled
-def _normalisers(alpha: float, longest: int) -> Floats:
-    """Return ln(gamma(a + 1/2) / gamma(a) / sqrt(pi)) for a = alpha, alpha + 1/2, ..."""
-    table = np.empty(longest + 2)
-    for n in range(longest + 2):
-        a = alpha + 0.5 * n
-        table[n] = math.lgamma(a + 0.5) - math.lgamma(a) - 0.5 * math.log(math.pi)
-    return table
-
-
-# A table of hypotheses has a row each, longest run first. Its columns:
-_LENGTH, _MASS, _MEAN, _KAPPA, _BETA, _DENSITY = range(6)
-_COLUMNS = 6
-
-
-@compiled_part
-def _begin(runs: Floats, at: int, mass: float, prior: _Numbers) -> int:
-    """Add the hypothesis that a regime begins now; return the number of hypotheses."""
-    runs[at, _LENGTH], runs[at, _MASS] = 0.0, mass
-    runs[at, _MEAN], runs[at, _KAPPA], runs[at, _BETA] = prior[0], prior[1], prior[3]
-    return at + 1
-
-
-@compiled_part
-def _move(runs: Floats, source: int, target: int) -> None:
-    for column in range(_DENSITY):
-        runs[target, column] = runs[source, column]
-
-
-@compiled_part
-def _learn(x: float, active: int, runs: Floats, alpha: float, table: Floats) -> float:
-    """Let every run predict ``x``, then update it; return the highest ln density."""
-    best = -np.inf
-    for i in range(active):
-        length = runs[i, _LENGTH]
-        kappa = runs[i, _KAPPA]
-        off = x - runs[i, _MEAN]
-        scale = 2.0 * runs[i, _BETA] * (kappa + 1.0) / kappa
-        tail = (alpha + 0.5 * length + 0.5) * math.log1p(off * off / scale)
-        runs[i, _DENSITY] = table[int(length)] - 0.5 * math.log(scale) - tail
-        best = max(best, runs[i, _DENSITY])
-        runs[i, _LENGTH] += 1.0
-        runs[i, _KAPPA] += 1.0
-        runs[i, _MEAN] += off / (kappa + 1.0)
-        runs[i, _BETA] += kappa * off * off / (2.0 * (kappa + 1.0))
-    return best
-
-
-@compiled_part
-def _drop_lightest(active: int, runs: Floats) -> float:
-    """Remove the least likely hypothesis; return its probability."""
-    least = 0
-    for i in range(active):
-        if runs[i, _MASS] < runs[least, _MASS]:
-            least = i
-    mass = float(runs[least, _MASS])
-    for i in range(least, active - 1):
-        _move(runs, i + 1, i)
-    return mass
-
-
-@compiled_part
-def _advance(
-    x: float,
-    active: int,
-    runs: Floats,
-    prior: _Numbers,
-    hazard: float,
-    prune: float,
-    table: Floats,
-) -> tuple[int, float]:
-    """Process one number; return the number of hypotheses and the probability dropped."""
-    best = _learn(x, active, runs, prior[2], table)
-    total = 0.0
-    for i in range(active):
-        runs[i, _MASS] *= math.exp(runs[i, _DENSITY] - best)
-        total += runs[i, _MASS]
-    kept, dropped = 0, 0.0
-    for i in range(active):
-        runs[i, _MASS] *= (1.0 - hazard) / total
-        if runs[i, _MASS] <= prune / active:
-            dropped += runs[i, _MASS]
-        else:
-            _move(runs, i, kept)
-            kept += 1
-    if kept == runs.shape[0] - 1:
-        dropped += _drop_lightest(kept, runs)
-        kept -= 1
-    active = _begin(runs, kept, hazard, prior)
-    for i in range(active):
-        runs[i, _MASS] /= 1.0 - dropped
-    return active, dropped
-
-
-@compiled_part
-def _most_likely(active: int, runs: Floats) -> int:
-    top = 0
-    for i in range(active):
-        if runs[i, _MASS] > runs[top, _MASS]:
-            top = i
-    return top
-
-
-@compiled_part
-def _mass_up_to(k: int, active: int, runs: Floats) -> float:
-    mass = 0.0
-    for i in range(active):
-        if runs[i, _LENGTH] <= k:
-            mass += runs[i, _MASS]
-    return mass
-
-
-@compiled
-def _cut(
-    values: Floats,
-    offsets: Ints,
-    usual: _Numbers,
-    spike_mean: Floats,
-    spike_kappa: Floats,
-    rule: tuple[float, float, float],
-    longest: int,
-    most: int,
-) -> Floats:
-    hazard, threshold, prune = rule
-    spikes = np.zeros(values.size)
-    table = _normalisers(usual[2], longest)
-    runs = np.empty((min(longest + 2, most + 1), _COLUMNS))
-    for g in range(offsets.size - 1):
-        spike = (spike_mean[g], spike_kappa[g], usual[2], usual[3])
-        active, since = _begin(runs, 0, 1.0, usual), 0
-        for t in range(offsets[g], offsets[g + 1]):
-            expected = runs[_most_likely(active, runs), _MEAN]
-            active, _ = _advance(values[t], active, runs, spike, hazard, prune, table)
-            since += 1
-            if since == 1 or values[t] <= expected:
-                continue
-            short = _mass_up_to(1, active, runs)
-            if short > threshold:
-                spikes[t] = short
-                active, since = _begin(runs, 0, 1.0, usual), 0
-    return spikes
-
-
-@compiled
-def _follow(
-    values: Floats,
-    prior: _Numbers,
-    hazard: float,
-    k: int,
-    limits: tuple[float, int],
-    everything: Floats,
-) -> tuple[Floats, Ints, Floats]:
-    n = values.size
-    short, dropped = np.zeros(n), np.zeros(n)
-    likely = np.zeros(n, dtype=np.int64)
-    table = _normalisers(prior[2], n)
-    prune, most = limits
-    runs = np.empty((min(n + 2, most + 1), _COLUMNS))
-    active = _begin(runs, 0, 1.0, prior)
-    for t in range(n):
-        active, dropped[t] = _advance(values[t], active, runs, prior, hazard, prune, table)
-        short[t] = _mass_up_to(k, active, runs)
-        likely[t] = int(runs[_most_likely(active, runs), _LENGTH])
-        if everything.size:
-            for i in range(active):
-                everything[t, int(runs[i, _LENGTH])] = runs[i, _MASS]
-    return short, likely, dropped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -208,8 +208,10 @@ def _empty_table(first: str, heads: tuple[str, ...]) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(first, overflow="fold")
     for head in heads:
-        table.add_column(head, justify="left" if head == "job" else "right")
+        is_word = " " not in head  # the others may break at their space
+        side: Literal["left", "right"] = "left" if head == "job" else "right"
+        table.add_column(head, justify=side, overflow="fold", no_wrap=is_word)
     return table

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from prism_sim.run_folder import Run
     from prism_sim.score import Score
 
+_PARTS = ("flows.parquet", "diagnosis", "truth")  # a run has at least one of them
+
 
 def compile_early(method: str | None = None) -> None:
     """On the first run on a machine, compile in a second process too: for a run, or a simulation.
@@ -94,13 +96,14 @@ def report(session: Session, run: Run) -> None:
 
 
 def existing(folder: Path) -> Run:
-    """The run in ``folder``; a UserError if the folder does not exist."""
+    """The run in ``folder``; a UserError if the folder does not exist, or has no part of a run."""
     from prism_sim.run_folder import Run
 
-    if not folder.is_dir():
-        what = "there is no such run folder"
-        raise UserError(Problem(what, str(folder), "name the folder of a run, results/NAME/SEED"))
-    return Run(folder)
+    if folder.is_dir() and any((folder / name).exists() for name in _PARTS):
+        return Run(folder)
+    what = f"there is no {' or '.join(_PARTS)} here" if folder.is_dir() else "no such run folder"
+    how = "name the folder of a run, results/NAME/SEED, or one with flow records of your own"
+    raise UserError(Problem(what, str(folder), how))
 
 
 @contextmanager

@@ -145,7 +145,7 @@ class FaultBase(Closed, ABC):
         if self.in_steps and self.job is None:
             raise ValueError("a window in steps needs a job whose steps they are; add job")
         if _empty(self.from_step, self.to_step) or _empty(self.from_s, self.to_s):
-            raise ValueError("the window ends before it begins")
+            raise ValueError("the window ends before it begins; let it end after its start")
         return self
 
     def remarks(self, setting: Setting) -> Remarks:

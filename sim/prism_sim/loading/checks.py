@@ -57,7 +57,7 @@ def _names(scenario: Scenario) -> Remarks:
         before = first.setdefault(job.name, index)
         if before != index:
             what = f"two jobs are called {job.name!r}"
-            yield Remark(("jobs", index, "name"), what, "", (("jobs", before, "name"),))
+            yield Remark(("jobs", index, "name"), what, "rename one", (("jobs", before, "name"),))
 
 
 def _hardware(scenario: Scenario) -> Remarks:

@@ -136,7 +136,10 @@ def read_source(path: Path) -> Source:
         return parse_source(content.decode("utf-8-sig"), str(path))
     except FileNotFoundError as error:
         raise UserError(Problem("there is no such file", str(path))) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        how = "name a YAML file; the diagnosis of flow records is: prism-sim diagnose FLOWS"
+        raise UserError(Problem("this is not text", str(path), how)) from error
+    except OSError as error:
         raise UserError(Problem(f"cannot be read: {error}", str(path))) from error
 
 

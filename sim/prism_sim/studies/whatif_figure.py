@@ -41,6 +41,7 @@ def draw(run: Run) -> Figure:
         ends = content["step_ends_s"]
         _draw_job(panel, job, {name: ends[name][job] for name in (shown["without"], shown["with"])})
     if jobs:
+        axes[-1].xaxis.get_major_locator().set_params(integer=True)
         axes[-1].set_xlabel("step (one that was repeated after a restart counts once)")
         axes[1].legend(loc="upper left", bbox_to_anchor=(0.0, 1.02), ncols=2)
     made.supxlabel(_ABOUT, fontsize=8, color=paint.MUTED, x=0.01, ha="left")

@@ -82,6 +82,14 @@ def test_all_missing_fields_are_reported_at_once(tmp_path: Path) -> None:
     assert "switches[0].tier: Field required" in reported
 
 
+def test_a_file_without_endpoints_says_how_to_make_one(tmp_path: Path) -> None:
+    path = tmp_path / "topology.json"
+    for content in ("{}", "{"):
+        path.write_text(content)
+        with pytest.raises(UserError, match="llmprism ingest FLOWS --topology FILE writes"):
+            read_topology(path)
+
+
 def test_all_contradictions_are_reported_at_once(tmp_path: Path) -> None:
     reported = problems(
         tmp_path,
@@ -98,6 +106,7 @@ def test_all_contradictions_are_reported_at_once(tmp_path: Path) -> None:
     assert "'s1' names a switch and an endpoint or server" in reported
     assert "on unknown switch 'no'" in reported
     assert "links[0] names 'nowhere'" in reported
+    assert "add it to endpoints or switches, or remove the link" in reported
 
 
 @pytest.mark.parametrize("rate", [0, -1, "fast"])

@@ -113,6 +113,8 @@ def test_records_set_aside_are_reported(run):
     assert "Of 1,200 flow records, 1,190 were diagnosed" in text
     assert "no address 10" in text
     assert "10.9.9.9 (3)" in text
+    run.write_json(run.diagnosis_folder / "intake.json", note | {"kept": 1200, "set_aside": {}})
+    assert "None was set aside." in page_of(run).words()
 
 
 def test_a_scenario_is_summed_up(run):

@@ -37,7 +37,8 @@ def read(source: Source, options: Options, notes: Notes) -> Iterator[pa.Table]:
             yield convert(pa.Table.from_batches([rows]), chosen, options)
     except _FAILURES as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(Problem(f"not a readable Parquet file: {first}", str(source))) from error
+        what, how = f"not a readable Parquet file: {first}", "if it is cut off, write it again"
+        raise UserError(Problem(what, str(source), how)) from error
 
 
 def _note_cuts(metadata: dict[bytes, bytes], notes: Notes) -> None:

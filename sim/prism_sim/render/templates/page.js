@@ -185,7 +185,7 @@
       section("heat").querySelector("[data-outline]").hidden = !outlined();
       const more = map.omitted ? ` ${map.omitted} servers with small delays are not shown.` : "";
       const merged = map.merged > 1 ? ` A column is the slowest of ${map.merged} steps.` : "";
-      note("heat", `Job ${map.job}: time beyond the usual time of the same NIC (lower quartile of its steps; ` +
+      note("heat", `${map.job}: time beyond the usual time of the same NIC (lower quartile of its steps; ` +
         `a step takes ${lasting(map.step_ms)}). ${MEANING[measure]}${merged}${more}`);
     }
     function labels(context, left, top, cell, across) {
@@ -292,7 +292,7 @@
       timeAxis(context, part.start_ms + view[0], part.start_ms + view[1], left, width, part.rows.length * ROW + 2);
       const other = part.omitted ? ` ${part.omitted} other NICs of the job are not shown.` : "";
       const about = part.finding === null ? "the middle of the records" : "the finding";
-      note("close-up", `Job ${part.job} around ${about}: ${utc(part.start_ms + view[0])} to ${utc(part.start_ms + view[1])}.${other}`);
+      note("close-up", `${part.job} around ${about}: ${utc(part.start_ms + view[0])} to ${utc(part.start_ms + view[1])}.${other}`);
     }
     function bars(context) {
       const { row, kind, start, length } = part.spans;
@@ -447,7 +447,7 @@
       context.textAlign = "right";
       context.fillText(lasting(most), width, part.servers.length * ROW + 10);
       context.textAlign = "left";
-      note("shares", ` Job ${part.job}.` + (shown.length > 1 ? " Upper bar: outside of findings; lower bar: in the finding." : "") +
+      note("shares", ` Shown: ${part.job}.` + (shown.length > 1 ? " Upper bar: outside of findings; lower bar: in the finding." : "") +
         (part.omitted ? ` ${part.omitted} servers are not shown.` : ""));
     }
     hover(canvas, (x, y) => {

@@ -1,10 +1,7 @@
 """Classes: the connections of one part of the network that behave alike.
 
-The data-carrying connections form a directed graph. Training traffic circulates: a ring
-returns to where it began, a pipeline answers every activation with a gradient, an exchange
-goes both ways. So training happens inside the *strongly connected components* of that graph,
-and what only flows one way (a checkpoint to storage, logs to a collector) lies between them.
-What flows back must be comparable: a checkpoint that is answered by a small read is one way.
+Training traffic circulates (:mod:`~llmprism.methods.prism.classes.circles`). A *component* is a
+part of the network in which it does.
 
 Within a component, connections of similar volume, record size and symmetry form a class. Where
 several endpoints send to a single one, and nothing else is alike, nothing circulates either, though
@@ -18,11 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.answers import find_answers
+from llmprism.methods.prism.classes.circles import circles, circulating, components
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.records.repeated_sizes import are_messages
@@ -34,10 +30,7 @@ RECORD_STEP = 0.3
 ONE_SIZE = 0.02  # of a message: difference of size that counts as none
 LARGER = 0.1  # share of bytes in messages that are larger than those of one size
 MOSTLY_ONE, MOSTLY_OTHERS = 0.95, 0.7  # share of bytes in messages of the usual size
-WAITED = 20.0  # times its usual record: no transfer of a job that goes on takes as long
-RECORDS = 8  # of a connection that show what is usual
 SENDERS = 3  # to one endpoint: the root of a tree gets something from two
-COMPARABLE = 16.0  # ratio of volumes up to which one connection returns what another brings
 
 
 @dataclass(frozen=True)
@@ -96,17 +89,9 @@ class Component:
     classes: tuple[TrafficClass, ...]
 
 
-def components(nodes: int, src: Codes, dst: Codes) -> Codes:
-    """Strongly connected component of each node, shape (nodes,)."""
-    graph = coo_matrix((np.ones(src.size, np.int8), (src, dst)), shape=(nodes, nodes))
-    _, label = connected_components(graph, directed=True, connection="strong")
-    codes: Codes = label.astype(np.int32)
-    return codes
-
-
 def find_components(flows: FlowTable, connections: Connections, use: Bools) -> list[Component]:
     """Components of the connections in ``use``, each with its classes; ordered by first record."""
-    chosen = _circulating(connections, np.flatnonzero(use), len(flows.addresses))
+    chosen = circulating(connections, np.flatnonzero(use), len(flows.addresses))
     found = []
     for own in circles(flows, connections, chosen):
         ends = np.unique(np.concatenate((connections.src[own], connections.dst[own])))
@@ -114,92 +99,11 @@ def find_components(flows: FlowTable, connections: Connections, use: Bools) -> l
     return found
 
 
-def circles(flows: FlowTable, connections: Connections, chosen: Ints) -> list[Ints]:
-    """The ``chosen`` connections in which traffic circulates, apart by component and attempt.
-
-    What storage returns before an attempt of a job does not circulate with what ranks save in it.
-    """
-    nodes, found = len(flows.addresses), []
-    for own in _joined(connections, chosen, nodes):
-        epochs = _epochs(flows, connections, own)
-        for epoch in epochs:
-            found += _joined(connections, epoch, nodes) if len(epochs) > 1 else [epoch]
-    return found
-
-
-def _joined(connections: Connections, chosen: Ints, nodes: int) -> list[Ints]:
-    """Those of the ``chosen`` connections that lie within strongly connected components."""
-    label = components(nodes, *_closed(connections, chosen))
-    home = label[connections.src[chosen]]
-    inside = home == label[connections.dst[chosen]]
-    chosen, home = chosen[inside], home[inside]
-    return [chosen[home == one] for one in dict.fromkeys(home.tolist())]
-
-
 def united(parts: Sequence[Component], flows: FlowTable, connections: Connections) -> Component:
     """One component of all connections of ``parts``."""
     ends = np.unique(np.concatenate([part.endpoints for part in parts]))
     own = np.concatenate([one.connections for part in parts for one in part.classes])
     return Component(ends.astype(np.int32), _classes(flows, connections, np.sort(own)))
-
-
-def _closed(connections: Connections, chosen: Ints) -> tuple[Codes, Codes]:
-    """Senders and receivers of the ``chosen`` connections, and of others that nobody sees.
-
-    Mute endpoints may answer what they receive, or pass it on to those that receive nothing else.
-    """
-    src, dst = connections.src[chosen], connections.dst[chosen]
-    if connections.mute is None:
-        return src, dst
-    mute = connections.mute[chosen]
-    begins = np.setdiff1d(src, dst)
-    unheard = np.unique(dst[mute])
-    ways = [(src, dst), (dst[mute], src[mute])]
-    ways.append((np.repeat(unheard, begins.size), np.tile(begins, unheard.size)))
-    senders, receivers = zip(*ways, strict=True)
-    return np.concatenate(senders), np.concatenate(receivers)
-
-
-def _circulating(connections: Connections, chosen: Ints, nodes: int) -> Ints:
-    """Those of the ``chosen`` connections that lie on a circle of comparable ones."""
-    level = np.floor(np.log2(np.maximum(connections.total_bytes[chosen], 1)))
-    kept = np.zeros(chosen.size, np.bool_)
-    for one in np.unique(level).tolist():
-        own = level == one
-        near = chosen[level >= one - np.log2(COMPARABLE)]
-        label = components(nodes, *_closed(connections, near))
-        kept[own] = label[connections.src[chosen[own]]] == label[connections.dst[chosen[own]]]
-    return chosen[kept]
-
-
-def _epochs(flows: FlowTable, connections: Connections, own: Ints) -> list[Ints]:
-    """Part connections where all of the earlier ones have ended before any later one begins.
-
-    A job that is restarted opens all its connections again. A transfer that waited for a silent NIC
-    may end when that is back, and the job is too; it counts as ended when it began.
-    """
-    order = own[np.argsort(connections.first_ns[own], kind="stable")]
-    first, ended = connections.first_ns[order], connections.last_ns[order]
-    by = connections.by
-    begun = flows.start_ns[by.order[by.offsets[order + 1] - 1]]
-    between = first[_cuts(first, begun)]
-    across = np.searchsorted(between, begun) < np.searchsorted(between, ended, side="right")
-    for place in np.flatnonzero(across).tolist():
-        if _waited(flows, by.rows(int(order[place]))):
-            ended[place] = begun[place]
-    return [np.sort(part) for part in np.split(order, _cuts(first, ended))]
-
-
-def _cuts(first: Ints, ended: Ints) -> Ints:
-    """Where all before have ended, and the others, in order of their ``first``, have not begun."""
-    cuts: Ints = np.flatnonzero(first[1:] > np.maximum.accumulate(ended)[:-1]) + 1
-    return cuts
-
-
-def _waited(flows: FlowTable, rows: Codes) -> bool:
-    """Whether the last record of a connection took far longer than the others."""
-    lasted = flows.lengths_ns(rows)
-    return lasted.size >= RECORDS and bool(lasted[-1] > WAITED * np.median(lasted[:-1]))
 
 
 def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[TrafficClass, ...]:

@@ -22,7 +22,7 @@ import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.classes.classes import circles
+from llmprism.methods.prism.classes.circles import circles
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.counted_periods import CountedPeriod, counted_period
 from llmprism.methods.prism.jobs.resolution import Refusal

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmprism.methods.prism.classes.classes import components
+from llmprism.methods.prism.classes.circles import components
 from llmprism.methods.prism.classes.twins import are_twins
 from llmprism.methods.prism.kinds.characters import extents
 from llmprism.methods.prism.records.connections import Connections

@@ -1,0 +1,83 @@
+"""The evidence of a finding in words: its figures, and the parts that can be meant.
+
+Evidence is JSON of any content. Figures that the method ``prism`` gives have a phrase here; the
+names of all others are written out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llmprism.finding_fields import names_in, plain, text
+from llmprism.part_names import Parts
+from llmprism.quantities import CLOCK_FROM_NS, clock_time, duration, percent
+
+PHRASES: dict[str, str] = {
+    "time_ratio": "takes {} times the usual time",
+    "deviations": "that is {} times the usual deviation",
+    "time_ratio_of_others": "others take {} times theirs",
+    "pace_ratio": "a byte takes {} times its usual time",
+    "pace_ratio_of_others": "elsewhere {} times",
+    "lost_share_of_a_step": "{} of a step lost by the culprit itself",
+    "normal_step_ns": "a normal step takes {}",
+    "slow_step_ns": "a slow step takes {}",
+    "step_share": "steps are {} longer",
+    "step_deviations": "that is {} times their usual deviation",
+    "slow_bundles": "{} slow groups of connections",
+    "bundles": "{} groups in all",
+    "kinds": "slow traffic: {}",
+}
+"""A figure of the evidence in words, in the order in which they are read."""
+
+_RANKED_KEYS = ("one_of", "suspects")
+_HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps"}
+_MOST_SUSPECTS = 6
+_MOST_LISTED = 4
+
+
+def numbers(evidence: Mapping[str, Any]) -> Iterator[str]:
+    """The figures of the evidence, each with its name."""
+    known = [key for key in PHRASES if key in evidence]
+    for key in dict.fromkeys([*known, *evidence]):
+        words = _value(key, evidence[key])
+        if key not in _HIDDEN and words:
+            name = plain(key.removesuffix("_ns"))
+            yield PHRASES[key].format(words) if key in PHRASES else f"{name} {words}"
+
+
+def _value(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float) and math.isfinite(value):
+        if key.endswith("_ns"):
+            return clock_time(int(value)) if value > CLOCK_FROM_NS else duration(value)
+        return percent(value) if "share" in key.split("_") else f"{value:,.4g}"
+    if isinstance(value, str):
+        return value
+    simple = isinstance(value, list) and 0 < len(value) <= _MOST_LISTED
+    if simple and all(isinstance(one, str | int | float) for one in value):
+        return ", ".join(_value(key, one) for one in value)
+    return ""
+
+
+def suspects(
+    finding: Mapping[str, Any], evidence: Mapping[str, Any], parts: Parts
+) -> Iterator[str]:
+    """The culprit, then the alternatives that the evidence names."""
+    cause, culprit = text(finding.get("cause")), text(finding.get("culprit"))
+    kinds = {culprit: text(finding.get("culprit_kind"))} if culprit else {}
+    for key in _RANKED_KEYS:
+        for name in names_in(evidence.get(key)):
+            kinds.setdefault(name, "link" if "|" in name else "")
+    if kinds.get(culprit) == "job":
+        del kinds[culprit]  # it is not localised
+    inside = [name for name in kinds if name != culprit and parts.server(name) == culprit]
+    gpus = sorted({gpu for name in inside for gpu in parts.endpoints[name].get("gpus") or ()})
+    for name in [name for name in kinds if name not in inside][:_MOST_SUSPECTS]:
+        words = parts.name(kinds[name], name, cause)
+        detail = "" if name in words else f" ({name})"
+        if name == culprit and gpus:
+            detail = f": flows cannot tell which of its GPUs {', '.join(map(str, gpus))}"
+        yield words + detail

@@ -1,0 +1,26 @@
+"""Evidence in words: known figures as phrases in a fixed order, others by their names."""
+
+from llmprism.evidence import numbers
+
+
+def test_figures_are_phrases_in_the_order_in_which_they_are_read():
+    evidence = {"step_share": 0.595, "time_ratio": 1.665, "normal_step_ns": 1_070_000_000}
+    assert list(numbers(evidence)) == [
+        "takes 1.665 times the usual time",
+        "a normal step takes 1.07 s",
+        "steps are 59.5 % longer",
+    ]
+
+
+def test_an_unknown_figure_follows_with_its_name():
+    evidence = {"lost_{packets}": 12, "deviations": 5.5, "share_of_{}": 0.25}
+    assert list(numbers(evidence)) == [
+        "that is 5.5 times the usual deviation",
+        "lost {packets} 12",
+        "share of {} 25.0 %",
+    ]
+
+
+def test_suspects_and_other_causes_are_no_figures():
+    hidden = {"one_of": ["a"], "suspects": ["b"], "or_causes": ["c"], "server": "s1", "steps": [1]}
+    assert list(numbers(hidden)) == []

@@ -17,7 +17,7 @@ import pandas as pd
 
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.measures.bursts import SHORT, Bursts, bursts_of
-from llmprism.methods.prism.faults.measures.collectives import collectives_of
+from llmprism.methods.prism.faults.measures.collectives import one_way_collectives_of
 from llmprism.methods.prism.faults.measures.series import DEVIATIONS, excess_of
 from llmprism.methods.prism.faults.passes.edges import edge_passes_ns
 from llmprism.methods.prism.faults.passes.late_starts import lost_at_start_ns
@@ -110,7 +110,7 @@ def lateness_ns(context: Context, job: JobView, *, every: bool = False) -> Float
     shape = (job.phases.endpoints.size, job.count)
     late = np.full(shape, np.nan)
     begun: list[Floats] = []
-    for part in collectives_of(context, job):
+    for part in one_way_collectives_of(context, job):
         begins = _begins(context, job, bursts_of(context, job, part), every=every)
         known = np.isfinite(begins).any()
         adds = known and not any(_at_once(job, begins, one) for one in begun)

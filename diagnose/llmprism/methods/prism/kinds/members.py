@@ -45,7 +45,7 @@ def is_line(one: Character) -> bool:
     return both and tree and min(len(g) for g in one.groups) > 2 and partners(one) == 2
 
 
-def meeting(characters: Sequence[Character], candidates: set[int]) -> set[int]:
+def reduced_at_member(characters: Sequence[Character], candidates: set[int]) -> set[int]:
     """Those of the ``candidates`` whose traffic meets in a member, so that it passes nothing on.
 
     A stage of a pipeline between two others gets activations from one of them, and sends to the

@@ -10,7 +10,7 @@ import pytest
 
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.kinds.characters import _begun
-from llmprism.methods.prism.kinds.members import meeting
+from llmprism.methods.prism.kinds.members import reduced_at_member
 
 STEPS, STEP_NS = 8, 1000
 FIRST, MIDDLE, LAST = 3, 7, 5
@@ -43,7 +43,7 @@ def begun(messages):
 def test_a_member_that_all_partners_send_to_first_is_no_stage(messages, meets):
     one: Any = SimpleNamespace(begun=begun(messages), groups=(frozenset({FIRST, MIDDLE, LAST}),))
     other: Any = SimpleNamespace(begun=((1, 2, 1.0),), groups=(frozenset({1, 2}),))
-    assert meeting([one, other], {0, 1}) == ({0} if meets else set())
+    assert reduced_at_member([one, other], {0, 1}) == ({0} if meets else set())
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_a_member_that_all_partners_send_to_first_is_no_stage(messages, meets):
 def test_records_that_show_who_begins_in_some_steps(shares, meets):
     couples = ((FIRST, MIDDLE, shares[0]), (LAST, MIDDLE, shares[1]))
     one: Any = SimpleNamespace(begun=couples, groups=(frozenset({FIRST, MIDDLE, LAST}),))
-    assert meeting([one], {0}) == ({0} if meets else set())
+    assert reduced_at_member([one], {0}) == ({0} if meets else set())

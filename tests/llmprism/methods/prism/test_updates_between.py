@@ -89,6 +89,21 @@ def test_parts_that_accumulate_gradients_in_silence_are_steps(rest_ns, longer, s
     assert is_step(classes, [found], PARTS, PARTS // 4, single) == expected
 
 
+@pytest.mark.parametrize(("later_ns", "expected"), [(200_000, True), (0, False)])
+def test_classes_that_gather_and_reduce_in_all_parts_accumulate_nothing(later_ns, expected):
+    """One direction of a ring gathers parameters in both passes, the other reduces gradients."""
+    gathers = regular(300_000, 1.25, every=2)
+    reductions = replace(
+        gathers, start_ns=gathers.start_ns + later_ns, end_ns=gathers.end_ns + later_ns
+    )
+    both = (gathers, reductions)
+    classes: Any = tuple(
+        SimpleNamespace(traffic=one, connections=np.zeros(1), bytes=1.0) for one in both
+    )
+    found = [divisions(one) for one in both]
+    assert is_step(classes, found, PARTS, PARTS // 2, single=True) == expected
+
+
 @pytest.mark.parametrize(("gathered_ns", "expected"), [(600_000, False), (300_000, True)])
 def test_halves_of_steps_take_different_times(gathered_ns, expected):
     """An evaluation after every second step, or gathers that are faster than reductions."""

@@ -42,11 +42,14 @@ def halving(
 ) -> set[int]:
     """Indices of the ``classes`` whose couples are all part of an all-reduce by halving.
 
-    ``volumes`` are the bytes of the connections of each class in a whole step, where known.
+    ``volumes`` are the bytes of the connections of each class in a whole step, where known. Those
+    of all steps are exact where records are merged, so that they may count to a step too early.
     """
-    if volumes is None:
-        volumes = [connections.total_bytes[one.connections].astype(float) for one in classes]
-    return _of_powers(connections, classes) | _in_whole_groups(connections, classes, volumes)
+    totals = [connections.total_bytes[one.connections].astype(float) for one in classes]
+    groups = _in_whole_groups(connections, classes, totals if volumes is None else volumes)
+    if not groups and volumes is not None:
+        groups = _in_whole_groups(connections, classes, totals)
+    return _of_powers(connections, classes) | groups
 
 
 def _of_powers(connections: Connections, classes: Sequence[TrafficClass]) -> set[int]:

@@ -23,7 +23,7 @@ def with_rings_apart(
     classes: list[TrafficClass] = []
     for one in component.classes:
         own = one.connections
-        forth = _one_way_round(connections.src[own], connections.dst[own]) if one.two_way else None
+        forth = one_way_round(connections.src[own], connections.dst[own]) if one.two_way else None
         ways = [own] if forth is None else [own[forth], own[~forth]]
         classes += [
             replace(one, connections=way, traffic=traffic_of(flows, connections, way))
@@ -34,7 +34,7 @@ def with_rings_apart(
     return replace(component, classes=tuple(sorted(classes, key=lambda c: -c.bytes)))
 
 
-def _one_way_round(src: Codes, dst: Codes) -> Bools | None:
+def one_way_round(src: Codes, dst: Codes) -> Bools | None:
     """Which connections lead round their ring in one of its directions.
 
     None unless they are rings of at least three endpoints, with one connection each way in a hop.

@@ -57,6 +57,8 @@ class Character:
     first_ns, last_ns : first start and last end in each step [ns], NaN where there is none.
     groups : sets of endpoints that the class joins.
     pairs : ordered pairs of endpoints.
+    begun : for each couple both endpoints, and by how large a share of steps the first one clearly
+        begins more of them than the second one.
     """
 
     outstanding: float
@@ -74,6 +76,7 @@ class Character:
     last_ns: Floats
     groups: tuple[Set, ...]
     pairs: frozenset[tuple[int, int]]
+    begun: tuple[tuple[int, int, float], ...] = ()
 
     @property
     def begins_alone(self) -> bool:
@@ -115,6 +118,7 @@ def character_of(
         len(traffic) / one.connections.size / count, is_activations(traffic.size),
         np.where(busy, start, np.nan), np.where(busy, end, np.nan), _groups(src, dst, nodes),
         frozenset(zip(src.tolist(), dst.tolist(), strict=True)),
+        _begun(connections, traffic, step, count) if one.two_way else (),
     )  # fmt: skip
 
 
@@ -263,6 +267,21 @@ def _leads(traffic: Traffic, step: Codes, count: int) -> tuple[float, float, flo
     leads = np.abs(ways[0] - ways[1])
     answered = np.abs(np.bincount(owner, np.where(ends == -begins, begins, 0.0), couples)) / steps
     return float(leads.mean()), float(np.minimum(*ways).mean()), float(answered.mean())
+
+
+def _begun(
+    connections: Connections, traffic: Traffic, step: Codes, count: int
+) -> tuple[tuple[int, int, float], ...]:
+    """See :attr:`Character.begun`."""
+    first = np.unique(traffic.couple, return_index=True)[1]
+    row, forth = connections.of_row[traffic.row[first]], traffic.forth[first]
+    ends = connections.src[row], connections.dst[row]
+    lower, upper = (np.where(forth == way, *ends).tolist() for way in (True, False))
+    whole, begins = _begun_by(traffic, step, count)
+    owner = np.repeat(np.arange(first.size), count)[whole]
+    steps = np.maximum(np.bincount(owner, minlength=first.size), 1)
+    share = np.bincount(owner, begins, first.size) / steps
+    return tuple(zip(lower, upper, share.tolist(), strict=True))
 
 
 def _begun_by(traffic: Traffic, step: Codes, count: int) -> tuple[Bools, Floats]:

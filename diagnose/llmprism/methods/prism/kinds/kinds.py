@@ -45,7 +45,7 @@ from llmprism.methods.prism.kinds.exchanges import (
     kinds_of_collectives,
 )
 from llmprism.methods.prism.kinds.lines import lines
-from llmprism.methods.prism.kinds.members import is_line, joined
+from llmprism.methods.prism.kinds.members import is_line, joined, reduced_at_member
 from llmprism.methods.prism.kinds.mute import one_sided, resembling
 from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.kinds.stages import by_stage
@@ -93,6 +93,7 @@ def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Jud
     pipeline = _passing(connections, classes, characters, pipeline)
     pipeline -= _heavier(classes, pipeline)
     pipeline -= _meshes(connections, classes, pipeline)
+    pipeline -= reduced_at_member(characters, pipeline)
     own = list(zip(classes, stepping.step_of, strict=True))
     merged: set[int] = set()
     if not pipeline:

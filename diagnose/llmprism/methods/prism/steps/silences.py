@@ -24,6 +24,7 @@ ACCUMULATES = 0.45  # of a part: a forward pass, and the backward pass of the la
 MOST_MICRO_BATCHES = 4  # that each reduce gradients; a pause may follow every so many steps
 FEWEST = 6  # steps that show it
 BRIEF = 0.1  # of a part: longer silences are pauses
+LATER = 0.1  # of a part: a forward pass takes longer; classes of one collective differ less
 
 
 def of_count(own: list[Division], count: int) -> Division | None:
@@ -81,7 +82,35 @@ def show_micro_batches(
     ``single``: whether each server has one rank.
     """
     own = (classes, proposed, fine, coarse)
-    return updates_between(*own) and not accumulate(*own, single)
+    if gather_and_reduce(classes, proposed, fine):
+        return updates_between(*own)
+    holds = any(
+        (finer := of_count(divisions, fine)) is not None and holds_updates(one.traffic, finer)
+        for one, divisions in zip(classes, proposed, strict=True)
+    )
+    return not holds and updates_between(*own) and not accumulate(*own, single)
+
+
+def gather_and_reduce(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int
+) -> bool:
+    """Whether one of two classes gathers parameters in every fine part, and the other one reduces.
+
+    Some libraries gather in one direction of a ring and reduce in the other one (gloo). Sharded
+    parameters are gathered in both passes, gradients are reduced from the backward pass on, and
+    after the last gather. Then no pass is silent, however long the parts rest.
+    """
+    shown = [
+        (one.connections.size, *extent(one.traffic, finer))
+        for one, own in zip(classes, proposed, strict=True)
+        if (finer := of_count(own, fine)) is not None
+    ]
+    if len(classes) != 2 or len(shown) != 2 or shown[0][0] != shown[1][0]:
+        return False
+    (_, begin_ns, end_ns), (_, begins_ns, ends_ns) = sorted(shown, key=lambda one: one[1][0])
+    least_ns = LATER * float(np.median(np.diff(begin_ns)))
+    apart = (begins_ns - begin_ns, ends_ns - end_ns, end_ns - begins_ns)
+    return all(float(np.median(by_ns)) > least_ns for by_ns in apart)
 
 
 def updates_between(
@@ -99,7 +128,7 @@ def updates_between(
     chances = []
     for one, own in zip(classes, proposed, strict=True):
         finer = of_count(own, fine)
-        if finer is None or finer.evaluated or holds_updates(one.traffic, finer):
+        if finer is None or finer.evaluated:
             return False
         rests_ns = one.traffic.rests_ns()[finer.cuts - 1]
         gap, others = rests_ns[places], np.delete(rests_ns, places)

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import _split_by_record
-from llmprism.methods.prism.classes.rings_apart import _one_way_round
+from llmprism.methods.prism.classes.rings_apart import one_way_round
 
 
 def ways_of(*hops):
     src, dst = np.array(hops).T
-    forth = _one_way_round(src, dst)
+    forth = one_way_round(src, dst)
     return None if forth is None else [hop for hop, ahead in zip(hops, forth, strict=True) if ahead]
 
 

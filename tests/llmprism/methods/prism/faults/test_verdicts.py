@@ -55,7 +55,9 @@ def accused(monkeypatch):
         monkeypatch.setattr(SLOW_NETWORK, "_by_saving", lambda *_: False)
         names = {name for one in connections for name in one[:2]}
         topology = SimpleNamespace(codes=dict.fromkeys(names, 0))
-        suspects = SLOW_NETWORK.slow_network(SimpleNamespace(jobs=[job], topology=topology))
+        flows = SimpleNamespace(optional={}, meta={})
+        context = SimpleNamespace(jobs=[job], topology=topology, flows=flows)
+        suspects = SLOW_NETWORK.slow_network(context)
         return [one for one in suspects if one.is_believed]
 
     return found

@@ -17,7 +17,7 @@ import pandas as pd
 
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.measures.bursts import SHORT, Bursts, bursts_of
-from llmprism.methods.prism.faults.measures.collectives import collectives_of
+from llmprism.methods.prism.faults.measures.collectives import one_way_collectives_of
 from llmprism.methods.prism.faults.measures.series import DEVIATIONS, excess_of
 from llmprism.methods.prism.faults.passes.edges import edge_passes_ns
 from llmprism.methods.prism.faults.passes.late_starts import lost_at_start_ns
@@ -110,7 +110,7 @@ def lateness_ns(context: Context, job: JobView, *, every: bool = False) -> Float
     shape = (job.phases.endpoints.size, job.count)
     late = np.full(shape, np.nan)
     begun: list[Floats] = []
-    for part in collectives_of(context, job):
+    for part in one_way_collectives_of(context, job):
         begins = _begins(context, job, bursts_of(context, job, part), every=every)
         known = np.isfinite(begins).any()
         adds = known and not any(_at_once(job, begins, one) for one in begun)
@@ -154,7 +154,8 @@ def _begins(context: Context, job: JobView, bursts: Bursts, *, every: bool) -> F
 
     Bursts that begin after as many bytes of a step are of one collective. It is known only where
     all hops of its group have such a burst: records may be merged. A hop that lacks bytes in
-    a step may have begun earlier, so nothing is known about its ends.
+    a step may have begun earlier, so nothing is known about its ends, unless they are as early as
+    any of their group.
     """
     if not bursts.place.size:
         return np.full((job.phases.endpoints.size, job.count, 0), np.nan)
@@ -168,13 +169,22 @@ def _begins(context: Context, job: JobView, bursts: Bursts, *, every: bool) -> F
     if not every:
         cell = bursts.place * job.count + bursts.step
         use &= (number == 0) | ~_any(np.bincount(cell)[cell] != usual, lane)
-    unknown = _lack_bytes(job, bursts)
+    unknown, lacking = _lack_bytes(job, bursts), np.zeros(begins.shape[:2], np.bool_)
     when = (bursts.start_ns - job.ranks.origin_ns).astype(np.float64)
     for codes in (context.flows.src, context.flows.dst):
         place = np.searchsorted(job.phases.endpoints, codes[bursts.row])
         np.minimum.at(begins, (place[use], bursts.step[use], number[use]), when[use])
-        begins[place[unknown], bursts.step[unknown]] = -np.inf
-    return np.where(np.isinf(begins), np.nan, begins)
+        lacking[place[unknown], bursts.step[unknown]] = True
+    earlier = lacking[:, :, None] & (begins > _earliest(job, begins) + SHORT * job.period_ns)
+    return np.where(np.isinf(begins) | earlier, np.nan, begins)
+
+
+def _earliest(job: JobView, begins: Floats) -> Floats:
+    """The earliest of the begins of each endpoint's group, of the same shape."""
+    group = job.phases.dp_group + 1
+    earliest = np.full((int(group.max(initial=0)) + 1, *begins.shape[1:]), np.inf)
+    np.minimum.at(earliest, group, begins)
+    return earliest[group]
 
 
 def _collective(size: Ints, cell: Ints) -> tuple[Ints, int]:

@@ -8,13 +8,14 @@ some endpoint, and have endpoints in common, are one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.classes.rings_apart import one_way_round
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.numerics.arrays import Ints
@@ -35,6 +36,31 @@ def collectives_of(context: Context, job: JobView) -> list[KindOf]:
         found = [other for other in found if not any(other is one for one in shared)]
         found.append(_joined([part, *shared]))
     return found
+
+
+def one_way_collectives_of(context: Context, job: JobView) -> Iterator[KindOf]:
+    """The same, but each direction of a ring by itself.
+
+    One may gather parameters while the other one reduces gradients.
+    """
+    src, dst = context.connections.src, context.connections.dst
+    for part in collectives_of(context, job):
+        own = part.one.connections
+        forth = one_way_round(src[own], dst[own]) if part.one.two_way else None
+        if forth is None:
+            yield part
+        else:
+            yield from (_only(context, part, way) for way in (own[forth], own[~forth]))
+
+
+def _only(context: Context, part: KindOf, chosen: Ints) -> KindOf:
+    """``part`` with some of its connections only."""
+    traffic = part.one.traffic
+    at = np.flatnonzero(np.isin(context.connections.of_row[traffic.row], chosen))
+    kept = Traffic(*(getattr(traffic, field.name)[at] for field in fields(Traffic)))
+    return replace(
+        part, one=replace(part.one, connections=chosen, traffic=kept), step=part.step[at]
+    )
 
 
 @measured_once

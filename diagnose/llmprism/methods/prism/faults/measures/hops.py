@@ -13,6 +13,7 @@ from itertools import pairwise
 from llmprism.methods.prism.faults.context import Context
 
 ARROW = ">"
+SLOW = "slow_switch"
 UP, DOWN, OUT, IN = f"{ARROW}up", f"{ARROW}down", f"{ARROW}out", f"{ARROW}in"
 
 
@@ -59,7 +60,21 @@ def culprit_of(context: Context, part: str) -> tuple[str, str, str]:
     if name in context.topology.codes:
         return "address", name, "slow_nic"
     if part.endswith((UP, DOWN)):
-        return "switch", part.split(ARROW)[0], "misconfigured_switch"
+        name = part.split(ARROW)[0]
+        return "switch", name, "misconfigured_switch" if name in _both_ways(context) else SLOW
     if ARROW in part:
         return "link", "|".join(sorted(part.split(ARROW))), "slow_link"
-    return ("link", part, "slow_link") if "|" in part else ("switch", part, "slow_switch")
+    return ("link", part, "slow_link") if "|" in part else ("switch", part, SLOW)
+
+
+def _both_ways(context: Context) -> frozenset[str]:
+    """Switches that send upwards and downwards: one that is slow one way only is set up wrongly.
+
+    All that others send goes one way, as spines send downwards only. There it shows nothing.
+    """
+    if _both_ways not in context.measured:
+        ways = {part for path in context.flows.paths for part in parts_of(path)}
+        up = {part.removesuffix(UP) for part in ways if part.endswith(UP)}
+        context.measured[_both_ways] = frozenset(name for name in up if name + DOWN in ways)
+    found: frozenset[str] = context.measured[_both_ways]
+    return found

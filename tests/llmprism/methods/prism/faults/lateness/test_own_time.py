@@ -31,3 +31,30 @@ def test_where_no_pass_is_shown_a_late_start_is_lost_time_as_well(monkeypatch) -
     job = SimpleNamespace(name="job-0", period_ns=1000.0)
     lost = OWN_TIME.lost_share(SimpleNamespace(measured={}), job, cautious=True)
     assert lost.tolist() == (starts / 1000.0).tolist()
+
+
+def begins_of(monkeypatch, first_ns, lacks):
+    """Begins of the ranks of a ring whose hops begin at ``first_ns``; some hops lack bytes."""
+    hops = len(first_ns)
+    bursts = SimpleNamespace(
+        place=np.arange(hops), row=np.arange(hops), step=np.zeros(hops, np.int64),
+        start_ns=np.array(first_ns), size=np.full(hops, 100),
+    )  # fmt: skip
+    flows = SimpleNamespace(src=np.arange(hops), dst=np.roll(np.arange(hops), -1))
+    phases = SimpleNamespace(dp_group=np.zeros(hops, np.int64), endpoints=np.arange(hops))
+    ranks = SimpleNamespace(origin_ns=0)
+    job = SimpleNamespace(count=1, period_ns=1_000.0, phases=phases, ranks=ranks)
+    monkeypatch.setattr(OWN_TIME, "_lack_bytes", lambda *_: np.array(lacks))
+    found = OWN_TIME._begins(SimpleNamespace(flows=flows), job, bursts, every=False)
+    return found[:, 0, 0]
+
+
+def test_a_hop_that_lacks_bytes_hides_no_rank_that_another_hop_shows_in_time(monkeypatch) -> None:
+    """The third rank is late; the hop between the other two lacks some bytes."""
+    found = begins_of(monkeypatch, [0.0, 2_000.0, 2_000.0], [True, False, False])
+    assert found.tolist() == [0.0, 0.0, 2_000.0]
+
+
+def test_a_hop_that_lacks_bytes_and_begins_late_may_have_begun_before(monkeypatch) -> None:
+    found = begins_of(monkeypatch, [2_000.0, 2_000.0, 0.0], [True, False, False])
+    assert np.isnan(found).tolist() == [False, True, False]

@@ -65,7 +65,9 @@ def job_of(lengths_ms, period_ms, steps=20, rest_ms=10, beside=0):
     one = SimpleNamespace(traffic=traffic, connections=np.array([0]))
     part = SimpleNamespace(
         component=SimpleNamespace(classes=[one]),
-        stepping=SimpleNamespace(end_ns=end, count=steps, quality=0.99),
+        stepping=SimpleNamespace(
+            start_ns=end - (period_ms - rest_ms) * MS, end_ns=end, count=steps, quality=0.99
+        ),
     )
     length_ns = np.array(lengths_ms) * MS
     end_ns = np.cumsum(length_ns + rest_ms * MS)
@@ -100,6 +102,14 @@ def test_steps_that_a_timer_made_are_refused(lengths_ms, period_ms, meta, refuse
 def test_records_as_long_as_a_timeout_that_silence_ended_are_no_work_of_a_timer():
     flows, connections, job = job_of([990] * 50, 1090, rest_ms=100)
     assert refusal(flows, connections, job) is None
+
+
+@pytest.mark.parametrize(("rest_ms", "refused"), [(240, True), (1100, False)])
+def test_parts_between_which_no_silence_ends_a_record_are_those_of_the_timer(rest_ms, refused):
+    """Three records in each part of 3.2 s; the exporter waits for a silence of a second."""
+    flows, connections, job = job_of([990] * 60, 3200, rest_ms=rest_ms)
+    flows.meta = {"active_timeout_ns": "1000000000", "idle_gap_ns": "1000000000"}
+    assert (refusal(flows, connections, job) is not None) == refused
 
 
 def test_long_records_and_a_handful_of_parts_are_no_evidence():

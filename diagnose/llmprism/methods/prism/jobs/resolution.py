@@ -3,7 +3,8 @@
 An exporter ends a record after a silence (its idle timeout) or some time after it began (its
 active timeout). Where a record lasts longer than a step it is the *timer* that cuts, and parts
 of equal volume are what the timer makes: one, two or more steps each. A timeline from such
-records would be wrong, so it is refused.
+records would be wrong, so it is refused. The timer alone has made the parts, however long, if none
+of the silences between them lasts as long as the idle timeout.
 
 A job is refused if half of its bytes travel in records that are long for the step found, and
 the exporter's clock, not a silence, ended them: the idle timeout is as long as the step, or the
@@ -51,6 +52,15 @@ def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | N
         return None
     count = sum(max(part.stepping.count for part in epoch) for epoch in job.epochs)
     quality = min(part.stepping.quality for epoch in job.epochs for part in epoch)
+    idle_ns = float(flows.meta.get("idle_gap_ns", 0))
+    active_ns = float(flows.meta.get("active_timeout_ns", 0))
+    by_timer = active_ns and size[length >= CUT * active_ns].sum() > BY_TIMER * size.sum()
+    if idle_ns and by_timer and _rest_ns(job) < idle_ns:
+        return Refusal(
+            f"no silence between parts is as long as the idle timeout of {duration(idle_ns)}: "
+            f"the active timeout of {duration(active_ns)} ended the records",
+            "an idle timeout of a twentieth of a step, so that silence ends records",
+        )
     long_ns = (LONG if count >= FEWEST or quality >= GOOD else LONG / 2) * step_ns
     if 2 * size[length < long_ns].sum() >= size.sum():
         return None
@@ -61,13 +71,11 @@ def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | N
             f"{duration(step_ns)} show that anything repeats",
             "an idle timeout of a twentieth of a step, or a longer recording",
         )
-    idle_ns = float(flows.meta.get("idle_gap_ns", 0))
     if idle_ns >= step_ns:
         return Refusal(
             f"silence ends a record after {duration(idle_ns)}, as long as the step found or longer",
             "an idle timeout of a twentieth of a step",
         )
-    active_ns = float(flows.meta.get("active_timeout_ns", 0))
     active_ns = active_ns or _round_timeout(flows, connections, job)
     if active_ns and size[length >= CUT * active_ns].sum() > BY_TIMER * size.sum():
         return Refusal(
@@ -82,6 +90,12 @@ def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | N
             "an idle timeout of a twentieth of a step",
         )
     return None
+
+
+def _rest_ns(job: Job) -> float:
+    """Median silence between the steps found [ns], of the part in which it is longest."""
+    steps = [part.stepping for epoch in job.epochs for part in epoch if part.stepping.count > 1]
+    return max((float(np.median(own.start_ns[1:] - own.end_ns[:-1])) for own in steps), default=0.0)
 
 
 def _records(flows: FlowTable, connections: Connections, job: Job) -> tuple[Ints, Ints, float]:

@@ -90,7 +90,7 @@ class Character:
         if self.together >= TOGETHER and self.wavers >= max(SELDOM, EITHER * clearly):
             return False  # both ways begin now and then: nobody waits
         if self.messages <= 1.5:  # all messages of a step in one record
-            return self.leads >= LEADS and not (self.dense and self.together >= BESIDE)
+            return self.answered >= LEADS and not (self.dense and self.together >= BESIDE)
         beside = self.together >= BESIDE and self.leads < LEADS / 2
         exchange = self.together >= TOGETHER and self.ahead < (LOST_AHEAD if beside else AHEAD)
         if self.rest > PASSES and self.leads < LEADS and self.ahead < LOST_AHEAD:
@@ -331,7 +331,7 @@ def _openings(traffic: Traffic, step: Codes, count: int) -> tuple[Bools, Ints, I
     couples = int(traffic.couple.max()) + 1
     never = np.iinfo(np.int64).max
     first, arrived = np.full((couples * count, 2), never), np.full((couples * count, 2), never)
-    last = np.zeros(couples * count, np.int64)
+    last = np.full(couples * count, -never)
     cell = traffic.couple * count + step
     forth = traffic.forth.astype(np.int64)
     np.minimum.at(first, (cell, forth), traffic.start_ns)

@@ -5,11 +5,12 @@ reduced one by one, divide a step into parts that are alike. Such parts show the
 gaps between them: every k-th gap is longer than all others. That this happens by chance for
 all of the N / k longest gaps has probability 1 / C(N - 1, N / k - 1). Unless that is very small,
 the longer gaps must also be longer by more than the others differ. Pauses (evaluation,
-checkpoints) make every k-th gap longer, too. A coarser division is believed only in three cases:
+checkpoints) make every k-th gap longer, too. A coarser division is believed only in four cases:
 the finer one's parts are single collectives, or messages of one size that follow at once; two of
 them make a coarser part (gradients are reduced, then as many bytes of parameters gathered, and
 nothing else moves in between); or the longer gaps are less than twice as long (an optimizer's
-update between micro-batches; a pause is longer), and the others too short for steps that compute.
+update between micro-batches; a pause is longer), and the others too short for steps that compute;
+or ranks drift apart between the longer gaps.
 
 All classes of a job move in every step. So parts are no steps where a good part of all bytes moves
 in few of them, as gradients do beside exchanges between experts.
@@ -26,6 +27,7 @@ from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.evaluations import MOST_SIZES
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.cycles.updates import hardly_rests, holds_updates
+from llmprism.methods.prism.steps.drift import drift_apart
 from llmprism.methods.prism.steps.silences import (
     CHANCE,
     GOOD,
@@ -141,6 +143,8 @@ def is_step(
     )
     if not apart or atomic or phases:
         return apart
+    if drift_apart(classes, proposed, fine, coarse):
+        return True
     brief = clarity < UPDATE or restless
     return brief and not accumulate(classes, proposed, fine, coarse, single)
 

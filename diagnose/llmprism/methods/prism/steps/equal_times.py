@@ -32,7 +32,6 @@ PLACES = 512  # where counting begins
 APART = 0.03  # share by which two numbers of bytes differ that are not the same minimum
 SHORTER = (0.3, 0.8)  # of the bytes of a step: numbers that are compared with it
 CLEAR = 2.2  # ratio of the variation of those to that of a step
-LONGER = 1.1  # ratio of silences to all others from which they are the longest
 ABOUT = 1.5  # ratio of two variations that may be the same: CLEAR is the ratio of different ones
 EVEN = 0.25  # of the usual step: most steps last as long, within this
 LONG = 0.02  # of a step: messages that may be bridged records
@@ -82,13 +81,13 @@ class EqualTimes:
     def are_several(self, parts: Division) -> bool:
         """Whether each of these steps is several ``parts``, which are the steps then.
 
-        Parts end with the longest silences, and their time varies about as little. That of
-        micro-batches varies by an update more than that of steps.
+        Parts end with the longest silences, be they longer by ever so little, and their time varies
+        about as little. That of micro-batches varies by an update more than that of steps.
         """
         if self.step_of is None or self.line is None:
             return False
         count = int(self.step_of.max()) + 1
-        if len(parts) % count or parts.clarity < LONGER:
+        if len(parts) % count:
             return False
         size = float(np.median(parts.volumes))
         own_ns, step_ns = (self.line.variation_ns(one) for one in (size, self.line.total / count))

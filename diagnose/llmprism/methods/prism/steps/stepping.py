@@ -16,6 +16,7 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.counted_steps import counted_steps, hops_of
 from llmprism.methods.prism.cycles.cycles import Division, Traffic, divisions, steps_from
+from llmprism.methods.prism.cycles.halves import ends_of_pairs
 from llmprism.methods.prism.cycles.parts import TOLERANCES
 from llmprism.methods.prism.cycles.seldom_updates import updates, updates_or_pauses
 from llmprism.methods.prism.steps.assignment import (
@@ -97,6 +98,8 @@ def find_steps(
     best = own[reference]
     lead = component.classes[reference].traffic
     ended = NONE if best is None else updates(lead, best)
+    if best is not None and ended.size == 0:
+        ended = ends_of_pairs(lead, best)
     counted = None if ended.size else _counted(component, reference, best, recorded_ns)
     if counted is not None or best is None:
         return counted or _without_steps(component)

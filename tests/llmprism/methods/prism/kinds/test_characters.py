@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.kinds.characters import Character, _outstanding
+from llmprism.methods.prism.kinds.characters import Character, _leads, _outstanding
 
 MS = 1_000_000
 STEPS, EXCHANGES, BYTES = 12, 4, 1000
@@ -42,3 +42,27 @@ def test_nobody_waits_where_either_direction_begins(leads, wavers, expected):
         last_ns=none, groups=(), pairs=frozenset(),
     )  # fmt: skip
     assert replace(one, leads=leads, wavers=wavers).is_pipeline == expected
+
+
+@pytest.mark.parametrize(("both_end", "expected"), [(False, True), (True, False)])
+def test_a_pipeline_answers_also_where_records_hold_all_messages(both_end, expected):
+    """One record each way in a step: one direction begins first, and may end first as well.
+
+    The last activation is answered by a gradient as the first one is. In an exchange one rank may
+    have its gradients first, but both end together.
+    """
+    begins = np.arange(STEPS) * (100 * MS + 1)  # a clock of nanoseconds
+    start = np.stack((begins, begins + 4 * MS), axis=1).ravel()
+    end = np.stack((begins + (40 if both_end else 36) * MS, begins + 40 * MS), axis=1).ravel()
+    step, one = np.repeat(np.arange(STEPS), 2), np.zeros(2 * STEPS, np.int32)
+    size, forth = np.full(2 * STEPS, BYTES), np.tile([True, False], STEPS)
+    traffic = Traffic(np.arange(2 * STEPS), start, end, size, one, forth)
+    leads, wavers, answered = _leads(traffic, step, STEPS)
+    none = np.empty(0)
+    character = Character(
+        outstanding=0.0, ahead=0.0, together=1.0, leads=leads, wavers=wavers, answered=answered,
+        dense=False, at_once=False, rest=0.6, messages=1.0, alike=False, first_ns=none,
+        last_ns=none, groups=(), pairs=frozenset(),
+    )  # fmt: skip
+    assert leads == 1.0
+    assert character.is_pipeline == expected

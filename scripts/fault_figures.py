@@ -131,7 +131,7 @@ def at_slowdowns(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
 
 def responses(rows: Sequence[Row], group: Callable[[Row], str]) -> str:
     """Found, culprit first and drawn faults of each group at each slowdown, as a table."""
-    groups = sorted({group(row) for row in rows}, key=_size_or_name)
+    groups = sorted({group(row) for row in rows}, key=size_or_name)
     labels = [label for label, _ in at_slowdowns(rows)]
     lines = []
     for name in groups:
@@ -163,7 +163,7 @@ def reliability(rows: Sequence[Row]) -> str:
     return table(["confidence", "mean", "worlds", "a fault was found", "its culprit first"], lines)
 
 
-def _size_or_name(name: str) -> tuple[int, str]:
+def size_or_name(name: str) -> tuple[int, str]:
     first = name.split()[0]
     return int(first) if first.isdigit() else 0, name
 
@@ -210,6 +210,7 @@ def content_of(rows: Sequence[Row], first: int) -> dict[str, Any]:
     """Every figure of the study, and the rows that they follow from."""
     faulty = [row for row in rows if row["injected"]]
     kinds = sorted({row["kind"] for row in faulty})
+    sudden = [row for row in faulty if "at_once" in row]
     return {
         "first_seed": first,
         "faults": len(faulty),
@@ -217,6 +218,7 @@ def content_of(rows: Sequence[Row], first: int) -> dict[str, Any]:
         "healthy": false_rate([row for row in rows if not row["injected"]]),
         "all": summary(faulty),
         "delay": delays(faulty),
+        "at_once": share(sudden, lambda row: row["at_once"]),
         "smallest_slowdown_with_recall_95": smallest(faulty),
         "by_kind": {kind: summary([r for r in faulty if r["kind"] == kind]) for kind in kinds},
         "rows": [{name: row[name] for name in row if name != "key"} for row in rows],
@@ -231,6 +233,7 @@ def page_of(content: dict[str, Any]) -> str:
         ROOT / "scripts" / "templates", "faults",
         faults=content["faults"], due=content["due"], first=content["first_seed"],
         healthy=content["healthy"], delay=content["delay"],
+        at_once=content["at_once"], named_at_once=written(content["at_once"]),
         headline="none" if headline is None else f"{100 * headline:.1f} %",
         figures=table(["figure", "all kinds"], [[name, written(whole[name])] for name in NAMES]),
         by_kind=grouped_table(faulty, "kind"), by_telemetry=grouped_table(faulty, "telemetry"),

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from fault_worlds import World, draw_world, telemetry_of
 from llmprism.pipeline import diagnose_files
@@ -27,6 +29,8 @@ from prism_sim.studies.fingerprints import fingerprint
 
 Row = dict[str, Any]
 FIRST = 3  # suspects of which one has to be the culprit
+SUDDEN = ("hang", "crash")  # faults of which the rank that stopped is to be named at once
+AT_ONCE_S = 10.0  # ... from the records until this time after the stop
 
 
 def measured(seed: int, kind: str | None, folder: Path, method: str = "prism") -> Row:
@@ -39,10 +43,11 @@ def measured(seed: int, kind: str | None, folder: Path, method: str = "prism") -
     if kept.exists() and (row := json.loads(kept.read_text()))["key"] == key:
         return dict(row)
     _simulated(world, run)
-    shutil.rmtree(run.diagnosis_folder, ignore_errors=True)
-    diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
     row = {"key": key, "seed": seed, "kind": kind, "telemetry": telemetry_of(world)}
-    row |= _layout(world) | _compared(load(run))
+    row |= _layout(world) | _diagnosed(run, run.flows, method)
+    if kind in SUDDEN and row["injected"]:
+        row["at_once"] = _named_at_once(run, method)
+        _diagnosed(run, run.flows, method)
     run.write_json(kept, row)
     return row
 
@@ -54,6 +59,24 @@ def _simulated(world: World, run: Run) -> None:
         shutil.rmtree(run.folder, ignore_errors=True)
         simulate(Scenario.model_validate(world), run)
         kept.write_text(text)
+
+
+def _diagnosed(run: Run, flows: Path, method: str) -> Row:
+    """Diagnose the records in ``flows``, and compare."""
+    shutil.rmtree(run.diagnosis_folder, ignore_errors=True)
+    diagnose_files(flows, run.topology, method=method).write(run.diagnosis_folder)
+    return _compared(load(run))
+
+
+def _named_at_once(run: Run, method: str) -> bool:
+    """Whether the rank that stopped is named first, from the records of 10 s after that."""
+    until_ns = int(run.truth("faults")["start_ns"].iloc[0]) + round(AT_ONCE_S * 1e9)
+    table = pq.read_table(run.flows)
+    early = run.folder / "early.parquet"
+    pq.write_table(table.filter(pc.less_equal(table["end_ns"], until_ns)), early)
+    row = _diagnosed(run, early, method)
+    early.unlink()
+    return bool(row["injected"] and row["first"])
 
 
 def _layout(world: World) -> Row:

@@ -14,9 +14,11 @@ import sys
 import time
 from pathlib import Path
 
+from fault_curves import draw_responses
 from fault_figures import write_pages
 from fault_study import Row, measured
 from fault_worlds import FAULTS
+from prism_sim.render.paint import write_png
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -42,6 +44,7 @@ def main() -> None:
             break
     if asked.write:
         write_pages(rows, asked.first)
+        write_png(draw_responses(rows), ROOT / "docs" / "images" / "faults-responses.png")
 
 
 def _row(seed: int, kind: str | None, folder: Path) -> Row | None:

@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
+from fault_curves import draw_responses
 from fault_figures import (
     REFERENCE,
     content_of,
@@ -81,6 +82,22 @@ def test_responses_count_found_named_and_drawn_faults_at_each_slowdown():
         ["8 ranks", "", "", "2 / 1 / 3", "", "", ""],
         ["17 to 64 ranks", "", "", "", "", "", "1 / 1 / 1"],
     ]
+
+
+def test_curves_have_a_panel_for_each_group_and_the_share_at_each_slowdown():
+    def fault(kind, slowdown, detected):
+        row = {"kind": kind, "telemetry": "exact", "dp": 4, "pp": 1, "tp": 2, "injected": True}
+        row |= {"stops": False, "slowdown": slowdown, "detected": detected, "first": False}
+        return row
+
+    rows = [fault("slow_gpu", 0.02, True), fault("slow_gpu", 0.02, False), {"injected": False}]
+    rows += [fault("slow_nic", 0.3, True), fault("hang", None, True)]
+    panels = [axes for axes in draw_responses(rows).axes if axes.get_title()]
+    titles = [axes.get_title() for axes in panels]
+    assert titles == ["slow_gpu", "slow_nic", "telemetry: exact", "8 ranks"]
+    (found, named) = (panels[2].containers[number].lines[0] for number in range(2))
+    assert found.get_ydata().tolist() == [50, 100]
+    assert named.get_ydata().tolist() == [0, 0]
 
 
 def test_confidences_are_compared_with_what_was_right():

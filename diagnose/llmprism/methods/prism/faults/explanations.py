@@ -155,9 +155,12 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` is slow collectives that the passes of ``other``, a rank or stage, explain.
 
     Collectives wait for a late rank, and an exporter may count that as time on the wire. The passes
-    of a pipeline wait for no collective.
+    of a pipeline wait for no collective. But where hops end before another one of their ring does,
+    they waited for that one.
     """
     if one.level != "network" or one.evidence.get("kinds") != ["dp"] or other.job is not one.job:
+        return False
+    if one.evidence.get("waiting_hops"):
         return False
     if other.confidence <= one.confidence:
         return False

@@ -232,6 +232,13 @@ def test_messages_of_the_pipeline_that_are_slow_do_not_wait_for_a_rank(culprits_
     assert culprits_of(slow, network(job, 2, kinds=["dp", "pp"], pace_ratio=1.5)) == ["leaf"]
 
 
+def test_a_part_for_which_hops_of_its_rings_wait_does_not_wait_for_a_rank(culprits_of):
+    job = job_with({(10, 19): 0.2})
+    slow = replace(rank(job, "a", 10, 19), lost_share=0.2)
+    seen = network(job, 2, kinds=["dp"], pace_ratio=1.5, waiting_hops=3)
+    assert culprits_of(slow, seen) == ["leaf"]
+
+
 def test_collectives_that_wait_for_a_slow_stage_accuse_no_link(culprits_of):
     job = job_with({(10, 19): 0.2})
     stage = replace(

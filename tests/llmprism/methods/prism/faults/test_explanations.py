@@ -131,6 +131,22 @@ def test_a_rank_that_is_late_in_a_few_of_the_slow_steps_in_a_row_is_not_the_reas
     assert culprits_of(replace(rank(job, "a", 11, 18), lost_share=0.3)) == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("late", "culprits"), [(["cd"], ["c"]), (["ab"], ["a"]), (["ba"], ["a"]), (["cd", "ab"], ["a"])]
+)
+def test_a_rank_is_slow_only_in_a_replica_that_is_late(culprits_of, late, culprits):
+    """Passes of a seem slow; each late replica has two ranks."""
+    job = job_with({(10, 19): 0.2})
+    replicas = [
+        replace(
+            rank(job, names[0], 10, 19, 0.5, one_of=[*names]), symptom="late_replica",
+            lost_share=0.2,
+        )
+        for names in late
+    ]  # fmt: skip
+    assert culprits_of(rank(job, "a", 10, 19), *replicas)[: len(culprits)] == culprits
+
+
 def pauses(job: Any, name: str, steps: list[int]) -> Suspect:
     evidence = {"one_of": [name], "steps": steps}
     return Suspect(

@@ -87,7 +87,12 @@ class JobView:
         return self._absolute(self.ranks.end)
 
     def _absolute(self, times: Floats) -> Ints:
-        middle = np.nan_to_num(nanmedian(times, axis=0))
+        """Median over ranks; steps of which nothing is known are even between those around them."""
+        middle = nanmedian(times, axis=0)
+        known = np.flatnonzero(np.isfinite(middle))
+        if not known.size:
+            return np.full(middle.size, self.ranks.origin_ns, np.int64)
+        middle = np.interp(np.arange(middle.size), known, middle[known])
         return np.rint(middle).astype(np.int64) + self.ranks.origin_ns
 
 

@@ -155,9 +155,12 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` is slow collectives that the passes of ``other``, a rank or stage, explain.
 
     Collectives wait for a late rank, and an exporter may count that as time on the wire. The passes
-    of a pipeline wait for no collective.
+    of a pipeline wait for no collective. But where hops end before another one of their ring does,
+    they waited for that one.
     """
     if one.level != "network" or one.evidence.get("kinds") != ["dp"] or other.job is not one.job:
+        return False
+    if one.evidence.get("waiting_hops"):
         return False
     if other.confidence <= one.confidence:
         return False
@@ -195,11 +198,31 @@ def _saves_through(one: Suspect, other: Suspect) -> bool:
 
 
 def shown_better(one: Suspect, suspects: list[Suspect]) -> bool:
-    """Whether ``one`` is a late replica, and another suspect shows why."""
-    return one.symptom == LATE_REPLICA and any(
-        other.symptom in SHOWS_MORE and other.job is one.job and _shared(one, other) > SOME
+    """Whether ``one`` is a late replica, and another suspect shows why; or a rank of none of them.
+
+    A slow rank makes its replica late. A late replica is surer than which of its ranks is slow.
+    """
+    if one.symptom != LATE_REPLICA:
+        return _in_no_late_replica(one, suspects)
+    return any(
+        other.symptom in SHOWS_MORE
+        and other.job is one.job
+        and _shared(one, other) > SOME
+        and not _in_no_late_replica(other, suspects)
         for other in suspects
     )
+
+
+def _in_no_late_replica(one: Suspect, suspects: list[Suspect]) -> bool:
+    """Whether ``one`` is a rank whose passes seem slow while replicas of other ranks are late."""
+    if one.symptom not in PASSES or one.level != "rank":
+        return False
+    late = [
+        {*other.evidence["one_of"]}
+        for other in suspects
+        if other.symptom == LATE_REPLICA and other.job is one.job and _shared(one, other) > 0.5
+    ]
+    return bool(late) and all(ranks.isdisjoint(one.evidence["one_of"]) for ranks in late)
 
 
 def _slow_within(one: Suspect, other: Suspect) -> bool:

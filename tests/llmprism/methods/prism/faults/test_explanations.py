@@ -131,6 +131,22 @@ def test_a_rank_that_is_late_in_a_few_of_the_slow_steps_in_a_row_is_not_the_reas
     assert culprits_of(replace(rank(job, "a", 11, 18), lost_share=0.3)) == ["a"]
 
 
+@pytest.mark.parametrize(
+    ("late", "culprits"), [(["cd"], ["c"]), (["ab"], ["a"]), (["ba"], ["a"]), (["cd", "ab"], ["a"])]
+)
+def test_a_rank_is_slow_only_in_a_replica_that_is_late(culprits_of, late, culprits):
+    """Passes of a seem slow; each late replica has two ranks."""
+    job = job_with({(10, 19): 0.2})
+    replicas = [
+        replace(
+            rank(job, names[0], 10, 19, 0.5, one_of=[*names]), symptom="late_replica",
+            lost_share=0.2,
+        )
+        for names in late
+    ]  # fmt: skip
+    assert culprits_of(rank(job, "a", 10, 19), *replicas)[: len(culprits)] == culprits
+
+
 def pauses(job: Any, name: str, steps: list[int]) -> Suspect:
     evidence = {"one_of": [name], "steps": steps}
     return Suspect(
@@ -230,6 +246,13 @@ def test_messages_of_the_pipeline_that_are_slow_do_not_wait_for_a_rank(culprits_
     job = job_with({(10, 19): 0.2})
     slow = replace(rank(job, "a", 10, 19), lost_share=0.2)
     assert culprits_of(slow, network(job, 2, kinds=["dp", "pp"], pace_ratio=1.5)) == ["leaf"]
+
+
+def test_a_part_for_which_hops_of_its_rings_wait_does_not_wait_for_a_rank(culprits_of):
+    job = job_with({(10, 19): 0.2})
+    slow = replace(rank(job, "a", 10, 19), lost_share=0.2)
+    seen = network(job, 2, kinds=["dp"], pace_ratio=1.5, waiting_hops=3)
+    assert culprits_of(slow, seen) == ["leaf"]
 
 
 def test_collectives_that_wait_for_a_slow_stage_accuse_no_link(culprits_of):

@@ -21,6 +21,7 @@ from llmprism.methods.prism.faults.measures.bundles import (
     Bundle,
     bundles_of,
     conversations_of,
+    waiting,
 )
 from llmprism.methods.prism.faults.measures.hops import ARROW, culprit_of
 from llmprism.methods.prism.faults.measures.likelihood import in_order, preferred
@@ -90,10 +91,13 @@ def _by_waits(rates: Rates, one: Suspect) -> bool:
     """Whether transfers that wait look slow: through a link or switch, and often at full pace.
 
     Steps last longer by different amounts, as they do where work is unevenly divided. What makes a
-    link or a switch slow delays the transfers of every step.
+    link slow delays the transfers of every step; if it loses packets, by different amounts. A slow
+    switch delays many transfers of every step, together by as much in one as in another.
     """
     if one.culprit_kind not in {"link", "switch"} or not irregular(one.job, one.first, one.last):
         return False
+    if one.culprit_kind == "switch":
+        return True
     across = [any(one.culprit in part for part in crossed) for crossed in rates.crosses]
     out = rates.pace.out[np.array(across, bool), one.first : one.last + 1]
     return bool(out.any(axis=0).mean() < STEADY)
@@ -123,12 +127,28 @@ def _in_stretch(
         better = _by_time(context, job, lost[0], parts, extent, best, slowest)
         score = {part.name: part.score for part in parts}
         if better is not None or score.get(best, 0.0) < MOSTLY:
-            return better
+            return better and _with_hops(context, lost[0].rates, better)
     if suspect is None or (not best and extent[1] - extent[0] + 1 < LASTING):
         return None
     suspect = replace(suspect, lost_share=_most_delayed(bundles, lost[0], best))
     begin, end = _narrowed(rates_of(context, job), best, *extent)
-    return replace(suspect, first=begin, last=end) if end - begin + 1 >= SHORTEST else None
+    if end - begin + 1 < SHORTEST:
+        return None
+    return _with_hops(context, lost[0].rates, replace(suspect, first=begin, last=end))
+
+
+def _with_hops(context: Context, rates: Rates, one: Suspect) -> Suspect:
+    """``one`` with the number of hops that end before one across it, in the same ring.
+
+    They waited for it. If a rank is late instead, all hops end as they usually do.
+    """
+    names = {str(part["name"]) for part in one.evidence.get("suspects", ())}
+    parts = {name for name in names if culprit_of(context, name)[1] == one.culprit}
+    waits = waiting(rates, one.first, one.last)
+    across = np.array([not parts.isdisjoint(crossed) for crossed in rates.crosses], np.bool_)
+    rings = rates.group[across & ~waits & (rates.group >= 0)]
+    number = int((waits & np.isin(rates.group, rings)).sum())
+    return replace(one, evidence={**one.evidence, "waiting_hops": number}) if number else one
 
 
 def _most_delayed(bundles: Sequence[Bundle], lost: LostTime, part: str) -> float:

@@ -49,7 +49,7 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
     busy = np.array([finite_median(row) for row in rates.busy[:, first : last + 1]])
     seen &= slow | ~_blind(rates, slow, middle, np.isfinite(ratio).sum(axis=1))
     seen &= slow | ~_nearly(slow, middle)
-    waits = _waiting(rates, first, last)
+    waits = waiting(rates, first, last)
     slow &= ~waits
     slow &= ~_in_idle_rings(rates, seen & slow, middle, busy)
     bundles: list[Bundle] = []
@@ -83,7 +83,7 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
     ]
 
 
-def _waiting(rates: Rates, first: int, last: int) -> Bools:
+def waiting(rates: Rates, first: int, last: int) -> Bools:
     """Connections that wait for slow ones of their collective, so far as ends show that."""
     if rates.ends is None:
         return np.zeros(rates.group.size, np.bool_)

@@ -19,7 +19,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.collectives import ring_numbers
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
 
 SURELY = 3.0  # deviations of a mean
@@ -27,7 +27,7 @@ ROUNDS = 1e-3  # of the time lost in a step: a step has no more rounds than a th
 WITH_MOST = 0.25  # of the longest delay: a hop that ends so little after most others waits
 TYPICAL = 0.75  # quantile of what ends differ by chance: a single noisy one hides no other
 LESS = 0.2  # of what the last one lost: what waits for it lost as much less as it began later
-MORE = 0.05  # ... and not more
+MORE = 0.05  # ... and not more, or no more than chance makes
 ENOUGH = 5  # steps of which the middle ones show more than all
 
 
@@ -39,11 +39,13 @@ class Ends:
     ----------
     family : connections of rings with the same hops between servers have one number; -1 for
         pipelines.
+    ring : and those of one ring.
     later : how much later than its family each ends, as a share of a step, (connections, steps).
     rounding : deviation of ``later`` that a coarse clock makes.
     """
 
     family: Ints
+    ring: Ints
     later: Floats
     rounding: float
 
@@ -57,12 +59,15 @@ class Ends:
         inside = np.zeros(self.later.shape[1], np.bool_)
         inside[first : last + 1] = True
         later, chance = self._in(inside)
-        more = nanmedian(lost[:, inside], axis=1) - nanmedian(lost[:, ~inside], axis=1)
+        more, doubt = _compared(lost, inside)
         found = np.ones(self.family.size)
-        for one in np.unique(self.family[self.family >= 0]).tolist():
-            own = np.flatnonzero((self.family == one) & np.isfinite(later) & np.isfinite(more))
-            if own.size:
-                found[own] = _own_shares(later[own], more[own], chance[own])
+        known = np.isfinite(later) & np.isfinite(more)
+        for together in (self.family, self.ring):
+            for one in np.unique(together[together >= 0]).tolist():
+                own = np.flatnonzero((together == one) & known)
+                if own.size:
+                    shares = _own_shares(later[own], more[own], (chance[own], doubt[own]))
+                    found[own] = np.minimum(found[own], shares)
         return found
 
     def _in(self, inside: Bools) -> tuple[Floats, Floats]:
@@ -74,18 +79,32 @@ class Ends:
         return later, SURELY * noise / np.sqrt(np.maximum(count, 1))
 
 
-def _own_shares(later: Floats, lost: Floats, chance: Floats) -> Floats:
-    """Of one family: 1 for what ends last, 0 for what ends with most; 1 if nothing ends later."""
+def _compared(lost: Floats, inside: Bools) -> tuple[Floats, Floats]:
+    """What each connection lost in some steps beyond what it lost in others, and its doubt."""
+    usual = nanmedian(lost[:, ~inside], axis=1)
+    spread = TO_SIGMA * nanmedian(np.abs(lost[:, ~inside] - usual[:, None]), axis=1)
+    count = np.isfinite(lost[:, inside]).sum(axis=1)
+    doubt = np.nan_to_num(SURELY * spread / np.sqrt(np.maximum(count, 1)))
+    return nanmedian(lost[:, inside], axis=1) - usual, doubt
+
+
+def _own_shares(later: Floats, lost: Floats, by_chance: tuple[Floats, Floats]) -> Floats:
+    """Of one family: 1 for what ends last, 0 for what ends with most; 1 if nothing ends later.
+
+    ``by_chance`` is what ends, and what was lost, may differ by chance.
+    """
+    chance, doubt = by_chance
     ahead = later.max() - later
     longest, worst = float(ahead.max()), int(np.argmax(later))
     most = float(lost[ahead <= longest / 2].max())
-    by_chance = 2 * max(float(chance[worst]), float(np.quantile(chance, TYPICAL)))
-    if most <= 0 or longest <= max(ROUNDS * most, by_chance):
+    least = 2 * max(float(chance[worst]), float(np.quantile(chance, TYPICAL)))
+    if most <= 0 or longest <= max(ROUNDS * most, least):
         return np.ones(later.size)
     usual = float(np.median(ahead[ahead > longest / 2]))
     height = np.where(ahead > chance, 1 - ahead / usual, 1.0)
     less = most - ahead - lost
-    alike = (less < LESS * most) & (less > -MORE * most)
+    more = np.maximum(MORE * most, np.hypot(doubt, doubt[worst]))
+    alike = (less < LESS * most) & (less > -more)
     shares: Floats = np.where(alike, np.where(height < WITH_MOST, 0.0, height), 1.0)
     return shares
 
@@ -103,7 +122,13 @@ def ends_of(context: Context, job: JobView, rounding_ns: float) -> Ends:
     for one in np.unique(family).tolist():
         found[family == one] -= nanmedian(found[family == one], axis=0)
     period_ns = max(job.period_ns, 1.0)
-    return Ends(family, found / period_ns, rounding_ns / period_ns)
+    ring = ring_numbers(context, job)[_connections(job)]
+    return Ends(family, ring, found / period_ns, rounding_ns / period_ns)
+
+
+def _connections(job: JobView) -> Codes:
+    """The connections of a job, in the order of its classes."""
+    return np.concatenate([part.one.connections for part in job.phases.classes])
 
 
 def _families(context: Context, job: JobView) -> Ints:
@@ -119,8 +144,7 @@ def _families(context: Context, job: JobView) -> Ints:
         ring = np.flatnonzero(rings == one)
         ends = (servers[side[ring]].tolist() for side in (connections.src, connections.dst))
         of_ring[one] = number.setdefault(frozenset(zip(*ends, strict=True)), len(number))
-    parts = [part.one.connections for part in job.phases.classes]
-    return of_ring[rings[np.concatenate(parts)]]
+    return of_ring[rings[_connections(job)]]
 
 
 def _middle(values: Floats) -> tuple[Floats, Floats, Ints]:

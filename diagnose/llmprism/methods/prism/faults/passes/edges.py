@@ -9,19 +9,23 @@ forward pass and one backward pass of each stage still show in every step:
 * in the first stage, between the end of the last gradient and the begin of its collectives. Where
   these begin together with those of other replicas, since the last gradients of all of them.
 
-Each holds one transfer, which is the same in every step.
+Each holds one transfer, which is the same in every step. A stage whose collectives end after those
+of the first stage has its update and its host work to do when its first input comes. How long that
+forward pass takes is not known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.measures.bursts import bursts_of
+from llmprism.methods.prism.faults.passes.passes import step_before_ended
 from llmprism.methods.prism.phases.moments import MISSING
-from llmprism.numerics.arrays import Floats
+from llmprism.numerics.arrays import Bools, Floats
 from llmprism.numerics.missing import nanmedian
 
 PAIR = 2  # servers of a collective that waits for all of its ranks
@@ -43,10 +47,25 @@ def edge_passes_ns(context: Context, job: JobView) -> Floats:
             found[row, :, 1] = end[row, before] - end[before, row]
         elif after is not None:
             given[row] = end[after, row]
+    found[:, :, 0][_busy_at_first(job, at)] = np.nan
     collective = _collective_ns(job)
     there = _all_there(context, job, collective, given)
     found[:, :, 1] = np.fmax(found[:, :, 1], collective - there)
     return np.where(found > 0, found, np.nan)
+
+
+def _busy_at_first(job: JobView, at: Mapping[tuple[int, int], int]) -> Bools:
+    """Whether each endpoint ended the step before later than the first stage of its pipeline.
+
+    Then its first input may have waited for it, (endpoints, steps).
+    """
+    ended = step_before_ended(job)
+    busy = np.zeros(ended.shape, np.bool_)
+    for (number, _), row in at.items():
+        first = at.get((number, 0))
+        if first is not None:
+            busy[row] = ended[row] > ended[first]
+    return busy
 
 
 def _all_there(context: Context, job: JobView, begin: Floats, given: Floats) -> Floats:

@@ -26,7 +26,7 @@ def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
 
     Steps around the stretch show the interval, but for those beside it, which may belong to it.
     Where they are too few, so do those in the stretch that are long beside the others in it, if
-    they go on at the interval of one before or after.
+    they go on at the interval of one before or after. That may be one beside it.
     """
     extra = np.zeros(duration_ns.size)
     outside = np.isfinite(duration_ns)
@@ -35,14 +35,14 @@ def recurring_ns(duration_ns: Floats, first: int, last: int) -> Floats:
     if outside.sum() <= LEAST:
         return extra
     level = float(np.median(duration_ns[outside]))
-    long = _long(duration_ns, outside)
+    every_long = long = _long(duration_ns, outside)
     if first < duration_ns.size:
         for edge in (first - 1, last + 1):
             outside[max(0, edge) : edge + 1] = False
-    long &= outside
+    long = long & outside
     numbers = _recur(np.flatnonzero(long), outside)
     if not numbers.size:
-        others = np.isfinite(duration_ns) & ~outside
+        long, others = every_long, np.isfinite(duration_ns) & ~outside
         others[:1] = False
         numbers = _recur(np.flatnonzero(long | _long(duration_ns, others)), outside | others)
     if not long[numbers].any():

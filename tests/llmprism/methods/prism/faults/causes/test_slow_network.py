@@ -129,14 +129,13 @@ def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, step
     [
         ("switch", [9, 3, 14, 5, 8, 2], [4, 6, 8], True),
         ("link", [9, 3, 14, 5, 8, 2], [4, 6, 8], True),
-        ("switch", [9, 3, 14, 5, 8, 2], [4, 5, 6, 8, 9], False),  # slow in nearly every step
+        ("link", [9, 3, 14, 5, 8, 2], [4, 5, 6, 8, 9], False),  # it may lose packets in each step
+        ("switch", [9, 3, 14, 5, 8, 2], [4, 5, 6, 8, 9], True),  # so many transfers differ less
         ("switch", [9.1, 9, 9, 9, 9, 8.9], [4, 6, 8], False),  # steps that are alike
         ("address", [9, 3, 14, 5, 8, 2], [4, 6, 8], False),  # the NIC of a rank that waits
     ],
 )
-def test_transfers_that_are_slow_in_some_of_unlike_steps_accuse_no_switch(
-    kind, longer, slow, waits
-):
+def test_transfers_that_are_slow_in_unlike_steps_accuse_no_switch(kind, longer, slow, waits):
     """Steps 4 to 9 are ``longer``; transfers through the culprit are ``slow`` in some of them."""
     rates = rates_of([1.0, 1.0], [0.05, 0.05])
     rates.crosses = [frozenset({"part>down"}), frozenset({"other"})]
@@ -173,3 +172,18 @@ def test_a_checkpoint_explains_slow_transfers_of_the_nics_that_send_it(
     kind = "switch" if culprit == "leaf" else "address"
     one = Suspect(job, "network", "slow_transfers", "", kind, culprit, 4, 6, 0.5, 0.9)
     assert SLOW_NETWORK._by_saving(context, one) is explained
+
+
+@pytest.mark.parametrize(("waits", "number"), [([0, 1, 1, 0, 0], 2), ([0, 0, 0, 0, 0], None)])
+def test_hops_of_the_same_ring_that_end_earlier_wait_for_the_part(monkeypatch, waits, number):
+    """The first hop crosses the link; the fourth is of another ring, and the last one of none."""
+    monkeypatch.setattr(SLOW_NETWORK, "waiting", lambda *_: np.array(waits, bool))
+    monkeypatch.setattr(SLOW_NETWORK, "culprit_of", lambda _, name: ("link", name, "slow_link"))
+    rates = SimpleNamespace(
+        crosses=[frozenset(part) for part in ("l", "a", "b", "c", "l")],
+        group=np.array([0, 0, 0, 1, -1]),
+    )
+    evidence = {"suspects": [{"name": "l"}, {"name": "a"}]}
+    one = Suspect(None, "network", "", "", "link", "l", 4, 9, 0.5, 0.9, evidence)
+    seen = SLOW_NETWORK._with_hops(None, rates, one)
+    assert seen.evidence.get("waiting_hops") == number

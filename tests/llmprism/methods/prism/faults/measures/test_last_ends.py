@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from llmprism.methods.prism.faults.measures.last_ends import Ends
 
 STEPS = 20
 SLOW = range(8, 15)
 FAMILY = np.array([0, 0, 0, 0, 1, 1])  # one ring of four hops, and one of two
+TWINS = np.array([0, 0, 0, 0, 0, 0])  # two rings with the same hops between servers
+RINGS = np.array([0, 0, 0, 1, 1, 1])
 
 
-def ends_with(later, noise=1e-5, rounding=0.0):
+def ends_with(later, noise=1e-5, rounding=0.0, family=FAMILY, ring=FAMILY):
     """Ends of six connections, each later by so much in slow steps."""
     ends = np.random.default_rng(1).normal(0, noise, (len(later), STEPS))
     ends[:, SLOW.start : SLOW.stop] += np.array(later)[:, None]
-    return Ends(FAMILY, ends, rounding)
+    return Ends(family, ring, ends, rounding)
 
 
-def shares_in(ends, lost=(0.2,) * 6):
-    every = np.zeros((6, STEPS))
-    every[:, SLOW.start : SLOW.stop] = np.array(lost)[:, None]
+def shares_in(ends, lost=(0.2,) * 6, noise=0.0):
+    every = np.random.default_rng(2).normal(0, noise, (6, STEPS))
+    every[:, SLOW.start : SLOW.stop] += np.array(lost)[:, None]
     return ends.own_share(every, SLOW.start, SLOW.stop - 1).tolist()
 
 
-def waiting_in(ends, lost=(0.2,) * 6):
-    return [share == 0 for share in shares_in(ends, lost)]
+def waiting_in(ends, lost=(0.2,) * 6, noise=0.0):
+    return [share == 0 for share in shares_in(ends, lost, noise)]
 
 
 def test_hops_wait_that_end_before_the_slow_ones():
@@ -85,3 +88,17 @@ def test_an_end_that_varies_little_is_not_late_beside_others_that_vary_more():
     ends.later[0] = 0.004
     ends.later[0, SLOW.start : SLOW.stop] = 0.009
     assert not any(waiting_in(ends))
+
+
+@pytest.mark.parametrize(("noise", "waits"), [(0.0, False), (0.02, True)])
+def test_a_hop_that_lost_more_by_no_more_than_chance_makes_waits(noise, waits):
+    """Its ranks begin the collective at times that vary."""
+    ends = ends_with([0.01, 0.01, 0.0, 0.0, 0.0, 0.0])
+    assert waiting_in(ends, [0.2, 0.2, 0.203, 0.19, 0.2, 0.2], noise)[2:4] == [waits, True]
+
+
+def test_hops_of_a_slow_ring_wait_however_early_its_twin_ends():
+    """The next part of the collective begins when both have ended."""
+    ends = ends_with([0.041, 0.031, 0.031, -0.031, -0.031, -0.031], family=TWINS, ring=RINGS)
+    lost = [0.51, 0.5, 0.48, 0.0, 0.0, 0.0]
+    assert waiting_in(ends, lost)[:3] == [False, True, True]

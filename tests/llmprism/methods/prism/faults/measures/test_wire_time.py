@@ -128,7 +128,8 @@ def rings_of_one_collective(lost: list[float]) -> Rates:
     slow = np.ones_like(rates.lost)
     slow[:, SLOW] = 3.0
     pace = judged(slow + 1e-4 * rates.lost, 0.1)
-    ends = Ends(np.zeros(len(both), np.int64), np.zeros_like(rates.lost), 0.0)
+    none = np.zeros(len(both), np.int64)
+    ends = Ends(none, none, np.zeros_like(rates.lost), 0.0)
     kinds = ["dp"] * len(both)
     return Rates(
         **{**vars(rates), "crosses": crosses, "pace": pace, "ends": ends, "kind": kinds,

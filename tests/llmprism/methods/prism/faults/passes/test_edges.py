@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from llmprism import diagnose
 from llmprism.methods.prism import method
 from llmprism.methods.prism.faults import find_findings
+from llmprism.methods.prism.faults.passes import edges
 from llmprism.methods.prism.faults.passes.edges import edge_passes_ns
 
 SILENCE_NS = 150_000_000  # longer than two passes, and shorter than the collectives of a step
@@ -46,3 +48,25 @@ def test_replicas_that_wait_for_a_slow_one_are_not_slow(monkeypatch, make_world,
     back_ns = edge_passes_ns(taken[0], job)[first, :, 1]
     longer = np.nanmedian(back_ns[:, 8:14], axis=1) / np.nanmedian(back_ns[:, 14:], axis=1)
     assert (longer < 1.5).all(), dict(zip(names, longer, strict=True))
+
+
+def test_a_stage_that_is_not_done_with_the_step_before_shows_no_first_pass(monkeypatch):
+    """Its collectives took longer than those of the first stage, in the first of three steps."""
+    ended = np.array([[90.0, 190.0, 290.0], [140.0, 185.0, 285.0], [80.0, 180.0, 280.0]])
+    phases = SimpleNamespace(endpoints=np.arange(3), first_of_epoch=[0], dp_group=np.full(3, -1))
+    lines = SimpleNamespace(number=np.zeros(3, np.int64), stage=np.arange(3))
+    job: Any = SimpleNamespace(
+        count=3, phases=phases, pipelines=lines, ranks=SimpleNamespace(end=ended)
+    )
+    begin = {(0, 1): [20.0, 120.0, 220.0], (1, 2): [30.0, 160.0, 230.0]}
+    end = {(2, 1): [60.0, 165.0, 260.0], (1, 0): [75.0, 180.0, 275.0]}
+    moments = [
+        edges._Moments(3, {pair: np.array(when) for pair, when in every.items()})
+        for every in (begin, end)
+    ]
+    monkeypatch.setattr(edges, "_edges", lambda *_: moments)
+    monkeypatch.setattr(edges, "_collective_ns", lambda _: np.full((3, 3), np.nan))
+    monkeypatch.setattr(edges, "_all_there", lambda *_: np.full((3, 3), np.nan))
+    forth, back = edge_passes_ns(SimpleNamespace(), job)[1].T
+    np.testing.assert_array_equal(forth, [10.0, np.nan, 10.0])
+    np.testing.assert_array_equal(back, [15.0, 15.0, 15.0])

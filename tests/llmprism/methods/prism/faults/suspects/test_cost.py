@@ -135,14 +135,15 @@ def test_a_coarse_clock_rounds_half_of_the_steps_up(share: float) -> None:
     assert lost_ns == pytest.approx(90e6, abs=2e6)
 
 
-def test_checkpoints_in_a_stretch_to_the_end_are_no_cost_of_it() -> None:
-    """One checkpoint before the stretch is at the interval of those in it."""
+@pytest.mark.parametrize("first", [9, 6])
+def test_checkpoints_in_a_stretch_to_the_end_are_no_cost_of_it(first: int) -> None:
+    """One checkpoint before the stretch, or beside it, is at the interval of those in it."""
     steps = STEP_NS * (1 + 0.005 * np.random.default_rng(3).standard_normal(28))
     steps[5::5] += 2 * STEP_NS
-    steps[9:] += 0.1 * STEP_NS
+    steps[first:] += 0.1 * STEP_NS
     job = job_of(steps)
-    cost = cost_of(job, 9, 27)
-    assert cost.lost_ns == pytest.approx(19 * 0.1 * STEP_NS, rel=0.1)
+    cost = cost_of(job, first, 27)
+    assert cost.lost_ns == pytest.approx((28 - first) * 0.1 * STEP_NS, rel=0.1)
 
 
 def test_pauses_at_an_interval_that_began_with_the_stretch_are_its_cost() -> None:

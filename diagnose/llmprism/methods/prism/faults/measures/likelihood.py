@@ -7,8 +7,8 @@ healthy:
 * A switch two of whose links explain as much is likelier than either of them.
 * A link that is the only one seen of a switch is likelier than the switch.
 * Both directions come before one.
-* Of the two ends of a transfer that is slow in one direction, the receiver comes first: there the
-  traffic of several senders meets.
+* Of the two ends of a transfer that is slow in one direction, the one comes first whose other
+  transfers lost time as well, and else the receiver: there the traffic of several senders meets.
 """
 
 from __future__ import annotations
@@ -34,12 +34,20 @@ def preferred(context: Context, best: Sequence[Part], by_time: Sequence[Part] = 
     score = {part.name: part.score for part in by_time}
     ends = Counter(end for part in best if "|" in part.name for end in part.name.split("|"))
 
-    def standing(part: Part) -> tuple[bool, float, float, int, bool]:
+    def standing(part: Part) -> tuple[bool, float, float, int, float, bool]:
         kind, name, _ = culprit_of(context, part.name)
         sends, gets = score.get(name + OUT, 0.0), score.get(name + IN, 0.0)
         lost = max(score.get(part.name, 0.0), sends, gets)
         to_sender = part.name.endswith(OUT) or sends > gets
         place = ORDER.index(ORDER[1] if kind == "switch" and ends[name] > 1 else kind)
-        return ARROW in part.name, -round(part.score, 3), -round(lost, 1), place, to_sender
+        both_ways = -round(score.get(name, 0.0), 1) if kind == "address" else 0.0
+        return (
+            ARROW in part.name,
+            -round(part.score, 3),
+            -round(lost, 1),
+            place,
+            both_ways,
+            to_sender,
+        )
 
     return sorted(best, key=standing)

@@ -80,6 +80,11 @@ class LostTime:
         row = int(np.argmax(np.where(across, np.nan_to_num(self.whole), -1.0)))
         return float(self.whole[row]), float(self.ratio[row])
 
+    def all_across(self, part: str) -> bool:
+        """Whether every connection whose time is known crosses ``part``."""
+        known = np.flatnonzero(np.isfinite(self.share)).tolist()
+        return all(part in self.rates.crosses[row] for row in known)
+
     def sum_across(self, part: str) -> float | None:
         """What all connections across ``part`` lost together; None if some are not known."""
         across = np.array([part in crossed for crossed in self.rates.crosses], np.bool_)

@@ -4,7 +4,8 @@ Each cause has a module of its own that brings forward suspects, each with a str
 and its evidence. No suspect is believed on its own: the steps of the job must be longer in
 that stretch than around it (:mod:`~.cost`). A lasting stretch that no suspect explains is a finding
 about the job (:mod:`~.unexplained`). A stage that is too long all along needs no stretch
-(:mod:`~.uneven`). A suspect that another one explains is no finding (:mod:`~.explanations`).
+(:mod:`~.uneven`). A suspect that another one explains is no finding (:mod:`~.explanations`), nor is
+what lasts for as long as another job runs (:mod:`~.other_jobs`).
 
 To add a cause, write a :data:`~.suspects.Cause` and add it to :data:`CAUSES`.
 """
@@ -30,7 +31,8 @@ from llmprism.methods.prism.faults.causes.stalls import stalls
 from llmprism.methods.prism.faults.causes.uneven import uneven
 from llmprism.methods.prism.faults.causes.unexplained import unexplained
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.explanations import explained, shown_better, until_another
+from llmprism.methods.prism.faults.explanations import explained, shown_better
+from llmprism.methods.prism.faults.other_jobs import beside_another, until_another
 from llmprism.methods.prism.faults.stops.stopped import stopped
 from llmprism.methods.prism.faults.suspects.alternatives import with_alternatives
 from llmprism.methods.prism.faults.suspects.cost import widened
@@ -69,16 +71,19 @@ def find_findings(context: Context) -> pd.DataFrame:
     for cause in CAUSES:
         every += cause(context)
         give_back()
-    brought = repeated([one for one in every if one.confidence >= LEAST_SURE])
-    guesses = [one for one in every if one.confidence < LEAST_SURE]
+    brought = repeated([one for one in every if one.confidence > LEAST_SURE])
+    guesses = [one for one in every if one.confidence <= LEAST_SURE]
     costly = [one for one in brought if one.is_believed]  # what costs nothing explains nothing
+    costly = [one for one in costly if not beside_another(one, context.jobs)]
     costly = [one for one in costly if not any(until_another(one, o) for o in costly)]
     suspects = [one for one in costly if not shown_better(one, costly)]
     kept = [with_pauses(one, costly) for one in suspects if not explained(one, suspects)]
     believed = [one for one in joined(context, kept) if one.is_believed]
     believed = [one for one in believed if not any(adds_nothing(one, o) for o in believed)]
     named = doubted([one for one in _with_edges(believed) if one.is_believed])
+    named = [one for one in named if one.confidence > LEAST_SURE]
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
+    others = [one for one in others if not beside_another(one, context.jobs)]
     others = [one for one in others if not any(until_another(one, o) for o in named)]
     found = [*named, *others]
     found = with_alternatives(context, found, brought)

@@ -6,8 +6,6 @@ divided makes transfers slow. Two faults at once are rarer than one that makes o
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from llmprism.methods.prism.faults.causes.incast import SYMPTOM as OTHER_TRAFFIC
@@ -15,8 +13,8 @@ from llmprism.methods.prism.faults.causes.late_replicas import SYMPTOM as LATE_R
 from llmprism.methods.prism.faults.causes.reroutes import REROUTED
 from llmprism.methods.prism.faults.causes.stalls import SYMPTOM as STALLED
 from llmprism.methods.prism.faults.causes.unexplained import is_warm_up
+from llmprism.methods.prism.faults.other_jobs import wide
 from llmprism.methods.prism.faults.suspects.alternatives import nearly_best
-from llmprism.methods.prism.faults.suspects.cost import widened
 from llmprism.methods.prism.faults.suspects.repeated import steps_of
 from llmprism.methods.prism.faults.suspects.suspects import EXPLAINED, Suspect
 from llmprism.numerics.missing import finite_median
@@ -27,25 +25,10 @@ SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica i
 PASSES = ("slow_passes", "pauses")  # symptoms of a rank of a pipeline that waits for nobody
 SHOWN = ("fewer_uplinks", REROUTED, OTHER_TRAFFIC)  # why transfers are slow, or stall
 SHOWN_BY = {"slow_transfers": (*SHOWN, STALLED), STALLED: SHOWN}
-SOON, AFTER = 2, 3.0  # steps: after the begin of a job, and around the moment when another stops
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
 AS_LONG = 0.5  # of what the steps of a stretch are longer: others are that slow for one reason
 MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
-
-
-def until_another(one: Suspect, other: Suspect) -> bool:
-    """Whether ``one`` lasts from the begin of its job until a job stopped, another one or its own.
-
-    Or until another one became slow, which sends less then. Jobs that share links or hosts are
-    slower together, and one that begins again may go on over other paths. That is no fault.
-    """
-    if one.symptom == "stopped" or (other.symptom != "stopped" and other.job is one.job):
-        return False
-    whole = _wide(one)
-    begin_ns = other.extent_ns[0] if other.extent_ns else int(other.job.start_ns[other.first])
-    apart_ns = abs(int(one.job.end_ns[whole.last]) - begin_ns)
-    return whole.first <= SOON and apart_ns <= AFTER * max(one.job.period_ns, other.job.period_ns)
 
 
 def explained(one: Suspect, suspects: list[Suspect]) -> bool:
@@ -68,7 +51,7 @@ def explained(one: Suspect, suspects: list[Suspect]) -> bool:
         return True
     if _waits(one):
         return any(
-            other.level != "network" and other.job is one.job and _shared(one, _wide(other)) > 0.5
+            other.level != "network" and other.job is one.job and _shared(one, wide(other)) > 0.5
             for other in suspects
         )
     if any(_waits_for(one, other) or _saves_through(one, other) for other in suspects):
@@ -100,13 +83,29 @@ def _shows_why(one: Suspect, other: Suspect) -> bool:
     """Whether ``other`` shows why work is uneven, or transfers are slow or stall."""
     if other.job is not one.job:
         return False
-    if _stalls_for(one, other):
-        return True
     shared = _shared(one, other) > 0.5
+    if _stalls_for(one, other) or (_is_some_of(one, other) and shared):
+        return True
     vague = _names_no_part(one) or one.culprit_kind == "stage"
     if vague and other.symptom in UNEVEN and shared:
         return True
+    if _is_some_of(other, one):
+        return False
     return other.symptom in SHOWN_BY.get(one.symptom, ()) and (shared or _slow_within(one, other))
+
+
+def _is_some_of(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is records that stall, and ``other`` a part that is slow, and surer.
+
+    Stalls that are less than half of what the steps are longer are some of the slow transfers.
+    """
+    return (
+        (one.symptom, other.symptom) == (STALLED, "slow_transfers")
+        and _singles_out(other)
+        and other.confidence > one.confidence
+        and one.lost_share is not None
+        and one.lost_share < AS_LONG * one.cost.share
+    )
 
 
 def _is_the_reason(one: Suspect, other: Suspect) -> bool:
@@ -132,12 +131,6 @@ def _names_no_part(one: Suspect) -> bool:
     return one.symptom == "slow_transfers" and one.culprit_kind == "job"
 
 
-def _wide(one: Suspect) -> Suspect:
-    """``one`` with the neighbouring steps that are as slow."""
-    first, last = widened(one.job, one.first, one.last, (0, one.job.count - 1))
-    return replace(one, first=first, last=last)
-
-
 def _waits(one: Suspect) -> bool:
     """Whether ``one`` is a part of the network whose transfers only wait for a late rank.
 
@@ -155,14 +148,17 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` is slow collectives that the passes of ``other``, a rank or stage, explain.
 
     Collectives wait for a late rank, and an exporter may count that as time on the wire. The passes
-    of a pipeline wait for no collective. But where hops end before another one of their ring does,
-    they waited for that one.
+    of a pipeline wait for no collective. All collectives of late ranks wait for them: fewer than
+    there are ranks are slow by themselves. And where hops end before another one of their ring
+    does, they waited for that one.
     """
     if one.level != "network" or one.evidence.get("kinds") != ["dp"] or other.job is not one.job:
         return False
     if one.evidence.get("waiting_hops"):
         return False
     if other.confidence <= one.confidence:
+        return False
+    if one.evidence["slow_bundles"] < len(other.evidence.get("one_of", ())):
         return False
     lost = other.lost_share if other.symptom in PASSES else None
     return lost is not None and lost >= MOSTLY * other.cost.share and _shared(one, other) > SOME

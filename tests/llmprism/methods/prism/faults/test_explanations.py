@@ -400,3 +400,38 @@ def test_records_that_stall_at_one_of_two_nics_wait_for_a_rank_that_is_surely_sl
     assert [one.culprit for one in findings_of(stalled, rank(job, "a", 10, 16))] == ["a"]
     unsure = rank(job, "a", 10, 16, sure=0.4)
     assert [one.culprit for one in findings_of(stalled, unsure)] == ["b"]
+
+
+@pytest.mark.parametrize(("slow", "named"), [(1, ["leaf"]), (2, ["a"])])
+def test_where_fewer_collectives_are_slow_than_ranks_seem_late_the_network_is_slow(
+    culprits_of, slow, named
+):
+    """Both ranks of a server seem to pause; a late rank keeps each of its collectives waiting."""
+    job = job_with({(10, 19): 0.3})
+    late = pauses(job, "a", [*range(10, 20)])
+    late = replace(late, evidence={**late.evidence, "one_of": ["a", "b"]})
+    ring = network(job, slow, kinds=["dp"], pace_ratio=8.0)
+    assert culprits_of(late, replace(ring, culprit_kind="address")) == named
+
+
+@pytest.mark.parametrize(
+    ("held", "sure", "named"), [(0.12, 0.7, ["leaf"]), (0.25, 0.7, ["a"]), (0.12, 0.5, ["a"])]
+)
+def test_stalls_that_are_a_small_part_of_what_steps_are_longer_are_some_of_the_slow_transfers(
+    culprits_of, held, sure, named
+):
+    job = job_with({(10, 19): 0.3})
+    stall = replace(network(job, 1), symptom="stalled_messages", culprit_kind="address")
+    stall = replace(stall, culprit="a", confidence=0.6, lost_share=held)
+    stall = replace(stall, lost=cost_at(job, np.arange(10, 20)))
+    slow = replace(network(job, 8, pace_ratio=3.0), confidence=sure)
+    assert culprits_of(stall, slow) == named
+
+
+@pytest.mark.parametrize(("sure", "named"), [(0.25, []), (0.35, ["a"])])
+def test_what_is_wrong_in_two_of_three_cases_is_not_named(culprits_of, sure, named):
+    """Another rank that lost as much leaves half of the confidence."""
+    job = job_with({(10, 11): 0.03})
+    both = [rank(job, name, 10, 11, 2 * sure) for name in ("a", "c")]
+    found = culprits_of(*(replace(one, lost_share=0.03) for one in both))
+    assert found == [*named, *("c" for _ in named)]

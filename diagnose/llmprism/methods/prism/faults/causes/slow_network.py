@@ -231,11 +231,14 @@ def _by_time(
 ) -> Suspect | None:
     """Accuse what explains the time lost on the wire; None if paces name a part that does, too.
 
-    ``slowest`` is the part that explains paces best, though it may not explain them well.
+    ``slowest`` is the part that explains paces best, though it may not explain them well. Where all
+    transfers cross a part, that they last longer does not distinguish it: they may as well wait.
     """
     score = {part.name: part.score for part in parts}
     parts = [part for part in parts if part.name in lost.crossed]
     if extent[1] - extent[0] + 1 < LASTING or not parts:
+        return None
+    if lost.all_across(parts[0].name):
         return None
     if not _explains(context, parts[0], alike=parts[0].name == slowest):
         return None

@@ -28,6 +28,7 @@ FEWEST = 3  # steps with a stall
 ALL = 0.9  # share of the stops, and of the time that they hold up most at one NIC
 HALF = 0.5
 MORE = 1.5  # times as much time lost by gradients: that distinguishes two NICs
+EXPLAINED = 0.3  # of what stalls take: by which the steps in which they are seen are longer
 PAIR = 2  # NICs that exchange messages
 SURE, EITHER = 0.9, 0.6
 
@@ -45,12 +46,15 @@ def _at_nic(context: Context, job: JobView, found: Stalls) -> Iterator[Suspect]:
     near = _near(context, found)
     if not near:
         return
-    steps = _slow_steps(job, np.unique(found.step))
-    active = [_active(context, found, end) for end in near]
-    ranked = _ranked(context, job, near, active, found, steps)
+    stalled = np.unique(found.step)
     lost = np.zeros(job.count)
     np.maximum.at(lost, found.step, found.lost_ns)
-    share = float(lost[np.unique(found.step)].mean()) / job.period_ns
+    share = float(lost[stalled].mean()) / job.period_ns
+    if cost_at(job, stalled).share < EXPLAINED * share:
+        return  # the longest ones of any steps are longer than the others
+    steps = _slow_steps(job, stalled)
+    active = [_active(context, found, end) for end in near]
+    ranked = _ranked(context, job, near, active, found, steps)
     names = [context.topology.addresses[end] for end in ranked]
     one = sum(each < HALF for each in active) == 1
     yield Suspect(

@@ -133,12 +133,12 @@ def healthy(values: Floats) -> Floats:
 
 def _healthy(values: Floats) -> Floats:
     usual = nanquantile(values, 0.25)
-    lower = _lower_level(values)
+    lower = lower_level(values)
     found: Floats = np.where(np.isnan(lower), usual, np.fmin(lower, usual))
     return found
 
 
-def _lower_level(values: Floats) -> Floats:
+def lower_level(values: Floats) -> Floats:
     """Median of the lower of two levels of each series; NaN where there are no two.
 
     A level is a run of steps whose values are apart from all others, by more than twice what they

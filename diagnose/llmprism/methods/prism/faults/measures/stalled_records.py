@@ -19,6 +19,7 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.bursts import latest_end
+from llmprism.methods.prism.faults.measures.series import lower_level
 from llmprism.methods.prism.pipelines.last_stage import TCP
 from llmprism.methods.prism.pipelines.micro_batches import usual_size
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups, weighted_quantile
@@ -131,12 +132,21 @@ def _stalled(job: JobView, every: _Records) -> Stalls:
     cells = (int(every.cell.max(initial=0)) // job.count + 1) * job.count
     longest = np.full(cells, np.nan)
     np.fmax.at(longest, every.cell, extra_ns)
-    usual_ns = nanmedian(longest.reshape(-1, job.count), axis=1)[every.cell // job.count]
+    usual_ns = _usual_ns(longest.reshape(-1, job.count))[every.cell // job.count]
     lost_ns = extra_ns - np.maximum(usual_ns, 0.0)
     longest_ns = every.expected_ns + np.maximum(usual_ns, 0.0)
     late = lost_ns > np.maximum(np.maximum(every.least_ns, longest_ns), LEAST * job.period_ns)
     late &= _others_as_ever(every, late, cells)
     return Stalls(every.row[late], every.cell[late] % job.count, lost_ns[late])
+
+
+def _usual_ns(longest_ns: Floats) -> Floats:
+    """The usual value of each series, (connections, steps): the median, or that of a lower level.
+
+    A NIC may stop in most steps; the first ones show what is usual.
+    """
+    usual_ns: Floats = np.fmin(nanmedian(longest_ns, axis=1), lower_level(longest_ns))
+    return usual_ns
 
 
 def _others_as_ever(every: _Records, late: Bools, cells: int) -> Bools:

@@ -26,7 +26,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.measures.hops import ARROW, IN, OUT
 from llmprism.methods.prism.faults.measures.rates import Rates
-from llmprism.methods.prism.faults.measures.series import judged, stretches
+from llmprism.methods.prism.faults.measures.series import SHORTEST, judged, stretches
 from llmprism.methods.prism.faults.measures.tomography import Part
 from llmprism.numerics.arrays import Floats
 from llmprism.numerics.missing import TO_SIGMA, nanmedian
@@ -35,6 +35,7 @@ SURELY = 3.0  # deviations of a mean: what is lost by less may be chance
 LEAST = 0.01  # of a step: what a finding costs at least
 MOST = 0.75  # of the steps: what lasts for longer is usual, and the exporter cuts the others
 ALIKE = 0.7  # of what a ring lost: another one that lost as much is as slow
+FAR_LESS = 0.1  # of what the worst step of a stretch loses: others have another reason
 PAIR = 2  # connections of a group that are one conversation: neither waits for the other
 
 Bundle = tuple[frozenset[str], float]
@@ -79,6 +80,11 @@ class LostTime:
         across = np.array([part in crossed for crossed in self.rates.crosses], np.bool_)
         row = int(np.argmax(np.where(across, np.nan_to_num(self.whole), -1.0)))
         return float(self.whole[row]), float(self.ratio[row])
+
+    def all_across(self, part: str) -> bool:
+        """Whether every connection whose time is known crosses ``part``."""
+        known = np.flatnonzero(np.isfinite(self.share)).tolist()
+        return all(part in self.rates.crosses[row] for row in known)
 
     def sum_across(self, part: str) -> float | None:
         """What all connections across ``part`` lost together; None if some are not known."""
@@ -177,9 +183,21 @@ def windows_of(rates: Rates, costs: Costs) -> list[tuple[int, int]]:
     out = judged(1 + lost, LEAST, finest).lasting
     out &= (out.mean(axis=1) <= MOST)[:, None]
     for steps, values in zip(out, np.where(out, np.nan_to_num(lost), 0.0), strict=True):
-        for first, last in stretches(steps):
+        for stretch in stretches(steps):
+            first, last = _without_far_less(values, *stretch)
             weighed.append((-round(float(values[first : last + 1].sum()), 6), first, last))
     return heaviest(weighed, costs)
+
+
+def _without_far_less(lost: Floats, first: int, last: int) -> tuple[int, int]:
+    """A stretch without steps at its ends that lose far less than its worst one, if any is left.
+
+    Where a connection is steady, a step that loses next to nothing is out as well.
+    """
+    inside = lost[first : last + 1]
+    at = np.flatnonzero(inside >= FAR_LESS * inside.max())
+    own = first + int(at[0]), first + int(at[-1])
+    return own if own[1] - own[0] + 1 >= SHORTEST else (first, last)
 
 
 def heaviest(weighed: Sequence[tuple[float, int, int]], costs: Costs) -> list[tuple[int, int]]:

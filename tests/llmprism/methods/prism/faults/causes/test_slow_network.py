@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.faults.measures.bundles import Bundle, bundles_of
+from llmprism.methods.prism.faults.measures.tomography import Part
 from llmprism.methods.prism.faults.measures.wire_time import LostTime
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
@@ -187,3 +188,21 @@ def test_hops_of_the_same_ring_that_end_earlier_wait_for_the_part(monkeypatch, w
     one = Suspect(None, "network", "", "", "link", "l", 4, 9, 0.5, 0.9, evidence)
     seen = SLOW_NETWORK._with_hops(None, rates, one)
     assert seen.evidence.get("waiting_hops") == number
+
+
+@pytest.mark.parametrize(("beside", "named"), [(False, None), (True, "leaf")])
+def test_a_switch_that_all_transfers_cross_is_not_shown_by_the_time_that_they_take(
+    monkeypatch, beside, named
+):
+    """All transfers last longer, as they also do while they wait for a late rank."""
+    crosses = [frozenset({f"nic{i}", "leaf"}) for i in range(4)]
+    crosses += [frozenset({"nic4", "other"})] * beside
+    share = np.array([0.2] * 4 + [0.0] * beside)
+    rates = SimpleNamespace(crosses=crosses, kind=["dp"] * share.size)
+    lost = LostTime(rates, share, share, 1 + share)
+    parts = [Part("leaf", 1.0, 1.0, 4), *(Part(f"nic{i}", 0.25, 1.0, 1) for i in range(4))]
+    context = SimpleNamespace(topology=SimpleNamespace(codes={}))
+    job = SimpleNamespace(name="job-0")
+    monkeypatch.setattr(Suspect, "is_believed", True)
+    found = SLOW_NETWORK._by_time(context, job, lost, parts, (4, 9), "", "")
+    assert (found and found.culprit) == named

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import prism_sim as ps
-from llmprism.methods.prism.faults.causes.stalls import _active, _near
+from llmprism.methods.prism.faults.causes.stalls import _active, _at_nic, _near
 from llmprism.methods.prism.faults.measures.stalled_records import Stalls
+
+STALLS = importlib.import_module("llmprism.methods.prism.faults.causes.stalls")
 
 pytestmark = pytest.mark.slow  # most tests simulate a world
 
@@ -86,3 +89,25 @@ def test_where_parts_of_collectives_all_over_a_ring_wait_no_nic_stopped(hops, ne
     flows = SimpleNamespace(src=src, dst=(src + 1) % 6, start_ns=0 * src, end_ns=0 * src + 10**7)
     found = Stalls(np.arange(src.size, dtype=np.int32), 0 * src + 3, np.full(src.size, 9e6))
     assert _near(SimpleNamespace(flows=flows), found) == near
+
+
+@pytest.mark.parametrize("longer", [0.0, 0.2])
+def test_records_that_stall_in_steps_no_longer_than_others_accuse_nobody(monkeypatch, longer):
+    """Five of 30 steps have a record that stalls; some of any five steps are longer than most."""
+    steps = np.array([3, 9, 14, 20, 26])
+    lengths_ns = 100e6 * (1 + 0.02 * np.random.default_rng(5).standard_normal(30))
+    lengths_ns[steps] = 100e6 * (1 + np.array([0.04, -0.04, 0.04, -0.04, 0.0]) + longer)
+    job = SimpleNamespace(
+        name="job-0", count=30, period_ns=100e6, tick_ns=0.0,
+        duration_ns=lengths_ns, between_ends_ns=lengths_ns,
+    )  # fmt: skip
+    start_ns = steps * 100_000_000
+    flows = SimpleNamespace(
+        src=np.zeros(5, np.int64), dst=np.ones(5, np.int64),
+        start_ns=start_ns, end_ns=start_ns + 30_000_000,
+    )  # fmt: skip
+    flows.lengths_ns = lambda rows: (flows.end_ns - flows.start_ns)[rows]
+    context = SimpleNamespace(flows=flows, topology=SimpleNamespace(addresses=["a", "b"]))
+    monkeypatch.setattr(STALLS, "_lost_by_gradients", lambda *_: [0.0, 0.0])
+    found = Stalls(np.arange(5, dtype=np.int32), steps, np.full(5, 20e6))
+    assert len([*_at_nic(context, job, found)]) == int(longer > 0)

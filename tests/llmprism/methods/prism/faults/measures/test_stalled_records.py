@@ -11,7 +11,7 @@ import pytest
 from llmprism.methods.prism.faults.measures import stalled_records
 from llmprism.methods.prism.faults.measures.stalled_records import _Records, _stalled
 
-STEPS, RECORDS, PERIOD_NS = 10, 5, 50e6
+STEPS, RECORDS, PERIOD_NS = 28, 5, 50e6
 JOB: Any = SimpleNamespace(count=STEPS, period_ns=PERIOD_NS)
 
 
@@ -56,6 +56,12 @@ def test_where_the_others_of_a_step_take_longer_as_well_the_network_is_slow():
 
 def test_records_that_are_as_long_in_every_step_did_not_stall():
     assert not _stalled(JOB, records({(step, 0): 13e6 for step in range(STEPS)})).row.size
+
+
+def test_stalls_in_most_steps_are_seen_where_those_before_show_what_is_usual():
+    """Three of four steps have one: the median step is no measure."""
+    found = _stalled(JOB, records({(step, 2): 13e6 for step in range(7, STEPS)}))
+    assert found.step.tolist() == [*range(7, STEPS)]
 
 
 @pytest.mark.parametrize(("bridged_ns", "stalled"), [(2e6, 1), (9e6, 0)])

@@ -150,3 +150,11 @@ def test_rings_that_lose_alike_are_all_slow():
     assert named_in(rates)[1][0] == "leaf"
     slow = [one for one in bundles_of(rates, SLOW.start, SLOW.stop - 1) if one.slow]
     assert len(slow) == 4
+
+
+def test_steps_that_lose_far_less_than_the_others_do_not_belong_to_a_stretch():
+    """One connection is so steady that a fiftieth of what the fault costs stands out."""
+    rates = rates_of([("a", "b", 0.5), ("b", "c", 0.0)])
+    rates.lost[0, SLOW.start - 4 : SLOW.start] += 0.012
+    rates.lost[0, SLOW.stop : SLOW.stop + 1] += 0.012
+    assert windows_of(rates, always) == [(SLOW.start, SLOW.stop - 1)]

@@ -3,7 +3,8 @@
 It receives an activation and sends the next one a forward pass later, as it receives a gradient and
 sends the next one a backward pass later. Both are seen in the same way, so transfers, which may
 take longer than passes, change neither. In a first stage the next pass may have to wait until the
-last activation is sent.
+last activation is sent. Where its first activations follow each other as fast as the network
+takes them, its passes are shorter than that, and are taken to be those of middle stages.
 """
 
 from __future__ import annotations
@@ -20,6 +21,19 @@ from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import finite_median
 
 SINGLE = 1.5  # messages: a record that holds fewer holds one
+AT_ONCE = 1.02  # transfers between two activations of which the second waits for the first
+
+
+def forward_of_first_ns(own: Sequence[KindOf], between_ns: float, middle_ns: float) -> float:
+    """Forward pass of the first stage, whose first activations leave ``between_ns`` apart [ns].
+
+    ``middle_ns`` is that of middle stages, NaN if none shows one.
+    """
+    size = np.concatenate([one.one.traffic.size for one in own])
+    lengths = np.concatenate([one.one.traffic.end_ns - one.one.traffic.start_ns for one in own])
+    transfer_ns = finite_median(lengths[size < SINGLE * usual_size(size)].astype(np.float64))
+    waits = between_ns <= AT_ONCE * transfer_ns
+    return middle_ns if waits and 0 < middle_ns < between_ns else between_ns
 
 
 def forward_of_middle_ns(

@@ -49,6 +49,7 @@ from llmprism.methods.prism.kinds.members import is_line, joined, reduced_at_mem
 from llmprism.methods.prism.kinds.mute import one_sided, resembling
 from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.kinds.stages import by_stage
+from llmprism.methods.prism.kinds.within_passes import within_passes
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Codes
@@ -113,10 +114,11 @@ def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Jud
         else:
             collectives.append((one, step))
     stages = by_stage(connections, collectives) if pipeline else [collectives]
-    return found + alike_in_all_stages(
-        connections,
-        [kinds_of_collectives(connections, own, stepping.count, nodes) for own in stages],
-    )
+    judged = [kinds_of_collectives(connections, own, stepping.count, nodes) for own in stages]
+    if pipeline:
+        messages = [own[i] for i in sorted(pipeline)]
+        judged = within_passes(connections, judged, messages, stepping.count)
+    return found + alike_in_all_stages(connections, judged)
 
 
 def _sure_of(one: Character, guessed: bool) -> float:

@@ -26,14 +26,12 @@ from llmprism.methods.prism.layout.sharding import find_sharding
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
+from llmprism.methods.prism.pipelines.split_passes import SHORTEST, halves_passes, splits_passes
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Ints
 
 UNKNOWN_NAME = "unknown"
-HALVED, WHOLE = 1.25, 1.6  # forward passes: less is half a backward pass, and more a whole one
-EIGHT = 8  # ticks of the clock: ratios of shorter passes are not known to an eighth
 TICKS = 2  # of the clock, by which rounding changes the length of a step
-SHORTEST = 2  # stages, of which none is a middle one
 NEARLY_ALL = 0.9  # share of steps in which a pipeline begins after another one that it continues
 FOLLOWING = 0.3  # share of pipelines that continue another one, if servers hide a part of them
 SHARED = 0.3  # confidence where GPUs share a NIC: they may be replicas or one tensor-parallel group
@@ -225,9 +223,9 @@ def _schedule(phases: Phases, pipelines: Pipelines) -> str:
         return "none"
     if pipelines.chunks != 1:
         return "interleaved" if pipelines.chunks else "unknown"
-    last, middle = pipelines.answers.are_split, _halves_passes(phases, pipelines)
-    if last and middle is not False:
+    if splits_passes(phases, pipelines):
         return "zb-h1"
+    last, middle = pipelines.answers.are_split, halves_passes(phases, pipelines)
     if not pipelines.deepest or pipelines.micro_batches <= pipelines.length:
         return "unknown"
     if pipelines.deepest >= pipelines.micro_batches:
@@ -235,25 +233,6 @@ def _schedule(phases: Phases, pipelines: Pipelines) -> str:
     hidden = pipelines.answers.seen or pipelines.length > SHORTEST
     shown = {last, middle} - {None}
     return "1f1b" if shown == {False} or not (shown or hidden) else "unknown"
-
-
-def _halves_passes(phases: Phases, pipelines: Pipelines) -> bool | None:
-    """Whether middle stages split their backward passes (ZB-H1); None if they do not show it.
-
-    They then pass gradients on after about one forward pass of their own, or somewhat later if
-    attention takes long. A whole backward pass takes twice as long, and so does a part of it if
-    activations are computed again. Where messages take longer than passes, both look alike, so this
-    only confirms what the last stage shows. Ranks that share a sequence send keys and values one
-    way in a forward pass, and their gradients as well in a backward pass, split or not.
-    """
-    if any(one.kind == "cp" for one in phases.classes):
-        return None
-    sent = phases.moments["pp"].sent_ns
-    tick_ns = clock_tick_ns(sent[sent != MISSING])
-    if tick_ns > 1 and not pipelines.middle_ns >= EIGHT * tick_ns:
-        return None
-    passes = pipelines.backward_ns / pipelines.middle_ns if pipelines.middle_ns > 0 else np.nan
-    return True if 0 < passes <= HALVED else False if passes >= WHOLE else None
 
 
 def _period_ns(phases: Phases) -> int:

@@ -5,7 +5,8 @@ if there are stages between, others show how long they take. With GPipe and two 
 so: all activations come first, then all gradients. The last stage then shows how much longer than
 forward its passes take backward: its gradients leave one backward pass apart, and the first one
 leaves a backward pass after all its forward passes. That ratio is taken to be that of the first
-stage; without it, a backward pass takes twice as long, as its number of operations says.
+stage; without it, a backward pass takes twice as long, as its number of operations says. So it does
+if both stages hold several chunks: activations and gradients then pass both ways.
 """
 
 from __future__ import annotations

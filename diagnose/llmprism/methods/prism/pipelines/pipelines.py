@@ -131,16 +131,16 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
         held = chunks_of_two(flows, phases, own, stage, forward)
         micro_batches, chunks = divided(micro_batches, held)
     backward = finite_median(passes["last_sent"] - passes["last_got"])
-    if not backward > 0:
+    if not backward > 0 and chunks == 1:
         backward = finite_median(passes["turn"]) - forward
     if not backward > 0:
-        last = (flows, connections, phases, own, stage, micro_batches * chunks)
-        several = steps_of_last(*last) if micro_batches * chunks > 1 else ()
+        last = (flows, connections, phases, own, stage, micro_batches)
+        several = steps_of_last(*last) if chunks == 1 and micro_batches > 1 else ()
         backward = backward_of_first_ns(several, forward)
     return Pipelines(
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
-        middle,
-        passes["first"], passes["second"], passes["third"], passes["last_sent"], passes["last_got"],
+        middle, passes["first"], passes["second"], passes["third"], passes["last_sent"],
+        passes["last_got"],
         deepest(passes["deepest"], own, micro_batches), origin,
         find_answers(flows, connections, phases, own, stage, micro_batches * chunks)
         if chunks == 1 else Answers(blocks=may_block(flows, own)),
@@ -179,7 +179,7 @@ def _stages(
     return stage
 
 
-def _are_closing(connections: Connections, endpoints: Ints, stage: Ints) -> Bools:
+def _are_closing(connections: Connections, endpoints: Codes, stage: Ints) -> Bools:
     """Which connections join stages that are not neighbours: the last one and the first one."""
     stage_of = np.full(max(connections.src.max(), connections.dst.max(), endpoints.max()) + 1, -1)
     stage_of[endpoints] = stage

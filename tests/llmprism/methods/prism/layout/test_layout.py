@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from llmprism.methods.prism.layout.layout import _halves_passes, _is_unexplained, _leaves_out
+from llmprism.methods.prism.layout.layout import _is_unexplained, _leaves_out
 
 
 def job(stage, pairs, kind="other", volume=100):
@@ -38,12 +38,3 @@ def test_much_traffic_of_no_kind_inside_a_stage_is_unexplained():
     assert not _is_unexplained(*job(stages, [(0, 2), (1, 3)]))  # between first and last stage
     assert not _is_unexplained(*job(stages, [(0, 1), (2, 3)], volume=1))
     assert not _is_unexplained(*job(stages, [(0, 1), (2, 3)], kind="dp"))
-
-
-def test_exchanges_of_shared_sequences_hide_whether_backward_passes_are_split():
-    """A backward pass of twice a forward pass is whole, unless it exchanges more."""
-    pipelines = SimpleNamespace(backward_ns=2.0, middle_ns=1.0)
-    sent = {"pp": SimpleNamespace(sent_ns=np.array([[1, 3, 8]]))}
-    for kind, answer in (("ep", False), ("cp", None)):
-        phases = SimpleNamespace(moments=sent, classes=[SimpleNamespace(kind=kind)])
-        assert _halves_passes(phases, pipelines) is answer

@@ -112,6 +112,18 @@ def test_gradients_inside_servers_and_their_update_belong_to_a_step(scored, host
     assert (np.abs(found - length) / length).mean() < allowed
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("stages", "chunks"), [(2, 2), (2, 3), (4, 2)])
+def test_an_interleaved_pipeline_alone_ends_a_step_after_its_last_pass(scored, stages, chunks):
+    """A rank updates all chunks that it holds; between two stages, gradients pass both ways."""
+    text = WORLD.replace("dp: 4", "dp: 1").replace("pp: 4", f"pp: {stages}\n    chunks: {chunks}")
+    text = text.replace("layers: 8", f"layers: {4 * stages * chunks}")
+    text = text.replace("sequence_length: 1024", "sequence_length: 4096")
+    run = scored(text % {"servers": stages, "gpus": 1, "gpu": "h100", "zero": 0, "late": "false",
+                         "schedule": "interleaved", "host": 0})  # fmt: skip
+    assert run.score["timeline"]["step_error_mean"] < 0.001
+
+
 @pytest.mark.parametrize(
     ("sizes", "share"),
     [

@@ -1,0 +1,78 @@
+"""Collectives that are over before the last backward pass of their stage is.
+
+Gradients are reduced once they are computed. So the data-parallel traffic of a stage ends after its
+last backward pass, which ends when it sends its result to the stage before. A tensor-parallel group
+exchanges activations and their gradients within passes alone. What ends with them in a stage, and
+has nothing beside it that goes on, is such a group, of a pipeline that has no other replica, or
+whose replicas share servers. The first stage sends no result, so the others show what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from llmprism.io.clock import clock_tick_ns
+from llmprism.methods.prism.kinds.exchanges import Judged
+from llmprism.methods.prism.kinds.stages import Own
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import finite_median
+
+SURE = 0.9  # confidence, as of other kinds that follow from when traffic ends
+MOSTLY = 0.75  # share of steps in which it ends with the passes
+MIDDLE = 0.5  # of the passes: what ends earlier may be the gradients of the step before
+
+
+def within_passes(
+    connections: Connections,
+    stages: Sequence[Sequence[Judged]],
+    pipeline: Sequence[Own],
+    count: int,
+) -> list[list[Judged]]:
+    """``stages`` with the kind ``tp`` for gradients, if they are over before the passes are."""
+    shown = [_shown(connections, own, pipeline, count) for own in stages]
+    later = [begin for begin, over in shown if over]
+    first = [begin for begin, over in shown if not over]
+    if not later or max(first, default=-np.inf) >= min(later):
+        return [list(own) for own in stages]
+    return [
+        [replace(one, kind="tp", confidence=SURE) if one.kind == "dp" else one for one in own]
+        for own in stages
+    ]
+
+
+def _shown(
+    connections: Connections, own: Sequence[Judged], pipeline: Sequence[Own], count: int
+) -> tuple[float, bool]:
+    """When a stage sends its first message of a step [ns], median over steps; NaN for none.
+
+    And whether all of its collectives end before it sends its last message, in most steps.
+    """
+    chosen = np.concatenate([one.one.connections for one in own])
+    members = np.union1d(connections.src[chosen], connections.dst[chosen])
+    ended, tick = np.full(count, -np.inf), 1
+    for one in own:
+        known = one.step >= 0
+        np.maximum.at(ended, one.step[known], one.one.traffic.end_ns[known].astype(np.float64))
+        tick = max(tick, clock_tick_ns(one.one.traffic.end_ns))
+    first, last = _sent(connections, members, pipeline, count)
+    over = (ended <= last + tick) & (ended > first + MIDDLE * (last - first))
+    known = np.isfinite(first) & np.isfinite(ended)
+    return finite_median(first), bool(known.any() and over[known].mean() >= MOSTLY)
+
+
+def _sent(
+    connections: Connections, members: Ints, pipeline: Sequence[Own], count: int
+) -> tuple[Floats, Floats]:
+    """When ``members`` begin to send their first and last message of a step; not finite if none."""
+    first, last = np.full(count, np.inf), np.full(count, -np.inf)
+    for one, step in pipeline:
+        sender = connections.src[connections.of_row[one.traffic.row]]
+        own: Bools = np.isin(sender, members) & (step >= 0)
+        start = one.traffic.start_ns[own].astype(np.float64)
+        np.minimum.at(first, step[own], start)
+        np.maximum.at(last, step[own], start)
+    return first, last

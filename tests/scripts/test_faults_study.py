@@ -92,8 +92,8 @@ def test_curves_have_a_panel_for_each_group_and_the_share_at_each_slowdown():
 
     rows = [fault("slow_gpu", 0.02, True), fault("slow_gpu", 0.02, False), {"injected": False}]
     rows += [fault("slow_nic", 0.3, True), fault("hang", None, True)]
-    panels = [axes for axes in draw_responses(rows).axes if axes.get_title()]
-    titles = [axes.get_title() for axes in panels]
+    panels = [axes for axes in draw_responses(rows).axes if axes.get_title(loc="left")]
+    titles = [axes.get_title(loc="left") for axes in panels]
     assert titles == ["slow_gpu", "slow_nic", "telemetry: exact", "8 ranks"]
     (found, named) = (panels[2].containers[number].lines[0] for number in range(2))
     assert found.get_ydata().tolist() == [50, 100]

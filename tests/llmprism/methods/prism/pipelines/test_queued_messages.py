@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import prism_sim as ps
-from llmprism.methods.prism.pipelines.pipelines import _forward_ns
+from llmprism.methods.prism.pipelines.stage_passes import forward_of_first_ns
 
 WORLD = """\
 cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1, nic_gbps: %d}
@@ -43,7 +43,7 @@ def passes(between, free, turn=np.nan):
 def test_a_pass_is_shorter_than_the_message_that_the_next_one_waits_for(
     free, turn, middle, expected
 ):
-    assert _forward_ns(passes(80.0, free, turn), middle) == expected
+    assert forward_of_first_ns(passes(80.0, free, turn), middle) == expected
 
 
 @pytest.mark.parametrize(("dp", "pp"), [(2, 4), (4, 2)])

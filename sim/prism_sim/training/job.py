@@ -95,6 +95,8 @@ class TrainingJob(PlacedJob[TrainingConfig, Worker]):
     def abandon(self, failed_ns: int) -> None:
         for stream in self._context.streams:
             stream.abandon(failed_ns)
+        for worker in self.workers:
+            worker.abandon()
         if self._context.rendezvous is not None:
             self._context.rendezvous.abandon()
 

@@ -50,6 +50,10 @@ class SendQueue:
         if not self._sending:
             self._start()
 
+    def abandon(self) -> None:
+        """Send nothing that still waits: its process is gone."""
+        self._waiting.clear()
+
     def _start(self) -> None:
         self._sending = bool(self._waiting)
         if not self._waiting:

@@ -135,6 +135,11 @@ class Worker:
             for call in calls:
                 self.at_step(max(due, step), call)
 
+    def abandon(self) -> None:
+        """End with the attempt: messages that wait for others are not sent."""
+        for queue in self._queues.values():
+            queue.abandon()
+
     def run(self) -> Process:
         """All steps of the job's present attempt, as a SimPy process."""
         context, env = self.context, self.context.env

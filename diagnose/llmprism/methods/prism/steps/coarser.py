@@ -6,7 +6,8 @@ gaps between them: every k-th gap is longer than all others. That this happens b
 all of the N / k longest gaps has probability 1 / C(N - 1, N / k - 1). Unless that is very small,
 the longer gaps must also be longer by more than the others differ. Pauses (evaluation,
 checkpoints) make every k-th gap longer, too. A coarser division is believed only in four cases:
-the finer one's parts are single collectives, or messages of one size that follow at once; two of
+the finer one's parts are single collectives, or messages of one size that follow at once, and the
+longer gaps leave time for a forward pass; two of
 them make a coarser part (gradients are reduced, then as many bytes of parameters gathered, and
 nothing else moves in between); or the longer gaps are less than twice as long (an optimizer's
 update between micro-batches; a pause is longer), and the others too short for steps that compute;
@@ -29,6 +30,7 @@ from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.cycles.updates import hardly_rests, holds_updates
 from llmprism.methods.prism.steps.drift import drift_apart
 from llmprism.methods.prism.steps.silences import (
+    BRIEF,
     CHANCE,
     GOOD,
     MOST_MICRO_BATCHES,
@@ -38,6 +40,7 @@ from llmprism.methods.prism.steps.silences import (
     accumulate,
     extent,
     follow_at_once,
+    gaps_of,
     of_count,
     show_micro_batches,
     standing,
@@ -56,6 +59,7 @@ ATOMIC = 1.2  # records of a connection in a part that is a single collective; s
 RETURNED = 2 * ATOMIC  # ... that is an exchange between experts, there and back
 MANY = 3  # times the connections of a ring: fewer need not join everyone with everyone
 LEAST = 0.1  # of the bytes of a part: what messages of one size have that show something
+FORWARD = 0.3  # of a step's backward pass: a forward pass takes as long, if activations come again
 UPDATE = 2.0  # an evaluation of two micro-batches makes silences of one forward pass longer by more
 
 NONE = np.empty(0, np.int64)
@@ -141,12 +145,30 @@ def is_step(
         or _alternate(classes, proposed, fine)
         or _are_alike(classes, proposed, fine)
     )
-    if not apart or atomic or phases:
+    if not apart or phases:
         return apart
+    longer = _longer(classes, proposed, fine, coarse)
+    if atomic:
+        return longer >= FORWARD * fine / coarse
     if drift_apart(classes, proposed, fine, coarse):
         return True
-    brief = clarity < UPDATE or restless
+    brief = restless or (clarity < UPDATE and longer <= BRIEF)
     return brief and not accumulate(classes, proposed, fine, coarse, single)
+
+
+def _longer(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
+) -> float:
+    """By how much the coarse gaps are longer, in fine parts; of the class where it is least."""
+    found = []
+    for one, own in zip(classes, proposed, strict=True):
+        coarser, finer = of_count(own, coarse), of_count(own, fine)
+        if coarser is not None and finer is not None:
+            gap, others = gaps_of(one.traffic, finer, coarser)
+            part_ns = float(np.median(np.diff(one.traffic.start_ns[finer.firsts])))
+            if others.size and part_ns > 0:
+                found.append(float(np.median(gap) - np.median(others)) / part_ns)
+    return min(found, default=np.inf)
 
 
 def _all_move_in(

@@ -201,7 +201,8 @@ def test_a_switch_that_all_transfers_cross_is_not_shown_by_the_time_that_they_ta
     rates = SimpleNamespace(crosses=crosses, kind=["dp"] * share.size)
     lost = LostTime(rates, share, share, 1 + share)
     parts = [Part("leaf", 1.0, 1.0, 4), *(Part(f"nic{i}", 0.25, 1.0, 1) for i in range(4))]
-    context = SimpleNamespace(topology=SimpleNamespace(codes={}))
+    flows = SimpleNamespace(optional={}, meta={})
+    context = SimpleNamespace(topology=SimpleNamespace(codes={}), flows=flows)
     job = SimpleNamespace(name="job-0")
     monkeypatch.setattr(Suspect, "is_believed", True)
     found = SLOW_NETWORK._by_time(context, job, lost, parts, (4, 9), "", "")

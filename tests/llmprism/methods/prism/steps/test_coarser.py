@@ -1,0 +1,52 @@
+"""Parts of which every k-th precedes a longer silence: pieces of a step, or steps and pauses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.steps.coarser import is_step
+
+STEPS, RANKS = 8, 4
+MESSAGE_NS, BYTES = 1_000_000, 1000
+
+
+def are_pieces(every: int, messages: int, rest_ns: int, longer_ns: int) -> bool:
+    """Whether parts of so many messages are pieces of a step, of which the last rest is longer."""
+    count = STEPS * every
+    ends = np.arange(count) % every == every - 1
+    part_ns = messages * MESSAGE_NS + rest_ns + np.where(ends, longer_ns, 0)
+    begins = np.concatenate(([0], np.cumsum(part_ns)[:-1]))
+    start = (begins[:, None] + np.arange(messages) * MESSAGE_NS).ravel().repeat(RANKS)
+    couple, size = np.tile(np.arange(RANKS), count * messages), np.full(start.size, BYTES)
+    rows, forth = np.arange(start.size), np.ones(start.size, np.bool_)
+    traffic = Traffic(rows, start, start + MESSAGE_NS, size, couple, forth)
+    fine, coarse = parts_of(traffic, count), parts_of(traffic, STEPS)
+    coarse = replace(coarse, clarity=(rest_ns + longer_ns) / rest_ns)
+    classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(RANKS), bytes=1.0),)
+    return is_step(classes, [[fine, coarse]], count, STEPS)
+
+
+def parts_of(traffic: Traffic, count: int) -> Division:
+    records = len(traffic) // count
+    volumes = np.full(count, float(records * BYTES))
+    return Division(records * np.arange(1, count), volumes, 0.01, 1.0, 1.0, 3.0)
+
+
+@pytest.mark.parametrize("every", [3, 5, 7])
+def test_single_collectives_are_buckets_if_a_forward_pass_lies_between_two_steps(every):
+    """Backward passes reduce buckets at equal distances, and take two to three forward passes."""
+    bucket_ns = 2 * MESSAGE_NS
+    assert are_pieces(every, 1, MESSAGE_NS, every * bucket_ns // 2)
+    assert are_pieces(every, 1, MESSAGE_NS, every * bucket_ns // 3)
+    assert not are_pieces(every, 1, MESSAGE_NS, every * bucket_ns // 4)
+
+
+@pytest.mark.parametrize(("longer_ns", "pieces"), [(900_000, True), (1_500_000, False)])
+def test_a_silence_longer_by_a_tenth_of_a_micro_batch_is_an_update(longer_ns, pieces):
+    assert are_pieces(7, 8, 2_000_000, longer_ns) == pieces

@@ -400,7 +400,7 @@ def test_a_forward_pass_fits_between_the_end_of_a_step_and_an_activation(scored,
     assert run.score["timeline"]["step_error_max"] < 0.02
 
 
-def test_a_first_step_that_shows_only_gathers_is_no_error(scored):
+def test_a_first_step_that_lacks_its_gathers_is_a_step(scored):
     """Two replicas of two context-parallel ranks, whose gathers come in the next step."""
     model = "{layers: 2, hidden: 2048, heads: 16, vocab: 50304, sequence_length: 2048}"
     keys = "dp: 2, cp: 2, zero_stage: 2, overlap_param_gather: true, micro_batches: 1, steps: 4"
@@ -408,4 +408,7 @@ def test_a_first_step_that_shows_only_gathers_is_no_error(scored):
     world = f"jobs:\n  - {{name: solo, model: {model}, {keys}, {fixed}, recompute: full}}\n"
     run = scored(SINGLE % (4, 100) + world)
     assert run.score["jobs"]["exact"] == 1
-    assert run.diagnosis.layouts["confidence"].max() < 0.5
+    assert run.score["timeline"]["coverage"] == 1
+    assert run.score["timeline"]["dp_end_error_max"] < 0.001
+    (row,) = run.diagnosis.layouts.to_dict("records")
+    assert (row["dp"], row["cp"]) == (2, 2)

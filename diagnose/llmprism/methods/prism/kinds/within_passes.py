@@ -59,9 +59,10 @@ def _shown(
         np.maximum.at(ended, one.step[known], one.one.traffic.end_ns[known].astype(np.float64))
         tick = max(tick, clock_tick_ns(one.one.traffic.end_ns))
     first, last = _sent(connections, members, pipeline, count)
-    over = (ended <= last + tick) & (ended > first + MIDDLE * (last - first))
     known = np.isfinite(first) & np.isfinite(ended)
-    return finite_median(first), bool(known.any() and over[known].mean() >= MOSTLY)
+    begin, end, until = first[known], ended[known], last[known]
+    over = (end <= until + tick) & (end > begin + MIDDLE * (until - begin))
+    return finite_median(first), bool(known.any() and over.mean() >= MOSTLY)
 
 
 def _sent(

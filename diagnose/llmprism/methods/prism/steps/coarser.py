@@ -6,12 +6,14 @@ gaps between them: every k-th gap is longer than all others. That this happens b
 all of the N / k longest gaps has probability 1 / C(N - 1, N / k - 1). Unless that is very small,
 the longer gaps must also be longer by more than the others differ. Pauses (evaluation,
 checkpoints) make every k-th gap longer, too. A coarser division is believed only in four cases:
-the finer one's parts are single collectives, or messages of one size that follow at once, and the
-longer gaps leave time for a forward pass; two of
-them make a coarser part (gradients are reduced, then as many bytes of parameters gathered, and
-nothing else moves in between); or the longer gaps are less than twice as long (an optimizer's
-update between micro-batches; a pause is longer), and the others too short for steps that compute;
-or ranks drift apart between the longer gaps.
+
+- The finer one's parts are single collectives, or messages of one size that follow at once, and
+  the longer gaps leave time for a forward pass.
+- Two of them make a coarser part: gradients are reduced, then as many bytes of parameters
+  gathered, and nothing else moves in between.
+- The longer gaps are less than twice as long, by less than a tenth of a part (an optimizer's update
+  between micro-batches; a pause is longer), and the others are too short for steps that compute.
+- Ranks drift apart between the longer gaps.
 
 All classes of a job move in every step. So parts are no steps where a good part of all bytes moves
 in few of them, as gradients do beside exchanges between experts.
@@ -40,7 +42,7 @@ from llmprism.methods.prism.steps.silences import (
     accumulate,
     extent,
     follow_at_once,
-    gaps_of,
+    longer_by,
     of_count,
     show_micro_batches,
     standing,
@@ -147,28 +149,13 @@ def is_step(
     )
     if not apart or phases:
         return apart
-    longer = _longer(classes, proposed, fine, coarse)
+    longer = longer_by(classes, proposed, fine, coarse)
     if atomic:
         return longer >= FORWARD * fine / coarse
     if drift_apart(classes, proposed, fine, coarse):
         return True
     brief = restless or (clarity < UPDATE and longer <= BRIEF)
     return brief and not accumulate(classes, proposed, fine, coarse, single)
-
-
-def _longer(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
-) -> float:
-    """By how much the coarse gaps are longer, in fine parts; of the class where it is least."""
-    found = []
-    for one, own in zip(classes, proposed, strict=True):
-        coarser, finer = of_count(own, coarse), of_count(own, fine)
-        if coarser is not None and finer is not None:
-            gap, others = gaps_of(one.traffic, finer, coarser)
-            part_ns = float(np.median(np.diff(one.traffic.start_ns[finer.firsts])))
-            if others.size and part_ns > 0:
-                found.append(float(np.median(gap) - np.median(others)) / part_ns)
-    return min(found, default=np.inf)
 
 
 def _all_move_in(

@@ -181,3 +181,18 @@ def gaps_of(traffic: Traffic, fine: Division, coarse: Division) -> tuple[Ints, I
     """Gaps [ns] of the coarse division, and those of the fine one inside its parts."""
     gap = traffic.rests_ns()
     return gap[coarse.cuts - 1], gap[np.setdiff1d(fine.cuts, coarse.cuts) - 1]
+
+
+def longer_by(
+    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
+) -> float:
+    """By how much the coarse gaps are longer, in fine parts; of the class where it is least."""
+    found = []
+    for one, own in zip(classes, proposed, strict=True):
+        coarser, finer = of_count(own, coarse), of_count(own, fine)
+        if coarser is not None and finer is not None:
+            gap, others = gaps_of(one.traffic, finer, coarser)
+            part_ns = float(np.median(np.diff(one.traffic.start_ns[finer.firsts])))
+            if others.size and part_ns > 0:
+                found.append(float(np.median(gap) - np.median(others)) / part_ns)
+    return min(found, default=np.inf)

@@ -82,10 +82,10 @@ def _inside_servers(phases: Phases, pipelines: Pipelines, ranks: Ranks, sharing:
     """``ranks`` that end their steps after a reduction and an update that nothing shows."""
     usual_ns = finite_median(_between(phases, ranks)[pipelines.stage == 0])
     pass_ns = pipelines.forward_ns if pipelines.forward_ns > 0 else pipelines.lead_ns
-    pass_ns *= max(pipelines.chunks, 1)  # of all parts of the model that the stage holds
     if not (usual_ns > 0 and pass_ns > 0):
         return ranks
     alone = usual_ns <= MOST_PASSES * pass_ns
+    pass_ns *= max(pipelines.chunks, 1)  # of all parts of the model that the stage holds
     passes = WITHOUT if sharing.replicas == 1 else USUAL_PASSES
     own_ns = usual_ns if alone else passes * pass_ns
     update = np.full(phases.endpoints.size, own_ns)

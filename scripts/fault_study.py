@@ -1,8 +1,8 @@
 """Simulate and diagnose drawn worlds, and compare findings with what was injected.
 
-One world gives one row. A simulated world is kept, since it depends on the scenario alone; its
-row is computed again when the code of the diagnosis has changed. So the study continues where it
-was interrupted.
+One world gives one row. A simulated world is kept, since it depends on the scenario and on the
+simulator alone; its row is computed again when the code of the diagnosis has changed. So the study
+continues where it was interrupted.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from prism_sim.score.faults import causes_of, right_names, score_faults
 from prism_sim.score.load import Case, load
 from prism_sim.simulate import simulate
 from prism_sim.studies.fingerprints import fingerprint
+from prism_sim.version import PACKAGE
 
 Row = dict[str, Any]
 FIRST = 3  # suspects of which one has to be the culprit
@@ -53,12 +55,23 @@ def measured(seed: int, kind: str | None, folder: Path, method: str = "prism") -
 
 
 def _simulated(world: World, run: Run) -> None:
-    """Simulate ``world``, unless that was done."""
-    kept, text = run.folder / "world.json", json.dumps(world, sort_keys=True)
+    """Simulate ``world``, unless that was done by the same code."""
+    kept = run.folder / "world.json"
+    text = json.dumps([_simulator(), world], sort_keys=True)
     if not kept.exists() or kept.read_text() != text:
         shutil.rmtree(run.folder, ignore_errors=True)
         simulate(Scenario.model_validate(world), run)
         kept.write_text(text)
+
+
+@cache
+def _simulator() -> str:
+    """A hash of the code of the simulator, without that which scores and draws."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in ("cluster", "collector", "faults", "scenario", "training", "world"):
+        for path in sorted((PACKAGE / part).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _diagnosed(run: Run, flows: Path, method: str) -> Row:

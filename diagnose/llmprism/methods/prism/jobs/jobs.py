@@ -20,25 +20,26 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.classes import Component, find_components, united
-from llmprism.methods.prism.cycles.cycles import TWO_WAY
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
 from llmprism.methods.prism.jobs.partial_steps import stepped
+from llmprism.methods.prism.jobs.repetition import (
+    EXACT,
+    answered,
+    are_gradients,
+    exchanged,
+    irregular,
+    repeats,
+    returned,
+)
 from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.surest_parts import by_surest
 from llmprism.methods.prism.jobs.together import together, twins_of
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.records.sampled import allowed, deviation
-from llmprism.methods.prism.steps.stepping import Part, Stepping, find_steps
-from llmprism.methods.prism.steps.votes import FEWEST
-from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.methods.prism.steps.stepping import Part, find_steps
+from llmprism.numerics.arrays import Bools, Ints
 
-STEADY = 0.25  # minor traffic of a step differs from the median step by less
-EXACT = 0.03  # ... where traffic of the parts that it joins differs by no more
-UNLIKE = 0.5  # volumes of training traffic in a step differ by less than this from the median
-EVALUATED = 4.0  # ratio of activations to gradients up to which evaluations explain the rest
-MANY, APART = 40, 0.1  # steps, and share of them by which two times are apart
-GRADIENTS = 0.02  # of the bytes of a job: what gradients have at least
+STEADY = 0.25  # minor traffic of a step differs from the median step by less, if larger one does
 SURE = 0.9  # quality of a division that services do not reach
 LITTLE = 0.001  # of the rate of the busiest part
 CHANCE, SELDOM = 5, 0.02  # steps that services may seem to take by chance, and their rate
@@ -98,7 +99,7 @@ def _parts(flows: FlowTable, connections: Connections, lone: Bools) -> list[Part
 
     ``lone``: which endpoints are the only NIC of their server.
     """
-    little = connections.minor | _exchanged(connections)
+    little = connections.minor | exchanged(connections)
     mute = np.zeros_like(little) if connections.mute is None else connections.mute
     parts = _settled(flows, connections, connections.carries & ~(little | mute), {}, lone)
     known = {_connections_of(part.component): part for part in parts}
@@ -146,11 +147,11 @@ def _settled(
             single = _has_single_ranks(connections, component, lone)
             part = stepped(flows, connections, component, single)
             component, stepping = part.component, part.stepping
-            odd = _irregular(connections, component, stepping)
+            odd = irregular(connections, component, stepping)
             if stepping.count == 0 or odd.size == 0:
                 settled.append(part)
                 continue
-            if _are_gradients(connections, component, stepping, odd):
+            if are_gradients(connections, component, stepping, odd):
                 settled.append(Part(component, replace(stepping, count=0)))
                 continue
             for one in component.classes:
@@ -184,7 +185,7 @@ def _in_time(
     does so, too, and flows between any two servers rarely do. Activations vary with the lengths of
     sequences, but gradients of as many bytes return.
     """
-    returned = _returned(connections, minor)
+    back = returned(connections, minor)
     steady = {id(part): _steady(connections, part) for part in parts if part.stepping.count}
     of_end: dict[int, list[Part]] = {}
     for part in parts:
@@ -205,16 +206,16 @@ def _in_time(
         }
         rows = connections.by.rows(one)
         kept[i] = bool(touched) and all(
-            _repeats(
+            repeats(
                 flows.start_ns[rows],
                 connections.size[rows],
                 part.stepping,
-                STEADY if returned[i] else steady[key],
+                STEADY if back[i] else steady[key],
                 connections.sample_bytes,
             )
             for key, part in touched.items()
         )
-    return kept | _answered(connections, minor, minor[kept])
+    return kept | answered(connections, minor, minor[kept])
 
 
 def _steady(connections: Connections, part: Part) -> float:
@@ -226,121 +227,6 @@ def _steady(connections: Connections, part: Part) -> float:
     median = np.median(volume, axis=1)
     away = np.median(np.abs(volume - median[:, None]), axis=1)
     return EXACT if (away <= EXACT * median).all() else STEADY
-
-
-def _returned(connections: Connections, minor: Ints) -> Bools:
-    """Which ``minor`` connections are answered by another one with as many bytes."""
-    volumes: dict[tuple[int, int], list[int]] = {}
-    for one in minor.tolist():
-        pair = int(connections.dst[one]), int(connections.src[one])
-        volumes.setdefault(pair, []).append(int(connections.total_bytes[one]))
-    pairs = zip(connections.src[minor].tolist(), connections.dst[minor].tolist(), strict=True)
-    both = zip(pairs, connections.total_bytes[minor].tolist(), strict=True)
-    apart = allowed(EXACT, connections.total_bytes[minor], connections.sample_bytes)
-    found = [any(abs(back - sent) <= far * sent for back in volumes.get(pair, []))
-             for (pair, sent), far in zip(both, apart.tolist(), strict=True)]  # fmt: skip
-    return np.array(found, np.bool_)
-
-
-def _exchanged(connections: Connections) -> Bools:
-    """Connections that are answered by a minor one, with not much less.
-
-    An evaluation sends activations that bring no gradients, so only the gradients may be minor.
-    """
-    answers = np.flatnonzero(connections.carries & connections.minor)
-    return _answered(connections, np.arange(len(connections)), answers)
-
-
-def _answered(connections: Connections, among: Ints, answers: Ints) -> Bools:
-    """Which of the connections ``among`` some of the ``answers`` answer, with not much less."""
-    of_pair: dict[tuple[int, int], int] = {}
-    for one in answers.tolist():
-        pair = int(connections.dst[one]), int(connections.src[one])
-        of_pair[pair] = max(of_pair.get(pair, 0), int(connections.total_bytes[one]))
-    pairs = zip(connections.src[among].tolist(), connections.dst[among].tolist(), strict=True)
-    answer = np.array([of_pair.get(pair, 0) for pair in pairs], np.int64)
-    sent = connections.total_bytes[among]
-    return np.asarray((answer > 0) & (sent >= TWO_WAY * answer) & (sent <= EVALUATED * answer))
-
-
-def _repeats(
-    start_ns: Ints, size: Ints, stepping: Stepping, share: float, per_sample: float
-) -> bool:
-    """Whether as many bytes move between any two ends of steps, or begins, or silences.
-
-    What begins at the end of a step moves now before it, now after it. What moves in a step may
-    differ from the median step by a ``share`` of it, or by the error of samples.
-    """
-    ends, begins = stepping.end_ns, stepping.start_ns
-    between = (ends[:-1] + begins[1:]) // 2
-    return any(
-        _is_steady(start_ns, size, borders, (share, per_sample))
-        for borders in (ends, begins, between)
-    )
-
-
-def _is_steady(start_ns: Ints, size: Ints, borders: Ints, limits: tuple[float, float]) -> bool:
-    """Whether about as many bytes move between any two of the ``borders`` [ns].
-
-    ``limits`` are the share by which they may differ, and what one sample stands for [bytes].
-    """
-    place = np.searchsorted(borders, start_ns)
-    inside = (place > 0) & (place < borders.size)
-    volume = np.bincount(place[inside] - 1, size[inside], borders.size - 1)
-    median = float(np.median(volume))
-    most = max(limits[0] * median, float(deviation(median, limits[1])))
-    return median > 0 and float(np.median(np.abs(volume - median))) <= most
-
-
-def _irregular(connections: Connections, component: Component, stepping: Stepping) -> Ints:
-    """Connections that are idle in most steps, or move a different volume in each."""
-    odd = []
-    for one, step in zip(component.classes, stepping.step_of, strict=True):
-        if stepping.count == 0:
-            continue
-        volume = one.volumes(connections, step, stepping.count)
-        median = np.median(volume, axis=1)
-        away = np.median(np.abs(volume - median[:, None]), axis=1)
-        most = np.maximum(UNLIKE * median, deviation(median, connections.sample_bytes))
-        unlike = (away > most) & (stepping.quality > 0)
-        odd.append(one.connections[(median == 0) | unlike])
-    return np.concatenate(odd) if odd else np.empty(0, np.int64)
-
-
-def _are_gradients(
-    connections: Connections, component: Component, stepping: Stepping, odd: Ints
-) -> bool:
-    """Whether the ``odd`` connections show that the steps found are only micro-batches.
-
-    Once or twice, all endpoints sent and got something on them. The records hold the end of a step
-    or two, and a step is longer than what repeats. Gradients are little beside the activations of
-    tensor parallelism. A trainer that broadcasts its parameters at the begin sends them one way.
-    """
-    if odd.size == 0:
-        return False
-    total = connections.total_bytes
-    every = np.concatenate([one.connections for one in component.classes])
-    both = np.intersect1d(connections.src[odd], connections.dst[odd])
-    if total[odd].sum() < GRADIENTS * total[every].sum() or both.size < component.endpoints.size:
-        return False
-    times = [
-        _times_active(own)
-        for one, step in zip(component.classes, stepping.step_of, strict=True)
-        for own in one.volumes(connections, step, stepping.count)[np.isin(one.connections, odd)]
-    ]
-    return bool(np.median(times) < FEWEST)
-
-
-def _times_active(volume: Floats) -> int:
-    """How often a connection moves something, with the ``volume`` of each step; 0 for never.
-
-    Exchanges of single layers may be taken for steps, so that gradients move in several of them.
-    """
-    active = np.flatnonzero(volume)
-    apart = (
-        np.diff(active) > max(1, APART * volume.size) if volume.size >= MANY else np.diff(active)
-    )
-    return int(np.count_nonzero(apart)) + int(active.size > 0)
 
 
 def _agreeing(

@@ -11,8 +11,8 @@ import pytest
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic, divisions
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
-from llmprism.methods.prism.jobs.jobs import _times_active
 from llmprism.methods.prism.jobs.partial_steps import _are_buckets
+from llmprism.methods.prism.jobs.repetition import _times_active
 from llmprism.methods.prism.jobs.together import in_step, whole_steps
 from llmprism.methods.prism.steps.coarser import is_paused, lacks_gradients
 from llmprism.methods.prism.steps.silences import follow_at_once

@@ -186,7 +186,7 @@ _reduced(
 _reduced("prism - repetitions", "a transfer seen by two exporters counts twice",
          (connections, "_seen_twice", _without_repetitions))  # fmt: skip
 _reduced("prism - regularity", "connections that are idle in most steps stay in their job",
-         (jobs, "_irregular", _regular))  # fmt: skip
+         (jobs, "irregular", _regular))  # fmt: skip
 _reduced("prism - services", "whatever repeats is a job", (jobs, "_training", _first))
 _reduced("prism - synchrony", "parts that share no connection are jobs of their own",
          (jobs, "together", _separate))  # fmt: skip

@@ -133,6 +133,10 @@ def ingest_command(
         _write_topology(done, network, Path(out))
         _write_notes(done, Path(out))
         _print_ingested(done, Path(out), as_json, quiet)
+    if not done.notes.records:
+        from llmprism.verdict import CANNOT_TELL_EXIT
+
+        raise typer.Exit(CANNOT_TELL_EXIT)
 
 
 def _ingest(

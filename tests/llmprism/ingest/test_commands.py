@@ -39,6 +39,16 @@ def test_three_commands_from_a_csv_to_a_diagnosis(tmp_path: Path) -> None:
     assert json.loads(diagnosed.stdout)["jobs"]
 
 
+def test_a_source_of_which_every_record_is_set_aside_cannot_tell(tmp_path: Path) -> None:
+    source, out = tmp_path / "export.csv", tmp_path / "mine"
+    source.write_text("src,dst,start,end,bytes\n10.0.0.1,10.0.0.2,5,4,9\n")
+    done = CliRunner().invoke(ingest_app, [str(source), "--out", str(out)])
+    assert done.exit_code == 4, done.output
+    assert "0 flow records written" in done.stdout
+    assert "ends before it starts" in done.stderr
+    assert len(pd.read_parquet(out / "flows.parquet")) == 0
+
+
 @pytest.mark.parametrize("files", [1, 3])
 def test_progress_goes_on_within_a_file_and_to_the_end(files: int, tmp_path: Path) -> None:
     for i in range(files):

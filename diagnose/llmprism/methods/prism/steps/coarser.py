@@ -11,8 +11,9 @@ checkpoints) make every k-th gap longer, too. A coarser division is believed onl
   the longer gaps leave time for a forward pass.
 - Two of them make a coarser part: gradients are reduced, then as many bytes of parameters
   gathered, and nothing else moves in between.
-- The longer gaps are less than twice as long, by less than a tenth of a part (an optimizer's update
-  between micro-batches; a pause is longer), and the others are too short for steps that compute.
+- The longer gaps are less than twice as long (an optimizer's update between micro-batches; a pause
+  is longer), and the others are too short for steps that compute. If more than four parts lie
+  between them, as steps do between two pauses, they are longer by less than a tenth of a part.
 - Ranks drift apart between the longer gaps.
 
 All classes of a job move in every step. So parts are no steps where a good part of all bytes moves
@@ -154,7 +155,8 @@ def is_step(
         return longer >= FORWARD * fine / coarse
     if drift_apart(classes, proposed, fine, coarse):
         return True
-    brief = restless or (clarity < UPDATE and longer <= BRIEF)
+    few = fine <= MOST_MICRO_BATCHES * coarse
+    brief = restless or (clarity < UPDATE and (few or longer <= BRIEF))
     return brief and not accumulate(classes, proposed, fine, coarse, single)
 
 

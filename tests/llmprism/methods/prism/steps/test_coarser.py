@@ -47,6 +47,10 @@ def test_single_collectives_are_buckets_if_a_forward_pass_lies_between_two_steps
     assert not are_pieces(every, 1, MESSAGE_NS, every * bucket_ns // 4)
 
 
-@pytest.mark.parametrize(("longer_ns", "pieces"), [(900_000, True), (1_500_000, False)])
-def test_a_silence_longer_by_a_tenth_of_a_micro_batch_is_an_update(longer_ns, pieces):
-    assert are_pieces(7, 8, 2_000_000, longer_ns) == pieces
+@pytest.mark.parametrize(
+    ("every", "longer_ns", "pieces"),
+    [(7, 900_000, True), (7, 1_500_000, False), (4, 1_500_000, True), (4, 2_500_000, False)],
+)
+def test_what_makes_silences_hardly_longer_is_an_update(every, longer_ns, pieces):
+    """After every seventh part it is a pause, if it takes more than a tenth of a part."""
+    assert are_pieces(every, 8, 2_000_000, longer_ns) == pieces

@@ -49,7 +49,6 @@ def measured(seed: int, kind: str | None, folder: Path, method: str = "prism") -
     row |= _layout(world) | _diagnosed(run, run.flows, method)
     if kind in SUDDEN and row["injected"]:
         row["at_once"] = _named_at_once(run, method)
-        _diagnosed(run, run.flows, method)
     run.write_json(kept, row)
     return row
 
@@ -87,8 +86,11 @@ def _named_at_once(run: Run, method: str) -> bool:
     table = pq.read_table(run.flows)
     early = run.folder / "early.parquet"
     pq.write_table(table.filter(pc.less_equal(table["end_ns"], until_ns)), early)
+    whole = run.diagnosis_folder.rename(run.folder / "diagnosis-whole")
     row = _diagnosed(run, early, method)
     early.unlink()
+    shutil.rmtree(run.diagnosis_folder)
+    whole.rename(run.diagnosis_folder)
     return bool(row["injected"] and row["first"])
 
 

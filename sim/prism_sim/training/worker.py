@@ -288,7 +288,9 @@ class Worker:
         to, path, _ = peer
         arrival, fabric, rendezvous = to._arrival(key), self.context.fabric, self.context.rendezvous
         if rendezvous is None:
-            queue = self._queues.setdefault(path.bundle, SendQueue(fabric, path))
+            queue = self._queues.get(path.bundle)
+            if queue is None:
+                queue = self._queues[path.bundle] = SendQueue(fabric, path)
             queue.send(size_bytes, arrival, over)
             return
         size_bytes += rendezvous.control_bytes  # the header

@@ -124,6 +124,10 @@ class Division:
         begins[self.cuts] = 1
         return np.cumsum(begins, dtype=np.int32)
 
+    def usual_ns(self, traffic: Traffic) -> float:
+        """Median time from the begin of a part of the ``traffic`` to that of the next one."""
+        return float(np.median(np.diff(traffic.start_ns[self.firsts])))
+
     @cached_property
     def weight(self) -> float:
         """How much the division counts in a vote: quality, and less if its cuts are unclear."""

@@ -45,5 +45,5 @@ def hardly_rests(traffic: Traffic, parts: Division, coarse: Division) -> bool:
 
     Silences longer than the usual ones, as around an evaluation, do not count.
     """
-    part_ns = float(np.median(np.diff(traffic.start_ns[parts.firsts])))
+    part_ns = parts.usual_ns(traffic)
     return bool(np.median(traffic.rests_ns()[coarse.cuts - 1]) <= UPDATE * part_ns)

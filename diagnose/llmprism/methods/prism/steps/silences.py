@@ -64,7 +64,7 @@ def accumulate(
         if coarser is None or finer is None:
             continue
         others = gaps_of(one.traffic, finer, coarser)[1]
-        part_ns = float(np.median(np.diff(one.traffic.start_ns[finer.firsts])))
+        part_ns = finer.usual_ns(one.traffic)
         if others.size == 0 or np.median(others) < least * part_ns:
             return False
     return True
@@ -132,7 +132,7 @@ def updates_between(
             return False
         rests_ns = one.traffic.rests_ns()[finer.cuts - 1]
         gap, others = rests_ns[places], np.delete(rests_ns, places)
-        part_ns = float(np.median(np.diff(one.traffic.start_ns[finer.firsts])))
+        part_ns = finer.usual_ns(one.traffic)
         if not 0 < float(np.median(gap) - np.median(others)) <= BRIEF * part_ns:
             return False
         chances.append(_chance_of_longer(gap, others))
@@ -172,7 +172,7 @@ def follow_at_once(traffic: Traffic, fine: Division, coarse: Division) -> bool:
     A step leaves time to compute. An algorithm may send a bucket in several messages.
     """
     others = gaps_of(traffic, fine, coarse)[1]
-    part_ns = np.median(np.diff(traffic.start_ns[fine.firsts]))
+    part_ns = fine.usual_ns(traffic)
     rests = others.size and np.median(others) > RESTS * part_ns
     return not rests and bool(traffic.size.max() <= (1 + SAME_SPREAD) * traffic.size.min())
 
@@ -192,7 +192,7 @@ def longer_by(
         coarser, finer = of_count(own, coarse), of_count(own, fine)
         if coarser is not None and finer is not None:
             gap, others = gaps_of(one.traffic, finer, coarser)
-            part_ns = float(np.median(np.diff(one.traffic.start_ns[finer.firsts])))
+            part_ns = finer.usual_ns(one.traffic)
             if others.size and part_ns > 0:
                 found.append(float(np.median(gap) - np.median(others)) / part_ns)
     return min(found, default=np.inf)

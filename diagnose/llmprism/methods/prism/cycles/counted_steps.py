@@ -21,6 +21,7 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
+from llmprism.numerics.early import INTS
 
 WHOLE = 0.3  # of a step: difference from a whole number of steps that counts as none
 CLOSE = 0.01  # how far the bytes of several steps may be from those of one times their number
@@ -30,8 +31,6 @@ UPDATE = 0.5  # of the median update: shorter ones are none
 ALIKE = 0.1  # ratio of the median update to the longest
 BRIEF_NS = 100_000  # an optimizer takes longer; messages that follow at once rest for less
 FEWEST = 3  # steps
-
-NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Hop:
         if not place.whole:
             near = begins[np.abs(begins - far[0]) <= CLOSE * abs(place.far - place.origin) * total]
             far += near[np.argsort(np.abs(near - far[0]), kind="stable")].tolist()
-        best: tuple[Ints, float] = (NONE, -1.0)
+        best: tuple[Ints, float] = (INTS, -1.0)
         message = float(np.median(np.diff(self.before)))
         for end in far:
             wanted = np.linspace(place.origin * total, end, place.count + 1)[1:]

@@ -14,24 +14,23 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.numerics.arrays import Bools, Ints
+from llmprism.numerics.early import INTS
 
 FEWEST = 3  # steps that show that volumes take turns
 EQUAL = 0.01  # of a part: difference of volumes, or of the share of a size, that counts as none
 APART = 0.1  # of the smaller half: what the larger one has more, at least
 
-NONE = np.empty(0, np.int64)
-
 
 def ends_of_pairs(traffic: Traffic, parts: Division) -> Ints:
     """First record of each step but the first, if every two of the ``parts`` are a step."""
     if parts.evaluated or len(parts) % 2 or len(parts) < 2 * FEWEST:
-        return NONE
+        return INTS
     halves = parts.volumes.reshape(-1, 2)
     usual = np.median(halves, axis=0)
     exact = (np.abs(halves / usual - 1) <= EQUAL).all()
     differ = usual.max() > (1 + APART) * usual.min()
     second = parts.part_of(len(traffic)) % 2 == 1
-    return parts.cuts[1::2] if exact and differ and not _alike(traffic, second) else NONE
+    return parts.cuts[1::2] if exact and differ and not _alike(traffic, second) else INTS
 
 
 def _alike(traffic: Traffic, second: Bools) -> bool:

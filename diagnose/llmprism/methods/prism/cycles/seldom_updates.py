@@ -22,6 +22,7 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.early import INTS
 
 SAME_PLACE = 2e-3  # of a part
 MOSTLY = 0.6  # share of cuts at one place, from which parts are equal
@@ -39,14 +40,12 @@ SILENT = 0.05  # chance that so many silences are the longest, by which nothing 
 PARTS = 16  # of a message that move at the same time, at most: queue pairs
 FEW = 16  # parts, up to which one or two silences mean something
 
-NONE = np.empty(0, np.int64)
-
 
 def updates(traffic: Traffic, parts: Division) -> Ints:
     """First record of each step but the first, if ``parts`` are micro-batches of several steps."""
     found = _seldom(traffic, parts)
     if found is None or found.after.size < SURE - 1:
-        return NONE
+        return INTS
     after = found.after
     every = np.diff(after)
     regular = every.min() == every.max() and every.min() > 1
@@ -54,7 +53,7 @@ def updates(traffic: Traffic, parts: Division) -> Ints:
     whole = after[0] == every[0] == found.count - after[-1] and every[0] >= SURE
     ways = 1 if whole else int(every[0])  # to be at equal distances
     rare = ways / comb(found.count, after.size) < CHANCE
-    return found.first if regular and rare and (whole if after.size < SURE else inside) else NONE
+    return found.first if regular and rare and (whole if after.size < SURE else inside) else INTS
 
 
 def may_be_micro_batches(traffic: Traffic, parts: Division) -> bool:
@@ -128,13 +127,13 @@ def _seldom(traffic: Traffic, parts: Division) -> _Seldom | None:
     for one in longest[rest_ns[longest] >= OTHERS * rest_ns[longest[0]]].tolist():
         if any(abs(phase[one] - phase[own[0]]) <= SAME_PLACE for own in found):
             continue
-        if _while_ranks_begin(traffic, found[0] if found else NONE, one):
+        if _while_ranks_begin(traffic, found[0] if found else INTS, one):
             continue
         alike = rests[np.abs(phase[rests] - phase[one]) <= SAME_PLACE]
         alike = _without_parts(traffic, alike[rest_ns[alike] * CLEARLY > rest_ns[one]])
         if 0 < 2 * alike.size < count:
             found.append(alike)
-    after = np.floor(place[found[0]]).astype(np.int64) + 1 if len(found) == 1 else NONE
+    after = np.floor(place[found[0]]).astype(np.int64) + 1 if len(found) == 1 else INTS
     if after.size == 0 or np.unique(after).size < after.size:
         return None
     return _Seldom(found[0], after, count, float(np.median(rest_ns[found[0]])), usual_ns)
@@ -171,11 +170,11 @@ def _places(traffic: Traffic, parts: Division) -> tuple[Floats, Ints]:
     """
     before = np.concatenate(([0.0], np.cumsum(traffic.size, dtype=np.float64)[:-1]))
     if parts.cuts.size < 2:
-        return before, NONE
+        return before, INTS
     at = before[parts.cuts]
     at, whole = at - at[0], float(np.median(np.diff(at)))
     equal = np.abs(at / whole - np.rint(at / whole)) <= SAME_PLACE
     if equal.mean() < MOSTLY or at[equal][-1] == 0:
-        return before, NONE
+        return before, INTS
     whole = float(at[equal][-1] / np.rint(at[equal][-1] / whole))
     return (before - before[parts.cuts[0]]) / whole, parts.cuts[equal]

@@ -50,6 +50,7 @@ from llmprism.methods.prism.steps.silences import (
     stands_apart,
 )
 from llmprism.numerics.arrays import Ints
+from llmprism.numerics.early import INTS
 
 PHASES = 2  # a step may reduce gradients and gather as many bytes of parameters
 GRADIENTS = 0.05  # of all bytes: what gradients have at least
@@ -64,8 +65,6 @@ MANY = 3  # times the connections of a ring: fewer need not join everyone with e
 LEAST = 0.1  # of the bytes of a part: what messages of one size have that show something
 FORWARD = 0.3  # of a step's backward pass: a forward pass takes as long, if activations come again
 UPDATE = 2.0  # an evaluation of two micro-batches makes silences of one forward pass longer by more
-
-NONE = np.empty(0, np.int64)
 
 
 def lacks_gradients(
@@ -268,7 +267,7 @@ def _extent_of_clearest(
     found = [of_count(own, count) for own in proposed]
     lead = max(range(len(found)), key=lambda i: standing(found[i]))
     best = found[lead]
-    return lead, *((NONE, NONE) if best is None else extent(classes[lead].traffic, best))
+    return lead, *((INTS, INTS) if best is None else extent(classes[lead].traffic, best))
 
 
 def _one_way_in_each(one: TrafficClass, end_ns: Ints) -> bool:

@@ -24,6 +24,7 @@ from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.steps.coarser import GRADIENTS
 from llmprism.numerics.arrays import Codes, Floats, Ints
+from llmprism.numerics.early import INTS
 
 FEWEST = 4  # steps that show that they repeat
 MOST_STEPS = 1000
@@ -40,8 +41,6 @@ SHARE = 0.1  # of a part: steps are further from a whole number of parts that ar
 SEVERAL = 5  # silences in a step
 OFTEN = 0.5  # of the steps that begin with a record, where records bridge the others
 MOST = (10.0, 90.0)  # percentiles: most of the places or steps
-
-NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -216,10 +215,10 @@ def _bridged(line: _Line, step: float) -> Ints:
     whole = abs(line.total / step - count - 1) <= WHOLE
     message = float(np.median(np.diff(line.before)))
     if not whole or message < LONG * step:
-        return NONE
+        return INTS
     step = line.total / (count + 1)
     begins = line.before[np.abs(line.before - step) <= BRIDGED * step] - step
     wanted = np.arange(1, count + 1) * step + np.append(0.0, begins)[:, None]
     tried = [begun_at(line.before, one, message) for one in wanted]
     at, exact = max(tried, key=lambda one: one[1])
-    return np.unique(at[at > 0]) if exact >= OFTEN else NONE
+    return np.unique(at[at > 0]) if exact >= OFTEN else INTS

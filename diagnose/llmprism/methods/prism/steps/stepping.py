@@ -32,6 +32,7 @@ from llmprism.methods.prism.steps.equal_times import computes, equal_times, firs
 from llmprism.methods.prism.steps.silences import extent, of_count, standing
 from llmprism.methods.prism.steps.votes import EQUAL, FEWEST, agreed
 from llmprism.numerics.arrays import Codes, Ints
+from llmprism.numerics.early import INTS
 
 FEW = 5  # parts: as many may be equal by chance
 CLEAR = 3.0  # clarity of steps that nothing explains but training
@@ -69,9 +70,6 @@ class Part:
     stepping: Stepping
 
 
-NONE = np.empty(0, np.int64)
-
-
 def find_steps(
     component: Component, recorded_ns: tuple[int, int] | None = None, single: bool = False
 ) -> Stepping:
@@ -97,7 +95,7 @@ def find_steps(
     reference = max(range(len(own)), key=lambda i: standing(own[i]))
     best = own[reference]
     lead = component.classes[reference].traffic
-    ended = NONE if best is None else updates(lead, best)
+    ended = INTS if best is None else updates(lead, best)
     if best is not None and ended.size == 0:
         ended = ends_of_pairs(lead, best)
     counted = None if ended.size else _counted(component, reference, best, recorded_ns)
@@ -128,7 +126,7 @@ def _clear(own: list[Division]) -> list[Division]:
 
 def _without_steps(component: Component) -> Stepping:
     unknown = tuple(np.full(len(one.traffic), -1, np.int32) for one in component.classes)
-    return Stepping(0, 0.0, -1, unknown, NONE, NONE)
+    return Stepping(0, 0.0, -1, unknown, INTS, INTS)
 
 
 def _counted(

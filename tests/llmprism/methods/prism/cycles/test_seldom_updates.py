@@ -11,6 +11,7 @@ from llmprism.methods.prism.cycles.cycles import Traffic, steps_from
 from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.jobs.partial_steps import are_micro_batches
 from llmprism.methods.prism.steps.stepping import Part, find_steps
+from llmprism.numerics.early import INTS
 
 MS = 1_000_000
 MEMBERS = 4
@@ -69,7 +70,7 @@ def test_ranks_that_begin_one_after_the_other_rest_once(parts):
 
 def test_rests_that_all_go_on_with_the_one_before_are_no_updates(monkeypatch):
     """The bytes of a step, which take equal times, still show the steps."""
-    monkeypatch.setattr(seldom_updates, "_without_parts", lambda *_given: seldom_updates.NONE)
+    monkeypatch.setattr(seldom_updates, "_without_parts", lambda *_given: INTS)
     assert find_steps(sharded(5, 4, 2.5)).count == 5
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from equal_parts import parts_of
+from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.steps.coarser import is_step
 
 STEPS, RANKS = 8, 4
@@ -30,12 +31,6 @@ def are_pieces(every: int, messages: int, rest_ns: int, longer_ns: int) -> bool:
     coarse = replace(coarse, clarity=(rest_ns + longer_ns) / rest_ns)
     classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(RANKS), bytes=1.0),)
     return is_step(classes, [[fine, coarse]], count, STEPS)
-
-
-def parts_of(traffic: Traffic, count: int) -> Division:
-    records = len(traffic) // count
-    volumes = np.full(count, float(records * BYTES))
-    return Division(records * np.arange(1, count), volumes, 0.01, 1.0, 1.0, 3.0)
 
 
 @pytest.mark.parametrize("every", [3, 5, 7])

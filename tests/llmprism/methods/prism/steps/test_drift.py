@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from equal_parts import parts_of
+from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.steps.coarser import is_step
 from llmprism.methods.prism.steps.drift import CHANCE, chance_of_trend
 
@@ -34,12 +35,6 @@ def traffic_of(late_ns: np.ndarray, rests_ns: np.ndarray) -> Traffic:
     )
     size = np.full(start.size, BYTES)
     return Traffic(np.arange(start.size), start, end, size, couple, np.ones(start.size, np.bool_))
-
-
-def parts_of(traffic: Traffic, count: int) -> Division:
-    records = len(traffic) // count
-    volumes = np.full(count, float(records * BYTES))
-    return Division(records * np.arange(1, count), volumes, 0.01, 1.0, 1.0, 3.0)
 
 
 def late(every: int, grow: bool, seed: int) -> np.ndarray:

@@ -14,7 +14,8 @@ from llmprism.methods.prism.classes.classes import find_components
 from llmprism.methods.prism.classes.twins import are_twins
 from llmprism.methods.prism.jobs.together import twins_of
 from llmprism.methods.prism.records.connections import find_connections
-from llmprism.methods.prism.steps.stepping import NONE, Part, Stepping
+from llmprism.methods.prism.steps.stepping import Part, Stepping
+from llmprism.numerics.early import INTS
 
 CLUSTER = """\
 cluster: {servers: 4, gpus_per_server: 4, nics_per_server: 4,
@@ -83,7 +84,7 @@ def test_rings_are_twins_if_they_are_of_one_job(tmp_path, jobs, parts):
         owners = [job_of[topology.addresses[part.endpoints[0]]] for part in (one, other)]
         twins = are_twins(connections, one, other, topology.servers)
         assert twins == (owners[0] == owners[1])
-    first, *rest = [Part(one, Stepping(0, 0.0, -1, (), NONE, NONE)) for one in found]
+    first, *rest = [Part(one, Stepping(0, 0.0, -1, (), INTS, INTS)) for one in found]
     joined = twins_of(connections, [first], rest, topology.servers)
     ends = [part.component.endpoints for part in (first, *joined)]
     names = {topology.addresses[end] for own in ends for end in own}

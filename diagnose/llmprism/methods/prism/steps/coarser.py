@@ -8,7 +8,8 @@ the longer gaps must also be longer by more than the others differ. Pauses (eval
 checkpoints) make every k-th gap longer, too. A coarser division is believed only in four cases:
 
 - The finer one's parts are single collectives, or messages of one size that follow at once, and
-  the longer gaps leave time for a forward pass.
+  the longer gaps leave time for a forward pass. Messages of a pipeline, in which few connections
+  move at the same time, need no such time: its passes follow at equal distances.
 - Two of them make a coarser part: gradients are reduced, then as many bytes of parameters
   gathered, and nothing else moves in between.
 - The longer gaps are less than twice as long (an optimizer's update between micro-batches; a pause
@@ -64,6 +65,7 @@ RETURNED = 2 * ATOMIC  # ... that is an exchange between experts, there and back
 MANY = 3  # times the connections of a ring: fewer need not join everyone with everyone
 LEAST = 0.1  # of the bytes of a part: what messages of one size have that show something
 FORWARD = 0.3  # of a step's backward pass: a forward pass takes as long, if activations come again
+TOGETHER = 0.5  # share of connections that move at the same time: nearly all do in a collective
 UPDATE = 2.0  # an evaluation of two micro-batches makes silences of one forward pass longer by more
 
 
@@ -151,7 +153,8 @@ def is_step(
         return apart
     longer = longer_by(classes, proposed, fine, coarse)
     if atomic:
-        return longer >= FORWARD * fine / coarse
+        collective = all(one.together >= TOGETHER for one in classes)
+        return not collective or longer >= FORWARD * fine / coarse
     if drift_apart(classes, proposed, fine, coarse):
         return True
     few = fine <= MOST_MICRO_BATCHES * coarse

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from llmprism.methods.prism.classes.sizes import distinct
-from llmprism.methods.prism.timeline.update_times import _doubled
+from llmprism.methods.prism.timeline.update_times import _doubled, _parted
 
 MS = 1_000_000
 WORLD = """\
@@ -76,6 +76,15 @@ def test_gathers_end_a_step_themselves(scored, zero):
 
 
 @pytest.mark.slow
+def test_gathers_of_as_many_bytes_end_a_step_themselves(scored):
+    """Gradients in half precision have the sizes of parameters: both move the same buckets."""
+    text = WORLD.replace("zero_stage: %(zero)d", "zero_stage: 1\n    gradient_bytes: 2\n"
+                         "    bucket_params: 30000000\n    overlap_gradients: false")  # fmt: skip
+    both = compared(scored, text, host=1)
+    assert np.abs(both["end_ns_found"] - both["end_ns"]).max() < 0.1 * MS
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["a100", "h100"])
 @pytest.mark.parametrize(
     "values",
@@ -135,3 +144,20 @@ def test_an_interleaved_pipeline_alone_ends_a_step_after_its_last_pass(scored, s
 def test_gathers_show_by_sizes_and_their_doubles(sizes, share):
     """Gradients have twice the bytes of parameters; a record may hold several messages."""
     assert _doubled(*distinct(np.sort(np.array(sizes)))) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "silences", "parted"),
+    [
+        ([80, 60, 80, 60], [1, 5, 2], (5, 2)),
+        ([50, 30, 60, 30, 80, 60, 30], [9, 1, 1, 5, 2, 4], (5, 3)),  # the first message is cut
+        ([80, 80, 80, 80], [1, 5, 2], None),  # equal buckets of one reduction
+        ([80, 60, 70, 70], [1, 5, 2], None),
+        ([80, 60, 80, 50], [1, 5, 2], None),  # nothing has half of the bytes
+        ([80, 80], [5], None),
+    ],
+)
+def test_reductions_and_gathers_are_parted_by_an_update(sizes, silences, parted):
+    size = np.array(sizes)
+    start = np.cumsum(size + np.array([0, *silences])) - size
+    assert _parted(start, start + size, size) == parted

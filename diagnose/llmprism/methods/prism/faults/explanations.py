@@ -97,14 +97,15 @@ def _shows_why(one: Suspect, other: Suspect) -> bool:
 def _is_some_of(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` is records that stall, and ``other`` a part that is slow, and surer.
 
-    Stalls that are less than half of what the steps are longer are some of the slow transfers.
+    Stalls that are less than half of what the steps are longer are some of the slow transfers. So
+    are those at other NICs than the part, which wait for what crosses it.
     """
     return (
         (one.symptom, other.symptom) == (STALLED, "slow_transfers")
         and _singles_out(other)
         and other.confidence > one.confidence
         and one.lost_share is not None
-        and one.lost_share < AS_LONG * one.cost.share
+        and (one.lost_share < AS_LONG * one.cost.share or not _names(one) & _names(other))
     )
 
 
@@ -148,9 +149,9 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` is slow collectives that the passes of ``other``, a rank or stage, explain.
 
     Collectives wait for a late rank, and an exporter may count that as time on the wire. The passes
-    of a pipeline wait for no collective. All collectives of late ranks wait for them: fewer than
-    there are ranks are slow by themselves. And where hops end before another one of their ring
-    does, they waited for that one.
+    of a pipeline wait for no collective. All collectives of late ranks, or of a late stage, wait
+    for them: fewer than there are ranks, all across one part, are slow by themselves. And where
+    hops end before another one of their ring does, they waited for that one.
     """
     if one.level != "network" or one.evidence.get("kinds") != ["dp"] or other.job is not one.job:
         return False
@@ -158,7 +159,8 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
         return False
     if other.confidence <= one.confidence:
         return False
-    if one.evidence["slow_bundles"] < len(other.evidence.get("one_of", ())):
+    ranks = other.evidence.get("ranks") or len(other.evidence.get("one_of", ()))
+    if one.culprit_kind != "job" and one.evidence["slow_bundles"] < ranks:
         return False
     lost = other.lost_share if other.symptom in PASSES else None
     return lost is not None and lost >= MOSTLY * other.cost.share and _shared(one, other) > SOME
@@ -262,8 +264,12 @@ def _same_rank(one: Suspect, other: Suspect) -> bool:
     """Whether one is a rank that pauses, and the other that it is slow, in some common steps."""
     ranks = {one.level, other.level} == {"rank"} and other.job is one.job
     apart = ranks and {one.symptom, other.symptom} > {"pauses"}
-    names, others = ({each.culprit, *each.evidence.get("one_of", [])} for each in (one, other))
-    return apart and bool(names & others) and _shared(one, other) > 0
+    return apart and bool(_names(one) & _names(other)) and _shared(one, other) > 0
+
+
+def _names(one: Suspect) -> set[str]:
+    """The culprit, and who else it may be."""
+    return {one.culprit, *one.evidence.get("one_of", [])}
 
 
 def _tells_more(one: Suspect, other: Suspect) -> bool:

@@ -168,7 +168,7 @@ def _forward_ns(activations: _Activations, phases: Phases, pipelines: Pipelines)
     The last stage answers the first activation of a step after a forward and a backward pass.
     """
     passes = np.full(pipelines.length, pipelines.middle_ns)
-    ratio = pipelines.backward_ns / pipelines.forward_ns
+    ratio = pipelines.backward_ns / (pipelines.forward_ns or np.nan)  # merged records show 0
     ratio = ratio if ratio > 0 else float(BACKWARD)
     pp, last = phases.moments["pp"], pipelines.stage == pipelines.length - 1
     known = (pp.sent_ns != MISSING) & (pp.start_ns != MISSING) & last[:, None]

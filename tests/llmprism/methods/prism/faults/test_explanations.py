@@ -415,6 +415,34 @@ def test_where_fewer_collectives_are_slow_than_ranks_seem_late_the_network_is_sl
 
 
 @pytest.mark.parametrize(
+    ("slow", "kind", "named"),
+    [(2, "address", ["leaf"]), (2, "job", ["job-0 stage 1"]), (8, "address", ["job-0 stage 1"])],
+)
+def test_a_late_stage_explains_slow_collectives_of_all_its_ranks(culprits_of, slow, kind, named):
+    """One NIC whose two hops are slow makes its whole pipeline look slow."""
+    job = job_with({(10, 19): 0.3})
+    stage = Suspect(
+        job, "group", "slow_passes", "uneven_stage", "stage", "job-0 stage 1", 10, 19, 0.3, 0.95,
+        {"stage": 1, "ranks": 8}, lost_share=0.3,
+    )  # fmt: skip
+    ring = network(job, slow, kinds=["dp"], pace_ratio=8.0)
+    assert culprits_of(stage, replace(ring, culprit_kind=kind)) == named
+
+
+@pytest.mark.parametrize(("sure", "named"), [(0.7, ["leaf"]), (0.5, ["a"])])
+def test_stalls_at_another_nic_than_the_part_that_is_surely_slow_wait_for_it(
+    culprits_of, sure, named
+):
+    """They take most of what the steps are longer."""
+    job = job_with({(10, 19): 0.3})
+    stall = replace(network(job, 1), symptom="stalled_messages", culprit_kind="address")
+    stall = replace(stall, culprit="a", confidence=0.6, lost_share=0.25)
+    stall = replace(stall, lost=cost_at(job, np.arange(10, 20)))
+    slow = replace(network(job, 8, pace_ratio=3.0), confidence=sure)
+    assert culprits_of(stall, slow) == named
+
+
+@pytest.mark.parametrize(
     ("held", "sure", "named"), [(0.12, 0.7, ["leaf"]), (0.25, 0.7, ["a"]), (0.12, 0.5, ["a"])]
 )
 def test_stalls_that_are_a_small_part_of_what_steps_are_longer_are_some_of_the_slow_transfers(
@@ -423,6 +451,7 @@ def test_stalls_that_are_a_small_part_of_what_steps_are_longer_are_some_of_the_s
     job = job_with({(10, 19): 0.3})
     stall = replace(network(job, 1), symptom="stalled_messages", culprit_kind="address")
     stall = replace(stall, culprit="a", confidence=0.6, lost_share=held)
+    stall = replace(stall, evidence={**stall.evidence, "one_of": ["a", "leaf"]})
     stall = replace(stall, lost=cost_at(job, np.arange(10, 20)))
     slow = replace(network(job, 8, pace_ratio=3.0), confidence=sure)
     assert culprits_of(stall, slow) == named

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.timeline.later_stages import _computed
+from llmprism.methods.prism.timeline.later_stages import _Activations, _computed, _forward_ns
 from scores import assert_exact
 
 CLUSTER = """\
@@ -72,3 +75,16 @@ def test_each_rank_of_the_first_stage_begins_when_it_shows(scored):
     late_ns = (both["start_ns"] - both["start_ns_true"])[both["step"] > 0]
     assert len(late_ns) == 4 * 7
     assert late_ns.abs().max() < 1e6
+
+
+@pytest.mark.parametrize(("forward_ns", "last_ns"), [(10e6, 15e6), (0.0, 10e6)])
+def test_a_backward_pass_takes_two_forward_passes_where_no_forward_pass_shows(forward_ns, last_ns):
+    """The last stage answers after 30 ms: two passes of 15 ms, or three of 10 ms."""
+    one = np.array([1])
+    activations = _Activations(0 * one, one, 0.0 * one, 0.0 * one, 1000 * one)
+    step = np.array([[0], [50_000_000]])
+    moments = {"pp": SimpleNamespace(start_ns=step, sent_ns=step + 30_000_000)}
+    pipelines: Any = SimpleNamespace(length=2, middle_ns=np.nan, stage=np.arange(2))
+    pipelines.forward_ns, pipelines.backward_ns = forward_ns, 10e6
+    found = _forward_ns(activations, SimpleNamespace(moments=moments), pipelines)
+    assert found[-1] == last_ns

@@ -18,6 +18,7 @@ from llmprism.methods.prism.faults.lateness.own_time import lost_share
 from llmprism.methods.prism.faults.measures.series import DEVIATIONS, ENOUGH, FEWEST, stretches
 from llmprism.methods.prism.faults.suspects.suspects import OWN_PART, Suspect
 from llmprism.methods.prism.pipelines.micro_batches import usual_size
+from llmprism.methods.prism.records.sampled import ERRORS, deviation
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
@@ -41,7 +42,7 @@ def imbalance(context: Context) -> Iterator[Suspect]:
         found = False
         for kind, cause in BYTES.items():
             spread = size_spread(context, job, kind)
-            for steps in _wider(spread, WIDER):
+            for steps in _wider(spread, max(WIDER, by_chance(context, job, kind))):
                 found = True
                 yield _suspect(job, "unequal_bytes", cause, steps, spread, SEEN)
         lost = lost_share(context, job, cautious=True)
@@ -91,6 +92,20 @@ def size_spread(context: Context, job: JobView, kind: str) -> Floats:
             middle = float(np.median(own))
             values[one] = float(typical(np.abs(own - middle))) / middle
     return values
+
+
+def by_chance(context: Context, job: JobView, kind: str) -> float:
+    """By how much spreads of sampled bytes differ by chance; 0 where every packet was observed.
+
+    The spread of n estimates of equal bytes has a deviation of about theirs over the root of n.
+    """
+    per_sample = context.connections.sample_bytes
+    parts = [part for part in job.phases.classes if part.kind == kind]
+    if not per_sample or not parts:
+        return 0.0
+    size = np.vstack([part.volumes(context.connections, job.count) for part in parts])
+    usual = float(np.median(size[size > 0])) if size.any() else 1.0
+    return float(ERRORS * deviation(usual, per_sample) / usual / np.sqrt(len(size)))
 
 
 def _typical(away: Floats) -> Floats:

@@ -89,8 +89,8 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
     lost = np.minimum(at_most, np.maximum(longer, 0.0)[None, :])
     groups = rows_of_servers(context, job)
     shown = np.nan_to_num(lost)
-    own_loss = (shown >= OF_MOST * shown.max(axis=0)) & ~_in_common(shown, groups)
-    own_loss[:, _saved(context, job, own_loss & (shown > 0))] = False
+    own_loss = (shown > 0) & (shown >= OF_MOST * shown.max(axis=0)) & ~_in_common(shown, groups)
+    own_loss[:, _saved(context, job, own_loss)] = False
     if own_loss.any():
         own_loss &= ~slow_messages_at(context, job)
     usual = usual_delay_ns(context, job) / job.period_ns

@@ -140,12 +140,15 @@ def _excess(work: Floats) -> Floats:
     return mean
 
 
-def _receiver_slow(passes: AnyPasses, out: Bools) -> Bools:
-    """Whether one that an endpoint sends to looks slow itself, shape (endpoints, steps)."""
-    none = np.zeros((1, out.shape[1]), np.bool_)  # for those who send to nobody: index -1
-    padded = np.concatenate((out, none))
-    slow: Bools = padded[passes.to[0]] | padded[passes.to[1]]
-    return slow
+def _by_receivers_ns(passes: AnyPasses, out: Bools) -> Floats:
+    """What those that an endpoint sends to work longer where they are ``out``: it waits no longer.
+
+    The larger one, mean over a step's messages [ns], (endpoints, steps); 0 where they are not slow.
+    """
+    own_ns = np.where(out, _excess(passes.work_ns), 0.0)
+    padded = np.concatenate((own_ns, np.zeros((1, out.shape[1]))))  # -1: who sends to nobody
+    most: Floats = np.maximum(padded[passes.to[0]], padded[passes.to[1]])
+    return most
 
 
 def _slow(context: Context, job: JobView, passes: AnyPasses, own: Judged) -> Bools:
@@ -153,8 +156,10 @@ def _slow(context: Context, job: JobView, passes: AnyPasses, own: Judged) -> Boo
     slow: Bools = own.lasting & (own.near_worst(ALIKE).mean(axis=0) <= MOST)[None, :]
     rows = np.flatnonzero(slow.any(axis=1))
     if rows.size:
-        own_ns = _excess(passes.since_receiver_ns(rows))
-        remains = own_ns >= OWN * _excess(passes.work_ns[rows])
-        slow[rows] &= remains | ~_receiver_slow(passes, own.out)[rows]
+        own_ns, work_ns = (
+            _excess(times) for times in (passes.since_receiver_ns(rows), passes.work_ns[rows])
+        )
+        at_least_ns = np.fmax(own_ns, work_ns - _by_receivers_ns(passes, own.out)[rows])
+        slow[rows] &= at_least_ns >= OWN * work_ns
         slow[rows] &= ~slow_messages_at(context, job)[rows]
     return slow

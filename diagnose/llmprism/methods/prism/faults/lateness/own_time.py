@@ -51,7 +51,8 @@ def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | No
     if cautious:
         since = passes.since_receiver_ns(np.arange(job.phases.endpoints.size))
         at_least = np.fmin(shares, _lost_in_passes_ns(since) / job.period_ns)
-        shares = np.fmax(at_least, shares - _lost_by_receiver(passes, shares))
+        at_least = np.fmax(at_least, shares - _lost_by_receiver(passes, shares))
+        shares = np.where(np.isnan(shares), np.nan, at_least)
     beside_ns = lost_at_start_ns(context, job) + _lost_at_end_ns(context, job)
     shares = shares + beside_ns / job.period_ns
     known = np.isfinite(passes.work_ns).sum(axis=2)

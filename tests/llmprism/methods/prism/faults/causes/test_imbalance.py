@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.causes.imbalance import _by_lateness, _wider, size_spread
+from llmprism.methods.prism.faults.causes.imbalance import (
+    _by_lateness,
+    _wider,
+    by_chance,
+    size_spread,
+)
 
 RANKS, STEPS = 6, 28
 
@@ -64,13 +69,35 @@ def test_work_that_is_uneven_for_three_quarters_of_the_steps_is_found(seed):
 MESSAGE = 8_000_000
 
 
-def spread_of(volumes: Any) -> Any:
-    """How much bytes differ in each step, for connections that send messages of one size."""
+def sent(volumes: Any) -> Any:
+    """A job whose connections send messages of one size, so many bytes in each step."""
     part: Any = SimpleNamespace(kind="pp", volumes=lambda *_: volumes)
     part.one = SimpleNamespace(traffic=SimpleNamespace(size=np.full(100, MESSAGE)))
-    job: Any = SimpleNamespace(count=STEPS, phases=SimpleNamespace(classes=[part]))
+    return SimpleNamespace(count=STEPS, phases=SimpleNamespace(classes=[part]))
+
+
+def spread_of(volumes: Any) -> Any:
+    """How much bytes differ in each step."""
     context: Any = SimpleNamespace(connections=None)
-    return size_spread(context, job, "pp")
+    return size_spread(context, sent(volumes), "pp")
+
+
+@pytest.mark.parametrize("connections", [2, 4])
+def test_sampled_bytes_that_differ_by_chance_are_no_imbalance(connections):
+    """Each estimate is a Poisson number of samples: 32 of them in a step."""
+    stream = np.random.default_rng(connections)
+    found = 0
+    for _ in range(200):
+        volumes = stream.poisson(32.0, (connections, STEPS)) * 1e6
+        context: Any = SimpleNamespace(connections=SimpleNamespace(sample_bytes=1e6))
+        least = by_chance(context, sent(volumes), "pp")
+        found += len(_wider(spread_of(volumes), max(0.02, least)))
+    assert found == 0
+
+
+def test_observed_bytes_differ_by_nothing_but_sequences():
+    context: Any = SimpleNamespace(connections=SimpleNamespace(sample_bytes=0.0))
+    assert by_chance(context, sent(np.full((RANKS, STEPS), 12.0 * MESSAGE)), "pp") == 0
 
 
 def test_a_message_that_was_counted_to_another_step_is_no_longer_sequence():

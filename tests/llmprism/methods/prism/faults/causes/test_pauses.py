@@ -95,3 +95,9 @@ def test_steps_without_a_pause_show_what_a_step_takes_though_most_have_one():
     longer = _longer(job, lost)
     assert (longer[6:] > 0.1).all()
     assert (longer[:6] < 0.08).all()
+
+
+def test_a_rank_that_is_early_in_all_steps_but_one_does_not_pause_in_that_one(culprits_of):
+    """Its records count to the step before; in no step does anybody lose time."""
+    early = {(2, step): -0.9 for step in range(STEPS) if step != 9}
+    assert culprits_of(early, longer=0.0) == []

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from llmprism.methods.prism.faults.measures.series import Judged
 from llmprism.methods.prism.faults.passes.passes import Passes
 
 MODULE = import_module("llmprism.methods.prism.faults.causes.slow_compute")
@@ -59,3 +60,19 @@ def test_a_slow_rank_shows_in_the_first_and_last_pass_where_others_are_unknown(
     context = SimpleNamespace(jobs=[job], topology=topology, flows=flows)
     found = [(one.culprit, one.first, one.last) for one in MODULE.slow_compute(context)]
     assert found == [(one, 9, 16) for one in named]
+
+
+@pytest.mark.parametrize(("receiver_ms", "slow"), [(6.0, True), (9.0, False), (5.0, True)])
+def test_who_sends_to_a_rank_that_is_less_slow_is_slow_itself(monkeypatch, receiver_ms, slow):
+    """A pass takes 10 ms in place of 5 ms, and has waited for its receiver for most of them."""
+    passes = SimpleNamespace(work_ns=np.full((2, STEPS, MESSAGES), PASS_NS))
+    passes.to = np.array([[1, -1], [-1, -1]])
+    passes.work_ns[0, 9:17], passes.work_ns[1, 9:17] = 10e6, receiver_ms * 1e6
+    since = np.where(passes.work_ns > 9.5e6, 6e6, PASS_NS)
+    passes.since_receiver_ns = lambda rows: since[rows]
+    monkeypatch.setattr(MODULE, "slow_messages_at", lambda *_: np.zeros((2, STEPS), bool))
+    monkeypatch.setattr(MODULE, "MOST", 1.0)  # of the ranks that are slow together
+    ratio = np.median(passes.work_ns, axis=2) / PASS_NS
+    own = Judged(ratio, np.full(2, 0.01), ratio > 1.05, ratio > 1.1)
+    found = MODULE._slow(SimpleNamespace(), SimpleNamespace(), passes, own)
+    assert found[0].tolist() == [slow and 9 <= step < 17 for step in range(STEPS)]

@@ -33,6 +33,26 @@ def test_where_no_pass_is_shown_a_late_start_is_lost_time_as_well(monkeypatch) -
     assert lost.tolist() == (starts / 1000.0).tolist()
 
 
+def test_what_a_rank_loses_at_least_is_unknown_where_its_passes_are(monkeypatch) -> None:
+    """Records of most messages are lost in step 5; who waits for its receiver sends seldom."""
+    work, since = np.full((2, 1, STEPS, 4), 100.0)
+    work[0, 5, 1:] = np.nan
+    since[0, 5] = 900.0
+    passes = SimpleNamespace(
+        work_ns=work, since_receiver_ns=lambda rows: since[rows], to=np.full((2, 1), -1)
+    )
+    nothing = np.zeros((1, STEPS))
+    monkeypatch.setattr(OWN_TIME, "shown_passes", lambda *_: passes)
+    monkeypatch.setattr(OWN_TIME, "edge_passes_ns", lambda *_: np.full((1, STEPS, 2), np.nan))
+    monkeypatch.setattr(OWN_TIME, "lost_at_start_ns", lambda *_: nothing)
+    job = SimpleNamespace(name="job-0", period_ns=1000.0)
+    job.phases = SimpleNamespace(endpoints=np.zeros(1, np.int64))
+    job.pipelines = SimpleNamespace(stage=np.zeros(1, np.int64))
+    lost = OWN_TIME.lost_share(SimpleNamespace(measured={}), job, cautious=True)
+    assert np.flatnonzero(np.isnan(lost[0])).tolist() == [5]
+    assert not np.nan_to_num(lost).any()
+
+
 def begins_of(monkeypatch, first_ns, lacks):
     """Begins of the ranks of a ring whose hops begin at ``first_ns``; some hops lack bytes."""
     hops = len(first_ns)

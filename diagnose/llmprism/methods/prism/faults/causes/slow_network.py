@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 
-from llmprism.methods.prism.faults.causes.unexplained import irregular
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.bundles import (
     LEAST_SHARE,
@@ -38,6 +37,7 @@ from llmprism.methods.prism.faults.measures.wire_time import (
     windows_of,
 )
 from llmprism.methods.prism.faults.suspects.cost import cost_of
+from llmprism.methods.prism.faults.suspects.irregular import irregular
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
 CONTRAST = 0.5  # of what is lost by slow transfers: what the others may lose at most

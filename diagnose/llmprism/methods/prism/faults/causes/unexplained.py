@@ -30,6 +30,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.series import DEVIATIONS, FEWEST, judged, stretches
 from llmprism.methods.prism.faults.measures.two_levels import upper_run
 from llmprism.methods.prism.faults.suspects.cost import cost_of
+from llmprism.methods.prism.faults.suspects.irregular import irregular
 from llmprism.methods.prism.faults.suspects.recurring import without_recurring_ns
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Floats
@@ -40,8 +41,6 @@ LASTING = 4  # steps; checkpoints and evaluations lengthen single ones
 WARM_UP = 6  # steps at the begin in which a job may still be slow without a fault
 NEARLY_ALL = 0.9  # of the steps to the end, or of an attempt
 SURE = 0.5  # confidence
-IRREGULAR = 5.0  # times the spread of the steps before
-VARIED = 0.03  # of what the steps are longer by
 GUESSED = 0.4  # confidence where only the lengths of steps show the cause
 LEAST_GUESS = 0.2  # confidence of a guess that says more than that the cause is unknown
 FAR_LESS = 0.1  # of what the longest steps are longer: the others have another reason
@@ -138,15 +137,6 @@ def _covers(one: Suspect, job: JobView, first: int, last: int) -> bool:
     common = min(one.last, last) - max(one.first, first) + 1
     known = one.confidence >= LEAST_GUESS and one.culprit_kind != "job"
     return one.job is job and known and common > MOSTLY * (last - first + 1)
-
-
-def irregular(job: JobView, first: int, last: int) -> bool:
-    """Whether the steps of a stretch differ much more than those before."""
-    duration_ns = without_recurring_ns(job.duration_ns)
-    before, inside = duration_ns[:first], duration_ns[first : last + 1]
-    longer = finite_median(inside) - finite_median(before)
-    spread = deviation(inside)
-    return bool(spread > max(IRREGULAR * deviation(before), VARIED * longer))
 
 
 def _of_job(context: Context, job: JobView, first: int, last: int) -> Suspect:

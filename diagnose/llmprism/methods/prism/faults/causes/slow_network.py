@@ -46,6 +46,8 @@ SOME = 0.3  # ... if more speaks for it: a third, as an end of one of three tran
 STEADY = 0.75  # share of the steps in which a slow link or switch delays some transfer
 LASTING = 4  # steps: the transfers of healthy jobs compete for single ones
 CLEARLY_LESS = 0.5  # of what the best part explains of the lost time
+GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
+OR_A_RANK = 0.5**0.5  # of the confidence: another explanation is as good
 
 
 def slow_network(context: Context) -> Iterator[Suspect]:
@@ -127,6 +129,7 @@ def _in_stretch(
         better = _by_time(context, job, lost[0], parts, extent, best, slowest)
         score = {part.name: part.score for part in parts}
         if better is not None or score.get(best, 0.0) < MOSTLY:
+            better = better and _or_a_rank(better, lost[1:])
             return better and _with_hops(context, lost[0].rates, better)
     if suspect is None or (not best and extent[1] - extent[0] + 1 < LASTING):
         return None
@@ -135,6 +138,19 @@ def _in_stretch(
     if end - begin + 1 < SHORTEST:
         return None
     return _with_hops(context, lost[0].rates, replace(suspect, first=begin, last=end))
+
+
+def _or_a_rank(one: Suspect, others: Sequence[LostTime]) -> Suspect:
+    """``one`` with less confidence if its transfers may as well have waited for a late rank.
+
+    A good part of those of its job last longer, and none of ``others``, those of other jobs.
+    """
+    part = one.evidence["suspects"][0]["name"]
+    if one.evidence["slow_bundles"] <= GOOD_PART * one.evidence["bundles"]:
+        return one
+    if any(part in other.crossed for other in others):
+        return one
+    return replace(one, confidence=OR_A_RANK * one.confidence)
 
 
 def _with_hops(context: Context, rates: Rates, one: Suspect) -> Suspect:
@@ -319,7 +335,8 @@ def _verdict(context: Context, best: Sequence[Part], job: JobView) -> tuple[str,
 
 
 def _healthy_ratio(bundles: Sequence[Bundle]) -> float:
-    values = [one.ratio for one in bundles if not one.slow]
+    """The pace of transfers that nothing makes slow; 1 if there are none."""
+    values = [one.ratio for one in bundles if not (one.slow or one.paced)]
     return float(np.median(values)) if values else 1.0
 
 

@@ -142,7 +142,7 @@ def _covers(one: Suspect, job: JobView, first: int, last: int) -> bool:
 def _of_job(context: Context, job: JobView, first: int, last: int) -> Suspect:
     """The job as a whole: its work is unevenly divided, or the cause is unknown."""
     one = _suspect(job, first, last)
-    in_turns = late_in_turns(context, job, (first, last), one.cost.share)
+    in_turns = late_in_turns(context, job, (first, last), one.longer_share)
     if not (in_turns or irregular(job, first, last)):
         return one
     cause = likelier_imbalance(context, one.job)

@@ -76,7 +76,7 @@ def test_hops_of_a_ring_that_differ_by_less_than_their_noise_are_one_bundle():
 
 
 def test_the_hop_of_a_ring_whose_wire_is_never_silent_is_the_slow_one():
-    exact = rates_of([3.0] * 4, [0.002] * 4, busy=[3.0, 2.4, 2.3, 2.4], group=[0] * 4)
+    exact = rates_of([3.0] * 4, [0.002] * 4, busy=[3.0, 1.4, 1.3, 1.4], group=[0] * 4)
     assert [one.slow for one in bundles_of(exact, 6, 11)] == [True, False, False, False]
 
 
@@ -207,3 +207,41 @@ def test_a_switch_that_all_transfers_cross_is_not_shown_by_the_time_that_they_ta
     monkeypatch.setattr(Suspect, "is_believed", True)
     found = SLOW_NETWORK._by_time(context, job, lost, parts, (4, 9), "", "")
     assert (found and found.culprit) == named
+
+
+@pytest.mark.parametrize(
+    ("slow", "another", "sure"), [(4, False, 0.9), (20, False, 0.9 * 0.5**0.5), (20, True, 0.9)]
+)
+def test_a_late_rank_explains_as_well_that_most_transfers_of_one_job_last_longer(
+    slow, another, sure
+):
+    """32 transfers of the job, and one of another job, which waits for none of its ranks."""
+    share = np.array([0.1 * another])
+    other = LostTime(SimpleNamespace(crosses=[frozenset({"leaf"})]), share, share, 1 + share)
+    evidence = {"slow_bundles": slow, "bundles": 32, "suspects": [{"name": "leaf"}]}
+    one = Suspect(
+        None, "network", "slow_transfers", "", "switch", "leaf", 8, 15, 0.2, 0.9, evidence
+    )
+    assert SLOW_NETWORK._or_a_rank(one, [other]).confidence == pytest.approx(sure)
+
+
+def test_hops_whose_wires_are_busy_for_half_as_long_are_no_evidence_of_health():
+    """Two hops cross a slow link; what two more cross is shared with another one. The rest wait."""
+    wires = [10.0, 10.0, 5.0, 5.0, 1.0, 1.0, 1.0, 1.0]
+    ring = rates_of([10.0] * 8, [0.002] * 8, wires, [0] * 8)
+    seen = {min(one.crosses): one.slow for one in bundles_of(ring, 6, 11)}
+    assert seen == {f"nic{i}": i < 2 for i in (0, 1, 4, 5, 6, 7)}
+
+
+@pytest.mark.parametrize("beside", [1.0, 3.0])
+def test_hops_at_the_pace_of_a_slow_one_are_no_transfers_that_all_compete(beside):
+    """All five hops of a ring go at the pace of the first one; another transfer is ``beside``."""
+    ring = rates_of([3.0] * 5, [0.002] * 5, [3.0, 1.4, 1.3, 1.4, 1.4], [0] * 5)
+    others = [Bundle("pp", frozenset({"nic9"}), False, beside)]
+    bundles = [*bundles_of(ring, 6, 11), *others]
+    flows = SimpleNamespace(optional={}, meta={})
+    context = SimpleNamespace(topology=SimpleNamespace(codes={"nic0": 0}), flows=flows)
+    best, suspect = SLOW_NETWORK._suspect(
+        context, SimpleNamespace(name="job-0"), bundles, (6, 11), []
+    )
+    assert (best, suspect and suspect.culprit) == (("nic0", "nic0") if beside == 1 else ("", None))

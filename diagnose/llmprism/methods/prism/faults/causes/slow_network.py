@@ -36,7 +36,7 @@ from llmprism.methods.prism.faults.measures.wire_time import (
     lost_in,
     windows_of,
 )
-from llmprism.methods.prism.faults.suspects.cost import cost_of
+from llmprism.methods.prism.faults.suspects.cost import cost_of, healthy_share
 from llmprism.methods.prism.faults.suspects.irregular import irregular
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
@@ -133,7 +133,7 @@ def _in_stretch(
             return better and _with_hops(context, lost[0].rates, better)
     if suspect is None or (not best and extent[1] - extent[0] + 1 < LASTING):
         return None
-    suspect = replace(suspect, lost_share=_most_delayed(bundles, lost[0], best))
+    suspect = replace(suspect, lost_share=_most_delayed(bundles, lost[0], best, healthy_share(job)))
     begin, end = _narrowed(rates_of(context, job), best, *extent)
     if end - begin + 1 < SHORTEST:
         return None
@@ -167,14 +167,16 @@ def _with_hops(context: Context, rates: Rates, one: Suspect) -> Suspect:
     return replace(one, evidence={**one.evidence, "waiting_hops": number}) if number else one
 
 
-def _most_delayed(bundles: Sequence[Bundle], lost: LostTime, part: str) -> float:
-    """How much longer slow transfers can make a step at most, as a share of it.
+def _most_delayed(
+    bundles: Sequence[Bundle], lost: LostTime, part: str, healthy_step: float
+) -> float:
+    """How much longer slow transfers can make a step at most, as a share of the usual one.
 
-    A step has no more transfers than fill it. Messages of a pipeline delay it by no more than they
-    last longer, all together.
+    A step has no more transfers than fill it; ``healthy_step`` is the share of a usual one that a
+    healthy one is. Messages of a pipeline delay it by no more than they last longer, all together.
     """
     slow = [one for one in bundles if one.slow]
-    most = max(one.ratio for one in slow) - 1
+    most = (max(one.ratio for one in slow) - 1) * healthy_step
     passes = bool(part) and all(one.kind == "pp" for one in slow)
     passed = lost.sum_across(part) if passes else None
     return most if passed is None else min(most, passed)

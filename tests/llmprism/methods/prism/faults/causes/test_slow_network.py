@@ -49,15 +49,21 @@ def test_what_is_nearer_to_slow_than_to_healthy_clears_nothing():
 
 
 @pytest.mark.parametrize(
-    ("kind", "wire", "most"), [("dp", 0.02, 0.5), ("pp", 0.02, 0.02), ("pp", np.nan, 0.5)]
+    ("kind", "wire", "healthy", "most"),
+    [
+        ("dp", 0.02, 1.0, 0.5),
+        ("dp", 0.02, 0.2, 0.1),  # most steps are slow, and five times as long
+        ("pp", 0.02, 1.0, 0.02),
+        ("pp", np.nan, 1.0, 0.5),
+    ],
 )
-def test_slow_transfers_delay_a_step_by_what_they_last_longer_at_most(kind, wire, most):
+def test_slow_transfers_delay_a_step_by_what_they_last_longer_at_most(kind, wire, healthy, most):
     bundles = [
         Bundle(kind, frozenset({"nic"}), True, 1.5), Bundle("dp", frozenset({"x"}), False, 1.0)
     ]  # fmt: skip
     rates = SimpleNamespace(crosses=[one.crosses for one in bundles])
     lost = LostTime(rates, np.zeros(2), np.array([wire, 0.9]), np.ones(2))
-    assert SLOW_NETWORK._most_delayed(bundles, lost, "nic") == pytest.approx(most)
+    assert SLOW_NETWORK._most_delayed(bundles, lost, "nic", healthy) == pytest.approx(most)
 
 
 def test_where_no_part_is_named_nothing_limits_what_slow_messages_cost():
@@ -65,7 +71,7 @@ def test_where_no_part_is_named_nothing_limits_what_slow_messages_cost():
     rates = SimpleNamespace(crosses=[frozenset({"nic"})])
     lost = LostTime(rates, np.zeros(1), np.array([0.02]), np.ones(1))
     slow = [Bundle("pp", frozenset({"nic"}), True, 1.5)]
-    assert SLOW_NETWORK._most_delayed(slow, lost, "") == pytest.approx(0.5)
+    assert SLOW_NETWORK._most_delayed(slow, lost, "", 1.0) == pytest.approx(0.5)
 
 
 def test_hops_of_a_ring_that_differ_by_less_than_their_noise_are_one_bundle():
@@ -111,7 +117,9 @@ def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, step
     rates.pace.out[1, other : last + 1] = True
     rates.pace.lasting = rates.pace.out
     clock = np.arange(STEPS)
-    job = SimpleNamespace(name="job-0", start_ns=clock, end_ns=clock + 1)
+    job = SimpleNamespace(
+        name="job-0", start_ns=clock, end_ns=clock + 1, duration_ns=np.ones(STEPS), period_ns=1.0
+    )
 
     def blamed(*given):
         facts = ("network", "slow_transfers", "slow_nic", "address", "nic", *given[3], 0.5, 0.9)

@@ -11,6 +11,7 @@ import numpy as np
 from llmprism.methods.prism.faults.causes.incast import SYMPTOM as OTHER_TRAFFIC
 from llmprism.methods.prism.faults.causes.late_replicas import SYMPTOM as LATE_REPLICA
 from llmprism.methods.prism.faults.causes.reroutes import REROUTED
+from llmprism.methods.prism.faults.causes.slow_network import GOOD_PART
 from llmprism.methods.prism.faults.causes.stalls import SYMPTOM as STALLED
 from llmprism.methods.prism.faults.causes.unexplained import is_warm_up
 from llmprism.methods.prism.faults.other_jobs import wide
@@ -26,7 +27,6 @@ PASSES = ("slow_passes", "pauses")  # symptoms of a rank of a pipeline that wait
 SHOWN = ("fewer_uplinks", REROUTED, OTHER_TRAFFIC)  # why transfers are slow, or stall
 SHOWN_BY = {"slow_transfers": (*SHOWN, STALLED), STALLED: SHOWN}
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
-GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
 AS_LONG = 0.5  # of what the steps of a stretch are longer: others are that slow for one reason
 MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
 
@@ -105,7 +105,7 @@ def _is_some_of(one: Suspect, other: Suspect) -> bool:
         and _singles_out(other)
         and other.confidence > one.confidence
         and one.lost_share is not None
-        and (one.lost_share < AS_LONG * one.cost.share or not _names(one) & _names(other))
+        and (one.lost_share < AS_LONG * one.longer_share or not _names(one) & _names(other))
     )
 
 
@@ -163,7 +163,7 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
     if one.culprit_kind != "job" and one.evidence["slow_bundles"] < ranks:
         return False
     lost = other.lost_share if other.symptom in PASSES else None
-    return lost is not None and lost >= MOSTLY * other.cost.share and _shared(one, other) > SOME
+    return lost is not None and lost >= MOSTLY * other.longer_share and _shared(one, other) > SOME
 
 
 def _stalls_for(one: Suspect, other: Suspect) -> bool:

@@ -14,14 +14,17 @@ slow_compute = importlib.import_module("llmprism.methods.prism.faults.causes.slo
 RANKS, STEPS, TICK_NS = 8, 40, 1e6
 
 
-def suspects_of(monkeypatch, passes_ns):
-    """Suspects where each step shows two passes of each rank; half of the ranks are a stage."""
+def suspects_of(monkeypatch, passes_ns, healthy_ns=60e6):
+    """Suspects where each step shows two passes of each rank; half of the ranks are a stage.
+
+    A usual step lasts 60 ms, and a healthy one ``healthy_ns``.
+    """
     times_ns = np.arange(1000, dtype=np.int64) * int(TICK_NS)
     ranks = np.arange(RANKS)
     stage = ranks // (RANKS // 2)
     job = SimpleNamespace(
         name="job-0", count=STEPS, period_ns=60e6, phases=SimpleNamespace(endpoints=ranks),
-        pipelines=SimpleNamespace(length=2, stage=stage),
+        pipelines=SimpleNamespace(length=2, stage=stage), duration_ns=np.full(STEPS, healthy_ns),
     )  # fmt: skip
     names = [f"10.0.{rank}.1" for rank in range(RANKS)]
     topology = SimpleNamespace(
@@ -58,6 +61,8 @@ def test_a_rank_that_takes_several_ticks_more_is_slow(monkeypatch):
     (suspect,) = suspects_of(monkeypatch, rounded(true_ns))
     assert suspect.culprit == "10.0.3.1"
     assert (suspect.first, suspect.last) == (12, 23)
+    (of_six,) = suspects_of(monkeypatch, rounded(true_ns), healthy_ns=10e6)
+    assert of_six.lost_share == pytest.approx(suspect.lost_share / 6)
 
 
 def test_a_pass_that_ends_with_the_message_of_another_does_not_hide_a_slow_rank(monkeypatch):

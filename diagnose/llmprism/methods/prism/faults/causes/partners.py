@@ -66,7 +66,7 @@ def _rivals(one: Suspect, other: Suspect) -> bool:
 
 def _lost(one: Suspect) -> float:
     """What a rank lost of a step, or else what the steps of its job are longer."""
-    return max(0.0, one.cost.share if one.lost_share is None else one.lost_share)
+    return max(0.0, one.longer_share if one.lost_share is None else one.lost_share)
 
 
 def _partners(context: Context, one: Suspect, other: Suspect) -> bool:

@@ -24,6 +24,7 @@ from llmprism.methods.prism.faults.measures.series import (
 )
 from llmprism.methods.prism.faults.passes.edges import edge_passes_ns
 from llmprism.methods.prism.faults.passes.learned_passes import AnyPasses, shown_passes
+from llmprism.methods.prism.faults.suspects.cost import healthy_share
 from llmprism.methods.prism.faults.suspects.ranks import Slowness
 from llmprism.methods.prism.faults.suspects.stages import stages_and_ranks
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
@@ -99,7 +100,9 @@ def _of_merged(context: Context, job: JobView, unknown: Bools) -> Iterator[Suspe
     if slow.any():
         slow &= ~slow_messages_at(context, job)
     nothing = np.full(own.ratio.shape, np.nan)
-    at_most = own.ratio - 1  # no step is longer by more than its slowest rank
+    at_most = (own.ratio - 1) * healthy_share(
+        job
+    )  # no step is longer by more than its slowest rank
     seen = Slowness("slow_passes", own.ratio, own.noise, slow, at_most, nothing)
     found = [*stages_and_ranks(context, job, seen)]
     ranks = [one for one in found if one.level == "rank"]

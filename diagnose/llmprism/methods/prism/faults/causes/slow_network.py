@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 
-from llmprism.methods.prism.faults.causes.unexplained import irregular
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.bundles import (
     LEAST_SHARE,
@@ -37,7 +36,8 @@ from llmprism.methods.prism.faults.measures.wire_time import (
     lost_in,
     windows_of,
 )
-from llmprism.methods.prism.faults.suspects.cost import cost_of
+from llmprism.methods.prism.faults.suspects.cost import cost_of, healthy_share
+from llmprism.methods.prism.faults.suspects.irregular import irregular
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
 CONTRAST = 0.5  # of what is lost by slow transfers: what the others may lose at most
@@ -46,6 +46,8 @@ SOME = 0.3  # ... if more speaks for it: a third, as an end of one of three tran
 STEADY = 0.75  # share of the steps in which a slow link or switch delays some transfer
 LASTING = 4  # steps: the transfers of healthy jobs compete for single ones
 CLEARLY_LESS = 0.5  # of what the best part explains of the lost time
+GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
+OR_A_RANK = 0.5**0.5  # of the confidence: another explanation is as good
 
 
 def slow_network(context: Context) -> Iterator[Suspect]:
@@ -127,14 +129,28 @@ def _in_stretch(
         better = _by_time(context, job, lost[0], parts, extent, best, slowest)
         score = {part.name: part.score for part in parts}
         if better is not None or score.get(best, 0.0) < MOSTLY:
+            better = better and _or_a_rank(better, lost[1:])
             return better and _with_hops(context, lost[0].rates, better)
     if suspect is None or (not best and extent[1] - extent[0] + 1 < LASTING):
         return None
-    suspect = replace(suspect, lost_share=_most_delayed(bundles, lost[0], best))
+    suspect = replace(suspect, lost_share=_most_delayed(bundles, lost[0], best, healthy_share(job)))
     begin, end = _narrowed(rates_of(context, job), best, *extent)
     if end - begin + 1 < SHORTEST:
         return None
     return _with_hops(context, lost[0].rates, replace(suspect, first=begin, last=end))
+
+
+def _or_a_rank(one: Suspect, others: Sequence[LostTime]) -> Suspect:
+    """``one`` with less confidence if its transfers may as well have waited for a late rank.
+
+    A good part of those of its job last longer, and none of ``others``, those of other jobs.
+    """
+    part = one.evidence["suspects"][0]["name"]
+    if one.evidence["slow_bundles"] <= GOOD_PART * one.evidence["bundles"]:
+        return one
+    if any(part in other.crossed for other in others):
+        return one
+    return replace(one, confidence=OR_A_RANK * one.confidence)
 
 
 def _with_hops(context: Context, rates: Rates, one: Suspect) -> Suspect:
@@ -151,14 +167,16 @@ def _with_hops(context: Context, rates: Rates, one: Suspect) -> Suspect:
     return replace(one, evidence={**one.evidence, "waiting_hops": number}) if number else one
 
 
-def _most_delayed(bundles: Sequence[Bundle], lost: LostTime, part: str) -> float:
-    """How much longer slow transfers can make a step at most, as a share of it.
+def _most_delayed(
+    bundles: Sequence[Bundle], lost: LostTime, part: str, healthy_step: float
+) -> float:
+    """How much longer slow transfers can make a step at most, as a share of the usual one.
 
-    A step has no more transfers than fill it. Messages of a pipeline delay it by no more than they
-    last longer, all together.
+    A step has no more transfers than fill it; ``healthy_step`` is the share of a usual one that a
+    healthy one is. Messages of a pipeline delay it by no more than they last longer, all together.
     """
     slow = [one for one in bundles if one.slow]
-    most = max(one.ratio for one in slow) - 1
+    most = (max(one.ratio for one in slow) - 1) * healthy_step
     passes = bool(part) and all(one.kind == "pp" for one in slow)
     passed = lost.sum_across(part) if passes else None
     return most if passed is None else min(most, passed)
@@ -319,7 +337,8 @@ def _verdict(context: Context, best: Sequence[Part], job: JobView) -> tuple[str,
 
 
 def _healthy_ratio(bundles: Sequence[Bundle]) -> float:
-    values = [one.ratio for one in bundles if not one.slow]
+    """The pace of transfers that nothing makes slow; 1 if there are none."""
+    values = [one.ratio for one in bundles if not (one.slow or one.paced)]
     return float(np.median(values)) if values else 1.0
 
 

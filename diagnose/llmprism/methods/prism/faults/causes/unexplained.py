@@ -30,6 +30,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.series import DEVIATIONS, FEWEST, judged, stretches
 from llmprism.methods.prism.faults.measures.two_levels import upper_run
 from llmprism.methods.prism.faults.suspects.cost import cost_of
+from llmprism.methods.prism.faults.suspects.irregular import irregular
 from llmprism.methods.prism.faults.suspects.recurring import without_recurring_ns
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Floats
@@ -40,8 +41,6 @@ LASTING = 4  # steps; checkpoints and evaluations lengthen single ones
 WARM_UP = 6  # steps at the begin in which a job may still be slow without a fault
 NEARLY_ALL = 0.9  # of the steps to the end, or of an attempt
 SURE = 0.5  # confidence
-IRREGULAR = 5.0  # times the spread of the steps before
-VARIED = 0.03  # of what the steps are longer by
 GUESSED = 0.4  # confidence where only the lengths of steps show the cause
 LEAST_GUESS = 0.2  # confidence of a guess that says more than that the cause is unknown
 FAR_LESS = 0.1  # of what the longest steps are longer: the others have another reason
@@ -140,19 +139,10 @@ def _covers(one: Suspect, job: JobView, first: int, last: int) -> bool:
     return one.job is job and known and common > MOSTLY * (last - first + 1)
 
 
-def irregular(job: JobView, first: int, last: int) -> bool:
-    """Whether the steps of a stretch differ much more than those before."""
-    duration_ns = without_recurring_ns(job.duration_ns)
-    before, inside = duration_ns[:first], duration_ns[first : last + 1]
-    longer = finite_median(inside) - finite_median(before)
-    spread = deviation(inside)
-    return bool(spread > max(IRREGULAR * deviation(before), VARIED * longer))
-
-
 def _of_job(context: Context, job: JobView, first: int, last: int) -> Suspect:
     """The job as a whole: its work is unevenly divided, or the cause is unknown."""
     one = _suspect(job, first, last)
-    in_turns = late_in_turns(context, job, (first, last), one.cost.share)
+    in_turns = late_in_turns(context, job, (first, last), one.longer_share)
     if not (in_turns or irregular(job, first, last)):
         return one
     cause = likelier_imbalance(context, one.job)

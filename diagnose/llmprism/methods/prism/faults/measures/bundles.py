@@ -1,8 +1,9 @@
 """Rates of transfers, judged over a stretch of steps: which are slow, and through which parts.
 
 Connections of a collective group that are slow alike are judged as one, since all go at the pace
-of the slowest one. Where their wires show which of them it is, only that one is slow. So are rings
-with the same hops between servers, which move one collective together.
+of the slowest one. Where their wires show which of them it is, only that one is slow; others whose
+wires are busy for nearly as long are no evidence of health. So are rings with the same hops between
+servers, which move one collective together.
 """
 
 from __future__ import annotations
@@ -27,13 +28,21 @@ LEAST_SHARE = 0.5  # share of a stretch's steps in which a conversation is slow
 
 @dataclass(frozen=True)
 class Bundle:
-    """Rates that are judged as one: where they lead through, and how slow they are."""
+    """Rates that are judged as one: where they lead through, and how slow they are.
+
+    Attributes
+    ----------
+    slow : whether they are slow by themselves.
+    ratio : pace over the healthy one.
+    paced : whether others of their collective make them as slow as they are.
+    """
 
     kind: str
     crosses: frozenset[str]
     slow: bool
     ratio: float
     conversation: int = -1
+    paced: bool = False
 
 
 def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
@@ -50,6 +59,7 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
     seen &= slow | ~_blind(rates, slow, middle, np.isfinite(ratio).sum(axis=1))
     seen &= slow | ~_nearly(slow, middle)
     waits = waiting(rates, first, last)
+    late = slow.copy()
     slow &= ~waits
     slow &= ~_in_idle_rings(rates, seen & slow, middle, busy)
     bundles: list[Bundle] = []
@@ -66,6 +76,7 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
         slowest = middle[own] >= within * np.nanmax(middle[own])
         if busiest.mean() < ALIKE and (busiest & slowest).any():
             slow[own] &= busiest
+            seen[own] &= slow[own] | ~(np.log(busy[own]) > NEARER * np.log(busy[worst]))
         else:
             crosses = frozenset().union(*(rates.crosses[i] for i in own.tolist()))
             bundles.append(Bundle(rates.kind[own[0]], crosses, True, float(middle[own].max())))
@@ -78,6 +89,7 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
             bool(slow[i]),
             float(middle[i]),
             int(rates.conversation[i]),
+            bool(late[i] and not slow[i]),
         )
         for i in alone
     ]

@@ -17,6 +17,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import JobView
 from llmprism.methods.prism.faults.measures.rates import ROUNDING
+from llmprism.methods.prism.faults.measures.series import healthy
 from llmprism.methods.prism.faults.suspects.recurring import recurring_ns
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA, deviation
@@ -109,6 +110,11 @@ def _without(job: JobView, steps: Ints) -> Floats:
     masked[steps] = np.nan
     lengths_ns: Floats = job.between_ends_ns - recurring_ns(masked, masked.size, masked.size)
     return lengths_ns
+
+
+def healthy_share(job: JobView) -> float:
+    """Length of a healthy step of ``job``, as a share of its usual one: 1 if most are healthy."""
+    return float(healthy(job.duration_ns[None])[0]) / max(job.period_ns, 1.0)
 
 
 def with_neighbours(job: JobView, steps: Ints) -> Ints:

@@ -31,7 +31,8 @@ class Suspect:
     confidence : in [0, 1].
     evidence : the numbers behind it.
     lost : the cost where it is known without a comparison of steps.
-    lost_share : time that the culprit itself lost in a step, as a share of a step, where known.
+    lost_share : time that the culprit itself lost in a step, as a share of the job's usual step,
+        where known.
     extent_ns : begin and end where they are known better than by steps [ns].
     weight : of two suspects of which one waits for the other, the one with more weight is slow.
     """
@@ -58,13 +59,21 @@ class Suspect:
         return self.lost or cost_of(self.job, self.first, self.last)
 
     @property
+    def longer_share(self) -> float:
+        """By how much steps are longer, as a share of the job's usual step, as ``lost_share`` is.
+
+        The usual step is a slow one where most of them are.
+        """
+        return self.cost.share * self.cost.normal_ns / max(self.job.period_ns, 1.0)
+
+    @property
     def is_believed(self) -> bool:
         """Whether it cost its job time, and lost a good part of that itself.
 
         If not, it waited for another.
         """
         part = EXPLAINED if self.level == "network" else OWN_PART
-        explains = self.lost_share is None or self.lost_share >= part * self.cost.share
+        explains = self.lost_share is None or self.lost_share >= part * self.longer_share
         return self.cost.believed and explains
 
 

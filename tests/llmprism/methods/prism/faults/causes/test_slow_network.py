@@ -49,15 +49,21 @@ def test_what_is_nearer_to_slow_than_to_healthy_clears_nothing():
 
 
 @pytest.mark.parametrize(
-    ("kind", "wire", "most"), [("dp", 0.02, 0.5), ("pp", 0.02, 0.02), ("pp", np.nan, 0.5)]
+    ("kind", "wire", "healthy", "most"),
+    [
+        ("dp", 0.02, 1.0, 0.5),
+        ("dp", 0.02, 0.2, 0.1),  # most steps are slow, and five times as long
+        ("pp", 0.02, 1.0, 0.02),
+        ("pp", np.nan, 1.0, 0.5),
+    ],
 )
-def test_slow_transfers_delay_a_step_by_what_they_last_longer_at_most(kind, wire, most):
+def test_slow_transfers_delay_a_step_by_what_they_last_longer_at_most(kind, wire, healthy, most):
     bundles = [
         Bundle(kind, frozenset({"nic"}), True, 1.5), Bundle("dp", frozenset({"x"}), False, 1.0)
     ]  # fmt: skip
     rates = SimpleNamespace(crosses=[one.crosses for one in bundles])
     lost = LostTime(rates, np.zeros(2), np.array([wire, 0.9]), np.ones(2))
-    assert SLOW_NETWORK._most_delayed(bundles, lost, "nic") == pytest.approx(most)
+    assert SLOW_NETWORK._most_delayed(bundles, lost, "nic", healthy) == pytest.approx(most)
 
 
 def test_where_no_part_is_named_nothing_limits_what_slow_messages_cost():
@@ -65,7 +71,7 @@ def test_where_no_part_is_named_nothing_limits_what_slow_messages_cost():
     rates = SimpleNamespace(crosses=[frozenset({"nic"})])
     lost = LostTime(rates, np.zeros(1), np.array([0.02]), np.ones(1))
     slow = [Bundle("pp", frozenset({"nic"}), True, 1.5)]
-    assert SLOW_NETWORK._most_delayed(slow, lost, "") == pytest.approx(0.5)
+    assert SLOW_NETWORK._most_delayed(slow, lost, "", 1.0) == pytest.approx(0.5)
 
 
 def test_hops_of_a_ring_that_differ_by_less_than_their_noise_are_one_bundle():
@@ -76,7 +82,7 @@ def test_hops_of_a_ring_that_differ_by_less_than_their_noise_are_one_bundle():
 
 
 def test_the_hop_of_a_ring_whose_wire_is_never_silent_is_the_slow_one():
-    exact = rates_of([3.0] * 4, [0.002] * 4, busy=[3.0, 2.4, 2.3, 2.4], group=[0] * 4)
+    exact = rates_of([3.0] * 4, [0.002] * 4, busy=[3.0, 1.4, 1.3, 1.4], group=[0] * 4)
     assert [one.slow for one in bundles_of(exact, 6, 11)] == [True, False, False, False]
 
 
@@ -111,7 +117,9 @@ def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, step
     rates.pace.out[1, other : last + 1] = True
     rates.pace.lasting = rates.pace.out
     clock = np.arange(STEPS)
-    job = SimpleNamespace(name="job-0", start_ns=clock, end_ns=clock + 1)
+    job = SimpleNamespace(
+        name="job-0", start_ns=clock, end_ns=clock + 1, duration_ns=np.ones(STEPS), period_ns=1.0
+    )
 
     def blamed(*given):
         facts = ("network", "slow_transfers", "slow_nic", "address", "nic", *given[3], 0.5, 0.9)
@@ -207,3 +215,41 @@ def test_a_switch_that_all_transfers_cross_is_not_shown_by_the_time_that_they_ta
     monkeypatch.setattr(Suspect, "is_believed", True)
     found = SLOW_NETWORK._by_time(context, job, lost, parts, (4, 9), "", "")
     assert (found and found.culprit) == named
+
+
+@pytest.mark.parametrize(
+    ("slow", "another", "sure"), [(4, False, 0.9), (20, False, 0.9 * 0.5**0.5), (20, True, 0.9)]
+)
+def test_a_late_rank_explains_as_well_that_most_transfers_of_one_job_last_longer(
+    slow, another, sure
+):
+    """32 transfers of the job, and one of another job, which waits for none of its ranks."""
+    share = np.array([0.1 * another])
+    other = LostTime(SimpleNamespace(crosses=[frozenset({"leaf"})]), share, share, 1 + share)
+    evidence = {"slow_bundles": slow, "bundles": 32, "suspects": [{"name": "leaf"}]}
+    one = Suspect(
+        None, "network", "slow_transfers", "", "switch", "leaf", 8, 15, 0.2, 0.9, evidence
+    )
+    assert SLOW_NETWORK._or_a_rank(one, [other]).confidence == pytest.approx(sure)
+
+
+def test_hops_whose_wires_are_busy_for_half_as_long_are_no_evidence_of_health():
+    """Two hops cross a slow link; what two more cross is shared with another one. The rest wait."""
+    wires = [10.0, 10.0, 5.0, 5.0, 1.0, 1.0, 1.0, 1.0]
+    ring = rates_of([10.0] * 8, [0.002] * 8, wires, [0] * 8)
+    seen = {min(one.crosses): one.slow for one in bundles_of(ring, 6, 11)}
+    assert seen == {f"nic{i}": i < 2 for i in (0, 1, 4, 5, 6, 7)}
+
+
+@pytest.mark.parametrize("beside", [1.0, 3.0])
+def test_hops_at_the_pace_of_a_slow_one_are_no_transfers_that_all_compete(beside):
+    """All five hops of a ring go at the pace of the first one; another transfer is ``beside``."""
+    ring = rates_of([3.0] * 5, [0.002] * 5, [3.0, 1.4, 1.3, 1.4, 1.4], [0] * 5)
+    others = [Bundle("pp", frozenset({"nic9"}), False, beside)]
+    bundles = [*bundles_of(ring, 6, 11), *others]
+    flows = SimpleNamespace(optional={}, meta={})
+    context = SimpleNamespace(topology=SimpleNamespace(codes={"nic0": 0}), flows=flows)
+    best, suspect = SLOW_NETWORK._suspect(
+        context, SimpleNamespace(name="job-0"), bundles, (6, 11), []
+    )
+    assert (best, suspect and suspect.culprit) == (("nic0", "nic0") if beside == 1 else ("", None))

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.suspects.cost import Cost, cost_at, cost_of, widened
+from llmprism.methods.prism.faults.suspects.cost import (
+    Cost,
+    cost_at,
+    cost_of,
+    healthy_share,
+    widened,
+)
 
 STEP_NS = 30e9
 
@@ -205,3 +211,10 @@ def test_checkpoints_that_overlap_with_what_is_slow_are_no_cost_of_it(seed: int)
 def test_a_spike_beside_a_stretch_is_none_of_its_steps(seed: int) -> None:
     steps = steps_with(dict.fromkeys(range(10, 18), 0.06) | {9: 0.5, 18: 0.06}, 0, seed)
     assert widened(job_of(steps), 10, 17, (0, 27)) == (10, 18)
+
+
+@pytest.mark.parametrize(("first", "share"), [(20, 1.0), (8, 1 / 6.3)])
+def test_a_healthy_step_is_a_share_of_a_slow_one_if_most_are_slow(first: int, share: float) -> None:
+    steps = steps_with(dict.fromkeys(range(first, 28), 5.3))
+    job = SimpleNamespace(duration_ns=steps, period_ns=float(np.median(steps)))
+    assert healthy_share(job) == pytest.approx(share, rel=0.02)

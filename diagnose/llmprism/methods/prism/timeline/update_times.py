@@ -34,6 +34,7 @@ from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.timeline.parted_gathers import gathers_after_updates
 from llmprism.methods.prism.timeline.timeline import Ranks, relative
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median, nanmedian
@@ -163,7 +164,8 @@ def _updated(
     """
     members = max(sharing.replicas, 2)
     if phases.gathers is None:
-        passed = 2.0 if _holds_all(connections, own, phases, pipelines) else np.nan
+        whole = _holds_all(connections, own, phases, pipelines, members)
+        passed = 2.0 if whole else np.nan
         part = 1.0
     else:
         repeated = pipelines.micro_batches if sharing.sharding in ("zero2", "zero3") else 1
@@ -184,12 +186,15 @@ def _rings(phases: Phases, members: int) -> int:
 
 
 def _holds_all(
-    connections: Connections, own: Sequence[KindOf], phases: Phases, pipelines: Pipelines
-) -> bool:
+    connections: Connections, own: Sequence[KindOf], phases: Phases, pipelines: Pipelines,
+    members: int,
+) -> bool:  # fmt: skip
     """Whether each replica updates all parameters: nothing is gathered, or reduced early."""
     paired = not _begins_within(phases, pipelines)
     return not _reduces_early(phases, pipelines) and not any(
-        _gathers(connections, one, phases.count, paired=paired) for one in own
+        _gathers(connections, one, phases.count, paired=paired)
+        or gathers_after_updates(connections, one, phases, pipelines, members)
+        for one in own
     )
 
 

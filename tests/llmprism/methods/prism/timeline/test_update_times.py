@@ -76,6 +76,16 @@ def test_gathers_end_a_step_themselves(scored, zero):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("zero", [1, 2])
+@pytest.mark.parametrize("collector", ["", "\ncollector: {message_boundary: false}"])
+def test_gathers_follow_updates_that_begin_after_the_passes(scored, zero, collector):
+    """With equal sizes, and joined records, only a silence parts gradients and parameters."""
+    text = WORLD.replace("pp: 4", "pp: 4\n    chunks: 2\n    gradient_bytes: 2") + collector
+    both = compared(scored, text, zero=zero, host=2, schedule="interleaved", gpu="h100")
+    assert np.abs(both["end_ns_found"] - both["end_ns"]).max() < 0.1 * MS
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["a100", "h100"])
 @pytest.mark.parametrize(
     "values",

@@ -58,6 +58,7 @@ from llmprism.methods.prism.timeline.closings import find_closings
 from llmprism.methods.prism.timeline.first_gathers import with_first_gathers
 from llmprism.methods.prism.timeline.gathered_steps import SHARDED, begun_by_gathers
 from llmprism.methods.prism.timeline.gathers import with_late_gathers
+from llmprism.methods.prism.timeline.gathers_before import with_gathers_before
 from llmprism.methods.prism.timeline.hidden_hops import with_hidden_hops
 from llmprism.methods.prism.timeline.later_stages import after_pauses
 from llmprism.methods.prism.timeline.timeline import find_timeline
@@ -172,6 +173,7 @@ def _look_into(
     pipelines = find_pipelines(flows, connections, phases)
     phases = with_first_gathers(flows, connections, phases, pipelines)
     if phases.gathers is None:
+        phases = with_gathers_before(flows, connections, phases, pipelines)
         phases = with_late_gathers(flows, connections, phases, pipelines)
     replicas = find_replicas(topology, phases, pipelines, connections.sample_bytes)
     share = find_ring_share(topology, connections, phases, pipelines)

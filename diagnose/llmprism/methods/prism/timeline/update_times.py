@@ -12,9 +12,8 @@ Every replica updates all parameters, or an equal part of them if states are sha
 parameters are gathered, with half the bytes of gradients: before the step ends, so that there is
 nothing to add, or in the next step. Sharded gradients are reduced in every micro-batch, so their
 traffic begins before the last gradient comes. Two messages of the same bytes are a reduction and a
-gather only if the first one begins after the passes. So are several messages of different sizes
-that follow each other twice, if the update parts them. Records that bridge such silences show
-nothing of this kind, so they say nothing about updates.
+gather only if the first one begins after the passes. Records that bridge such silences show nothing
+of this kind, so they say nothing about updates.
 
 Where replicas share a server, their gradients do not show. Then the time of a forward pass does: a
 rank computes 2 FLOP for each parameter and token, so 2,048 to 8,192 tokens at 150 to 400 TFLOP/s
@@ -35,6 +34,7 @@ from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.timeline.parted_gathers import gathers_after_updates
 from llmprism.methods.prism.timeline.timeline import Ranks, relative
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median, nanmedian
@@ -45,7 +45,6 @@ USUAL_NS = MOVED / 2613  # ... the mean of A100 with 80 GB (2,039 GB/s) and H100
 MANY = 0.5  # share of connections and steps, or of ranks and steps, that show sharding
 RESOLVED = 0.25  # of the time between two steps: a silence as short as that parts records
 PAIR = 2  # messages: too few for a pattern of sizes
-PARTS = 2.0  # mean silences between gathers: an update before them lasts as long or longer
 MOST_PASSES = 2.0  # forward passes: longest reduction and update inside servers
 USUAL_PASSES, WITHOUT = 0.5, 0.2  # usual ones; without replicas there is no reduction
 
@@ -165,7 +164,8 @@ def _updated(
     """
     members = max(sharing.replicas, 2)
     if phases.gathers is None:
-        passed = 2.0 if _holds_all(connections, own, phases, pipelines) else np.nan
+        whole = _holds_all(connections, own, phases, pipelines, members)
+        passed = 2.0 if whole else np.nan
         part = 1.0
     else:
         repeated = pipelines.micro_batches if sharing.sharding in ("zero2", "zero3") else 1
@@ -186,13 +186,14 @@ def _rings(phases: Phases, members: int) -> int:
 
 
 def _holds_all(
-    connections: Connections, own: Sequence[KindOf], phases: Phases, pipelines: Pipelines
-) -> bool:
+    connections: Connections, own: Sequence[KindOf], phases: Phases, pipelines: Pipelines,
+    members: int,
+) -> bool:  # fmt: skip
     """Whether each replica updates all parameters: nothing is gathered, or reduced early."""
     paired = not _begins_within(phases, pipelines)
     return not _reduces_early(phases, pipelines) and not any(
         _gathers(connections, one, phases.count, paired=paired)
-        or (pipelines.chunks <= 1 and _repeats(connections, one, phases.count))
+        or gathers_after_updates(connections, one, phases, pipelines, members)
         for one in own
     )
 
@@ -233,36 +234,6 @@ def _gathers(connections: Connections, one: KindOf, count: int, *, paired: bool)
         else:
             found.append(_doubled(*distinct(np.sort(size))) >= MANY)
     return bool(found) and sum(found) >= MANY * len(found)
-
-
-def _repeats(connections: Connections, one: KindOf, count: int) -> bool:
-    """Whether an update parts two equal sequences of sizes in many cells of a class."""
-    own = [_parted(*cell) for cell in cells(connections, one.one, one.step, count)]
-    found = [silences for silences in own if silences is not None]
-    if len(found) < MANY * max(len(own), 1):
-        return False
-    update_ns, usual_ns = np.mean(found, axis=0)
-    return bool(update_ns > PARTS * usual_ns)
-
-
-def _parted(start: Ints, end: Ints, size: Ints) -> tuple[float, float] | None:
-    """Silence between two equal sequences of unequal messages, and mean one in the second [ns].
-
-    A message of the first sequence may be cut, since its sender may have to wait. None if the sizes
-    are no such sequences.
-    """
-    order = np.argsort(start, kind="stable")
-    size, moved = size[order], np.cumsum(size[order])
-    near = EXACT * moved[-1]
-    middle = int(np.argmin(np.abs(2 * moved - moved[-1])))
-    again = moved[middle + 1 : -1] - moved[middle]
-    if abs(2 * moved[middle] - moved[-1]) > near or not again.size:
-        return None
-    known = np.abs(again[:, None] - moved[None, :middle]) <= near
-    if np.ptp(size[middle + 1 :]) <= near or not known.any(axis=1).all():
-        return None
-    silence = np.maximum(start[order][1:] - np.maximum.accumulate(end[order])[:-1], 0)
-    return float(silence[middle]), float(silence[middle + 1 :].mean())
 
 
 def _doubled(value: Floats, often: Ints) -> float:

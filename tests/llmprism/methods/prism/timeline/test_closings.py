@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.timeline.closings import Closings, with_closings
 
 MS = 1_000_000
+SEEN = np.zeros(2, np.bool_)
 WORLD = """\
 cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 200,
           fabric: {kind: rail, leaf_ports: 8}}
@@ -39,6 +42,47 @@ def test_a_step_ends_with_the_update_after_its_last_collective(scored, norm):
     assert np.abs(first["start_ns_found"] - first["start_ns"]).max() < 0.5 * MS
 
 
+PACKETS = """\
+collector: {effects: [{kind: headers}]}
+"""
+WAITING = """\
+cluster: {servers: 3, gpus_per_server: 2, nics_per_server: 2, nic_gbps: 200,
+          fabric: {kind: rail, leaf_ports: 3}}
+jobs:
+  - name: solo
+    model: {layers: 6, hidden: 2048, heads: 16, vocab: 32000, sequence_length: 2048}
+    dp: 2
+    zero_stage: 0
+    pp: 3
+    micro_batches: 6
+    steps: 8
+    mfu: 0.4
+    compute_jitter: 0.01
+    gradient_norm: true
+"""
+
+
+def errors(run):
+    """End of each step of each rank as found, less the true one [ns]."""
+    true = run.truth("steps").merge(run.truth("ranks"), on=["job", "rank"])
+    both = true.merge(run.diagnosis.steps, on=["address", "step"], suffixes=("", "_found"))
+    assert len(both) == len(true)
+    return both["end_ns_found"] - both["end_ns"]
+
+
+@pytest.mark.slow
+def test_a_norm_has_the_small_packets_of_an_answer_to_gradients(scored):
+    """Between two stages it goes the way of activations, and beside the gradients of others."""
+    assert np.abs(errors(scored(WORLD % "true" + PACKETS))).max() < 0.1 * MS
+
+
+@pytest.mark.slow
+def test_a_norm_may_wait_for_gradients_that_servers_reduce_inside(scored):
+    """The first stage ends its passes last, the others wait for it a backward pass each."""
+    found = errors(scored(WAITING))
+    assert np.abs(found).max() < 1 * MS
+
+
 def closings(starts_ms, steps, growing=0) -> Closings:
     """One connection from rank 0 to rank 1, with a record in each of ``steps`` of 100 ms.
 
@@ -50,7 +94,7 @@ def closings(starts_ms, steps, growing=0) -> Closings:
     begin[-1] = MISSING
     return Closings(
         zeros, zeros, zeros + 1, start.astype(np.int64), (start + MS).astype(np.int64),
-        1000 + growing * np.arange(steps), begin,
+        1000 + growing * np.arange(steps), np.tile(begin, (2, 1)),
     )  # fmt: skip
 
 
@@ -59,27 +103,45 @@ def ends(steps: int) -> np.ndarray:
 
 
 def test_what_follows_the_gradients_at_once_in_every_step_ends_it():
-    later = with_closings(closings(61, 10), ends(10), 0)
+    later = with_closings(closings(61, 10), ends(10), 0, SEEN)
     assert later == pytest.approx(ends(10) + 2 * MS)
 
 
 def test_what_comes_after_the_update_does_not():
-    assert with_closings(closings(85, 10), ends(10), 0) == pytest.approx(ends(10))
+    assert with_closings(closings(85, 10), ends(10), 0, SEEN) == pytest.approx(ends(10))
 
 
 def test_what_comes_in_some_steps_does_not():
     often = closings([61] * 7 + [30] * 3, 10)
-    assert with_closings(often, ends(10), 0) == pytest.approx(ends(10))
+    assert with_closings(often, ends(10), 0, SEEN) == pytest.approx(ends(10))
 
 
 def test_what_differs_in_bytes_does_not():
     service = closings(61, 10, growing=100)
-    assert with_closings(service, ends(10), 0) == pytest.approx(ends(10))
+    assert with_closings(service, ends(10), 0, SEEN) == pytest.approx(ends(10))
 
 
 def test_a_rank_waits_for_the_one_that_ends_later():
     """Rank 1 ends its gradients 20 ms after rank 0: the record begins then."""
     own = ends(10)
     own[1] += 20 * MS
-    later = with_closings(closings(81, 10), own, 0)
+    later = with_closings(closings(81, 10), own, 0, SEEN)
     assert later == pytest.approx(np.tile(own[1] + 2 * MS, (2, 1)))
+
+
+def test_what_follows_after_a_reduction_inside_servers_ends_the_step():
+    later = with_closings(closings(85, 10), ends(10), 0, ~SEEN)
+    assert later == pytest.approx(ends(10) + 26 * MS)
+
+
+def test_what_begins_just_before_the_next_step_does_not():
+    assert with_closings(closings(95, 10), ends(10), 0, ~SEEN) == pytest.approx(ends(10))
+
+
+def test_an_embedding_may_be_reduced_while_other_stages_begin_the_next_step():
+    """Stage 2 gathers parameters from 70 ms on, when the first and the last stage still wait."""
+    one = closings(61, 10)
+    own = np.vstack((ends(10), ends(10)[:1]))
+    begin = np.vstack((one.begin_ns, one.begin_ns[:1] - 38 * MS))
+    later = with_closings(replace(one, begin_ns=begin), own, 0, np.zeros(3, np.bool_))
+    assert later == pytest.approx(own + 2 * MS * np.array([[1], [1], [0]]))

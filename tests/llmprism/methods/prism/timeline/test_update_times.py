@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from llmprism.methods.prism.classes.sizes import distinct
-from llmprism.methods.prism.timeline.update_times import _doubled, _parted
+from llmprism.methods.prism.timeline.update_times import _doubled
 
 MS = 1_000_000
 WORLD = """\
@@ -85,6 +85,16 @@ def test_gathers_of_as_many_bytes_end_a_step_themselves(scored):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("zero", [1, 2])
+@pytest.mark.parametrize("collector", ["", "\ncollector: {message_boundary: false}"])
+def test_gathers_follow_updates_that_begin_after_the_passes(scored, zero, collector):
+    """With equal sizes, and joined records, only a silence parts gradients and parameters."""
+    text = WORLD.replace("pp: 4", "pp: 4\n    chunks: 2\n    gradient_bytes: 2") + collector
+    both = compared(scored, text, zero=zero, host=2, schedule="interleaved", gpu="h100")
+    assert np.abs(both["end_ns_found"] - both["end_ns"]).max() < 0.1 * MS
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("gpu", ["a100", "h100"])
 @pytest.mark.parametrize(
     "values",
@@ -144,20 +154,3 @@ def test_an_interleaved_pipeline_alone_ends_a_step_after_its_last_pass(scored, s
 def test_gathers_show_by_sizes_and_their_doubles(sizes, share):
     """Gradients have twice the bytes of parameters; a record may hold several messages."""
     assert _doubled(*distinct(np.sort(np.array(sizes)))) == pytest.approx(share)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "silences", "parted"),
-    [
-        ([80, 60, 80, 60], [1, 5, 2], (5, 2)),
-        ([50, 30, 60, 30, 80, 60, 30], [9, 1, 1, 5, 2, 4], (5, 3)),  # the first message is cut
-        ([80, 80, 80, 80], [1, 5, 2], None),  # equal buckets of one reduction
-        ([80, 60, 70, 70], [1, 5, 2], None),
-        ([80, 60, 80, 50], [1, 5, 2], None),  # nothing has half of the bytes
-        ([80, 80], [5], None),
-    ],
-)
-def test_reductions_and_gathers_are_parted_by_an_update(sizes, silences, parted):
-    size = np.array(sizes)
-    start = np.cumsum(size + np.array([0, *silences])) - size
-    assert _parted(start, start + size, size) == parted

@@ -1,0 +1,90 @@
+"""Parameters that are gathered after the update that a silence shows, whatever their sizes.
+
+A rank of a later stage has ended its passes when it has sent its last gradient. When all replicas
+have, all gradients of the stage are ready, so they are reduced one after the other. If traffic of
+replicas ends later than that, and goes on after a silence, the silence is an update: what follows
+gathers parameters, with as many bytes as gradients or half as many. Gradients are reduced once, or
+in every micro-batch. Rings rest for other reasons as well, but in several places alike. The first
+stage does not show when it ends its passes.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.phases.moments import MISSING
+from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.pipelines.pipelines import Pipelines
+from llmprism.methods.prism.records.connections import Connections
+from llmprism.numerics.arrays import Floats, Ints, order_in_groups
+
+MANY = 0.5  # share of connections and steps that must agree
+NEAR = 0.005  # of the bytes of a step
+LONGER = 1.5  # than other silences: those in which a ring waits for a neighbour are about equal
+FASTEST_NS = 30 / 4 / 8000  # of a byte of gradients: Adam at 8,000 GB/s, NVIDIA B200 (data sheet)
+
+
+def gathers_after_updates(
+    connections: Connections, one: KindOf, phases: Phases, pipelines: Pipelines, members: int
+) -> bool:
+    """Whether ``members`` replicas gather parameters after updates, in most steps of a class."""
+    count = phases.count
+    known, cell = one.cells(connections, count)
+    order = order_in_groups(cell, one.one.traffic.start_ns[known])
+    known, cell = known[order], cell[order]
+    src = np.searchsorted(phases.endpoints, connections.src[one.one.connections])[cell // count]
+    passed = _passed_ns(phases, pipelines)[src, cell % count]
+    rest = _rests(one.one.traffic.start_ns[known], one.one.traffic.end_ns[known], cell, passed)
+    size = one.one.traffic.size[known]
+    volume = np.bincount(cell, size)
+    before = np.cumsum(size) - size - (np.cumsum(volume) - volume)[cell]
+    reduced = _reductions(before / volume[cell], pipelines.micro_batches)
+    update = (reduced > 0) & (rest > FASTEST_NS * before / (members * np.maximum(reduced, 1)))
+    longest, other = np.zeros(volume.size), np.zeros(volume.size)
+    np.maximum.at(longest, cell[update], rest[update])
+    np.maximum.at(other, cell[~update], rest[~update])
+    judged = np.unique(cell[np.isfinite(passed)]).size
+    return bool(judged and (longest > LONGER * other).sum() >= MANY * judged)
+
+
+def _passed_ns(phases: Phases, pipelines: Pipelines) -> Floats:
+    """When all ranks of an endpoint's stage have ended the passes of a step [ns].
+
+    NaN for the first stage, shape (endpoints, steps).
+    """
+    end = phases.moments["pp"].end_ns
+    passed = np.where(end == MISSING, np.nan, end.astype(np.float64))
+    for place in np.unique(pipelines.stage).tolist():
+        own = pipelines.stage == place
+        passed[own] = np.fmax.reduce(passed[own], axis=0) if place > 0 else np.nan
+    return passed
+
+
+def _rests(start: Ints, end: Ints, cell: Ints, passed: Floats) -> Floats:
+    """Silence before each record of a cell, if what comes before ends later than ``passed`` [ns].
+
+    0 where there is none. Records are in order of cells, then of starts.
+    """
+    opens = np.flatnonzero(np.diff(cell, prepend=-1) != 0)
+    latest = end.copy()
+    for first, last in pairwise([*opens.tolist(), end.size]):
+        latest[first:last] = np.maximum.accumulate(end[first:last])
+    rest = np.zeros(start.size)
+    rest[1:] = np.where(latest[:-1] > passed[1:], start[1:] - latest[:-1], 0)
+    rest[opens] = 0
+    return rest
+
+
+def _reductions(share: Floats, micro_batches: int) -> Ints:
+    """How often gradients are reduced if they have a ``share`` of a step's bytes; 0 for no gathers.
+
+    Gradients have as many bytes as parameters or twice as many.
+    """
+    found = np.zeros(share.size, np.int64)
+    for often in sorted({1, max(micro_batches, 1)}):
+        for bytes_ in (often, 2 * often):
+            found[np.abs(share - bytes_ / (1 + bytes_)) <= NEAR] = often
+    return found

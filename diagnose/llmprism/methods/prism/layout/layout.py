@@ -86,7 +86,11 @@ def find_layout(
     shared = any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist())
     if shared:
         sure = min(sure, phases.quality * SHARED)
-    doubtful = dp == UNKNOWN or _is_unexplained(topology, connections, phases, pipelines)
+    doubtful = (
+        dp == UNKNOWN
+        or _is_unexplained(topology, connections, phases, pipelines)
+        or _may_hide_ranks(topology, connections, phases, pipelines)
+    )
     sure = min(sure, _weakest(phases), HIDDEN if doubtful else 1.0)
     sharding = find_sharding(topology, connections, phases, pipelines.micro_batches)
     pp = UNKNOWN if hidden else pipelines.length
@@ -160,6 +164,21 @@ def _leaves_out(connections: Connections, phases: Phases, pipelines: Pipelines) 
     """Whether ranks that send something are in no stage, so that servers hide their hops."""
     sends = np.isin(phases.endpoints, connections.src[connections.carries])
     return pipelines.length > 1 and bool((sends & (pipelines.stage < 0)).any())
+
+
+def _may_hide_ranks(
+    topology: Topology, connections: Connections, phases: Phases, pipelines: Pipelines
+) -> bool:
+    """Whether a single ring joins servers that have idle NICs, of a job without pipeline.
+
+    Servers with as many ranks each have as many rings. If some have one rank and others several,
+    one ring passes through all of them, and NICs of the others may be idle although they have GPUs.
+    """
+    homes = topology.servers[phases.endpoints]
+    if pipelines.length > 1 or np.unique(homes).size < homes.size:
+        return False
+    idle = _idle(topology, connections, phases) & np.isin(topology.servers, homes)
+    return bool(idle.any())
 
 
 def _is_unexplained(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
-from llmprism.methods.prism.layout.layout import _is_unexplained, _leaves_out
+from llmprism.methods.prism.layout.layout import _is_unexplained, _leaves_out, _may_hide_ranks
 
 
 def job(stage, pairs, kind="other", volume=100):
@@ -38,3 +39,20 @@ def test_much_traffic_of_no_kind_inside_a_stage_is_unexplained():
     assert not _is_unexplained(*job(stages, [(0, 2), (1, 3)]))  # between first and last stage
     assert not _is_unexplained(*job(stages, [(0, 1), (2, 3)], volume=1))
     assert not _is_unexplained(*job(stages, [(0, 1), (2, 3)], kind="dp"))
+
+
+@pytest.mark.parametrize(
+    ("servers", "pairs", "members", "hide"),
+    [
+        ([0, 0, 1, 1], [(0, 2), (2, 0)], [0, 2], True),  # another rank of a server sends nothing
+        ([0, 0, 1, 1], [(0, 2), (2, 0), (1, 3), (3, 1)], [0, 2], False),  # used by another job
+        ([0, 0, 1, 1], [(0, 2), (2, 0), (1, 3), (3, 1)], [0, 1, 2, 3], False),  # two rings
+        ([0, 1], [(0, 1), (1, 0)], [0, 1], False),  # servers have one NIC each
+    ],
+)
+def test_a_single_ring_may_pass_ranks_behind_idle_nics(servers, pairs, members, hide):
+    topology, connections, phases, pipelines = job([0] * len(servers), pairs, kind="dp")
+    topology.servers, phases.endpoints = np.array(servers), np.array(members)
+    assert _may_hide_ranks(topology, connections, phases, pipelines) == hide
+    pipelines.length = 2
+    assert not _may_hide_ranks(topology, connections, phases, pipelines)

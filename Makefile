@@ -64,7 +64,7 @@ reference: $(VENV)/.installed-dev ## Rewrite the reference tables, and the table
 	@$(BIN)/python scripts/reference.py
 	@$(BIN)/python scripts/twins.py
 
-paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; about two CPU hours, resumes if interrupted.
+paper: $(VENV)/.installed-dev ## Reproduce the published evaluation; about 45 CPU minutes, resumes if interrupted.
 	@$(BIN)/python -m reproduction --update
 
 pictures: $(VENV)/.installed-dev ## Draw the pictures of the README again.

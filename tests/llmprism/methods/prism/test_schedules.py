@@ -89,6 +89,13 @@ def test_waiting_for_collectives_is_no_split_pass(diagnosed, wait, seed):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_exchanges_that_are_a_part_of_every_answer_hide_split_passes(diagnosed, seed):
+    keys = "dp: 2, tp: 2, pp: 2, micro_batches: 8, steps: 6, schedule: zb-h1"
+    assert layout(diagnosed(keys, gbps=50, layers=4, seed=seed))["schedule"] != "1f1b"
+
+
+@pytest.mark.slow
 def test_chunks_are_not_overlooked_on_a_network_slower_than_forward_passes(diagnosed):
     keys = "dp: 4, pp: 2, micro_batches: 6, steps: 6, schedule: interleaved, chunks: 2"
     found = layout(diagnosed(keys, gbps=50, layers=4))

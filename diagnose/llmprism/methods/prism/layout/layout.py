@@ -26,7 +26,7 @@ from llmprism.methods.prism.layout.sharding import find_sharding
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
-from llmprism.methods.prism.pipelines.split_passes import SHORTEST, halves_passes, splits_passes
+from llmprism.methods.prism.pipelines.split_passes import halves_passes, splits_passes
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Ints
 
@@ -249,9 +249,7 @@ def _schedule(phases: Phases, pipelines: Pipelines) -> str:
         return "unknown"
     if pipelines.deepest >= pipelines.micro_batches:
         return "gpipe"
-    hidden = pipelines.answers.seen or pipelines.length > SHORTEST
-    shown = {last, middle} - {None}
-    return "1f1b" if shown == {False} or not (shown or hidden) else "unknown"
+    return "1f1b" if {last, middle} - {None} == {False} else "unknown"
 
 
 def _period_ns(phases: Phases) -> int:

@@ -7,7 +7,8 @@ begun to delay gradients of its weights, one for each stage before it; from then
 one of these before each answer, which makes later answers longer by a third or a half. A stage that
 waits for activations computes them meanwhile and shows nothing. Nor do longer answers of a stage
 that waits for collectives in every micro-batch (for shards, or for exchanges inside the passes), or
-that may have to wait until its last answer has left (TCP).
+that may have to wait until its last answer has left (TCP). Exchanges inside the passes are a part
+of every answer, too, and take as long in split passes: equal answers then show nothing either.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
+from llmprism.methods.prism.kinds.same_exchanges import EXCHANGES
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
@@ -41,12 +43,10 @@ class Answers:
 
     Attributes
     ----------
-    seen : whether its messages can be distinguished.
     later : length of later answers over that of early ones, median; NaN where it waits.
     blocks : whether it may have to wait until its last answer has left, as all stages may.
     """
 
-    seen: bool = False
     later: float = float("nan")
     blocks: bool = False
 
@@ -87,10 +87,11 @@ def find_answers(
         steps += 1
         held_up += bool(((beside[0] < sent[-2]) & (beside[1] > sent[0])).any())
     if len(late) <= ENOUGH * steps:
-        return Answers(steps > 0, blocks=blocks)
+        return Answers(blocks=blocks)
     later = _times(late, min(early, key=np.median), clock_tick_ns(flows.start_ns, flows.end_ns))
-    waits = later >= SPLIT and 2 * held_up > steps
-    return Answers(True, float("nan") if waits else later, blocks)
+    exchanges = any(one.kind in EXCHANGES for one in phases.classes)
+    waits = 2 * held_up > steps if later >= SPLIT else exchanges
+    return Answers(float("nan") if waits else later, blocks)
 
 
 def may_block(flows: FlowTable, own: Sequence[KindOf]) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
+from llmprism.methods.prism.kinds.same_exchanges import EXCHANGES
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -20,7 +21,6 @@ from llmprism.numerics.arrays import Floats
 HALVED, WHOLE = 1.25, 1.6  # forward passes: less is half a backward pass, and more a whole one
 EIGHT = 8  # ticks of the clock: ratios of shorter passes are not known to an eighth
 SHORTEST = 2  # stages, of which none is a middle one
-EXCHANGES = ("tp", "cp", "ep")  # with them, a forward pass takes longer than its operations do
 
 
 def halves_passes(phases: Phases, pipelines: Pipelines) -> bool | None:
@@ -51,6 +51,7 @@ def splits_passes(phases: Phases, pipelines: Pipelines) -> bool:
 def weights_ns(phases: Phases, pipelines: Pipelines) -> Floats:
     """How long each endpoint computes gradients of weights after its last pass in sight [ns].
 
+    Unknown, and 0, with exchanges: a forward pass then takes longer than its operations do.
     Between two stages, those of the first one are part of the passes that show how long its
     backward passes take.
     """

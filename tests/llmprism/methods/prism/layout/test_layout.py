@@ -7,7 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.layout.layout import _is_unexplained, _leaves_out, _may_hide_ranks
+from llmprism.methods.prism.layout.layout import (
+    _is_unexplained,
+    _leaves_out,
+    _may_hide_ranks,
+    _schedule,
+)
+from llmprism.methods.prism.pipelines.last_stage import Answers
 
 
 def job(stage, pairs, kind="other", volume=100):
@@ -56,3 +62,17 @@ def test_a_single_ring_may_pass_ranks_behind_idle_nics(servers, pairs, members, 
     assert _may_hide_ranks(topology, connections, phases, pipelines) == hide
     pipelines.length = 2
     assert not _may_hide_ranks(topology, connections, phases, pipelines)
+
+
+@pytest.mark.parametrize(
+    ("later", "schedule"), [(1.0, "1f1b"), (1.5, "zb-h1"), (float("nan"), "unknown")]
+)
+def test_two_stages_of_which_the_last_one_shows_nothing_have_no_schedule(later, schedule):
+    """Between two stages there is no middle one, whose passes may be split as well."""
+    sent = SimpleNamespace(sent_ns=np.array([[0, 1_000_000_007]]))
+    phases = SimpleNamespace(classes=(), moments={"pp": sent})
+    pipelines = SimpleNamespace(
+        length=2, chunks=1, deepest=2, micro_batches=8, answers=Answers(later),
+        middle_ns=float("nan"), backward_ns=float("nan"),
+    )  # fmt: skip
+    assert _schedule(phases, pipelines) == schedule

@@ -45,7 +45,7 @@ def test_a_stage_computes_the_gradients_of_weights_that_its_schedule_delays(stag
     pipelines = SimpleNamespace(
         stage=np.arange(stages), length=stages, micro_batches=micro_batches, chunks=1,
         forward_ns=5.0, backward_ns=5.0, middle_ns=5.0 if stages > 2 else np.nan,
-        answers=Answers(True, 1.5),
+        answers=Answers(1.5),
     )  # fmt: skip
     phases = SimpleNamespace(
         moments={"pp": SimpleNamespace(sent_ns=np.array([[1, 3, 8]]))}, classes=[]
@@ -53,7 +53,7 @@ def test_a_stage_computes_the_gradients_of_weights_that_its_schedule_delays(stag
     expected = [5.0 * number for number in after]
     expected[0] *= stages > 2
     assert weights_ns(phases, pipelines).tolist() == expected
-    pipelines.answers = Answers(True, 1.0)
+    pipelines.answers = Answers(1.0)
     assert not weights_ns(phases, pipelines).any()
 
 

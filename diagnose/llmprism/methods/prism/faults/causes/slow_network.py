@@ -14,20 +14,18 @@ from functools import partial
 
 import numpy as np
 
+from llmprism.methods.prism.faults.causes.slow_parts import LASTING, MOSTLY, by_pace, lost_by_time
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.bundles import (
     LEAST_SHARE,
     Bundle,
     bundles_of,
-    conversations_of,
     waiting,
 )
-from llmprism.methods.prism.faults.measures.hops import ARROW, culprit_of
-from llmprism.methods.prism.faults.measures.likelihood import in_order, preferred
+from llmprism.methods.prism.faults.measures.hops import culprit_of
 from llmprism.methods.prism.faults.measures.rates import Rates, rates_of
 from llmprism.methods.prism.faults.measures.saving import saving
 from llmprism.methods.prism.faults.measures.series import SHORTEST, stretches
-from llmprism.methods.prism.faults.measures.tomography import CLOSE, Part, equals, ranked
 from llmprism.methods.prism.faults.measures.wire_time import (
     Costs,
     LostTime,
@@ -40,12 +38,7 @@ from llmprism.methods.prism.faults.suspects.cost import cost_of, healthy_share
 from llmprism.methods.prism.faults.suspects.irregular import irregular
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
-CONTRAST = 0.5  # of what is lost by slow transfers: what the others may lose at most
-MOSTLY = 0.5  # of the lost time: what the culprit explains
-SOME = 0.3  # ... if more speaks for it: a third, as an end of one of three transfers has
 STEADY = 0.75  # share of the steps in which a slow link or switch delays some transfer
-LASTING = 4  # steps: the transfers of healthy jobs compete for single ones
-CLEARLY_LESS = 0.5  # of what the best part explains of the lost time
 GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
 OR_A_RANK = 0.5**0.5  # of the confidence: another explanation is as good
 
@@ -123,10 +116,10 @@ def _in_stretch(
             bundles += bundles_of(rates, *steps)
             lost.append(lost_in(rates, *steps))
     parts = explained(lost)
-    best, suspect = _suspect(context, job, bundles, extent, parts)
+    best, suspect = by_pace(context, job, bundles, extent, parts)
     if by_time:
         slowest = suspect.evidence["suspects"][0]["name"] if suspect else ""
-        better = _by_time(context, job, lost[0], parts, extent, best, slowest)
+        better = lost_by_time(context, job, lost[0], parts, extent, best, slowest)
         score = {part.name: part.score for part in parts}
         if better is not None or score.get(best, 0.0) < MOSTLY:
             better = better and _or_a_rank(better, lost[1:])
@@ -198,125 +191,6 @@ def _steps_within(job: JobView, extent: tuple[int, int]) -> tuple[int, int] | No
     return (int(inside[0]), int(inside[-1])) if inside.size else None
 
 
-def _parts(bundles: Sequence[Bundle]) -> list[Part]:
-    """All parts that slow transfers cross: one direction of a part by itself, or both together."""
-    found = []
-    for own, directed in ((bundles, True), (conversations_of(bundles), False)):
-        slow = [one for one in own if one.slow]
-        weights = [float(np.log(one.ratio)) for one in slow]
-        healthy = [one.crosses for one in own if not one.slow]
-        parts = ranked([one.crosses for one in slow], healthy, weights)
-        found += [part for part in parts if (ARROW in part.name) == directed]
-    return sorted(found, key=lambda part: (-round(part.score, 6), ARROW in part.name, part.name))
-
-
-def _suspect(
-    context: Context,
-    job: JobView,
-    bundles: Sequence[Bundle],
-    extent: tuple[int, int],
-    by_time: Sequence[Part],
-) -> tuple[str, Suspect | None]:
-    """The best explanation of what is slow: the part of the network, and the suspect."""
-    slow = [one for one in bundles if one.slow]
-    if not slow:
-        return "", None
-    ratio = float(np.median([one.ratio for one in slow]))
-    if _healthy_ratio(bundles) - 1 > CONTRAST * (ratio - 1):
-        return "", None  # everything is slower: transfers compete, and no part is slow
-    parts = _parts(bundles)
-    best = preferred(context, _apart(equals(parts), by_time), by_time)
-    evidence = {
-        "slow_bundles": len(slow),
-        "bundles": len(bundles),
-        "kinds": sorted({one.kind for one in slow}),
-        "pace_ratio": round(ratio, 3),
-        "pace_ratio_of_others": round(_healthy_ratio(bundles), 3),
-        "suspects": [_described(part) for part in parts[:8]],
-    }
-    suspect = _accusing(context, job, best, extent, 1 - 1 / ratio, evidence)
-    return best[0].name if best else "", suspect
-
-
-def _by_time(
-    context: Context,
-    job: JobView,
-    lost: LostTime,
-    parts: Sequence[Part],
-    extent: tuple[int, int],
-    by_pace: str,
-    slowest: str,
-) -> Suspect | None:
-    """Accuse what explains the time lost on the wire; None if paces name a part that does, too.
-
-    ``slowest`` is the part that explains paces best, though it may not explain them well. Where all
-    transfers cross a part, that they last longer does not distinguish it: they may as well wait.
-    """
-    score = {part.name: part.score for part in parts}
-    parts = [part for part in parts if part.name in lost.crossed]
-    if extent[1] - extent[0] + 1 < LASTING or not parts:
-        return None
-    if lost.all_across(parts[0].name):
-        return None
-    if not _explains(context, parts[0], alike=parts[0].name == slowest):
-        return None
-    if score.get(by_pace, 0.0) >= CLEARLY_LESS * parts[0].score:
-        return None
-    near = [part for part in parts if part.score >= CLEARLY_LESS * parts[0].score]
-    best = [part for part in near if part.coverage >= CLOSE * parts[0].coverage]
-    best = in_order(context, best)
-    share, ratio = lost.worst_across(best[0].name)
-    evidence = {
-        "slow_bundles": best[0].slow,
-        "bundles": int(np.isfinite(lost.share).sum()),
-        "kinds": lost.kinds,
-        "time_ratio": round(ratio, 3),
-        "suspects": [_described(part) for part in parts[:8]],
-    }
-    best = [replace(part, purity=part.purity**0.5) for part in best]
-    one = _accusing(context, job, best, extent, 1 - 1 / ratio, evidence)
-    one = replace(one, lost_share=share)
-    return one if one.is_believed else None
-
-
-def _explains(context: Context, part: Part, *, alike: bool) -> bool:
-    """Whether a part explains most of the lost time.
-
-    Less is enough if it is the part that explains paces best, too; and if it is a NIC and all that
-    was lost crosses it: a stall hits what is under way, and no other transfer of the NIC.
-    """
-    is_nic = culprit_of(context, part.name)[0] == "address"
-    enough = alike or (is_nic and part.coverage >= CLOSE)
-    return part.score >= (SOME if enough else MOSTLY)
-
-
-def _apart(best: Sequence[Part], by_time: Sequence[Part]) -> list[Part]:
-    """Of parts that explain paces alike, those that explain the lost time best, if it shows any."""
-    score = {part.name: part.score for part in by_time}
-    most = max((score.get(part.name, 0.0) for part in best), default=0.0)
-    least = CLEARLY_LESS * most if most >= SOME else 0.0
-    return [part for part in best if score.get(part.name, 0.0) >= least]
-
-
-def _accusing(
-    context: Context,
-    job: JobView,
-    best: Sequence[Part],
-    extent: tuple[int, int],
-    magnitude: float,
-    evidence: dict[str, object],
-) -> Suspect:
-    """The suspect of which the ``best`` parts are the culprit, or one of them."""
-    kind, name, cause, sure = _verdict(context, best, job)
-    if len(best) > 1:
-        named = [culprit_of(context, part.name) for part in best]
-        evidence["one_of"] = list(dict.fromkeys(name for _, name, _ in named))
-        evidence["or_causes"] = sorted({other for _, _, other in named} - {cause})
-    return Suspect(
-        job, "network", "slow_transfers", cause, kind, name, *extent, magnitude, sure, evidence
-    )
-
-
 def _narrowed(rates: Rates, part: str, first: int, last: int) -> tuple[int, int]:
     """The steps of a stretch in which most of what is slow across ``part`` is slow."""
     out = rates.pace.out[:, first : last + 1]
@@ -324,28 +198,3 @@ def _narrowed(rates: Rates, part: str, first: int, last: int) -> tuple[int, int]
     rows = out[np.array(across, bool) & (out.mean(axis=1) >= LEAST_SHARE)]
     at = np.flatnonzero(rows.mean(axis=0) > LEAST_SHARE) if len(rows) else np.arange(0)
     return (first + int(at[0]), first + int(at[-1])) if at.size else (first, last)
-
-
-def _verdict(context: Context, best: Sequence[Part], job: JobView) -> tuple[str, str, str, float]:
-    """Kind and name of the culprit, the cause, and the confidence."""
-    if not best:
-        return "job", job.name, "slow_network", 0.5
-    kind, name, cause = culprit_of(context, best[0].name)
-    equal = len({culprit_of(context, part.name)[1] for part in best})
-    sure = best[0].score * min(1.0, 0.6 + 0.1 * best[0].slow) / equal**0.5
-    return kind, name, cause, round(min(0.99, sure), 4)
-
-
-def _healthy_ratio(bundles: Sequence[Bundle]) -> float:
-    """The pace of transfers that nothing makes slow; 1 if there are none."""
-    values = [one.ratio for one in bundles if not (one.slow or one.paced)]
-    return float(np.median(values)) if values else 1.0
-
-
-def _described(part: Part) -> dict[str, object]:
-    return {
-        "name": part.name,
-        "coverage": round(part.coverage, 3),
-        "purity": round(part.purity, 3),
-        "slow": part.slow,
-    }

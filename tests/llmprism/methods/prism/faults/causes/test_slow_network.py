@@ -9,32 +9,11 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.faults.measures.bundles import Bundle, bundles_of
-from llmprism.methods.prism.faults.measures.tomography import Part
 from llmprism.methods.prism.faults.measures.wire_time import LostTime
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
+from paces import STEPS, rates_of
 
 SLOW_NETWORK = importlib.import_module("llmprism.methods.prism.faults.causes.slow_network")
-
-STEPS = 12
-
-
-def rates_of(ratios, noises, busy=None, group=None):
-    """Paces that are ``ratios`` times the healthy ones in the second half of the steps."""
-    series = np.ones((len(ratios), STEPS))
-    series[:, STEPS // 2 :] = np.array(ratios)[:, None]
-    out = series > 1 + 5 * np.array(noises)[:, None]
-    wires = np.ones_like(series) if busy is None else np.tile(np.array(busy)[:, None], STEPS)
-    return SimpleNamespace(
-        kind=["dp"] * len(ratios),
-        group=np.array(group or [-1] * len(ratios)),
-        conversation=np.full(len(ratios), -1),
-        crosses=[frozenset({f"nic{i}"}) for i in range(len(ratios))],
-        pace=SimpleNamespace(ratio=series, noise=np.array(noises), out=out),
-        busy=wires,
-        lost=np.zeros_like(wires),
-        finest=np.zeros(len(ratios)),
-        ends=None,
-    )
 
 
 def test_a_connection_too_noisy_to_look_slow_is_no_evidence_of_health():
@@ -128,7 +107,7 @@ def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, step
     monkeypatch.setattr(SLOW_NETWORK, "rates_of", lambda *_: rates)
     monkeypatch.setattr(SLOW_NETWORK, "_by_saving", lambda *_: False)
     monkeypatch.setattr(SLOW_NETWORK, "_windows", lambda *_: [(begin, last)])
-    monkeypatch.setattr(SLOW_NETWORK, "_suspect", blamed)
+    monkeypatch.setattr(SLOW_NETWORK, "by_pace", blamed)
     suspects = SLOW_NETWORK.slow_network(SimpleNamespace(jobs=[job]))
     assert [(one.first, one.last) for one in suspects] == found
 
@@ -198,25 +177,6 @@ def test_hops_of_the_same_ring_that_end_earlier_wait_for_the_part(monkeypatch, w
     assert seen.evidence.get("waiting_hops") == number
 
 
-@pytest.mark.parametrize(("beside", "named"), [(False, None), (True, "leaf")])
-def test_a_switch_that_all_transfers_cross_is_not_shown_by_the_time_that_they_take(
-    monkeypatch, beside, named
-):
-    """All transfers last longer, as they also do while they wait for a late rank."""
-    crosses = [frozenset({f"nic{i}", "leaf"}) for i in range(4)]
-    crosses += [frozenset({"nic4", "other"})] * beside
-    share = np.array([0.2] * 4 + [0.0] * beside)
-    rates = SimpleNamespace(crosses=crosses, kind=["dp"] * share.size)
-    lost = LostTime(rates, share, share, 1 + share)
-    parts = [Part("leaf", 1.0, 1.0, 4), *(Part(f"nic{i}", 0.25, 1.0, 1) for i in range(4))]
-    flows = SimpleNamespace(optional={}, meta={})
-    context = SimpleNamespace(topology=SimpleNamespace(codes={}), flows=flows)
-    job = SimpleNamespace(name="job-0")
-    monkeypatch.setattr(Suspect, "is_believed", True)
-    found = SLOW_NETWORK._by_time(context, job, lost, parts, (4, 9), "", "")
-    assert (found and found.culprit) == named
-
-
 @pytest.mark.parametrize(
     ("slow", "another", "sure"), [(4, False, 0.9), (20, False, 0.9 * 0.5**0.5), (20, True, 0.9)]
 )
@@ -239,17 +199,3 @@ def test_hops_whose_wires_are_busy_for_half_as_long_are_no_evidence_of_health():
     ring = rates_of([10.0] * 8, [0.002] * 8, wires, [0] * 8)
     seen = {min(one.crosses): one.slow for one in bundles_of(ring, 6, 11)}
     assert seen == {f"nic{i}": i < 2 for i in (0, 1, 4, 5, 6, 7)}
-
-
-@pytest.mark.parametrize("beside", [1.0, 3.0])
-def test_hops_at_the_pace_of_a_slow_one_are_no_transfers_that_all_compete(beside):
-    """All five hops of a ring go at the pace of the first one; another transfer is ``beside``."""
-    ring = rates_of([3.0] * 5, [0.002] * 5, [3.0, 1.4, 1.3, 1.4, 1.4], [0] * 5)
-    others = [Bundle("pp", frozenset({"nic9"}), False, beside)]
-    bundles = [*bundles_of(ring, 6, 11), *others]
-    flows = SimpleNamespace(optional={}, meta={})
-    context = SimpleNamespace(topology=SimpleNamespace(codes={"nic0": 0}), flows=flows)
-    best, suspect = SLOW_NETWORK._suspect(
-        context, SimpleNamespace(name="job-0"), bundles, (6, 11), []
-    )
-    assert (best, suspect and suspect.culprit) == (("nic0", "nic0") if beside == 1 else ("", None))

@@ -65,6 +65,22 @@ def grouped(codes: NDArray[Any], groups: int) -> Grouped:
     return Grouped(order, offsets)
 
 
+def latest_in_groups(group: NDArray[Any], value: Ints) -> Ints:
+    """The largest value so far in the same group; both of shape (rows,), rows in order of groups.
+
+    >>> latest_in_groups(np.array([0, 0, 0, 4, 4]), np.array([5, 9, 7, 2, 3]))
+    array([5, 9, 9, 2, 3])
+    """
+    if not value.size:
+        return value
+    opens = np.concatenate(([True], group[1:] != group[:-1]))
+    number = np.cumsum(opens) - 1
+    offset = value - value[opens][number]  # small, so that the sums below stay in 64 bits
+    shift = number * (int(np.ptp(offset)) + 1)
+    latest: Ints = np.maximum.accumulate(offset + shift) - shift + value[opens][number]
+    return latest
+
+
 def order_in_groups(group: NDArray[Any], value: NDArray[Any]) -> Ints | Codes:
     """Order of rows by group, then by value, then by row; both of shape (rows,).
 

@@ -57,16 +57,14 @@ class TrafficClass:
         return float(self.traffic.size.sum())
 
     @cached_property
-    def together(self) -> float:
+    def concurrency(self) -> float:
         """Share of the connections that move at the same time while any of them does, on average.
 
         Nearly all of them do in a collective, and few in a pipeline.
         """
-        order = np.argsort(self.traffic.start_ns, kind="stable")
-        start, end = self.traffic.start_ns[order], self.traffic.end_ns[order]
-        reached = np.maximum.accumulate(end)
-        idle = np.maximum(start[1:] - reached[:-1], 0).sum()
-        busy = max(int(reached[-1] - start[0] - idle), 1)
+        start, end = self.traffic.start_ns, self.traffic.end_ns
+        idle = np.maximum(self.traffic.rests_ns(), 0).sum()
+        busy = max(int(end.max() - start[0] - idle), 1)
         return float((end - start).sum() / (busy * self.connections.size))
 
     def cells(self, connections: Connections, step: Codes, count: int) -> tuple[Ints, Ints]:

@@ -65,7 +65,7 @@ RETURNED = 2 * ATOMIC  # ... that is an exchange between experts, there and back
 MANY = 3  # times the connections of a ring: fewer need not join everyone with everyone
 LEAST = 0.1  # of the bytes of a part: what messages of one size have that show something
 FORWARD = 0.3  # of a step's backward pass: a forward pass takes as long, if activations come again
-TOGETHER = 0.5  # share of connections that move at the same time: nearly all do in a collective
+CONCURRENT = 0.5  # share of connections that move at the same time: nearly all do in a collective
 UPDATE = 2.0  # an evaluation of two micro-batches makes silences of one forward pass longer by more
 
 
@@ -153,7 +153,7 @@ def is_step(
         return apart
     longer = longer_by(classes, proposed, fine, coarse)
     if atomic:
-        collective = all(one.together >= TOGETHER for one in classes)
+        collective = all(one.concurrency >= CONCURRENT for one in classes)
         return not collective or longer >= FORWARD * fine / coarse
     if drift_apart(classes, proposed, fine, coarse):
         return True

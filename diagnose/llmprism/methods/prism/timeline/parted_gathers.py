@@ -10,8 +10,6 @@ stage does not show when it ends its passes.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
@@ -19,12 +17,13 @@ from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.numerics.arrays import Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import Floats, Ints, latest_in_groups, order_in_groups
 
 MANY = 0.5  # share of connections and steps that must agree
 NEAR = 0.005  # of the bytes of a step
 LONGER = 1.5  # than other silences: those in which a ring waits for a neighbour are about equal
-FASTEST_NS = 30 / 4 / 8000  # of a byte of gradients: Adam at 8,000 GB/s, NVIDIA B200 (data sheet)
+MOVED = 30 / 4  # bytes in memory for a byte of gradients: what Adam reads and writes
+FASTEST_NS = MOVED / 8000  # ... of a byte: 8,000 GB/s, NVIDIA B200 (data sheet)
 
 
 def gathers_after_updates(
@@ -68,13 +67,10 @@ def _rests(start: Ints, end: Ints, cell: Ints, passed: Floats) -> Floats:
 
     0 where there is none. Records are in order of cells, then of starts.
     """
-    opens = np.flatnonzero(np.diff(cell, prepend=-1) != 0)
-    latest = end.copy()
-    for first, last in pairwise([*opens.tolist(), end.size]):
-        latest[first:last] = np.maximum.accumulate(end[first:last])
+    latest = latest_in_groups(cell, end)
     rest = np.zeros(start.size)
-    rest[1:] = np.where(latest[:-1] > passed[1:], start[1:] - latest[:-1], 0)
-    rest[opens] = 0
+    follows = (cell[1:] == cell[:-1]) & (latest[:-1] > passed[1:])
+    rest[1:] = np.where(follows, start[1:] - latest[:-1], 0)
     return rest
 
 

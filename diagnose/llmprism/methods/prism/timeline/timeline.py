@@ -69,7 +69,7 @@ def find_timeline(phases: Phases, pipelines: Pipelines, closings: Closings | Non
     dp_end = relative(dp.end_ns, origin)
     first_sent = pipelines.first_sent + (pipelines.origin_ns - origin)
     end = dp_end.copy()
-    without = np.all(np.isnan(end), axis=1)
+    without = np.isnan(end).all(axis=1)
     if without.any():
         end[without] = _ends_without_dp(phases, pipelines, origin)[without]
     end = filled(end)

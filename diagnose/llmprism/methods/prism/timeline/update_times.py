@@ -34,12 +34,11 @@ from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.timeline.parted_gathers import gathers_after_updates
+from llmprism.methods.prism.timeline.parted_gathers import MOVED, gathers_after_updates
 from llmprism.methods.prism.timeline.timeline import Ranks, relative
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median, nanmedian
 
-MOVED = 30 / 4  # bytes in memory for a byte of gradients
 LONGEST_NS = MOVED / 1555  # of a byte: 1,555 GB/s, NVIDIA A100 with 40 GB (data sheet)
 USUAL_NS = MOVED / 2613  # ... the mean of A100 with 80 GB (2,039 GB/s) and H100 (3,350 GB/s)
 MANY = 0.5  # share of connections and steps, or of ranks and steps, that show sharding

@@ -18,7 +18,7 @@ MESSAGE_NS, BYTES = 1_000_000, 1000
 
 
 def are_pieces(
-    every: int, messages: int, rest_ns: int, longer_ns: int, together: float = 1.0
+    every: int, messages: int, rest_ns: int, longer_ns: int, concurrency: float = 1.0
 ) -> bool:
     """Whether parts of so many messages are pieces of a step, of which the last rest is longer."""
     count = STEPS * every
@@ -32,7 +32,7 @@ def are_pieces(
     fine, coarse = parts_of(traffic, count), parts_of(traffic, STEPS)
     coarse = replace(coarse, clarity=(rest_ns + longer_ns) / rest_ns)
     one = SimpleNamespace(traffic=traffic, connections=np.zeros(RANKS), bytes=1.0)
-    one.together = together
+    one.concurrency = concurrency
     classes: Any = (one,)
     return is_step(classes, [[fine, coarse]], count, STEPS)
 
@@ -49,7 +49,7 @@ def test_single_collectives_are_buckets_if_a_forward_pass_lies_between_two_steps
 @pytest.mark.parametrize("every", [7, 105])
 def test_micro_batches_of_a_pipeline_leave_no_time_for_a_forward_pass(every):
     """Between two steps a pipeline empties and fills again, however many micro-batches it has."""
-    assert are_pieces(every, 1, MESSAGE_NS, 3 * MESSAGE_NS, together=0.2)
+    assert are_pieces(every, 1, MESSAGE_NS, 3 * MESSAGE_NS, concurrency=0.2)
     assert not are_pieces(every, 1, MESSAGE_NS, 3 * MESSAGE_NS)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.timeline.closings import Closings, with_closings
+from step_ends import steps_beside_truth
 
 MS = 1_000_000
 SEEN = np.zeros(2, np.bool_)
@@ -34,8 +35,7 @@ jobs:
 @pytest.mark.parametrize("norm", ["true", "false"])
 def test_a_step_ends_with_the_update_after_its_last_collective(scored, norm):
     run = scored(WORLD % norm)
-    true = run.truth("steps").merge(run.truth("ranks"), on=["job", "rank"])
-    both = true.merge(run.diagnosis.steps, on=["address", "step"], suffixes=("", "_found"))
+    both = steps_beside_truth(run)
     assert len(both) == 8 * 8
     assert np.abs(both["end_ns_found"] - both["end_ns"]).max() < 0.1 * MS
     first = both[(both["pp"] == 0) & (both["step"] > 0)]
@@ -64,9 +64,7 @@ jobs:
 
 def errors(run):
     """End of each step of each rank as found, less the true one [ns]."""
-    true = run.truth("steps").merge(run.truth("ranks"), on=["job", "rank"])
-    both = true.merge(run.diagnosis.steps, on=["address", "step"], suffixes=("", "_found"))
-    assert len(both) == len(true)
+    both = steps_beside_truth(run)
     return both["end_ns_found"] - both["end_ns"]
 
 

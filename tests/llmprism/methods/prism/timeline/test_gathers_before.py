@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from step_ends import steps_beside_truth
+
 MS = 1_000_000
 WORLD = """\
 cluster: {servers: 12, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 100,
@@ -30,8 +32,7 @@ jobs:
 @pytest.mark.parametrize(("schedule", "tied"), [("1f1b", "false"), ("gpipe", "true")])
 def test_gathers_that_wait_for_all_stages_end_their_own_step(scored, schedule, tied):
     run = scored(WORLD % {"schedule": schedule, "tied": tied})
-    true = run.truth("steps").merge(run.truth("ranks"), on=["job", "rank"])
-    both = true.merge(run.diagnosis.steps, on=["address", "step"], suffixes=("", "_found"))
+    both = steps_beside_truth(run)
     assert len(both) == 12 * 8
     assert np.abs(both["end_ns_found"] - both["end_ns"]).max() < 0.1 * MS
     assert run.score["timeline"]["dp_end_error_mean"] < 0.001

@@ -8,6 +8,7 @@ import pytest
 
 from llmprism.methods.prism.classes.sizes import distinct
 from llmprism.methods.prism.timeline.update_times import _doubled
+from step_ends import steps_beside_truth
 
 MS = 1_000_000
 WORLD = """\
@@ -37,10 +38,7 @@ def compared(scored, text=WORLD, **values) -> pd.DataFrame:
     spans = run.truth("spans")
     update = spans[spans["kind"] == "opt"]
     update = update.assign(update_ns=update["end_ns"] - update["start_ns"])
-    true = run.truth("steps").merge(run.truth("ranks"), on=["job", "rank"])
-    both = true.merge(update[["rank", "step", "update_ns"]], on=["rank", "step"]).merge(
-        run.diagnosis.steps, on=["address", "step"], suffixes=("", "_found")
-    )
+    both = steps_beside_truth(run).merge(update[["rank", "step", "update_ns"]], on=["rank", "step"])
     assert len(both) == 16 * 8
     return both
 

@@ -100,9 +100,8 @@ def _of_merged(context: Context, job: JobView, unknown: Bools) -> Iterator[Suspe
     if slow.any():
         slow &= ~slow_messages_at(context, job)
     nothing = np.full(own.ratio.shape, np.nan)
-    at_most = (own.ratio - 1) * healthy_share(
-        job
-    )  # no step is longer by more than its slowest rank
+    # No step is longer by more than its slowest rank.
+    at_most = (own.ratio - 1) * healthy_share(job)
     seen = Slowness("slow_passes", own.ratio, own.noise, slow, at_most, nothing)
     found = [*stages_and_ranks(context, job, seen)]
     ranks = [one for one in found if one.level == "rank"]

@@ -14,7 +14,15 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.phases.own_steps import in_own_steps
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups, weighted_quantile
+from llmprism.numerics.arrays import (
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    latest_in_groups,
+    order_in_groups,
+    weighted_quantile,
+)
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import FLOATS, INTS, compile_early
 from llmprism.numerics.missing import nanquantile
@@ -59,7 +67,7 @@ def bursts_of(context: Context, job: JobView, part: KindOf) -> Bursts:
     if not row.size:
         return Bursts(place, row, step, start, end, size)
     opens = np.ones(row.size, np.bool_)
-    opens[1:] = start[1:] - latest_end(cell, end)[:-1] > SHORT * job.period_ns
+    opens[1:] = start[1:] - latest_in_groups(cell, end)[:-1] > SHORT * job.period_ns
     opens[1:] |= np.diff(cell) != 0
     at = np.flatnonzero(opens)
     found = Bursts(
@@ -97,7 +105,7 @@ def with_answers(context: Context, job: JobView, part: KindOf, bursts: Bursts) -
     order = order_in_groups(lane, start)
     lane, start, end = lane[order], start[order], end[order]
     opens = order < count
-    opens[1:] |= start[1:] - latest_end(lane, end)[:-1] > ANSWERED * job.period_ns
+    opens[1:] |= start[1:] - latest_in_groups(lane, end)[:-1] > ANSWERED * job.period_ns
     opens[1:] |= np.diff(lane) != 0
     opens[0] = True
     at = np.flatnonzero(opens)
@@ -105,15 +113,6 @@ def with_answers(context: Context, job: JobView, part: KindOf, bursts: Bursts) -
     until = bursts.end_ns.copy()
     until[order[at][order[at] < count]] = latest[order[at] < count]
     return replace(bursts, end_ns=until)
-
-
-def latest_end(lane: Ints, end: Ints) -> Ints:
-    """The latest end so far on the same lane; lanes are in order."""
-    offset = end - int(end.min())
-    number = np.cumsum(np.concatenate(([0], np.diff(lane) != 0)))
-    shift = number * (int(offset.max()) + 1)
-    latest: Ints = np.maximum.accumulate(offset + shift) - shift + int(end.min())
-    return latest
 
 
 def whole_bursts(job: JobView, bursts: Bursts) -> Bursts:

@@ -18,11 +18,18 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.measures.bursts import latest_end
 from llmprism.methods.prism.faults.measures.series import lower_level
 from llmprism.methods.prism.pipelines.last_stage import TCP
 from llmprism.methods.prism.pipelines.micro_batches import usual_size
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups, weighted_quantile
+from llmprism.numerics.arrays import (
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    latest_in_groups,
+    order_in_groups,
+    weighted_quantile,
+)
 from llmprism.numerics.missing import nanmedian
 
 LEAST = 0.03  # of a step, that a stall exceeds
@@ -168,7 +175,7 @@ def _stops(every: _Records, late: Ints, cells: int) -> Ints:
     if not order.size:
         return np.zeros(cells, np.int64)
     cell, start_ns = every.cell[order], every.start_ns[order]
-    ended_ns = latest_end(cell, start_ns + every.length_ns[order].astype(np.int64))
+    ended_ns = latest_in_groups(cell, start_ns + every.length_ns[order].astype(np.int64))
     begins = np.ones(order.size, np.bool_)
     begins[1:] = (np.diff(cell) != 0) | (start_ns[1:] >= ended_ns[:-1])
     return np.bincount(cell[begins], minlength=cells)

@@ -26,4 +26,4 @@ def test_messages_of_a_collective_move_together(start, share):
         np.arange(begun.size), begun[order], begun[order] + 100, size, zeros, zeros == 0
     )
     one = TrafficClass(np.arange(4), False, traffic)
-    assert one.together == pytest.approx(share)
+    assert one.concurrency == pytest.approx(share)

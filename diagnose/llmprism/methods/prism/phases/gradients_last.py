@@ -5,7 +5,8 @@ nor equal parts show which of them begins a step. Two signs show a wrong number,
 only if most steps have it:
 
 - The gradients of a rank end before its passes of the same step begin: they are those of the step
-  before.
+  before. Or, if the records have passes before the first step, each step has the passes of the next
+  one: the last passes may be those of a step that never came to its gradients.
 - A rank still sends activations after its gradients of the same step: the former belong to the
   next step.
 
@@ -48,6 +49,8 @@ def _with_earlier_gradients(
     early = before.sum(axis=1) >= np.maximum(1, MOSTLY * both.sum(axis=1))
     if not early.any():
         return classes
+    if all(_has_earlier(one, count) for one in classes if one.kind == "pp"):
+        return [_one_later(one, count) if one.kind == "pp" else one for one in classes]
     found = []
     for one in classes:
         if one.kind == "dp":
@@ -56,6 +59,29 @@ def _with_earlier_gradients(
             one = replace(one, step=one.step - own)
         found.append(one)
     return found
+
+
+def _has_earlier(one: KindOf, count: int) -> bool:
+    """Whether a class of the first epoch has as much before its first step as in another one."""
+    start_ns, size = one.one.traffic.start_ns, one.one.traffic.size
+    steps = (one.step >= 0) & (one.step < count)
+    if not steps.any():
+        return bool((one.step >= count).any())
+    before = (one.step < 0) & (start_ns < start_ns[steps].min())
+    usual = np.median(np.bincount(one.step[steps], size[steps], count))
+    return bool(size[before].sum() >= (1 - EQUAL) * usual)
+
+
+def _one_later(one: KindOf, count: int) -> KindOf:
+    """A class with records of the first epoch under the next step, those of the last in none."""
+    start_ns = one.one.traffic.start_ns
+    steps = (one.step >= 0) & (one.step < count)
+    if not steps.any():
+        return one
+    step = np.where(steps, one.step + 1, one.step)
+    step[(one.step < 0) & (start_ns < start_ns[steps].min())] = 0
+    step[one.step == count - 1] = -1
+    return replace(one, step=step.astype(one.step.dtype))
 
 
 def _with_later_passes(

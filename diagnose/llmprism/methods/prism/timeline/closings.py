@@ -29,6 +29,7 @@ NEARLY = 0.9  # of the steps: some may be cut off, or slow
 MOST = 8  # records of a connection in a step: a ring may send in several steps, and in parts
 AT_ONCE = 0.1  # of the time until the next step begins: an update takes most of it
 REDUCED = 0.75  # ... of it, if gradients are reduced over NVLink before: 27 ps to 9 ps of an update
+LATEST = np.iinfo(np.int64).max  # [ns]
 SAME = 0.01  # of the bytes: difference that counts as none
 
 
@@ -44,6 +45,8 @@ class Closings:
     size : bytes.
     begin_ns : when each endpoint's next step after each step begins, at the latest [ns], shape
         (endpoints, steps).
+    lasts : steps of the attempts in which each connection has records, shape (connections,): a
+        job that restarts opens other ones.
     """
 
     line: Ints
@@ -53,6 +56,7 @@ class Closings:
     end_ns: Ints
     size: Ints
     begin_ns: Ints
+    lasts: Ints
 
 
 def find_closings(flows: FlowTable, connections: Connections, phases: Phases) -> Closings:
@@ -62,31 +66,50 @@ def find_closings(flows: FlowTable, connections: Connections, phases: Phases) ->
     own = [one.one.connections for one in phases.classes if one.kind in PASSES]
     free = (place[connections.src] >= 0) & (place[connections.dst] >= 0)
     free[np.concatenate([np.empty(0, np.int64), *own])] = False
-    count = phases.count
-    free &= (connections.records >= NEARLY * count) & (connections.records <= MOST * (count + 1))
     chosen = np.flatnonzero(free)
+    first = _first_ns(phases)
+    lasts = _lasts(flows, connections, phases, chosen, first)
+    records = connections.records[chosen]
+    some = (records >= NEARLY * lasts) & (records <= MOST * (lasts + 1))
+    chosen, lasts = chosen[some], lasts[some]
     rows = np.concatenate([np.empty(0, np.int32), *map(connections.by.rows, chosen.tolist())])
     rows = rows[np.argsort(flows.start_ns[rows], kind="stable")]
     line = np.searchsorted(chosen, connections.of_row[rows])
+    begin_ns = np.where(first == LATEST, MISSING, first)[:, 1:]
     return Closings(
         line, place[flows.src[rows]], place[flows.dst[rows]],
-        flows.start_ns[rows], flows.end_ns[rows], connections.size[rows], _begins_ns(phases),
+        flows.start_ns[rows], flows.end_ns[rows], connections.size[rows],
+        np.column_stack((begin_ns, np.full(phases.endpoints.size, MISSING))), lasts,
     )  # fmt: skip
 
 
-def _begins_ns(phases: Phases) -> Ints:
-    """First traffic of each endpoint in the step after each step [ns].
+def _first_ns(phases: Phases) -> Ints:
+    """First traffic of each endpoint in each step [ns], or LATEST, shape (endpoints, steps).
 
-    MISSING after the last one. Stages that gather parameters begin before others have ended.
+    Stages that gather parameters begin before others have ended.
     """
     starts = [one.start_ns for one in phases.moments.values()]
     starts += [phases.gathers.start_ns] if phases.gathers is not None else []
-    latest = np.iinfo(np.int64).max
-    first = np.full((phases.endpoints.size, phases.count), latest)
+    first = np.full((phases.endpoints.size, phases.count), LATEST)
     for start in starts:
-        first = np.minimum(first, np.where(start == MISSING, latest, start))
-    after = np.where(first == latest, MISSING, first)[:, 1:]
-    return np.column_stack((after, np.full(phases.endpoints.size, MISSING)))
+        first = np.minimum(first, np.where(start == MISSING, LATEST, start))
+    return first
+
+
+def _lasts(
+    flows: FlowTable, connections: Connections, phases: Phases, chosen: Ints, first: Ints
+) -> Ints:
+    """Steps of the attempts from the first to the last record of each connection of ``chosen``.
+
+    ``first`` is the first traffic of each endpoint and step [ns].
+    """
+    firsts = phases.first_of_epoch
+    begins = first[:, firsts[1:]].min(axis=0)
+    rows = [connections.by.rows(line) for line in chosen.tolist()]
+    times = np.array([[flows.start_ns[own].min(), flows.start_ns[own].max()] for own in rows])
+    oldest, newest = np.searchsorted(begins, times.reshape(-1, 2), side="right").T
+    after: Ints = np.append(firsts[1:], phases.count)
+    return after[newest] - firsts[oldest]
 
 
 def with_closings(closings: Closings, end: Floats, origin_ns: int, unseen: Bools) -> Floats:
@@ -125,9 +148,9 @@ def _are_regular(closings: Closings, step: Ints, count: int) -> Bools:
     known = step >= 0
     cell = closings.line[known] * count + step[known]
     volume = np.bincount(cell, closings.size[known], lines * count).reshape(lines, count)
-    usual = np.median(volume, axis=1, keepdims=True)
+    usual = nanmedian(np.where(volume > 0, volume, np.nan), axis=1)[:, None]
     alike = (volume > 0) & (np.abs(volume - usual) <= SAME * usual)
-    regular: Bools = alike.mean(axis=1) >= NEARLY
+    regular: Bools = alike.sum(axis=1) >= NEARLY * closings.lasts
     return regular
 
 

@@ -92,7 +92,7 @@ def closings(starts_ms, steps, growing=0) -> Closings:
     begin[-1] = MISSING
     return Closings(
         zeros, zeros, zeros + 1, start.astype(np.int64), (start + MS).astype(np.int64),
-        1000 + growing * np.arange(steps), np.tile(begin, (2, 1)),
+        1000 + growing * np.arange(steps), np.tile(begin, (2, 1)), np.array([steps]),
     )  # fmt: skip
 
 
@@ -107,6 +107,17 @@ def test_what_follows_the_gradients_at_once_in_every_step_ends_it():
 
 def test_what_comes_after_the_update_does_not():
     assert with_closings(closings(85, 10), ends(10), 0, SEEN) == pytest.approx(ends(10))
+
+
+def test_a_collective_comes_in_all_steps_of_its_attempt():
+    """A job that restarts after 4 of 10 steps opens other connections."""
+    all_steps = closings(61, 10)
+    records = {
+        name: getattr(all_steps, name)[:4]
+        for name in ("line", "src", "dst", "start_ns", "end_ns", "size")
+    }
+    later = with_closings(replace(all_steps, **records, lasts=np.array([4])), ends(10), 0, SEEN)
+    assert later - ends(10) == pytest.approx(np.tile([2 * MS] * 4 + [0] * 6, (2, 1)))
 
 
 def test_what_comes_in_some_steps_does_not():

@@ -5,7 +5,9 @@ steps may take less time than a layer, so that no silence shows where a step end
 moves the same messages in the same order. So the time in which the bytes of one step move is the
 same wherever counting begins, in the middle of a step as well. The time for any other number of
 bytes depends on the place, since forward and backward passes move bytes at different rates. The
-bytes of a step are those whose time varies least, compared with fewer bytes.
+bytes of a step are those whose time varies least, compared with fewer bytes. Where steps last
+unequally, records still begin again after the bytes of a step
+(:mod:`~llmprism.methods.prism.steps.repeated_bytes`).
 
 That says how long a step is, not where it begins: see
 :mod:`~llmprism.methods.prism.cycles.counted_steps`.
@@ -23,6 +25,7 @@ from llmprism.methods.prism.cycles.counted_steps import WHOLE, begun_at, counted
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.steps.coarser import GRADIENTS
+from llmprism.methods.prism.steps.repeated_bytes import repeated_bytes
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.early import INTS
 
@@ -110,6 +113,9 @@ def equal_times(classes: Sequence[TrafficClass], recorded_ns: tuple[int, int] | 
         return EqualTimes(None, 0.0)
     line = _line_of(traffic)
     sizes = _bytes_of_steps(line, most)
+    repeats = repeated_bytes(traffic)
+    if repeats.shows():
+        sizes[repeats.least() * line.total] = CLEAR
     step_of = _placed(traffic, line, list(sizes), recorded_ns)
     if step_of is not None:
         begins = traffic.start_ns[first_of_each(step_of)[1:]]

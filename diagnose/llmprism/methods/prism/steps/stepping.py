@@ -29,6 +29,7 @@ from llmprism.methods.prism.steps.assignment import (
 )
 from llmprism.methods.prism.steps.coarser import GRADIENTS
 from llmprism.methods.prism.steps.equal_times import computes, equal_times, first_of_each
+from llmprism.methods.prism.steps.repeated_bytes import repeated_bytes
 from llmprism.methods.prism.steps.silences import extent, of_count, standing
 from llmprism.methods.prism.steps.votes import EQUAL, FEWEST, agreed
 from llmprism.numerics.arrays import Codes, Ints
@@ -82,6 +83,9 @@ def find_steps(
     proposed = [
         divisions(one.traffic, FEWEST) if lasts else []
         for one, lasts in zip(component.classes, lasting, strict=True)
+    ]
+    proposed = [
+        _repeating(one.traffic, own) for one, own in zip(component.classes, proposed, strict=True)
     ]
     count = agreed(component.classes, proposed, single)
     if count <= FEW:
@@ -159,6 +163,15 @@ def _counted(
     if step is None or step.max() + 1 >= count:
         return None
     return _stepping(component, 0, step, best.quality)
+
+
+def _repeating(traffic: Traffic, own: list[Division]) -> list[Division]:
+    """A class's divisions, without those whose bytes are not those of any number of steps."""
+    repeats = repeated_bytes(traffic) if own else None
+    return [
+        one for one in own
+        if repeats and not repeats.denies(one.part_of(len(traffic)), evaluated=one.evaluated)
+    ]  # fmt: skip
 
 
 def _shifted(lead: Traffic, best: Division, recorded_ns: tuple[int, int] | None) -> Codes | None:

@@ -1,0 +1,112 @@
+"""After how many bytes the records of a connection begin again: the bytes of a step.
+
+Every step moves the same messages in the same order. So where a record begins, another one begins
+when the bytes of one more step have moved, whatever time that takes, and however long ranks rest.
+The same holds for two or three steps, for micro-batches that move the same messages, and for some
+layers; for other numbers of bytes only by chance. Where an exporter bridges a silence, one begin is
+missing, and the others are where they were.
+
+Begins are counted in bins of bytes. Their autocorrelation shows all distances at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from llmprism.methods.prism.cycles.counted_steps import Hop, hops_of
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.numerics.arrays import Floats, Ints
+
+BIN = 0.03  # of a message: begins as near as that are the same, but for headers that vary
+MOST_BINS = 1 << 22
+MOST_HOPS = 2  # connections that are read: those of a class move the same
+FEWEST = 4  # parts that show that they repeat
+RECORDS = 5  # of a part: fewer are alike by chance
+SHOWS = 0.6  # share of records that begin again after the bytes of a step, although some are joined
+WHOLE = 0.8  # ... if none of them is lost or joined; chance is taken off
+NEARLY = 0.9  # of the largest share: as good
+ALIKE = 0.75  # of the largest share at longer distances: what the distance between steps has
+EVALUATED = 0.4  # ... if an evaluation comes between some of the steps
+
+
+@dataclass(frozen=True)
+class RepeatedBytes:
+    """How often records of one connection begin again, by the bytes in between.
+
+    Attributes
+    ----------
+    hop : the connection.
+    again : share of its records after which another one begins, less what chance would give, for
+        each number of ``bin_bytes`` in between.
+    """
+
+    hop: Hop
+    again: Floats
+    bin_bytes: float
+
+    def shows(self) -> bool:
+        """Whether most records begin again at some distance, and sizes differ."""
+        return self._largest() >= SHOWS and not self._has_one_size()
+
+    def denies(self, parts: Ints, *, evaluated: bool) -> bool:
+        """Whether nearly all records begin again after more bytes, and not after those of a part.
+
+        ``parts`` is the part of each record of the class. If records were lost, or joined in some
+        steps, nothing is denied.
+        """
+        moved = np.bincount(parts[self.hop.own], np.diff(self.hop.before))
+        least = max(int(np.rint(np.median(moved[moved > 0]) / self.bin_bytes)) - 1, 0)
+        most = int(float(self.hop.before[-1]) / self.bin_bytes / FEWEST) + 1
+        often = float(self.again[least : least + 3].max(initial=0.0))
+        longer = float(self.again[least:most].max(initial=0.0))
+        enough = (EVALUATED if evaluated else ALIKE) * longer
+        return longer >= WHOLE and often < enough and not self._has_one_size()
+
+    def _has_one_size(self) -> bool:
+        """Whether records have one size: they then begin again after any number of them."""
+        size = np.diff(self.hop.before)
+        usual = float(np.median(size))
+        return bool((np.abs(size - usual) <= BIN * usual).mean() >= WHOLE)
+
+    def least(self) -> float:
+        """The least share of all bytes after which nearly as many records begin again as ever."""
+        first, inner = self._inner()
+        enough = int(np.argmax(inner >= NEARLY * inner.max(initial=0.0)))
+        peak = enough + int(np.argmax(inner[enough : enough + 3]))
+        return (first + peak) * self.bin_bytes / float(self.hop.before[-1])
+
+    def _largest(self) -> float:
+        return float(self._inner()[1].max(initial=0.0))
+
+    def _inner(self) -> tuple[int, Floats]:
+        """The least distance that counts, in bins, and the shares from there to the largest."""
+        bins = float(self.hop.before[-1]) / self.bin_bytes
+        first = max(int(bins * RECORDS / self.hop.own.size), 1)
+        return first, self.again[first : int(bins / FEWEST) + 1]
+
+
+def repeated_bytes(traffic: Traffic) -> RepeatedBytes:
+    """How often records of the connections of a class begin again; they move the same messages."""
+    hops = sorted(hops_of(traffic), key=lambda hop: -hop.before[-1])[:MOST_HOPS]
+    total = float(hops[0].before[-1])
+    bin_bytes = max(BIN * float(np.median(np.diff(hops[0].before))), total / MOST_BINS)
+    bins = int(total / bin_bytes) + 1
+    both, begun = np.zeros(bins), np.zeros(bins)
+    for hop in hops:
+        begins = np.zeros(bins)
+        begins[(hop.before[:-1] / bin_bytes).astype(np.int64)] = 1.0
+        near = np.minimum(np.convolve(begins, np.ones(3), "same"), 1.0)
+        until = np.cumsum(begins)[::-1]
+        both += _correlated(begins, near) - near.mean() * until
+        begun += until
+    return RepeatedBytes(hops[0], both / np.maximum(begun, 1.0), bin_bytes)
+
+
+def _correlated(begins: Floats, near: Floats) -> Floats:
+    """How many of the ``begins`` have a one in ``near``, for each number of bins in between."""
+    padded = 1 << (2 * begins.size - 1).bit_length()
+    spectrum = np.fft.rfft(near, padded) * np.fft.rfft(begins, padded).conj()
+    counts: Floats = np.rint(np.fft.irfft(spectrum, padded)[: begins.size])
+    return counts

@@ -64,6 +64,25 @@ def test_a_server_all_of_whose_ranks_are_late_is_named(tmp_path, gpus):
     assert score.false_alarms == 0
 
 
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_a_late_server_is_named_where_parameters_are_gathered_layer_by_layer(tmp_path, gpus):
+    """Each gather waits for it, and between the steps it is no later than others."""
+    fault = {"kind": "slow_server", "server": "s0003", "factor": 0.7, "to_step": 16}
+    score = score_faults(found_in(tmp_path, [fault], gpus, zero_stage=3))
+    assert [match.localized for match in score.matches] == [True]
+    assert score.false_alarms == 0
+
+
+@pytest.mark.parametrize("rank", [4, 7, 8, 11])
+def test_the_first_or_last_rank_of_a_server_is_late_to_gathers_or_the_one_beside_it(tmp_path, rank):
+    fault = {"kind": "slow_gpu", "rank": rank, "factor": 0.7, "to_step": 16}
+    case = found_in(tmp_path, [fault], 4, zero_stage=3)
+    findings = case.diagnosis["findings"]
+    assert list(findings["cause"]) == ["slow_gpu"]
+    address = case.truth["ranks"].set_index("rank").loc[rank, "address"]
+    assert address in json.loads(findings.iloc[0]["evidence"])["one_of"][:3]
+
+
 @pytest.mark.parametrize("tp", [1, 2, 4])
 def test_jitter_of_ranks_that_share_servers_is_no_finding(tmp_path, tp):
     """They wait for one after the other, now and then for one twice."""

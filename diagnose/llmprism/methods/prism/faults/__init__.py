@@ -32,7 +32,11 @@ from llmprism.methods.prism.faults.causes.uneven import uneven
 from llmprism.methods.prism.faults.causes.unexplained import unexplained
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.explanations import explained, shown_better
-from llmprism.methods.prism.faults.other_jobs import beside_another, until_another
+from llmprism.methods.prism.faults.other_jobs import (
+    beside_another,
+    most_slowed_first,
+    until_another,
+)
 from llmprism.methods.prism.faults.stops.stopped import stopped
 from llmprism.methods.prism.faults.suspects.alternatives import with_alternatives
 from llmprism.methods.prism.faults.suspects.cost import widened
@@ -86,7 +90,7 @@ def find_findings(context: Context) -> pd.DataFrame:
     others = [one for one in others if not beside_another(one, context.jobs)]
     others = [one for one in others if not any(until_another(one, o) for o in named)]
     found = [*named, *others]
-    found = with_alternatives(context, found, brought)
+    found = most_slowed_first(with_alternatives(context, found, brought))
     return table_of([*found, *uneven(context, found)])
 
 

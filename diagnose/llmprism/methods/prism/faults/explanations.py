@@ -86,12 +86,17 @@ def _shows_why(one: Suspect, other: Suspect) -> bool:
     shared = _shared(one, other) > 0.5
     if _stalls_for(one, other) or (_is_some_of(one, other) and shared):
         return True
-    vague = _names_no_part(one) or one.culprit_kind == "stage"
-    if vague and other.symptom in UNEVEN and shared:
+    if (_names_no_part(one) or _may_be_uneven(one, other)) and other.symptom in UNEVEN and shared:
         return True
     if _is_some_of(other, one):
         return False
     return other.symptom in SHOWN_BY.get(one.symptom, ()) and (shared or _slow_within(one, other))
+
+
+def _may_be_uneven(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is a stage, ``other`` uneven work that bytes show, or that is as sure."""
+    surer = other.symptom in INDEPENDENT or other.confidence >= one.confidence
+    return one.culprit_kind == "stage" and surer
 
 
 def _is_some_of(one: Suspect, other: Suspect) -> bool:

@@ -2,6 +2,9 @@
 
 Neither the traffic of other jobs nor the load of a host shows which of them delays which. But both
 end at the same moment: when the other job ends, stops, or becomes slow and sends less.
+
+A part of the network may be slow for several jobs, and each of them has a finding. The one that it
+slows most shows it most clearly, and what it costs.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from llmprism.methods.prism.faults.context import JobView
 from llmprism.methods.prism.faults.suspects.cost import widened
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
+LESS = 0.95  # of the confidence: the finding is right or wrong with that of the other job
 SOON, AFTER = 2, 3.0  # steps: from the begin or end of a job, and around that of another one
 
 
@@ -61,3 +65,22 @@ def wide(one: Suspect) -> Suspect:
     """``one`` with the neighbouring steps that are as slow."""
     first, last = widened(one.job, one.first, one.last, (0, one.job.count - 1))
     return replace(one, first=first, last=last)
+
+
+def most_slowed_first(found: Sequence[Suspect]) -> list[Suspect]:
+    """``found``, with less confidence where the culprit slows another job more at that time."""
+    return [
+        replace(one, confidence=LESS * one.confidence)
+        if any(_slows_more(other, one) for other in found)
+        else one
+        for one in found
+    ]
+
+
+def _slows_more(other: Suspect, one: Suspect) -> bool:
+    """Whether ``other`` is what ``one`` is, seen in a job that it slows more."""
+    if other.job is one.job or (other.culprit, other.level) != (one.culprit, one.level):
+        return False
+    begins_ns = max(int(each.job.start_ns[each.first]) for each in (one, other))
+    ends_ns = min(int(each.job.end_ns[each.last]) for each in (one, other))
+    return begins_ns < ends_ns and other.cost.share > one.cost.share

@@ -255,6 +255,17 @@ def test_a_part_for_which_hops_of_its_rings_wait_does_not_wait_for_a_rank(culpri
     assert culprits_of(slow, seen) == ["leaf"]
 
 
+@pytest.mark.parametrize("sure", [0.95, 0.4])
+def test_ranks_that_are_late_in_turns_explain_no_stage_that_is_surer(culprits_of, sure):
+    job = job_with({(10, 19): 0.3})
+    stage = replace(
+        rank(job, "a", 10, 19, sure), level="group", cause="uneven_stage", culprit_kind="stage",
+        culprit="job-0 stage 0", lost_share=0.3, evidence={"stage": 0},
+    )  # fmt: skip
+    turns = replace(imbalance(job, 10, 19), symptom="late_in_turns", confidence=0.5, lost_share=0.3)
+    assert ("job-0 stage 0" in culprits_of(stage, turns)) == (sure > turns.confidence)
+
+
 def test_collectives_that_wait_for_a_slow_stage_accuse_no_link(culprits_of):
     job = job_with({(10, 19): 0.2})
     stage = replace(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.other_jobs import beside_another
+from llmprism.methods.prism.faults.other_jobs import beside_another, most_slowed_first
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
 STEPS = 40
@@ -68,3 +69,15 @@ def test_what_is_slow_for_as_long_as_two_jobs_run_is_no_fault(slow, other, share
 def test_a_rank_that_stopped_when_another_job_was_done_stopped():
     job = job_of("job-0", 0, STEPS - 1, (0, 19))
     assert not beside_another(transfers(job, 0, 19, "stopped"), [job, job_of("job-1", 0, 23)])
+
+
+@pytest.mark.parametrize(("at", "sure"), [(10, [0.7, 0.665]), (30, [0.7, 0.7])])
+def test_what_is_slow_for_several_jobs_is_surest_where_it_slows_most(at, sure):
+    """A job that is slower by a fifth, and one by less in the same steps, or at another time."""
+    more = transfers(job_of("job-0", 0, 39, (10, 19)), 10, 19)
+    other = job_of("job-1", 0, 39, (at, at + 9))
+    other.duration_ns[at : at + 10] -= 0.1 * STEP_NS
+    found = most_slowed_first([more, transfers(other, at, at + 9)])
+    assert [one.confidence for one in found] == pytest.approx(sure)
+    another = replace(transfers(other, at, at + 9), culprit="b")
+    assert [one.confidence for one in most_slowed_first([more, another])] == [0.7, 0.7]

@@ -13,7 +13,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.bundles import Bundle, conversations_of
-from llmprism.methods.prism.faults.measures.hops import ARROW, culprit_of
+from llmprism.methods.prism.faults.measures.hops import ARROW, culprit_of, switches_of
 from llmprism.methods.prism.faults.measures.likelihood import in_order, preferred
 from llmprism.methods.prism.faults.measures.tomography import CLOSE, Part, equals, ranked
 from llmprism.methods.prism.faults.measures.wire_time import LostTime
@@ -31,11 +31,13 @@ def by_pace(
     job: JobView,
     bundles: Sequence[Bundle],
     extent: tuple[int, int],
-    lost: Sequence[Part],
+    lost: LostTime,
+    by_time: Sequence[Part],
 ) -> tuple[str, Suspect | None]:
     """The best explanation of what is slow: the part of the network, and the suspect.
 
-    Of parts that explain paces alike, those that explain the time that was ``lost`` come first.
+    Of parts that explain paces alike, those that explain the time that was ``lost`` come first:
+    ``by_time`` has all that do.
     """
     slow = [one for one in bundles if one.slow]
     if not slow:
@@ -44,7 +46,8 @@ def by_pace(
     if _healthy_ratio(bundles) - 1 > CONTRAST * (ratio - 1):
         return "", None  # everything is slower: transfers compete, and no part is slow
     parts = _parts(bundles)
-    best = preferred(context, _apart(equals(parts), lost), lost)
+    best = preferred(context, _apart(equals(parts), by_time), by_time)
+    best = _or_a_switch(best, parts, lost)
     evidence = {
         "slow_bundles": len(slow),
         "bundles": len(bundles),
@@ -109,6 +112,21 @@ def _parts(bundles: Sequence[Bundle]) -> list[Part]:
         parts = ranked([one.crosses for one in slow], healthy, weights)
         found += [part for part in parts if (ARROW in part.name) == directed]
     return sorted(found, key=lambda part: (-round(part.score, 6), ARROW in part.name, part.name))
+
+
+def _or_a_switch(best: Sequence[Part], parts: Sequence[Part], lost: LostTime) -> list[Part]:
+    """``best``, after the switch of a link among them whose other transfers are slow, too.
+
+    They are less slow where fewer of them share a link, and paces may not show them.
+    """
+    known = {part.name: part for part in parts}
+    for link in best:
+        for name in switches_of(link.name):
+            if name in known and lost.lost_beside(link.name, name):
+                switch = known[name]
+                alike = replace(switch, purity=max(switch.purity, link.score / switch.coverage))
+                return [alike, *(one for one in best if one.name != name)]
+    return [*best]
 
 
 def _explains(context: Context, part: Part, *, alike: bool) -> bool:

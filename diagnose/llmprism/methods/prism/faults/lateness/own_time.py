@@ -23,12 +23,14 @@ from llmprism.methods.prism.faults.passes.edges import edge_passes_ns
 from llmprism.methods.prism.faults.passes.late_starts import lost_at_start_ns
 from llmprism.methods.prism.faults.passes.learned_passes import AnyPasses, shown_passes
 from llmprism.methods.prism.faults.rings.rings import EXACT, late_in_rings_ns
+from llmprism.methods.prism.faults.rings.waiting_hops import late_at_hops_ns
 from llmprism.numerics.arrays import Bools, Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA, finite_median, nanmedian
 
 SMALLEST = 3  # members of a group that show a late one
 SAME = 0.25  # of a collective's share of a step's bytes: bursts that begin so near are of one
 MOST_CELLS = 0.5  # of the hops and steps: so many have a burst that begins there
+OF_WAIT = 0.8  # of what a ring waits for longest: a rank that is later than that explains it
 WHOLE = 0.9  # quantile of the bytes of a connection in a step that shows all that it moves
 
 
@@ -120,7 +122,10 @@ def lateness_ns(context: Context, job: JobView, *, every: bool = False) -> Float
         together = late + own if adds else np.full(shape, np.nan)
         late = np.where(np.isnan(together), np.fmax(late, own), together)
     in_rings = late_in_rings_ns(context, job)
-    return np.where(np.isfinite(in_rings), in_rings, late)
+    late = np.where(np.isfinite(in_rings), in_rings, late)
+    at_hops = late_at_hops_ns(context, job)
+    most, waits = (np.nan_to_num(one).max(axis=0, initial=0.0) for one in (late, at_hops))
+    return np.where((OF_WAIT * waits > most) & np.isfinite(at_hops), at_hops, late)
 
 
 def _of_groups(job: JobView, begins: Floats) -> Floats:

@@ -61,7 +61,9 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
     waits = waiting(rates, first, last)
     late = slow.copy()
     slow &= ~waits
-    slow &= ~_in_idle_rings(rates, seen & slow, middle, busy)
+    idle = _in_idle_rings(rates, seen & slow, middle, busy)
+    slow &= ~idle
+    seen &= ~(idle & (np.log(busy) > NEARER * np.log(middle)))  # slow itself, but less
     bundles: list[Bundle] = []
     joined = np.zeros(slow.size, np.bool_)
     for group in np.unique(rates.group[rates.group >= 0]).tolist():

@@ -54,6 +54,20 @@ def parts_of(path: str) -> list[str]:
     return parts if hops[-1] == "?" else [*parts, f"{hops[-1]}{DOWN}"]
 
 
+def switches_of(part: str) -> list[str]:
+    """The switches at the ends of a link; of one direction, all that its sender sends that way.
+
+    >>> switches_of("leaf1|spine0"), switches_of("leaf1>spine0"), switches_of("leaf1>up")
+    (['leaf1', 'spine0'], ['leaf1>up', 'leaf1>down'], [])
+    """
+    if "|" in part:
+        return part.split("|")
+    if ARROW not in part or part.endswith((UP, DOWN, OUT, IN)):
+        return []
+    sender = part.split(ARROW)[0]
+    return [f"{sender}{UP}", f"{sender}{DOWN}"]
+
+
 def culprit_of(context: Context, part: str) -> tuple[str, str, str]:
     """Kind, name and cause of a part that is slow."""
     name = part.split(ARROW)[0] if part.endswith((OUT, IN)) else part

@@ -36,6 +36,8 @@ LEAST = 0.01  # of a step: what a finding costs at least
 MOST = 0.75  # of the steps: what lasts for longer is usual, and the exporter cuts the others
 ALIKE = 0.7  # of what a ring lost: another one that lost as much is as slow
 FAR_LESS = 0.1  # of what the worst step of a stretch loses: others have another reason
+FEWEST = 2  # hops of a ring that show what waiting ones lose
+HALF = 0.5  # of the other transfers of a switch: so many are slow, too, if it is the switch
 PAIR = 2  # connections of a group that are one conversation: neither waits for the other
 
 Bundle = tuple[frozenset[str], float]
@@ -85,6 +87,28 @@ class LostTime:
         """Whether every connection whose time is known crosses ``part``."""
         known = np.flatnonzero(np.isfinite(self.share)).tolist()
         return all(part in self.rates.crosses[row] for row in known)
+
+    def lost_beside(self, part: str, within: str) -> bool:
+        """Whether what crosses ``within`` but not ``part`` lost more than what crosses neither.
+
+        Hops of one ring are compared: those that wait lost about as much. Fewer transfers share
+        their link, so they lose less than those across ``part`` do.
+        """
+        narrow, wide = (
+            np.array([name in crossed for crossed in self.rates.crosses], np.bool_)
+            for name in (part, within)
+        )
+        most = float(np.nan_to_num(self.share[narrow & wide]).max(initial=0.0))
+        if most < LEAST:
+            return False
+        least = max(LEAST, FAR_LESS * most)
+        more = []
+        for row in np.flatnonzero(wide & ~narrow & np.isfinite(self.share)).tolist():
+            peers = self.share[(self.rates.group == self.rates.group[row]) & ~wide]
+            peers = peers[np.isfinite(peers)]
+            if self.rates.group[row] >= 0 and peers.size >= FEWEST:
+                more.append(self.share[row] > peers.max() + least)
+        return bool(more) and float(np.mean(more)) >= HALF
 
     def sum_across(self, part: str) -> float | None:
         """What all connections across ``part`` lost together; None if some are not known."""

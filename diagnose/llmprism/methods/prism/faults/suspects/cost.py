@@ -105,10 +105,19 @@ def _cost_at(duration: Floats, steps: Ints, tick_ns: float) -> Cost:
 
 
 def _without(job: JobView, steps: Ints) -> Floats:
-    """Lengths of all steps without what the others than ``steps`` show to recur [ns]."""
-    masked = job.between_ends_ns.astype(np.float64)
-    masked[steps] = np.nan
-    lengths_ns: Floats = job.between_ends_ns - recurring_ns(masked, masked.size, masked.size)
+    """Lengths of all steps without what recurs [ns].
+
+    Steps before the first and after the last of ``steps`` show that, if it recurs there: one in
+    between that is long anyway may be longer still. Or else all others show it.
+    """
+    between = np.arange(int(steps.min()), int(steps.max()) + 1)
+    extra_ns = np.zeros(job.count)
+    for unknown in (between, steps):
+        masked = job.between_ends_ns.astype(np.float64)
+        masked[unknown] = np.nan
+        if not extra_ns.any():
+            extra_ns = recurring_ns(masked, masked.size, masked.size)
+    lengths_ns: Floats = job.between_ends_ns - extra_ns
     return lengths_ns
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -42,5 +43,35 @@ def test_hops_at_the_pace_of_a_slow_one_are_no_transfers_that_all_compete(beside
     bundles = [*bundles_of(ring, 6, 11), *others]
     flows = SimpleNamespace(optional={}, meta={})
     context = SimpleNamespace(topology=SimpleNamespace(codes={"nic0": 0}), flows=flows)
-    best, suspect = by_pace(context, SimpleNamespace(name="job-0"), bundles, (6, 11), [])
+    none = LostTime(ring, *np.zeros((3, 5)))
+    best, suspect = by_pace(context, SimpleNamespace(name="job-0"), bundles, (6, 11), none, [])
     assert (best, suspect and suspect.culprit) == (("nic0", "nic0") if beside == 1 else ("", None))
+
+
+LEAF = {"leaf": 0.3, "one uplink": 0.03}
+"""What a hop over the other uplink of the leaf lost, of a step."""
+
+
+@pytest.mark.parametrize(("lost_by", "named"), [("leaf", "leaf"), ("one uplink", "leaf|spine0")])
+@pytest.mark.parametrize("way", ["|", ">"])
+def test_a_switch_is_slow_if_its_other_transfers_lost_more_than_those_that_wait(
+    lost_by, named, way
+):
+    """Three transfers share one uplink of a leaf, and a single one has the other uplink."""
+    uplinks = ["leaf|spine0", "leaf>spine0", "leaf>up", "leaf"]
+    other = ["leaf|spine1", "leaf>spine1", "leaf>up", "leaf"]
+    crosses = [frozenset(uplinks)] * 3 + [frozenset(other)] + [frozenset({"rest"})] * 3
+    share = np.array([1.0, 1.0, 1.0, LEAF[lost_by], 0.02, 0.0, 0.03])
+    rates = SimpleNamespace(crosses=crosses, kind=["dp"] * 7, group=np.zeros(7, int))
+    lost = LostTime(rates, share, share, 1 + share)
+    slow = [Bundle("dp", cross, True, 4.0) for cross in crosses[:3]]
+    rest = [Bundle("dp", cross, False, 1.0, i) for i, cross in enumerate(crosses[3:])]
+    link = frozenset({f"leaf{way}spine0", "leaf", "leaf>up"})
+    bundles = [*(replace(one, crosses=one.crosses & link) for one in slow), *rest]
+    paths = ["leaf|spine0|?", "?|spine0|leaf"]
+    flows = SimpleNamespace(optional={}, meta={}, paths=paths)
+    context = SimpleNamespace(topology=SimpleNamespace(codes={}), flows=flows, measured={})
+    job = SimpleNamespace(name="job-0")
+    suspect = by_pace(context, job, bundles, (4, 9), lost, [])[1]
+    assert suspect is not None
+    assert suspect.culprit == named

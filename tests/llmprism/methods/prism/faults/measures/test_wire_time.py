@@ -145,6 +145,15 @@ def test_rings_of_a_collective_wait_for_the_slow_one():
     assert [one.crosses >= {"a1", "b1"} for one in slow] == [True]
 
 
+def test_a_ring_that_is_slow_but_less_than_another_one_is_no_evidence_of_health():
+    """Its wires are busy for longer than in healthy steps, and those of an idle ring are not."""
+    rates = rings_of_one_collective([0.5, 0.01, 0.2])
+    bundles = bundles_of(rates, SLOW.start, SLOW.stop - 1)
+    assert all("a0" in one.crosses for one in bundles if one.slow)
+    seen = {name for one in bundles for name in ("a0", "a1", "a2") if name in one.crosses}
+    assert seen == {"a0", "a1"}
+
+
 def test_rings_that_lose_alike_are_all_slow():
     rates = rings_of_one_collective([0.5, 0.5, 0.49, 0.5])
     assert named_in(rates)[1][0] == "leaf"

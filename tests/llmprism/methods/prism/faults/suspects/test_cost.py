@@ -123,6 +123,14 @@ def test_single_steps_are_compared_with_all_others(every: int) -> None:
     assert cost.lost_ns == pytest.approx(1.2 * STEP_NS, rel=0.08)
 
 
+def test_pauses_cost_time_in_steps_that_are_long_anyway() -> None:
+    """Every fifth step is longer, and all steps from 12 to 27 lose a quarter of a step as well."""
+    slow = dict.fromkeys(range(12, 28), 0.25)
+    job = job_of(steps_with(slow, 5)[:28])
+    paused = np.array([step for step in slow if step % 5])
+    assert cost_at(job, paused).lost_ns == pytest.approx(16 * 0.25 * STEP_NS, rel=0.05)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_what_comes_and_goes_costs_time_in_the_steps_between_as_well(seed: int) -> None:
     between = dict.fromkeys(range(9, 19), 0.04)

@@ -30,6 +30,18 @@ def gathers_after_updates(
     connections: Connections, one: KindOf, phases: Phases, pipelines: Pipelines, members: int
 ) -> bool:
     """Whether ``members`` replicas gather parameters after updates, in most steps of a class."""
+    often = reductions_before_updates(connections, one, phases, pipelines, members)
+    return bool(often.size and (often > 0).sum() >= MANY * often.size)
+
+
+def reductions_before_updates(
+    connections: Connections, one: KindOf, phases: Phases, pipelines: Pipelines, members: int
+) -> Ints:
+    """How often ``members`` replicas reduce gradients before they gather parameters.
+
+    Of each connection and step that shows when its sender has ended its passes; 0 where no update
+    shows, or another silence is as long.
+    """
     count = phases.count
     known, cell = one.cells(connections, count)
     order = order_in_groups(cell, one.one.traffic.start_ns[known])
@@ -45,8 +57,11 @@ def gathers_after_updates(
     longest, other = np.zeros(volume.size), np.zeros(volume.size)
     np.maximum.at(longest, cell[update], rest[update])
     np.maximum.at(other, cell[~update], rest[~update])
-    judged = np.unique(cell[np.isfinite(passed)]).size
-    return bool(judged and (longest > LONGER * other).sum() >= MANY * judged)
+    often = np.zeros(volume.size, np.int64)
+    at = update & (rest == longest[cell])
+    often[cell[at]] = reduced[at]
+    often[longest <= LONGER * other] = 0
+    return often[np.unique(cell[np.isfinite(passed)])]
 
 
 def _passed_ns(phases: Phases, pipelines: Pipelines) -> Floats:

@@ -252,7 +252,8 @@ def _schedule(phases: Phases, pipelines: Pipelines) -> str:
         return "unknown"
     if pipelines.deepest >= pipelines.micro_batches:
         return "gpipe"
-    return "1f1b" if {last, middle} - {None} == {False} else "unknown"
+    unclear = last is None and np.isfinite(pipelines.answers.later)  # longer than whole passes are
+    return "1f1b" if {last, middle} - {None} == {False} and not unclear else "unknown"
 
 
 def _period_ns(phases: Phases) -> int:

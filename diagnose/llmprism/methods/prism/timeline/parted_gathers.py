@@ -15,12 +15,14 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.pipelines.first_messages import FULLEST
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Floats, Ints, latest_in_groups, order_in_groups
 
 MANY = 0.5  # share of connections and steps that must agree
 NEAR = 0.005  # of the bytes of a step
+MOST_LOST = 0.1  # ... of a step that still shows where its update was
 LONGER = 1.5  # than other silences: those in which a ring waits for a neighbour are about equal
 MOVED = 30 / 4  # bytes in memory for a byte of gradients: what Adam reads and writes
 FASTEST_NS = MOVED / 8000  # ... of a byte: 8,000 GB/s, NVIDIA B200 (data sheet)
@@ -52,7 +54,8 @@ def reductions_before_updates(
     size = one.one.traffic.size[known]
     volume = np.bincount(cell, size)
     before = np.cumsum(size) - size - (np.cumsum(volume) - volume)[cell]
-    reduced = _reductions(before / volume[cell], pipelines.micro_batches)
+    lost = _lost(one.volumes(connections, count).ravel()[: volume.size], count)
+    reduced = _reductions(before / volume[cell], pipelines.micro_batches, NEAR + lost[cell])
     update = (reduced > 0) & (rest > FASTEST_NS * before / (members * np.maximum(reduced, 1)))
     longest, other = np.zeros(volume.size), np.zeros(volume.size)
     np.maximum.at(longest, cell[update], rest[update])
@@ -89,13 +92,26 @@ def _rests(start: Ints, end: Ints, cell: Ints, passed: Floats) -> Floats:
     return rest
 
 
-def _reductions(share: Floats, micro_batches: int) -> Ints:
+def _lost(volume: Floats, count: int) -> Floats:
+    """Share of its usual bytes that each cell lacks, those of steps that lost records.
+
+    Cells are connections and, of each, ``count`` steps.
+    """
+    whole = np.pad(volume, (0, -volume.size % count)).reshape(-1, count)
+    usual = np.maximum(np.quantile(whole, FULLEST, axis=1, keepdims=True), 1.0)
+    lost: Floats = np.clip(1 - whole / usual, 0, MOST_LOST).ravel()[: volume.size]
+    return lost
+
+
+def _reductions(share: Floats, micro_batches: int, near: Floats | float = NEAR) -> Ints:
     """How often gradients are reduced if they have a ``share`` of a step's bytes; 0 for no gathers.
 
-    Gradients have as many bytes as parameters or twice as many.
+    Gradients have as many bytes as parameters or twice as many. Shares may differ by ``near``.
     """
-    found = np.zeros(share.size, np.int64)
+    found, nearest = np.zeros(share.size, np.int64), np.full(share.size, np.inf)
     for often in sorted({1, max(micro_batches, 1)}):
         for bytes_ in (often, 2 * often):
-            found[np.abs(share - bytes_ / (1 + bytes_)) <= NEAR] = often
+            away = np.abs(share - bytes_ / (1 + bytes_))
+            fits = (away <= near) & (away <= nearest)
+            found[fits], nearest[fits] = often, away[fits]
     return found

@@ -153,15 +153,15 @@ def beyond_steps(couple: Codes, forth: Bools, part: Codes, size: Ints) -> Bools:
     """Which records are of an evaluation, as it follows a step in the same part, or precedes it.
 
     Each direction of a couple moves as many bytes in every step. In a pipeline gradients come last
-    in a step, so where they come last in a part, the evaluation precedes them.
+    in a step, so in each part where they come last, the evaluation precedes them.
     """
+    follows = _after_usual(couple, forth, part, size)
     gradients = _gradients(couple, forth, size)
-    last = np.flatnonzero(np.diff(part, append=part.max(initial=0) + 1))
-    last = last[~_are_single(part, size)[part[last]]]
-    if gradients is not None and last.size and gradients[last].mean() > MOSTLY:
-        reverse = (couple[::-1], forth[::-1], part[::-1], size[::-1])
-        return _after_usual(*reverse)[::-1]
-    return _after_usual(couple, forth, part, size)
+    if gradients is None:
+        return follows
+    precedes = _after_usual(couple[::-1], forth[::-1], part[::-1], size[::-1])[::-1]
+    ends = np.flatnonzero(np.diff(part, append=part.max(initial=0) + 1))
+    return np.where(gradients[ends][part], precedes, follows)
 
 
 def _are_single(part: Codes, size: Ints) -> Bools:

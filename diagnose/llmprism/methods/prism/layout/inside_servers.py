@@ -20,9 +20,16 @@ from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.graph import largest_group
+from llmprism.numerics.missing import finite_median
 
 UNKNOWN = -1
 CERTAIN = 0.9  # confidence from which sizes of messages are believed more than times
+AS_APART = 0.7  # of how much other servers vary: replicas of one server vary as much
+UNCOMPARED, BOUND = 0.9, 0.6
+"""Highest confidence of replicas if no other server shows how much they vary, and if they vary by
+less than those of other servers: ranks that share a sequence, or gather parameters from each other,
+wait for each other within passes. So may nobody, if all that varies is common to a server.
+"""
 SHOWN, SEVERAL, GUESSED, ONE_EACH, ALONE = 0.99, 0.98, 0.73, 0.6, 0.3
 """Share of layouts that are right: with one NIC of a server and stage, and with several, which may
 be of ranks that share a sequence or experts. Where nothing shows whether they are replicas: in a
@@ -57,15 +64,17 @@ def inside_servers(
     ep, cp = max(1, sizes["ep"]), max(1, sizes["cp"])
     together, lockstep, agreeing = _lockstep(replicas, pipelines)
     rings = usual_rings(topology, phases, pipelines)
-    most = SHOWN if rings == 1 else SEVERAL
+    apart = finite_median(np.array([np.nan, *(one.apart for one in replicas)]))
+    most = _most(rings, together, apart)
     tp, by, sure = together, "lockstep", most * agreeing
-    if share and (together == UNKNOWN or share.confidence >= CERTAIN or share.experts > 1):
+    sharded = shows_shards(connections, phases)
+    if share and _are_believed(share, together, apart, sharded=sharded):
         tp = share.rings // share.ranks
         if ep == cp == 1:
             ep, cp = _in_one_ring(share, together if lockstep else tp)
         agree = lockstep and tp == together
         by = "sizes"
-        sure = min(most, _confidence(share, agree, shows_shards(connections, phases)))
+        sure = min(most, _confidence(share, agree, sharded))
     elif not lockstep:
         tp = rings if together == UNKNOWN else together
         by, sure = "rings", most if tp == 1 else _guessed(phases, pipelines)
@@ -74,6 +83,30 @@ def inside_servers(
     if "tp" in phases.hidden:
         sure = SHOWN
     return Inside(sizes["tp"] if sizes["tp"] > 1 else tp, ep, cp, by, sure)
+
+
+def _most(rings: int, together: int, apart: float) -> float:
+    """The highest confidence where each server and stage has so many ``rings``.
+
+    ``together`` of their NICs send together, and replicas are ``apart`` as in :class:`Replicas`.
+    """
+    if rings == 1:
+        return SHOWN
+    if together in (UNKNOWN, rings) or apart >= AS_APART:
+        return SEVERAL
+    return BOUND if apart < AS_APART else UNCOMPARED
+
+
+def _are_believed(share: RingShare, together: int, apart: float, *, sharded: bool) -> bool:
+    """Whether sizes are believed more than times, which show how many NICs send ``together``.
+
+    Where servers reduce by themselves first, replicas have rings of one rank each. So if
+    all-reduces have them, and NICs of one server vary as much as those of others, they are
+    replicas.
+    """
+    if share.ranks == 1 and 0 < together < share.rings and apart >= AS_APART and not sharded:
+        return False
+    return together == UNKNOWN or share.confidence >= CERTAIN or share.experts > 1
 
 
 def _group_size(connections: Connections, phases: Phases, kind: str) -> int:

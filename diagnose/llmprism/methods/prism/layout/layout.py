@@ -23,6 +23,7 @@ from llmprism.methods.prism.layout.inside_servers import SHOWN, UNKNOWN, inside_
 from llmprism.methods.prism.layout.replicas import Replicas
 from llmprism.methods.prism.layout.ring_sizes import RingShare
 from llmprism.methods.prism.layout.sharding import find_sharding
+from llmprism.methods.prism.layout.sharding_in_time import sharding_in_time
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -93,6 +94,8 @@ def find_layout(
     )
     sure = min(sure, _weakest(phases), HIDDEN if doubtful else 1.0)
     sharding = find_sharding(topology, connections, phases, pipelines.micro_batches)
+    if sharding == UNKNOWN_NAME:
+        sharding = sharding_in_time(connections, phases, pipelines, max(dp, 2))
     pp = UNKNOWN if hidden else pipelines.length
     return Layout(
         dp, pp, tp, inside.ep, inside.cp, UNKNOWN if shared else pipelines.micro_batches,
@@ -249,7 +252,8 @@ def _schedule(phases: Phases, pipelines: Pipelines) -> str:
         return "unknown"
     if pipelines.deepest >= pipelines.micro_batches:
         return "gpipe"
-    return "1f1b" if {last, middle} - {None} == {False} else "unknown"
+    unclear = last is None and np.isfinite(pipelines.answers.later)  # longer than whole passes are
+    return "1f1b" if {last, middle} - {None} == {False} and not unclear else "unknown"
 
 
 def _period_ns(phases: Phases) -> int:

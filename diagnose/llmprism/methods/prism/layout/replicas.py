@@ -25,6 +25,7 @@ from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.graph import components
+from llmprism.numerics.missing import finite_median, nanmedian
 
 COARSE = 2  # ticks of the clock, or errors of times, that differences must exceed to show anything
 SAMPLES = 4  # of an activation, on average: with fewer, many have none
@@ -41,11 +42,14 @@ class Replicas:
     rows : indices into the job's endpoints.
     number : replica of each, from 0.
     shown : whether times show it, or there is only one NIC.
+    apart : how much the times of its replicas vary, over how much NICs of other servers vary from
+        them. NaN if it is one replica, or no other server shows it.
     """
 
     rows: Ints
     number: Ints
     shown: bool
+    apart: float = np.nan
 
 
 def find_replicas(
@@ -55,7 +59,9 @@ def find_replicas(
 
     Servers whose NICs all send within the clock's resolution show nothing, if those of others do so
     at the same times. They are left out, and so are those whose NICs differ, but by too little for
-    replicas. ``sample_bytes`` is what one sampled packet stands for.
+    replicas: far less than NICs of other servers do from them, or than one pass varies. Sampling
+    and clocks that drift blur the times of a tensor-parallel group, and ranks that share experts
+    wait for each other in every pass. ``sample_bytes`` is what one sampled packet stands for.
     """
     if pipelines.length == 1:
         return []
@@ -64,6 +70,7 @@ def find_replicas(
     homes = _homes(topology, phases, pipelines)
     shift = clock_shifts(topology, phases.endpoints, sent, homes)
     sent = np.where(sent == MISSING, MISSING, sent - shift[:, None])
+    pass_ns = _pass_varies(pipelines)
     blur_ns = max(float(tick) if tick > 1 else 0.0, sampling_blur_ns(phases, sample_bytes))
     found = []
     for rows in homes:
@@ -72,13 +79,15 @@ def find_replicas(
             continue
         times = (sent[rows][:, whole] - sent[rows][:1, whole]).astype(np.float64)
         others = np.setdiff1d(np.flatnonzero(pipelines.stage == pipelines.stage[rows[0]]), rows)
-        finest = COARSE * max(blur_ns, 1.0)
+        seen, finest = (sent, rows, others), COARSE * max(blur_ns, 1.0)
         if rows.size == 1 or np.median(np.ptp(times, axis=0)) > finest:
             number = _alike(times, blur_ns)
-            if number.any() and _is_blurred(sent, rows[_firsts(number)], others):
+            inside, away = _vary_inside(sent, rows[_firsts(number)]), _others_vary(*seen)
+            if number.any() and inside < BLURRED * max(away, pass_ns):
                 continue
-            found.append(Replicas(rows, number, bool(rows.size == 1 or number.any())))
-        elif finest < BLURRED * _others_vary(sent, rows, others):
+            shown = bool(rows.size == 1 or number.any())
+            found.append(Replicas(rows, number, shown, inside / away if inside * away else np.nan))
+        elif finest < BLURRED * _others_vary(*seen):
             found.append(Replicas(rows, np.zeros(rows.size, np.int64), True))
     return found
 
@@ -135,15 +144,13 @@ def _firsts(number: Ints) -> Ints:
     return np.sort(np.unique(number, return_index=True)[1])
 
 
-def _is_blurred(sent: Ints, rows: Ints, others: Ints) -> bool:
-    """Whether NICs of a server differ far less than those of ``others`` do from them.
+def _vary_inside(sent: Ints, rows: Ints) -> float:
+    """How much the times of NICs of one server vary, from the first of ``rows`` [ns]; 0 for one.
 
-    Sampling and clocks that drift blur the times of a tensor-parallel group. Constant differences,
-    those of clocks and of speeds, do not count.
+    Constant differences, those of clocks and of speeds, do not count.
     """
     whole = (sent[rows] != MISSING).all(axis=0)
-    inside = _varies(sent[rows[1:]][:, whole] - sent[rows[0]][whole])
-    return inside < BLURRED * _others_vary(sent, rows, others)
+    return _varies(sent[rows[1:]][:, whole] - sent[rows[0]][whole]) if rows.size > 1 else 0.0
 
 
 def _others_vary(sent: Ints, rows: Ints, others: Ints) -> float:
@@ -160,6 +167,12 @@ def _varies(apart: Ints) -> float:
     """Median deviation of differences [ns], shape (NICs, steps), from their medians."""
     middle = np.median(apart, axis=1, keepdims=True)
     return float(np.median(np.abs(apart - middle)))
+
+
+def _pass_varies(pipelines: Pipelines) -> float:
+    """How much a forward pass of the first stage varies from step to step [ns]; 0 if unknown."""
+    passes = (pipelines.second_sent - pipelines.first_sent)[pipelines.stage == 0]
+    return float(np.nan_to_num(finite_median(np.abs(passes - nanmedian(passes, axis=1)[:, None]))))
 
 
 def _alike(times: Floats, blur_ns: float) -> Ints:

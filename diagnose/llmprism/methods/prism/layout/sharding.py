@@ -30,7 +30,15 @@ import numpy as np
 
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.classes.sizes import AGREE, FEWEST, Cell, cells, distinct, fitting
+from llmprism.methods.prism.classes.sizes import (
+    AGREE,
+    EXACT,
+    FEWEST,
+    Cell,
+    cells,
+    distinct,
+    fitting,
+)
 from llmprism.methods.prism.kinds.characters import extents
 from llmprism.methods.prism.layout.directions import directions_of
 from llmprism.methods.prism.phases.phases import Phases
@@ -45,6 +53,7 @@ RESTS = 0.2  # of a step: sharded parameters move all through it, gradients of a
 PASSES = 2.0  # ... and accumulation leaves the network silent for longer than gradients move
 UPDATES = (1 / 2, 2 / 3, 3 / 4, 4 / 5, 6 / 7)  # share of bytes before an update, if gathers follow
 NEAR = 0.005  # of the bytes of a step
+REPEATED = 0.9  # share of cells that do, if records are messages: some are lost
 EVALUATIONS = 2  # that show the same
 
 
@@ -90,7 +99,25 @@ def _of_class(connections: Connections, one: KindOf, count: int) -> str:
     rests = _rest(one, count)
     answers = Counter(_of_cell(cell, rests) for cell in own)
     answer, often = answers.most_common(1)[0]
+    if answer == "none" and not _repeat(own):
+        return UNKNOWN
     return answer if often >= AGREE * len(own) else UNKNOWN
+
+
+def _repeat(own: Sequence[Cell]) -> bool:
+    """Whether nearly all cells have the sizes of another one: those of messages, not of chance.
+
+    Records that hold several messages, or samples of them, have other sizes in other steps.
+    """
+    sizes = [np.sort(size) for *_, size in own]
+    alike = [
+        any(
+            one.size == other.size and bool((np.abs(one - other) <= EXACT * other).all())
+            for other in sizes[:i] + sizes[i + 1 :]
+        )
+        for i, one in enumerate(sizes)
+    ]
+    return float(np.mean(alike)) >= REPEATED
 
 
 def _of_cell(cell: Cell, rests: float) -> str:

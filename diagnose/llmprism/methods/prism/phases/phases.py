@@ -67,6 +67,8 @@ class Phases:
     dp_group : number of the data-parallel group of each endpoint, -1 if it has none.
     gathers : of parameters, if they are part of the next step; otherwise None
         (:mod:`~llmprism.methods.prism.timeline.gathers`).
+    gathers_often : whether parameters are gathered for every pass of a pipeline
+        (:mod:`~llmprism.methods.prism.timeline.first_gathers`).
     hidden : by kind, groups that leave a server by another NIC than they enter it
         (:mod:`~llmprism.methods.prism.timeline.hidden_hops`).
     """
@@ -79,6 +81,7 @@ class Phases:
     moments: dict[str, Moments]
     dp_group: Ints
     gathers: Moments | None = None
+    gathers_often: bool = False
     hidden: Mapping[str, Hidden] = field(default_factory=dict)
 
 

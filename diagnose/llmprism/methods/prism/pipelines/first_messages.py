@@ -41,7 +41,8 @@ def first_three(
     passage = float(np.median((end - start)[single])) if single.any() else 0.0
     held = np.add.reduceat(size[order], opens) / one_message
     whole = float(np.median(np.abs(held - np.rint(held)))) <= PART  # sequences are of one length
-    most = most_of_a_step(cell, size[order], steps, one_message)
+    counted = messages * one_message if whole else 0.0
+    most = most_of_a_step(cell, size[order], steps, one_message, counted)
     for begin, stop in zip(opens, np.append(opens[1:], order.size), strict=True):
         rows = order[begin:stop]
         left = np.cumsum(size[rows][::-1])[::-1]
@@ -72,12 +73,15 @@ def _begin_messages(size: Ints, one_message: float) -> Bools:
     return begins
 
 
-def most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> dict[int, float]:
+def most_of_a_step(
+    cell: Ints, size: Ints, steps: int, one_message: float, counted: float = 0.0
+) -> dict[int, float]:
     """Bytes that each connection moves in a step at most, by its number.
 
     The median step and half a message more; or as much more as steps usually differ, if few have
     the same bytes: those of sampled records are estimates. What goes beyond is not the step's own.
-    All connections move the same, so a median that lost records make less is that of the others.
+    All connections move the same, so a median that lost records make less is that of the others, or
+    what all messages of a step that are ``counted`` have.
     """
     volume = pd.Series(size).groupby(cell).sum()
     by_connection = volume.groupby(volume.index.to_numpy() // steps)
@@ -85,6 +89,6 @@ def most_of_a_step(cell: Ints, size: Ints, steps: int, one_message: float) -> di
     away = (volume - middle.reindex(volume.index.to_numpy() // steps).to_numpy()).abs()
     noise = TO_SIGMA * away.groupby(away.index.to_numpy() // steps).median()
     noise *= (away <= 0.5 * one_message).mean() < OFTEN
-    whole = np.maximum(middle, float(np.quantile(middle, FULLEST)))
+    whole = np.maximum(middle, max(float(np.quantile(middle, FULLEST)), counted))
     most = whole + np.maximum(0.5 * one_message, NOISE * noise)
     return {int(one): float(value) for one, value in most.items()}

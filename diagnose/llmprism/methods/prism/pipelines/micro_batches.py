@@ -28,6 +28,7 @@ SOME, MULTIPLES = 0.05, 0.9  # share of records that are single, and of bytes in
 MOSTLY = 0.75  # share of steps with the same number of records
 NEARLY = 0.9  # share of records that hold whole messages, unless their bytes are estimates
 SELDOM, SOME_MORE = 0.03, 1.1  # share of steps without a lost record; most over usual messages
+MISSED = 0.03  # of the messages of a step: what all steps may lack, if one record in 20 is lost
 OFTEN = 0.4  # share of steps with the usual number; some hold an evaluation as well
 AT_ONCE = 0.05  # of a message of the pipeline: silence that counts as none
 SLOW = 0.25  # of the rate of gradients: a record of one message is faster
@@ -71,7 +72,7 @@ def messages_of_a_step(
         less = 1 - min(volumes) / max(volumes)
         chunks = round(1 / less) if less > WHOLE else 1
         return UNCOUNTED, chunks
-    if least < most and most % (most - least) == 0:
+    if least < most and closing.any() and most % (most - least) == 0:
         chunks = most // (most - least)  # between last and first stage one chunk fewer
         return most // chunks, chunks
     return most, 1
@@ -213,13 +214,20 @@ def divided(messages: int, chunks: int) -> tuple[int, int]:
 
     Between them pass activations of all chunks but the last, or gradients of all but the first.
     ``chunks`` is 0 where there may be several. A group of micro-batches is then as large as the
-    pipeline is long; if no number of chunks fits, there is one. Else the result is 0 chunks.
+    pipeline is long; if no number of chunks fits, there is one. Else the result is 0 chunks. Some
+    of many messages may be lost in every step.
 
-    >>> divided(8, 0), divided(18, 0), divided(18, 2)
-    ((8, 1), (-1, 0), (6, 2))
+    >>> divided(7, 1), divided(8, 0), divided(18, 0), divided(18, 2)
+    ((7, 1), (8, 1), (-1, 0), (6, 2))
+    >>> divided(69, 0), divided(69, 4)  # 70 of them
+    ((-1, 0), (10, 4))
     """
-    fits = [few for few in range(COUPLE, messages) if messages % (COUPLE * (2 * few - 1)) == 0]
+    if chunks == 1:
+        return messages, 1
+    few = range(COUPLE, messages) if chunks == 0 else (chunks,)
+    groups = [COUPLE * (2 * one - 1) for one in few]
+    whole = [-(-messages // group) * group for group in groups]  # the next multiple of a group
+    fits = any(one <= messages * (1 + MISSED) for one in whole)
     if chunks == 0:
         return (UNCOUNTED, 0) if fits else (messages, 1)
-    passes = 2 * chunks - 1
-    return (messages // passes, chunks) if messages % passes == 0 else (UNCOUNTED, 0)
+    return (whole[0] // (2 * chunks - 1), chunks) if fits else (UNCOUNTED, 0)

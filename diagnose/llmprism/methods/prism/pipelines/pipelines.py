@@ -161,8 +161,12 @@ def _stages(
 
     The members of a data-parallel group are in the same stage, so they count together: a first
     message that was lost or not sampled misleads about one endpoint, not about its group. Those
-    that nobody sees send are next to others (:mod:`~llmprism.methods.prism.kinds.mute`).
+    that nobody sees send are next to others (:mod:`~llmprism.methods.prism.kinds.mute`). If servers
+    hide hops of some pipelines, only the longest ones are whole. The parts of the others are in the
+    stages of their groups.
     """
+    lengths = np.bincount(number[number >= 0])
+    whole = (number >= 0) & (lengths[number] == lengths.max())
     late = np.full(number.size, np.nan)
     for one in range(int(number.max()) + 1):
         rows = np.flatnonzero(number == one)
@@ -171,14 +175,29 @@ def _stages(
         late[rows] = nanmedian(np.where(np.isfinite(begin), own - begin, np.nan), axis=1)
     common = late.copy()
     for group in np.unique(dp_group[dp_group >= 0]).tolist():
-        common[dp_group == group] = nanmedian(late[dp_group == group][None, :], axis=1)
+        own = dp_group == group
+        seen = own & whole if (own & whole).any() else own
+        common[own] = nanmedian(late[seen][None, :], axis=1)
     for row, beside in mute.items():
         common[row] = late[row] = min(common[sender] + after for sender, after in beside)
     stage = np.full(number.size, -1)
     for one in range(int(number.max()) + 1):
         rows = np.flatnonzero(number == one)
         stage[rows[np.lexsort((late[rows], common[rows]))]] = np.arange(rows.size)
-    return stage
+    return _as_in_whole(stage, number, dp_group, whole)
+
+
+def _as_in_whole(stage: Ints, number: Ints, dp_group: Ints, whole: Bools) -> Ints:
+    """Stages of parts of pipelines: those of their groups' members in ``whole`` ones, if known."""
+    found = stage.copy()
+    known = whole & (dp_group >= 0)
+    stage_of = dict(zip(dp_group[known].tolist(), stage[known].tolist(), strict=True))
+    for one in np.unique(number[(number >= 0) & ~whole]).tolist():
+        rows = np.flatnonzero(number == one)
+        places = [stage_of.get(group, -1) for group in dp_group[rows].tolist()]
+        if -1 not in places and len({*places}) == len(places):
+            found[rows] = places
+    return found
 
 
 def _are_closing(connections: Connections, endpoints: Codes, stage: Ints) -> Bools:

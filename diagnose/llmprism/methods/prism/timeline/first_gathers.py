@@ -181,7 +181,9 @@ def with_first_gathers(
     )
     moments = phases.moments | {"dp": every}
     moments["dp"] = repaired(every, phases.dp_group, period_of(moments))
-    return replace(phases, classes=tuple(classes), moments=moments, gathers=begun)
+    return replace(
+        phases, classes=tuple(classes), moments=moments, gathers=begun, gathers_often=True
+    )
 
 
 def _gather_in_warm_up(flows: FlowTable, phases: Phases, pipelines: Pipelines) -> bool:

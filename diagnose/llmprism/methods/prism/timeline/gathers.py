@@ -29,6 +29,7 @@ from llmprism.methods.prism.phases.moments import MISSING, moments_of, period_of
 from llmprism.methods.prism.phases.phases import EXACT, GATHERED, Phases, moved
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.timeline.parted_gathers import FASTEST_NS
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 MOST = 0.75  # share of steps and connections that must agree
@@ -51,6 +52,7 @@ class _Cells:
     rest_ns : silence of the connection and step before each record; 0 for the first record.
     ahead : whether gathers are in their own step already, before the first activation.
     passed : whether each record begins after the last traffic of its sender's passes in the step.
+    update_ns : the shortest update of the parameters of a connection.
     """
 
     order: Ints
@@ -61,10 +63,12 @@ class _Cells:
     rest_ns: Ints
     ahead: bool
     passed: Bools
+    update_ns: float
 
     def rests(self, share: float) -> tuple[Ints, Floats]:
         """Longest silence of each connection and step between gradients and gathers; 0 for none.
 
+        What is shorter than an update is none.
         Without the step at the edge of the window, whose gathers may be beyond it. Also, how far
         these silences are from where ``share`` puts them, as a share of the usual bytes.
         """
@@ -74,6 +78,7 @@ class _Cells:
         near = whole & (off <= EXACT)
         longest = np.zeros(int(self.cell.max(initial=-1)) + 1, np.int64)
         np.maximum.at(longest, self.cell[near], self.rest_ns[near])
+        longest[longest < self.update_ns] = 0
         at = near & (self.rest_ns == longest[self.cell])
         return longest[np.unique(self.cell[whole])], off[at]
 
@@ -95,7 +100,7 @@ def with_late_gathers(
     """Count gathers of the next step into that step; unchanged if there are none."""
     given, phases = phases, _unparted(flows, connections, phases)
     own = {
-        i: _cells(flows, connections, phases, one)
+        i: _cells(flows, connections, phases, one, pipelines.micro_batches)
         for i, one in enumerate(phases.classes)
         if one.kind == "dp"
     }
@@ -156,7 +161,10 @@ def _in_one_step(connections: Connections, count: int, one: KindOf) -> KindOf:
     return replace(one, step=step)
 
 
-def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: KindOf) -> _Cells:
+def _cells(
+    flows: FlowTable, connections: Connections, phases: Phases, one: KindOf, micro_batches: int
+) -> _Cells:
+    """Records of one class; gradients are reduced ``micro_batches`` times in a step at most."""
     traffic, count = one.one.traffic, phases.count
     known, cell = one.cells(connections, count)
     order = order_in_groups(cell, traffic.start_ns[known])
@@ -179,7 +187,9 @@ def _cells(flows: FlowTable, connections: Connections, phases: Phases, one: Kind
     other = volume[cell] - before if is_ahead else before
     passed_ns = phases.moments["pp"].end_ns[src, step[opens]][np.cumsum(opens) - 1]
     passed = traffic.start_ns[known] >= passed_ns
-    return _Cells(known, step, cell, other / usual, size / usual, rest, is_ahead, passed)
+    parts = phases.endpoints.size * max(micro_batches, 1)
+    update_ns = FASTEST_NS / 2 * float(np.median(usual)) / parts  # gradients are half, or more
+    return _Cells(known, step, cell, other / usual, size / usual, rest, is_ahead, passed, update_ns)
 
 
 def _share(own: Sequence[_Cells], count: int, late: bool, soon: bool) -> float | None:

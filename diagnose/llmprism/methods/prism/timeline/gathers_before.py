@@ -65,7 +65,8 @@ def _gathers_in_passes(
 def _of_step_before(connections: Connections, count: int, one: KindOf, sent: Floats) -> KindOf:
     """``one`` with what begins before the first activation is ``sent`` in the step before.
 
-    If the first step lacks it. What follows the last step belongs to that.
+    If the first step lacks it. What belongs to no step belongs to the one that began last, as
+    what follows the last step does, unless steps then move more than usual.
     """
     known = one.step >= 0
     if one.kind != "dp" or not known.any():
@@ -79,6 +80,10 @@ def _of_step_before(connections: Connections, count: int, one: KindOf, sent: Flo
     lacks = np.abs(volume[:, 0] / usual - (1 - share)) <= NEAR
     if ((share > NEAR) & lacks).mean() < MOST:
         return one
-    last = ~known & (traffic.start_ns > traffic.end_ns[known].max())
-    step = np.where(early, one.step - 1, np.where(last, count - 1, one.step))
-    return replace(one, step=step.astype(one.step.dtype))
+    parted = np.where(early, one.step - 1, one.step)
+    loose = ~known & (traffic.start_ns > traffic.start_ns[known].min())
+    begun = np.searchsorted(np.maximum.accumulate(sent), traffic.start_ns, side="right") - 1
+    found = replace(one, step=np.where(loose, begun, parted).astype(one.step.dtype))
+    if (found.volumes(connections, count).max(axis=1) <= (1 + NEAR) * usual).all():
+        return found
+    return replace(one, step=parted.astype(one.step.dtype))

@@ -15,12 +15,14 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
+from llmprism.methods.prism.pipelines.first_messages import FULLEST
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Floats, Ints, latest_in_groups, order_in_groups
 
 MANY = 0.5  # share of connections and steps that must agree
 NEAR = 0.005  # of the bytes of a step
+MOST_LOST = 0.1  # ... of a step that still shows where its update was
 LONGER = 1.5  # than other silences: those in which a ring waits for a neighbour are about equal
 MOVED = 30 / 4  # bytes in memory for a byte of gradients: what Adam reads and writes
 FASTEST_NS = MOVED / 8000  # ... of a byte: 8,000 GB/s, NVIDIA B200 (data sheet)
@@ -30,6 +32,18 @@ def gathers_after_updates(
     connections: Connections, one: KindOf, phases: Phases, pipelines: Pipelines, members: int
 ) -> bool:
     """Whether ``members`` replicas gather parameters after updates, in most steps of a class."""
+    often = reductions_before_updates(connections, one, phases, pipelines, members)
+    return bool(often.size and (often > 0).sum() >= MANY * often.size)
+
+
+def reductions_before_updates(
+    connections: Connections, one: KindOf, phases: Phases, pipelines: Pipelines, members: int
+) -> Ints:
+    """How often ``members`` replicas reduce gradients before they gather parameters.
+
+    Of each connection and step that shows when its sender has ended its passes; 0 where no update
+    shows, or another silence is as long.
+    """
     count = phases.count
     known, cell = one.cells(connections, count)
     order = order_in_groups(cell, one.one.traffic.start_ns[known])
@@ -40,13 +54,17 @@ def gathers_after_updates(
     size = one.one.traffic.size[known]
     volume = np.bincount(cell, size)
     before = np.cumsum(size) - size - (np.cumsum(volume) - volume)[cell]
-    reduced = _reductions(before / volume[cell], pipelines.micro_batches)
+    lost = _lost(one.volumes(connections, count).ravel()[: volume.size], count)
+    reduced = _reductions(before / volume[cell], pipelines.micro_batches, NEAR + lost[cell])
     update = (reduced > 0) & (rest > FASTEST_NS * before / (members * np.maximum(reduced, 1)))
     longest, other = np.zeros(volume.size), np.zeros(volume.size)
     np.maximum.at(longest, cell[update], rest[update])
     np.maximum.at(other, cell[~update], rest[~update])
-    judged = np.unique(cell[np.isfinite(passed)]).size
-    return bool(judged and (longest > LONGER * other).sum() >= MANY * judged)
+    often = np.zeros(volume.size, np.int64)
+    at = update & (rest == longest[cell])
+    often[cell[at]] = reduced[at]
+    often[longest <= LONGER * other] = 0
+    return often[np.unique(cell[np.isfinite(passed)])]
 
 
 def _passed_ns(phases: Phases, pipelines: Pipelines) -> Floats:
@@ -74,13 +92,26 @@ def _rests(start: Ints, end: Ints, cell: Ints, passed: Floats) -> Floats:
     return rest
 
 
-def _reductions(share: Floats, micro_batches: int) -> Ints:
+def _lost(volume: Floats, count: int) -> Floats:
+    """Share of its usual bytes that each cell lacks, those of steps that lost records.
+
+    Cells are connections and, of each, ``count`` steps.
+    """
+    whole = np.pad(volume, (0, -volume.size % count)).reshape(-1, count)
+    usual = np.maximum(np.quantile(whole, FULLEST, axis=1, keepdims=True), 1.0)
+    lost: Floats = np.clip(1 - whole / usual, 0, MOST_LOST).ravel()[: volume.size]
+    return lost
+
+
+def _reductions(share: Floats, micro_batches: int, near: Floats | float = NEAR) -> Ints:
     """How often gradients are reduced if they have a ``share`` of a step's bytes; 0 for no gathers.
 
-    Gradients have as many bytes as parameters or twice as many.
+    Gradients have as many bytes as parameters or twice as many. Shares may differ by ``near``.
     """
-    found = np.zeros(share.size, np.int64)
+    found, nearest = np.zeros(share.size, np.int64), np.full(share.size, np.inf)
     for often in sorted({1, max(micro_batches, 1)}):
         for bytes_ in (often, 2 * often):
-            found[np.abs(share - bytes_ / (1 + bytes_)) <= NEAR] = often
+            away = np.abs(share - bytes_ / (1 + bytes_))
+            fits = (away <= near) & (away <= nearest)
+            found[fits], nearest[fits] = often, away[fits]
     return found

@@ -187,16 +187,19 @@ def test_messages_beyond_a_step_are_counted_in_bytes():
     assert beyond.tolist() == expected
 
 
-@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("before", [[True] * 9, [False] * 9, [True, False] * 4 + [True]])
 def test_forward_passes_of_an_evaluation_are_beyond_the_step_before_or_after_it(before):
-    """Four activations and their gradients in each of nine steps, and three more in every third."""
+    """Four activations and their gradients in each of nine steps, and three more in every third.
+
+    A part may begin with an evaluation, and another one end with one.
+    """
     forth, part, expected = [], [], []
     step, evaluation = [True] * 4 + [False] * 4, [True] * 3
     for number in range(9):
         extra = evaluation * (number % 3 == 1)
-        forth += extra + step if before else step + extra
+        forth += extra + step if before[number] else step + extra
         beyond, within = [True] * len(extra), [False] * len(step)
-        expected += beyond + within if before else within + beyond
+        expected += beyond + within if before[number] else within + beyond
         part += [number] * (len(forth) - len(part))
     size, couple = np.full(len(forth), 100), np.zeros(len(forth), np.int32)
     beyond = beyond_steps(couple, np.array(forth), np.array(part), size)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.layout.inside_servers import _confidence, _guessed, _lockstep
+from llmprism.methods.prism.layout.inside_servers import _confidence, _guessed, _lockstep, _most
 from llmprism.methods.prism.layout.replicas import Replicas
 from llmprism.methods.prism.layout.ring_sizes import RingShare
 
@@ -47,6 +47,33 @@ def test_a_ring_for_each_nic_is_sure_only_if_servers_do_not_reduce_by_themselves
 
 def test_lockstep_leaves_the_doubt_that_ranks_share_experts():
     assert _confidence(ONE_EACH._replace(doubt=0.25), True, False) == 0.75
+
+
+@pytest.mark.slow
+def test_replicas_of_a_pipeline_are_found_though_servers_reduce_by_themselves(scored):
+    keys = "dp: 4, pp: 2, zero_stage: 0, all_reduce: hierarchical"
+    (layout,) = scored(WORLD % (2, 2, "", keys)).diagnosis.layouts.itertuples()
+    assert (layout.dp, layout.pp, layout.tp) == (4, 2, 1)
+    assert layout.confidence > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("keys", "sure"),
+    [("dp: 2, pp: 2", 0.9), ("dp: 2, pp: 2, ep: 2, moe: {experts: 8, top_k: 1}", 0.3)],
+)
+def test_ranks_that_only_servers_join_are_no_sure_replicas(scored, keys, sure):
+    """Those that share experts differ by far less than one pass varies."""
+    world = WORLD.replace("servers: 4", "servers: 2") % (2, 2, "", keys)
+    (layout,) = scored(world).diagnosis.layouts.itertuples()
+    assert 0.2 < layout.confidence <= sure
+
+
+def test_replicas_are_surest_if_they_vary_as_much_as_other_servers():
+    assert _most(1, 1, np.nan) > _most(2, 1, 1.2) > 0.95
+    assert _most(2, 2, np.nan) == _most(2, 1, 1.2)  # all NICs send together
+    assert 0.85 < _most(2, 1, np.nan) < 0.95
+    assert _most(2, 1, 0.3) < 0.7
 
 
 @pytest.mark.slow

@@ -76,3 +76,17 @@ def test_two_stages_of_which_the_last_one_shows_nothing_have_no_schedule(later, 
         middle_ns=float("nan"), backward_ns=float("nan"),
     )  # fmt: skip
     assert _schedule(phases, pipelines) == schedule
+
+
+@pytest.mark.parametrize(
+    ("later", "schedule"), [(1.0, "1f1b"), (1.15, "unknown"), (float("nan"), "1f1b")]
+)
+def test_whole_passes_of_middle_stages_may_be_parts_that_are_computed_again(later, schedule):
+    """Answers that become longer, by too little for split passes, are not those of 1F1B either."""
+    sent = SimpleNamespace(sent_ns=np.array([[0, 1_000_000_007]]))
+    phases = SimpleNamespace(classes=(), moments={"pp": sent})
+    pipelines = SimpleNamespace(
+        length=4, chunks=1, deepest=4, micro_batches=8, answers=Answers(later),
+        middle_ns=1e6, backward_ns=2.5e6,
+    )  # fmt: skip
+    assert _schedule(phases, pipelines) == schedule

@@ -35,7 +35,7 @@ from llmprism.methods.prism.jobs.stepless import (
     with_periods,
     with_silent,
 )
-from llmprism.methods.prism.kinds.mute import with_mute
+from llmprism.methods.prism.kinds.unseen import with_unseen
 from llmprism.methods.prism.layout.inside_servers import UNKNOWN
 from llmprism.methods.prism.layout.layout import find_layout
 from llmprism.methods.prism.layout.replicas import (
@@ -87,7 +87,7 @@ def _diagnosed(
 ) -> tuple[dict[str, pd.DataFrame], list[Marked]]:
     """All tables but the spans, and what those are made of."""
     progress(0.0, "finding connections")
-    connections = with_mute(topology, flows.senders, find_connections(flows))
+    connections = with_unseen(topology, flows.senders, find_connections(flows))
     progress(0.2, "finding jobs and their steps")
     jobs: list[Job | Stepless] = []
     partial: list[Stepless] = []

@@ -24,7 +24,7 @@ def silent_of(jobs: list[Codes], topology: Topology, senders: Codes) -> list[Cod
     servers = topology.servers
     sends = np.zeros(servers.size, np.bool_)
     sends[senders] = True
-    mute = _mute_leaf(topology, sends)
+    at_unseen_leaf = _unseen_leaf(topology, sends)
     employed = np.zeros(servers.size, np.bool_)
     for job in jobs:
         employed[job] = True
@@ -40,12 +40,12 @@ def silent_of(jobs: list[Codes], topology: Topology, senders: Codes) -> list[Cod
         shared = np.isin(servers, np.setdiff1d(homes, alone))
         filled = bool(shared.any() and employed[shared].all())
         if not filled or not _alike(topology, job, alone):
-            unseen &= mute
+            unseen &= at_unseen_leaf
         found.append(np.flatnonzero(unseen).astype(np.int32))
     return found
 
 
-def _mute_leaf(topology: Topology, sends: Bools) -> Bools:
+def _unseen_leaf(topology: Topology, sends: Bools) -> Bools:
     """Endpoints at the only leaf of which no endpoint ever ``sends``."""
     leaves = np.array([end.switch or "" for end in topology.endpoints])
     silent = [leaf for leaf in np.unique(leaves) if not sends[leaves == leaf].any()]

@@ -46,9 +46,9 @@ from llmprism.methods.prism.kinds.exchanges import (
 )
 from llmprism.methods.prism.kinds.lines import lines
 from llmprism.methods.prism.kinds.members import is_line, joined, reduced_at_member
-from llmprism.methods.prism.kinds.mute import one_sided, resembling
 from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.kinds.stages import by_stage
+from llmprism.methods.prism.kinds.unseen import one_sided, resembling
 from llmprism.methods.prism.kinds.within_passes import within_passes
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
@@ -65,7 +65,7 @@ GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, 
 def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
     """Kind and confidence of each class of ``part``.
 
-    What only mute endpoints receive is of the kind of what it resembles.
+    What only unseen endpoints receive is of the kind of what it resembles.
     """
     sided = one_sided(connections, part.component.classes)
     seen = [i for i in range(len(part.component.classes)) if i not in sided]

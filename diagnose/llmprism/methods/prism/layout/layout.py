@@ -18,7 +18,7 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.kinds.mute import may_go_on
+from llmprism.methods.prism.kinds.unseen import may_go_on
 from llmprism.methods.prism.layout.inside_servers import SHOWN, UNKNOWN, inside_servers
 from llmprism.methods.prism.layout.replicas import Replicas
 from llmprism.methods.prism.layout.ring_sizes import RingShare

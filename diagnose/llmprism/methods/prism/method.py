@@ -1,10 +1,10 @@
-"""``method="prism"``: what repeats is a step, what circulates is a job.
+"""The method ``prism``: steps are what repeats, jobs are what circulates.
 
-The stages, each in its own module: connections and which of them carry data; classes of
-connections that behave alike; cycles, which divide the traffic of a class into equal parts;
-stepping, which part of a cycle is a training step; jobs, whose components take their steps
-together; kinds of traffic; phases, pipelines and the timeline of every rank; faults, which
-explain slow steps.
+Its stages, each in a package of its own: records, which become connections that carry data or do
+not; cycles, which divide the traffic of a class into equal parts; classes of connections that
+behave alike; steps, which decide which equal parts are training steps; kinds of traffic; jobs,
+whose components take their steps together; phases, pipelines and the timeline of every rank;
+layout; tables; and faults, which explain slow steps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Circles: which connections carry traffic that comes back, apart by the attempts of a job.
+"""Which connections carry traffic that comes back, for each attempt of a job.
 
 The data-carrying connections form a directed graph. Training traffic circulates: a ring
 returns to where it began, a pipeline answers every activation with a gradient, an exchange

@@ -1,11 +1,13 @@
-"""NICs without training traffic, where the rest of the cluster says whose they are.
+"""NICs without training traffic that belong to a job, as the rest of the cluster shows.
 
-Two cases, both on servers that one job has to itself. *A leaf whose NICs send nothing*, while
-those of every other leaf do: it does not export, and its NICs belong with their servers. Where
-another leaf exports what they receive, they are seen, but nothing answers.
-*Ranks behind others*: hops inside a server are not seen. If the job shares other servers with a
-second job, and each of these is full, servers were filled one after the other, so none has idle
-GPUs; believed only if the job is seen through the same NICs of all servers it has to itself.
+There are two cases, both on servers that only one job uses:
+
+- *A leaf whose NICs send nothing*, while those of every other leaf do: it does not export, and its
+  NICs belong to the job of their servers. Other leaves may export what they receive.
+- *Ranks whose hops are all inside a server*: these hops are not seen. If the job shares other
+  servers with a second job, and each of these is full, servers were filled one after the other, so
+  none has idle GPUs. This is believed only if the job is seen through the same NICs in all servers
+  that it does not share.
 """
 
 from __future__ import annotations

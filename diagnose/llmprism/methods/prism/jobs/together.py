@@ -1,11 +1,11 @@
-"""Which components belong to one job: their steps, or their messages, keep time.
+"""Which components belong to one job: those whose steps, or messages, stay together in time.
 
-The ends of their steps keep their distance: the time between them is the same in every step.
-Components of different jobs drift against each other, even on the same servers. If their steps are
-nearly equally long, the drift is small, but it adds up from step to step, as a sum of independent
-values does, and a step that is long in one of them need not be long in the other. Where a window
-holds few steps, or records are lost, the steps of one component may be wrong. Then messages
-that begin at the same moments still show it (:mod:`~llmprism.methods.prism.classes.twins`).
+The ends of their steps stay at the same distance in every step. Components of different jobs drift
+against each other, even on the same servers. If their steps are nearly equally long, the drift is
+small, but it adds up from step to step, as a sum of independent values does, and a step that is
+long in one of them need not be long in the other. If a window holds few steps, or records are lost,
+the steps of one component may be wrong. Messages that begin at the same moments show even then what
+belongs together (:mod:`~llmprism.methods.prism.classes.twins`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a class of connections is like: its shape, and when its traffic moves in a step.
+"""What a class of connections is like: its shape, and when its traffic moves within a step.
 
-:mod:`~llmprism.methods.prism.kinds.kinds` decides from these figures what the class is.
+:mod:`~llmprism.methods.prism.kinds.kinds` decides the kind of traffic from these figures.
 """
 
 from __future__ import annotations

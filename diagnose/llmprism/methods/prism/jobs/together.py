@@ -91,7 +91,7 @@ def in_step(one: Stepping, other: Stepping) -> bool:
     moments = ((one.end_ns, other.end_ns), (one.start_ns, other.start_ns))
     distances = [(_between(ours, theirs), theirs) for ours, theirs in moments]
     return any(
-        _keep_distance(between, lengths) and not _wander_off(between, np.diff(theirs))
+        _keep_distance(between, lengths) and not _drift_apart(between, np.diff(theirs))
         for between, theirs in distances
     )
 
@@ -116,7 +116,7 @@ def _keep_distance(between: Floats, lengths: Ints) -> bool:
     """Whether ``between`` [ns], one a step, stays the same; ``lengths`` are those of steps.
 
     It may also vary, if it returns to its mean in every step: what one step adds, the next one
-    takes away. The times of jobs that do not wait for each other wander off instead. In a few
+    takes away. The times of jobs that do not wait for each other drift apart instead. In a few
     steps, any drift may be chance; then the parts must also begin, or end, steps at the same time.
     """
     period, varies = float(np.median(lengths)), float(np.std(lengths))
@@ -137,7 +137,7 @@ def _returns(values: Floats) -> bool:
     return values.size >= MANY and _ratio(values) > INDEPENDENT
 
 
-def _wander_off(between: Floats, lengths: Ints) -> bool:
+def _drift_apart(between: Floats, lengths: Ints) -> bool:
     """Whether what steps add to the distances adds up, and their ``lengths`` are not alike."""
     count = between.size
     if count < MANY:

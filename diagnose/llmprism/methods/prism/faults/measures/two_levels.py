@@ -52,7 +52,7 @@ def _inside(length_ns: Floats, first: int, last: int) -> Bools:
 
 
 def _widened(length_ns: Floats, first: int, last: int, finest_ns: float) -> tuple[int, int]:
-    """A run with the steps beside it that are above the bar: work that varies begins anyhow."""
+    """A run, with the steps next to it that are above the bar."""
     bar_ns = _bar_ns(length_ns, _inside(length_ns, first, last), finest_ns)
     while first > 0 and length_ns[first - 1] > bar_ns:
         first -= 1

@@ -1,10 +1,10 @@
-"""``method="prism"``: what repeats is a step, what circulates is a job.
+"""The method ``prism``: steps are what repeats, jobs are what circulates.
 
-The stages, each in its own module: connections and which of them carry data; classes of
-connections that behave alike; cycles, which divide the traffic of a class into equal parts;
-stepping, which part of a cycle is a training step; jobs, whose components take their steps
-together; kinds of traffic; phases, pipelines and the timeline of every rank; faults, which
-explain slow steps.
+Its stages, each in a package of its own: records, which become connections that carry data or do
+not; cycles, which divide the traffic of a class into equal parts; classes of connections that
+behave alike; steps, which decide which equal parts are training steps; kinds of traffic; jobs,
+whose components take their steps together; phases, pipelines and the timeline of every rank;
+layout; tables; and faults, which explain slow steps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from llmprism.methods.prism.jobs.stepless import (
     with_periods,
     with_silent,
 )
-from llmprism.methods.prism.kinds.mute import with_mute
+from llmprism.methods.prism.kinds.unseen import with_unseen
 from llmprism.methods.prism.layout.inside_servers import UNKNOWN
 from llmprism.methods.prism.layout.layout import find_layout
 from llmprism.methods.prism.layout.replicas import (
@@ -87,7 +87,7 @@ def _diagnosed(
 ) -> tuple[dict[str, pd.DataFrame], list[Marked]]:
     """All tables but the spans, and what those are made of."""
     progress(0.0, "finding connections")
-    connections = with_mute(topology, flows.senders, find_connections(flows))
+    connections = with_unseen(topology, flows.senders, find_connections(flows))
     progress(0.2, "finding jobs and their steps")
     jobs: list[Job | Stepless] = []
     partial: list[Stepless] = []

@@ -66,7 +66,7 @@ def draw(run: Run) -> Figure:
 
 
 def _training(run: Run, flows: pd.DataFrame) -> pd.DataFrame:
-    """Records while steps were made, as far as is known: set-up traffic would drown them."""
+    """Records while steps were made, as far as is known: set-up traffic would hide them."""
     steps = _steps(run)
     if not len(steps):
         return flows

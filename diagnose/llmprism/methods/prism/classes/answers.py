@@ -1,7 +1,7 @@
-"""Which connection answers which: what one direction of a couple brings, the other returns.
+"""Which connection answers which: activations are answered by gradients of equal volume.
 
-Between two addresses there may be connections of several kinds, such as one hop of a ring, which
-nothing answers, beside exchanges that go both ways. Volumes show which belong together.
+Two addresses may have connections of several kinds: a hop of a ring, which nothing answers, and
+exchanges that go both ways. Volumes show which connections of the two directions belong together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Circles: which connections carry traffic that comes back, apart by the attempts of a job.
+"""Which connections carry traffic that comes back, for each attempt of a job.
 
 The data-carrying connections form a directed graph. Training traffic circulates: a ring
 returns to where it began, a pipeline answers every activation with a gradient, an exchange
@@ -55,16 +55,16 @@ def _joined(connections: Connections, chosen: Ints, nodes: int) -> list[Ints]:
 def _closed(connections: Connections, chosen: Ints) -> tuple[Codes, Codes]:
     """Senders and receivers of the ``chosen`` connections, and of others that nobody sees.
 
-    Mute endpoints may answer what they receive, or pass it on to those that receive nothing else.
+    Unseen endpoints may answer what they receive, or pass it on to those that receive nothing else.
     """
     src, dst = connections.src[chosen], connections.dst[chosen]
-    if connections.mute is None:
+    if connections.to_unseen is None:
         return src, dst
-    mute = connections.mute[chosen]
+    to_unseen = connections.to_unseen[chosen]
     begins = np.setdiff1d(src, dst)
-    unheard = np.unique(dst[mute])
-    ways = [(src, dst), (dst[mute], src[mute])]
-    ways.append((np.repeat(unheard, begins.size), np.tile(begins, unheard.size)))
+    unseen = np.unique(dst[to_unseen])
+    ways = [(src, dst), (dst[to_unseen], src[to_unseen])]
+    ways.append((np.repeat(unseen, begins.size), np.tile(begins, unseen.size)))
     senders, receivers = zip(*ways, strict=True)
     return np.concatenate(senders), np.concatenate(receivers)
 

@@ -142,9 +142,9 @@ def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[Tra
 def _meets(connections: Connections, own: Ints) -> bool:
     """Whether connections without answers, of several senders, all lead to one endpoint.
 
-    One that nobody hears may answer.
+    One whose traffic nobody sees may answer.
     """
-    if connections.mute is not None and connections.mute[own].any():
+    if connections.to_unseen is not None and connections.to_unseen[own].any():
         return False
     one_end = np.unique(connections.dst[own]).size == 1
     return one_end and np.unique(connections.src[own]).size >= SENDERS

@@ -1,7 +1,8 @@
-"""The two directions of a ring as two classes.
+"""Divide a ring that moves bytes in both directions into two classes, one for each direction.
 
-Parameters may be gathered one way round, and gradients reduced the other way, in records that are
-alike. Either direction rests while the other moves, and both together may not rest.
+Parameters may be gathered in one direction of a ring, and gradients reduced in the other one, in
+records of equal sizes. Each direction rests while the other one moves, so both together may never
+rest, and only one direction alone shows where steps end.
 """
 
 from __future__ import annotations

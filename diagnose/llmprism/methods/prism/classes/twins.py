@@ -1,12 +1,13 @@
 """Twins: components that move the same bytes at the same moments.
 
-The rings of a job whose ranks are joined over NVLink are components of their own, and each is
-divided into steps alone. Tensor parallelism makes the ranks of a server send the same messages
-at the same moments, which shows also where one of the divisions is wrong.
+NVLink may join the ranks of a job out of sight. Then the rings of the job are components of their
+own, and each is divided into steps alone. With tensor parallelism the ranks of a server send the
+same messages at the same moments. So components that belong together are found even if one of them
+is divided into wrong steps.
 
 Two components are *twins* if they share a server, move the same volume in similar numbers of
 records (an exporter cuts the same messages into more of them where they pause), and if the messages
-of one begin when those of the other do. "When" is a comparison: the distances to the nearest
+of one begin when those of the other do. This is a comparison: the distances to the nearest
 message are small beside the same distances after a shift in time.
 """
 

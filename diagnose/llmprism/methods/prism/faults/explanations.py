@@ -110,7 +110,7 @@ def _is_some_of(one: Suspect, other: Suspect) -> bool:
         and _singles_out(other)
         and other.confidence > one.confidence
         and one.lost_share is not None
-        and (one.lost_share < AS_LONG * one.longer_share or not _names(one) & _names(other))
+        and (one.lost_share < AS_LONG * one.longer_share or not one.may_be(other))
     )
 
 
@@ -269,12 +269,7 @@ def _same_rank(one: Suspect, other: Suspect) -> bool:
     """Whether one is a rank that pauses, and the other that it is slow, in some common steps."""
     ranks = {one.level, other.level} == {"rank"} and other.job is one.job
     apart = ranks and {one.symptom, other.symptom} > {"pauses"}
-    return apart and bool(_names(one) & _names(other)) and _shared(one, other) > 0
-
-
-def _names(one: Suspect) -> set[str]:
-    """The culprit, and who else it may be."""
-    return {one.culprit, *one.evidence.get("one_of", [])}
+    return apart and one.may_be(other) and _shared(one, other) > 0
 
 
 def _tells_more(one: Suspect, other: Suspect) -> bool:

@@ -100,14 +100,14 @@ def _parts(flows: FlowTable, connections: Connections, lone: Bools) -> list[Part
     ``lone``: which endpoints are the only NIC of their server.
     """
     little = connections.minor | exchanged(connections)
-    mute = np.zeros_like(little) if connections.mute is None else connections.mute
-    parts = _settled(flows, connections, connections.carries & ~(little | mute), {}, lone)
+    to_unseen = np.zeros_like(little) if connections.to_unseen is None else connections.to_unseen
+    parts = _settled(flows, connections, connections.carries & ~(little | to_unseen), {}, lone)
     known = {_connections_of(part.component): part for part in parts}
     own = np.array([one for each in known for one in each], np.int64)
-    minor = np.flatnonzero(connections.carries & (little | mute.any()))
+    minor = np.flatnonzero(connections.carries & (little | to_unseen.any()))
     minor = np.setdiff1d(minor, own)
     kept = minor[_in_time(flows, connections, parts, minor)]
-    if mute.any():
+    if to_unseen.any():
         kept = np.union1d(kept, _apart(connections, parts, minor[~little[minor]]))
     if kept.size == 0:
         return parts
@@ -196,7 +196,7 @@ def _in_time(
     for i, one in enumerate(minor.tolist()):
         begin, end = int(connections.first_ns[one]), int(connections.last_ns[one])
         ends = [connections.src[one]]
-        if connections.mute is None or not connections.mute[one]:
+        if connections.to_unseen is None or not connections.to_unseen[one]:
             ends.append(connections.dst[one])
         touched = {
             id(part): part

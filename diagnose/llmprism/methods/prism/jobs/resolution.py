@@ -17,6 +17,7 @@ is no evidence of steps either.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,45 +46,67 @@ class Refusal:
     setting: str
 
 
+class _Records(NamedTuple):
+    """The data records of a job: their lengths [ns] and bytes, and the median step [ns]."""
+
+    length_ns: Ints
+    size: Ints
+    step_ns: float
+
+    def share(self, chosen: Bools) -> float:
+        """Share of the bytes that is in ``chosen`` records."""
+        return float(self.size[chosen].sum() / self.size.sum())
+
+    def are_cut_after(self, active_ns: float) -> bool:
+        """Whether the active timeout ends records, if there is one."""
+        long = self.length_ns >= CUT * active_ns
+        return active_ns > 0 and self.share(long) > BY_TIMER
+
+
 def refusal(flows: FlowTable, connections: Connections, job: Job) -> Refusal | None:
     """Return why the steps of ``job`` cannot be believed; None if they can."""
-    length, size, step_ns = _records(flows, connections, job)
-    if size.size == 0 or not step_ns > 0:
+    records = _records(flows, connections, job)
+    if records.size.size == 0 or not records.step_ns > 0:
         return None
-    count = sum(max(part.stepping.count for part in epoch) for epoch in job.epochs)
-    quality = min(part.stepping.quality for epoch in job.epochs for part in epoch)
-    idle_ns = float(flows.meta.get("idle_gap_ns", 0))
-    active_ns = float(flows.meta.get("active_timeout_ns", 0))
-    by_timer = active_ns and size[length >= CUT * active_ns].sum() > BY_TIMER * size.sum()
-    if idle_ns and by_timer and _rest_ns(job) < idle_ns:
+    idle_ns, active_ns = (
+        float(flows.meta.get(name, 0)) for name in ("idle_gap_ns", "active_timeout_ns")
+    )
+    if idle_ns and records.are_cut_after(active_ns) and _rest_ns(job) < idle_ns:
         return Refusal(
             f"no silence between parts is as long as the idle timeout of {duration(idle_ns)}: "
             f"the active timeout of {duration(active_ns)} ended the records",
             "an idle timeout of a twentieth of a step, so that silence ends records",
         )
-    long_ns = (LONG if count >= FEWEST or quality >= GOOD else LONG / 2) * step_ns
-    if 2 * size[length < long_ns].sum() >= size.sum():
+    count = sum(max(part.stepping.count for part in epoch) for epoch in job.epochs)
+    quality = min(part.stepping.quality for epoch in job.epochs for part in epoch)
+    long_ns = (LONG if count >= FEWEST or quality >= GOOD else LONG / 2) * records.step_ns
+    if records.share(records.length_ns < long_ns) >= 1 / 2:
         return None
     if count < FEWEST:
-        typical_ns = quantile_by_weight(length, size, 0.5)
+        typical_ns = quantile_by_weight(records.length_ns, records.size, 0.5)
         return Refusal(
             f"records last {duration(typical_ns)}, and only {count} equal parts of "
-            f"{duration(step_ns)} show that anything repeats",
+            f"{duration(records.step_ns)} show that anything repeats",
             "an idle timeout of a twentieth of a step, or a longer recording",
         )
+    return _by_timeouts(records, idle_ns, active_ns or _round_timeout(flows, connections, job))
+
+
+def _by_timeouts(records: _Records, idle_ns: float, active_ns: float) -> Refusal | None:
+    """Why steps that records last as long as cannot be believed; None if timeouts explain none."""
+    step_ns = records.step_ns
     if idle_ns >= step_ns:
         return Refusal(
             f"silence ends a record after {duration(idle_ns)}, as long as the step found or longer",
             "an idle timeout of a twentieth of a step",
         )
-    active_ns = active_ns or _round_timeout(flows, connections, job)
-    if active_ns and size[length >= CUT * active_ns].sum() > BY_TIMER * size.sum():
+    if records.are_cut_after(active_ns):
         return Refusal(
             f"records last up to the active timeout of {duration(active_ns)}, "
             f"against {duration(step_ns)} for the step found",
             "an idle timeout of a twentieth of a step, so that silence ends records",
         )
-    if 2 * size[length > SEVERAL * step_ns].sum() > size.sum():
+    if records.share(records.length_ns > SEVERAL * step_ns) > 1 / 2:
         return Refusal(
             f"most bytes are in records of several steps, with {duration(step_ns)} for the step "
             "found: silences of some members are too short to end a record",
@@ -98,14 +121,13 @@ def _rest_ns(job: Job) -> float:
     return max((float(np.median(own.start_ns[1:] - own.end_ns[:-1])) for own in steps), default=0.0)
 
 
-def _records(flows: FlowTable, connections: Connections, job: Job) -> tuple[Ints, Ints, float]:
-    """Length [ns] and bytes of the job's data records, and the median step [ns]."""
+def _records(flows: FlowTable, connections: Connections, job: Job) -> _Records:
     chosen = _rows(job)
     steps = np.concatenate([np.diff(part.stepping.end_ns) for one in job.epochs for part in one])
     step_ns = float(np.median(steps)) if steps.size else 0.0
     beside = _left_out(connections, job)
     chosen = np.concatenate((chosen, beside[flows.lengths_ns(beside) > step_ns]))
-    return flows.lengths_ns(chosen), connections.size[chosen], step_ns
+    return _Records(flows.lengths_ns(chosen), connections.size[chosen], step_ns)
 
 
 def _left_out(connections: Connections, job: Job) -> Ints:

@@ -1,11 +1,13 @@
-"""NICs without training traffic, where the rest of the cluster says whose they are.
+"""NICs without training traffic that belong to a job, as the rest of the cluster shows.
 
-Two cases, both on servers that one job has to itself. *A leaf whose NICs send nothing*, while
-those of every other leaf do: it does not export, and its NICs belong with their servers. Where
-another leaf exports what they receive, they are seen, but nothing answers.
-*Ranks behind others*: hops inside a server are not seen. If the job shares other servers with a
-second job, and each of these is full, servers were filled one after the other, so none has idle
-GPUs; believed only if the job is seen through the same NICs of all servers it has to itself.
+There are two cases, both on servers that only one job uses:
+
+- *A leaf whose NICs send nothing*, while those of every other leaf do: it does not export, and its
+  NICs belong to the job of their servers. Other leaves may export what they receive.
+- *Ranks whose hops are all inside a server*: these hops are not seen. If the job shares other
+  servers with a second job, and each of these is full, servers were filled one after the other, so
+  none has idle GPUs. This is believed only if the job is seen through the same NICs in all servers
+  that it does not share.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ def silent_of(jobs: list[Codes], topology: Topology, senders: Codes) -> list[Cod
     servers = topology.servers
     sends = np.zeros(servers.size, np.bool_)
     sends[senders] = True
-    mute = _mute_leaf(topology, sends)
+    at_unseen_leaf = _unseen_leaf(topology, sends)
     employed = np.zeros(servers.size, np.bool_)
     for job in jobs:
         employed[job] = True
@@ -40,12 +42,12 @@ def silent_of(jobs: list[Codes], topology: Topology, senders: Codes) -> list[Cod
         shared = np.isin(servers, np.setdiff1d(homes, alone))
         filled = bool(shared.any() and employed[shared].all())
         if not filled or not _alike(topology, job, alone):
-            unseen &= mute
+            unseen &= at_unseen_leaf
         found.append(np.flatnonzero(unseen).astype(np.int32))
     return found
 
 
-def _mute_leaf(topology: Topology, sends: Bools) -> Bools:
+def _unseen_leaf(topology: Topology, sends: Bools) -> Bools:
     """Endpoints at the only leaf of which no endpoint ever ``sends``."""
     leaves = np.array([end.switch or "" for end in topology.endpoints])
     silent = [leaf for leaf in np.unique(leaves) if not sends[leaves == leaf].any()]

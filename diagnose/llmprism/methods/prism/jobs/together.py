@@ -1,11 +1,11 @@
-"""Which components belong to one job: their steps, or their messages, keep time.
+"""Which components belong to one job: those whose steps, or messages, stay together in time.
 
-The ends of their steps keep their distance: the time between them is the same in every step.
-Components of different jobs drift against each other, even on the same servers. If their steps are
-nearly equally long, the drift is small, but it adds up from step to step, as a sum of independent
-values does, and a step that is long in one of them need not be long in the other. Where a window
-holds few steps, or records are lost, the steps of one component may be wrong. Then messages
-that begin at the same moments still show it (:mod:`~llmprism.methods.prism.classes.twins`).
+The ends of their steps stay at the same distance in every step. Components of different jobs drift
+against each other, even on the same servers. If their steps are nearly equally long, the drift is
+small, but it adds up from step to step, as a sum of independent values does, and a step that is
+long in one of them need not be long in the other. If a window holds few steps, or records are lost,
+the steps of one component may be wrong. Messages that begin at the same moments show even then what
+belongs together (:mod:`~llmprism.methods.prism.classes.twins`).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def in_step(one: Stepping, other: Stepping) -> bool:
     moments = ((one.end_ns, other.end_ns), (one.start_ns, other.start_ns))
     distances = [(_between(ours, theirs), theirs) for ours, theirs in moments]
     return any(
-        _keep_distance(between, lengths) and not _wander_off(between, np.diff(theirs))
+        _keep_distance(between, lengths) and not _drift_apart(between, np.diff(theirs))
         for between, theirs in distances
     )
 
@@ -116,7 +116,7 @@ def _keep_distance(between: Floats, lengths: Ints) -> bool:
     """Whether ``between`` [ns], one a step, stays the same; ``lengths`` are those of steps.
 
     It may also vary, if it returns to its mean in every step: what one step adds, the next one
-    takes away. The times of jobs that do not wait for each other wander off instead. In a few
+    takes away. The times of jobs that do not wait for each other drift apart instead. In a few
     steps, any drift may be chance; then the parts must also begin, or end, steps at the same time.
     """
     period, varies = float(np.median(lengths)), float(np.std(lengths))
@@ -137,7 +137,7 @@ def _returns(values: Floats) -> bool:
     return values.size >= MANY and _ratio(values) > INDEPENDENT
 
 
-def _wander_off(between: Floats, lengths: Ints) -> bool:
+def _drift_apart(between: Floats, lengths: Ints) -> bool:
     """Whether what steps add to the distances adds up, and their ``lengths`` are not alike."""
     count = between.size
     if count < MANY:

@@ -1,7 +1,8 @@
-"""Axes of the lattice of ranks: which classes are one exchange, and which are along other axes.
+"""Which classes are one exchange, and which are exchanges along different axes of parallelism.
 
 Every rank has one place along each axis: data, tensor, expert and context parallelism. An exchange
-joins ranks that differ along one axis only. So groups along two axes have no two members in common.
+joins ranks that differ along one axis only. So a group of one exchange and a group of an exchange
+along another axis have at most one member in common.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The class of the dense parameters, among the collectives of a component.
 
-Gradients of the dense parameters end a step, join the most members, and begin late, in the last
-backward pass. What moves beside them is judged by its place before them
-(:mod:`~llmprism.methods.prism.kinds.exchanges`).
+*Dense* parameters are those that all replicas share, unlike experts. The gradients of the dense
+parameters end a step, join the most members, and begin late, in the last backward pass. Other
+collectives are compared with them (:mod:`~llmprism.methods.prism.kinds.exchanges`).
 """
 
 from __future__ import annotations

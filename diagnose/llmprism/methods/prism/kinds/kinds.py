@@ -46,9 +46,9 @@ from llmprism.methods.prism.kinds.exchanges import (
 )
 from llmprism.methods.prism.kinds.lines import lines
 from llmprism.methods.prism.kinds.members import is_line, joined, reduced_at_member
-from llmprism.methods.prism.kinds.mute import one_sided, resembling
 from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.kinds.stages import by_stage
+from llmprism.methods.prism.kinds.unseen import one_sided, resembling
 from llmprism.methods.prism.kinds.within_passes import within_passes
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part
@@ -65,7 +65,7 @@ GUESSED, SHAPED = 0.7, 0.9  # confidence of a pipeline that shows by its place, 
 def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
     """Kind and confidence of each class of ``part``.
 
-    What only mute endpoints receive is of the kind of what it resembles.
+    What only unseen endpoints receive is of the kind of what it resembles.
     """
     sided = one_sided(connections, part.component.classes)
     seen = [i for i in range(len(part.component.classes)) if i not in sided]
@@ -81,44 +81,55 @@ def kinds_of(connections: Connections, part: Part, nodes: int) -> list[Judged]:
 def _kinds_of_seen(connections: Connections, part: Part, nodes: int) -> list[Judged]:
     """The same, from who waits for whom and when; collectives are judged stage by stage."""
     classes, stepping = part.component.classes, part.stepping
-    characters = [
-        character_of(connections, one, step, stepping.count, nodes)
-        for one, step in zip(classes, stepping.step_of, strict=True)
-    ]
+    own = list(zip(classes, stepping.step_of, strict=True))
+    characters = [character_of(connections, *each, stepping.count, nodes) for each in own]
     whole = [
         np.quantile(one.volumes(connections, step, stepping.count), WHOLE, axis=1)
-        for one, step in zip(classes, stepping.step_of, strict=True)
+        for one, step in own
     ]
     halved = halving(connections, classes, whole)
-    pipeline = {i for i, one in enumerate(characters) if one.is_pipeline} - halved
-    pipeline = _passing(connections, classes, characters, pipeline)
-    pipeline -= _heavier(classes, pipeline)
-    pipeline -= _meshes(connections, classes, pipeline)
-    pipeline -= reduced_at_member(characters, pipeline)
-    own = list(zip(classes, stepping.step_of, strict=True))
-    merged: set[int] = set()
-    if not pipeline:
-        pipeline = lines(own, characters, set(range(len(own))) - halved)
-    if not pipeline:
-        merged = _merged_pipeline(connections, own, characters) - halved
-        pipeline = merged - _meshes(connections, classes, merged)
+    pipeline, guessed = _pipeline(connections, own, characters, halved)
     chains = joined([characters[i].groups for i in pipeline])
     found, collectives = [], []
-    for i, (one, step) in enumerate(zip(classes, stepping.step_of, strict=True)):
+    for i, (one, step) in enumerate(own):
         if i in halved:
             found.append(Judged(one, "dp", 0.99, step))
         elif i in pipeline:
-            found.append(Judged(one, "pp", _sure_of(characters[i], i in merged), step))
+            found.append(Judged(one, "pp", _sure_of(characters[i], guessed), step))
         elif any(group <= chain for chain in chains for group in characters[i].groups):
             found.append(Judged(one, "other", 0.97, step))
         else:
             collectives.append((one, step))
     stages = by_stage(connections, collectives) if pipeline else [collectives]
-    judged = [kinds_of_collectives(connections, own, stepping.count, nodes) for own in stages]
+    judged = [kinds_of_collectives(connections, each, stepping.count, nodes) for each in stages]
     if pipeline:
         messages = [own[i] for i in sorted(pipeline)]
         judged = within_passes(connections, judged, messages, stepping.count)
     return found + alike_in_all_stages(connections, judged)
+
+
+def _pipeline(
+    connections: Connections,
+    own: Sequence[tuple[TrafficClass, Codes]],
+    characters: Sequence[Character],
+    halved: set[int],
+) -> tuple[set[int], bool]:
+    """Classes that are a pipeline, and whether only merged records suggest it.
+
+    By who waits for whom, or else by the shape, or else by what merged records show. Those that
+    are ``halved`` are collectives.
+    """
+    classes = [one for one, _ in own]
+    found = {i for i, one in enumerate(characters) if one.is_pipeline} - halved
+    found = _passing(connections, classes, characters, found)
+    found -= _heavier(classes, found)
+    found -= _meshes(connections, classes, found)
+    found -= reduced_at_member(characters, found)
+    found = found or lines(own, characters, set(range(len(own))) - halved)
+    if found:
+        return found, False
+    merged = _merged_pipeline(connections, own, characters) - halved
+    return merged - _meshes(connections, classes, merged), True
 
 
 def _sure_of(one: Character, guessed: bool) -> float:

@@ -1,11 +1,10 @@
-"""Pipelines by their shape: couples that go both ways and join one stage to the next in a line.
+"""Pipelines by their shape: couples with traffic both ways that form a line of stages.
 
-A record that bridges silences, or holds samples, may show neither single messages nor who waits
-for whom. The shape remains. A collective whose members exchange with their neighbours goes round a
-ring, and each hop goes one way; experts send to everyone. So three members or more in a line, with
-traffic both ways, are the stages of a pipeline, or an all-reduce along a tree. A tree stays inside
-a data-parallel group. Stages lead from one group to another: no two of a line are in one group, and
-each of them is in some.
+Records that bridge silences, or hold samples, may neither show single messages nor who waits for
+whom. The shape remains. In a ring each hop goes one way, and experts send to everyone. So three or
+more members in a line, with traffic both ways, are the stages of a pipeline, or an all-reduce along
+a tree. A tree stays inside a data-parallel group. The stages of a pipeline are in different
+data-parallel groups.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from llmprism.methods.prism.kinds.characters import EITHER, MOSTLY, Character, Set
+from llmprism.methods.prism.kinds.begins import MOSTLY
+from llmprism.methods.prism.kinds.characters import EITHER, Character, Set
 
 
 def joined(groups: Sequence[tuple[Set, ...]]) -> list[Set]:

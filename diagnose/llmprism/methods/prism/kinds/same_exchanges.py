@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.kinds.axes import ALIKE
 from llmprism.methods.prism.kinds.exchanges import SAME_SIZE, Judged
 from llmprism.methods.prism.records.connections import Connections
@@ -36,6 +37,11 @@ class _Shape:
         same = abs(self.message - other.message) <= SAME_SIZE * other.message
         most = max(self.volume, other.volume) <= ALIKE * min(self.volume, other.volume)
         return same and most and self.members == other.members
+
+
+def exchange_in_passes(classes: Sequence[KindOf]) -> bool:
+    """Whether ranks exchange activations inside the passes."""
+    return any(one.kind in EXCHANGES for one in classes)
 
 
 def alike_in_all_stages(

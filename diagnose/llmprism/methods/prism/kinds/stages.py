@@ -1,8 +1,8 @@
-"""Collectives of different pipeline stages, apart from each other.
+"""Divide the collectives of a pipeline by its stages.
 
-The stages of a pipeline have collectives of their own: their gradients differ in volume, and the
-last stage reduces them first. What one stage does says nothing about the kinds of another's
-traffic. The endpoints that collectives join, directly or through others, are one stage.
+Each stage has collectives of its own: gradients of stages differ in volume, and the last stage
+reduces them first. So the kinds of traffic are judged for each stage alone. The endpoints that
+collectives join, directly or through others, are one stage.
 """
 
 from __future__ import annotations

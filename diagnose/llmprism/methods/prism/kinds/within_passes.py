@@ -1,10 +1,11 @@
-"""Collectives that are over before the last backward pass of their stage is.
+"""Collectives that end before the last backward pass of their stage: tensor-parallel exchanges.
 
-Gradients are reduced once they are computed. So the data-parallel traffic of a stage ends after its
-last backward pass, which ends when it sends its result to the stage before. A tensor-parallel group
-exchanges activations and their gradients within passes alone. What ends with them in a stage, and
-has nothing beside it that goes on, is such a group, of a pipeline that has no other replica, or
-whose replicas share servers. The first stage sends no result, so the others show what it has.
+A stage reduces gradients once they are computed. So its data-parallel traffic ends after its last
+backward pass, which ends when the stage sends its last gradient to the stage before it. A
+tensor-parallel group exchanges activations and their gradients within the passes. If all
+collectives of a stage end with its passes, they are exchanges of such a group: the pipeline has no
+other replica, or its replicas share servers. The first stage sends no gradients, so the other
+stages show what it has.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the NICs of one server and stage are to each other: tensor-parallel ranks, or others.
+"""How the NICs of one server and stage share the work: tensor-parallel ranks, replicas, or others.
 
 NICs that work in lockstep are tensor-parallel, unless the sizes of messages show that they are
 members of one ring. Then they are replicas, or share a sequence (cp) or its experts (ep). Where
-neither shows anything, each ring is taken for one of a tensor-parallel rank.
+neither shows anything, each ring is taken to be that of one tensor-parallel rank.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The layout of a job: how many ranks along each axis, and how sure that is.
 
-What the network shows is the product of what it hides. The NICs of one stage form rings, one
-for each tensor-parallel rank and each replica of a server. tp is the number of NICs of a server
-and stage that work in lockstep (:mod:`~llmprism.methods.prism.layout.replicas`). Where there is no
-pipeline, or no noise, the sizes of messages may show how many replicas a server holds
-(:mod:`~llmprism.methods.prism.layout.ring_sizes`). Otherwise nothing tells ranks of a
+The NICs of one stage form rings, one for each tensor-parallel rank and each replica of a server. So
+the network shows the product of both numbers, and not each of them. tp is the number of NICs of a
+server and stage that work in lockstep (:mod:`~llmprism.methods.prism.layout.replicas`). Where there
+is no pipeline, or no noise, the sizes of messages may show how many replicas a server holds
+(:mod:`~llmprism.methods.prism.layout.ring_sizes`). Otherwise nothing distinguishes ranks of a
 tensor-parallel group from replicas: tp is then taken to be the number of rings, with a lower
 confidence. NICs that work in lockstep, but are members of one ring, are context-parallel.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.kinds.mute import may_go_on
+from llmprism.methods.prism.kinds.unseen import may_go_on
 from llmprism.methods.prism.layout.inside_servers import SHOWN, UNKNOWN, inside_servers
 from llmprism.methods.prism.layout.replicas import Replicas
 from llmprism.methods.prism.layout.ring_sizes import RingShare

@@ -21,15 +21,14 @@ divides all of them.
 Nothing is concluded from records that do not repeat (sampled ones, or those of a library that adds
 headers to messages), or if the sizes fit no number of ranks.
 
-References: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, JPDC 2009, for the volume
-of a ring. Widths of models: published configurations of GPT-3, OPT, Llama, BLOOM, PaLM, Mixtral,
-DeepSeek-V3 and the Megatron papers.
+Reference: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms, JPDC 2009, for the volume
+of a ring.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -37,6 +36,11 @@ import numpy as np
 
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.sizes import AGREE, cells
+from llmprism.methods.prism.layout.common_factors import (
+    by_chance,
+    in_some_by_chance,
+    unrelated,
+)
 from llmprism.methods.prism.layout.replicas import usual_rings
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -47,17 +51,9 @@ WHOLE = 0.8  # share of all sizes that a divisor must divide: some may be pieces
 STEADY = 0.15  # by which the number of messages of a size may differ between steps: lost records
 INDEPENDENT = 3  # sizes of one model that may agree by chance; others often have their factors,
 # and so has twice a size: gradients in single precision, parameters in half precision
-IN_WIDTHS = {2: 0.95, 3: 0.35, 5: 0.15, 7: 0.08}
-"""Share of widths of published models that have a prime factor. Blocks may be odd: rounded up."""
-RARE = 0.03  # ... that have one of the other prime factors, each; also one that activations lack
-AGAIN = 0.3  # ... that have it once more, of those that have it
-IN_VOCABULARIES = 0.5  # probability that embeddings have a factor 3 or 5: 32,000, 50,304, 100,000
 OFTEN = 0.5  # the most probable coincidence of sizes that may still show experts
-EXPERTS = (
-    0.1  # prior probability of experts that only ranks of one server share: few models have them
-)
+EXPERTS = 0.1  # prior probability of experts that only ranks of one server share: few models
 SEVERAL = 2  # sizes of dense parameters, and of experts
-NEARLY = 0.9  # probability that the width of a model has a factor that all its activations have
 USUAL = 3.0  # prior weight of a server that is one group, and of one with replicas only
 
 NONE = np.empty(0, np.int64)
@@ -139,7 +135,7 @@ def most_likely(
     if not any(divides):
         return None
     seen = list(zip(passed, divides, strict=True))
-    chance = partial(_by_chance, sizes=min(INDEPENDENT, _unrelated(sizes)), activations=activations)
+    chance = partial(by_chance, sizes=min(INDEPENDENT, unrelated(sizes)), activations=activations)
     weights = [
         (USUAL if ranks in (1, rings) else 1.0) * _likelihood(own, seen, chance)
         for ranks, own in zip(candidates, passed, strict=True)
@@ -165,7 +161,7 @@ def _with_experts(messages: Ints, volumes: Ints, members: int, rings: int) -> Ri
     for ranks in _divisions(members, rings)[:0:-1]:
         length = members * ranks // rings
         dense = messages % (length - 1) == 0
-        chance = _in_some_by_chance(length - 1, _unrelated(messages[dense]), _unrelated(messages))
+        chance = in_some_by_chance(length - 1, unrelated(messages[dense]), unrelated(messages))
         reduced = (volumes % (length - 1) == 0).all()
         few = min(dense.sum(), (~dense).sum()) < SEVERAL
         experts = _experts(messages[~dense], length)
@@ -184,64 +180,15 @@ def _experts(messages: Ints, length: int) -> int:
     return 0
 
 
-def _in_some_by_chance(divisor: int, sizes: int, of: int) -> float:
-    """How likely it is that ``divisor`` divides so many sizes ``of`` one model, and not others."""
-    chance, rest = 1.0, 1
-    for prime, power in _factors(divisor):
-        if prime in (3, 5):
-            chance *= IN_VOCABULARIES
-        else:
-            rest *= prime**power
-    return chance * min(1.0, math.comb(of, sizes) * float(rest) ** -sizes)
-
-
-def _unrelated(sizes: Ints) -> int:
-    """Number of sizes that are not a small multiple of others, or as many thirds of them."""
-    rest = sizes.copy()
-    for factor in (2, 3):
-        while (rest % factor == 0).any():
-            rest = np.where(rest % factor == 0, rest // factor, rest)
-    return int(np.unique(rest).size)
-
-
 def _likelihood(
-    own: int, seen: Sequence[tuple[int, bool]], by_chance: Callable[[int], float]
+    own: int, seen: Sequence[tuple[int, bool]], chance_of: Callable[[int], float]
 ) -> float:
     """How likely it is that numbers divide all sizes, or not, as ``seen``, if ``own`` does."""
     likelihood = 1.0
     for other, divides in seen:
-        chance = by_chance(other // math.gcd(own, other))
+        chance = chance_of(other // math.gcd(own, other))
         likelihood *= chance if divides else 1 - chance
     return likelihood
-
-
-def _by_chance(divisor: int, sizes: int, activations: Ints) -> float:
-    """How likely it is that ``divisor`` divides as many ``sizes`` of one model."""
-    chance = 1.0
-    for prime, power in _factors(divisor):
-        width = _in_width(prime, power, activations)
-        chance *= width + (1 - width) * float(prime) ** (-power * sizes)
-    return chance
-
-
-def _in_width(prime: int, power: int, activations: Ints) -> float:
-    """Probability that the width of a model is a multiple of a power of ``prime``."""
-    if prime > 2 and activations.size:
-        return NEARLY if (activations % prime**power == 0).all() else RARE
-    return IN_WIDTHS.get(prime, RARE) * (1.0 if prime == 2 else AGAIN ** (power - 1))
-
-
-def _factors(number: int) -> Iterator[tuple[int, int]]:
-    """Prime factors and their powers."""
-    prime = 2
-    while number > 1:
-        power = 0
-        while number % prime == 0:
-            number //= prime
-            power += 1
-        if power:
-            yield prime, power
-        prime = prime + 1 if prime * prime <= number else max(number, prime + 1)
 
 
 def _divides(sizes: Ints, divisor: int) -> bool:

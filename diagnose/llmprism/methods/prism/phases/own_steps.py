@@ -1,9 +1,10 @@
-"""Messages that a silence within a step counts to the step before or after belong to their own.
+"""Move messages into their own step that a silence within a step counts to a step beside it.
 
-A step of the job ends in a silence. Where a rank pauses after the first messages of a step, that
-silence may be the longer one, and these messages count to the step before: it has more than usual,
-and the next one lacks as much. Then they belong to the next one; and the same the other way round.
-Ranks of a ring that are ready send the first part of a collective to one that is late, and wait.
+Steps are divided at silences. If a rank pauses after the first messages of a step, this silence
+may be longer than the one before the step. Then these messages count to the step before: it has
+more bytes than usual, and the next one lacks as many. So they are moved to the next step. The same
+holds the other way round. Ranks of a ring that are ready send the first part of a collective to a
+rank that is late, and wait.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import numpy as np
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.kinds.same_exchanges import EXCHANGES
+from llmprism.methods.prism.kinds.same_exchanges import exchange_in_passes
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
@@ -89,8 +89,7 @@ def find_answers(
     if len(late) <= ENOUGH * steps:
         return Answers(blocks=blocks)
     later = _times(late, min(early, key=np.median), clock_tick_ns(flows.start_ns, flows.end_ns))
-    exchanges = any(one.kind in EXCHANGES for one in phases.classes)
-    waits = 2 * held_up > steps if later >= SPLIT else exchanges
+    waits = 2 * held_up > steps if later >= SPLIT else exchange_in_passes(phases.classes)
     return Answers(float("nan") if waits else later, blocks)
 
 

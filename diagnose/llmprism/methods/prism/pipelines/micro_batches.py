@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.kinds.characters import TOGETHER, share_together
+from llmprism.methods.prism.kinds.characters import TOGETHER
+from llmprism.methods.prism.kinds.outstanding import share_together
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools, Floats, Ints, order_in_groups

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.kinds.mute import places_of_mute
+from llmprism.methods.prism.kinds.unseen import places_of_unseen
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases, joined
 from llmprism.methods.prism.pipelines.first_backward import backward_of_first_ns
@@ -119,8 +119,8 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     offset = np.where(sent == MISSING, np.nan, (sent - origin).astype(np.float64))
     number = joined(connections, own, "pp", phases.endpoints, len(flows.addresses))
     chosen = np.concatenate([one.one.connections for one in own])
-    mute = places_of_mute(offset, connections, chosen, phases.endpoints, phases.dp_group)
-    stage = _stages(number, offset, phases.dp_group, mute)
+    unseen = places_of_unseen(offset, connections, chosen, phases.endpoints, phases.dp_group)
+    stage = _stages(number, offset, phases.dp_group, unseen)
     closing = _are_closing(connections, phases.endpoints, stage)
     micro_batches, chunks = messages_of_a_step(connections, own, phases.count, closing)
     passes = passes_of_steps(flows, connections, phases, own, stage, micro_batches * chunks, origin)

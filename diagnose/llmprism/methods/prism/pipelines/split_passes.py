@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
-from llmprism.methods.prism.kinds.same_exchanges import EXCHANGES
+from llmprism.methods.prism.kinds.same_exchanges import exchange_in_passes
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
@@ -56,8 +56,8 @@ def weights_ns(phases: Phases, pipelines: Pipelines) -> Floats:
     backward passes take.
     """
     stage, micro_batches = pipelines.stage, pipelines.micro_batches
-    exchanges = any(one.kind in EXCHANGES for one in phases.classes)
-    if exchanges or micro_batches < 1 or not splits_passes(phases, pipelines):
+    splits = micro_batches >= 1 and splits_passes(phases, pipelines)
+    if not splits or exchange_in_passes(phases.classes):
         return np.zeros(stage.size)
     before = np.maximum(micro_batches - pipelines.length + stage, 0)
     delayed = 1 + np.minimum(stage, before)

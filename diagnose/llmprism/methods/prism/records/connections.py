@@ -71,7 +71,8 @@ class Connections:
     size : bytes of each record above the transport header where known, shape (rows,).
     small : whether a record is small for its connection, shape (rows,).
     sample_bytes : bytes that one sampled packet stands for; 0 if every packet was observed.
-    mute : which connections lead to endpoints whose traffic no exporter sees; None if none does.
+    to_unseen : whether a connection leads to an endpoint whose traffic no exporter sees; None if
+        none does.
     """
 
     src: Codes
@@ -90,7 +91,7 @@ class Connections:
     size: Ints
     small: Bools
     sample_bytes: float = 0.0
-    mute: Bools | None = None
+    to_unseen: Bools | None = None
 
     def __len__(self) -> int:
         return int(self.src.size)

@@ -52,8 +52,6 @@ def assigned(
     unclear = own.clarity < UNCLEAR and best.clarity >= CLEARER * own.clarity
     if not unclear and _rest_together(traffic, own, lead, best):
         return parts
-    if not unclear and _follows_partial(traffic, own, lead, best):
-        return np.where(parts + 1 < len(best), parts + 1, -1).astype(np.int32)
     windows = by_windows(traffic, borders, len(best))
     spreads, by_line = (
         [each(step, traffic, len(best)) for step in (windows, parts)]
@@ -128,19 +126,6 @@ def _nearer_shift(middles: Ints, others: Ints, at_end: bool | None = None) -> in
 def _rest_together(traffic: Traffic, own: Division, lead: Traffic, best: Division) -> bool:
     """Whether the silences between the parts of two divisions overlap, nearly all of them."""
     return _overlap(_silences(traffic, own), _silences(lead, best))
-
-
-def _follows_partial(traffic: Traffic, own: Division, lead: Traffic, best: Division) -> bool:
-    """Whether the parts of a class are those of the reference from its second part on.
-
-    The records begin within a step, in which the class has moved all already.
-    """
-    begins, lead_ends = extent(traffic, own)[0], extent(lead, best)[1]
-    partial = best.volumes[0] < (1 - SAME_SPREAD) * np.median(best.volumes)
-    if not partial or begins[0] < lead_ends[0]:
-        return False
-    (end, start), (lead_end, lead_start) = _silences(traffic, own), _silences(lead, best)
-    return _overlap((end[:-1], start[:-1]), (lead_end[1:], lead_start[1:]))
 
 
 def _silences(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:

@@ -1,8 +1,8 @@
-"""Pairs that no exporter saw: those of the NICs at a leaf that exports nothing.
+"""Pairs at a leaf that exports nothing: taken to be like the pairs of other NICs of their server.
 
-The NICs of a server in one job do alike: where every NIC that is seen sends to the NIC of the
-same number in another server, so does the one that is not seen. Believed only if all NICs that
-are seen agree, and with little confidence.
+The NICs of a server send alike in one job: if every NIC that is seen sends to the NIC with the same
+number in another server, the NIC that is not seen does so, too. This is believed only if all NICs
+that are seen agree, and with little confidence.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.jobs.stepless import Stepless
-from llmprism.methods.prism.kinds.mute import answers_of_mute
+from llmprism.methods.prism.kinds.unseen import answers_of_unseen
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import joined
 from llmprism.methods.prism.records.connections import SMALL, Connections
@@ -55,7 +55,7 @@ def pairs_of(
     )
     shown = _with_answers(connections, table)
     hidden_pairs = mirrored(topology, [one.phases.endpoints for one in found], shown)
-    answers = answers_of_mute(topology, connections, shown)
+    answers = answers_of_unseen(topology, connections, shown)
     every = pd.concat([shown, hidden_pairs, answers]).sort_values("confidence", ascending=False)
     every = every.drop_duplicates(_ROW)
     own, other = job_of[every["src"].to_numpy()], job_of[every["dst"].to_numpy()]

@@ -1,4 +1,4 @@
-"""Steps of pipelines that shard their parameters: parted between the passes of two steps.
+"""Steps of pipelines that shard their parameters: divided between the passes of two steps.
 
 Sharded parameters are gathered for every pass, forward and backward. A stage that waits for its
 neighbours rests within a step, often for longer than between two steps, so the silences of its

@@ -129,7 +129,7 @@ def with_late_gathers(
 
 
 def _unparted(flows: FlowTable, connections: Connections, phases: Phases) -> Phases:
-    """``phases`` with the gathers of each step in one step, where its end parted them."""
+    """``phases`` with all gathers of a step in that step, where its end divided them."""
     classes = [_in_one_step(connections, phases.count, one) for one in phases.classes]
     if all(one is before for one, before in zip(classes, phases.classes, strict=True)):
         return phases

@@ -23,12 +23,12 @@ from llmprism.methods.prism.classes.classes import _meets
 )
 def test_several_senders_to_one_endpoint_are_no_class(hops, meets):
     src, dst = np.array(hops, np.int32).T
-    connections: Any = SimpleNamespace(src=src, dst=dst, mute=None)
+    connections: Any = SimpleNamespace(src=src, dst=dst, to_unseen=None)
     assert _meets(connections, np.arange(src.size)) is meets
 
 
 def test_who_is_not_heard_may_answer():
     connections: Any = SimpleNamespace(
-        src=np.arange(3), dst=np.full(3, 4), mute=np.array([True, True, True])
+        src=np.arange(3), dst=np.full(3, 4), to_unseen=np.array([True, True, True])
     )
     assert not _meets(connections, np.arange(3))

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.kinds.characters import Character, _leads, _outstanding
+from llmprism.methods.prism.kinds.begins import shares_begun
+from llmprism.methods.prism.kinds.characters import Character
+from llmprism.methods.prism.kinds.outstanding import share_outstanding
 
 MS = 1_000_000
 STEPS, EXCHANGES, BYTES = 12, 4, 1000
@@ -23,25 +25,25 @@ def test_what_is_sent_before_training_begins_is_not_outstanding_in_it():
     step = np.concatenate(([0], np.repeat(np.arange(STEPS), 2 * EXCHANGES)))
     one = np.zeros(start.size, np.int32)
     traffic = Traffic(np.arange(start.size), start, start + MS, size, one, forth)
-    assert _outstanding(traffic, step) == (0.0, 0.0)
+    assert share_outstanding(traffic, step) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("leads", "wavers", "expected"),
+    ("leads", "other_leads", "expected"),
     [
         (0.11, 0.22, False),  # of a third and two ninths of the steps, one or the other begins
         (0.35, 0.12, True),  # mostly the same
         (0.0, 0.04, True),  # neither shows, but once
     ],
 )
-def test_nobody_waits_where_either_direction_begins(leads, wavers, expected):
+def test_nobody_waits_where_either_direction_begins(leads, other_leads, expected):
     none = np.empty(0)
     one = Character(
-        outstanding=0.56, ahead=0.14, together=0.64, leads=0.0, wavers=0.0, answered=0.06,
+        outstanding=0.56, ahead=0.14, together=0.64, leads=0.0, other_leads=0.0, answered=0.06,
         dense=False, at_once=False, rest=0.5, messages=2.0, alike=False, first_ns=none,
         last_ns=none, groups=(), pairs=frozenset(),
     )  # fmt: skip
-    assert replace(one, leads=leads, wavers=wavers).is_pipeline == expected
+    assert replace(one, leads=leads, other_leads=other_leads).is_pipeline == expected
 
 
 @pytest.mark.parametrize(("both_end", "expected"), [(False, True), (True, False)])
@@ -57,11 +59,12 @@ def test_a_pipeline_answers_also_where_records_hold_all_messages(both_end, expec
     step, one = np.repeat(np.arange(STEPS), 2), np.zeros(2 * STEPS, np.int32)
     size, forth = np.full(2 * STEPS, BYTES), np.tile([True, False], STEPS)
     traffic = Traffic(np.arange(2 * STEPS), start, end, size, one, forth)
-    leads, wavers, answered = _leads(traffic, step, STEPS)
+    leads, other_leads, answered = shares_begun(traffic, step, STEPS)
     none = np.empty(0)
     character = Character(
-        outstanding=0.0, ahead=0.0, together=1.0, leads=leads, wavers=wavers, answered=answered,
-        dense=False, at_once=False, rest=0.6, messages=1.0, alike=False, first_ns=none,
+        outstanding=0.0, ahead=0.0, together=1.0, leads=leads, other_leads=other_leads,
+        answered=answered, dense=False, at_once=False, rest=0.6, messages=1.0,
+        alike=False, first_ns=none,
         last_ns=none, groups=(), pairs=frozenset(),
     )  # fmt: skip
     assert leads == 1.0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.kinds.characters import _begun
+from llmprism.methods.prism.kinds.begins import couples_begun
 from llmprism.methods.prism.kinds.members import reduced_at_member
 
 STEPS, STEP_NS = 8, 1000
@@ -36,7 +36,7 @@ def begun(messages):
         src=np.array([a for a, _ in pairs]), dst=np.array([b for _, b in pairs]),
         of_row=np.tile([pairs.index(pair) for pair in messages], STEPS),
     )  # fmt: skip
-    return _begun(connections, traffic, np.repeat(np.arange(STEPS), len(messages)), STEPS)
+    return couples_begun(connections, traffic, np.repeat(np.arange(STEPS), len(messages)), STEPS)
 
 
 @pytest.mark.parametrize(("messages", "meets"), [(LINE, False), (GUEST, True)])

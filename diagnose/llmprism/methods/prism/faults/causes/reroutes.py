@@ -26,7 +26,7 @@ from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Ints
 
 SURE = 0.8
-ASTRAY = 2  # steps at whose edges records may count into the neighbour
+AT_EDGES = 2  # steps at the edges of a stretch, of which records may count into the neighbour
 REHASHED = 0.6  # confidence: there is more than one reason to rehash connections
 MANY = 0.25  # share of the connections of a leaf that change their uplink at once
 BEFORE = 3  # steps that show which uplink a connection takes
@@ -38,8 +38,8 @@ def reroutes(context: Context) -> Iterator[Suspect]:
     """Bring forward leaves of which a job uses fewer uplinks in some steps."""
     for job in context.jobs:
         for one in _of_job(context, job):
-            crowd = [other for other in context.jobs if _meets(context, one, other)]
-            yield _between_jobs(one, crowd) if crowd else one
+            others = [other for other in context.jobs if _meets(context, one, other)]
+            yield _between_jobs(one, others) if others else one
 
 
 def _meets(context: Context, one: Suspect, other: JobView) -> bool:
@@ -55,14 +55,14 @@ def _meets(context: Context, one: Suspect, other: JobView) -> bool:
     return used == set(one.evidence["uplinks_in_use"])
 
 
-def _between_jobs(one: Suspect, crowd: list[JobView]) -> Suspect:
-    """The suspect as congestion between its job and those in ``crowd``."""
+def _between_jobs(one: Suspect, others: list[JobView]) -> Suspect:
+    """The suspect as congestion between its job and those in ``others``."""
     leaf, link = one.evidence["one_of"][:2]
     evidence = {
         **one.evidence,
         "one_of": [link, leaf],
         "or_causes": ["polarised_hashing"],
-        "with_jobs": [other.name for other in crowd],
+        "with_jobs": [other.name for other in others],
     }
     return replace(
         one, cause="job_congestion", culprit_kind="link", culprit=link, evidence=evidence
@@ -96,7 +96,7 @@ def _rehashed(context: Context, job: JobView, leaf: str) -> Iterator[Suspect]:
     known = (took >= 0) & (first >= 0)[:, None]
     share = ((took != first[:, None]) & known).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     at = np.flatnonzero(share >= MANY)
-    if at.size < SHORTEST or int((share > 0).sum()) > at.size + ASTRAY:
+    if at.size < SHORTEST or int((share > 0).sum()) > at.size + AT_EDGES:
         return
     steps = int(at[0]), int(at[-1])
     if at.size < steps[1] - steps[0] + 1 or steps[0] < BEFORE or _restarts(job, *steps):
@@ -147,7 +147,7 @@ def _restarts(job: JobView, first: int, last: int) -> bool:
     """Whether ``job`` began again where fewer uplinks begin or end: its connections are others."""
     begins = job.phases.first_of_epoch[1:]
     edges = (first, last + 1)
-    return any(abs(int(begin) - edge) <= ASTRAY for begin in begins for edge in edges)
+    return any(abs(int(begin) - edge) <= AT_EDGES for begin in begins for edge in edges)
 
 
 def _used(context: Context, job: JobView) -> dict[tuple[str, str], Bools]:
@@ -181,7 +181,7 @@ def _fewer(up: dict[str, Bools]) -> tuple[int, int] | None:
     runs = np.split(low, np.flatnonzero(np.diff(low) > 1) + 1)
     longest = max(runs, key=len)
     rest = np.delete(count, longest)
-    if min(longest.size, rest.size) < SHORTEST or (rest < count.max()).sum() > ASTRAY:
+    if min(longest.size, rest.size) < SHORTEST or (rest < count.max()).sum() > AT_EDGES:
         return None
     return int(longest[0]), int(longest[-1])
 

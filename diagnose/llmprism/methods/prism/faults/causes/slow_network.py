@@ -73,8 +73,7 @@ def _by_saving(context: Context, one: Suspect) -> bool:
     One of the NICs that may be slow, or most of those of the job if a link or switch may be.
     """
     codes = context.topology.codes
-    named = [one.culprit, *map(str, one.evidence.get("one_of", ()))]
-    ends = [codes[name] for name in named if name in codes]
+    ends = [codes[name] for name in one.names if name in codes]
     saves, own = saving(context, one.job), one.job.phases.endpoints
     if ends:
         return bool(saves[ends, one.first : one.last + 1].all(axis=1).any())

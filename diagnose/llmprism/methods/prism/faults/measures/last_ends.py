@@ -1,14 +1,15 @@
 """Which connections of a collective end last? Those are slow, and the others wait for them.
 
-The rings of a collective go in rounds: no hop sends its next chunk before it has the last one of
-the hop before it. So all hops take as long as the slowest one. An exporter that bridges the
-silences between chunks shows all of them alike, whichever is slow. But after the last round nobody
-waits for anybody. A slow hop ends it later than the others do.
+The rings of a collective go in rounds: no hop sends its next chunk before it has received the
+chunk of the hop before it. So all hops take as long as the slowest one. If the exporter bridges the
+silences between chunks, records show all hops alike, whichever is slow. But nobody waits after the
+last round, so a slow hop ends it later than the others do.
 
 Rings with the same hops between servers are compared: a collective has one ring for each NIC of a
 server, and its next part begins when all of them are done. Hops need not end together in a healthy
-job, so an end counts by how much later it is than in other steps. A hop that lost more than by
-waiting until its own end is slow itself, and so is one that lost less, as silences show it.
+job, so an end counts by how much later it is than in other steps. A hop that only waits for a slow
+one has lost what that one lost, less the time by which it ends earlier. A hop that lost clearly
+more is slow itself. So is one that lost clearly less: its record shows the silences.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which part of the network explains that some transfers are slow and others are not?
 
-Every *bundle* crosses parts of the network: NICs, links and switches. A slow bundle crosses
-the culprit; a healthy one crosses it only by luck (a link with capacity to spare). A part's
-*coverage* is the share of slow bundles that cross it, weighted by how slow they are; its
+Every *bundle* of transfers crosses parts of the network: NICs, links and switches. A slow bundle
+crosses the culprit. A healthy one may cross it, too, for example a link with capacity to spare. The
+*coverage* of a part is the share of slow bundles that cross it, weighted by how slow they are; its
 *purity* is the share of the bundles crossing it that are slow. The best part has the largest
 product of both. Parts that cannot be distinguished from the best are named with it: "X or Y".
 """

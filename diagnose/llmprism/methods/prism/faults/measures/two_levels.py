@@ -1,10 +1,10 @@
-"""Two levels of the lengths of steps: before a fault and in it, though steps vary nearly as much.
+"""Two levels of the lengths of steps: before a fault and in it, where single steps vary as much.
 
-A step that is longer by a little shows nothing alone. Where the medians of neighbouring steps fall
-into two levels, and those of the upper level are one run, then something changed at its begin. What
-varies from step to step, or slowly, has no two levels: many steps lie between, and the upper ones
-are no single run. Where steps vary by a good part, hosts have other work as well, and that may last
-too: there nothing is concluded.
+A step that is a little longer shows nothing by itself. If the medians of neighbouring steps fall
+into two levels, and the steps of the upper level follow each other, something changed when they
+began. Steps that vary at random, or slowly, have no two levels: many of them lie between, and the
+upper ones are several runs. If steps vary by a good part of their length, hosts also do other work,
+which may last as well: then nothing is concluded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _inside(length_ns: Floats, first: int, last: int) -> Bools:
 
 
 def _widened(length_ns: Floats, first: int, last: int, finest_ns: float) -> tuple[int, int]:
-    """A run with the steps beside it that are above the bar: work that varies begins anyhow."""
+    """A run, with the steps next to it that are above the bar."""
     bar_ns = _bar_ns(length_ns, _inside(length_ns, first, last), finest_ns)
     while first > 0 and length_ns[first - 1] > bar_ns:
         first -= 1

@@ -1,7 +1,7 @@
-"""What the hops of a ring have sent when all of them rest: it shows for whom they wait.
+"""What the hops of a ring have sent when all of them rest: it shows which rank they wait for.
 
-A ring is a chain, so a hop that is more ranks behind the late one has sent more chunks, wherever in
-a step the ring rests.
+Each hop passes on what it received from the hop before. So a hop that is farther behind the late
+rank has sent more chunks, whenever in a step the ring rests.
 """
 
 from __future__ import annotations

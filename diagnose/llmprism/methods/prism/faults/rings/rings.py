@@ -125,20 +125,20 @@ def _late_in(ring: Ring, of_class: Hops, nics: int, silent_ns: Floats) -> Late:
     own, first, second = (before[(at + more) % hops, steps] for more in range(3))
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(pause.hidden, 1 - own / (first - own), 1.0)
-        amid = pause.hidden & ~(share >= 0.5 / nics)  # more was sent than a server's chunks
-        first_of_next = amid & (first - own < (1 - 0.5 / nics) * (second - first))
+        inside = pause.hidden & ~(share >= 0.5 / nics)  # of a collective: more was sent
+        first_of_next = inside & (first - own < (1 - 0.5 / nics) * (second - first))
         more = first / (second - first) > 1 - 0.5 / nics
         first_of_next |= (none.sum(axis=0) == 1) & ~more & (hops > TWO)
     share = np.clip(np.where(first_of_next, 1 / nics, share), 0.0, 1.0)
     at = np.where(first_of_next, (at + 1) % hops, at)
     shown = whole | (none.sum(axis=0) == 1) | (pause.hidden & np.isfinite(share))
-    known = np.where(amid, hops > TWO, shown)
-    waited = np.where(amid, np.fmax(pause.delay_ns, silent_ns), pause.delay_ns)
+    known = np.where(inside, hops > TWO, shown)
+    waited = np.where(inside, np.fmax(pause.delay_ns, silent_ns), pause.delay_ns)
     delay = np.where(known | ~(waited > 0), waited, np.nan)
     either = (none.sum(axis=0) == 1) & (hops == TWO)
     after = ring.servers[(at + 1) % hops]
     return Late(
-        waited, delay, ring.servers[at], whole, np.where(amid, np.nan, share),
+        waited, delay, ring.servers[at], whole, np.where(inside, np.nan, share),
         np.where(either, after, -1),
     )  # fmt: skip
 

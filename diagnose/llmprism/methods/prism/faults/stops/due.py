@@ -1,9 +1,10 @@
-"""When a rank was to send what it never sent in an unfinished step.
+"""When a rank was to send the message that it did not send in an unfinished step.
 
-A rank that stops keeps all others of its pipeline waiting, so none of them joins its collectives.
-The one that stopped is the one that was to send first: who waits for it is due later. What a rank
-sent in the unfinished step shows where in a finished one it stands, also if records hold several
-messages: the bytes of a record are sent from its begin to its end.
+A rank of a pipeline that stops keeps all others of the pipeline waiting, so none of them joins its
+collectives. The rank that stopped is the one whose next message was due first: ranks that wait for
+it are due later. The bytes that a rank sent in the unfinished step show how far it came, compared
+with a finished step. This holds also where records hold several messages: the bytes of a record are
+taken to be sent evenly from its begin to its end.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ each other rank that sends to the same NIC.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -38,8 +38,8 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     rows = tail.rows.get("pp", np.empty(0, np.int64))
     behind = pipelines_behind(context, job, rows)
     learned = lru_cache(KEPT)(Needs(context, job, rows, tail.begin_ns).of)
-    broken, waiting = unfinished_groups(context, job, tail)
-    ready_ns = _ready_ns(job, behind, learned, waiting)
+    broken = unfinished_groups(context, job, tail)
+    ready_ns = _ready_ns(job, behind, learned)
     if not ready_ns:
         return None
     ready = sorted(ready_ns, key=lambda end: (ready_ns[end], learned(end).due_ns(), end))
@@ -58,16 +58,11 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     return Stuck(first, ready_ns[ready[0]], shown_by, tuple(others), alone=bool(behind or silent))
 
 
-def _ready_ns(
-    job: JobView,
-    behind: set[int],
-    learned: Callable[[int], Progress],
-    waiting: Collection[int] = (),
-) -> dict[int, int]:
+def _ready_ns(job: JobView, behind: set[int], learned: Callable[[int], Progress]) -> dict[int, int]:
     """When each endpoint had all it needed for a message that it never sent.
 
-    Of the pipelines ``behind``, or of all; those ``waiting`` for gradients do not count. Nobody if
-    such endpoints are in most of the pipelines: then the records were cut there.
+    Of the pipelines ``behind``, or of all. Empty if such endpoints are in most of the pipelines:
+    then the records were cut there.
     """
     number = job.pipelines.number
     count = int(number.max(initial=-1)) + 1
@@ -77,8 +72,6 @@ def _ready_ns(
         if number[place] < 0 or (behind and number[place] not in behind):
             continue
         end = int(job.phases.endpoints[place])
-        if end in waiting:
-            continue
         at_ns = learned(end).ready_ns()
         if at_ns is not None and not learned(end).sent_the_last():
             ready_ns[end] = at_ns

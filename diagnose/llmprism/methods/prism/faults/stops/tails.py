@@ -131,10 +131,9 @@ def _finished(context: Context, job: JobView) -> tuple[Floats, Ints]:
     return volume, ends
 
 
-def unfinished_groups(context: Context, job: JobView, tail: Tail) -> tuple[set[int], set[int]]:
-    """Endpoints of groups that never finished their exchange before ``tail``, and their stages'.
+def unfinished_groups(context: Context, job: JobView, tail: Tail) -> set[int]:
+    """Endpoints of groups that never finished their exchange before ``tail``.
 
-    Other NICs of the stage wait, too: their ranks are in the same group, or in lockstep with it.
     Only where groups move as much in every step: bytes of samples and of lossy records differ.
     """
     group, last = job.phases.dp_group, tail.step - 1
@@ -146,8 +145,7 @@ def unfinished_groups(context: Context, job: JobView, tail: Tail) -> tuple[set[i
     steady = (np.abs(less) <= EQUAL).mean(axis=1) >= STEADY
     lacking = steady & (usual[:, 0] > 0) & (less[:, min(last, job.count - 1)] > LACKS)
     broken = (group >= 0) & lacking[np.maximum(group, 0)]
-    waiting = np.isin(job.pipelines.stage, np.unique(job.pipelines.stage[broken]))
-    return {*job.phases.endpoints[broken].tolist()}, {*job.phases.endpoints[waiting].tolist()}
+    return {*job.phases.endpoints[broken].tolist()}
 
 
 def _stalled(job: JobView) -> Bools:

@@ -15,26 +15,28 @@ A hop that lacks nothing sends as much as all others, so a cut of the records lo
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
 
-from llmprism.io.topology import in_nic_order
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.collectives import collectives_of
 from llmprism.methods.prism.faults.rings.rings import FEWEST, rings_of
-from llmprism.methods.prism.faults.stops.absences import Missing, missing_from, unequal, unexplained
+from llmprism.methods.prism.faults.stops.absences import Missing, missing_from
 from llmprism.methods.prism.faults.stops.due import in_order_of_sending
+from llmprism.methods.prism.faults.stops.finished_rings import (
+    BEGUN,
+    FIT,
+    Usual,
+    are_broken,
+    endpoints_in,
+    usual_of,
+)
 from llmprism.methods.prism.faults.stops.tails import Stuck, Tail
-from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
+from llmprism.numerics.arrays import Floats, Ints
 
-FEW = (1, 2)  # ranks of a server in a ring, where they may share its NIC
-FIT = 0.3  # of the bytes: what a sampled chunk differs from its size, and a cut record
-AT_ONCE = 0.01  # of the bytes of a step: what samples and headers add
-BEGUN = 1e-3  # of the bytes of a step: less is no chunk
-APART = 3.0  # times the usual difference between hops: more is no lost record
 RARE = 0.03  # of the moments: a cut there after 30 steps is 1 false finding in 1,000 steps
 ENOUGH = 6  # steps that show how seldom hops of a whole collective look like this
 NAMED = 8  # ranks at most
@@ -114,7 +116,7 @@ def _ranked(context: Context, job: JobView, broken: list[BrokenRing]) -> list[in
     """Addresses that may be missing from rings through the same servers, likeliest first."""
     servers = context.topology.servers
     homes = np.unique(servers[broken[0].members])
-    ends = {home: _in_order(context, job, int(home)) for home in homes.tolist()}
+    ends = {home: endpoints_in(context, job, int(home)) for home in homes.tolist()}
     counts = broken[0].usual.ranks
     differs: dict[tuple[int, int, int | None], list[float]] = {}
     for ring in broken:
@@ -143,42 +145,9 @@ def _of_whole(ring: BrokenRing, missing: list[Missing]) -> list[Missing]:
     return fitting or missing
 
 
-def _in_order(context: Context, job: JobView, server: int) -> list[int]:
-    """Endpoints of ``job`` in ``server``, in the order of their NICs."""
-    ends = job.phases.endpoints
-    own = ends[context.topology.servers[ends] == server]
-    ordered: list[int] = in_nic_order(context.topology, own).tolist()
-    return ordered
-
-
-def _rank_counts(context: Context, job: JobView, members: Codes) -> tuple[int, ...]:
-    """Possible numbers of ranks of a server in the ring of ``members``: they share its NICs."""
-    servers = context.topology.servers[members].tolist()
-    nics = max(len(_in_order(context, job, home)) for home in servers)
-    return tuple(count for count in range(1, nics + 1) if nics % count == 0)
-
-
 def _is_broken(sent: Floats, moved: float, usual: Usual) -> bool:
     """Whether a missing rank explains what the hops sent, and equal hops do not."""
-    return bool(_are_broken(sent[None, :], np.array([moved]), usual)[0])
-
-
-def _are_broken(sent: Floats, moved: Floats, usual: Usual) -> Bools:
-    """Whether a missing rank explains each row of ``sent``, and equal hops do not.
-
-    A hop that sent as much as in a whole step finished the collective, so no rank was missing.
-    ``sent`` has shape (rows, hops), ``moved`` shape (rows,).
-    """
-    if not usual.after:
-        return np.zeros(len(sent), np.bool_)
-    whole = usual.after[-1]
-    share = np.minimum(1.0, moved / whole)  # what sampling adds grows with the root
-    apart = np.ptp(sent, axis=1) > np.maximum(APART * usual.apart * share**0.5, BEGUN * whole)
-    found: Bools = apart & (sent.max(axis=1) <= (1 - BEGUN) * whole)
-    own = sent[found]
-    differs = unexplained(own, sorted({*usual.ranks, *FEW}))
-    found[found] = differs < np.minimum(FIT, unequal(own) / 2)
-    return found
+    return bool(are_broken(sent[None, :], np.array([moved]), usual)[0])
 
 
 def _rings(context: Context, job: JobView, tail: Tail, rows: Ints) -> Iterator[BrokenRing]:
@@ -201,7 +170,7 @@ def _measured(
     """What the hops at ``places`` of a class sent in ``rows``."""
     flows, own = context.flows, part.one.connections[places]
     src, dst = context.connections.src[own], context.connections.dst[own]
-    usual = _usual(context, job, part, places)
+    usual = usual_of(context, job, part, places)
     sums, starts = [], []
     for a, b in zip(src.tolist(), dst.tolist(), strict=True):
         hop = rows[(flows.src[rows] == a) & (flows.dst[rows] == b)]
@@ -228,93 +197,3 @@ def _measured(
         usual,
         after - whole if known else 0.0,
     )
-
-
-@dataclass(frozen=True)
-class Usual:
-    """Of a ring in finished steps.
-
-    Attributes
-    ----------
-    after : bytes of each hop when a collective of a step ends, so far as records show.
-    apart : difference between the hop that sent most and the one that sent least, in bytes.
-    ranks : possible numbers of ranks of a server in the ring.
-    waits_ns : how long each step looked unfinished: until the last hop began, or until records of
-        more than the first chunks ended. In one more step, as long as a hop may wait in a record.
-    """
-
-    after: list[float]
-    apart: float
-    ranks: tuple[int, ...]
-    waits_ns: Floats
-
-
-def _usual(context: Context, job: JobView, part: KindOf, places: Ints) -> Usual:
-    """What the hops at ``places`` of a class do in finished steps."""
-    known, cell = part.cells(context.connections, job.count)
-    inside = np.isin(cell // job.count, places)
-    row, cell = part.one.traffic.row[known[inside]], cell[inside]
-    order = order_in_groups(cell, context.flows.start_ns[row])
-    row, cell = row[order], cell[order]
-    size = context.flows.bytes[row].astype(np.float64)
-    first = np.flatnonzero(np.concatenate(([True], np.diff(cell) != 0)))
-    count = np.diff(np.append(first, cell.size))
-    hop = np.searchsorted(np.sort(places), cell[first] // job.count)
-    begun, volume = np.full((2, places.size, job.count), np.nan)
-    begun[hop, cell[first] % job.count] = context.flows.start_ns[row[first]] - job.ranks.origin_ns
-    volume[hop, cell[first] % job.count] = np.add.reduceat(size, first)
-    finished = ~np.isnan(begun).any(axis=0)
-    after = _after_all(
-        [_after(size, first[hop == one], count[hop == one]) for one in np.unique(hop)]
-    )
-    apart = np.ptp(volume[:, finished], axis=0) if finished.any() else np.zeros(1)
-    late_ns = np.ptp(begun[:, finished], axis=0) if finished.any() else np.zeros(1)
-    ranks = _rank_counts(context, job, context.connections.src[part.one.connections[places]])
-    usual = Usual(after, float(np.median(apart)), ranks, late_ns)
-    more = np.minimum(first + 1, cell.size - 1)
-    sent, ended = np.full((2, *begun.shape), np.nan)
-    sent[hop, cell[first] % job.count] = size[first]
-    own = (more > first) & (cell[more] == cell[first])
-    ended[hop[own], cell[first[own]] % job.count] = (
-        context.flows.end_ns[row[more[own]]] - job.ranks.origin_ns
-    )
-    shown_ns = np.fmin.reduce(ended, axis=0) - np.fmin.reduce(begun, axis=0)
-    steps = np.flatnonzero(finished)
-    alike = _are_broken(sent[:, steps].T, sent[:, steps].max(axis=0), usual)
-    waits_ns = np.maximum(late_ns, np.where(alike, np.nan_to_num(shown_ns[steps]), 0.0))
-    hidden_ns = _hidden_ns(context.flows.lengths_ns(row), size)  # so may one not yet seen
-    return replace(usual, waits_ns=np.append(waits_ns, hidden_ns))
-
-
-def _after(size: Floats, first: Ints, count: Ints) -> Floats:
-    """Bytes of a hop after each record of a usual step; steps begin at ``first`` in ``size``."""
-    records = int(np.bincount(count).argmax())
-    tables = size[first[count == records][:, None] + np.arange(records)]
-    after: Floats = np.cumsum(np.median(tables, axis=0))
-    return after
-
-
-def _after_all(by_hop: list[Floats]) -> list[float]:
-    """Of the bytes after each record of the hops those that all have: there a collective ends.
-
-    A record also ends where its hop waits for others, which each does after other bytes.
-    """
-    first, *others = by_hop
-    ends = [
-        at
-        for at in first.tolist()
-        if all((np.abs(own - at) <= AT_ONCE * first[-1]).any() for own in others)
-    ]
-    return ends or [float(first[-1])]
-
-
-def _hidden_ns(lengths_ns: Ints, size: Floats) -> float:
-    """For how long hops may have waited within one record, at most.
-
-    A record that holds more bytes lasts longer without any waiting: by as much as they take at the
-    best pace of any.
-    """
-    pace = lengths_ns / np.maximum(size, 1.0)
-    best = float(pace[lengths_ns > 0].min(initial=np.inf))
-    moving_ns = size * best if np.isfinite(best) else 0.0
-    return float((lengths_ns - moving_ns).max(initial=0.0))

@@ -1,8 +1,8 @@
 """Transfers that waited until the job went on: one of their ends was silent meanwhile.
 
-A NIC that carried anything meanwhile is not the silent one. Of the others, the one that most of
-the transfers have in common is named. Of two that have as many in common, the one that carried
-nothing for longer before: what it was to carry since then never came.
+A NIC that carried anything meanwhile is not the silent one. Of the others, the NIC that most of
+the waiting transfers have in common is named. If two have as many in common, the one that carried
+nothing for longer before is named: its next transfer was due and never came.
 """
 
 from __future__ import annotations

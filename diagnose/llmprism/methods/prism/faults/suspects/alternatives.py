@@ -1,8 +1,8 @@
-"""Who else it may have been: the suspects that a finding was preferred to.
+"""What else may be the culprit of a finding: suspects that were found in the same steps.
 
-Of several suspects in the same steps one is named, and the others are explained by it. The evidence
-names them after it, the surest first, since the choice may be wrong. So it does with the parts of
-the network that explain slow transfers nearly as well, and with ranks that lost as much in the same
+Of several suspects in the same steps one is named, since it explains the others. This choice may be
+wrong, so the evidence names the others after it, the surest first. It also names parts of
+the network that explain slow transfers nearly as well, and ranks that lost as much time in the same
 steps: one of them waited for the other, and merged or sampled records do not show which.
 
 Ranks of the culprit's server and others are named in turn, since a reader looks at the first few.

@@ -51,7 +51,7 @@ def with_pauses(one: Suspect, pauses: Sequence[Suspect]) -> Suspect:
         more = set(steps_of(pause).tolist()) - set(steps_of(one).tolist())
         apart = pause.symptom == "pauses" and one.symptom != "pauses" and one.level == "rank"
         alike = bool(more) and _alike(steps_of(one), np.array(sorted(more)))
-        if apart and alike and one.job is pause.job and _names(pause) <= _names(one):
+        if apart and alike and one.job is pause.job and set(pause.names) <= set(one.names):
             one = _joined(one, pause)
     return one
 
@@ -86,7 +86,7 @@ def _again(old: Suspect, one: Suspect) -> bool:
     shown_alike = old.symptom == one.symptom and {old.level, one.level} == {"rank"}
     measured = old.lost is None or "steps" in old.evidence
     alike = measured and one.lost is None and _alike(steps_of(old), steps_of(one))
-    return shown_alike and alike and _same(old, one) and _as_long(old, one)
+    return shown_alike and alike and one.job is old.job and one.may_be(old) and _as_long(old, one)
 
 
 def _as_long(one: Suspect, other: Suspect) -> bool:
@@ -105,15 +105,6 @@ def _alike(one: Ints, other: Ints) -> bool:
         for steps in (one, other)
     ]
     return max(longest) <= ALIKE * min(longest)
-
-
-def _same(one: Suspect, other: Suspect) -> bool:
-    return one.job is other.job and bool(_names(one) & _names(other))
-
-
-def _names(one: Suspect) -> set[str]:
-    """The ranks that a suspect may be, or else its culprit."""
-    return set(one.evidence.get("one_of", [])) or {one.culprit}
 
 
 def _joined(old: Suspect, one: Suspect) -> Suspect:

@@ -1,7 +1,7 @@
 """A pipeline stage whose ranks are all slow: its share of the work is larger, on every replica.
 
 Several slow ranks that make up a stage are no coincidence: layers are cut badly, or the last
-stage has a heavy head. Where all ranks of a stage are in one server, flow records cannot
+stage has a large output layer. Where all ranks of a stage are in one server, flow records cannot
 distinguish a heavy stage from a slow server.
 """
 

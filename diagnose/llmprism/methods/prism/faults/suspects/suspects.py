@@ -59,6 +59,15 @@ class Suspect:
         return self.lost or cost_of(self.job, self.first, self.last)
 
     @property
+    def names(self) -> list[str]:
+        """The culprit, and which others it may be."""
+        return [*dict.fromkeys((self.culprit, *map(str, self.evidence.get("one_of", ()))))]
+
+    def may_be(self, other: Suspect) -> bool:
+        """Whether both may be the same rank, or the same part of the network."""
+        return not set(self.names).isdisjoint(other.names)
+
+    @property
     def longer_share(self) -> float:
         """By how much steps are longer, as a share of the job's usual step, as ``lost_share`` is.
 

@@ -56,7 +56,7 @@ def test_of_ranks_that_seem_ready_at_once_the_one_that_is_due_first_is_named(mon
 
     monkeypatch.setattr(progress, "pipelines_behind", lambda *_: {0})
     monkeypatch.setattr(progress, "_ready_ns", lambda *_: {FIRST: 5, SECOND: 5})
-    monkeypatch.setattr(progress, "unfinished_groups", lambda *_: (set(), set()))
+    monkeypatch.setattr(progress, "unfinished_groups", lambda *_: set())
     monkeypatch.setattr(progress, "Needs", lambda *_: SimpleNamespace(of=of))
     context, job = job_with("pp")
     tail: Any = SimpleNamespace(rows={}, begin_ns=0)

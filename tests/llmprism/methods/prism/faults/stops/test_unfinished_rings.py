@@ -9,10 +9,9 @@ import pytest
 
 from llmprism.methods.prism.faults.stops import unfinished_rings
 from llmprism.methods.prism.faults.stops.absences import missing_from
+from llmprism.methods.prism.faults.stops.finished_rings import Usual, _after_all
 from llmprism.methods.prism.faults.stops.unfinished_rings import (
     BrokenRing,
-    Usual,
-    _after_all,
     _of_whole,
     stuck_in_ring,
 )

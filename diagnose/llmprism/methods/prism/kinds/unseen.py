@@ -1,8 +1,8 @@
-"""Endpoints at a leaf that exports nothing: they are seen only as what others send to them.
+"""Endpoints at a leaf that exports nothing: no record shows what they send.
 
-Traffic circulates, but what a mute endpoint sends leaves no record. So what it receives counts as
-if it were answered, if it moves as much in every step as other traffic of its sender does. It is of
-the kind of what is seen elsewhere in the same amounts: an activation, or one half of an exchange.
+Traffic circulates, so what an unseen endpoint receives counts as if it were answered, if it moves
+as much in every step as other traffic of its sender does. It is of the kind of what is seen
+elsewhere in the same amounts: an activation, or one half of an exchange.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NEIGHBOURS = 3  # a rank of a pipeline gets something from two stages, and in it
 MIRRORED = 0.8  # confidence of what must be there, since it answers what is seen
 
 
-def mute_endpoints(topology: Topology, senders: Codes, receivers: Codes) -> Codes:
+def unseen_endpoints(topology: Topology, senders: Codes, receivers: Codes) -> Codes:
     """Endpoints at the only leaf that receives traffic and of which nobody ever sends any."""
     leaves = np.array([end.switch or "" for end in topology.endpoints])
     silent = np.setdiff1d(leaves[np.unique(receivers)], leaves[np.unique(senders)])
@@ -35,11 +35,11 @@ def mute_endpoints(topology: Topology, senders: Codes, receivers: Codes) -> Code
 
 
 def one_sided(connections: Connections, classes: Sequence[TrafficClass]) -> list[int]:
-    """Indices of the ``classes`` of which only traffic to mute endpoints is seen."""
-    mute = connections.mute
-    if mute is None:
+    """Indices of the ``classes`` of which only traffic to unseen endpoints is seen."""
+    to_unseen = connections.to_unseen
+    if to_unseen is None:
         return []
-    return [i for i, one in enumerate(classes) if bool(mute[one.connections].all())]
+    return [i for i, one in enumerate(classes) if bool(to_unseen[one.connections].all())]
 
 
 def resembling(
@@ -60,31 +60,33 @@ def resembling(
     return Judged(one, kind, sure, step)
 
 
-def answers_of_mute(
+def answers_of_unseen(
     topology: Topology, connections: Connections, pairs: pd.DataFrame
 ) -> pd.DataFrame:
-    """Rows ``src``, ``dst``, ``kind``, ``confidence`` of what mute endpoints must send.
+    """Rows ``src``, ``dst``, ``kind``, ``confidence`` of what unseen endpoints must send.
 
     They send gradients for activations, or the other way round, their half of exchanges in groups
     of two, and the one hop that a ring lacks. ``pairs`` were seen.
     """
-    mute = np.zeros(0, np.int64)
-    if connections.mute is not None:
-        mute = np.unique(connections.dst[connections.mute])
-    to_mute = pairs[pairs["dst"].isin(mute)]
+    unseen = np.zeros(0, np.int64)
+    if connections.to_unseen is not None:
+        unseen = np.unique(connections.dst[connections.to_unseen])
+    received = pairs[pairs["dst"].isin(unseen)]
     gradients = pairs[pairs["kind"] == "dp"]
     couples = _partners(gradients)
-    alone = (couples.reindex(to_mute[way]).to_numpy() == 1 for way in ("src", "dst"))
-    back = to_mute[(to_mute["kind"] == "pp") | ((to_mute["kind"] == "dp") & np.logical_and(*alone))]
+    alone = (couples.reindex(received[way]).to_numpy() == 1 for way in ("src", "dst"))
+    back = received[
+        (received["kind"] == "pp") | ((received["kind"] == "dp") & np.logical_and(*alone))
+    ]
     rows = [back.rename(columns={"src": "dst", "dst": "src"})[["src", "dst", "kind"]]]
-    if mute.size and not may_go_on(topology, connections, connections.dst):
-        rows.append(_hops_of_rings(gradients, mute))
+    if unseen.size and not may_go_on(topology, connections, connections.dst):
+        rows.append(_hops_of_rings(gradients, unseen))
     found: pd.DataFrame = pd.concat(rows).assign(confidence=MIRRORED)
     return found
 
 
-def _hops_of_rings(gradients: pd.DataFrame, mute: Ints) -> pd.DataFrame:
-    """The hop from a mute endpoint to the one that receives nothing, in each ring that lacks one.
+def _hops_of_rings(gradients: pd.DataFrame, unseen: Ints) -> pd.DataFrame:
+    """The hop that a ring lacks: from an unseen endpoint to the one that receives nothing.
 
     ``gradients`` are the data-parallel pairs that were seen.
     """
@@ -97,7 +99,7 @@ def _hops_of_rings(gradients: pd.DataFrame, mute: Ints) -> pd.DataFrame:
             np.setdiff1d(src[inside], dst[inside]),
             np.setdiff1d(dst[inside], src[inside]),
         )
-        if inside.sum() > 1 and begins.size == ends.size == 1 and np.isin(ends, mute).all():
+        if inside.sum() > 1 and begins.size == ends.size == 1 and np.isin(ends, unseen).all():
             rows.append((int(ends[0]), int(begins[0]), "dp"))
     found = pd.DataFrame(rows, columns=["src", "dst", "kind"])
     return found.astype({"src": np.int64, "dst": np.int64})
@@ -109,44 +111,44 @@ def _partners(gradients: pd.DataFrame) -> pd.Series:
     return both.groupby("src")["dst"].nunique()
 
 
-def with_mute(topology: Topology, senders: Codes, connections: Connections) -> Connections:
-    """``connections`` with those that lead to a mute endpoint marked, if there are any.
+def with_unseen(topology: Topology, senders: Codes, connections: Connections) -> Connections:
+    """``connections`` with those that lead to an unseen endpoint marked, if there are any.
 
     Storage that has a leaf for itself only receives, too, but from more endpoints than ranks do.
     """
-    ends = mute_endpoints(topology, senders, connections.dst)
+    ends = unseen_endpoints(topology, senders, connections.dst)
     if not ends.size:
         return connections
     own = np.flatnonzero(connections.carries)
     pairs = np.unique(np.column_stack((connections.src[own], connections.dst[own])), axis=0)
-    heard = np.bincount(pairs[:, 1], minlength=len(topology.endpoints))
-    others = np.delete(heard, ends)
-    ends = ends[heard[ends] <= others.max(initial=NEIGHBOURS)]
-    mute = np.isin(connections.dst, ends)
-    return replace(connections, mute=mute) if mute.any() else connections
+    senders_of = np.bincount(pairs[:, 1], minlength=len(topology.endpoints))
+    others = np.delete(senders_of, ends)
+    ends = ends[senders_of[ends] <= others.max(initial=NEIGHBOURS)]
+    to_unseen = np.isin(connections.dst, ends)
+    return replace(connections, to_unseen=to_unseen) if to_unseen.any() else connections
 
 
 def may_go_on(topology: Topology, connections: Connections, endpoints: Codes) -> bool:
-    """Whether a job may go on behind mute endpoints: at ones of their leaf that nobody sends to.
+    """Whether a job may have more endpoints at the leaf of unseen ones, that nobody seen sends to.
 
-    What mute endpoints send each other leaves no record.
+    What unseen endpoints send each other leaves no record.
     """
-    if connections.mute is None:
+    if connections.to_unseen is None:
         return False
-    seen = np.intersect1d(endpoints, connections.dst[connections.mute])
+    seen = np.intersect1d(endpoints, connections.dst[connections.to_unseen])
     leaves = np.array([end.switch or "" for end in topology.endpoints])
     beside = np.flatnonzero(np.isin(leaves, leaves[seen]))
     return bool(np.setdiff1d(beside, np.union1d(endpoints, connections.dst)).size)
 
 
-def places_of_mute(
+def places_of_unseen(
     sent: Floats, connections: Connections, of_pipeline: Codes, endpoints: Codes, group: Ints
 ) -> dict[int, list[tuple[int, float]]]:
-    """Before (-1) or after (1) which other endpoints in a pipeline each mute one has its stage.
+    """Before (-1) or after (1) which other endpoints in a pipeline each unseen one has its stage.
 
     Only those of whose data-parallel ``group`` nobody is seen to send; all are indices into
     ``endpoints``, and ``sent`` has their first times by step. An endpoint whose first message goes
-    to a mute one is a stage before it, else one after it. ``of_pipeline`` are connections.
+    to an unseen one is a stage before it, else one after it. ``of_pipeline`` are connections.
     """
     place = np.full(int(max(endpoints.max(), connections.dst.max())) + 1, -1)
     place[endpoints] = np.arange(endpoints.size)

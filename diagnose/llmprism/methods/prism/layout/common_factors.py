@@ -1,0 +1,74 @@
+"""How likely it is that sizes of one model have a factor in common by chance.
+
+Widths of models are nearly always even, often multiples of 3 or 5, and rarely of larger primes.
+All sizes of a model have the factors of its width; activations show which these are. Other factors
+of a size are independent: a prime p divides one in p of them.
+
+Widths: published configurations of GPT-3, OPT, Llama, BLOOM, PaLM, Mixtral, DeepSeek-V3 and the
+Megatron papers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from llmprism.numerics.arrays import Ints
+
+IN_WIDTHS = {2: 0.95, 3: 0.35, 5: 0.15, 7: 0.08}
+"""Share of widths of published models that have a prime factor. Blocks may be odd: rounded up."""
+RARE = 0.03  # ... that have one of the other prime factors, each; also one that activations lack
+AGAIN = 0.3  # ... that have it once more, of those that have it
+IN_VOCABULARIES = 0.5  # probability that embeddings have a factor 3 or 5: 32,000, 50,304, 100,000
+NEARLY = 0.9  # probability that the width of a model has a factor that all its activations have
+
+
+def by_chance(divisor: int, sizes: int, activations: Ints) -> float:
+    """How likely it is that ``divisor`` divides as many ``sizes`` of one model."""
+    chance = 1.0
+    for prime, power in _factors(divisor):
+        width = _in_width(prime, power, activations)
+        chance *= width + (1 - width) * float(prime) ** (-power * sizes)
+    return chance
+
+
+def _in_width(prime: int, power: int, activations: Ints) -> float:
+    """Probability that the width of a model is a multiple of a power of ``prime``."""
+    if prime > 2 and activations.size:
+        return NEARLY if (activations % prime**power == 0).all() else RARE
+    return IN_WIDTHS.get(prime, RARE) * (1.0 if prime == 2 else AGAIN ** (power - 1))
+
+
+def in_some_by_chance(divisor: int, sizes: int, of: int) -> float:
+    """How likely it is that ``divisor`` divides so many sizes ``of`` one model, and not others."""
+    chance, rest = 1.0, 1
+    for prime, power in _factors(divisor):
+        if prime in (3, 5):
+            chance *= IN_VOCABULARIES
+        else:
+            rest *= prime**power
+    return chance * min(1.0, math.comb(of, sizes) * float(rest) ** -sizes)
+
+
+def unrelated(sizes: Ints) -> int:
+    """Number of sizes that are not a small multiple of others, or as many thirds of them."""
+    rest = sizes.copy()
+    for factor in (2, 3):
+        while (rest % factor == 0).any():
+            rest = np.where(rest % factor == 0, rest // factor, rest)
+    return int(np.unique(rest).size)
+
+
+def _factors(number: int) -> Iterator[tuple[int, int]]:
+    """Prime factors and their powers."""
+    prime = 2
+    while number > 1:
+        power = 0
+        while number % prime == 0:
+            number //= prime
+            power += 1
+        if power:
+            yield prime, power
+        prime = prime + 1 if prime * prime <= number else max(number, prime + 1)

@@ -155,15 +155,15 @@ def _stages(
     number: Ints,
     sent: Floats,
     dp_group: Ints,
-    mute: Mapping[int, Sequence[tuple[int, float]]] = MappingProxyType({}),
+    unseen: Mapping[int, Sequence[tuple[int, float]]] = MappingProxyType({}),
 ) -> Ints:
     """Stage of each endpoint: its place among those of its pipeline by first sending.
 
     The members of a data-parallel group are in the same stage, so they count together: a first
     message that was lost or not sampled misleads about one endpoint, not about its group. Those
-    that nobody sees send are next to others (:mod:`~llmprism.methods.prism.kinds.mute`). If servers
-    hide hops of some pipelines, only the longest ones are whole. The parts of the others are in the
-    stages of their groups.
+    that nobody sees send are next to others (:mod:`~llmprism.methods.prism.kinds.unseen`). If
+    servers hide hops of some pipelines, only the longest ones are whole. The parts of the others
+    are in the stages of their groups.
     """
     lengths = np.bincount(number[number >= 0])
     whole = (number >= 0) & (lengths[number] == lengths.max())
@@ -178,7 +178,7 @@ def _stages(
         own = dp_group == group
         seen = own & whole if (own & whole).any() else own
         common[own] = nanmedian(late[seen][None, :], axis=1)
-    for row, beside in mute.items():
+    for row, beside in unseen.items():
         common[row] = late[row] = min(common[sender] + after for sender, after in beside)
     stage = np.full(number.size, -1)
     for one in range(int(number.max()) + 1):

@@ -15,7 +15,7 @@ from llmprism.methods.prism.cycles.updates import holds_updates
 from llmprism.numerics.arrays import Ints
 
 GOOD = 0.5  # quality of a division that is believed
-CHANCE = 0.05  # of longer gaps at equal distances: what is looked at
+CHANCE = 0.01  # of longer gaps at equal distances: what is looked at; of every second of 7, 0.03
 RARE = 1e-4  # chance of longer gaps at equal distances that is believed
 TICKS = 2  # of the clock: differences of gaps that rounding makes
 SAME_SPREAD = 0.02  # of a part: difference of volumes that counts as none
@@ -30,6 +30,32 @@ LATER = 0.1  # of a part: a forward pass takes longer; classes of one collective
 def of_count(own: list[Division], count: int) -> Division | None:
     alike = [d for d in own if len(d) == count]
     return max(alike, key=lambda d: (d.weight, d.clarity)) if alike else None
+
+
+def parts_each(proposed: list[list[Division]], fine: int, coarse: int) -> int:
+    """How many fine parts each coarse one holds; 0 if they hold different numbers, or one.
+
+    If that is no whole number, the first and the last coarse part hold fewer: records begin and end
+    within a step, and parameters that are gathered in the next step are missing in the last one.
+    """
+    if fine % coarse == 0:
+        return fine // coarse
+    held = {
+        _held(finer, coarser)
+        for own in proposed
+        if (finer := of_count(own, fine)) and (coarser := of_count(own, coarse))
+    }
+    return held.pop() if len(held) == 1 else 0
+
+
+def _held(fine: Division, coarse: Division) -> int:
+    """How many fine parts all coarse ones hold, but the first and the last one; 0 if none do."""
+    if not np.isin(coarse.cuts, fine.cuts).all():
+        return 0
+    borders = np.searchsorted(fine.cuts, coarse.cuts) + 1
+    held = np.diff(np.concatenate(([0], borders, [len(fine)])))
+    most = int(held[1:-1].max(initial=0))
+    return most if most > 1 and (held[1:-1] == most).all() and held.max() == most else 0
 
 
 def standing(division: Division | None) -> tuple[float, float]:

@@ -42,11 +42,11 @@ from llmprism.methods.prism.steps.silences import (
     RESTS,
     SAME_SPREAD,
     accumulate,
+    are_halves,
     extent,
     follow_at_once,
     longer_by,
     of_count,
-    parts_each,
     show_micro_batches,
     standing,
     stands_apart,
@@ -145,7 +145,7 @@ def is_step(
         atomic &= collective or (finer is not None and follow_at_once(one.traffic, finer, coarser))
         if finer is not None:
             apart |= stands_apart(one.traffic, finer, coarser)
-    phases = parts_each(proposed, fine, coarse) == PHASES and not (
+    phases = are_halves(proposed, fine, coarse) and not (
         _all_move_in(classes, proposed, fine)
         or _alternate(classes, proposed, fine)
         or _are_alike(classes, proposed, fine)

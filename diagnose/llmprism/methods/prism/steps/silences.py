@@ -32,30 +32,27 @@ def of_count(own: list[Division], count: int) -> Division | None:
     return max(alike, key=lambda d: (d.weight, d.clarity)) if alike else None
 
 
-def parts_each(proposed: list[list[Division]], fine: int, coarse: int) -> int:
-    """How many fine parts each coarse one holds; 0 if they hold different numbers, or one.
+def are_halves(proposed: list[list[Division]], fine: int, coarse: int) -> bool:
+    """Whether each coarse part holds two fine ones, in all classes that show both.
 
-    If that is no whole number, the first and the last coarse part hold fewer: records begin and end
-    within a step, and parameters that are gathered in the next step are missing in the last one.
+    The first and the last one may hold one: records begin and end within a step, and parameters
+    that are gathered in the next step are missing in the last one.
     """
-    if fine % coarse == 0:
-        return fine // coarse
-    held = {
-        _held(finer, coarser)
+    shown = [
+        (finer, coarser)
         for own in proposed
         if (finer := of_count(own, fine)) and (coarser := of_count(own, coarse))
-    }
-    return held.pop() if len(held) == 1 else 0
+    ]
+    return fine == 2 * coarse or (bool(shown) and all(_in_pairs(*both) for both in shown))
 
 
-def _held(fine: Division, coarse: Division) -> int:
-    """How many fine parts all coarse ones hold, but the first and the last one; 0 if none do."""
+def _in_pairs(fine: Division, coarse: Division) -> bool:
+    """Whether all coarse parts but the first and the last hold two fine ones, and those no more."""
     if not np.isin(coarse.cuts, fine.cuts).all():
-        return 0
+        return False
     borders = np.searchsorted(fine.cuts, coarse.cuts) + 1
     held = np.diff(np.concatenate(([0], borders, [len(fine)])))
-    most = int(held[1:-1].max(initial=0))
-    return most if most > 1 and (held[1:-1] == most).all() and held.max() == most else 0
+    return bool(held.size > 2 and (held[1:-1] == 2).all() and held.max() == 2)
 
 
 def standing(division: Division | None) -> tuple[float, float]:

@@ -17,8 +17,8 @@ from llmprism.methods.prism.steps.coarser import is_paused, is_step, lacks_gradi
 from llmprism.methods.prism.steps.messages import same_messages, several_collectives
 from llmprism.methods.prism.steps.silences import (
     GOOD,
+    are_halves,
     of_count,
-    parts_each,
     show_micro_batches,
 )
 
@@ -73,7 +73,8 @@ def agreed(
     for coarser in sorted((c for c in votes if c < chosen), reverse=True):
         is_one = is_step if coarser in counts else show_micro_batches
         both = (proposed, chosen, coarser)
-        if parts_each(*both) and is_one(classes, *both, single):
+        parted = chosen % coarser == 0 or are_halves(*both)
+        if parted and is_one(classes, *both, single):
             chosen = coarser
     return without_splits(proposed, _of_pipeline(classes, proposed, chosen))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.cycles.cycles import Division
-from llmprism.methods.prism.steps.silences import parts_each
+from llmprism.methods.prism.steps.silences import are_halves
 
 RECORDS = 10  # of a fine part
 
@@ -21,28 +21,28 @@ def divisions_of(held: list[int], shift: int = 0) -> tuple[Division, Division]:
 
 
 @pytest.mark.parametrize(
-    ("held", "each"),
+    ("held", "halves"),
     [
-        ([2, 2, 2, 2], 2),
-        ([2, 2, 2, 1], 2),
-        ([1, 3, 3, 3, 2], 3),
-        ([3, 2, 2, 2], 0),
-        ([2, 2, 3, 2, 2], 0),
-        ([1, 1, 2, 1, 1, 1], 0),
-        ([2, 1], 0),  # nothing is between the first and the last part
+        ([2, 2, 2, 2], True),
+        ([2, 2, 2, 1], True),
+        ([1, 2, 2, 2, 1], True),
+        ([1, 3, 3, 3, 2], False),  # pauses may come after every third step
+        ([3, 2, 2, 2], False),
+        ([2, 2, 3, 2, 2], False),
+        ([2, 1], False),  # nothing is between the first and the last part
     ],
 )
-def test_all_coarse_parts_but_the_first_and_the_last_hold_as_many(held, each):
+def test_all_coarse_parts_but_the_first_and_the_last_hold_two(held, halves):
     fine, coarse = divisions_of(held)
-    assert parts_each([[fine, coarse]], len(fine), len(coarse)) == each
+    assert are_halves([[fine, coarse]], len(fine), len(coarse)) == halves
 
 
-def test_coarse_parts_that_begin_within_fine_ones_hold_no_number():
+def test_coarse_parts_that_begin_within_fine_ones_are_no_pairs():
     fine, coarse = divisions_of([2, 2, 2, 1], shift=3)
-    assert parts_each([[fine, coarse]], len(fine), len(coarse)) == 0
+    assert not are_halves([[fine, coarse]], len(fine), len(coarse))
 
 
-def test_whole_numbers_count_also_where_no_class_shows_both():
+def test_twice_as_many_parts_are_halves_also_where_no_class_shows_both():
     fine, coarse = divisions_of([2, 2, 2, 2])
-    assert parts_each([[fine], [coarse]], 8, 4) == 2
-    assert parts_each([[fine], [coarse]], 8, 3) == 0
+    assert are_halves([[fine], [coarse]], 8, 4)
+    assert not are_halves([[fine], [coarse]], 8, 3)

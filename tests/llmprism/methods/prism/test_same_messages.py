@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.steps.messages import same_messages
+from llmprism.methods.prism.steps.messages import same_messages, several_collectives
 
 UNCLEAR = 1.2  # the shortest silence that cuts over the longest that does not
 
@@ -59,3 +61,12 @@ def cut_anywhere(parts: int, largest: list[int]) -> list[list[int]]:
 def test_many_equal_parts_are_steps_if_a_good_part_of_their_messages_recurs(parts, largest, same):
     """Where ranks wait for a slow one, silences cut the other messages anywhere."""
     assert same_messages(*traffic_of(cut_anywhere(parts, largest))) == same
+
+
+def test_buckets_of_several_sizes_are_no_steps_though_some_are_cut_in_two():
+    """A rank that is late receives the first piece of a bucket before the others begin."""
+    whole = [[size] * 4 for size in (1000, 1100, 1200)] * 8
+    cut = [[100, own[0] - 100, *own[1:]] if i in (3, 15) else own for i, own in enumerate(whole)]
+    for parts in (whole, cut):
+        one, division = traffic_of(parts, ways=1)
+        assert several_collectives(replace(one, connections=np.arange(4)), division)

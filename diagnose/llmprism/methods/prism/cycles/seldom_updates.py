@@ -28,6 +28,7 @@ SAME_PLACE = 2e-3  # of a part
 MOSTLY = 0.6  # share of cuts at one place, from which parts are equal
 RESTS = 0.2  # of a part: longest silence between parts of sharded parameters
 CLEARLY = 10.0  # ratio of a silence to those at the same place of other parts
+PAUSE = 10.0  # ... of a pause after some of the updates to the others
 OTHERS = 0.3  # ... to the longest one at another place, from which that is one like it
 LONGEST = 4  # silences a part that are looked at
 SHORTEST = 0.05  # quantile of the silences that are shown: about the exporter's idle gap
@@ -42,18 +43,15 @@ FEW = 16  # parts, up to which one or two silences mean something
 
 
 def updates(traffic: Traffic, parts: Division) -> Ints:
-    """First record of each step but the first, if ``parts`` are micro-batches of several steps."""
-    found = _seldom(traffic, parts)
-    if found is None or found.after.size < SURE - 1:
-        return INTS
-    after = found.after
-    every = np.diff(after)
-    regular = every.min() == every.max() and every.min() > 1
-    inside = after[0] <= every[0] and found.count - after[-1] <= every[0]
-    whole = after[0] == every[0] == found.count - after[-1] and every[0] >= SURE
-    ways = 1 if whole else int(every[0])  # to be at equal distances
-    rare = ways / comb(found.count, after.size) < CHANCE
-    return found.first if regular and rare and (whole if after.size < SURE else inside) else INTS
+    """First record of each step but the first, if ``parts`` are micro-batches of several steps.
+
+    Pauses after some steps are much longer than updates, so shorter silences are looked at first.
+    """
+    for clearly in (CLEARLY * PAUSE, CLEARLY):
+        found = _seldom(traffic, parts, clearly)
+        if found is not None and found.are_regular():
+            return found.first
+    return INTS
 
 
 def may_be_micro_batches(traffic: Traffic, parts: Division) -> bool:
@@ -78,10 +76,11 @@ def updates_or_pauses(own: Sequence[Division], count: int) -> bool:
 
     Replicas of shards reduce gradients in every micro-batch, and gather nothing that is seen. So an
     update after every k-th micro-batch looks like an evaluation, or a saved state, after every k-th
-    step. ``own`` are the divisions of the same traffic.
+    step. The last step may lack what it would gather in the next one. ``own`` are the divisions
+    of the same traffic.
     """
     return any(
-        len(one) * every == count
+        len(one) * every - count in (0, 1)
         and one.quality >= EQUAL
         and one.clarity >= LONGER
         and SILENT * comb(count - 1, len(one) - 1) >= 1
@@ -108,9 +107,25 @@ class _Seldom:
     rest_ns: float
     usual_ns: float
 
+    def are_regular(self) -> bool:
+        """Whether they are at equal distances, and so many that this is no chance."""
+        after = self.after
+        if after.size < SURE - 1:
+            return False
+        every = np.diff(after)
+        regular = every.min() == every.max() and every.min() > 1
+        inside = after[0] <= every[0] and self.count - after[-1] <= every[0]
+        whole = after[0] == every[0] == self.count - after[-1] and every[0] >= SURE
+        ways = 1 if whole else int(every[0])  # to be at equal distances
+        rare = ways / comb(self.count, after.size) < CHANCE
+        return bool(regular and rare and (whole if after.size < SURE else inside))
 
-def _seldom(traffic: Traffic, parts: Division) -> _Seldom | None:
-    """The silences at the one place that is silent in some parts only; None if there is none."""
+
+def _seldom(traffic: Traffic, parts: Division, clearly: float = CLEARLY) -> _Seldom | None:
+    """The silences at the one place that is silent in some parts only; None if there is none.
+
+    The longest one is less than ``clearly`` times as long as each of them.
+    """
     place, cut = _places(traffic, parts)
     if cut.size < 2:
         return None
@@ -127,10 +142,10 @@ def _seldom(traffic: Traffic, parts: Division) -> _Seldom | None:
     for one in longest[rest_ns[longest] >= OTHERS * rest_ns[longest[0]]].tolist():
         if any(abs(phase[one] - phase[own[0]]) <= SAME_PLACE for own in found):
             continue
-        if _while_ranks_begin(traffic, found[0] if found else INTS, one):
+        if _while_ranks_begin(traffic, np.sort(np.concatenate((cut, *found[:1]))), one):
             continue
         alike = rests[np.abs(phase[rests] - phase[one]) <= SAME_PLACE]
-        alike = _without_parts(traffic, alike[rest_ns[alike] * CLEARLY > rest_ns[one]])
+        alike = _without_parts(traffic, alike[rest_ns[alike] * clearly > rest_ns[one]])
         if 0 < 2 * alike.size < count:
             found.append(alike)
     after = np.floor(place[found[0]]).astype(np.int64) + 1 if len(found) == 1 else INTS

@@ -3,8 +3,8 @@
 Two signs tell whether equal parts are steps or micro-batches, when every k-th silence is longer.
 
 - Parts that reduce gradients and then gather parameters have an update inside, so they are steps.
-  It shows if gradients have twice the bytes of parameters: all messages of the last third of the
-  bytes have sizes that those before do not have.
+  It shows if gradients have twice the bytes of parameters, and are reduced k times: all messages of
+  the last 1/(1 + 2k) of the bytes have sizes that those before do not have, half of theirs.
 - Traffic that hardly ever rests, not even at the longest silences, gathers parameters all through
   the passes. Then silences hold an update and nothing else: there was no time for a pause. What is
   longer than the others is the update, and the parts between the others are micro-batches.
@@ -15,9 +15,12 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.numerics.arrays import Floats
 
-GATHERED = 1 / 3  # of the bytes of a step: parameters of two bytes beside gradients of four
-MIXED = 0.02  # of the bytes: what the messages of some ranks may be early or late
+GATHERED = tuple(1 / (1 + 2 * k) for k in range(1, 9))
+"""Of the bytes of a step: parameters of two bytes beside k times their gradients of four."""
+MIXED = 0.06  # of the gathered bytes: what the messages of some ranks may be early or late
+HALVES = 0.9  # of the gathered bytes: messages of half the size of a gradient; some are cut in two
 ONE_SIZE = 0.01  # of a message: difference of size that counts as none
 UPDATE = 0.2  # of a part: silence that an update and host work take; a pause is longer
 
@@ -28,16 +31,31 @@ def holds_updates(traffic: Traffic, parts: Division) -> bool:
     until = np.cumsum(traffic.size, dtype=np.float64)
     before = np.concatenate(([0.0], until))[parts.firsts]
     middle = (until - traffic.size / 2 - before[part]) / parts.volumes[part]
-    late = middle > 1 - GATHERED
     scale = np.rint(np.log(traffic.size) / ONE_SIZE).astype(np.int64)
-    sizes, which = np.unique(scale, return_inverse=True)
-    moved = np.zeros((sizes.size, 2))
-    np.add.at(moved, (which, late.astype(np.int64)), traffic.size)
+    first, which = np.unique(scale, return_index=True, return_inverse=True)[1:]
+    sizes = traffic.size[first].astype(np.float64)
+    for share in GATHERED:
+        late = (middle > 1 - share).astype(np.int64)
+        moved = np.bincount(2 * which + late, traffic.size, 2 * sizes.size).astype(np.float64)
+        if _are_gathers(sizes, moved.reshape(-1, 2), share):
+            return True
+    return False
+
+
+def _are_gathers(sizes: Floats, moved: Floats, share: float) -> bool:
+    """Whether the sizes that move late, in the last ``share`` of the bytes, are of parameters.
+
+    ``moved`` are the bytes in messages of each size, early and late.
+    """
     gathers = moved[:, 1] > moved[:, 0]
-    total = moved.sum()
-    early = moved[gathers, 0].sum() + moved[~gathers, 1].sum()
-    gathered = moved[gathers].sum() / total
-    return bool(early <= 2 * MIXED * total and abs(gathered - GATHERED) <= MIXED)
+    bytes_, total = moved.sum(axis=1), moved.sum()
+    mixed = moved[gathers, 0].sum() + moved[~gathers, 1].sum()
+    off = abs(bytes_[gathers].sum() - share * total)
+    if mixed > 2 * MIXED * share * total or off > MIXED * share * total:
+        return False
+    doubled = 2 * sizes[gathers, None] / sizes[~gathers]
+    halves = (np.abs(doubled - 1) <= 2 * ONE_SIZE).any(axis=1)
+    return bool(bytes_[gathers][halves].sum() >= HALVES * bytes_[gathers].sum())
 
 
 def hardly_rests(traffic: Traffic, parts: Division, coarse: Division) -> bool:

@@ -42,6 +42,7 @@ from llmprism.methods.prism.steps.silences import (
     RESTS,
     SAME_SPREAD,
     accumulate,
+    are_halves,
     extent,
     follow_at_once,
     longer_by,
@@ -144,7 +145,7 @@ def is_step(
         atomic &= collective or (finer is not None and follow_at_once(one.traffic, finer, coarser))
         if finer is not None:
             apart |= stands_apart(one.traffic, finer, coarser)
-    phases = fine == PHASES * coarse and not (
+    phases = are_halves(proposed, fine, coarse) and not (
         _all_move_in(classes, proposed, fine)
         or _alternate(classes, proposed, fine)
         or _are_alike(classes, proposed, fine)
@@ -299,8 +300,7 @@ def _of_about(own: list[Division], count: int) -> Division | None:
 def _in_groups(fine: Division, coarse: Division) -> bool:
     """Whether each coarse part but the first and the last holds as many fine parts, over one."""
     held = np.diff(np.searchsorted(fine.cuts, coarse.cuts))
-    alike = np.isin(coarse.cuts, fine.cuts).all() and held.size > 0
-    return bool(alike) and held.min() == held.max() > 1
+    return bool(held.size > 0 and held.min() == held.max() > 1)
 
 
 def _differ_alike(fine: Division, coarse: Division) -> bool:

@@ -103,8 +103,8 @@ def several_collectives(one: TrafficClass, division: Division) -> bool:
     size = one.traffic.size
     if size.size > SINGLE * len(division) * one.connections.size:
         return False
-    first = size[division.firsts][division.part_of(size.size)]
-    alike = np.abs(size - first) <= ONE_SIZE * first
+    most = np.maximum.reduceat(size, division.firsts)[division.part_of(size.size)]
+    alike = np.abs(size - most) <= ONE_SIZE * most
     usual = _usual(size)
     return bool(alike.mean() >= MOST and size[usual].sum() < MOST * size.sum())
 

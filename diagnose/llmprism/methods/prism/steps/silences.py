@@ -15,7 +15,7 @@ from llmprism.methods.prism.cycles.updates import holds_updates
 from llmprism.numerics.arrays import Ints
 
 GOOD = 0.5  # quality of a division that is believed
-CHANCE = 0.05  # of longer gaps at equal distances: what is looked at
+CHANCE = 0.01  # of longer gaps at equal distances: what is looked at; of every second of 7, 0.03
 RARE = 1e-4  # chance of longer gaps at equal distances that is believed
 TICKS = 2  # of the clock: differences of gaps that rounding makes
 SAME_SPREAD = 0.02  # of a part: difference of volumes that counts as none
@@ -30,6 +30,29 @@ LATER = 0.1  # of a part: a forward pass takes longer; classes of one collective
 def of_count(own: list[Division], count: int) -> Division | None:
     alike = [d for d in own if len(d) == count]
     return max(alike, key=lambda d: (d.weight, d.clarity)) if alike else None
+
+
+def are_halves(proposed: list[list[Division]], fine: int, coarse: int) -> bool:
+    """Whether each coarse part holds two fine ones, in all classes that show both.
+
+    The first and the last one may hold one: records begin and end within a step, and parameters
+    that are gathered in the next step are missing in the last one.
+    """
+    shown = [
+        (finer, coarser)
+        for own in proposed
+        if (finer := of_count(own, fine)) and (coarser := of_count(own, coarse))
+    ]
+    return fine == 2 * coarse or (bool(shown) and all(_in_pairs(*both) for both in shown))
+
+
+def _in_pairs(fine: Division, coarse: Division) -> bool:
+    """Whether all coarse parts but the first and the last hold two fine ones, and those no more."""
+    if not np.isin(coarse.cuts, fine.cuts).all():
+        return False
+    borders = np.searchsorted(fine.cuts, coarse.cuts) + 1
+    held = np.diff(np.concatenate(([0], borders, [len(fine)])))
+    return bool(held.size > 2 and (held[1:-1] == 2).all() and held.max() == 2)
 
 
 def standing(division: Division | None) -> tuple[float, float]:

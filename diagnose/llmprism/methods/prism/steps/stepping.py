@@ -17,8 +17,10 @@ from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.counted_steps import counted_steps, hops_of
 from llmprism.methods.prism.cycles.cycles import Division, Traffic, divisions, steps_from
 from llmprism.methods.prism.cycles.halves import ends_of_pairs
+from llmprism.methods.prism.cycles.orders import ends_of_orders
 from llmprism.methods.prism.cycles.parts import TOLERANCES
 from llmprism.methods.prism.cycles.seldom_updates import updates, updates_or_pauses
+from llmprism.methods.prism.cycles.updates import holds_updates
 from llmprism.methods.prism.steps.assignment import (
     CLEARER,
     SAME_SPREAD,
@@ -99,15 +101,15 @@ def find_steps(
     reference = max(range(len(own)), key=lambda i: standing(own[i]))
     best = own[reference]
     lead = component.classes[reference].traffic
-    ended = INTS if best is None else updates(lead, best)
-    if best is not None and ended.size == 0:
-        ended = ends_of_pairs(lead, best)
+    ended = INTS if best is None else _ended(lead, best, proposed[reference])
     counted = None if ended.size else _counted(component, reference, best, recorded_ns)
     if counted is not None or best is None:
         return counted or _without_steps(component)
+    doubted = updates_or_pauses(proposed[reference], count) and not holds_updates(lead, best)
+    quality = DOUBT * best.quality if doubted or ended.size else best.quality
     if ended.size:
         best = steps_from(lead, ended)
-        count = len(best)
+        count, quality = len(best), max(best.quality, quality)
         own = [best if i == reference else None for i in range(len(own))]
         proposed = [[] for _ in own]
     start, end = extent(lead, best)
@@ -116,8 +118,25 @@ def find_steps(
         assigned(one.traffic, division, lead, best, borders, others)
         for one, division, others in zip(component.classes, own, proposed, strict=True)
     ]
-    doubt = DOUBT if updates_or_pauses(proposed[reference], count) else 1.0
-    return Stepping(count, doubt * best.quality, reference, tuple(step_of), start, end)
+    return Stepping(count, quality, reference, tuple(step_of), start, end)
+
+
+def _ended(lead: Traffic, best: Division, proposed: list[Division]) -> Ints:
+    """First record of each step but the first, if the ``best`` parts are not those; else none.
+
+    They may be parts of steps. Or they end within steps, which the order of the messages in finer
+    parts shows.
+    """
+    for ends_of in (updates, ends_of_pairs, ends_of_orders):
+        ended = ends_of(lead, best)
+        if ended.size:
+            return ended
+    for finer in proposed:
+        if len(finer) > len(best) and finer.quality >= EQUAL:
+            ended = ends_of_orders(lead, finer)
+            if ended.size and abs(ended.size + 1 - len(best)) <= 1:
+                return INTS if np.isin(best.cuts, ended).all() else ended
+    return INTS
 
 
 def _clear(own: list[Division]) -> list[Division]:

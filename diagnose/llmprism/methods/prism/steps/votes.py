@@ -15,7 +15,12 @@ from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.steps.assignment import SAME_SPREAD, is_cut
 from llmprism.methods.prism.steps.coarser import is_paused, is_step, lacks_gradients
 from llmprism.methods.prism.steps.messages import same_messages, several_collectives
-from llmprism.methods.prism.steps.silences import GOOD, of_count, show_micro_batches
+from llmprism.methods.prism.steps.silences import (
+    GOOD,
+    are_halves,
+    of_count,
+    show_micro_batches,
+)
 
 FEWEST = 3  # steps
 EQUAL = 0.98  # quality of steps that nothing explains but training
@@ -67,7 +72,9 @@ def agreed(
     chosen = max(c for c in counts if c % chosen == 0 and votes[c] >= (1 - _NEAR) * top)
     for coarser in sorted((c for c in votes if c < chosen), reverse=True):
         is_one = is_step if coarser in counts else show_micro_batches
-        if chosen % coarser == 0 and is_one(classes, proposed, chosen, coarser, single):
+        both = (proposed, chosen, coarser)
+        parted = chosen % coarser == 0 or are_halves(*both)
+        if parted and is_one(classes, *both, single):
             chosen = coarser
     return without_splits(proposed, _of_pipeline(classes, proposed, chosen))
 

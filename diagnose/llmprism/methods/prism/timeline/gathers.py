@@ -26,7 +26,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.phases.moments import MISSING, moments_of, period_of, repaired
-from llmprism.methods.prism.phases.phases import EXACT, GATHERED, Phases, moved
+from llmprism.methods.prism.phases.phases import ALIKE, EXACT, GATHERED, Phases, moved
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.timeline.parted_gathers import FASTEST_NS
@@ -140,8 +140,10 @@ def _unparted(flows: FlowTable, connections: Connections, phases: Phases) -> Pha
 def _in_one_step(connections: Connections, count: int, one: KindOf) -> KindOf:
     """``one`` with steps of equal bytes, where the end of a step parts its gathers.
 
-    So it does if gathers last longer than the first forward pass. The last step lacks them all, and
-    the first one only some, although it begins with its gradients: nothing was gathered before it.
+    So it does if gathers last longer than the first forward pass. The last step lacks some of them,
+    and the first one the others, although it begins with its gradients: nothing was gathered before
+    it. If the first step lacks them all, it is by exactly as much: records may also begin within a
+    step.
     """
     if one.kind != "dp":
         return one
@@ -151,9 +153,11 @@ def _in_one_step(connections: Connections, count: int, one: KindOf) -> KindOf:
     size = one.one.traffic.size[known].astype(np.float64)
     volume = one.volumes(connections, count)
     usual = np.maximum(1.0, np.median(volume, axis=1))
-    total, first = volume.sum(axis=1), volume[:, 0] / usual
-    lacks = np.abs((count - total / usual)[:, None] - np.array(GATHERED)) <= EXACT
-    if (lacks.any(axis=1) & (first < 1 - EXACT)).mean() < MOST:
+    total = volume.sum(axis=1)
+    first, last = volume[:, [0, -1]].T / usual
+    off = np.abs((count - total / usual)[:, None] - np.array(GATHERED)).min(axis=1)
+    lacks = off <= np.where(last < 1 - EXACT, EXACT, ALIKE)
+    if (lacks & (first < 1 - EXACT)).mean() < MOST:
         return one
     until = np.cumsum(size) - (np.cumsum(total) - total)[place]
     step = one.step.copy()

@@ -50,6 +50,14 @@ def test_silences_at_equal_distances_end_steps(steps, micro_batches, update_ms):
     assert np.bincount(found.step_of[0]).tolist() == [20 * micro_batches * MEMBERS] * steps
 
 
+@pytest.mark.parametrize("pause_ms", [80.0, 160.0])
+def test_pauses_after_every_third_step_are_longer_than_updates(pause_ms):
+    """A state that is saved, for up to 32 times as long as an update takes."""
+    pauses = [(20 * 4 * step, pause_ms) for step in (3, 6, 9)]
+    found = find_steps(sharded(12, 4, 5.0, stalls=pauses))
+    assert found.count == 12
+
+
 @pytest.mark.parametrize("parts", [1, 4])
 def test_ranks_that_begin_one_after_the_other_rest_once(parts):
     """After an update, half of the ranks begin 1.6 ms before the others, in messages of parts."""
@@ -93,6 +101,12 @@ def test_steps_that_all_end_with_an_update_are_no_micro_batches(steps):
     stepping = find_steps(component)
     assert stepping.count in (steps, steps + 1)
     assert not are_micro_batches(Part(component, stepping))
+
+
+def test_silences_after_the_first_message_of_some_steps_go_on_with_the_one_before():
+    """Ranks that are ready send the first message, and wait for one that is late."""
+    component = sharded(13, 1, 4.0, stalls=[(20 * step + 1, 2.0) for step in (3, 6, 9)])
+    assert find_steps(component).count == 13
 
 
 def test_silences_in_every_second_of_a_few_steps_may_be_chance():

@@ -62,6 +62,63 @@ def test_halves_of_steps_are_steps_and_pauses_only_if_the_pipeline_shows_them(pi
     assert is_paused(classes, [[halves, steps], [own]], len(halves), len(steps)) is paused
 
 
+@pytest.mark.parametrize("members", [2, 4])
+def test_a_last_step_without_gathers_leaves_one_half_fewer(members):
+    """Gradients move while they are computed, and parameters at once in the next step."""
+    messages, begin = [], 0.0
+    for _ in range(12):
+        messages += [begin + 4 * i for i in range(10)] + [begin + 50 + i for i in range(10)]
+        begin += 90
+    assert find_steps(ring(messages[:-10], members=members)).count == 12
+
+
+@pytest.mark.parametrize("lacks", [0, 10])
+def test_halves_that_take_as_long_may_be_steps_and_pauses(lacks):
+    """Every second silence is longer, also if the last step has no second half."""
+    messages, begin = [], 0.0
+    for part in range(24):
+        messages += [begin + i for i in range(10)]
+        begin += 10 + (4 if part % 2 == 0 else 60)
+    found = find_steps(ring(messages[: len(messages) - lacks]))
+    assert found.quality <= 0.5
+
+
+def sized(parts: list[tuple[list[int], float]]) -> Component:
+    """Messages of the sizes in each part, 1 ms each, and a rest after each part [ms]."""
+    messages, begin = [], 0.0
+    for sizes, rest_ms in parts:
+        messages += [begin + i for i in range(len(sizes))]
+        begin += len(sizes) + rest_ms
+    own = ring(messages).classes[0]
+    size = np.repeat(np.concatenate([sizes for sizes, _ in parts]), own.connections.size)
+    one = replace(own, traffic=replace(own.traffic, size=size))
+    return Component(np.arange(own.connections.size, dtype=np.int32), (one,))
+
+
+def test_gathers_move_in_another_order_than_reductions():
+    """Steps of two micro-batches that reduce gradients, and are too few for silences to tell."""
+    reduce = [300, *[100] * 6, 320]
+    found = find_steps(sized([(reduce, 9.0), (reduce, 4.0), (reduce[::-1], 5.0)] * 4))
+    assert found.count == 4
+    assert found.quality > 0.9
+
+
+@pytest.mark.parametrize(("share", "sure"), [(1, True), (3, False)])
+def test_parts_that_hold_updates_are_steps_whatever_pauses_come_between(share, sure):
+    """Parameters have half the bytes of gradients; what is a third of them is something else."""
+    gradients, parameters = [300 * share, *[120 * share] * 6], [60] * 6 + [150]
+    steps = [(gradients + parameters, 40.0 if i % 3 == 2 else 15.0) for i in range(24)]
+    found = find_steps(sized(steps))
+    assert (found.count, found.quality > 0.5) == (24, sure)
+
+
+def test_pauses_may_be_at_another_place_of_a_step_than_its_end():
+    """Evaluations follow the update, and the longest silence of a step the gathers after it."""
+    steps, pauses = division(range(16, 320, 16)), division(range(40, 320, 64))
+    classes = ring(np.arange(80.0)).classes
+    assert is_paused(classes, [[steps, pauses]], len(steps), len(pauses))
+
+
 @pytest.mark.parametrize("micro_batches", [2, 4])
 def test_gradients_of_micro_batches_are_one_step(micro_batches):
     """Each is a single collective: the parts between the long gaps are the steps."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from llmprism.methods.prism.cycles.counted_steps import Hop, hops_of
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.numerics.arrays import Floats, Ints
+from llmprism.numerics.arrays import Codes, Floats
 
 BIN = 0.03  # of a message: begins as near as that are the same, but for headers that vary
 MOST_BINS = 1 << 22
@@ -50,7 +50,7 @@ class RepeatedBytes:
         """Whether most records begin again at some distance, and sizes differ."""
         return self._largest() >= SHOWS and not self._has_one_size()
 
-    def denies(self, parts: Ints, *, evaluated: bool) -> bool:
+    def denies(self, parts: Codes, *, evaluated: bool) -> bool:
         """Whether nearly all records begin again after more bytes, and not after those of a part.
 
         ``parts`` is the part of each record of the class. If records were lost, or joined in some

@@ -86,8 +86,9 @@ def find_steps(
         divisions(one.traffic, FEWEST) if lasts else []
         for one, lasts in zip(component.classes, lasting, strict=True)
     ]
+    every = proposed
     proposed = [
-        _repeating(one.traffic, own) for one, own in zip(component.classes, proposed, strict=True)
+        _repeating(one.traffic, own) for one, own in zip(component.classes, every, strict=True)
     ]
     count = agreed(component.classes, proposed, single)
     if count <= FEW:
@@ -96,12 +97,12 @@ def find_steps(
             for one, lasts in zip(component.classes, lasting, strict=True)
         ]
         shown = agreed(component.classes, brief, single)
-        count, proposed = (shown, brief) if shown else (count, proposed)
+        count, proposed, every = (shown, brief, brief) if shown else (count, proposed, every)
     own = [_of_steps(divisions_, count) for divisions_ in proposed]
     reference = max(range(len(own)), key=lambda i: standing(own[i]))
     best = own[reference]
     lead = component.classes[reference].traffic
-    ended = INTS if best is None else _ended(lead, best, proposed[reference])
+    ended = INTS if best is None else _ended(lead, best, every[reference])
     counted = None if ended.size else _counted(component, reference, best, recorded_ns)
     if counted is not None or best is None:
         return counted or _without_steps(component)

@@ -108,8 +108,9 @@ def _lasts(
     rows = [connections.by.rows(line) for line in chosen.tolist()]
     times = np.array([[flows.start_ns[own].min(), flows.start_ns[own].max()] for own in rows])
     oldest, newest = np.searchsorted(begins, times.reshape(-1, 2), side="right").T
-    after: Ints = np.append(firsts[1:], phases.count)
-    return after[newest] - firsts[oldest]
+    after = np.append(firsts[1:], phases.count)
+    lasts: Ints = after[newest] - firsts[oldest]
+    return lasts
 
 
 def with_closings(closings: Closings, end: Floats, origin_ns: int, unseen: Bools) -> Floats:

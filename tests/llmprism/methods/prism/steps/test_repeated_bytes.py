@@ -44,7 +44,7 @@ def fsdp(joined: float = 0.0, headers: float = 0.0, steps: int = STEPS, seed: in
 def parts(traffic: Traffic, count: float) -> np.ndarray:
     """Part of each record, if all bytes are divided into ``count`` equal parts."""
     moved = np.cumsum(traffic.size) - traffic.size
-    return (moved / traffic.size.sum() * count + 1e-6).astype(np.int64)
+    return (moved / traffic.size.sum() * count + 1e-6).astype(np.int32)
 
 
 @pytest.mark.parametrize(("joined", "headers"), [(0.0, 0.0), (0.1, 0.0), (0.1, 0.001)])

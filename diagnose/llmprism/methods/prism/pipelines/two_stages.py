@@ -9,10 +9,9 @@ second answer still follows the first one after one forward pass with chunks, an
 pass or more without, and so does what the first stage sends next.
 
 The first stage then sends one activation after another, two for each chunk and one more, before
-its first backward pass makes it pause for longer; one fewer if a record is lost. If it pauses
-earlier, once it has an answer, the network may be slower than forward passes, or the second stage
-far faster than the first. Where records hold several messages, or passes differ much in length,
-both forms may look alike.
+its first backward pass makes it pause for longer. If it pauses earlier, once it has an answer, the
+network may be slower than forward passes, or the second stage far faster than the first. Where
+records hold several messages, or passes differ much in length, both forms may look alike.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ ONE_PASS = 1.5  # forward passes before an answer: one with chunks, two or more 
 WARM_UP = 2  # activations that leave before any answer; a trainer that waits for each sends one
 PAUSE = 2.5  # forward passes: a longer silence of the first stage is its first backward pass
 ENOUGH = 0.75  # share of steps that must agree
-MOSTLY = 0.5  # ... whose first answer is an activation: the first messages of some may be lost
 
 Sent = tuple[Ints, Floats, Floats]
 
@@ -48,14 +46,14 @@ def chunks_of_two(
     answered = np.full(cells, np.nan)
     np.fmin.at(answered, got[0], got[1])
     early, merged = _answer_activations(sent, got, answered, ONE_PASS * forward_ns)
-    if early < MOSTLY:
+    if early < ENOUGH:
         sizes = np.concatenate([one.one.traffic.size for one in own])
         unclear = merged >= ENOUGH or (early > 1 - ENOUGH and not is_of_one_size(sizes))
         return 0 if unclear else 1
     runs = _first_runs(sent, answered, PAUSE * forward_ns)
-    usual = finite_median(runs) // 2
-    clear = (runs // 2 == usual).mean() >= ENOUGH and usual >= WARM_UP
-    return int(usual) if clear else 0
+    usual = finite_median(runs)
+    clear = (runs == usual).mean() >= ENOUGH and usual >= 2 * WARM_UP
+    return int(usual) // 2 if clear else 0
 
 
 def _messages(

@@ -102,7 +102,8 @@ def find_steps(
     reference = max(range(len(own)), key=lambda i: standing(own[i]))
     best = own[reference]
     lead = component.classes[reference].traffic
-    ended = INTS if best is None else _ended(lead, best, every[reference])
+    two_way = any(one.two_way for one in component.classes)
+    ended = INTS if best is None else _ended(lead, best, every[reference], two_way=two_way)
     counted = None if ended.size else _counted(component, reference, best, recorded_ns)
     if counted is not None or best is None:
         return counted or _without_steps(component)
@@ -122,16 +123,22 @@ def find_steps(
     return Stepping(count, quality, reference, tuple(step_of), start, end)
 
 
-def _ended(lead: Traffic, best: Division, proposed: list[Division]) -> Ints:
+def _ended(lead: Traffic, best: Division, proposed: list[Division], *, two_way: bool) -> Ints:
     """First record of each step but the first, if the ``best`` parts are not those; else none.
 
     They may be parts of steps. Or they end within steps, which the order of the messages in finer
-    parts shows.
+    parts shows. If some traffic of the component goes both ways (``two_way``), it may be that of a
+    pipeline, whose evaluations move messages in another order.
     """
-    for ends_of in (updates, ends_of_pairs, ends_of_orders):
+    for ends_of in (updates, ends_of_pairs):
         ended = ends_of(lead, best)
         if ended.size:
             return ended
+    if two_way:
+        return INTS
+    ended = ends_of_orders(lead, best)
+    if ended.size:
+        return ended
     for finer in proposed:
         if len(finer) > len(best) and finer.quality >= EQUAL:
             ended = ends_of_orders(lead, finer)

@@ -55,28 +55,3 @@ def test_activations_that_wait_for_each_other_are_no_forward_pass_apart(tmp_path
     both = both.merge(run.diagnosis.steps, on=["address", "step"], suffixes=("", "_found"))
     late_ns = (both["start_ns_found"] - both["start_ns"])[(both["pp"] == 0) & (both["step"] > 0)]
     assert late_ns.abs().max() < 1_000_000
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("chunks", "micro_batches"), [(2, 12), (3, 4), (4, 10)])
-def test_two_stages_show_their_chunks_though_messages_are_lost(tmp_path, chunks, micro_batches):
-    """Most steps lack one message in twenty, and no step of many messages has all of them."""
-    text = WORLD % (2 * chunks, chunks, ", ".join("1" * 2 * chunks), micro_batches, 1)
-    for old, new in (("pp: 4", "pp: 2"), ("steps: 4", "steps: 10"), ("1024", "4096")):
-        text = text.replace(old, new)
-    run = ps.run(_written(tmp_path, text + LOSSY), out=tmp_path / "run")
-    (row,) = run.diagnosis.layouts.to_dict("records")
-    assert (row["micro_batches"], row["schedule"]) == (micro_batches, "interleaved")
-    ranks = run.truth("ranks")
-    both = run.truth("steps").merge(ranks, on=["job", "rank"])
-    both = both.merge(run.diagnosis.steps, on=["address", "step"], suffixes=("", "_found"))
-    late_ns = (both["start_ns_found"] - both["start_ns"])[both["pp"] == 0]
-    assert late_ns.abs().median() < 50_000
-
-
-LOSSY = "collector: {effects: [{kind: headers}, {kind: loss, probability: 0.05}]}\n"
-
-
-def _written(folder, text):
-    (folder / "world.yaml").write_text(text)
-    return folder / "world.yaml"

@@ -11,7 +11,9 @@ Begins are counted in bins of bytes. Their autocorrelation shows all distances a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -33,22 +35,39 @@ EVALUATED = 0.4  # ... if an evaluation comes between some of the steps
 
 @dataclass(frozen=True)
 class RepeatedBytes:
-    """How often records of one connection begin again, by the bytes in between.
+    """How often records of connections begin again, by the bytes in between.
 
     Attributes
     ----------
-    hop : the connection.
-    again : share of its records after which another one begins, less what chance would give, for
-        each number of ``bin_bytes`` in between.
+    hops : the connections, which move the same messages; the first one moves most.
+    bin_bytes : bytes of a bin.
     """
 
-    hop: Hop
-    again: Floats
+    hops: Sequence[Hop]
     bin_bytes: float
+
+    @property
+    def hop(self) -> Hop:
+        """The connection whose bytes count."""
+        return self.hops[0]
+
+    @cached_property
+    def again(self) -> Floats:
+        """Share of records after which another one begins, less chance, by the bins in between."""
+        bins = int(float(self.hop.before[-1]) / self.bin_bytes) + 1
+        both, begun = np.zeros(bins), np.zeros(bins)
+        for hop in self.hops:
+            begins = np.zeros(bins)
+            begins[(hop.before[:-1] / self.bin_bytes).astype(np.int64)] = 1.0
+            near = np.minimum(np.convolve(begins, np.ones(3), "same"), 1.0)
+            until = np.cumsum(begins)[::-1]
+            both += _correlated(begins, near) - near.mean() * until
+            begun += until
+        return both / np.maximum(begun, 1.0)
 
     def shows(self) -> bool:
         """Whether most records begin again at some distance, and sizes differ."""
-        return self._largest() >= SHOWS and not self._has_one_size()
+        return not self._has_one_size() and self._largest() >= SHOWS
 
     def denies(self, parts: Codes, *, evaluated: bool) -> bool:
         """Whether nearly all records begin again after more bytes, and not after those of a part.
@@ -56,13 +75,15 @@ class RepeatedBytes:
         ``parts`` is the part of each record of the class. If records were lost, or joined in some
         steps, nothing is denied.
         """
+        if self._has_one_size():
+            return False
         moved = np.bincount(parts[self.hop.own], np.diff(self.hop.before))
         least = max(int(np.rint(np.median(moved[moved > 0]) / self.bin_bytes)) - 1, 0)
         most = int(float(self.hop.before[-1]) / self.bin_bytes / FEWEST) + 1
         often = float(self.again[least : least + 3].max(initial=0.0))
         longer = float(self.again[least:most].max(initial=0.0))
         enough = (EVALUATED if evaluated else ALIKE) * longer
-        return longer >= WHOLE and often < enough and not self._has_one_size()
+        return longer >= WHOLE and often < enough
 
     def _has_one_size(self) -> bool:
         """Whether records have one size: they then begin again after any number of them."""
@@ -92,16 +113,7 @@ def repeated_bytes(traffic: Traffic) -> RepeatedBytes:
     hops = sorted(hops_of(traffic), key=lambda hop: -hop.before[-1])[:MOST_HOPS]
     total = float(hops[0].before[-1])
     bin_bytes = max(BIN * float(np.median(np.diff(hops[0].before))), total / MOST_BINS)
-    bins = int(total / bin_bytes) + 1
-    both, begun = np.zeros(bins), np.zeros(bins)
-    for hop in hops:
-        begins = np.zeros(bins)
-        begins[(hop.before[:-1] / bin_bytes).astype(np.int64)] = 1.0
-        near = np.minimum(np.convolve(begins, np.ones(3), "same"), 1.0)
-        until = np.cumsum(begins)[::-1]
-        both += _correlated(begins, near) - near.mean() * until
-        begun += until
-    return RepeatedBytes(hops[0], both / np.maximum(begun, 1.0), bin_bytes)
+    return RepeatedBytes(hops, bin_bytes)
 
 
 def _correlated(begins: Floats, near: Floats) -> Floats:

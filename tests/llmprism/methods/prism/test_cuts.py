@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 from llmprism.io.topology import parse_topology
-from llmprism.methods.prism.cycles.cycles import Division, Traffic, _split, divisions
+from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.cycles.divisions import divisions
+from llmprism.methods.prism.cycles.repairs import split
 from llmprism.methods.prism.jobs.resolution import refusal
 from llmprism.methods.prism.kinds.kinds import _meshes
 from llmprism.methods.prism.layout.layout import _period_ns
@@ -207,5 +209,5 @@ def test_a_last_record_of_more_than_a_step_is_not_cut():
     before = np.concatenate(([0.0], np.cumsum(sizes)))
     volumes = np.diff(before[np.concatenate(([0], cuts, [len(sizes)]))])
     gaps = np.arange(1, 11), np.full(10, 10)
-    found = _split(Division(cuts, volumes, 0.01, 1.0, 1.0, 2.0), before, gaps)
+    found = split(Division(cuts, volumes, 0.01, 1.0, 1.0, 2.0), before, gaps)
     assert found is None or found.cuts.max() < len(sizes)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.cycles.cycles import Traffic, divisions
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.steps.coarser import is_step
 from llmprism.methods.prism.steps.silences import updates_between
 

@@ -1,6 +1,6 @@
 """The steps of one component: how many, and which records belong to which.
 
-Each class of a component proposes divisions (:mod:`~llmprism.methods.prism.cycles.cycles`).
+Each class of a component proposes divisions (:mod:`~llmprism.methods.prism.cycles.divisions`).
 Training steps are common to all of them, so the number of parts that most classes agree on is the
 number of steps.
 
@@ -15,7 +15,8 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.counted_steps import counted_steps, hops_of
-from llmprism.methods.prism.cycles.cycles import Division, Traffic, divisions, steps_from
+from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.cycles.divisions import divisions, steps_from
 from llmprism.methods.prism.cycles.halves import ends_of_pairs
 from llmprism.methods.prism.cycles.orders import ends_of_orders
 from llmprism.methods.prism.cycles.parts import TOLERANCES

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
-from llmprism.methods.prism.cycles.cycles import Division, Traffic, divisions
+from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
 from llmprism.methods.prism.jobs.partial_steps import _are_buckets
 from llmprism.methods.prism.jobs.repetition import _times_active

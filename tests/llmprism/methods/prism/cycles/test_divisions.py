@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.cycles.cycles import Traffic, divisions
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.cycles.parts import regularity
 
 

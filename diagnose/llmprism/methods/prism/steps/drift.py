@@ -15,7 +15,7 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.steps.silences import of_count
+from llmprism.methods.prism.steps.proposals import of_count
 from llmprism.numerics.arrays import Floats
 
 CHANCE = 0.01  # that ranks begin further and further apart for no reason, in so many parts

@@ -24,8 +24,8 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.counted_steps import WHOLE, begun_at, counted_steps, hops_of
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import regularity
-from llmprism.methods.prism.steps.coarser import GRADIENTS
-from llmprism.methods.prism.steps.repeated_bytes import repeated_bytes
+from llmprism.methods.prism.steps.gradients import GRADIENTS
+from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.early import INTS
 
@@ -101,10 +101,13 @@ class EqualTimes:
         return several > 1 + BRIDGED and abs(several - np.rint(several)) > SHARE
 
 
-def equal_times(classes: Sequence[TrafficClass], recorded_ns: tuple[int, int] | None) -> EqualTimes:
+def equal_times(
+    classes: Sequence[TrafficClass], repeats: RepeatedBytes, recorded_ns: tuple[int, int] | None
+) -> EqualTimes:
     """Find the steps of the first and largest of the ``classes`` by equal times of equal bytes.
 
     Every other class that moves a good part of all bytes moves as much in each step as well.
+    ``repeats``: after how many bytes the records of the first class begin again.
     ``recorded_ns``: when the records of all traffic begin and end [ns], if that is known.
     """
     traffic = classes[0].traffic
@@ -113,7 +116,6 @@ def equal_times(classes: Sequence[TrafficClass], recorded_ns: tuple[int, int] | 
         return EqualTimes(None, 0.0)
     line = _line_of(traffic)
     sizes = _bytes_of_steps(line, most)
-    repeats = repeated_bytes(traffic)
     if repeats.shows():
         sizes[repeats.least() * line.total] = CLEAR
     step_of = _placed(traffic, line, list(sizes), recorded_ns)

@@ -12,9 +12,9 @@ from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.updates import holds_updates
+from llmprism.methods.prism.steps.proposals import GOOD, extent, of_count
 from llmprism.numerics.arrays import Ints
 
-GOOD = 0.5  # quality of a division that is believed
 CHANCE = 0.01  # of longer gaps at equal distances: what is looked at; of every second of 7, 0.03
 RARE = 1e-4  # chance of longer gaps at equal distances that is believed
 TICKS = 2  # of the clock: differences of gaps that rounding makes
@@ -25,44 +25,6 @@ MOST_MICRO_BATCHES = 4  # that each reduce gradients; a pause may follow every s
 FEWEST = 6  # steps that show it
 BRIEF = 0.1  # of a part: longer silences are pauses
 LATER = 0.1  # of a part: a forward pass takes longer; classes of one collective differ less
-
-
-def of_count(own: list[Division], count: int) -> Division | None:
-    alike = [d for d in own if len(d) == count]
-    return max(alike, key=lambda d: (d.weight, d.clarity)) if alike else None
-
-
-def are_halves(proposed: list[list[Division]], fine: int, coarse: int) -> bool:
-    """Whether each coarse part holds two fine ones, in all classes that show both.
-
-    The first and the last one may hold one: records begin and end within a step, and parameters
-    that are gathered in the next step are missing in the last one.
-    """
-    shown = [
-        (finer, coarser)
-        for own in proposed
-        if (finer := of_count(own, fine)) and (coarser := of_count(own, coarse))
-    ]
-    return fine == 2 * coarse or (bool(shown) and all(_in_pairs(*both) for both in shown))
-
-
-def _in_pairs(fine: Division, coarse: Division) -> bool:
-    """Whether all coarse parts but the first and the last hold two fine ones, and those no more."""
-    if not np.isin(coarse.cuts, fine.cuts).all():
-        return False
-    borders = np.searchsorted(fine.cuts, coarse.cuts) + 1
-    held = np.diff(np.concatenate(([0], borders, [len(fine)])))
-    return bool(held.size > 2 and (held[1:-1] == 2).all() and held.max() == 2)
-
-
-def standing(division: Division | None) -> tuple[float, float]:
-    return (-1.0, 0.0) if division is None else (round(division.quality, 1), division.clarity)
-
-
-def extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
-    """First start and last end of each part [ns]."""
-    firsts = division.firsts
-    return traffic.start_ns[firsts], np.maximum.reduceat(traffic.end_ns, firsts)
 
 
 def accumulate(

@@ -7,22 +7,26 @@ the silences between them are clearer.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.classes.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
+from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.steps.assignment import SAME_SPREAD, is_cut
-from llmprism.methods.prism.steps.coarser import is_paused, is_step, lacks_gradients
+from llmprism.methods.prism.steps.coarser import is_step
+from llmprism.methods.prism.steps.gradients import GRADIENTS, lacks_gradients
 from llmprism.methods.prism.steps.messages import same_messages, several_collectives
-from llmprism.methods.prism.steps.silences import (
-    GOOD,
-    are_halves,
-    of_count,
-    show_micro_batches,
-)
+from llmprism.methods.prism.steps.paused import is_paused
+from llmprism.methods.prism.steps.proposals import GOOD, are_halves, of_count
+from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
+from llmprism.methods.prism.steps.silences import show_micro_batches
 
 FEWEST = 3  # steps
+FEW = 5  # parts: as many may be equal by chance
+LASTING = 0.4  # share of the time of the longest class
 EQUAL = 0.98  # quality of steps that nothing explains but training
 CLEAR = 3.0  # clarity of steps that nothing explains but training
 SPLIT_MESSAGES = 0.02  # of the messages: what an exporter cuts in two
@@ -31,36 +35,88 @@ _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
 _NEAR = 0.03  # difference in votes that decides nothing
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """What the classes of a component propose, and agree on.
+
+    Attributes
+    ----------
+    count : number of steps; 0 if there is none.
+    every : all divisions of each class.
+    proposed : those of them whose bytes may be those of steps.
+    """
+
+    count: int
+    every: list[list[Division]]
+    proposed: list[list[Division]]
+
+
+def agreement_of(component: Component, repeats: list[RepeatedBytes], single: bool) -> Agreement:
+    """The number of steps that the classes agree on, and the divisions of each class.
+
+    If it is so small that it may be chance, brief classes count that show more steps clearly.
+    ``repeats``: after how many bytes the records of each class begin again. ``single``: whether
+    each server has one rank.
+    """
+    lasting = _lasting(component)
+    every = [
+        divisions(one.traffic, FEWEST) if lasts else []
+        for one, lasts in zip(component.classes, lasting, strict=True)
+    ]
+    proposed = [_repeating(own, which) for own, which in zip(every, repeats, strict=True)]
+    count = agreed(component.classes, proposed, single)
+    if count <= FEW:
+        brief = [
+            [] if lasts else _clear(divisions(one.traffic, FEWEST))
+            for one, lasts in zip(component.classes, lasting, strict=True)
+        ]
+        shown = agreed(component.classes, brief, single)
+        if shown:
+            return Agreement(shown, brief, brief)
+    return Agreement(count, every, proposed)
+
+
+def _lasting(component: Component) -> list[bool]:
+    """Which classes are active for a good part of the time of the longest, and not only once.
+
+    Classes that move little do not count as the longest: a service may go on after the job.
+    """
+    spans = []
+    for one in component.classes:
+        moved = np.cumsum(one.traffic.size, dtype=np.float64)
+        middle = np.searchsorted(moved, moved[-1] * np.array([0.05, 0.95]))
+        spans.append(float(np.diff(one.traffic.start_ns[middle])[0]))
+    total = sum(one.bytes for one in component.classes)
+    large = [one.bytes >= GRADIENTS * total for one in component.classes]
+    longest = max(span for span, counts in zip(spans, large, strict=True) if counts)
+    return [span >= LASTING * longest for span in spans]
+
+
+def _repeating(own: list[Division], repeats: RepeatedBytes) -> list[Division]:
+    """A class's divisions, without those whose bytes are not those of any number of steps."""
+    records = len(repeats.traffic)
+    return [
+        one for one in own
+        if not repeats.denies(one.part_of(records), evaluated=one.evaluated)
+    ]  # fmt: skip
+
+
+def _clear(own: list[Division]) -> list[Division]:
+    """Divisions that show steps where traffic goes on for far longer: a job among services."""
+    return [
+        one for one in own
+        if len(one) > FEW and one.quality >= EQUAL and one.clarity >= CLEAR
+    ]  # fmt: skip
+
+
 def agreed(
     classes: tuple[TrafficClass, ...], proposed: list[list[Division]], single: bool = False
 ) -> int:
     """The number of parts that most classes agree on; 0 if there is none.
 
-    Parts of a single record are equal if records are, also where records were lost. So a vote
-    counts the less the fewer records a part has. Parts of equal bytes in other messages may be no
-    steps; they count where a class with equal messages has as many. Some classes may not move in a
-    part that the records do not show whole. So such parts also speak for the one fewer that others
-    have. ``single``: whether each server has one rank.
+    ``single``: whether each server has one rank.
     """
-    votes: dict[int, float] = {}
-    others: dict[int, float] = {}
-    whole: dict[int, float] = {}
-    for one, own in zip(classes, proposed, strict=True):
-        by_count = _by_count(own)
-        for count, alike in by_count.items():
-            best = max(alike, key=lambda division: division.weight)
-            if best.quality < GOOD or several_collectives(one, best):
-                continue
-            side = votes if same_messages(one, best) else others
-            vote = best.weight * (1 - count / (len(one.traffic) + 1))
-            side[count] = side.get(count, 0.0) + vote
-            if is_cut(best) and count - 1 not in by_count:
-                whole[count - 1] = whole.get(count - 1, 0.0) + vote
-    votes = {
-        count: vote + others.get(count, 0.0) + whole.get(count, 0.0)
-        for count, vote in votes.items()
-        if not lacks_gradients(classes, proposed, count)
-    }
+    votes = _votes(classes, proposed)
     if not votes:
         return _agreed_in_time(classes, proposed)
     top = max(votes.values())
@@ -77,6 +133,36 @@ def agreed(
         if parted and is_one(classes, *both, single):
             chosen = coarser
     return without_splits(proposed, _of_pipeline(classes, proposed, chosen))
+
+
+def _votes(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> dict[int, float]:
+    """How much all classes speak for each number of parts that may be steps.
+
+    Parts of a single record are equal if records are, also where records were lost. So a vote
+    counts the less the fewer records a part has. Parts of equal bytes in other messages may be no
+    steps; they count where a class with equal messages has as many. Some classes may not move in a
+    part that the records do not show whole. So such parts also speak for the one fewer that others
+    have.
+    """
+    votes: dict[int, float] = {}
+    others: dict[int, float] = {}
+    whole: dict[int, float] = {}
+    for one, own in zip(classes, proposed, strict=True):
+        by_count = _by_count(own)
+        for count, alike in by_count.items():
+            best = max(alike, key=lambda division: division.weight)
+            if best.quality < GOOD or several_collectives(one, best):
+                continue
+            side = votes if same_messages(one, best) else others
+            vote = best.weight * (1 - count / (len(one.traffic) + 1))
+            side[count] = side.get(count, 0.0) + vote
+            if is_cut(best) and count - 1 not in by_count:
+                whole[count - 1] = whole.get(count - 1, 0.0) + vote
+    return {
+        count: vote + others.get(count, 0.0) + whole.get(count, 0.0)
+        for count, vote in votes.items()
+        if not lacks_gradients(classes, proposed, count)
+    }
 
 
 def _of_pipeline(

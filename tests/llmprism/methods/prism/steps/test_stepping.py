@@ -15,7 +15,8 @@ from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempt
 from llmprism.methods.prism.jobs.partial_steps import _are_buckets
 from llmprism.methods.prism.jobs.repetition import _times_active
 from llmprism.methods.prism.jobs.together import in_step, whole_steps
-from llmprism.methods.prism.steps.coarser import is_paused, lacks_gradients
+from llmprism.methods.prism.steps.gradients import lacks_gradients
+from llmprism.methods.prism.steps.paused import is_paused
 from llmprism.methods.prism.steps.silences import follow_at_once
 from llmprism.methods.prism.steps.stepping import Part, Stepping, find_steps
 from llmprism.methods.prism.steps.votes import agreed, without_splits

@@ -89,20 +89,7 @@ def _diagnosed(
     progress(0.0, "finding connections")
     connections = with_unseen(topology, flows.senders, find_connections(flows))
     progress(0.2, "finding jobs and their steps")
-    jobs: list[Job | Stepless] = []
-    partial: list[Stepless] = []
-    for job in find_jobs(flows, topology, connections):
-        refused = refusal(flows, connections, job)
-        if refused is None and (hint := partial_steps(connections, job, len(flows.addresses))):
-            partial.append(Stepless(job.endpoints, hint))
-        else:
-            jobs.append(Stepless(job.endpoints, refused) if refused else job)
-        del job
-    taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in [*jobs, *partial])])
-    alone = not (jobs or partial or (flows.rest and flows.rest.have_steps))
-    others = find_stepless(flows, connections, topology, taken, alone=alone)
-    jobs += joined_by_servers([*partial, *others], topology)
-    jobs = with_periods(flows, connections, with_silent(jobs, topology, flows))
+    jobs = _jobs_and_stepless(flows, topology, connections)
     give_back()
     found: list[Found] = []
     stepless: dict[str, Stepless] = {}
@@ -123,6 +110,25 @@ def _diagnosed(
     tables = _tables(topology, found, stepless, connections)
     jobs_marked = [marked(one.name, one.phases, one.ranks, len(flows)) for one in found]
     return tables | {"findings": findings}, jobs_marked
+
+
+def _jobs_and_stepless(
+    flows: FlowTable, topology: Topology, connections: Connections
+) -> list[Job | Stepless]:
+    """Jobs with steps first, then those whose records do not show steps."""
+    jobs: list[Job | Stepless] = []
+    partial: list[Stepless] = []
+    for job in find_jobs(flows, topology, connections):
+        refused = refusal(flows, connections, job)
+        if refused is None and (hint := partial_steps(connections, job, len(flows.addresses))):
+            partial.append(Stepless(job.endpoints, hint))
+        else:
+            jobs.append(Stepless(job.endpoints, refused) if refused else job)
+    taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in [*jobs, *partial])])
+    alone = not (jobs or partial or (flows.rest and flows.rest.have_steps))
+    others = find_stepless(flows, connections, topology, taken, alone=alone)
+    jobs += joined_by_servers([*partial, *others], topology)
+    return with_periods(flows, connections, with_silent(jobs, topology, flows))
 
 
 def _with_updates(one: Found) -> Found:

@@ -95,7 +95,7 @@ def _candidates(
     characters: Sequence[Character],
     main: int,
 ) -> tuple[set[int], list[int]]:
-    """Classes of the collective of the class ``main``, and those that may be exchanges of passes."""
+    """Classes of the same collective as ``main``, and those that may be exchanges of passes."""
     among = range(len(own))
     early = characters[main].rest <= LATE and not begins_later(
         characters[main], [characters[i] for i in large_classes(own)]

@@ -25,7 +25,14 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.phases.moments import MISSING, moments_of, period_of, repaired
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.phases.moments import (
+    MISSING,
+    Moments,
+    moments_of,
+    period_of,
+    repaired,
+)
 from llmprism.methods.prism.phases.phases import Phases, moved
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
@@ -163,16 +170,30 @@ def with_first_gathers(
     once = pipelines.messages * gathered > LARGEST / 2  # forward passes gather half of the bytes
     if not gathered > 0 or again < AGAIN * gathered or once:
         return phases
-    borders = {id(line): _borders(line, later, gathered) for own in lines.values() for line in own}
-    if sum(len(borders[id(line)]) for line in first) < max(FEWEST, MOST * len(first) * len(later)):
+    borders = {
+        i: [(line, _borders(line, later, gathered)) for line in own] for i, own in lines.items()
+    }
+    shown = sum(len(found) for own in borders.values() for line, found in own if line.first)
+    if shown < max(FEWEST, MOST * len(first) * len(later)):
         return phases
+    least = max(1, MOST * len(later))
+    clear = {i: [one for one in own if len(one[1]) >= least] for i, own in borders.items()}
+    return _parted(flows, phases, clear)
+
+
+def _parted(
+    flows: FlowTable, phases: Phases, borders: Mapping[int, Sequence[tuple[_Line, dict[int, int]]]]
+) -> Phases:
+    """``phases`` with steps that begin at the ``borders``: lines of each class, and their borders.
+
+    ``borders`` has data-parallel classes by their index.
+    """
     classes, gathers = list(phases.classes), []
-    for i, own in lines.items():
+    for i, own in borders.items():
         step, early = classes[i].step.copy(), np.zeros(classes[i].step.size, np.bool_)
-        for line in own:
-            if len(borders[id(line)]) >= max(1, MOST * len(later)):
-                step[line.records], begun_by = line.steps(borders[id(line)])
-                early[line.records] = begun_by & line.first
+        for line, found in own:
+            step[line.records], begun_by = line.steps(found)
+            early[line.records] = begun_by & line.first
         classes[i] = replace(classes[i], step=step)
         gathers.append(replace(classes[i], step=np.where(early, step, -1)))
     every, begun = (
@@ -247,26 +268,30 @@ def _lines(
     for opening, until in pairwise([*opens.tolist(), order.size]):
         own = order[opening:until].astype(np.int64)
         row = place[int(flows.src[traffic.row[own[0]]])]
-        begins, ends = passes.start_ns[row], passes.end_ns[row]
-        if pipelines.stage[row] < 0 or (begins == MISSING).any():
-            continue
-        start = traffic.start_ns[own]
-        size = traffic.size[own].astype(np.float64)
-        busy = np.maximum.accumulate(traffic.end_ns[own])
-        low = np.append(0, np.searchsorted(start, ends))
-        high = np.append(np.searchsorted(start, begins), start.size)
-        second, third = (
-            np.searchsorted(start, sent[row] + pipelines.origin_ns)
-            for sent in (pipelines.second_sent, pipelines.third_sent)
-        )
-        sums = np.append(0.0, np.cumsum(size))
-        volume = float(np.median(np.diff(sums[high[:-1]]))) if begins.size > 1 else size.sum()
-        volume = max(volume, 1.0)
-        gathered = (sums[second] - sums[high[:-1]]) / volume
-        gathered[~np.isfinite(pipelines.second_sent[row])] = np.nan
-        again = (sums[third] - sums[second])[np.isfinite(pipelines.third_sent[row])]
-        yield _Line(
-            own, start, size, busy, np.column_stack((low, np.maximum(low, high))), begins, ends,
-            volume, gathered, float(np.median(again)) / volume if again.size else np.nan,
-            bool(pipelines.stage[row] == 0),
-        )  # fmt: skip
+        if pipelines.stage[row] >= 0 and (passes.start_ns[row] != MISSING).all():
+            yield _line(traffic, own, pipelines, row, passes)
+
+
+def _line(traffic: Traffic, own: Ints, pipelines: Pipelines, row: int, passes: Moments) -> _Line:
+    """The records ``own`` of a connection whose sender has the index ``row`` in ``passes``."""
+    begins, ends = passes.start_ns[row], passes.end_ns[row]
+    start = traffic.start_ns[own]
+    size = traffic.size[own].astype(np.float64)
+    busy = np.maximum.accumulate(traffic.end_ns[own])
+    low = np.append(0, np.searchsorted(start, ends))
+    high = np.append(np.searchsorted(start, begins), start.size)
+    second, third = (
+        np.searchsorted(start, sent[row] + pipelines.origin_ns)
+        for sent in (pipelines.second_sent, pipelines.third_sent)
+    )
+    sums = np.append(0.0, np.cumsum(size))
+    volume = float(np.median(np.diff(sums[high[:-1]]))) if begins.size > 1 else float(size.sum())
+    volume = max(volume, 1.0)
+    gathered = (sums[second] - sums[high[:-1]]) / volume
+    gathered[~np.isfinite(pipelines.second_sent[row])] = np.nan
+    again = (sums[third] - sums[second])[np.isfinite(pipelines.third_sent[row])]
+    return _Line(
+        own, start, size, busy, np.column_stack((low, np.maximum(low, high))), begins, ends,
+        volume, gathered, float(np.median(again)) / volume if again.size else np.nan,
+        bool(pipelines.stage[row] == 0),
+    )  # fmt: skip

@@ -203,6 +203,7 @@ def _jobs(name: str, endpoints: Codes, names: Any, micro_batches: int) -> pd.Dat
 
 
 def _groups(topology: Topology, one: Found, names: Any) -> pd.DataFrame:
+    """Rows of the table ``groups`` for one job."""
     ends = names[one.phases.endpoints]
     unseen = (one.dp_group < 0) & (one.pipelines.number < 0)
     frames = []
@@ -221,6 +222,7 @@ def _groups(topology: Topology, one: Found, names: Any) -> pd.DataFrame:
 
 
 def _steps(connections: Connections, one: Found, names: Any) -> pd.DataFrame:
+    """Rows of the table ``steps`` for one job: those that were ended."""
     ranks = one.ranks
     ends, count = ranks.end.shape
     whole = {
@@ -245,6 +247,7 @@ def _steps(connections: Connections, one: Found, names: Any) -> pd.DataFrame:
 
 
 def _layout(one: Found) -> pd.DataFrame:
+    """The row of the table ``layouts`` for one job."""
     layout = one.layout
     row = {
         **{name: getattr(layout, name) for name in ("dp", "pp", "tp", "ep", "cp")},

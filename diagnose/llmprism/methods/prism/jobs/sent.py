@@ -58,6 +58,7 @@ def sent_by_classes(
 
 
 def _sent(flows: FlowTable, connections: Connections, connection: int) -> Sent:
+    """What one ``connection`` has sent by the end of each of its records of data."""
     rows = connections.by.rows(connection)
     rows = rows[~connections.small[rows]]
     start, end = flows.start_ns[rows], flows.end_ns[rows]

@@ -32,7 +32,7 @@ from llmprism.numerics.arrays import Codes, Ints
 
 CONFIDENCE = 0.5  # two jobs on the same servers look like one
 REPEATED = 0.9  # share of bytes on connections whose volume another connection has
-SAME_VOLUME = 0.02
+SAME_VOLUME = 0.02  # of the volume of a connection: difference that counts as none
 NO_STEPS = Refusal(
     "no division of the traffic into equal steps: records may be longer than a step",
     "an idle timeout of a twentieth of a step, and no sampling",

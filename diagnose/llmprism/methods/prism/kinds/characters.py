@@ -104,6 +104,7 @@ class Character:
 def character_of(
     connections: Connections, one: TrafficClass, step: Codes, count: int, nodes: int
 ) -> Character:
+    """What a class is like; ``step`` is that of each record, and ``nodes`` counts all endpoints."""
     src, dst = connections.src[one.connections], connections.dst[one.connections]
     traffic = one.traffic
     start, end = extents(traffic, step, count)
@@ -136,6 +137,7 @@ def character_of(
 
 
 def _groups(src: Codes, dst: Codes, nodes: int) -> tuple[Set, ...]:
+    """The sets of endpoints that connections from ``src`` to ``dst`` join."""
     label = components(src, dst, nodes)
     members: dict[int, set[int]] = {}
     for end in np.unique(np.concatenate((src, dst))).tolist():

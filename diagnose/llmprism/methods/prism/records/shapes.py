@@ -22,8 +22,8 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components
 
-CONFIDENCE = 0.85
-SHORTEST = 3
+CONFIDENCE = 0.85  # shapes alone show the kinds, and no step confirms them
+SHORTEST = 3  # members of a ring, or rings of a line: two exchange volumes as a pipeline does
 MAIN = 0.2  # of what an endpoint sends to any one other: less is on no ring
 SOME = 0.01  # of the same: less is not of a pipeline
 ONE_WAY = 0.2  # of the greater direction: what the lesser one has at most

@@ -30,7 +30,7 @@ from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.early import INTS
 
 FEWEST = 4  # steps that show that they repeat
-MOST_STEPS = 1000
+MOST_STEPS = 1000  # up to which 1,400 numbers of bytes are tried
 FINE = 1.004  # ratio of one number of bytes that is tried to the next
 PLACES = 512  # where counting begins
 APART = 0.03  # share by which two numbers of bytes differ that are not the same minimum

@@ -22,7 +22,7 @@ from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.numerics.arrays import Codes, Floats
 
 BIN = 0.03  # of a message: begins as near as that are the same, but for headers that vary
-MOST_BINS = 1 << 22
+MOST_BINS = 1 << 22  # of a connection: arrays of 32 MiB
 MOST_HOPS = 2  # connections that are read: those of a class move the same
 FEWEST = 4  # parts that show that they repeat
 RECORDS = 5  # of a part: fewer are alike by chance

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.steps.coarser import is_step
-from llmprism.methods.prism.steps.silences import updates_between
+from llmprism.methods.prism.steps.silences import follow_at_once, updates_between
+from rings import lines
 
 PART_NS, MESSAGES = 1_000_000, ((0, 90_000, 500), (100_000, 300_000, 3000), (310_000, 790_000, 900))
 PARTS = 32
@@ -119,3 +120,16 @@ def test_halves_of_steps_take_different_times(gathered_ns, expected):
     found = divisions(traffic)
     classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(1), bytes=1.0),)
     assert is_step(classes, [found], PARTS, PARTS // 2) == expected
+
+
+@pytest.mark.parametrize(("rest_ms", "follow"), [(0.0, True), (1.0, False)])
+def test_only_buckets_follow_each_other_at_once(rest_ms, follow):
+    """Each bucket is two messages; four buckets make a step."""
+    each = 2 + rest_ms
+    starts = [40 * step + each * part + half for step in range(10) for part in range(4)
+              for half in (0, 1)]  # fmt: skip
+    fine, coarse = (
+        Division(np.arange(few, 80, few), np.full(80 // few, 1000.0 * few), 0.01, 1.0, 1.0, 2.0)
+        for few in (2, 8)
+    )
+    assert follow_at_once(lines(starts), fine, coarse) == follow

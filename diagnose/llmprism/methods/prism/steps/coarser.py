@@ -31,8 +31,8 @@ from llmprism.methods.prism.cycles.updates import hardly_rests, holds_updates
 from llmprism.methods.prism.steps.drift import drift_apart
 from llmprism.methods.prism.steps.proposals import (
     GOOD,
+    Proposals,
     are_halves,
-    extent_of_clearest,
     of_count,
     records_of_part,
 )
@@ -59,43 +59,30 @@ CONCURRENT = 0.5  # share of connections that move at the same time: nearly all 
 UPDATE = 2.0  # an evaluation of two micro-batches makes silences of one forward pass longer by more
 
 
-def is_step(
-    classes: tuple[TrafficClass, ...],
-    proposed: list[list[Division]],
-    fine: int,
-    coarse: int,
-    single: bool = False,
-) -> bool:
-    """Whether parts of the fine division are only pieces of a step.
-
-    ``single``: whether each server has one rank.
-    """
-    own = (classes, proposed, fine, coarse)
-    if show_micro_batches(*own, single):
+def are_pieces(proposals: Proposals, fine: int, coarse: int) -> bool:
+    """Whether fine parts are only pieces of steps, and the coarse parts are steps."""
+    own = (proposals, fine, coarse)
+    if show_micro_batches(*own):
         return True
+    every, showing = proposals.both(fine, coarse), proposals.showing(fine, coarse)
     chance = 1 / comb(fine - 1, coarse - 1)
-    shown = [
-        (one, of_count(divisions, fine), of_count(divisions, coarse))
-        for one, divisions in zip(classes, proposed, strict=True)
-    ]
-    if chance > CHANCE or any(_denies(*each) for each in shown):
+    if chance > CHANCE or any(_denies(*each) for each in every):
         return False
-    both = [(one.traffic, finer, coarser) for one, finer, coarser in shown if finer and coarser]
-    if chance >= RARE and not any(stands_apart(*each) for each in both):
+    if chance >= RARE and not any(stands_apart(*each) for each in showing):
         return False
     if _are_phases(*own):
         return True
     longer = longer_by(*own)
-    if all(_is_message(*each, fine) for each in shown):
-        collective = all(one.concurrency >= CONCURRENT for one in classes)
+    if all(_is_message(*each, fine) for each in every):
+        collective = all(one.concurrency >= CONCURRENT for one in proposals.classes)
         return not collective or longer >= FORWARD * fine / coarse
     if drift_apart(*own):
         return True
-    brief = any(hardly_rests(*each) for each in both) or (
-        min(coarser.clarity for _, _, coarser in shown if coarser) < UPDATE
+    brief = any(hardly_rests(*each) for each in showing) or (
+        min(coarser.clarity for _, _, coarser in every if coarser) < UPDATE
         and (fine <= MOST_MICRO_BATCHES * coarse or longer <= BRIEF)
     )
-    return brief and not accumulate(*own, single)
+    return brief and not accumulate(*own)
 
 
 def _denies(one: TrafficClass, finer: Division | None, coarser: Division | None) -> bool:
@@ -119,31 +106,25 @@ def _is_message(
     return follow_at_once(one.traffic, finer, coarser)
 
 
-def _are_phases(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
-) -> bool:
-    """Whether gradients are reduced in one half of each coarse part, and gathered in the other."""
-    return are_halves(proposed, fine, coarse) and not (
-        _all_move_in(classes, proposed, fine)
-        or _alternate(classes, proposed, fine)
-        or _are_alike(classes, proposed, fine)
+def _are_phases(proposals: Proposals, fine: int, coarse: int) -> bool:
+    """Whether coarse parts have two halves: gradients are reduced, then parameters gathered."""
+    return are_halves(proposals, fine, coarse) and not (
+        _all_move_in(proposals, fine) or _alternate(proposals, fine) or _are_alike(proposals, fine)
     )
 
 
-def _all_move_in(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int
-) -> bool:
+def _all_move_in(proposals: Proposals, fine: int) -> bool:
     """Whether other classes move between all parts of the clearest fine division.
 
     Nothing else moves between the gradients of a step and the parameters gathered after them.
     """
-    if len(classes) == 1:
+    if len(proposals.classes) == 1:
         return False
-    lead, _, end_ns = extent_of_clearest(classes, proposed, fine)
+    lead, _, end_ns = proposals.clearest(fine)
     if not end_ns.size:
         return False
     volumes = np.zeros(fine + 1)
-    for i, one in enumerate(classes):
+    for i, one in enumerate(proposals.classes):
         if i != lead:
             part = np.searchsorted(end_ns, one.traffic.start_ns)
             volumes += np.bincount(part, one.traffic.size, fine + 1)
@@ -152,15 +133,13 @@ def _all_move_in(
     return min(alternate) >= GOOD * max(alternate) > 0
 
 
-def _alternate(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int
-) -> bool:
+def _alternate(proposals: Proposals, fine: int) -> bool:
     """Whether gradients and parameters, of half as many bytes each, move in all fine parts.
 
     The parts of a step in which gradients are reduced, or parameters gathered, hold one of both.
     """
-    lead, _, _ = extent_of_clearest(classes, proposed, fine)
-    finer, traffic = of_count(proposed[lead], fine), classes[lead].traffic
+    lead, _, _ = proposals.clearest(fine)
+    finer, traffic = of_count(proposals.divisions[lead], fine), proposals.classes[lead].traffic
     if finer is None:
         return False
     sizes, which = np.unique(traffic.size, return_inverse=True)
@@ -173,14 +152,12 @@ def _alternate(
     return any(abs(one - 2 * other) <= SAME_SPREAD * one for one in own for other in own)
 
 
-def _are_alike(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int
-) -> bool:
+def _are_alike(proposals: Proposals, fine: int) -> bool:
     """Whether every second fine part takes as long as the others, and silences are no updates.
 
     Gradients are reduced while they are computed, and parameters gathered at once.
     """
-    _, start_ns, end_ns = extent_of_clearest(classes, proposed, fine)
+    _, start_ns, end_ns = proposals.clearest(fine)
     if not end_ns.size:
         return False
     rest_ns, lasts_ns = start_ns[1:] - end_ns[:-1], (end_ns - start_ns)[1:-1]

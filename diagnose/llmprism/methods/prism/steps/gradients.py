@@ -6,20 +6,22 @@ in few of them, as gradients do beside exchanges between experts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.steps.proposals import (
     GOOD,
-    extent_of_clearest,
+    Proposals,
     of_count,
     records_of_part,
 )
 from llmprism.numerics.arrays import Ints
 
 GRADIENTS = 0.05  # of all bytes: what gradients have at least
-LEAST_CLEAR = 0.02  # ... of those that move many long sequences, if steps are clear in them
+LEAST_CLEAR = 0.02  # ... beside exchanges of long sequences, if gradients show clear steps
 EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of such steps
 FEW = 0.5  # of the fine parts: gradients move beside some of the exchanges of a step only
 NEARLY_ALL, LARGE = 0.9, 0.25  # of the parts, and of all bytes: gradients that move in so many
@@ -27,9 +29,7 @@ RETURNED = 2.4  # records of a connection in a single exchange there and back; s
 MANY = 3  # times the connections of a ring: fewer need not join everyone with everyone
 
 
-def lacks_gradients(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], count: int
-) -> bool:
+def lacks_gradients(proposals: Proposals, count: int) -> bool:
     """Whether a good part of all bytes moves in some of so many parts only.
 
     Exchanges between experts repeat more often than gradients, and in evaluations as well, so that
@@ -38,14 +38,14 @@ def lacks_gradients(
     move in every step, either. It goes one way, to storage: what circulates in most connections, in
     equal and clear parts, are gradients, also where long sequences leave them a small share.
     """
-    own = [*zip(classes, proposed, strict=True)]
-    shown = [one for one, divisions in own if of_count(divisions, count) is not None]
+    classes = proposals.classes
+    shown = [one for one, divisions in proposals.each() if of_count(divisions, count) is not None]
     single = all(records_of_part(one, count) <= RETURNED for one in shown)
     share, least = (FEW, GRADIENTS) if single else (NEARLY_ALL, LARGE)
     joined = sum(one.connections.size for one in shown)
-    extent_ns = extent_of_clearest(classes, proposed, count)[1:]
+    extent_ns = proposals.clearest(count)[1:]
     seldom = 0.0
-    for one, divisions in own:
+    for one, divisions in proposals.each():
         coarse = [d for d in divisions if len(d) <= share * count and d.quality >= GOOD]
         if not coarse or _busy(one.traffic, *extent_ns) > share * count:
             continue
@@ -56,7 +56,7 @@ def lacks_gradients(
     return seldom >= least * sum(one.bytes for one in classes)
 
 
-def _are_gradients(one: TrafficClass, classes: tuple[TrafficClass, ...]) -> bool:
+def _are_gradients(one: TrafficClass, classes: Sequence[TrafficClass]) -> bool:
     """Whether a class circulates in most connections, and moves no negligible part of all bytes."""
     widest = max(each.connections.size for each in classes)
     least = LEAST_CLEAR * sum(each.bytes for each in classes)

@@ -6,36 +6,32 @@ longer than those between steps, so that they divide the traffic into equal part
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.parts import regularity
-from llmprism.methods.prism.steps.coarser import is_step
-from llmprism.methods.prism.steps.proposals import GOOD, extent_of_clearest
+from llmprism.methods.prism.steps.coarser import are_pieces
+from llmprism.methods.prism.steps.proposals import GOOD, Proposals
 from llmprism.methods.prism.steps.silences import MOST_MICRO_BATCHES, SAME_SPREAD
 from llmprism.numerics.arrays import Ints
 
 MOSTLY = 0.8  # share of parts in which something holds, or coarse parts that are alike
 
 
-def is_paused(
-    classes: tuple[TrafficClass, ...],
-    proposed: list[list[Division]],
-    fine: int,
-    coarse: int,
-    single: bool = False,
-) -> bool:
+def is_paused(proposals: Proposals, fine: int, coarse: int) -> bool:
     """Whether the coarse division shows only pauses between some parts of the fine one.
 
     Every class that shows the coarse parts shows the fine ones, in equal groups, or sends as much
     one way in each of the fine ones: evaluations in some steps bring no gradients. If the same
     fine part of each coarse one is larger or smaller, the fine ones are buckets of a step.
     """
-    if fine <= coarse or is_step(classes, proposed, fine, coarse, single):
+    if fine <= coarse or are_pieces(proposals, fine, coarse):
         return False
-    _, _, end_ns = extent_of_clearest(classes, proposed, fine)
-    for one, own in zip(classes, proposed, strict=True):
+    _, _, end_ns = proposals.clearest(fine)
+    for one, own in proposals.each():
         finer, coarser = _of_about(own, fine), _of_about(own, coarse)
         if coarser is None:
             continue
@@ -63,7 +59,7 @@ def _one_way_in_each(one: TrafficClass, end_ns: Ints) -> bool:
     return False
 
 
-def _of_about(own: list[Division], count: int) -> Division | None:
+def _of_about(own: Sequence[Division], count: int) -> Division | None:
     """The good division of so many parts, or of one more or less: records begin in some part."""
     near = [d for d in own if abs(len(d) - count) <= 1 and d.quality >= GOOD]
     return min(near, key=lambda d: (abs(len(d) - count), -d.weight), default=None)

@@ -1,10 +1,9 @@
-"""What the classes of a component propose: divisions of their traffic into parts.
-
-Classes are looked at together. ``proposed`` has the divisions of every class, and two numbers of
-parts are compared: ``fine`` parts, of which ``coarse`` ones hold several.
-"""
+"""What the classes of a component propose: divisions of their traffic into parts."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +15,47 @@ from llmprism.numerics.early import INTS
 GOOD = 0.5  # quality of a division that is believed
 
 
-def of_count(own: list[Division], count: int) -> Division | None:
+@dataclass(frozen=True)
+class Proposals:
+    """Divisions that the classes of a component propose.
+
+    Two numbers of parts are compared: ``fine`` parts, of which ``coarse`` ones hold several.
+
+    Attributes
+    ----------
+    classes : the classes.
+    divisions : those of each class.
+    single : whether each server has one rank, so that no shards are hidden inside.
+    """
+
+    classes: Sequence[TrafficClass]
+    divisions: Sequence[Sequence[Division]]
+    single: bool = False
+
+    def each(self) -> Iterator[tuple[TrafficClass, Sequence[Division]]]:
+        """Every class with its divisions."""
+        return zip(self.classes, self.divisions, strict=True)
+
+    def both(
+        self, fine: int, coarse: int
+    ) -> list[tuple[TrafficClass, Division | None, Division | None]]:
+        """Every class with its fine and its coarse division, None where it has none."""
+        return [(one, of_count(own, fine), of_count(own, coarse)) for one, own in self.each()]
+
+    def showing(self, fine: int, coarse: int) -> list[tuple[Traffic, Division, Division]]:
+        """The traffic and both divisions of all classes that have both."""
+        every = self.both(fine, coarse)
+        return [(one.traffic, finer, coarser) for one, finer, coarser in every if finer and coarser]
+
+    def clearest(self, count: int) -> tuple[int, Ints, Ints]:
+        """The class that is divided most clearly into so many parts, if any; their extents [ns]."""
+        found = [of_count(own, count) for own in self.divisions]
+        lead = max(range(len(found)), key=lambda i: standing(found[i]))
+        best = found[lead]
+        return lead, *((INTS, INTS) if best is None else extent(self.classes[lead].traffic, best))
+
+
+def of_count(own: Sequence[Division], count: int) -> Division | None:
     """The best of a class's ``own`` divisions into so many parts, if there is one."""
     alike = [d for d in own if len(d) == count]
     return max(alike, key=lambda d: (d.weight, d.clarity)) if alike else None
@@ -33,22 +72,12 @@ def extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
     return traffic.start_ns[firsts], np.maximum.reduceat(traffic.end_ns, firsts)
 
 
-def extent_of_clearest(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], count: int
-) -> tuple[int, Ints, Ints]:
-    """The class that is divided most clearly into so many parts, if any; their extents [ns]."""
-    found = [of_count(own, count) for own in proposed]
-    lead = max(range(len(found)), key=lambda i: standing(found[i]))
-    best = found[lead]
-    return lead, *((INTS, INTS) if best is None else extent(classes[lead].traffic, best))
-
-
 def records_of_part(one: TrafficClass, count: int) -> float:
     """Records of a connection in each of so many parts, on average."""
     return len(one.traffic) / (count * one.connections.size)
 
 
-def are_halves(proposed: list[list[Division]], fine: int, coarse: int) -> bool:
+def are_halves(proposals: Proposals, fine: int, coarse: int) -> bool:
     """Whether each coarse part holds two fine ones, in all classes that show both.
 
     The first and the last one may hold one: records begin and end within a step, and parameters
@@ -56,7 +85,7 @@ def are_halves(proposed: list[list[Division]], fine: int, coarse: int) -> bool:
     """
     shown = [
         (finer, coarser)
-        for own in proposed
+        for own in proposals.divisions
         if (finer := of_count(own, fine)) and (coarser := of_count(own, coarse))
     ]
     return fine == 2 * coarse or (bool(shown) and all(_in_pairs(*both) for both in shown))

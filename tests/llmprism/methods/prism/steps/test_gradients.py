@@ -9,6 +9,7 @@ import pytest
 from equal_parts import parts_of
 from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.steps.gradients import lacks_gradients
+from llmprism.methods.prism.steps.proposals import Proposals
 from rings import ring
 
 
@@ -22,7 +23,7 @@ def test_gradients_between_the_passes_of_two_steps_are_of_one_of_them(later_ms):
     proposed = [
         [parts_of(one.traffic, count) for count in (4, 8)] for one in (classes[0], classes[1])
     ]
-    assert not lacks_gradients(classes, proposed, 8)
+    assert not lacks_gradients(Proposals(classes, proposed), 8)
 
 
 @pytest.mark.parametrize(("members", "circulates"), [(4, True), (4, False), (1, True)])
@@ -34,4 +35,4 @@ def test_a_ring_of_all_ranks_moves_gradients_though_they_are_a_small_share(membe
     traffic = replace(gradients.traffic, size=gradients.traffic.size * 4 // members)
     classes = (exchanges, replace(gradients, traffic=traffic, circulates=circulates))
     proposed = [divisions(one.traffic, 3) for one in classes]
-    assert lacks_gradients(classes, proposed, 18) is (members > 1 and circulates)
+    assert lacks_gradients(Proposals(classes, proposed), 18) is (members > 1 and circulates)

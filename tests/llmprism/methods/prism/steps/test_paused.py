@@ -7,6 +7,7 @@ import pytest
 
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.steps.paused import is_paused
+from llmprism.methods.prism.steps.proposals import Proposals
 from rings import ring
 
 
@@ -23,11 +24,13 @@ def test_halves_of_steps_are_steps_and_pauses_only_if_the_pipeline_shows_them(pi
     halves, steps = division(range(8, 320, 8)), division(range(16, 320, 16))
     own = division(np.linspace(8, 312, pipeline - 1).astype(int))
     classes = ring(np.arange(80.0)).classes * 2
-    assert is_paused(classes, [[halves, steps], [own]], len(halves), len(steps)) is paused
+    assert (
+        is_paused(Proposals(classes, [[halves, steps], [own]]), len(halves), len(steps)) is paused
+    )
 
 
 def test_pauses_may_be_at_another_place_of_a_step_than_its_end():
     """Evaluations follow the update, and the longest silence of a step the gathers after it."""
     steps, pauses = division(range(16, 320, 16)), division(range(40, 320, 64))
     classes = ring(np.arange(80.0)).classes
-    assert is_paused(classes, [[steps, pauses]], len(steps), len(pauses))
+    assert is_paused(Proposals(classes, [[steps, pauses]]), len(steps), len(pauses))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from llmprism.methods.prism.cycles.cycles import Division
-from llmprism.methods.prism.steps.proposals import are_halves
+from llmprism.methods.prism.steps.proposals import Proposals, are_halves
 
 RECORDS = 10  # of a fine part
 
@@ -34,15 +34,15 @@ def divisions_of(held: list[int], shift: int = 0) -> tuple[Division, Division]:
 )
 def test_all_coarse_parts_but_the_first_and_the_last_hold_two(held, halves):
     fine, coarse = divisions_of(held)
-    assert are_halves([[fine, coarse]], len(fine), len(coarse)) == halves
+    assert are_halves(Proposals((), [[fine, coarse]]), len(fine), len(coarse)) == halves
 
 
 def test_coarse_parts_that_begin_within_fine_ones_are_no_pairs():
     fine, coarse = divisions_of([2, 2, 2, 1], shift=3)
-    assert not are_halves([[fine, coarse]], len(fine), len(coarse))
+    assert not are_halves(Proposals((), [[fine, coarse]]), len(fine), len(coarse))
 
 
 def test_twice_as_many_parts_are_halves_also_where_no_class_shows_both():
     fine, coarse = divisions_of([2, 2, 2, 2])
-    assert are_halves([[fine], [coarse]], 8, 4)
-    assert not are_halves([[fine], [coarse]], 8, 3)
+    assert are_halves(Proposals((), [[fine], [coarse]]), 8, 4)
+    assert not are_halves(Proposals((), [[fine], [coarse]]), 8, 3)

@@ -11,7 +11,8 @@ import pytest
 
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.divisions import divisions
-from llmprism.methods.prism.steps.coarser import is_step
+from llmprism.methods.prism.steps.coarser import are_pieces
+from llmprism.methods.prism.steps.proposals import Proposals
 from llmprism.methods.prism.steps.silences import follow_at_once, updates_between
 from rings import lines
 
@@ -45,7 +46,7 @@ def test_a_brief_silence_after_every_second_part_is_an_update(longer_ns, expecte
     # without the cuts inside steps, as a threshold on silences finds them where none overlaps
     found = [fine, _every_second(fine)]
     classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(1), bytes=1.0),)
-    assert is_step(classes, [found], PARTS, PARTS // 2) == expected
+    assert are_pieces(Proposals(classes, [found]), PARTS, PARTS // 2) == expected
 
 
 @pytest.mark.parametrize(("first", "expected"), [(1, True), (0, False)])
@@ -56,7 +57,7 @@ def test_parts_of_one_class_tell_which_silences_of_another_are_updates(first, ex
     shown = replace(fine, cuts=fine.cuts[first::2], volumes=fine.volumes[: PARTS // 2], clarity=1.0)
     classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(1), bytes=1.0),) * 2
     found = [[fine, shown], [fine]]
-    assert updates_between(classes, found, PARTS, PARTS // 2) == expected
+    assert updates_between(Proposals(classes, found), PARTS, PARTS // 2) == expected
 
 
 def _every_second(fine: Any) -> Any:
@@ -88,7 +89,7 @@ def test_parts_that_accumulate_gradients_in_silence_are_steps(rest_ns, longer, s
     traffic = regular(rest_ns, longer, every=4)
     found = divisions(traffic)
     classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(1), bytes=1.0),)
-    assert is_step(classes, [found], PARTS, PARTS // 4, single) == expected
+    assert are_pieces(Proposals(classes, [found], single), PARTS, PARTS // 4) == expected
 
 
 @pytest.mark.parametrize(("later_ns", "expected"), [(200_000, True), (0, False)])
@@ -103,7 +104,7 @@ def test_classes_that_gather_and_reduce_in_all_parts_accumulate_nothing(later_ns
         SimpleNamespace(traffic=one, connections=np.zeros(1), bytes=1.0) for one in both
     )
     found = [divisions(one) for one in both]
-    assert is_step(classes, found, PARTS, PARTS // 2, single=True) == expected
+    assert are_pieces(Proposals(classes, found, single=True), PARTS, PARTS // 2) == expected
 
 
 @pytest.mark.parametrize(("gathered_ns", "expected"), [(600_000, False), (300_000, True)])
@@ -119,7 +120,7 @@ def test_halves_of_steps_take_different_times(gathered_ns, expected):
     traffic = replace(traffic, start_ns=start, end_ns=end)
     found = divisions(traffic)
     classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(1), bytes=1.0),)
-    assert is_step(classes, [found], PARTS, PARTS // 2) == expected
+    assert are_pieces(Proposals(classes, [found]), PARTS, PARTS // 2) == expected
 
 
 @pytest.mark.parametrize(("rest_ms", "follow"), [(0.0, True), (1.0, False)])

@@ -10,6 +10,7 @@ import pytest
 from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division
 from llmprism.methods.prism.cycles.divisions import divisions
+from llmprism.methods.prism.steps.proposals import Proposals
 from llmprism.methods.prism.steps.votes import agreed, without_splits
 from rings import lines
 
@@ -34,7 +35,7 @@ def test_a_few_parts_that_a_silence_splits_are_steps(volumes, count):
     kept = np.flatnonzero(np.isin(edges, whole)) + 1
     parts = np.diff(np.concatenate(([0.0], whole, [every.sum()])))
     joined = Division(kept, parts, 0.01, 1.0, 1.0, 1.0)
-    assert without_splits([[split, joined]], len(split)) == count
+    assert without_splits(Proposals((), [[split, joined]]), len(split)) == count
 
 
 def pipeline_and_rings(extra_mb: float) -> tuple[TrafficClass, ...]:
@@ -63,4 +64,4 @@ def _one_way(rows) -> TrafficClass:
 def test_a_step_that_records_show_in_part_is_not_one_that_a_silence_splits(extra_mb):
     classes = pipeline_and_rings(extra_mb)
     proposed = [divisions(one.traffic, 3) for one in classes]
-    assert agreed(classes, proposed) == 10
+    assert agreed(Proposals(classes, proposed)) == 10

@@ -32,6 +32,7 @@ from llmprism.methods.prism.jobs.stepless import (
     find_stepless,
     joined_by_servers,
     layout_row,
+    with_passes,
     with_periods,
     with_silent,
 )
@@ -124,11 +125,12 @@ def _jobs_and_stepless(
             partial.append(Stepless(job.endpoints, hint))
         else:
             jobs.append(Stepless(job.endpoints, refused) if refused else job)
-    taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in [*jobs, *partial])])
+    taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in jobs)])
     alone = not (jobs or partial or (flows.rest and flows.rest.have_steps))
-    others = find_stepless(flows, connections, topology, taken, alone=alone)
-    jobs += joined_by_servers([*partial, *others], topology)
-    return with_periods(flows, connections, with_silent(jobs, topology, flows))
+    others = find_stepless(flows, connections, taken, partial, alone=alone)
+    jobs += joined_by_servers(others, topology)
+    jobs = with_periods(flows, connections, with_silent(jobs, topology, flows))
+    return with_passes(flows, connections, jobs)
 
 
 def _with_updates(one: Found) -> Found:

@@ -21,7 +21,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.classes import Component, find_components, united
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
-from llmprism.methods.prism.jobs.partial_steps import stepped
+from llmprism.methods.prism.jobs.partial_steps import are_micro_batches, stepped
 from llmprism.methods.prism.jobs.repetition import (
     EXACT,
     answered,
@@ -35,6 +35,7 @@ from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.surest_parts import by_surest
 from llmprism.methods.prism.jobs.together import together, twins_of
+from llmprism.methods.prism.jobs.two_steps import two_steps
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, find_steps
 from llmprism.numerics.arrays import Bools, Ints
@@ -160,12 +161,16 @@ def _with_steps(
 ) -> tuple[Part, Ints]:
     """``component`` with its steps, and its connections that do not repeat in them.
 
-    If those are gradients, the steps are none.
+    If those are gradients, there are no steps. Two steps of a pipeline leave none out.
     """
     single = _has_single_ranks(connections, component, lone)
     part = stepped(flows, connections, component, single)
+    odd = irregular(connections, part.component, part.stepping)
+    if part.stepping.count == 0 or odd.size or are_micro_batches(part):
+        two = two_steps(connections, component, len(flows.addresses))
+        if two is not None:
+            return Part(component, two), INTS
     component, stepping = part.component, part.stepping
-    odd = irregular(connections, component, stepping)
     if stepping.count == 0 or odd.size == 0:
         return part, INTS
     if are_gradients(connections, component, stepping, odd):

@@ -90,7 +90,10 @@ def _without_steps(
     stepless: Mapping[str, Stepless],
     kinds: Kinds,
 ) -> None:
-    """Set the ``kinds`` in jobs without a timeline: those that volumes show, or ``unknown``."""
+    """Set the ``kinds`` in jobs without a timeline, or ``unknown``.
+
+    Volumes show some, and messages that wait for answers show pipelines.
+    """
     kind, sure = kinds
     hidden = job_of[connections.src] == job_of[connections.dst]
     hidden &= job_of[connections.src] >= with_steps
@@ -100,6 +103,8 @@ def _without_steps(
         shown = kinds_by_volume(connections, job.endpoints)
         for at, name in _shown(connections, shown, hidden):
             kind[at], sure[at] = name, OTHER if name == "other" else CONFIDENCE
+        passes = job.passes[hidden[job.passes]]
+        kind[passes], sure[passes] = "pp", CONFIDENCE
 
 
 def _once(found: Sequence[Found], connections: Connections, kind: NDArray[Any], nodes: int) -> None:

@@ -69,12 +69,7 @@ def find_layout(
     gpus = [_gpus(topology, end) for end in phases.endpoints.tolist()]
     ranks, shared = sum(gpus), any(one > 1 for one in gpus)
     inside = inside_servers(topology, connections, phases, pipelines, replicas, share)
-    hidden = (
-        _hides_stages(topology, connections, phases, pipelines)
-        or _continues(topology, phases, pipelines)
-        or _leaves_out(connections, phases, pipelines)
-        or may_go_on(topology, connections, phases.endpoints)
-    )
+    hidden = _is_hidden(topology, connections, phases, pipelines)
     known = _are_known(phases) and not hidden
     dp, tp = _replicas(ranks, pipelines.length, inside.tp, inside.ep * inside.cp, known)
     doubtful = (
@@ -98,6 +93,18 @@ def find_layout(
         _sharding(topology, connections, phases, pipelines, dp), _period_ns(phases),
         min(sure, _weakest(phases), HIDDEN if doubtful else 1.0), evidence,
     )  # fmt: skip
+
+
+def _is_hidden(
+    topology: Topology, connections: Connections, phases: Phases, pipelines: Pipelines
+) -> bool:
+    """Whether a part of the job may be out of sight, so that nobody knows its size."""
+    return (
+        _hides_stages(topology, connections, phases, pipelines)
+        or _continues(topology, phases, pipelines)
+        or _leaves_out(connections, phases, pipelines)
+        or may_go_on(topology, connections, phases.endpoints)
+    )
 
 
 def _sharding(

@@ -31,9 +31,7 @@ from llmprism.methods.prism.jobs.stepless import (
     Stepless,
     find_stepless,
     joined_by_servers,
-    layout_row,
-    with_passes,
-    with_periods,
+    with_shown,
     with_silent,
 )
 from llmprism.methods.prism.kinds.unseen import with_unseen
@@ -55,6 +53,7 @@ from llmprism.methods.prism.tables.ended import ended_steps
 from llmprism.methods.prism.tables.found import Found
 from llmprism.methods.prism.tables.pair_table import pairs_of
 from llmprism.methods.prism.tables.spans import Marked, SpanTable, marked
+from llmprism.methods.prism.tables.without_steps import groups_of, layout_of
 from llmprism.methods.prism.timeline.closings import find_closings
 from llmprism.methods.prism.timeline.first_gathers import with_first_gathers
 from llmprism.methods.prism.timeline.gathered_steps import SHARDED, begun_by_gathers
@@ -129,8 +128,7 @@ def _jobs_and_stepless(
     alone = not (jobs or partial or (flows.rest and flows.rest.have_steps))
     others = find_stepless(flows, connections, taken, partial, alone=alone)
     jobs += joined_by_servers(others, topology)
-    jobs = with_periods(flows, connections, with_silent(jobs, topology, flows))
-    return with_passes(flows, connections, jobs)
+    return with_shown(flows, connections, with_silent(jobs, topology, flows))
 
 
 def _with_updates(one: Found) -> Found:
@@ -156,11 +154,14 @@ def _tables(
             ),
             *(_jobs(name, one.endpoints, names, UNKNOWN) for name, one in stepless.items()),
         ],
-        "groups": [_groups(topology, one, names) for one in found],
+        "groups": [
+            *(_groups(topology, one, names) for one in found),
+            *(groups_of(name, one, names) for name, one in stepless.items()),
+        ],
         "steps": [_steps(connections, one, names) for one in found],
         "layouts": [
             *(_layout(one) for one in found),
-            *(layout_row(name, one) for name, one in stepless.items()),
+            *(layout_of(name, one) for name, one in stepless.items()),
         ],
     }
     pairs = pairs_of(topology, found, stepless, connections, names)

@@ -14,16 +14,14 @@ volumes, so almost all bytes are on connections whose volume another one has as 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.classes.circles import joined_circles
+from llmprism.methods.prism.classes.circles import circles, joined_circles
 from llmprism.methods.prism.classes.classes import find_components
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.counted_periods import CountedPeriod, counted_period
@@ -31,6 +29,7 @@ from llmprism.methods.prism.jobs.resolution import Refusal
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.kinds.unanswered import sends_ahead
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.shapes import Line, lines_of
 from llmprism.numerics.arrays import Codes, Ints
 from llmprism.numerics.early import INTS
 
@@ -54,12 +53,14 @@ class Stepless:
     refusal : why.
     period : of its steps, if that shows.
     passes : numbers of the connections of its pipelines, if single messages show them.
+    lines : rings of connections, and the lines to which they are joined.
     """
 
     endpoints: Codes
     refusal: Refusal
     period: CountedPeriod | None = None
     passes: Ints = field(default_factory=INTS.copy)
+    lines: tuple[Line, ...] = ()
 
 
 def find_stepless(
@@ -72,14 +73,16 @@ def find_stepless(
     """The ``partial`` jobs, then others among the endpoints that are not ``taken``.
 
     What some endpoints of a job do before or after all else belongs to it: in a single step,
-    forward passes may end before any backward pass, and those before any gradients move.
-    ``alone``: whether there is no other job.
+    forward passes may end before any backward pass, and those before any gradients move. What
+    never circulates, as what is written and read later, is no job. ``alone``: whether there is no
+    other job.
     """
     free = ~(np.isin(connections.src, taken) | np.isin(connections.dst, taken))
     own = np.flatnonzero(connections.carries & free)
     jobs = list(partial)
     for inside in joined_circles(connections, own, len(flows.addresses)):
-        if alone or _repeated(connections.total_bytes[inside]) >= REPEATED:
+        repeated = alone or _repeated(connections.total_bytes[inside]) >= REPEATED
+        if repeated and circles(flows, connections, inside):
             ends = np.unique((connections.src[inside], connections.dst[inside]))
             jobs = _with_one(jobs, Stepless(ends.astype(np.int32), NO_STEPS))
     return jobs
@@ -123,24 +126,20 @@ def with_silent(
     ]
 
 
-def with_periods(
+def with_shown(
     flows: FlowTable, connections: Connections, jobs: Sequence[Job | Stepless]
 ) -> list[Job | Stepless]:
-    """``jobs`` of which those without a timeline have their period where records count steps."""
-    return [
-        replace(one, period=counted_period(flows, connections, one.endpoints))
-        if isinstance(one, Stepless)
-        else one
-        for one in jobs
-    ]
+    """``jobs`` of which those without a timeline have what shows of them all the same.
 
-
-def with_passes(
-    flows: FlowTable, connections: Connections, jobs: Sequence[Job | Stepless]
-) -> list[Job | Stepless]:
-    """``jobs`` of which those without a timeline have the connections of their pipelines."""
+    That are the period, where records count steps, pipelines, and rings.
+    """
     return [
-        replace(one, passes=_passes(flows, connections, one.endpoints))
+        replace(
+            one,
+            period=counted_period(flows, connections, one.endpoints),
+            passes=_passes(flows, connections, one.endpoints),
+            lines=tuple(lines_of(connections, one.endpoints)),
+        )
         if isinstance(one, Stepless)
         else one
         for one in jobs
@@ -167,23 +166,3 @@ def _repeated(volumes: Ints) -> float:
     twin[1:] |= close
     twin[:-1] |= close
     return float(ordered[twin].sum() / max(ordered.sum(), 1.0))
-
-
-def layout_row(name: str, one: Stepless) -> pd.DataFrame:
-    """The row of ``layouts`` of a job without a timeline."""
-    evidence = {"refused": one.refusal.reason, "would_allow": one.refusal.setting}
-    period_ns = -1
-    if one.period is not None:
-        period_ns = one.period.period_ns
-        evidence["period"] = (
-            f"{one.period.records} records of {one.period.connections} connections end in"
-            " silences, after multiples of the same bytes"
-        )
-    row = {
-        **dict.fromkeys(("dp", "pp", "tp", "ep", "cp", "micro_batches"), -1),
-        **dict.fromkeys(("schedule", "sharding"), "unknown"),
-        "period_ns": period_ns,
-        "confidence": CONFIDENCE,
-        "evidence": json.dumps(evidence, sort_keys=True),
-    }
-    return pd.DataFrame([{"job": name, **row}])

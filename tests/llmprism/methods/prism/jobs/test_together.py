@@ -88,3 +88,17 @@ def test_steps_of_parts_are_compared_by_all_of_their_traffic():
         parts.append(Part(component, Stepping(8, 0.9, 0, (steps, steps), start, end)))
     assert not in_step(parts[0].stepping, parts[1].stepping)
     assert in_step(whole_steps(parts[0]), whole_steps(parts[1]))
+
+
+def test_a_replica_that_becomes_slow_stays_in_its_job():
+    """From the fourth step on, all steps take 60 ms longer, and one replica begins 10 ms later."""
+    ends = np.cumsum([370.0, 367, 369, 430, 429, 431])
+    other = ends + np.array([0.3, -0.4, -0.5, 9.6, 9.5, 10.2])
+    assert in_step(stepping(ends), stepping(other))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_jobs_that_vary_by_themselves_stay_apart(seed):
+    rng = np.random.default_rng(seed)
+    ends = [np.cumsum(rng.normal(400, 20, 20)) for _ in range(2)]
+    assert not in_step(stepping(ends[0]), stepping(ends[1] + 30))

@@ -51,7 +51,7 @@ WORSE = {
         "timeline.dp_time_error_all_mean",
         "timeline.pp_time_error_all_mean",
         *GROUPED,
-    ),  # fmt: skip
+    ),
 }
 """Figures that are worse, with the reason."""
 

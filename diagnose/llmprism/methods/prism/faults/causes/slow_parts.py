@@ -1,7 +1,8 @@
 """Which part of the network is accused of slow transfers: by their paces, or by the time they lost.
 
 A part explains slow transfers if they cross it, and others do not. The suspect names the part that
-explains them best, and those that explain them as well.
+explains them best, and those that explain them as well. What all transfers cross is healthy if some
+of them are.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.bundles import Bundle, conversations_of
 from llmprism.methods.prism.faults.measures.hops import ARROW, culprit_of, switches_of
 from llmprism.methods.prism.faults.measures.likelihood import in_order, preferred
+from llmprism.methods.prism.faults.measures.rates import CLEARLY
 from llmprism.methods.prism.faults.measures.tomography import CLOSE, Part, equals, ranked
 from llmprism.methods.prism.faults.measures.wire_time import LostTime
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
@@ -24,6 +26,7 @@ MOSTLY = 0.5  # of the lost time: what the culprit explains
 SOME = 0.3  # ... if more speaks for it: a third, as an end of one of three transfers has
 LASTING = 4  # steps: the transfers of healthy jobs compete for single ones
 CLEARLY_LESS = 0.5  # of what the best part explains of the lost time
+OR_WAITING = 0.5  # of the confidence, if transfers that wait take as much longer
 
 
 def by_pace(
@@ -31,7 +34,7 @@ def by_pace(
     job: JobView,
     bundles: Sequence[Bundle],
     extent: tuple[int, int],
-    lost: LostTime,
+    lost: Sequence[LostTime],
     by_time: Sequence[Part],
 ) -> tuple[str, Suspect | None]:
     """The best explanation of what is slow: the part of the network, and the suspect.
@@ -57,6 +60,8 @@ def by_pace(
         "suspects": [_described(part) for part in parts[:8]],
     }
     suspect = _accusing(context, job, best, extent, 1 - 1 / ratio, evidence)
+    if suspect.culprit_kind in {"link", "switch"} and ratio < CLEARLY:
+        suspect = replace(suspect, confidence=OR_WAITING * suspect.confidence)
     return best[0].name if best else "", suspect
 
 
@@ -110,19 +115,28 @@ def _parts(bundles: Sequence[Bundle]) -> list[Part]:
         weights = [float(np.log(one.ratio)) for one in slow]
         healthy = [one.crosses for one in own if not one.slow]
         parts = ranked([one.crosses for one in slow], healthy, weights)
+        parts = [part for part in parts if not _is_healthy(part, len(own))]
         found += [part for part in parts if (ARROW in part.name) == directed]
     return sorted(found, key=lambda part: (-round(part.score, 6), ARROW in part.name, part.name))
 
 
-def _or_a_switch(best: Sequence[Part], parts: Sequence[Part], lost: LostTime) -> list[Part]:
+def _is_healthy(part: Part, count: int) -> bool:
+    """Whether all transfers, ``count``, cross a part, and a good part of them is healthy."""
+    return round(part.slow / part.purity) == count and part.purity < CLOSE
+
+
+def _or_a_switch(
+    best: Sequence[Part], parts: Sequence[Part], lost: Sequence[LostTime]
+) -> list[Part]:
     """``best``, after the switch of a link among them whose other transfers are slow, too.
 
-    They are less slow where fewer of them share a link, and paces may not show them.
+    They are less slow where fewer of them share a link, and paces may not show them. Those of any
+    job show it.
     """
     known = {part.name: part for part in parts}
     for link in best:
         for name in switches_of(link.name):
-            if name in known and lost.lost_beside(link.name, name):
+            if name in known and any(one.lost_beside(link.name, name) for one in lost):
                 switch = known[name]
                 alike = replace(switch, purity=max(switch.purity, link.score / switch.coverage))
                 return [alike, *(one for one in best if one.name != name)]

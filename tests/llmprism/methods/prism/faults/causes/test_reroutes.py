@@ -31,6 +31,17 @@ def test_other_paths_after_a_restart_are_no_fault(monkeypatch, restarts, named):
     assert [one.culprit for one in suspects if one.first == FIRST] == named
 
 
+@pytest.mark.parametrize(("both", "sure"), [(True, REROUTES.SURE), (False, REROUTES.REHASHED)])
+def test_an_uplink_that_still_carries_something_downwards_may_be_unused_for_several_reasons(
+    both, sure
+):
+    one = REROUTES._suspect(
+        SimpleNamespace(name="job-0"), "leaf0", ["spine0"], ["spine1"], both=both, steps=(3, 9)
+    )
+    assert one.confidence == sure
+    assert bool(set(REROUTES.HASHING) & {*one.evidence["or_causes"]}) == (not both)
+
+
 def rehashed_in(monkeypatch, took, restarts=()):
     """The steps in which the connections of a leaf are found to be rehashed."""
     monkeypatch.setattr(REROUTES, "_uplinks_of", lambda *_: (took, ["spine0", "spine1"]))

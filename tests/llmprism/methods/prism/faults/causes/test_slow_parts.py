@@ -44,7 +44,7 @@ def test_hops_at_the_pace_of_a_slow_one_are_no_transfers_that_all_compete(beside
     flows = SimpleNamespace(optional={}, meta={})
     context = SimpleNamespace(topology=SimpleNamespace(codes={"nic0": 0}), flows=flows)
     none = LostTime(ring, *np.zeros((3, 5)))
-    best, suspect = by_pace(context, SimpleNamespace(name="job-0"), bundles, (6, 11), none, [])
+    best, suspect = by_pace(context, SimpleNamespace(name="job-0"), bundles, (6, 11), [none], [])
     assert (best, suspect and suspect.culprit) == (("nic0", "nic0") if beside == 1 else ("", None))
 
 
@@ -72,6 +72,32 @@ def test_a_switch_is_slow_if_its_other_transfers_lost_more_than_those_that_wait(
     flows = SimpleNamespace(optional={}, meta={}, paths=paths)
     context = SimpleNamespace(topology=SimpleNamespace(codes={}), flows=flows, measured={})
     job = SimpleNamespace(name="job-0")
-    suspect = by_pace(context, job, bundles, (4, 9), lost, [])[1]
+    jobs = [LostTime(rates, *np.zeros((3, share.size))), lost]  # any job shows it
+    suspect = by_pace(context, job, bundles, (4, 9), jobs, [])[1]
     assert suspect is not None
     assert suspect.culprit == named
+
+
+def across_a_leaf(slow: list[bool], ratio: float) -> Suspect:
+    """What is accused if some transfers are slower, all of which cross one leaf."""
+    paces = [ratio if one else 1.0 for one in slow]
+    bundles = [
+        Bundle("dp", frozenset({"leaf", f"nic{i}"}), one, pace, i)
+        for i, (one, pace) in enumerate(zip(slow, paces, strict=True))
+    ]
+    flows = SimpleNamespace(optional={}, meta={}, paths=[])
+    context = SimpleNamespace(topology=SimpleNamespace(codes={}), flows=flows, measured={})
+    suspect = by_pace(context, SimpleNamespace(name="job-0"), bundles, (4, 9), [], [])[1]
+    assert suspect is not None
+    return suspect
+
+
+@pytest.mark.parametrize(("healthy", "named"), [(0, "leaf"), (4, "job-0")])
+def test_a_switch_that_all_transfers_cross_is_healthy_if_half_of_them_are(healthy, named):
+    slow = [True] * (8 - healthy) + [False] * healthy
+    assert across_a_leaf(slow, 3.0).culprit == named
+
+
+def test_transfers_that_take_little_longer_may_as_well_wait_as_cross_a_slow_switch():
+    sure, unsure = (across_a_leaf([True] * 8, ratio).confidence for ratio in (1.6, 1.3))
+    assert unsure == pytest.approx(sure / 2)

@@ -84,8 +84,8 @@ def _of_job(context: Context, job: JobView) -> Iterator[Suspect]:
             continue
         left = [name for name, steps in up.items() if steps[fewer[0] : fewer[1] + 1].all()]
         gone = [name for name in up if name not in left]
-        failed = [n for n in gone if n in down and not down[n][fewer[0] : fewer[1] + 1].any()]
-        yield _suspect(job, leaf, left, gone, both=len(failed) == len(gone), steps=fewer)
+        back = [down[name][fewer[0] : fewer[1] + 1].any() for name in gone if name in down]
+        yield _suspect(job, leaf, left, gone, both=bool(back) and not any(back), steps=fewer)
 
 
 def _rehashed(context: Context, job: JobView, leaf: str) -> Iterator[Suspect]:

@@ -140,7 +140,7 @@ def _is_the_reason(one: Suspect, other: Suspect) -> bool:
         and not _stalls_for(other, one)
         and not _of_slow_stage(other, one)
         and _singles_out(other)
-        and _shared(one, other) > 0.5
+        and _within(one, other)
         and other.cost.share >= AS_LONG * one.cost.share
     )
 
@@ -212,7 +212,7 @@ def _saves_through(one: Suspect, other: Suspect) -> bool:
         and other.symptom != one.symptom
         and other.job is one.job
         and other.culprit_kind != "job"
-        and _shared(one, other) > 0.5
+        and _within(one, other)
     )
 
 
@@ -246,7 +246,17 @@ def _in_no_late_replica(one: Suspect, suspects: list[Suspect]) -> bool:
 
 def _slow_within(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` names no part, and its steps outside ``other`` are not slow."""
-    if one.culprit_kind != "job" or not _shared(one, other):
+    return one.culprit_kind == "job" and _slow_nowhere_else(one, other)
+
+
+def _within(one: Suspect, other: Suspect) -> bool:
+    """Whether ``other`` has most steps of ``one``, or all of them that are slow."""
+    return _shared(one, other) > 0.5 or _slow_nowhere_else(one, other)
+
+
+def _slow_nowhere_else(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` shares steps with ``other``, and its other steps are not slow."""
+    if not _shared(one, other):
         return False
     outside = np.setdiff1d(steps_of(one), steps_of(other))
     longer_ns = finite_median(one.job.duration_ns[outside]) - one.cost.normal_ns

@@ -404,6 +404,14 @@ def test_a_rank_that_is_late_in_some_of_the_steps_takes_its_turn(culprits_of, la
     assert culprits_of(late, turns) == named
 
 
+@pytest.mark.parametrize(("slow", "named"), [((10, 16), ["leaf"]), ((10, 20), ["a", "leaf"])])
+def test_a_rank_that_is_slow_where_a_part_is_slow_and_nowhere_else_is_not(culprits_of, slow, named):
+    """Most of the steps of the rank are after those of the part, and as long as any."""
+    job = job_with({slow: 0.5})
+    part = replace(network(job, 8, pace_ratio=3.0), first=10, last=16)
+    assert culprits_of(part, rank(job, "a", 14, 20)) == named
+
+
 def test_a_server_whose_ranks_are_a_stage_is_as_likely_as_the_stage(findings_of):
     job = job_with({(10, 19): 0.3})
     one = replace(rank(job, "a", 10, 19), culprit_kind="server", culprit="s0")

@@ -1,8 +1,9 @@
 """Which part of the network is accused of slow transfers: by their paces, or by the time they lost.
 
 A part explains slow transfers if they cross it, and others do not. The suspect names the part that
-explains them best, and those that explain them as well. What all transfers cross is healthy if some
-of them are.
+explains them best, and those that explain them as well. Transfers that wait for a rank look slow as
+well, so it is less sure where they take little longer, or where all transfers cross the part and
+some of them are as fast as ever.
 """
 
 from __future__ import annotations
@@ -60,8 +61,6 @@ def by_pace(
         "suspects": [_described(part) for part in parts[:8]],
     }
     suspect = _accusing(context, job, best, extent, 1 - 1 / ratio, evidence)
-    if suspect.culprit_kind in {"link", "switch"} and ratio < CLEARLY:
-        suspect = replace(suspect, confidence=OR_WAITING * suspect.confidence)
     return best[0].name if best else "", suspect
 
 
@@ -115,14 +114,26 @@ def _parts(bundles: Sequence[Bundle]) -> list[Part]:
         weights = [float(np.log(one.ratio)) for one in slow]
         healthy = [one.crosses for one in own if not one.slow]
         parts = ranked([one.crosses for one in slow], healthy, weights)
-        parts = [part for part in parts if not _is_healthy(part, len(own))]
         found += [part for part in parts if (ARROW in part.name) == directed]
     return sorted(found, key=lambda part: (-round(part.score, 6), ARROW in part.name, part.name))
 
 
-def _is_healthy(part: Part, count: int) -> bool:
-    """Whether all transfers, ``count``, cross a part, and a good part of them is healthy."""
-    return round(part.slow / part.purity) == count and part.purity < CLOSE
+def less_sure(one: Suspect) -> Suspect:
+    """``one`` with less confidence if it is a link or switch whose transfers may as well wait.
+
+    They take little longer; or all transfers cross it, and a good part of them is healthy.
+    """
+    if one.culprit_kind not in {"link", "switch"} or "pace_ratio" not in one.evidence:
+        return one
+    clears = any(
+        part["name"] == one.culprit
+        and part["purity"] < CLOSE
+        and round(part["slow"] / part["purity"]) >= one.evidence["bundles"]
+        for part in one.evidence.get("suspects", ())
+    )
+    if not clears and one.evidence["pace_ratio"] >= CLEARLY:
+        return one
+    return replace(one, confidence=OR_WAITING * one.confidence)
 
 
 def _or_a_switch(

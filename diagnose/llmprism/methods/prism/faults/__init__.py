@@ -26,6 +26,7 @@ from llmprism.methods.prism.faults.causes.pauses import pauses
 from llmprism.methods.prism.faults.causes.reroutes import reroutes
 from llmprism.methods.prism.faults.causes.slow_compute import slow_compute
 from llmprism.methods.prism.faults.causes.slow_network import slow_network
+from llmprism.methods.prism.faults.causes.slow_parts import less_sure
 from llmprism.methods.prism.faults.causes.slow_storage import slow_storage
 from llmprism.methods.prism.faults.causes.stalls import stalls
 from llmprism.methods.prism.faults.causes.uneven import uneven
@@ -82,6 +83,8 @@ def find_findings(context: Context) -> pd.DataFrame:
     costly = [one for one in costly if not any(until_another(one, o) for o in costly)]
     suspects = [one for one in costly if not shown_better(one, costly)]
     kept = [with_pauses(one, costly) for one in suspects if not explained(one, suspects)]
+    kept = [less_sure(one) for one in kept]
+    guesses += [one for one in kept if one.confidence <= LEAST_SURE]
     believed = [one for one in joined(context, kept) if one.is_believed]
     believed = [one for one in believed if not any(adds_nothing(one, o) for o in believed)]
     named = doubted([one for one in _with_edges(believed) if one.is_believed])

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from llmprism.methods.prism.faults.causes.imbalance import IN_TURNS
 from llmprism.methods.prism.faults.causes.incast import SYMPTOM as OTHER_TRAFFIC
+from llmprism.methods.prism.faults.causes.late_ranks import SYMPTOM as LATE
 from llmprism.methods.prism.faults.causes.late_replicas import SYMPTOM as LATE_REPLICA
 from llmprism.methods.prism.faults.causes.reroutes import REROUTED
 from llmprism.methods.prism.faults.causes.slow_network import GOOD_PART
@@ -21,7 +23,7 @@ from llmprism.methods.prism.faults.suspects.suspects import EXPLAINED, Suspect
 from llmprism.numerics.missing import finite_median
 
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
-UNEVEN = ("unequal_bytes", "late_in_turns")  # symptoms of work that is unevenly divided
+UNEVEN = ("unequal_bytes", IN_TURNS)  # symptoms of work that is unevenly divided
 SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
 PASSES = ("slow_passes", "pauses")  # symptoms of a rank of a pipeline that waits for nobody
 SHOWN = ("fewer_uplinks", REROUTED, OTHER_TRAFFIC)  # why transfers are slow, or stall
@@ -43,9 +45,9 @@ def explained(one: Suspect, suspects: list[Suspect]) -> bool:
         return True
     if one.symptom in INDEPENDENT:
         return False
-    if any(_by_more_work(one, other) for other in suspects):
+    if any(_by_more_work(one, other) or _is_one_of_turns(one, other) for other in suspects):
         return True
-    if one.symptom == "late_in_turns":
+    if one.symptom == IN_TURNS:
         return any(_spreads_ranks(one, other) for other in suspects)
     if any(_shows_why(one, other) for other in suspects):
         return True
@@ -76,6 +78,20 @@ def _spreads_ranks(one: Suspect, other: Suspect) -> bool:
         and other.culprit_kind != "stage"  # the late ranks are in several
         and other.job is one.job
         and _shared(one, other) > SOME
+        and not _is_one_of_turns(other, one)
+    )
+
+
+def _is_one_of_turns(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is a rank that is late in some steps of those in which ranks are in turns.
+
+    By chance, one of them is late in several steps in a row.
+    """
+    return (
+        (one.symptom, other.symptom) == (LATE, IN_TURNS)
+        and other.job is one.job
+        and _shared(one, other) > 0.5
+        and _shared(other, one) <= MOSTLY
     )
 
 
@@ -124,7 +140,7 @@ def _is_the_reason(one: Suspect, other: Suspect) -> bool:
         and not _stalls_for(other, one)
         and not _of_slow_stage(other, one)
         and _singles_out(other)
-        and _shared(one, other) > 0.5
+        and _within(one, other)
         and other.cost.share >= AS_LONG * one.cost.share
     )
 
@@ -196,7 +212,7 @@ def _saves_through(one: Suspect, other: Suspect) -> bool:
         and other.symptom != one.symptom
         and other.job is one.job
         and other.culprit_kind != "job"
-        and _shared(one, other) > 0.5
+        and _within(one, other)
     )
 
 
@@ -230,7 +246,17 @@ def _in_no_late_replica(one: Suspect, suspects: list[Suspect]) -> bool:
 
 def _slow_within(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` names no part, and its steps outside ``other`` are not slow."""
-    if one.culprit_kind != "job" or not _shared(one, other):
+    return one.culprit_kind == "job" and _slow_nowhere_else(one, other)
+
+
+def _within(one: Suspect, other: Suspect) -> bool:
+    """Whether ``other`` has most steps of ``one``, or all of them that are slow."""
+    return _shared(one, other) > 0.5 or _slow_nowhere_else(one, other)
+
+
+def _slow_nowhere_else(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` shares steps with ``other``, and its other steps are not slow."""
+    if not _shared(one, other):
         return False
     outside = np.setdiff1d(steps_of(one), steps_of(other))
     longer_ns = finite_median(one.job.duration_ns[outside]) - one.cost.normal_ns

@@ -395,6 +395,31 @@ def test_ranks_that_are_late_in_turns_by_little_explain_no_long_steps(culprits_o
     assert culprits_of(network(job, 50), replace(turns, lost_share=0.9)) == ["job-0"]
 
 
+@pytest.mark.parametrize(("last", "named"), [(12, ["job-0"]), (18, ["a"])])
+def test_a_rank_that_is_late_in_some_of_the_steps_takes_its_turn(culprits_of, last, named):
+    """In ten slow steps ranks are late in turns, one of them in several steps in a row."""
+    job = job_with({(10, 19): 0.3})
+    turns = replace(imbalance(job, 10, 19), symptom="late_in_turns", confidence=0.5, lost_share=0.3)
+    late = replace(rank(job, "a", 10, last), symptom="late_to_collectives", lost_share=0.3)
+    assert culprits_of(late, turns) == named
+
+
+@pytest.mark.parametrize(("slow", "named"), [((10, 16), ["leaf"]), ((10, 20), ["a", "leaf"])])
+def test_a_rank_that_is_slow_where_a_part_is_slow_and_nowhere_else_is_not(culprits_of, slow, named):
+    """Most of the steps of the rank are after those of the part, and as long as any."""
+    job = job_with({slow: 0.5})
+    part = replace(network(job, 8, pace_ratio=3.0), first=10, last=16)
+    assert culprits_of(part, rank(job, "a", 14, 20)) == named
+
+
+def test_a_server_whose_ranks_are_a_stage_is_as_likely_as_the_stage(findings_of):
+    job = job_with({(10, 19): 0.3})
+    one = replace(rank(job, "a", 10, 19), culprit_kind="server", culprit="s0")
+    either = replace(one, evidence={**one.evidence, "or_causes": ["uneven_stage"]})
+    sure, unsure = (findings_of(each)[0].confidence for each in (one, either))
+    assert unsure == pytest.approx(sure / 2)
+
+
 def test_a_part_that_costs_far_less_does_not_explain_a_rank(findings_of):
     """Transfers are slower all along, and three steps among them much longer: a rank is slow."""
     job = job_with({(10, 19): 0.05, (13, 15): 0.5})

@@ -22,6 +22,7 @@ from llmprism.methods.prism.records.sampled import ERRORS, deviation
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
+IN_TURNS = "late_in_turns"
 WIDER = 0.02  # by which bytes are spread more than in healthy steps at least
 APART = 0.05  # ... and ranks, of a step
 QUIET = 0.2  # share of the steps whose spread is taken to be healthy
@@ -157,7 +158,7 @@ def _by_lateness(
     spread = np.where(np.isfinite(spread), np.maximum(spread, 0.0), np.nan)
     for steps in _wider(spread, APART):
         if _taking_turns(lost, groups, steps):
-            yield _suspect(job, "late_in_turns", cause, steps, spread, GUESSED)
+            yield _suspect(job, IN_TURNS, cause, steps, spread, GUESSED)
 
 
 def late_in_turns(context: Context, job: JobView, stretch: tuple[int, int], longer: float) -> bool:
@@ -199,5 +200,5 @@ def _suspect(
     return Suspect(
         job, "group", symptom, cause, "job", job.name, first, last, min(1.0, inside), sure,
         {"spread": round(inside, 4), "or_causes": [OTHER[cause]] if sure == GUESSED else []},
-        lost_share=inside if symptom == "late_in_turns" else None,
+        lost_share=inside if symptom == IN_TURNS else None,
     )  # fmt: skip

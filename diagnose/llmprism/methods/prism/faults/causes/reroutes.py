@@ -27,7 +27,7 @@ from llmprism.numerics.arrays import Bools, Ints
 
 SURE = 0.8
 AT_EDGES = 2  # steps at the edges of a stretch, of which records may count into the neighbour
-REHASHED = 0.6  # confidence: there is more than one reason to rehash connections
+REHASHED = 0.6  # confidence: there is more than one reason to take other uplinks
 MANY = 0.25  # share of the connections of a leaf that change their uplink at once
 BEFORE = 3  # steps that show which uplink a connection takes
 REROUTED = "rerouted"
@@ -84,8 +84,8 @@ def _of_job(context: Context, job: JobView) -> Iterator[Suspect]:
             continue
         left = [name for name, steps in up.items() if steps[fewer[0] : fewer[1] + 1].all()]
         gone = [name for name in up if name not in left]
-        failed = [n for n in gone if n in down and not down[n][fewer[0] : fewer[1] + 1].any()]
-        yield _suspect(job, leaf, left, gone, both=len(failed) == len(gone), steps=fewer)
+        back = [down[name][fewer[0] : fewer[1] + 1].any() for name in gone if name in down]
+        yield _suspect(job, leaf, left, gone, both=bool(back) and not any(back), steps=fewer)
 
 
 def _rehashed(context: Context, job: JobView, leaf: str) -> Iterator[Suspect]:
@@ -193,7 +193,7 @@ def _suspect(
     share = len(gone) / (len(left) + len(gone))
     return Suspect(
         job, "network", "fewer_uplinks", "failed_uplinks" if both else "polarised_hashing",
-        "switch", leaf, *steps, share, SURE,
+        "switch", leaf, *steps, share, SURE if both else REHASHED,
         {
             "uplinks_in_use": left,
             "uplinks_no_longer_used": gone,

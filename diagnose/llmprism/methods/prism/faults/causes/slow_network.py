@@ -115,7 +115,7 @@ def _in_stretch(
             bundles += bundles_of(rates, *steps)
             lost.append(lost_in(rates, *steps))
     parts = explained(lost)
-    best, suspect = by_pace(context, job, bundles, extent, lost[0], parts)
+    best, suspect = by_pace(context, job, bundles, extent, lost, parts)
     if by_time:
         slowest = suspect.evidence["suspects"][0]["name"] if suspect else ""
         better = lost_by_time(context, job, lost[0], parts, extent, best, slowest)

@@ -1,7 +1,9 @@
 """Which part of the network is accused of slow transfers: by their paces, or by the time they lost.
 
 A part explains slow transfers if they cross it, and others do not. The suspect names the part that
-explains them best, and those that explain them as well.
+explains them best, and those that explain them as well. Transfers that wait for a rank look slow as
+well, so it is less sure where they take little longer, or where all transfers cross the part and
+some of them are as fast as ever.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.bundles import Bundle, conversations_of
 from llmprism.methods.prism.faults.measures.hops import ARROW, culprit_of, switches_of
 from llmprism.methods.prism.faults.measures.likelihood import in_order, preferred
+from llmprism.methods.prism.faults.measures.rates import CLEARLY
 from llmprism.methods.prism.faults.measures.tomography import CLOSE, Part, equals, ranked
 from llmprism.methods.prism.faults.measures.wire_time import LostTime
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
@@ -24,6 +27,7 @@ MOSTLY = 0.5  # of the lost time: what the culprit explains
 SOME = 0.3  # ... if more speaks for it: a third, as an end of one of three transfers has
 LASTING = 4  # steps: the transfers of healthy jobs compete for single ones
 CLEARLY_LESS = 0.5  # of what the best part explains of the lost time
+OR_WAITING = 0.5  # of the confidence, if transfers that wait take as much longer
 
 
 def by_pace(
@@ -31,7 +35,7 @@ def by_pace(
     job: JobView,
     bundles: Sequence[Bundle],
     extent: tuple[int, int],
-    lost: LostTime,
+    lost: Sequence[LostTime],
     by_time: Sequence[Part],
 ) -> tuple[str, Suspect | None]:
     """The best explanation of what is slow: the part of the network, and the suspect.
@@ -114,15 +118,36 @@ def _parts(bundles: Sequence[Bundle]) -> list[Part]:
     return sorted(found, key=lambda part: (-round(part.score, 6), ARROW in part.name, part.name))
 
 
-def _or_a_switch(best: Sequence[Part], parts: Sequence[Part], lost: LostTime) -> list[Part]:
+def less_sure(one: Suspect) -> Suspect:
+    """``one`` with less confidence if it is a link or switch whose transfers may as well wait.
+
+    They take little longer; or all transfers cross it, and a good part of them is healthy.
+    """
+    if one.culprit_kind not in {"link", "switch"} or "pace_ratio" not in one.evidence:
+        return one
+    clears = any(
+        part["name"] == one.culprit
+        and part["purity"] < CLOSE
+        and round(part["slow"] / part["purity"]) >= one.evidence["bundles"]
+        for part in one.evidence.get("suspects", ())
+    )
+    if not clears and one.evidence["pace_ratio"] >= CLEARLY:
+        return one
+    return replace(one, confidence=OR_WAITING * one.confidence)
+
+
+def _or_a_switch(
+    best: Sequence[Part], parts: Sequence[Part], lost: Sequence[LostTime]
+) -> list[Part]:
     """``best``, after the switch of a link among them whose other transfers are slow, too.
 
-    They are less slow where fewer of them share a link, and paces may not show them.
+    They are less slow where fewer of them share a link, and paces may not show them. Those of any
+    job show it.
     """
     known = {part.name: part for part in parts}
     for link in best:
         for name in switches_of(link.name):
-            if name in known and lost.lost_beside(link.name, name):
+            if name in known and any(one.lost_beside(link.name, name) for one in lost):
                 switch = known[name]
                 alike = replace(switch, purity=max(switch.purity, link.score / switch.coverage))
                 return [alike, *(one for one in best if one.name != name)]

@@ -6,6 +6,9 @@ while steps with a save get longer and the others do not, are the storage's faul
 background may be slow without any cost; then there is no finding.
 
 A save of a job has as many bytes as its others. One that seems to have fewer lacks records.
+
+Jobs that save at the same time share the storage, and their saves take longer. So a slow save also
+takes longer for all bytes that the server moves meanwhile.
 """
 
 from __future__ import annotations
@@ -29,24 +32,42 @@ SURE = 0.9
 
 @dataclass(frozen=True)
 class Saves:
-    """Bulk transfers between a job and one server, in order of time: step and pace of each."""
+    """Bulk transfers between a job and one server, in order of time.
+
+    Attributes
+    ----------
+    step : of each.
+    pace : length over the usual bytes of one.
+    shared_pace : length over these and the bytes that the server exchanges with others meanwhile.
+    """
 
     server: str
     step: Ints
     pace: Floats
+    shared_pace: Floats
 
 
 def slow_storage(context: Context) -> Iterator[Suspect]:
     """Bring forward servers outside a job with which it exchanges bulk data slowly."""
     for job in context.jobs:
         for saves in saves_of(context, job):
-            healthy = float(np.sort(saves.pace)[HEALTHY - 1])  # the others may all be slow
-            slow = saves.pace > SLOWER * healthy
+            slow = _slow(saves.pace) & _slow(saves.shared_pace)
             together = np.flatnonzero(slow)
             if together.size < HEALTHY or np.ptp(together) + 1 > together.size:
                 continue  # now and then one is slow
             if (~slow).sum() >= HEALTHY:
-                yield _suspect(job, saves, slow, float(np.median(saves.pace[slow])) / healthy)
+                yield _suspect(job, saves, slow)
+
+
+def _slow(pace: Floats) -> Bools:
+    """Which saves are slower than healthy ones."""
+    slow: Bools = pace > SLOWER * _healthy(pace)
+    return slow
+
+
+def _healthy(pace: Floats) -> float:
+    """The pace of healthy saves; all others may be slow."""
+    return float(np.sort(pace)[HEALTHY - 1])
 
 
 def saves_of(context: Context, job: JobView) -> Iterator[Saves]:
@@ -59,15 +80,28 @@ def saves_of(context: Context, job: JobView) -> Iterator[Saves]:
     other = np.where(inside[connections.src], connections.dst, connections.src)
     for server in sorted(set(servers[other[own]].tolist()) - employed):
         chosen = np.flatnonzero(own & (servers[other] == server))
-        saves = _saves(
-            context, job, np.concatenate([connections.by.rows(c) for c in chosen.tolist()])
+        rows, others = (
+            np.concatenate([np.arange(0), *(connections.by.rows(c) for c in some.tolist())])
+            for some in (chosen, _others(context, job, server))
         )
+        saves = _saves(context, job, rows, others)
         if saves is not None:
             name = context.topology.endpoints[int(other[chosen[0]])].server
             yield Saves(name, *saves)
 
 
-def _saves(context: Context, job: JobView, rows: Ints) -> tuple[Ints, Floats] | None:
+def _others(context: Context, job: JobView, server: int) -> Ints:
+    """Connections that ``server`` has with others than the servers of ``job``."""
+    connections, servers = context.connections, context.topology.servers
+    ends = np.stack([servers[connections.src], servers[connections.dst]])
+    own = np.isin(ends, servers[job.phases.endpoints])
+    return np.flatnonzero((ends == server).any(axis=0) & ~own.any(axis=0))
+
+
+def _saves(
+    context: Context, job: JobView, rows: Ints, others: Ints
+) -> tuple[Ints, Floats, Floats] | None:
+    """Saves that ``rows`` hold, while ``others`` share the server."""
     flows = context.flows
     rows = rows[np.argsort(flows.start_ns[rows], kind="stable")]
     start, end = flows.start_ns[rows], np.maximum.accumulate(flows.end_ns[rows])
@@ -82,11 +116,23 @@ def _saves(context: Context, job: JobView, rows: Ints) -> tuple[Ints, Floats] | 
     if np.median(np.abs(size[bulk] / usual - 1)) > ALIKE:
         return None
     step = np.searchsorted(job.end_ns, begin + length // 2)
-    return np.minimum(step, job.count - 1), length / usual
+    shared = usual + _bytes_within(context, others, begin, begin + length)
+    return np.minimum(step, job.count - 1), length / usual, length / shared
 
 
-def _suspect(job: JobView, saves: Saves, slow: Bools, ratio: float) -> Suspect:
-    step = saves.step[slow]
+def _bytes_within(context: Context, rows: Ints, begin_ns: Ints, end_ns: Ints) -> Floats:
+    """Bytes of ``rows`` between each of some moments and the next one, sent evenly."""
+    start_ns, lasts_ns = context.flows.start_ns[rows], context.flows.lengths_ns(rows)
+    rate = context.flows.bytes[rows] / np.maximum(lasts_ns, 1)
+    found = []
+    for begin, end in zip(begin_ns.tolist(), end_ns.tolist(), strict=True):
+        inside_ns = np.minimum(start_ns + lasts_ns, end) - np.maximum(start_ns, begin)
+        found.append(float((rate * np.maximum(inside_ns, 0)).sum()))
+    return np.array(found)
+
+
+def _suspect(job: JobView, saves: Saves, slow: Bools) -> Suspect:
+    step, ratio = saves.step[slow], float(np.median(saves.pace[slow])) / _healthy(saves.pace)
     return Suspect(
         job, "network", "slow_saves", "slow_storage", "server", saves.server,
         int(step[0]), int(step[-1]), 1 - 1 / ratio, SURE,

@@ -16,7 +16,9 @@ The last stage of a healthy job is longer, too: it has the output layer. Flows d
 but gradients show parameters. A pass takes as much work for each parameter, so a stage with more
 gradients may take longer by as much. A pass that has to gather its parameters may wait for them, so
 it shows nothing. Only a stage that is much longer than that is a finding. What was so all along
-explains no change, so it is a finding only about a job about which nothing else is found.
+explains no change, so it is a finding only about a job about which nothing else is found. Where
+records hold several messages, what lies between them may seem to be a pass: passes that take longer
+than a step, all together, show nothing.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ LEAST = 0.6  # by which a stage is longer: the output layer of a small model alo
 SPREAD = 0.15  # ... than its gradients explain: healthy GPUs differ by 14 %, as published
 WORTH = 0.15  # of a step, that an even division would save: such output layers cost about as much
 TICKS = 3  # of the clock: what rounding adds to a pass at either end, and to the others
+LONGER = 1.1  # times a step: so long no passes are, but for what they vary
 SHORTEST = 3  # stages: of two, only one shows both passes
 SURE, EITHER = 0.8, 0.6  # confidence with ranks of the stage in several servers, and in one
 
@@ -54,6 +57,8 @@ def uneven(context: Context, named: Sequence[Suspect]) -> Iterator[Suspect]:
         work = np.array([_of_stage(both, passes, one) for one in range(passes.stages)])
         ahead = np.array([_of_stage(forth, passes, one) for one in range(passes.stages)])
         if not np.isfinite(work + ahead).all() or not work.min() > 0:
+            continue
+        if _length_ns(passes, ahead, work) > LONGER * job.period_ns:
             continue
         stage = int(np.argmax(work))
         others = float(np.median(np.delete(work, stage)))

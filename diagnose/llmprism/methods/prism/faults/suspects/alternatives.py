@@ -31,6 +31,7 @@ NEARLY = 0.5  # of the score of the best part of the network
 MOST = 3  # others that are named
 AS_MUCH = 0.7  # of what the culprit lost in the same steps: a rank that may be it
 DOUBT = 0.8  # of the confidence, if there is such a rank
+EITHER = 0.5  # of the confidence in a server whose ranks are a whole stage
 
 
 def with_alternatives(
@@ -59,9 +60,14 @@ def _with_others(context: Context, one: Suspect, others: Sequence[Suspect]) -> S
         named = _in_turn(context, one, named)
     elif not more:
         return one
-    doubt = DOUBT if alike else 1.0
+    doubt = (DOUBT if alike else 1.0) * (EITHER if _may_be_stage(one) else 1.0)
     evidence = {**one.evidence, "one_of": named[: len(own) + MOST]}
     return replace(one, evidence=evidence, confidence=doubt * one.confidence)
+
+
+def _may_be_stage(one: Suspect) -> bool:
+    """Whether ``one`` is a server whose ranks are a whole stage, which may be what is slow."""
+    return one.culprit_kind == "server" and "uneven_stage" in one.evidence.get("or_causes", ())
 
 
 def _as_slow(context: Context, one: Suspect, own: Sequence[str]) -> list[str]:

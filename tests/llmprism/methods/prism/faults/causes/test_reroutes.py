@@ -31,6 +31,35 @@ def test_other_paths_after_a_restart_are_no_fault(monkeypatch, restarts, named):
     assert [one.culprit for one in suspects if one.first == FIRST] == named
 
 
+@pytest.mark.parametrize(
+    ("back", "cause"), [("carries less", "failed_uplinks"), ("carries", "polarised_hashing")]
+)
+def test_uplinks_that_never_carried_anything_back_show_nothing(monkeypatch, back, cause):
+    """Two of three uplinks are no longer used; a spine never sent anything over one of them."""
+    always = np.ones(STEPS, np.bool_)
+    sometimes = always.copy()
+    sometimes[FIRST : LAST + 1] = False
+    used = {("leaf0", "spine0"): always, ("spine0", "leaf0"): always}
+    used |= {("leaf0", "spine1"): sometimes, ("leaf0", "spine2"): sometimes}
+    used[("spine1", "leaf0")] = sometimes if back == "carries less" else always
+    monkeypatch.setattr(REROUTES, "_used", lambda *_: used)
+    monkeypatch.setattr(REROUTES, "_is_lower", lambda _, name: name == "leaf0")
+    job = SimpleNamespace(phases=SimpleNamespace(first_of_epoch=np.array([0])), name="job-0")
+    (found,) = REROUTES.reroutes(SimpleNamespace(jobs=[job]))
+    assert found.cause == cause
+
+
+@pytest.mark.parametrize(("both", "sure"), [(True, REROUTES.SURE), (False, REROUTES.REHASHED)])
+def test_an_uplink_that_still_carries_something_downwards_may_be_unused_for_several_reasons(
+    both, sure
+):
+    one = REROUTES._suspect(
+        SimpleNamespace(name="job-0"), "leaf0", ["spine0"], ["spine1"], both=both, steps=(3, 9)
+    )
+    assert one.confidence == sure
+    assert bool(set(REROUTES.HASHING) & {*one.evidence["or_causes"]}) == (not both)
+
+
 def rehashed_in(monkeypatch, took, restarts=()):
     """The steps in which the connections of a leaf are found to be rehashed."""
     monkeypatch.setattr(REROUTES, "_uplinks_of", lambda *_: (took, ["spine0", "spine1"]))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.causes.slow_parts import by_pace, lost_by_time
+from llmprism.methods.prism.faults.causes.slow_parts import by_pace, less_sure, lost_by_time
 from llmprism.methods.prism.faults.measures.bundles import Bundle, bundles_of
 from llmprism.methods.prism.faults.measures.tomography import Part
 from llmprism.methods.prism.faults.measures.wire_time import LostTime
@@ -44,7 +44,7 @@ def test_hops_at_the_pace_of_a_slow_one_are_no_transfers_that_all_compete(beside
     flows = SimpleNamespace(optional={}, meta={})
     context = SimpleNamespace(topology=SimpleNamespace(codes={"nic0": 0}), flows=flows)
     none = LostTime(ring, *np.zeros((3, 5)))
-    best, suspect = by_pace(context, SimpleNamespace(name="job-0"), bundles, (6, 11), none, [])
+    best, suspect = by_pace(context, SimpleNamespace(name="job-0"), bundles, (6, 11), [none], [])
     assert (best, suspect and suspect.culprit) == (("nic0", "nic0") if beside == 1 else ("", None))
 
 
@@ -72,6 +72,31 @@ def test_a_switch_is_slow_if_its_other_transfers_lost_more_than_those_that_wait(
     flows = SimpleNamespace(optional={}, meta={}, paths=paths)
     context = SimpleNamespace(topology=SimpleNamespace(codes={}), flows=flows, measured={})
     job = SimpleNamespace(name="job-0")
-    suspect = by_pace(context, job, bundles, (4, 9), lost, [])[1]
+    jobs = [LostTime(rates, *np.zeros((3, share.size))), lost]  # any job shows it
+    suspect = by_pace(context, job, bundles, (4, 9), jobs, [])[1]
     assert suspect is not None
     assert suspect.culprit == named
+
+
+def across_a_leaf(slow: list[bool], ratio: float) -> Suspect:
+    """What is accused if some transfers are slower, all of which cross one leaf."""
+    paces = [ratio if one else 1.0 for one in slow]
+    bundles = [
+        Bundle("dp", frozenset({"leaf", f"nic{i}"}), one, pace, i)
+        for i, (one, pace) in enumerate(zip(slow, paces, strict=True))
+    ]
+    flows = SimpleNamespace(optional={}, meta={}, paths=[])
+    context = SimpleNamespace(topology=SimpleNamespace(codes={}), flows=flows, measured={})
+    suspect = by_pace(context, SimpleNamespace(name="job-0"), bundles, (4, 9), [], [])[1]
+    assert suspect is not None
+    assert suspect.culprit == "leaf"
+    return suspect
+
+
+@pytest.mark.parametrize(
+    ("slow", "ratio", "share"), [(8, 1.6, 1.0), (8, 1.3, 0.5), (4, 3.0, 0.5), (4, 1.3, 0.5)]
+)
+def test_a_switch_is_less_sure_if_its_transfers_may_as_well_wait(slow, ratio, share):
+    """All transfers cross it: they take little longer, or half of them are as fast as ever."""
+    one = across_a_leaf([True] * slow + [False] * (8 - slow), ratio)
+    assert less_sure(one).confidence == pytest.approx(share * one.confidence)

@@ -18,7 +18,7 @@ def test_storage_is_slow_where_only_the_first_two_saves_are_healthy(monkeypatch)
     duration_ns[step] += 1e8 * pace
     job = SimpleNamespace(between_ends_ns=duration_ns, period_ns=1e8, tick_ns=0.0)
     module = import_module("llmprism.methods.prism.faults.causes.slow_storage")
-    monkeypatch.setattr(module, "saves_of", lambda *_: [Saves("s0009", step, pace)])
+    monkeypatch.setattr(module, "saves_of", lambda *_: [Saves("s0009", step, pace, pace)])
     (found,) = slow_storage(SimpleNamespace(jobs=[job]))
     assert (found.culprit, found.first, found.last) == ("s0009", 9, 24)
     assert found.is_believed
@@ -26,11 +26,45 @@ def test_storage_is_slow_where_only_the_first_two_saves_are_healthy(monkeypatch)
 
 
 def test_a_save_that_lacks_a_record_is_not_slow():
-    step = np.arange(8)
-    begin_ns, size = (step * 10e8).astype(np.int64), np.full(8, 4_000_000)
+    size = np.full(8, 4_000_000)
     size[3] = 3_000_000
-    flows = SimpleNamespace(start_ns=begin_ns, end_ns=begin_ns + 10**8, bytes=size)
-    job = SimpleNamespace(period_ns=1e8, count=8, end_ns=begin_ns + 10**8)
-    module = import_module("llmprism.methods.prism.faults.causes.slow_storage")
-    _, pace = module._saves(SimpleNamespace(flows=flows), job, step)
+    _, pace, _ = saves_of_records(size, np.full(8, 10**8))
     assert np.ptp(pace) == 0
+
+
+def test_saves_are_not_slow_while_those_of_another_job_share_the_storage():
+    """Two jobs save at once four times; then the other one is done, and a save takes half."""
+    size, lasts_ns = np.full(8, 4_000_000), np.repeat([2 * 10**8, 10**8], 4)
+    _, pace, shared_pace = saves_of_records(size, lasts_ns, others=4)
+    assert pace[0] == pytest.approx(2 * pace[-1])
+    assert np.ptp(shared_pace) == pytest.approx(0)
+
+
+def saves_of_records(size, lasts_ns, others=0):
+    """Step and paces of saves of one record each; the first ones are shared with ``others``."""
+    begin_ns = (np.arange(8) * 10e8).astype(np.int64)
+    flows = SimpleNamespace(
+        start_ns=np.concatenate([begin_ns, begin_ns[:others]]),
+        end_ns=np.concatenate([begin_ns + lasts_ns, (begin_ns + lasts_ns)[:others]]),
+        bytes=np.concatenate([size, size[:others]]),
+    )
+    flows.lengths_ns = lambda rows: flows.end_ns[rows] - flows.start_ns[rows]
+    job = SimpleNamespace(period_ns=1e8, count=8, end_ns=begin_ns + lasts_ns)
+    module = import_module("llmprism.methods.prism.faults.causes.slow_storage")
+    rows = np.arange(8), np.arange(8, 8 + others)
+    return module._saves(SimpleNamespace(flows=flows), job, *rows)
+
+
+def test_storage_that_others_use_as_well_is_slow_if_it_moves_less(monkeypatch):
+    """Of eight saves, those in the middle take longer; only for as many bytes it is the storage."""
+    step = np.arange(3, 27, 3)
+    pace = np.where((step > 8) & (step < 20), 2.0, 1.0)
+    duration_ns = np.full(27, 1e8)
+    duration_ns[step] += 1e8 * pace
+    job = SimpleNamespace(between_ends_ns=duration_ns, period_ns=1e8, tick_ns=0.0)
+    module = import_module("llmprism.methods.prism.faults.causes.slow_storage")
+    for shared, named in ((pace, ["s0009"]), (np.ones(8), [])):
+        saves = [Saves("s0009", step, pace, shared)]
+        monkeypatch.setattr(module, "saves_of", lambda *_, own=saves: own)
+        found = slow_storage(SimpleNamespace(jobs=[job]))
+        assert [one.culprit for one in found] == named

@@ -25,8 +25,7 @@ LOWER = (
 )  # fmt: skip
 ALIKE = 1e-3  # of a step: errors that differ by less are alike
 GROUPS = ("faults/", "hostile/", "published/", "telemetry/", "tiny/", "twins/", "workloads/")
-LARGE = {"published/llama-3-405b": "16,384 GPUs: ten minutes and 14 million records"}
-MINUTES = ("published/deepseek-v3", "published/llama-3-405b-long")
+MINUTES = ("published/deepseek-v3", "published/llama-3-405b", "published/llama-3-405b-long")
 """Scenarios that take a minute or longer."""
 DP_END = (
     "timeline.dp_end_coverage", "timeline.dp_end_error_all_mean", "timeline.dp_time_error_all_mean",
@@ -57,10 +56,7 @@ WORSE = {
 
 
 def marked(name):
-    marks = [pytest.mark.full if name in MINUTES else pytest.mark.slow]
-    if name in LARGE:
-        marks.append(pytest.mark.skip(reason=LARGE[name]))
-    return pytest.param(name, marks=marks)
+    return pytest.param(name, marks=pytest.mark.full if name in MINUTES else pytest.mark.slow)
 
 
 def figure(score, path):

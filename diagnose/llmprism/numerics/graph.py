@@ -24,6 +24,19 @@ def components_of_edges(src: Codes, dst: Codes) -> Codes:
     return label[src]
 
 
+def groups(src: Codes, dst: Codes, nodes: int) -> tuple[frozenset[int], ...]:
+    """The sets of nodes, of ``nodes`` in all, that edges from ``src`` to ``dst`` join.
+
+    >>> [sorted(own) for own in groups(np.array([1, 2, 7]), np.array([2, 4, 8]), 9)]
+    [[1, 2, 4], [7, 8]]
+    """
+    label = components(src, dst, nodes)
+    members: dict[int, set[int]] = {}
+    for end in np.unique(np.concatenate((src, dst))).tolist():
+        members.setdefault(int(label[end]), set()).add(end)
+    return tuple(frozenset(group) for group in members.values())
+
+
 def largest_group(src: Codes, dst: Codes) -> int:
     """Members of the largest group of nodes that edges from ``src`` to ``dst`` join.
 

@@ -15,23 +15,21 @@ volumes, so almost all bytes are on connections whose volume another one has as 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.circles import circles, joined_circles
-from llmprism.methods.prism.classes.classes import find_components
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.counted_periods import CountedPeriod, counted_period
 from llmprism.methods.prism.jobs.resolution import Refusal
 from llmprism.methods.prism.jobs.silent import silent_of
-from llmprism.methods.prism.kinds.unanswered import sends_ahead
+from llmprism.methods.prism.kinds.unanswered import Passes, passes_of
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.methods.prism.records.shapes import Line, lines_of
+from llmprism.methods.prism.records.shapes import Line, lines_of, rings_since
 from llmprism.numerics.arrays import Codes, Ints
-from llmprism.numerics.early import INTS
 
 CONFIDENCE = 0.5  # two jobs on the same servers look like one
 REPEATED = 0.9  # share of bytes on connections whose volume another connection has
@@ -52,14 +50,14 @@ class Stepless:
     endpoints : endpoint codes, sorted.
     refusal : why.
     period : of its steps, if that shows.
-    passes : numbers of the connections of its pipelines, if single messages show them.
-    lines : rings of connections, and the lines to which they are joined.
+    passes : its pipelines, if single messages show them.
+    lines : its rings, and the lines to which they are joined.
     """
 
     endpoints: Codes
     refusal: Refusal
     period: CountedPeriod | None = None
-    passes: Ints = field(default_factory=INTS.copy)
+    passes: Passes | None = None
     lines: tuple[Line, ...] = ()
 
 
@@ -134,28 +132,23 @@ def with_shown(
     That are the period, where records count steps, pipelines, and rings.
     """
     return [
-        replace(
-            one,
-            period=counted_period(flows, connections, one.endpoints),
-            passes=_passes(flows, connections, one.endpoints),
-            lines=tuple(lines_of(connections, one.endpoints)),
-        )
-        if isinstance(one, Stepless)
-        else one
-        for one in jobs
+        _with_shown(flows, connections, one) if isinstance(one, Stepless) else one for one in jobs
     ]
 
 
-def _passes(flows: FlowTable, connections: Connections, endpoints: Codes) -> Ints:
-    """Connections of the pipelines among the ``endpoints``, as a single step shows them."""
-    own = np.isin(connections.src, endpoints) & np.isin(connections.dst, endpoints)
-    found = [INTS]
-    for component in find_components(flows, connections, own & connections.carries):
-        for one in component.classes:
-            whole = np.zeros(len(one.traffic), np.int32)
-            if sends_ahead(connections, one, whole, 1, len(flows.addresses)):
-                found.append(one.connections)
-    return np.concatenate(found)
+def _with_shown(flows: FlowTable, connections: Connections, job: Stepless) -> Stepless:
+    """``job`` with what shows of it.
+
+    Rings on which nothing moves before the first gradient of a pipeline reduce gradients. Those of
+    tensor and context parallelism move in the first forward pass.
+    """
+    period = counted_period(flows, connections, job.endpoints)
+    passes = passes_of(flows, connections, job.endpoints)
+    if passes is None:
+        lines = lines_of(connections, job.endpoints)
+    else:
+        lines = rings_since(connections, job.endpoints, passes.answered_ns)
+    return replace(job, period=period, passes=passes, lines=tuple(lines))
 
 
 def _repeated(volumes: Ints) -> float:

@@ -17,7 +17,7 @@ from llmprism.methods.prism.kinds.begins import begin_at_once, couples_begun, sh
 from llmprism.methods.prism.kinds.outstanding import share_outstanding, share_together
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
-from llmprism.numerics.graph import components
+from llmprism.numerics.graph import groups
 
 OUTSTANDING = 0.35  # share of silence with messages outstanding from which it is a pipeline
 TOGETHER = 0.3  # share of the lesser direction's time in which both move, as in an exchange
@@ -130,19 +130,10 @@ def character_of(
         alike=is_activations(traffic.size),
         first_ns=np.where(busy, start, np.nan),
         last_ns=np.where(busy, end, np.nan),
-        groups=_groups(src, dst, nodes),
+        groups=groups(src, dst, nodes),
         pairs=frozenset(zip(src.tolist(), dst.tolist(), strict=True)),
         begun=couples_begun(connections, traffic, step, count) if one.two_way else (),
     )
-
-
-def _groups(src: Codes, dst: Codes, nodes: int) -> tuple[Set, ...]:
-    """The sets of endpoints that connections from ``src`` to ``dst`` join."""
-    label = components(src, dst, nodes)
-    members: dict[int, set[int]] = {}
-    for end in np.unique(np.concatenate((src, dst))).tolist():
-        members.setdefault(int(label[end]), set()).add(end)
-    return tuple(frozenset(group) for group in members.values())
 
 
 def extents(traffic: Traffic, step: Codes, count: int) -> tuple[Ints, Ints]:

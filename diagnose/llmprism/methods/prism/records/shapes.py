@@ -22,7 +22,7 @@ import numpy as np
 
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes
-from llmprism.numerics.graph import components
+from llmprism.numerics.graph import components, groups
 
 CONFIDENCE, LIKELIER = 0.85, 0.6  # of what shows, and of what may be something else
 SHORTEST = 3  # members of a ring, or rings of a line: two exchange volumes as a pipeline does
@@ -31,6 +31,8 @@ SOME = 0.01  # of the same: less is not of a pipeline
 ONE_WAY = 0.2  # of the greater direction: what the lesser one has at most
 TWO_WAY = 0.8  # of the greater direction: what the lesser one has at least
 EQUAL = 0.1  # difference of volumes along a ring
+
+FAR = 2**63 - 1  # [ns]
 
 Pair = tuple[int, int]
 
@@ -53,6 +55,14 @@ class Line:
         """In the kinds of its pairs."""
         return LIKELIER if len(self.rings) == 2 else CONFIDENCE
 
+    @property
+    def chains(self) -> tuple[frozenset[int], ...]:
+        """Endpoints of each pipeline."""
+        if not self.joins:
+            return ()
+        src, dst = np.array(self.joins, np.int32).T
+        return groups(src, dst, int(max(src.max(), dst.max())) + 1)
+
     def kinds(self) -> dict[Pair, str]:
         """Kind of each pair (sender, receiver)."""
         hops = chain.from_iterable(zip(own, (*own[1:], own[0]), strict=True) for own in self.rings)
@@ -71,6 +81,17 @@ def lines_of(connections: Connections, endpoints: Codes) -> list[Line]:
             own = tuple(tuple(rings[number]) for number in together)
             found.append(Line(own, tuple(chain.from_iterable(inside.values()))))
     return found
+
+
+def rings_since(connections: Connections, endpoints: Codes, begin_ns: int) -> list[Line]:
+    """The rings among the ``endpoints`` of one job on which nothing moves before ``begin_ns``."""
+    first_ns: dict[Pair, int] = {}
+    inside = np.isin(connections.src, endpoints) & np.isin(connections.dst, endpoints)
+    for one in np.flatnonzero(inside & connections.carries).tolist():
+        pair = int(connections.src[one]), int(connections.dst[one])
+        first_ns[pair] = min(first_ns.get(pair, FAR), int(connections.first_ns[one]))
+    every = [Line((tuple(ring),)) for ring in _rings(_volumes(connections, endpoints))]
+    return [one for one in every if all(first_ns[hop] >= begin_ns for hop in one.kinds())]
 
 
 def _volumes(connections: Connections, endpoints: Codes) -> dict[Pair, int]:

@@ -22,8 +22,7 @@ from llmprism.numerics.arrays import Bools
 def layout_of(name: str, one: Stepless) -> pd.DataFrame:
     """The row of ``layouts``.
 
-    A single line of rings that holds all endpoints of the job is its data and pipeline parallelism.
-    Several of them on the same servers may be parts of one group.
+    Sizes are known if every endpoint is in a ring and in a pipeline, and all of these are alike.
     """
     evidence: dict[str, object] = {
         "refused": one.refusal.reason,
@@ -37,11 +36,10 @@ def layout_of(name: str, one: Stepless) -> pd.DataFrame:
             " silences, after multiples of the same bytes"
         )
     sizes = dict.fromkeys(("dp", "pp", "tp", "ep", "cp", "micro_batches"), UNKNOWN)
-    if len(one.lines) == 1:
-        rings = one.lines[0].rings
-        if sum(len(ring) for ring in rings) == one.endpoints.size:
-            sizes |= {"dp": len(rings[0]), "pp": len(rings)}
-            evidence["dp_group_nics"], evidence["stages"] = len(rings[0]), len(rings)
+    dp, pp = _sizes(one)
+    if dp > 0:
+        sizes |= {"dp": dp, "pp": pp}
+        evidence |= {"dp_group_nics": dp, "stages": pp}
     row = {
         **sizes,
         **dict.fromkeys(("schedule", "sharding"), "unknown"),
@@ -52,12 +50,36 @@ def layout_of(name: str, one: Stepless) -> pd.DataFrame:
     return pd.DataFrame([{"job": name, **row}])
 
 
-def groups_of(name: str, one: Stepless, names: Any) -> pd.DataFrame:
-    """The rows of ``groups``: rings are data-parallel groups, in their order."""
+def _sizes(one: Stepless) -> tuple[int, int]:
+    """Members of each ring, and stages; UNKNOWN if some endpoints are in none of either.
+
+    A single line of rings shows both. Several lines on the same servers may be parts of one group.
+    """
     rings = [ring for line in one.lines for ring in line.rings]
-    rows = [(i, names[end], at) for i, ring in enumerate(rings) for at, end in enumerate(ring)]
-    table = pd.DataFrame(rows, columns=["group", "address", "position"])
-    return table.assign(job=name, kind="dp").astype({"position": "Int64"})
+    if one.passes is not None:
+        alike = [{len(own) for own in each} for each in (rings, one.passes.chains)]
+        covered = [sum(len(own) for own in each) for each in (rings, one.passes.chains)]
+        known = [len(own) for own in alike] == [1, 1] and covered == [one.endpoints.size] * 2
+        return (alike[0].pop(), alike[1].pop()) if known else (UNKNOWN, UNKNOWN)
+    if len(one.lines) == 1 and sum(len(ring) for ring in rings) == one.endpoints.size:
+        return len(rings[0]), len(rings)
+    return UNKNOWN, UNKNOWN
+
+
+def groups_of(name: str, one: Stepless, names: Any) -> pd.DataFrame:
+    """The rows of ``groups``: rings in their order, and pipelines without the order of stages."""
+    rings = [ring for line in one.lines for ring in line.rings]
+    chains = [chain for line in one.lines for chain in line.chains]
+    if one.passes:
+        chains = list(one.passes.chains)
+    rows: list[tuple[str, int, str, Any]] = [
+        ("dp", i, names[end], at) for i, ring in enumerate(rings) for at, end in enumerate(ring)
+    ]
+    rows += [
+        ("pp", i, names[end], pd.NA) for i, chain in enumerate(chains) for end in sorted(chain)
+    ]
+    table = pd.DataFrame(rows, columns=["kind", "group", "address", "position"])
+    return table.assign(job=name).astype({"position": "Int64"})
 
 
 def kinds_of(
@@ -76,5 +98,6 @@ def kinds_of(
             yield at, *shown[pair]
         elif connections.answer[at] and pair[::-1] in shown:
             yield at, "other", shown[pair[::-1]][1]
-    for at in one.passes[hidden[one.passes]].tolist():
-        yield at, "pp", shapes.CONFIDENCE
+    if one.passes:
+        for at in one.passes.connections[hidden[one.passes.connections]].tolist():
+            yield at, "pp", shapes.CONFIDENCE

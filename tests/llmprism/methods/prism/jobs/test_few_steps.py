@@ -111,5 +111,16 @@ def test_one_step_shows_the_job_and_its_pipelines(scored, schedule):
     assert run.score["jobs"]["accuracy"] == 1
     assert run.diagnosis.steps.empty
     both = run.truth("pairs").merge(run.diagnosis.pairs, on=["src", "dst"], suffixes=("_true", ""))
-    assert set(both["kind"][both["kind_true"] == "pp"]) == {"pp"}
-    assert set(both["kind"][both["kind_true"] == "dp"]) <= {"dp", "unknown"}
+    assert (both["kind"] == both["kind_true"]).all()
+    (layout,) = run.diagnosis.layouts.to_dict("records")
+    assert (layout["dp"], layout["pp"], layout["micro_batches"]) == (4, 4, -1)
+    assert run.score["parallelism"]["groups_exact"] == 1
+
+
+def test_rings_that_move_in_the_first_forward_pass_are_no_gradients(scored):
+    """Context parallelism passes keys and values round a ring; with one replica nothing reduces."""
+    run = scored(scenario(dp=1, cp=4, pp=4, micro_batches=8, steps=1))
+    kinds = run.diagnosis.pairs["kind"]
+    assert "dp" not in set(kinds)
+    assert (kinds == "pp").sum() == 2 * 4 * 3
+    assert run.diagnosis.layouts["dp"].tolist() == [-1]

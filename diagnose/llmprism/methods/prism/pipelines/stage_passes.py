@@ -15,14 +15,14 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.first_backward import BACKWARD
-from llmprism.methods.prism.pipelines.first_messages import first_three
+from llmprism.methods.prism.pipelines.first_messages import first_two
 from llmprism.methods.prism.pipelines.micro_batches import AT_ONCE
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 
-_NAMES = ("first", "second", "free", "third", "answered", "last_sent", "last_got", "turn",
-          "deepest", "bytes")  # fmt: skip
+_NAMES = ("first", "second", "free", "answered", "last_sent", "last_got", "turn", "deepest",
+          "bytes")  # fmt: skip
 
 
 def passes_of_steps(
@@ -72,7 +72,7 @@ def passes_of_steps(
             )
             who = (connections.of_row[rows[out]], src[out])
             when = (start[out], end[out])
-            first_three(found, who, step[out], when, size[out], messages)
+            first_two(found, who, step[out], when, size[out], messages)
     return found
 
 

@@ -39,7 +39,7 @@ SAVED = ROOT / "results" / "prism"
 PAGE = ROOT / "results" / "reference" / "prism.md"
 TEMPLATES = Path(__file__).with_name("templates")
 METHODS = ("paper", "prism")
-SEEDS = (41, 42, 43, 44, 45)
+SEEDS = (41, 42, 43, 44, 45)  # of worlds that no threshold was chosen by
 FIGURES = {
     "jobs": ("jobs", "accuracy"),
     "pairs": ("pairs", "accuracy"),
@@ -48,11 +48,11 @@ FIGURES = {
     "DP end": ("timeline", "dp_end_error_mean"),
     "step": ("timeline", "step_error_mean"),
 }
-ERRORS = ("DP end", "step")
+ERRORS = ("DP end", "step")  # figures that are shares of a step
 STEP_BAR = 0.003  # of a step, on top of host work: what issue 11 asks of every family
-PAUSE = 3.0
+PAUSE = 3.0  # times the median time between two steps: an evaluation or a save, no host work
 PIPELINE_SHARE = 0.25  # of host work, that remains unseen where a pipeline shows the rest
-BINS = (0.0, 0.5, 0.7, 0.85, 0.95, 1.01)
+BINS = (0.0, 0.5, 0.7, 0.85, 0.95, 1.01)  # of confidence; the last one holds 1 as well
 
 
 def measure(world: World) -> Content:
@@ -79,8 +79,7 @@ def _scored(run: Run, method: str) -> dict[str, Any]:
 def _job_steps(run: Run) -> list[dict[str, Any]]:
     """Of each true job: the step error beyond what host work explains, and the host work.
 
-    Both are means over the steps that follow another one, as shares of a step. Three times the
-    median time between two steps, or more, is a pause.
+    Both are means over the steps that follow another one without a pause, as shares of a step.
     """
     case, ranks = load_tables(run), run.truth("ranks")
     match = match_steps(case)

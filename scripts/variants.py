@@ -23,7 +23,7 @@ from llmprism.methods.paper import StagedMethod, timeline
 from llmprism.methods.paper.cutting import Cuts
 from llmprism.methods.paper.parallelism import classify_pairs
 from llmprism.methods.prism import method
-from llmprism.methods.prism.cycles import cycles
+from llmprism.methods.prism.cycles import divisions
 from llmprism.methods.prism.jobs import jobs
 from llmprism.methods.prism.phases import phases
 from llmprism.methods.prism.records import connections
@@ -193,7 +193,7 @@ _reduced("prism - synchrony", "parts that share no connection are jobs of their 
 _reduced("prism - silent NICs", "only NICs that were seen belong to a job",
          (jobs, "silent_of", _none_unseen), (pair_table, "mirrored", _none_mirrored))  # fmt: skip
 _reduced("prism - joined parts", "a slow rank's silence inside a step cuts it",
-         (cycles, "_repaired", _first))  # fmt: skip
+         (divisions, "repaired", _first))  # fmt: skip
 _reduced("prism - repaired ends", "the end of a rank's step is its own last record",
          (phases, "repaired", _first), (gathers, "repaired", _first))  # fmt: skip
 _reduced("prism - late gathers", "parameters gathered in the next step count as its end",

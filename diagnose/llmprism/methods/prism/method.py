@@ -31,8 +31,7 @@ from llmprism.methods.prism.jobs.stepless import (
     Stepless,
     find_stepless,
     joined_by_servers,
-    layout_row,
-    with_periods,
+    with_shown,
     with_silent,
 )
 from llmprism.methods.prism.kinds.unseen import with_unseen
@@ -54,6 +53,7 @@ from llmprism.methods.prism.tables.ended import ended_steps
 from llmprism.methods.prism.tables.found import Found
 from llmprism.methods.prism.tables.pair_table import pairs_of
 from llmprism.methods.prism.tables.spans import Marked, SpanTable, marked
+from llmprism.methods.prism.tables.without_steps import groups_of, layout_of
 from llmprism.methods.prism.timeline.closings import find_closings
 from llmprism.methods.prism.timeline.first_gathers import with_first_gathers
 from llmprism.methods.prism.timeline.gathered_steps import SHARDED, begun_by_gathers
@@ -89,20 +89,7 @@ def _diagnosed(
     progress(0.0, "finding connections")
     connections = with_unseen(topology, flows.senders, find_connections(flows))
     progress(0.2, "finding jobs and their steps")
-    jobs: list[Job | Stepless] = []
-    partial: list[Stepless] = []
-    for job in find_jobs(flows, topology, connections):
-        refused = refusal(flows, connections, job)
-        if refused is None and (hint := partial_steps(connections, job, len(flows.addresses))):
-            partial.append(Stepless(job.endpoints, hint))
-        else:
-            jobs.append(Stepless(job.endpoints, refused) if refused else job)
-        del job
-    taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in [*jobs, *partial])])
-    alone = not (jobs or partial or (flows.rest and flows.rest.have_steps))
-    others = find_stepless(flows, connections, topology, taken, alone=alone)
-    jobs += joined_by_servers([*partial, *others], topology)
-    jobs = with_periods(flows, connections, with_silent(jobs, topology, flows))
+    jobs = _jobs_and_stepless(flows, topology, connections)
     give_back()
     found: list[Found] = []
     stepless: dict[str, Stepless] = {}
@@ -123,6 +110,25 @@ def _diagnosed(
     tables = _tables(topology, found, stepless, connections)
     jobs_marked = [marked(one.name, one.phases, one.ranks, len(flows)) for one in found]
     return tables | {"findings": findings}, jobs_marked
+
+
+def _jobs_and_stepless(
+    flows: FlowTable, topology: Topology, connections: Connections
+) -> list[Job | Stepless]:
+    """Jobs with steps first, then those whose records do not show steps."""
+    jobs: list[Job | Stepless] = []
+    partial: list[Stepless] = []
+    for job in find_jobs(flows, topology, connections):
+        refused = refusal(flows, connections, job)
+        if refused is None and (hint := partial_steps(connections, job, len(flows.addresses))):
+            partial.append(Stepless(job.endpoints, hint))
+        else:
+            jobs.append(Stepless(job.endpoints, refused) if refused else job)
+    taken = np.concatenate([np.empty(0, np.int32), *(one.endpoints for one in jobs)])
+    alone = not (jobs or partial or (flows.rest and flows.rest.have_steps))
+    others = find_stepless(flows, connections, taken, partial, alone=alone)
+    jobs += joined_by_servers(others, topology)
+    return with_shown(flows, connections, with_silent(jobs, topology, flows))
 
 
 def _with_updates(one: Found) -> Found:
@@ -148,11 +154,14 @@ def _tables(
             ),
             *(_jobs(name, one.endpoints, names, UNKNOWN) for name, one in stepless.items()),
         ],
-        "groups": [_groups(topology, one, names) for one in found],
+        "groups": [
+            *(_groups(topology, one, names) for one in found),
+            *(groups_of(name, one, names) for name, one in stepless.items()),
+        ],
         "steps": [_steps(connections, one, names) for one in found],
         "layouts": [
             *(_layout(one) for one in found),
-            *(layout_row(name, one) for name, one in stepless.items()),
+            *(layout_of(name, one) for name, one in stepless.items()),
         ],
     }
     pairs = pairs_of(topology, found, stepless, connections, names)
@@ -197,6 +206,7 @@ def _jobs(name: str, endpoints: Codes, names: Any, micro_batches: int) -> pd.Dat
 
 
 def _groups(topology: Topology, one: Found, names: Any) -> pd.DataFrame:
+    """Rows of the table ``groups`` for one job."""
     ends = names[one.phases.endpoints]
     unseen = (one.dp_group < 0) & (one.pipelines.number < 0)
     frames = []
@@ -215,6 +225,7 @@ def _groups(topology: Topology, one: Found, names: Any) -> pd.DataFrame:
 
 
 def _steps(connections: Connections, one: Found, names: Any) -> pd.DataFrame:
+    """Rows of the table ``steps`` for one job: those that were ended."""
     ranks = one.ranks
     ends, count = ranks.end.shape
     whole = {
@@ -239,6 +250,7 @@ def _steps(connections: Connections, one: Found, names: Any) -> pd.DataFrame:
 
 
 def _layout(one: Found) -> pd.DataFrame:
+    """The row of the table ``layouts`` for one job."""
     layout = one.layout
     row = {
         **{name: getattr(layout, name) for name in ("dp", "pp", "tp", "ep", "cp")},

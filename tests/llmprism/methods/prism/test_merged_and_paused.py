@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scores import assert_exact
+from worlds import merged, model, rail, solo
 
 pytestmark = pytest.mark.slow  # each test simulates a world
 
@@ -230,33 +231,23 @@ def test_chunks_of_two_stages_are_unknown_rather_than_micro_batches(scored, seed
 
 def test_couples_that_rest_longer_are_stages_if_they_move_as_much_as_others(scored):
     """TCP: records of the middle stages hold two messages, those of the last couple one."""
-    model = "{layers: 24, hidden: 2048, heads: 16, vocab: 50304, sequence_length: 2048}"
-    keys = "dp: 4, pp: 4, tp: 2, micro_batches: 5, steps: 12, transport: tcp, zero_stage: 1"
-    noise = "mfu: 0.5, compute_jitter: 0.01, step_overhead_ms: 1.5"
-    world = f"""\
-cluster: {{servers: 16, gpus_per_server: 2, nics_per_server: 2, nic_gbps: 100,
-          fabric: {{kind: rail, leaf_ports: 16, spines: 4}}}}
-jobs:
-  - {{name: solo, model: {model}, {keys}, {noise}}}
-"""
-    effects = "[{kind: headers}, {kind: acknowledgements}, {kind: connections}]"
-    run = scored(world + MERGED.replace("[{kind: headers}]", effects) % 2000)
+    world = solo(
+        rail(16, 2, spines=4, nic_gbps=100), merged(2000, "acknowledgements", "connections"),
+        model=model(24, 2048, 16, 50304, 2048), dp=4, pp=4, tp=2, micro_batches=5, steps=12,
+        transport="tcp", zero_stage=1, mfu=0.5, compute_jitter=0.01, step_overhead_ms=1.5,
+    )  # fmt: skip
+    run = scored(world)
     assert run.score["pairs"]["accuracy"] == 1
     assert run.diagnosis.layouts[["dp", "pp", "tp"]].to_numpy().tolist() == [[4, 4, 2]]
 
 
 def test_lines_of_ranks_are_pipelines_where_few_records_hold_all_messages(scored):
-    model = "{layers: 16, hidden: 1024, heads: 16, vocab: 50000, sequence_length: 1024}"
-    keys = "dp: 4, pp: 8, library: {}, micro_batches: 19, steps: 12, zero_stage: 1"
-    noise = "mfu: 0.41, compute_jitter: 0.01, step_overhead_ms: 7"
-    world = f"""\
-cluster: {{servers: 32, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 400,
-          fabric: {{kind: rail, leaf_ports: 32, spines: 4}}}}
-jobs:
-  - {{name: solo, model: {model}, {keys}, {noise}}}
-"""
-    effects = "[{kind: headers}, {kind: acknowledgements}, {kind: rendezvous}]"
-    run = scored(world + MERGED.replace("[{kind: headers}]", effects) % 1000)
+    world = solo(
+        rail(32, spines=4, nic_gbps=400), merged(1000, "acknowledgements", "rendezvous"),
+        model=model(16, 1024, 16, 50000, 1024), dp=4, pp=8, library={}, micro_batches=19,
+        steps=12, zero_stage=1, mfu=0.41, compute_jitter=0.01, step_overhead_ms=7,
+    )  # fmt: skip
+    run = scored(world)
     assert run.score["pairs"]["accuracy"] == 1  # and the store is no acknowledgement
     layout = run.diagnosis.layouts.iloc[0]
     assert (layout["dp"], layout["pp"], layout["tp"]) == (4, 8, 1)

@@ -7,7 +7,8 @@ import pytest
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.classes import Component, TrafficClass, find_components
-from llmprism.methods.prism.cycles.cycles import Traffic, divisions
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.jobs.jobs import _in_time, _training
 from llmprism.methods.prism.records.connections import find_connections
 from llmprism.methods.prism.steps.stepping import Part, Stepping, find_steps

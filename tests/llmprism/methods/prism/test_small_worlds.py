@@ -1,4 +1,4 @@
-"""Small worlds, one for each way in which an answer about jobs, pairs or steps was once wrong."""
+"""Jobs and steps in small worlds, one for each way in which an answer was once wrong."""
 
 from __future__ import annotations
 
@@ -6,24 +6,9 @@ import pytest
 
 from llmprism.pipeline import diagnose
 from scores import assert_exact
+from small import FOUR, MODEL, SINGLE, job
 
 pytestmark = pytest.mark.slow  # each test simulates a world
-
-MODEL = "{layers: 12, hidden: 1024, heads: 8, vocab: 32000, sequence_length: 1024}"
-SINGLE = """\
-cluster: {servers: %d, gpus_per_server: 1, nics_per_server: 1, nic_gbps: %d,
-          fabric: {kind: tor, leaf_ports: 4, spines: 2}}
-"""
-FOUR = """\
-cluster: {servers: 6, gpus_per_server: 4, nics_per_server: 4,
-          fabric: {kind: rail, leaf_ports: 6}}
-"""
-
-
-def job(name: str, keys: str, mfu: float = 0.4) -> str:
-    """One job in a line of YAML."""
-    fixed = f"mfu: {mfu}, compute_jitter: 0.01, step_overhead_ms: 5"
-    return f"  - {{name: {name}, model: {MODEL}, {fixed}, {keys}}}\n"
 
 
 @pytest.mark.parametrize("seed", [1, 3, 5])
@@ -101,128 +86,6 @@ collector:
     assert_exact(scored(SINGLE % (8, 50) + jobs + collector).score)
 
 
-BESIDE_GRADIENTS = {
-    "experts behind NVLink": (FOUR, "dp: 16, ep: 8, moe: {experts: 8, top_k: 2}"),
-    "two expert-parallel ranks": (SINGLE % (8, 200), "dp: 8, ep: 2, moe: {experts: 4, top_k: 1}"),
-    "experts and slow links": (SINGLE % (8, 50), "dp: 8, ep: 8, moe: {experts: 8, top_k: 2}"),
-    "context parallelism alone": (SINGLE % (4, 200), "cp: 4, sequence_length: 8192"),
-    "context and shards": (SINGLE % (8, 200), "cp: 4, dp: 2, zero_stage: 3, sequence_length: 8192"),
-    "context and slow links": (SINGLE % (8, 50), "cp: 4, dp: 2, sequence_length: 8192"),
-    "context and experts": (
-        SINGLE % (8, 200),
-        "cp: 2, dp: 4, ep: 4, moe: {experts: 8, top_k: 2}, sequence_length: 8192",
-    ),
-    "context, experts and stages": (
-        SINGLE % (8, 200),
-        "cp: 2, dp: 2, pp: 2, ep: 2, moe: {experts: 4, top_k: 2}, sequence_length: 8192",
-    ),
-    "experts of the only two replicas": (
-        SINGLE % (4, 200),
-        "dp: 2, ep: 2, pp: 2, moe: {experts: 4, top_k: 1}",
-    ),
-    "context and data": (SINGLE % (8, 200), "cp: 2, dp: 4, sequence_length: 8192"),
-    "tensors and sharded parameters": (SINGLE % (8, 200), "dp: 4, tp: 2, zero_stage: 3"),
-    "tensors of four": (SINGLE % (8, 200), "dp: 2, tp: 4"),
-    "shards across servers": (FOUR, "dp: 16, zero_stage: 3, hybrid_shards: 8"),
-    "stages of unequal volume": (SINGLE % (8, 200), "dp: 2, pp: 4, bucket_params: 9000000"),
-}
-
-
-@pytest.mark.parametrize("world", BESIDE_GRADIENTS)
-def test_exchanges_and_parameters_are_distinguished(scored, world):
-    cluster, keys = BESIDE_GRADIENTS[world]
-    text = cluster + "jobs:\n" + job("solo", f"{keys}, micro_batches: 2, steps: 7")
-    assert_exact(scored(text).score)
-
-
-def test_two_members_that_lose_records_are_no_pipeline(scored):
-    collector = "collector: {effects: [{kind: headers}, {kind: loss, probability: 0.03}]}\n"
-    keys = "dp: 8, ep: 4, moe: {experts: 8, top_k: 2}, micro_batches: 2, steps: 10"
-    run = scored(SINGLE % (8, 200) + "jobs:\n" + job("solo", keys) + collector)
-    assert run.score["pairs"]["accuracy"] >= 0.999
-
-
-def test_a_layout_is_in_doubt_where_gpus_share_a_nic(scored):
-    cluster = FOUR.replace("nics_per_server: 4", "nics_per_server: 2")
-    keys = "dp: 4, pp: 2, tp: 2, micro_batches: 4, steps: 8"
-    layouts = scored(cluster + "jobs:\n" + job("solo", keys)).diagnosis.layouts
-    assert (layouts["confidence"] <= 0.5).all()
-
-
-@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1"])
-def test_transfers_that_take_as_long_as_passes_do_not_change_the_schedule(scored, schedule):
-    """A first stage that has to wait for them seems to compute for longer."""
-    model = "{layers: 16, hidden: 2048, heads: 16, vocab: 32000, sequence_length: 2048}"
-    keys = f"dp: 2, pp: 8, micro_batches: 12, steps: 6, schedule: {schedule}, mfu: 0.4"
-    collector = (
-        "collector: {idle_gap_us: 2000, message_boundary: false, effects: [{kind: headers}]}"
-    )
-    run = scored(
-        SINGLE % (16, 25) + f"jobs:\n  - {{name: a, model: {model}, {keys}}}\n" + collector
-    )
-    assert run.diagnosis.layouts["schedule"].iloc[0] in (schedule, "unknown")
-
-
-@pytest.mark.parametrize("chunks", [2, 3])
-@pytest.mark.parametrize("stages", [2, 4])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_chunks_of_an_interleaved_schedule_are_counted(scored, stages, chunks, seed):
-    """Two stages have one couple, so no other couple shows how many messages a chunk has."""
-    keys = f"dp: 2, pp: {stages}, micro_batches: 8, steps: 8, schedule: interleaved"
-    text = SINGLE % (8, 200) + "jobs:\n" + job("a", f"{keys}, chunks: {chunks}")
-    run = scored(text.replace("layers: 12", "layers: 24"), seed)
-    assert_exact(run.score)
-    assert list(run.diagnosis.layouts["schedule"]) == ["interleaved"]
-    assert list(run.diagnosis.layouts["micro_batches"]) == [8]
-
-
-@pytest.mark.parametrize("queue_pairs", [2, 8])
-def test_a_message_on_several_queue_pairs_is_one_answer(scored, queue_pairs):
-    keys = "dp: 4, pp: 2, micro_batches: 5, steps: 8"
-    cluster = (SINGLE % (8, 50)).replace("nic_gbps", f"queue_pairs: {queue_pairs}, nic_gbps")
-    run = scored(cluster + "jobs:\n" + job("a", keys))
-    assert list(run.diagnosis.layouts["micro_batches"]) == [5]
-
-
-@pytest.mark.parametrize("micro_batches", [2, 6])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_chunks_of_two_stages_are_counted_if_the_second_begins_late(scored, micro_batches, seed):
-    """Host work of one rank takes longer than that of another by several passes."""
-    keys = f"dp: 4, pp: 2, chunks: 2, schedule: interleaved, micro_batches: {micro_batches}"
-    text = SINGLE % (8, 200) + "jobs:\n" + job("a", f"{keys}, steps: 8, step_overhead_jitter: 0.2")
-    run = scored(text.replace("step_overhead_ms: 5", "step_overhead_ms: 80"), seed)
-    assert list(run.diagnosis.layouts["schedule"]) == ["interleaved"]
-    assert list(run.diagnosis.layouts["micro_batches"]) == [micro_batches]
-
-
-@pytest.mark.parametrize("gap_ms", [2, 5, 10])
-@pytest.mark.parametrize("stages", [2, 4])
-def test_a_pipeline_stays_one_where_each_direction_is_merged_in_its_own_way(scored, stages, gap_ms):
-    collector = f"""\
-collector:
-  idle_gap_us: {gap_ms * 1000}
-  message_boundary: false
-  effects: [{{kind: headers}}]
-"""
-    jobs = "jobs:\n" + job("a", f"dp: 4, pp: {stages}, micro_batches: 3, steps: 10")
-    run = scored(SINGLE % (16, 100) + jobs + collector)
-    assert_exact(run.score)
-    layout = run.diagnosis.layouts.iloc[0]
-    assert (layout["dp"], layout["pp"]) == (4, stages)
-    assert layout["micro_batches"] in (3, -1)
-    assert layout["schedule"] in ("1f1b", "unknown")
-
-
-@pytest.mark.parametrize("seed", [2, 4, 5, 6, 8])
-def test_stages_of_tensor_parallel_groups_across_servers_are_joined_by_small_messages(scored, seed):
-    """Activations are a thousandth of the bytes of a step, and the last ones end with it."""
-    model = "{layers: 24, hidden: 2048, heads: 16, vocab: 51200, sequence_length: 1024}"
-    noise = "mfu: 0.37, compute_jitter: 0.018, step_overhead_ms: 9.8"
-    keys = f"dp: 2, pp: 2, tp: 2, micro_batches: 2, steps: 12, sequence_parallel: true, {noise}"
-    jobs = f"jobs:\n  - {{name: solo, model: {model}, {keys}}}\n"
-    assert_exact(scored(SINGLE % (8, 200) + jobs, seed).score)
-
-
 def first_part(run, seconds: float):
     """Diagnosis of the records that end in the first ``seconds`` of training."""
     flows = run.flows()
@@ -240,111 +103,6 @@ def test_micro_batches_are_no_steps_of_records_that_end_too_early(scored, cluste
     found = first_part(run, share * run.truth("steps").eval("end_ns - start_ns").median() / 1e9)
     assert not found.verdict.can_tell
     assert len(found.steps) == 0
-
-
-SHARDED = {
-    "none": "dp: 4, zero_stage: 0, micro_batches: 8, bucket_params: 9000000",
-    "zero1": "dp: 4, pp: 2, zero_stage: 1, micro_batches: 4, bucket_params: 9000000",
-    "zero2": "dp: 4, zero_stage: 2, micro_batches: 3, bucket_params: 9000000",
-    "zero3": "dp: 4, zero_stage: 3, micro_batches: 2",
-    "hybrid": "dp: 8, zero_stage: 3, hybrid_shards: 4, micro_batches: 2",
-}
-
-
-@pytest.mark.parametrize("nic_gbps", [100, 200])
-@pytest.mark.parametrize("sharding", SHARDED)
-def test_what_is_sharded_shows_in_how_often_each_size_is_sent(scored, sharding, nic_gbps):
-    run = scored(SINGLE % (8, nic_gbps) + "jobs:\n" + job("solo", f"{SHARDED[sharding]}, steps: 8"))
-    assert list(run.diagnosis.layouts["sharding"]) == [sharding]
-
-
-UNSEEN = {
-    "sharded gradients without accumulation": "dp: 4, zero_stage: 2, micro_batches: 1",
-    "gradients of the parameters' size": "dp: 4, zero_stage: 1, micro_batches: 4, "
-    "gradient_bytes: 2",
-    "shards inside servers": "dp: 16, zero_stage: 3, hybrid_shards: 4, micro_batches: 1",
-}
-
-
-@pytest.mark.parametrize("case", UNSEEN)
-def test_sharding_is_unknown_where_volumes_do_not_show_it(scored, case):
-    cluster = FOUR if "servers" in case else SINGLE % (8, 200)
-    run = scored(cluster + "jobs:\n" + job("solo", f"{UNSEEN[case]}, steps: 8"))
-    assert list(run.diagnosis.layouts["sharding"]) == ["unknown"]
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_pipeline_whose_messages_of_a_step_are_one_record_each_way_is_found_by_its_place(
-    scored, seed
-):
-    """With chunks, both directions begin at nearly the same time, as an exchange does."""
-    collector = """\
-collector:
-  idle_gap_us: 10000
-  message_boundary: false
-  effects: [{kind: headers}]
-"""
-    keys = "dp: 4, pp: 2, micro_batches: 8, chunks: 2, schedule: interleaved, steps: 12"
-    run = scored(SINGLE % (8, 200) + "jobs:\n" + job("solo", keys) + collector, seed)
-    assert_exact(run.score)
-    layout = run.diagnosis.layouts.iloc[0]
-    assert (layout["dp"], layout["pp"], layout["micro_batches"]) == (4, 2, -1)
-
-
-@pytest.mark.parametrize(
-    "effect",
-    [
-        "{kind: sampling, one_in: 100}",
-        "{kind: observation, point: both}, {kind: clocks, offset_us: 300}",
-    ],
-)
-def test_a_tensor_parallel_group_stays_one_where_telemetry_blurs_its_times(scored, effect):
-    cluster = """\
-cluster: {servers: 8, gpus_per_server: 2, nics_per_server: 2,
-          fabric: {kind: rail, leaf_ports: 8}}
-"""
-    collector = f"""\
-collector:
-  idle_gap_us: 5000
-  message_boundary: false
-  effects: [{{kind: headers}}, {effect}]
-"""
-    model = "{layers: 12, hidden: 2560, heads: 20, vocab: 50000, sequence_length: 2048}"
-    keys = f"model: {model}, dp: 4, pp: 2, tp: 2, micro_batches: 6, steps: 12, mfu: 0.4"
-    jobs = f"jobs:\n  - {{name: solo, {keys}, compute_jitter: 0.02, step_overhead_ms: 5}}\n"
-    layout = scored(cluster + jobs + collector).diagnosis.layouts.iloc[0]
-    assert (layout["dp"], layout["pp"], layout["tp"]) == (4, 2, 2)
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_micro_batches_of_sampled_records_are_right_or_unknown(scored, seed):
-    collector = """\
-collector:
-  idle_gap_us: 10000
-  message_boundary: false
-  effects: [{kind: headers}, {kind: sampling, one_in: 1000}]
-"""
-    model = "{layers: 16, hidden: 3072, heads: 24, vocab: 32000, sequence_length: 2048}"
-    keys = f"model: {model}, dp: 4, pp: 2, micro_batches: 6, steps: 15, mfu: 0.4"
-    jobs = f"jobs:\n  - {{name: solo, {keys}, compute_jitter: 0.01, step_overhead_ms: 5}}\n"
-    layouts = scored(SINGLE % (8, 200) + jobs + collector, seed).diagnosis.layouts
-    assert set(layouts["micro_batches"]) <= {6, -1}
-
-
-def test_two_replicas_that_exchange_as_much_as_their_pipeline_are_no_stages(scored):
-    collector = """\
-collector:
-  idle_gap_us: 3000
-  message_boundary: false
-  effects: [{kind: headers}]
-"""
-    model = "{layers: 8, hidden: 2048, heads: 32, vocab: 64000, sequence_length: 4096}"
-    keys = f"model: {model}, dp: 2, pp: 2, micro_batches: 4, micro_batch_size: 16, steps: 9"
-    fixed = "zero_stage: 1, mfu: 0.3, compute_jitter: 0.02, step_overhead_ms: 12, recompute: none"
-    run = scored(SINGLE % (4, 400) + f"jobs:\n  - {{name: solo, {keys}, {fixed}}}\n" + collector)
-    assert run.score["pairs"]["accuracy"] == 1
-    layout = run.diagnosis.layouts.iloc[0]
-    assert (layout["dp"], layout["pp"]) == (2, 2)
 
 
 @pytest.mark.parametrize("micro_batches", [1, 2])

@@ -36,15 +36,18 @@ def circles(flows: FlowTable, connections: Connections, chosen: Ints) -> list[In
     What storage returns before an attempt of a job does not circulate with what ranks save in it.
     """
     nodes, found = len(flows.addresses), []
-    for own in _joined(connections, chosen, nodes):
+    for own in joined_circles(connections, chosen, nodes):
         epochs = _epochs(flows, connections, own)
         for epoch in epochs:
-            found += _joined(connections, epoch, nodes) if len(epochs) > 1 else [epoch]
+            found += joined_circles(connections, epoch, nodes) if len(epochs) > 1 else [epoch]
     return found
 
 
-def _joined(connections: Connections, chosen: Ints, nodes: int) -> list[Ints]:
-    """Those of the ``chosen`` connections that lie within strongly connected components."""
+def joined_circles(connections: Connections, chosen: Ints, nodes: int) -> list[Ints]:
+    """The ``chosen`` connections in which traffic circulates, apart by component only.
+
+    ``nodes`` is the number of endpoints of all traffic.
+    """
     label = components(nodes, *_closed(connections, chosen))
     home = label[connections.src[chosen]]
     inside = home == label[connections.dst[chosen]]

@@ -26,7 +26,7 @@ from llmprism.methods.prism.records.sampled import allowed
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 VOLUME_STEP = 0.15  # members of a class differ from the next one by less (in logarithm)
-RECORD_STEP = 0.3
+RECORD_STEP = 0.3  # ... in the typical record of a connection (in logarithm)
 ONE_SIZE = 0.02  # of a message: difference of size that counts as none
 LARGER = 0.1  # share of bytes in messages that are larger than those of one size
 MOSTLY_ONE, MOSTLY_OTHERS = 0.95, 0.7  # share of bytes in messages of the usual size
@@ -118,6 +118,7 @@ def united(parts: Sequence[Component], flows: FlowTable, connections: Connection
 
 
 def _classes(flows: FlowTable, connections: Connections, own: Ints) -> tuple[TrafficClass, ...]:
+    """Classes of the connections ``own``, by volume, typical record and sizes; largest first."""
     answers = find_answers(connections, own)
     two_way = answers.lesser > 0
     volume = connections.total_bytes.astype(np.float64)

@@ -32,7 +32,7 @@ EQUAL = 0.01  # of a part: difference of bytes that counts as none
 LESS = 0.1  # of the bytes that come in one size: what records of several messages may take away
 SINGLE = 0.4  # share of parts that are a step alone: an evaluation follows every other step at most
 MOSTLY = 0.5  # share of the bytes of an evaluation that come in prominent sizes
-MOST_SIZES = 6
+MOST_SIZES = 6  # of messages that are prominent: of more, none shows where evaluations are
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import comb
 
 import numpy as np
@@ -47,8 +48,9 @@ def updates(traffic: Traffic, parts: Division) -> Ints:
 
     Pauses after some steps are much longer than updates, so shorter silences are looked at first.
     """
+    rests = _rests_of(traffic, parts)
     for clearly in (CLEARLY * PAUSE, CLEARLY):
-        found = _seldom(traffic, parts, clearly)
+        found = _seldom(rests, clearly)
         if found is not None and found.are_regular():
             return found.first
     return INTS
@@ -61,7 +63,7 @@ def may_be_micro_batches(traffic: Traffic, parts: Division) -> bool:
     are little longer, the other parts may have such silences, too. Steps have as many micro-batches
     each: silences after one part and the next, and in no others, are those of slow steps in a row.
     """
-    found = _seldom(traffic, parts)
+    found = _seldom(_rests_of(traffic, parts), CLEARLY)
     if found is None or (found.after.size < SURE and found.count >= FEW):
         return False
     if found.after.size >= SURE and (np.diff(found.after) == 1).mean() >= MOSTLY:
@@ -87,6 +89,49 @@ def updates_or_pauses(own: Sequence[Division], count: int) -> bool:
         for one in own
         for every in range(2, MOST + 1)
     )
+
+
+@dataclass(frozen=True)
+class _Rests:
+    """Silences of equal parts, and where they are.
+
+    Attributes
+    ----------
+    traffic : what is parted.
+    cut : first records of the parts, where equal ones begin.
+    place : parts before each record, since the first cut.
+    rest_ns : silence before each record [ns], 0 or less if there is none.
+    usual_ns : median of the silences between parts [ns].
+    """
+
+    traffic: Traffic
+    cut: Ints
+    place: Floats
+    rest_ns: Ints
+    usual_ns: float
+
+    @property
+    def count(self) -> int:
+        """Number of whole parts."""
+        return int(np.rint(self.place[self.cut[-1]] - self.place[self.cut[0]])) + 1
+
+    @cached_property
+    def phase(self) -> Floats:
+        """The place of each record within its part, in parts."""
+        return np.asarray(self.place - np.floor(self.place + SAME_PLACE))
+
+    @cached_property
+    def inside(self) -> Ints:
+        """Records that follow a silence inside parts."""
+        return np.flatnonzero((self.rest_ns > 0) & (self.phase > SAME_PLACE))
+
+    @cached_property
+    def longest(self) -> list[int]:
+        """Those that follow the longest silences, the longest one first."""
+        first = self.inside[np.argsort(-self.rest_ns[self.inside], kind="stable")]
+        first = first[: LONGEST * self.count]
+        least_ns = OTHERS * self.rest_ns[first[0]]
+        return [one for one in first.tolist() if self.rest_ns[one] >= least_ns]
 
 
 @dataclass(frozen=True)
@@ -121,37 +166,40 @@ class _Seldom:
         return bool(regular and rare and (whole if after.size < SURE else inside))
 
 
-def _seldom(traffic: Traffic, parts: Division, clearly: float = CLEARLY) -> _Seldom | None:
-    """The silences at the one place that is silent in some parts only; None if there is none.
-
-    The longest one is less than ``clearly`` times as long as each of them.
-    """
+def _rests_of(traffic: Traffic, parts: Division) -> _Rests | None:
+    """The silences of ``parts``; None if these are not equal, or rest longer than shards do."""
     place, cut = _places(traffic, parts)
     if cut.size < 2:
         return None
     rest_ns = np.concatenate(([0], traffic.rests_ns()))
     part_ns = float(traffic.start_ns[cut[-1]] - traffic.start_ns[cut[0]]) / (place[cut[-1]] or 1)
-    usual_ns = float(np.median(rest_ns[cut]))
-    phase = place - np.floor(place + SAME_PLACE)
-    rests = np.flatnonzero((rest_ns > 0) & (phase > SAME_PLACE))
-    if rests.size == 0 or usual_ns > RESTS * part_ns:
+    rests = _Rests(traffic, cut, place, rest_ns, float(np.median(rest_ns[cut])))
+    return rests if rests.inside.size and rests.usual_ns <= RESTS * part_ns else None
+
+
+def _seldom(rests: _Rests | None, clearly: float) -> _Seldom | None:
+    """The silences at the one place that is silent in some parts only; None if there is none.
+
+    The longest one is less than ``clearly`` times as long as each of them.
+    """
+    if rests is None:
         return None
-    count = int(np.rint(place[cut[-1]] - place[cut[0]])) + 1
-    longest = rests[np.argsort(-rest_ns[rests], kind="stable")][: LONGEST * count]
+    traffic, rest_ns, inside, phase = rests.traffic, rests.rest_ns, rests.inside, rests.phase
     found: list[Ints] = []
-    for one in longest[rest_ns[longest] >= OTHERS * rest_ns[longest[0]]].tolist():
+    for one in rests.longest:
         if any(abs(phase[one] - phase[own[0]]) <= SAME_PLACE for own in found):
             continue
-        if _while_ranks_begin(traffic, np.sort(np.concatenate((cut, *found[:1]))), one):
+        if _while_ranks_begin(traffic, np.sort(np.concatenate((rests.cut, *found[:1]))), one):
             continue
-        alike = rests[np.abs(phase[rests] - phase[one]) <= SAME_PLACE]
+        alike = inside[np.abs(phase[inside] - phase[one]) <= SAME_PLACE]
         alike = _without_parts(traffic, alike[rest_ns[alike] * clearly > rest_ns[one]])
-        if 0 < 2 * alike.size < count:
+        if 0 < 2 * alike.size < rests.count:
             found.append(alike)
-    after = np.floor(place[found[0]]).astype(np.int64) + 1 if len(found) == 1 else INTS
+    after = np.floor(rests.place[found[0]]).astype(np.int64) + 1 if len(found) == 1 else INTS
     if after.size == 0 or np.unique(after).size < after.size:
         return None
-    return _Seldom(found[0], after, count, float(np.median(rest_ns[found[0]])), usual_ns)
+    usual_ns = float(np.median(rest_ns[found[0]]))
+    return _Seldom(found[0], after, rests.count, usual_ns, rests.usual_ns)
 
 
 def _without_parts(traffic: Traffic, rests: Ints) -> Ints:

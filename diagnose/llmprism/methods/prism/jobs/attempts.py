@@ -21,7 +21,7 @@ from llmprism.methods.prism.steps.stepping import Part
 from llmprism.numerics.arrays import Codes, Floats
 
 STEADY = 0.25  # difference of two-way shares that counts as none
-SAME_VOLUME = 0.05
+SAME_VOLUME = 0.05  # of what an endpoint moves in a step: difference that counts as none
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ def restarted(jobs: list[Job], connections: Connections) -> list[Job]:
 
 
 def _continues(old: Job, new: Job, connections: Connections) -> bool:
+    """Whether the job ``new`` is a later attempt of ``old``: same endpoints, volumes and shares."""
     if not np.array_equal(old.endpoints, new.endpoints) or _end(old) > _begin(new):
         return False
     shares = [_two_way_share(job.epochs[-1]) for job in (old, new)]
@@ -76,6 +77,7 @@ def without_attempts(jobs: list[Job], connections: Connections) -> list[Job]:
 
 
 def _is_attempt(job: Job, other: Job, connections: Connections) -> bool:
+    """Whether ``job`` is a brief attempt of ``other``, before or after it on the same pairs."""
     apart = _end(job) <= _begin(other) or _end(other) <= _begin(job)
     if not (apart and np.isin(job.endpoints, other.endpoints).all()):
         return False

@@ -18,8 +18,6 @@ Five things keep other regularities out:
 - sizes of messages: a typical record is as long as a step at least, or it was not ended by a timer,
   and silences are few steps apart, as large numbers have a common divisor sooner;
 - single connections: only equal positions of several connections count.
-
-Faults make steps longer. The period is that of the faster steps, where most of them have no fault.
 """
 
 from __future__ import annotations
@@ -33,51 +31,22 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.io.flows import FlowTable
+from llmprism.methods.prism.jobs.intervals import NEAR, Interval, faster_ns
+from llmprism.methods.prism.jobs.sent import Sent, sent_by_classes, typical_ns_of
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.numerics.arrays import Codes, Floats, Ints, quantile_by_weight
+from llmprism.numerics.arrays import Codes, Floats
 from llmprism.numerics.compiled import compiled
 
-BUSY = 0.01  # share of the busiest connection's bytes from which a connection is looked at
-SAME_VOLUME = 0.02  # connections of one class differ by less
 TOLERANCE = 0.04  # of the volume, by which positions differ from its multiples
 OUTLIERS = 0.05  # share of positions that differ by more
 CHANCE = 1e-4  # probability that positions agree with some volume by chance
 FEWEST, MOST = 3, 400  # steps in the recording
-SHOWN = 32  # connections of a class that are looked at
 SILENCES = 512  # the longest of a class
 DISTINCT = 5  # numbers of steps after which records end, at least
 FEW = 8  # steps from one silence to the next, usually
 UNEVEN = (0.45, 1.5)  # periods' volumes that a class is ahead of its share, at least and at most
 TICKS = 10  # of the clock that a period has at least
-SHORT, NEAR = 0.25, 0.05  # share of all steps that the faster ones have; steps as long as others
 SEVERAL = 1.5  # times the shortest period: one that may be that of several steps
-
-
-@dataclass(frozen=True)
-class Sent:
-    """What one connection has sent at the end of each of its records.
-
-    Attributes
-    ----------
-    lasts_ns : length of each record [ns].
-    end_ns : last packet of each record [ns].
-    rest_ns : silence after each record but the last [ns].
-    bytes : sent until the end of each record.
-    """
-
-    lasts_ns: Ints
-    end_ns: Ints
-    rest_ns: Ints
-    bytes: Floats
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Steps ``first`` to ``last`` (exclusive) took ``step_ns`` each, by one connection."""
-
-    first: int
-    last: int
-    step_ns: float
 
 
 @dataclass(frozen=True)
@@ -100,7 +69,7 @@ class Counted:
     @cached_property
     def period_ns(self) -> float:
         """Length of the faster steps [ns]."""
-        return _faster(self.intervals)
+        return faster_ns(self.intervals)
 
 
 @dataclass(frozen=True)
@@ -116,10 +85,10 @@ def counted_period(
     flows: FlowTable, connections: Connections, endpoints: Codes
 ) -> CountedPeriod | None:
     """The period of the job on ``endpoints``; None if its records do not show it."""
-    classes = _classes(flows, connections, endpoints)
+    classes = sent_by_classes(flows, connections, endpoints)
     if not classes:
         return None
-    typical_ns = _typical_ns(classes)
+    typical_ns = typical_ns_of(classes)
     shortest_ns = TICKS * clock_tick_ns(flows.start_ns, flows.end_ns)
     first = (next(_of_steps(one, classes, typical_ns), None) for one in classes)
     found = [one for one in first if one is not None and one.period_ns >= shortest_ns]
@@ -132,38 +101,11 @@ def counted_period(
     if ends == 1:
         return None
     intervals = [interval for one in alike for interval in one.intervals]
-    return CountedPeriod(round(_faster(intervals)), sum(len(one.points) for one in alike), ends)
+    return CountedPeriod(round(faster_ns(intervals)), sum(len(one.points) for one in alike), ends)
 
 
 def _silences(counted: Counted) -> int:
     return len(counted.points)
-
-
-def _classes(flows: FlowTable, connections: Connections, endpoints: Codes) -> list[list[Sent]]:
-    """Connections between ``endpoints`` that carry data, grouped by their total volume."""
-    inside = np.isin(connections.src, endpoints) & np.isin(connections.dst, endpoints)
-    own = np.flatnonzero(inside & connections.carries)
-    total = connections.total_bytes[own]
-    own = own[total >= BUSY * total.max(initial=0)]
-    own = own[np.argsort(connections.total_bytes[own], kind="stable")]
-    total = connections.total_bytes[own].astype(np.float64)
-    classes: list[list[int]] = []
-    least = 0.0
-    for connection, volume in zip(own.tolist(), total.tolist(), strict=True):
-        if not classes or volume > (1 + SAME_VOLUME) * least:
-            classes.append([])
-            least = volume
-        classes[-1].append(connection)
-    some = [one[:: -(-len(one) // SHOWN)] for one in classes]
-    return [[_sent(flows, connections, connection) for connection in one] for one in some]
-
-
-def _sent(flows: FlowTable, connections: Connections, connection: int) -> Sent:
-    rows = connections.by.rows(connection)
-    rows = rows[~connections.small[rows]]
-    start, end = flows.start_ns[rows], flows.end_ns[rows]
-    sent = np.cumsum(connections.size[rows], dtype=np.float64)
-    return Sent(end - start, end, start[1:] - end[:-1], sent)
 
 
 def _of_steps(one: list[Sent], classes: list[list[Sent]], typical_ns: float) -> Iterator[Counted]:
@@ -265,14 +207,6 @@ def _is_step(counted: Counted, classes: list[list[Sent]], typical_ns: float) -> 
     return UNEVEN[0] <= ahead <= UNEVEN[1]
 
 
-def _typical_ns(classes: list[list[Sent]]) -> float:
-    """Length of the record in which the median byte travels [ns]."""
-    every = [sent for one in classes for sent in one]
-    lasts = np.concatenate([sent.lasts_ns for sent in every]).astype(np.float64)
-    size = np.concatenate([np.diff(sent.bytes, prepend=0.0) for sent in every])
-    return quantile_by_weight(lasts, size, 0.5)
-
-
 def _ahead(one: list[Sent], steps: Floats, times_ns: Floats) -> float:
     """How far connections of a class are ahead of their share of the steps, less how far behind.
 
@@ -291,23 +225,3 @@ def _ahead(one: list[Sent], steps: Floats, times_ns: Floats) -> float:
         return 0.0
     volume = together / varies
     return max(float(np.ptp(moved / volume - passed)) for passed, moved in both)
-
-
-def _faster(intervals: list[Interval]) -> float:
-    """Length of the faster steps [ns]: the shortest one that a good part of all steps has.
-
-    A few intervals are too short or too long: acknowledgements join records to the next step. Some
-    are mixed: they hold others that are faster or slower.
-    """
-    first, last, took = np.array([(one.first, one.last, one.step_ns) for one in intervals]).T
-    many = last - first
-    holds = (first[:, None] <= first) & (last <= last[:, None])
-    holds &= (many < many[:, None]) & (many >= FEWEST)
-    mixed = (holds & (np.abs(took - took[:, None]) > NEAR * took[:, None])).any(axis=1)
-    took, many = took[~mixed], many[~mixed]
-    alike = np.abs(took - took[:, None]) < NEAR * took[:, None]
-    share = alike @ many / many.sum()
-    usual = share >= min(SHORT, share.max())
-    least = took[usual].min()
-    best = np.lexsort((took, -share * (np.abs(took - least) < NEAR * least)))[0]
-    return quantile_by_weight(took[alike[best]], many[alike[best]], 0.5)

@@ -21,7 +21,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.classes import Component, find_components, united
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
-from llmprism.methods.prism.jobs.partial_steps import stepped
+from llmprism.methods.prism.jobs.partial_steps import are_micro_batches, stepped
 from llmprism.methods.prism.jobs.repetition import (
     EXACT,
     answered,
@@ -35,9 +35,11 @@ from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.surest_parts import by_surest
 from llmprism.methods.prism.jobs.together import together, twins_of
+from llmprism.methods.prism.jobs.two_steps import two_steps
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.stepping import Part, find_steps
 from llmprism.numerics.arrays import Bools, Ints
+from llmprism.numerics.early import INTS
 
 STEADY = 0.25  # minor traffic of a step differs from the median step by less, if larger one does
 SURE = 0.9  # quality of a division that services do not reach
@@ -141,24 +143,39 @@ def _settled(
         again = np.zeros(len(connections), np.bool_)
         for component in pending:
             part = known.get(_connections_of(component))
-            if part is not None:
+            odd = INTS
+            if part is None:
+                part, odd = _with_steps(flows, connections, component, lone)
+            if odd.size == 0:
                 settled.append(part)
                 continue
-            single = _has_single_ranks(connections, component, lone)
-            part = stepped(flows, connections, component, single)
-            component, stepping = part.component, part.stepping
-            odd = irregular(connections, component, stepping)
-            if stepping.count == 0 or odd.size == 0:
-                settled.append(part)
-                continue
-            if are_gradients(connections, component, stepping, odd):
-                settled.append(Part(component, replace(stepping, count=0)))
-                continue
-            for one in component.classes:
+            for one in part.component.classes:
                 again[one.connections] = True
             again[odd] = False
         pending = find_components(flows, connections, again) if again.any() else []
     return settled
+
+
+def _with_steps(
+    flows: FlowTable, connections: Connections, component: Component, lone: Bools
+) -> tuple[Part, Ints]:
+    """``component`` with its steps, and its connections that do not repeat in them.
+
+    If those are gradients, there are no steps. Two steps of a pipeline leave none out.
+    """
+    single = _has_single_ranks(connections, component, lone)
+    part = stepped(flows, connections, component, single)
+    odd = irregular(connections, part.component, part.stepping)
+    if part.stepping.count == 0 or odd.size or are_micro_batches(part):
+        two = two_steps(connections, component, len(flows.addresses))
+        if two is not None:
+            return Part(component, two), INTS
+    component, stepping = part.component, part.stepping
+    if stepping.count == 0 or odd.size == 0:
+        return part, INTS
+    if are_gradients(connections, component, stepping, odd):
+        return Part(component, replace(stepping, count=0)), INTS
+    return part, odd
 
 
 def _has_single_ranks(connections: Connections, component: Component, lone: Bools) -> bool:
@@ -186,36 +203,44 @@ def _in_time(
     sequences, but gradients of as many bytes return.
     """
     back = returned(connections, minor)
-    steady = {id(part): _steady(connections, part) for part in parts if part.stepping.count}
+    stepping = [part for part in parts if part.stepping.count]
+    steady = {id(part): _steady(connections, part) for part in stepping}
     of_end: dict[int, list[Part]] = {}
-    for part in parts:
-        if part.stepping.count:
-            for end in part.component.endpoints.tolist():
-                of_end.setdefault(end, []).append(part)
+    for part in stepping:
+        for end in part.component.endpoints.tolist():
+            of_end.setdefault(end, []).append(part)
     kept = np.zeros(minor.size, np.bool_)
     for i, one in enumerate(minor.tolist()):
-        begin, end = int(connections.first_ns[one]), int(connections.last_ns[one])
-        ends = [connections.src[one]]
-        if connections.to_unseen is None or not connections.to_unseen[one]:
-            ends.append(connections.dst[one])
-        touched = {
-            id(part): part
-            for side in ends
-            for part in of_end.get(int(side), [])
-            if part.stepping.start_ns[0] <= end and begin <= part.stepping.end_ns[-1]
-        }
+        touched = _touched(connections, of_end, one)
         rows = connections.by.rows(one)
         kept[i] = bool(touched) and all(
             repeats(
                 flows.start_ns[rows],
                 connections.size[rows],
                 part.stepping,
-                STEADY if back[i] else steady[key],
+                STEADY if back[i] else steady[id(part)],
                 connections.sample_bytes,
             )
-            for key, part in touched.items()
+            for part in touched
         )
     return kept | answered(connections, minor, minor[kept])
+
+
+def _touched(
+    connections: Connections, of_end: Mapping[int, Sequence[Part]], one: int
+) -> list[Part]:
+    """The parts at the ends of the connection ``one`` that take steps while it moves anything."""
+    begin, end = int(connections.first_ns[one]), int(connections.last_ns[one])
+    ends = [connections.src[one]]
+    if connections.to_unseen is None or not connections.to_unseen[one]:
+        ends.append(connections.dst[one])
+    found = {
+        id(part): part
+        for side in ends
+        for part in of_end.get(int(side), [])
+        if part.stepping.start_ns[0] <= end and begin <= part.stepping.end_ns[-1]
+    }
+    return [*found.values()]
 
 
 def _steady(connections: Connections, part: Part) -> float:

@@ -60,6 +60,8 @@ def partial_steps(connections: Connections, job: Job, nodes: int) -> Refusal | N
     """
     every = [part for epoch in job.epochs for part in epoch]
     parts = [part for part in every if part.stepping.count >= FEWEST]
+    if not parts:
+        return None
     if all(_are_buckets(part) for part in parts):
         return BUCKETS
     if any(are_micro_batches(part) for part in parts):

@@ -122,6 +122,7 @@ def _rest_ns(job: Job) -> float:
 
 
 def _records(flows: FlowTable, connections: Connections, job: Job) -> _Records:
+    """Records of data of ``job``, also those of more than a step that do not repeat."""
     chosen = _rows(job)
     steps = np.concatenate([np.diff(part.stepping.end_ns) for one in job.epochs for part in one])
     step_ns = float(np.median(steps)) if steps.size else 0.0

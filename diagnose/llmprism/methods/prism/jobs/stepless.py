@@ -4,7 +4,8 @@ Records longer than a step (long active or idle timeouts) and heavy sampling hid
 What circulates still shows who communicates: the strongly connected components of the data-
 carrying connections, joined where they use the same servers (tensor parallelism joins them
 out of sight). Volumes show the kinds of some pairs
-(:mod:`~llmprism.methods.prism.records.shapes`); the others and the layout are unknown.
+(:mod:`~llmprism.methods.prism.records.shapes`), and messages that wait for answers show
+pipelines; the others and the layout are unknown.
 
 Where other jobs do have steps, a component without any is more likely to be that of a service.
 It is a job only if its traffic is *repeated*: the members of a group send each other equal
@@ -13,58 +14,89 @@ volumes, so almost all bytes are on connections whose volume another one has as 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pandas as pd
 
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
-from llmprism.methods.prism.classes.circles import circles
+from llmprism.methods.prism.classes.circles import circles, joined_circles
+from llmprism.methods.prism.classes.classes import find_components
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.counted_periods import CountedPeriod, counted_period
 from llmprism.methods.prism.jobs.resolution import Refusal
 from llmprism.methods.prism.jobs.silent import silent_of
+from llmprism.methods.prism.kinds.unanswered import sends_ahead
 from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.shapes import Line, lines_of
 from llmprism.numerics.arrays import Codes, Ints
+from llmprism.numerics.early import INTS
 
 CONFIDENCE = 0.5  # two jobs on the same servers look like one
 REPEATED = 0.9  # share of bytes on connections whose volume another connection has
-SAME_VOLUME = 0.02
+SAME_VOLUME = 0.02  # of the volume of a connection: difference that counts as none
 NO_STEPS = Refusal(
-    "no division of the traffic into equal steps: records may be longer than a step",
-    "an idle timeout of a twentieth of a step, and no sampling",
+    "no division of the traffic into equal steps: records may be longer than a step, or "
+    "there may be only one or two steps",
+    "a recording of several steps, an idle timeout of a twentieth of a step, and no sampling",
 )
 
 
 @dataclass(frozen=True)
 class Stepless:
-    """A job without a timeline: its endpoint codes, sorted, why, and its period if that shows."""
+    """A job without a timeline.
+
+    Attributes
+    ----------
+    endpoints : endpoint codes, sorted.
+    refusal : why.
+    period : of its steps, if that shows.
+    passes : numbers of the connections of its pipelines, if single messages show them.
+    lines : rings of connections, and the lines to which they are joined.
+    """
 
     endpoints: Codes
     refusal: Refusal
     period: CountedPeriod | None = None
+    passes: Ints = field(default_factory=INTS.copy)
+    lines: tuple[Line, ...] = ()
 
 
 def find_stepless(
-    flows: FlowTable, connections: Connections, topology: Topology, taken: Codes, alone: bool
+    flows: FlowTable,
+    connections: Connections,
+    taken: Codes,
+    partial: Sequence[Stepless],
+    alone: bool,
 ) -> list[Stepless]:
-    """Jobs among the endpoints that are not ``taken``, in order of the first record.
+    """The ``partial`` jobs, then others among the endpoints that are not ``taken``.
 
-    ``alone``: whether there is no other job.
+    What some endpoints of a job do before or after all else belongs to it: in a single step,
+    forward passes may end before any backward pass, and those before any gradients move. What
+    never circulates, as what is written and read later, is no job. ``alone``: whether there is no
+    other job.
     """
     free = ~(np.isin(connections.src, taken) | np.isin(connections.dst, taken))
     own = np.flatnonzero(connections.carries & free)
-    joined: dict[frozenset[int], set[int]] = {}
-    for inside in circles(flows, connections, own):
-        if not alone and _repeated(connections.total_bytes[inside]) < REPEATED:
-            continue
-        ends = {*connections.src[inside].tolist(), *connections.dst[inside].tolist()}
-        homes = frozenset(topology.servers[sorted(ends)].tolist())
-        joined.setdefault(homes, set()).update(ends)
-    return [Stepless(np.array(sorted(ends), np.int32), NO_STEPS) for ends in joined.values()]
+    jobs = list(partial)
+    for inside in joined_circles(connections, own, len(flows.addresses)):
+        repeated = alone or _repeated(connections.total_bytes[inside]) >= REPEATED
+        if repeated and circles(flows, connections, inside):
+            ends = np.unique((connections.src[inside], connections.dst[inside]))
+            jobs = _with_one(jobs, Stepless(ends.astype(np.int32), NO_STEPS))
+    return jobs
+
+
+def _with_one(jobs: Sequence[Stepless], one: Stepless) -> list[Stepless]:
+    """``jobs`` and another ``one``, joined with all that share endpoints with it."""
+    shared = [i for i, job in enumerate(jobs) if np.isin(job.endpoints, one.endpoints).any()]
+    if not shared:
+        return [*jobs, one]
+    ends = np.unique(np.concatenate([one.endpoints, *(jobs[i].endpoints for i in shared)]))
+    whole = replace(jobs[shared[0]], endpoints=ends)
+    rest = set(shared[1:])
+    return [whole if i == shared[0] else job for i, job in enumerate(jobs) if i not in rest]
 
 
 def joined_by_servers(jobs: Sequence[Stepless], topology: Topology) -> list[Stepless]:
@@ -94,16 +126,36 @@ def with_silent(
     ]
 
 
-def with_periods(
+def with_shown(
     flows: FlowTable, connections: Connections, jobs: Sequence[Job | Stepless]
 ) -> list[Job | Stepless]:
-    """``jobs`` of which those without a timeline have their period where records count steps."""
+    """``jobs`` of which those without a timeline have what shows of them all the same.
+
+    That are the period, where records count steps, pipelines, and rings.
+    """
     return [
-        replace(one, period=counted_period(flows, connections, one.endpoints))
+        replace(
+            one,
+            period=counted_period(flows, connections, one.endpoints),
+            passes=_passes(flows, connections, one.endpoints),
+            lines=tuple(lines_of(connections, one.endpoints)),
+        )
         if isinstance(one, Stepless)
         else one
         for one in jobs
     ]
+
+
+def _passes(flows: FlowTable, connections: Connections, endpoints: Codes) -> Ints:
+    """Connections of the pipelines among the ``endpoints``, as a single step shows them."""
+    own = np.isin(connections.src, endpoints) & np.isin(connections.dst, endpoints)
+    found = [INTS]
+    for component in find_components(flows, connections, own & connections.carries):
+        for one in component.classes:
+            whole = np.zeros(len(one.traffic), np.int32)
+            if sends_ahead(connections, one, whole, 1, len(flows.addresses)):
+                found.append(one.connections)
+    return np.concatenate(found)
 
 
 def _repeated(volumes: Ints) -> float:
@@ -114,23 +166,3 @@ def _repeated(volumes: Ints) -> float:
     twin[1:] |= close
     twin[:-1] |= close
     return float(ordered[twin].sum() / max(ordered.sum(), 1.0))
-
-
-def layout_row(name: str, one: Stepless) -> pd.DataFrame:
-    """The row of ``layouts`` of a job without a timeline."""
-    evidence = {"refused": one.refusal.reason, "would_allow": one.refusal.setting}
-    period_ns = -1
-    if one.period is not None:
-        period_ns = one.period.period_ns
-        evidence["period"] = (
-            f"{one.period.records} records of {one.period.connections} connections end in"
-            " silences, after multiples of the same bytes"
-        )
-    row = {
-        **dict.fromkeys(("dp", "pp", "tp", "ep", "cp", "micro_batches"), -1),
-        **dict.fromkeys(("schedule", "sharding"), "unknown"),
-        "period_ns": period_ns,
-        "confidence": CONFIDENCE,
-        "evidence": json.dumps(evidence, sort_keys=True),
-    }
-    return pd.DataFrame([{"job": name, **row}])

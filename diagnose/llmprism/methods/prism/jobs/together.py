@@ -28,6 +28,7 @@ BOUND = 0.35  # ... or within this share of how much steps differ in length
 LOOSE = 0.25  # ... or within this share of a step, if it is independent from step to step
 MANY, INDEPENDENT = 6, 1.3  # steps and ratio from which it is taken to be
 SIGMAS = 2.33  # by which the ratio is below that of independent values in 1 % of cases
+SHARED = 0.35  # ... or changes by less than this share of what lengths of steps change by
 COMMON = 0.8  # correlation of lengths of steps in one job; 0.7 may be chance in a dozen steps
 UNFINISHED = 1  # steps that only one of two components shows
 
@@ -118,6 +119,7 @@ def _keep_distance(between: Floats, lengths: Ints) -> bool:
     It may also vary, if it returns to its mean in every step: what one step adds, the next one
     takes away. The times of jobs that do not wait for each other drift apart instead. In a few
     steps, any drift may be chance; then the parts must also begin, or end, steps at the same time.
+    If one replica becomes slow, the distance changes once, and all steps become longer by far more.
     """
     period, varies = float(np.median(lengths)), float(np.std(lengths))
     allowed = max(TOGETHER * period, BOUND * min(varies, period / 10))
@@ -127,7 +129,9 @@ def _keep_distance(between: Floats, lengths: Ints) -> bool:
     apart = float(np.median(np.abs(between)))
     near, few = apart < period, count < MANY and apart < allowed
     most = allowed if few else max(DRIFT * period, allowed / count)
-    steady = away < allowed and abs(drift) < most
+    changes = float(np.abs(np.diff(between)).mean()) if count > 1 else 0.0
+    longer = float(np.abs(lengths - period).mean())
+    steady = away < allowed and (abs(drift) < most or changes < SHARED * longer)
     loose = max(away, abs(drift) * count) < LOOSE * period
     return near and (steady or (loose and _returns(between)))
 

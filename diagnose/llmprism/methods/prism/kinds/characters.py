@@ -29,6 +29,7 @@ EITHER = 0.25  # ... of those in which one does: the other one begins, where nob
 SELDOM = 0.1  # share of all steps: fewer show nothing
 UNLIKE = 2.0  # ratio of sizes that differ
 TICKS = 10  # of the clock: a record that shows its rate is longer
+ONE_RECORD = 1.5  # records of a step in one direction, below which it is merged
 LEADS = 0.9  # share of steps in which the same direction begins
 
 Set = frozenset[int]
@@ -76,6 +77,11 @@ class Character:
     begun: tuple[tuple[int, int, float], ...] = ()
 
     @property
+    def is_merged(self) -> bool:
+        """Whether all messages of a step are one record, which shows nothing of their sizes."""
+        return self.messages <= ONE_RECORD
+
+    @property
     def begins_alone(self) -> bool:
         """Whether the same direction begins all steps, and the other one mostly moves later."""
         return self.leads >= LEADS and self.together < TOGETHER
@@ -83,12 +89,10 @@ class Character:
     @property
     def is_pipeline(self) -> bool:
         """Whether one direction waits for the other as a pipeline's does."""
-        clearly = (
-            self.leads + 2 * self.other_leads
-        )  # share of steps that one of both clearly begins
+        clearly = self.leads + 2 * self.other_leads  # share of steps that one clearly begins
         if self.together >= TOGETHER and self.other_leads >= max(SELDOM, EITHER * clearly):
             return False  # both ways begin now and then: nobody waits
-        if self.messages <= 1.5:  # all messages of a step in one record
+        if self.is_merged:
             return self.answered >= LEADS and not (self.dense and self.together >= BESIDE)
         beside = self.together >= BESIDE and self.leads < LEADS / 2
         exchange = self.together >= TOGETHER and self.ahead < (LOST_AHEAD if beside else AHEAD)
@@ -100,6 +104,7 @@ class Character:
 def character_of(
     connections: Connections, one: TrafficClass, step: Codes, count: int, nodes: int
 ) -> Character:
+    """What a class is like; ``step`` is that of each record, and ``nodes`` counts all endpoints."""
     src, dst = connections.src[one.connections], connections.dst[one.connections]
     traffic = one.traffic
     start, end = extents(traffic, step, count)
@@ -132,6 +137,7 @@ def character_of(
 
 
 def _groups(src: Codes, dst: Codes, nodes: int) -> tuple[Set, ...]:
+    """The sets of endpoints that connections from ``src`` to ``dst`` join."""
     label = components(src, dst, nodes)
     members: dict[int, set[int]] = {}
     for end in np.unique(np.concatenate((src, dst))).tolist():

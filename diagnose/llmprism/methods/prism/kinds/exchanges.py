@@ -2,7 +2,8 @@
 
 Experts, context-parallel and tensor-parallel groups exchange activations all through the passes of
 a step, before its gradients begin. Shards of parameters are gathered there, too, and are
-data-parallel like the gradients. The members of a group show which exchange it is.
+data-parallel like the gradients (:mod:`~llmprism.methods.prism.kinds.parameters`). The members of a
+group show which exchange it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.classes.classes import TrafficClass
-from llmprism.methods.prism.classes.sizes import gathers_shards, is_of_one_size
+from llmprism.methods.prism.classes.sizes import is_of_one_size
 from llmprism.methods.prism.kinds.axes import apart, union
 from llmprism.methods.prism.kinds.characters import Character, Set, character_of
 from llmprism.methods.prism.kinds.dense import (
@@ -26,7 +27,8 @@ from llmprism.methods.prism.kinds.dense import (
     main_class,
     period_of_begins,
 )
-from llmprism.methods.prism.kinds.members import is_closed, is_ring, partners
+from llmprism.methods.prism.kinds.members import COUPLE, is_closed, is_ring, partners
+from llmprism.methods.prism.kinds.parameters import unless_parameters
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints
 
@@ -35,11 +37,7 @@ FORWARD = 0.25  # ... or by this share of its own time or bytes: a forward pass 
 GOES_ON = 0.1  # of its bytes: what an exchange of the passes moves late in them at least
 SAME_SIZE = 0.02  # of a message: difference that counts as none
 EQUAL_VOLUME = 0.01  # of a volume: difference among the edges of a ring
-EXACTLY = 0.001  # of a volume: what headers add to one of two, one a multiple of the other
 LOST = 2.0  # ratio of messages a step up to which lost records explain the difference
-BLUR = 3.0  # standard errors within which a mean may be another value
-PARTNERS = 2  # members of a group that distinguish a ring from a chain
-ONE_RECORD = 1.5  # records of a step in one direction, below which it is merged
 
 
 @dataclass(frozen=True)
@@ -74,6 +72,30 @@ def _kinds_of_exchanges(
     main = main_class(own, characters)
     if main < 0:
         return
+    same, chosen = _candidates(connections, own, characters, main)
+    rest = {*same, *large_classes(own)} - set(chosen)
+    dense = union([characters[i] for i in sorted(rest)])
+    parts = list(union([characters[i] for i in same]).groups)
+    parts += _whole_groups(own, characters, rest)
+    for together in apart(characters, chosen):
+        one = union([characters[i] for i in together])
+        if not is_closed(one):
+            continue  # an edge of a ring whose other edges have other records
+        kind = _beside(one, dense, parts)
+        if kind[0] == "cp" and all(_sends_tokens(characters[i], own[i][0]) for i in together):
+            kind = ("ep", 0.8)
+        if kind[0] in ("cp", "tp"):
+            kind = unless_parameters(connections, own, characters, (together, main, count), kind)
+        yield together, kind
+
+
+def _candidates(
+    connections: Connections,
+    own: Sequence[tuple[TrafficClass, Codes]],
+    characters: Sequence[Character],
+    main: int,
+) -> tuple[set[int], list[int]]:
+    """Classes of the same collective as ``main``, and those that may be exchanges of passes."""
     among = range(len(own))
     early = characters[main].rest <= LATE and not begins_later(
         characters[main], [characters[i] for i in large_classes(own)]
@@ -87,20 +109,7 @@ def _kinds_of_exchanges(
         if i not in same
         and (through[i] or (early and characters[i].alike and not characters[main].alike))
     ]
-    rest = {*same, *large_classes(own)} - set(chosen)
-    dense = union([characters[i] for i in sorted(rest)])
-    parts = list(union([characters[i] for i in same]).groups)
-    parts += _whole_groups(own, characters, rest)
-    for together in apart(characters, chosen):
-        one = union([characters[i] for i in together])
-        if not is_closed(one):
-            continue  # an edge of a ring whose other edges have other records
-        kind = _beside(one, dense, parts)
-        if kind[0] == "cp" and all(_sends_tokens(characters[i], own[i][0]) for i in together):
-            kind = ("ep", 0.8)
-        if kind[0] in ("cp", "tp"):
-            kind = _unless_parameters(connections, own, characters, (together, main, count), kind)
-        yield together, kind
+    return same, chosen
 
 
 def _sends_tokens(character: Character, one: TrafficClass) -> bool:
@@ -109,8 +118,8 @@ def _sends_tokens(character: Character, one: TrafficClass) -> bool:
     Every pass sends as many. A ring of two has the same shape, but context parallelism sends keys
     and values forth, and back twice as much with their gradients.
     """
-    pairs = max(len(group) for group in character.groups) == PARTNERS
-    return pairs and not is_merged(character) and is_of_one_size(one.traffic.size)
+    pairs = max(len(group) for group in character.groups) == COUPLE
+    return pairs and not character.is_merged and is_of_one_size(one.traffic.size)
 
 
 def _whole_groups(
@@ -126,82 +135,6 @@ def _whole_groups(
         )
         found += together.groups if is_closed(together) else ()
     return found
-
-
-def _unless_parameters(
-    connections: Connections,
-    own: Sequence[tuple[TrafficClass, Codes]],
-    characters: Sequence[Character],
-    about: tuple[list[int], int, int],
-    kind: tuple[str, float],
-) -> tuple[str, float]:
-    """``kind``, unless an exchange moves parameters of shards, or nobody can tell.
-
-    Messages of two sizes, one the double of the other, show which it is. Where records hold several
-    messages or samples of them, shards of other groups than the gradients show by volume only.
-    ``about`` has the classes of the exchange, that of the gradients, and the number of steps.
-    """
-    together, main, count = about
-    if all(gathers_shards(connections, *own[i], count) for i in together):
-        return "dp", 0.99
-    if all(characters[i].alike and not is_merged(characters[i]) for i in together):
-        return kind
-    if kind[0] == "cp":
-        groups = {group for i in together for group in characters[i].groups}
-        same = groups <= set(characters[main].groups)
-        ends = all(_ends_with(characters[i], characters[main]) for i in together)
-        return ("dp", 0.99) if same else (("dp", 0.6) if ends else kind)
-    shards = [_moves_shards(connections, own, characters, i, main, count) for i in together]
-    if None in shards:
-        return "unknown", 0.0
-    return ("dp", 0.99) if all(shards) else kind
-
-
-def is_merged(one: Character) -> bool:
-    """Whether all messages of a step are one record, which shows nothing of their sizes."""
-    return one.messages <= ONE_RECORD
-
-
-def _moves_shards(
-    connections: Connections,
-    own: Sequence[tuple[TrafficClass, Codes]],
-    characters: Sequence[Character],
-    one: int,
-    main: int,
-    count: int,
-) -> bool | None:
-    """Whether a class has the volume of shards whose gradients the class ``main`` reduces.
-
-    Parameters are gathered twice and gradients reduced inside a group of shards, in each
-    micro-batch; then gradients of one shard are reduced across groups. With parameters of two bytes
-    and gradients of four, the first is a whole multiple of the second; with others, of its half.
-    None if it is a multiple only as far as samples and losses show.
-    """
-    shards, replicas = (max(len(group) for group in characters[i].groups) for i in (one, main))
-    if replicas < PARTNERS:
-        return False
-    volumes = [own[i][0].volumes(connections, own[i][1], count) for i in (one, main)]
-    inside, across = (float(each.mean()) for each in volumes)
-    often = inside / across * (replicas - 1) / replicas / (shards - 1)
-    blur = often * BLUR * float(np.hypot(_blur(volumes[0]), _blur(volumes[1])))
-    if round(often) >= 1 and abs(often - round(often)) <= EXACTLY * often:
-        return True if blur <= EXACTLY * often else None
-    return None if abs(2 * often - round(2 * often)) <= 2 * blur else False
-
-
-def _blur(volumes: Floats) -> float:
-    """Error of the mean of ``volumes``, equal ones of which samples were taken, over that mean."""
-    mean = float(volumes.mean())
-    return float(volumes.std()) / max(mean, 1.0) / float(np.sqrt(volumes.size))
-
-
-def _ends_with(one: Character, main: Character) -> bool:
-    """Whether a class ends with the gradients in most steps: it moves parameters of shards.
-
-    Activations end with the last backward pass, before the last gradients.
-    """
-    early = float(np.nanmedian(main.last_ns - one.last_ns))
-    return early <= SAME_TIME * period_of_begins(main.first_ns)
 
 
 def _through(
@@ -272,10 +205,10 @@ def _same_collective(
     )
     messages = own.messages / max(theirs.messages, 1e-9)
     alike = abs(size - usual) <= SAME_SIZE * usual and 1 / LOST <= messages <= LOST
-    if alike and not (is_merged(own) and is_merged(theirs)):
+    if alike and not (own.is_merged and theirs.is_merged):
         return True
     edges = all(any(group <= wide for wide in theirs.groups) for group in own.groups)
-    edges &= max(len(group) for group in own.groups) <= PARTNERS or not is_ring(own.pairs)
+    edges &= max(len(group) for group in own.groups) <= COUPLE or not is_ring(own.pairs)
     if early and own.alike and not theirs.alike and not (edges and partners(own) < MANY):
         return False
     period = period_of_begins(theirs.first_ns)
@@ -301,4 +234,4 @@ def _beside(one: Character, dense: Character, parts: Sequence[Set]) -> tuple[str
     across = all(len(group & wide) <= 1 for wide in dense.groups for group in one.groups)
     if across:
         return "tp", 0.97
-    return ("ep", 0.6) if partners(one) >= PARTNERS else ("dp", 0.6)
+    return ("ep", 0.6) if partners(one) > 1 else ("dp", 0.6)

@@ -38,14 +38,12 @@ from llmprism.methods.prism.kinds.dense import main_class, period_of_begins
 from llmprism.methods.prism.kinds.exchanges import (
     CLEARLY,
     FORWARD,
-    PARTNERS,
     SAME_SIZE,
     Judged,
-    is_merged,
     kinds_of_collectives,
 )
 from llmprism.methods.prism.kinds.lines import lines
-from llmprism.methods.prism.kinds.members import is_line, joined, reduced_at_member
+from llmprism.methods.prism.kinds.members import COUPLE, is_line, joined, reduced_at_member
 from llmprism.methods.prism.kinds.same_exchanges import alike_in_all_stages
 from llmprism.methods.prism.kinds.stages import by_stage
 from llmprism.methods.prism.kinds.unseen import one_sided, resembling
@@ -167,7 +165,7 @@ def _merged_pipeline(
         clearly = min(CLEARLY * period, FORWARD * span)
         early = float(np.nanmedian(lead.first_ns - character.first_ns)) > clearly
         over = float(np.nanmedian(lead.last_ns - character.last_ns)) > CLEARLY * period
-        single = is_merged(character) and one.two_way and not (plain and character.at_once)
+        single = character.is_merged and one.two_way and not (plain and character.at_once)
         line = one.two_way and is_line(character)
         long = line and min(len(group) for group in character.groups) >= LONG
         shown = long or (over and (single or (line and character.leads >= LEADS)))
@@ -274,7 +272,7 @@ def _meshes(
         inside = label[couples[:, 0]] == one
         members = np.unique(couples[inside]).size
         equal = volume[inside].min() >= EQUAL * volume[inside].max()
-        if members > PARTNERS and inside.sum() >= members and equal:
+        if members > COUPLE and inside.sum() >= members and equal:
             meshed.add(one)
     return {i for i in candidates if label[connections.src[classes[i].connections[0]]] in meshed}
 

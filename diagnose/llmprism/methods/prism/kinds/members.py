@@ -9,6 +9,8 @@ import numpy as np
 from llmprism.methods.prism.kinds.begins import MOSTLY
 from llmprism.methods.prism.kinds.characters import EITHER, Character, Set
 
+COUPLE = 2  # members of a group whose ring and whose chain have the same edges
+
 
 def joined(groups: Sequence[tuple[Set, ...]]) -> list[Set]:
     """Unions of groups that overlap."""

@@ -75,6 +75,7 @@ def _shown(one: Judged, shape: _Shape, known: Sequence[tuple[_Shape, Judged]]) -
 
 
 def _shape(connections: Connections, one: Judged) -> _Shape:
+    """By what exchanges are compared: typical record, total volume and largest group."""
     own = one.one.connections
     return _Shape(
         float(np.median(connections.typical_bytes[own])),

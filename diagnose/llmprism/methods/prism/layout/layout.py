@@ -66,16 +66,19 @@ def find_layout(
     share: RingShare | None,
 ) -> Layout:
     """Work the layout of one job out; ``share`` is what the sizes of its messages show, if any."""
-    ranks = sum(_gpus(topology, end) for end in phases.endpoints.tolist())
+    gpus = [_gpus(topology, end) for end in phases.endpoints.tolist()]
+    ranks, shared = sum(gpus), any(one > 1 for one in gpus)
     inside = inside_servers(topology, connections, phases, pipelines, replicas, share)
-    hidden = (
-        _hides_stages(topology, connections, phases, pipelines)
-        or _continues(topology, phases, pipelines)
-        or _leaves_out(connections, phases, pipelines)
-        or may_go_on(topology, connections, phases.endpoints)
-    )
+    hidden = _is_hidden(topology, connections, phases, pipelines)
     known = _are_known(phases) and not hidden
     dp, tp = _replicas(ranks, pipelines.length, inside.tp, inside.ep * inside.cp, known)
+    doubtful = (
+        dp == UNKNOWN
+        or _is_unexplained(topology, connections, phases, pipelines)
+        or _may_hide_ranks(topology, connections, phases, pipelines)
+    )
+    sure = phases.quality * (SHOWN if tp * dp == 1 else inside.confidence)
+    sure = min(sure, phases.quality * SHARED) if shared else sure
     evidence: dict[str, object] = {
         "ranks": ranks,
         "stages": pipelines.length,
@@ -83,25 +86,35 @@ def find_layout(
         "tp_from": inside.shown_by,
         "division_quality": round(phases.quality, 4),
     }
-    sure = phases.quality * (SHOWN if tp * dp == 1 else inside.confidence)
-    shared = any(_gpus(topology, end) > 1 for end in phases.endpoints.tolist())
-    if shared:
-        sure = min(sure, phases.quality * SHARED)
-    doubtful = (
-        dp == UNKNOWN
-        or _is_unexplained(topology, connections, phases, pipelines)
-        or _may_hide_ranks(topology, connections, phases, pipelines)
-    )
-    sure = min(sure, _weakest(phases), HIDDEN if doubtful else 1.0)
-    sharding = find_sharding(topology, connections, phases, pipelines.micro_batches)
-    if sharding == UNKNOWN_NAME:
-        sharding = sharding_in_time(connections, phases, pipelines, max(dp, 2))
-    pp = UNKNOWN if hidden else pipelines.length
     return Layout(
-        dp, pp, tp, inside.ep, inside.cp, UNKNOWN if shared else pipelines.micro_batches,
-        UNKNOWN_NAME if hidden else _schedule(phases, pipelines), sharding,
-        _period_ns(phases), sure, evidence,
+        dp, UNKNOWN if hidden else pipelines.length, tp, inside.ep, inside.cp,
+        UNKNOWN if shared else pipelines.micro_batches,
+        UNKNOWN_NAME if hidden else _schedule(phases, pipelines),
+        _sharding(topology, connections, phases, pipelines, dp), _period_ns(phases),
+        min(sure, _weakest(phases), HIDDEN if doubtful else 1.0), evidence,
     )  # fmt: skip
+
+
+def _is_hidden(
+    topology: Topology, connections: Connections, phases: Phases, pipelines: Pipelines
+) -> bool:
+    """Whether a part of the job may be out of sight, so that nobody knows its size."""
+    return (
+        _hides_stages(topology, connections, phases, pipelines)
+        or _continues(topology, phases, pipelines)
+        or _leaves_out(connections, phases, pipelines)
+        or may_go_on(topology, connections, phases.endpoints)
+    )
+
+
+def _sharding(
+    topology: Topology, connections: Connections, phases: Phases, pipelines: Pipelines, dp: int
+) -> str:
+    """What each of ``dp`` replicas holds, by what moves, or else by when it moves."""
+    found = find_sharding(topology, connections, phases, pipelines.micro_batches)
+    if found != UNKNOWN_NAME:
+        return found
+    return sharding_in_time(connections, phases, pipelines, max(dp, 2))
 
 
 def _hides_stages(

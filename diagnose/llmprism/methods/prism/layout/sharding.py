@@ -125,6 +125,7 @@ def _repeat(own: Sequence[Cell]) -> bool:
 
 
 def _of_cell(cell: Cell, rests: float) -> str:
+    """What sizes of messages of a ``cell`` show; ``rests`` is the share of a step without any."""
     size = np.sort(cell[2])
     if size.size < FEWEST:
         return UNKNOWN

@@ -43,6 +43,7 @@ def with_gradients_last(
 def _with_earlier_gradients(
     flows: FlowTable, classes: list[KindOf], endpoints: Codes, count: int
 ) -> list[KindOf]:
+    """Count gradients that ranks reduce before the passes of a step to the step before."""
     passes, reduced = (_moments(flows, classes, kind, endpoints, count) for kind in ("pp", "dp"))
     both = (passes.start_ns != MISSING) & (reduced.end_ns != MISSING)
     before = both & (reduced.end_ns <= passes.start_ns)
@@ -87,6 +88,7 @@ def _one_later(one: KindOf, count: int) -> KindOf:
 def _with_later_passes(
     flows: FlowTable, classes: list[KindOf], endpoints: Codes, count: int
 ) -> list[KindOf]:
+    """Count messages of a pipeline after the gradients of a rank to the next step."""
     end_ns = _moments(flows, classes, "dp", endpoints, count).end_ns
     place = np.zeros(len(flows.addresses), np.int64)
     place[endpoints] = np.arange(endpoints.size)
@@ -108,6 +110,7 @@ def _with_later_passes(
 def _moments(
     flows: FlowTable, classes: Sequence[KindOf], kind: str, endpoints: Codes, count: int
 ) -> Moments:
+    """When each endpoint moves traffic of a ``kind`` in the ``count`` steps of the first epoch."""
     own = [one for one in classes if one.kind == kind]
     moved = [(one.one.traffic, np.where(one.step < count, one.step, -1)) for one in own]
     return moments_of(flows, moved, endpoints, count, collectives=False)

@@ -87,28 +87,17 @@ class Phases:
 
 def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
     """Put all parts of ``job`` on one count of steps, with the kind of each class."""
-    classes: list[KindOf] = []
-    firsts, before = [], 0
-    for epoch in job.epochs:
-        firsts.append(before)
-        for part in epoch:
-            classes += _kinds(flows, connections, part, before)
-        before += max(part.stepping.count for part in epoch)
-    count = before
-    first = max(part.stepping.count for part in job.epochs[0])
-    classes = [with_own_steps(connections, one, count, np.array(firsts)) for one in classes]
-    classes = with_gradients_last(flows, classes, job.endpoints, first)
+    classes, firsts, count = _on_one_count(flows, connections, job)
     group = joined(connections, classes, "dp", job.endpoints, len(flows.addresses))
     group_of = np.zeros(len(flows.addresses), np.int64)
     group_of[job.endpoints] = np.maximum(group, 0)
-    ends = np.array([*firsts[1:], count]) - 1
+    ends = np.append(firsts[1:], count) - 1
     finished = _finished(connections, classes, group_of, count, ends)
     classes = _without_next(classes, ends)
     kept = _whole(classes, count, ends, finished)
     shift = np.cumsum(kept, dtype=np.int32) - 1
     classes = [_renumbered(one, kept, shift) for one in classes]
     count = int(kept.sum())
-    firsts = [int(max(0, shift[min(f, shift.size - 1)])) for f in firsts]
     moments = {
         kind: moments_of(flows, moved(classes, kind), job.endpoints, count, kind == "dp")
         for kind in ("dp", "pp")
@@ -119,7 +108,24 @@ def find_phases(flows: FlowTable, connections: Connections, job: Job) -> Phases:
     period = period_of(moments)
     moments["dp"] = repaired(moments["dp"], group, period)
     quality = float(np.mean([part.stepping.quality for epoch in job.epochs for part in epoch]))
-    return Phases(job.endpoints, count, np.array(firsts), tuple(classes), quality, moments, group)
+    firsts = np.maximum(shift[np.minimum(firsts, shift.size - 1)], 0).astype(np.int64)
+    return Phases(job.endpoints, count, firsts, tuple(classes), quality, moments, group)
+
+
+def _on_one_count(
+    flows: FlowTable, connections: Connections, job: Job
+) -> tuple[list[KindOf], Ints, int]:
+    """Classes with steps counted over all epochs, first step of each epoch, and number of steps."""
+    classes: list[KindOf] = []
+    firsts, count = [], 0
+    for epoch in job.epochs:
+        firsts.append(count)
+        for part in epoch:
+            classes += _kinds(flows, connections, part, count)
+        count += max(part.stepping.count for part in epoch)
+    first = max(part.stepping.count for part in job.epochs[0])
+    classes = [with_own_steps(connections, one, count, np.array(firsts)) for one in classes]
+    return with_gradients_last(flows, classes, job.endpoints, first), np.array(firsts), count
 
 
 def _kinds(flows: FlowTable, connections: Connections, part: Part, before: int) -> list[KindOf]:

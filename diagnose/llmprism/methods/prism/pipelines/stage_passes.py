@@ -15,8 +15,11 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.first_backward import BACKWARD
-from llmprism.methods.prism.pipelines.first_messages import first_two
-from llmprism.methods.prism.pipelines.micro_batches import AT_ONCE
+from llmprism.methods.prism.pipelines.first_messages import (
+    answered_beyond_usual,
+    first_two,
+)
+from llmprism.methods.prism.pipelines.micro_batches import AT_ONCE, usual_size
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
@@ -72,7 +75,10 @@ def passes_of_steps(
             )
             who = (connections.of_row[rows[out]], src[out])
             when = (start[out], end[out])
-            first_two(found, who, step[out], when, size[out], messages)
+            cell = dst[got] * phases.count + step[got]
+            returned = np.bincount(cell, size[got], found["bytes"].size).reshape(shape)
+            more = answered_beyond_usual(returned.astype(np.float64), usual_size(size[out]))
+            first_two(found, who, step[out], when, size[out], messages, more)
     return found
 
 

@@ -38,8 +38,8 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Grouped, Ints, groupe
 from llmprism.numerics.compiled import compiled
 from llmprism.numerics.early import INTS
 
-SMALL, FULL = 64, 0.5
-ANSWER_SIZE, ANSWER_SHARE = 32, 0.05
+SMALL, FULL = 64, 0.5  # of small records, as above; of the bytes of a packet
+ANSWER_SIZE, ANSWER_SHARE = 32, 0.05  # of answers, as above
 SHORT_BYTES = 256  # of a packet: more than an acknowledgement with all options has
 MEANWHILE = 0.1  # share of an answer's bytes that come while what it answers moves, at least
 CLOCKS_NS = 1_000_000  # by which clocks of exporters on one network differ at most, usually
@@ -49,8 +49,8 @@ AT_ONCE_NS = 20_000  # apart: latency of a path, by which two views of one trans
 LASTING = 4  # times that, and ticks of the clock: records that show whether two are one transfer
 TWICE = 0.1  # of a record's length: two views of one transfer differ in length by less
 OFFSET = 0.5  # ... and begin within this share of it: clocks of exporters differ
-LIGHT_SHARE, LIGHT_BYTES = 1e-4, 4096
-MINOR_SHARE = 0.01
+LIGHT_SHARE, LIGHT_BYTES = 1e-4, 4096  # of light connections, as above
+MINOR_SHARE = 0.01  # of minor connections, as above
 
 
 @dataclass(frozen=True)
@@ -228,6 +228,7 @@ def _volumes(size: Ints, end_ns: Ints, by: Grouped) -> tuple[Ints, Ints, Ints]:
 
 
 def _answers(src: Codes, dst: Codes, total: Ints, typical: Ints) -> Bools:
+    """Which connections only answer, by their total bytes and typical record; see above."""
     table = pd.DataFrame({"a": src, "b": dst, "total": total, "typical": typical})
     heaviest = table.sort_values("total").groupby(["a", "b"], sort=False).last()
     back = heaviest.reindex(pd.MultiIndex.from_arrays([dst, src])).fillna(0).to_numpy()

@@ -1,4 +1,4 @@
-"""Kinds of traffic where records show no steps: from who sends how much to whom.
+"""What records show without steps: from who sends how much to whom.
 
 A *ring* is a circle of at least three endpoints, each of which sends to one other endpoint, equal
 volumes, and gets nearly nothing back: the way of ring all-reduces, all-gathers and reduce-scatters.
@@ -7,13 +7,15 @@ are of a pipeline where they lead from every member of one ring to a member of t
 rings or more are so joined to a line; the rings are data-parallel.
 
 Two rings that are joined may as well be tensor-parallel groups with two replicas, since a group of
-two exchanges equal volumes as a pipeline does. Tied embeddings join the ends of a line to a circle.
-Nothing is claimed about these; rings that nothing joins are data-parallel. All else stays unknown.
+two exchanges equal volumes as a pipeline does. Tensor parallelism seldom leaves servers, so the
+pipeline is likelier, and is answered with less confidence. Tied embeddings join the ends of a line
+to a circle, of which nothing is claimed; rings that nothing joins are data-parallel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -22,8 +24,8 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components
 
-CONFIDENCE = 0.85
-SHORTEST = 3
+CONFIDENCE, LIKELIER = 0.85, 0.6  # of what shows, and of what may be something else
+SHORTEST = 3  # members of a ring, or rings of a line: two exchange volumes as a pipeline does
 MAIN = 0.2  # of what an endpoint sends to any one other: less is on no ring
 SOME = 0.01  # of the same: less is not of a pipeline
 ONE_WAY = 0.2  # of the greater direction: what the lesser one has at most
@@ -33,20 +35,42 @@ EQUAL = 0.1  # difference of volumes along a ring
 Pair = tuple[int, int]
 
 
-def kinds_by_volume(connections: Connections, endpoints: Codes) -> dict[Pair, str]:
-    """Kind of the pairs (sender, receiver) of one job of which volumes show it."""
+@dataclass(frozen=True)
+class Line:
+    """Rings that two-way pairs join to a line: the stages of a pipeline.
+
+    Attributes
+    ----------
+    rings : endpoints of each ring, in its order; rings in any order.
+    joins : pairs (sender, receiver) between them.
+    """
+
+    rings: tuple[tuple[int, ...], ...]
+    joins: tuple[Pair, ...] = ()
+
+    @property
+    def confidence(self) -> float:
+        """In the kinds of its pairs."""
+        return LIKELIER if len(self.rings) == 2 else CONFIDENCE
+
+    def kinds(self) -> dict[Pair, str]:
+        """Kind of each pair (sender, receiver)."""
+        hops = chain.from_iterable(zip(own, (*own[1:], own[0]), strict=True) for own in self.rings)
+        return dict.fromkeys(hops, "dp") | dict.fromkeys(self.joins, "pp")
+
+
+def lines_of(connections: Connections, endpoints: Codes) -> list[Line]:
+    """The lines of rings among the ``endpoints`` of one job, also of a single ring each."""
     volume = _volumes(connections, endpoints)
     rings = list(_rings(volume))
     joins = _joins(volume, rings)
-    kinds: dict[Pair, str] = {}
+    found = []
     for together in _joined(len(rings), joins):
         inside = {ends: pairs for ends, pairs in joins.items() if ends[0] in together}
-        if len(together) > 1 and not _is_line(together, inside):
-            continue
-        for ring in (rings[number] for number in together):
-            kinds |= dict.fromkeys(zip(ring, [*ring[1:], ring[0]], strict=True), "dp")
-        kinds |= dict.fromkeys(chain.from_iterable(inside.values()), "pp")
-    return kinds
+        if len(together) == 1 or _is_line(together, inside):
+            own = tuple(tuple(rings[number]) for number in together)
+            found.append(Line(own, tuple(chain.from_iterable(inside.values()))))
+    return found
 
 
 def _volumes(connections: Connections, endpoints: Codes) -> dict[Pair, int]:
@@ -118,6 +142,6 @@ def _joined(rings: int, joins: dict[Pair, list[Pair]]) -> Iterator[list[int]]:
 
 
 def _is_line(rings: list[int], joins: dict[Pair, list[Pair]]) -> bool:
-    """Whether at least three rings are joined to a line."""
+    """Whether ``rings`` are joined to a line, and not to a circle or a tree."""
     neighbours = [sum(a == one for a, _ in joins) for one in rings]
-    return len(rings) >= SHORTEST and sorted(neighbours) == [1, 1, *[2] * (len(rings) - 2)]
+    return sorted(neighbours) == [1, 1, *[2] * (len(rings) - 2)]

@@ -14,7 +14,7 @@ import numpy as np
 from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.evaluations import beyond_steps
-from llmprism.methods.prism.steps.silences import extent, of_count
+from llmprism.methods.prism.steps.proposals import extent, of_count
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 MOSTLY = 0.8  # share of silences between steps that two classes have in common

@@ -8,31 +8,23 @@ would begin as closely in each of them, whatever pause comes before some.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import erfc, sqrt
 
 import numpy as np
 
-from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
-from llmprism.methods.prism.steps.silences import of_count
+from llmprism.methods.prism.steps.proposals import Proposals
 from llmprism.numerics.arrays import Floats
 
 CHANCE = 0.01  # that ranks begin further and further apart for no reason, in so many parts
 
 
-def drift_apart(
-    classes: Sequence[TrafficClass], proposed: Sequence[list[Division]], fine: int, coarse: int
-) -> bool:
+def drift_apart(proposals: Proposals, fine: int, coarse: int) -> bool:
     """Whether ranks begin ever less together in the fine parts of each coarse one.
 
     All classes that show both kinds of parts show it.
     """
-    shown = [
-        (one.traffic, finer, coarser)
-        for one, own in zip(classes, proposed, strict=True)
-        if (finer := of_count(own, fine)) and (coarser := of_count(own, coarse))
-    ]
+    shown = proposals.showing(fine, coarse)
     return bool(shown) and all(chance_of_trend(*one) <= CHANCE for one in shown)
 
 

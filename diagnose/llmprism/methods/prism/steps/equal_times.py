@@ -24,13 +24,13 @@ from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.counted_steps import WHOLE, begun_at, counted_steps, hops_of
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.parts import regularity
-from llmprism.methods.prism.steps.coarser import GRADIENTS
-from llmprism.methods.prism.steps.repeated_bytes import repeated_bytes
+from llmprism.methods.prism.steps.gradients import GRADIENTS
+from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.numerics.arrays import Codes, Floats, Ints
 from llmprism.numerics.early import INTS
 
 FEWEST = 4  # steps that show that they repeat
-MOST_STEPS = 1000
+MOST_STEPS = 1000  # up to which 1,400 numbers of bytes are tried
 FINE = 1.004  # ratio of one number of bytes that is tried to the next
 PLACES = 512  # where counting begins
 APART = 0.03  # share by which two numbers of bytes differ that are not the same minimum
@@ -101,10 +101,13 @@ class EqualTimes:
         return several > 1 + BRIDGED and abs(several - np.rint(several)) > SHARE
 
 
-def equal_times(classes: Sequence[TrafficClass], recorded_ns: tuple[int, int] | None) -> EqualTimes:
+def equal_times(
+    classes: Sequence[TrafficClass], repeats: RepeatedBytes, recorded_ns: tuple[int, int] | None
+) -> EqualTimes:
     """Find the steps of the first and largest of the ``classes`` by equal times of equal bytes.
 
     Every other class that moves a good part of all bytes moves as much in each step as well.
+    ``repeats``: after how many bytes the records of the first class begin again.
     ``recorded_ns``: when the records of all traffic begin and end [ns], if that is known.
     """
     traffic = classes[0].traffic
@@ -113,7 +116,6 @@ def equal_times(classes: Sequence[TrafficClass], recorded_ns: tuple[int, int] | 
         return EqualTimes(None, 0.0)
     line = _line_of(traffic)
     sizes = _bytes_of_steps(line, most)
-    repeats = repeated_bytes(traffic)
     if repeats.shows():
         sizes[repeats.least() * line.total] = CLEAR
     step_of = _placed(traffic, line, list(sizes), recorded_ns)

@@ -22,7 +22,7 @@ from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.numerics.arrays import Codes, Floats
 
 BIN = 0.03  # of a message: begins as near as that are the same, but for headers that vary
-MOST_BINS = 1 << 22
+MOST_BINS = 1 << 22  # of a connection: arrays of 32 MiB
 MOST_HOPS = 2  # connections that are read: those of a class move the same
 FEWEST = 4  # parts that show that they repeat
 RECORDS = 5  # of a part: fewer are alike by chance
@@ -35,16 +35,23 @@ EVALUATED = 0.4  # ... if an evaluation comes between some of the steps
 
 @dataclass(frozen=True)
 class RepeatedBytes:
-    """How often records of connections begin again, by the bytes in between.
+    """How often records of the connections of a class begin again, by the bytes in between.
 
-    Attributes
-    ----------
-    hops : the connections, which move the same messages; the first one moves most.
-    bin_bytes : bytes of a bin.
+    Everything is computed when it is needed, and once.
     """
 
-    hops: Sequence[Hop]
-    bin_bytes: float
+    traffic: Traffic
+
+    @cached_property
+    def hops(self) -> Sequence[Hop]:
+        """The connections, which move the same messages; the first one moves most."""
+        return sorted(hops_of(self.traffic), key=lambda hop: -hop.before[-1])[:MOST_HOPS]
+
+    @cached_property
+    def bin_bytes(self) -> float:
+        """Bytes of a bin."""
+        message = float(np.median(np.diff(self.hop.before)))
+        return max(BIN * message, float(self.hop.before[-1]) / MOST_BINS)
 
     @property
     def hop(self) -> Hop:
@@ -106,14 +113,6 @@ class RepeatedBytes:
         bins = float(self.hop.before[-1]) / self.bin_bytes
         first = max(int(bins * RECORDS / self.hop.own.size), 1)
         return first, self.again[first : int(bins / FEWEST) + 1]
-
-
-def repeated_bytes(traffic: Traffic) -> RepeatedBytes:
-    """How often records of the connections of a class begin again; they move the same messages."""
-    hops = sorted(hops_of(traffic), key=lambda hop: -hop.before[-1])[:MOST_HOPS]
-    total = float(hops[0].before[-1])
-    bin_bytes = max(BIN * float(np.median(np.diff(hops[0].before))), total / MOST_BINS)
-    return RepeatedBytes(hops, bin_bytes)
 
 
 def _correlated(begins: Floats, near: Floats) -> Floats:

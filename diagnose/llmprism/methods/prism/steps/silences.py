@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
-from llmprism.methods.prism.classes.classes import TrafficClass
 from llmprism.methods.prism.cycles.cycles import Division, Traffic
 from llmprism.methods.prism.cycles.updates import holds_updates
+from llmprism.methods.prism.steps.proposals import GOOD, Proposals, extent, of_count
 from llmprism.numerics.arrays import Ints
 
-GOOD = 0.5  # quality of a division that is believed
 CHANCE = 0.01  # of longer gaps at equal distances: what is looked at; of every second of 7, 0.03
 RARE = 1e-4  # chance of longer gaps at equal distances that is believed
 TICKS = 2  # of the clock: differences of gaps that rounding makes
@@ -27,96 +26,36 @@ BRIEF = 0.1  # of a part: longer silences are pauses
 LATER = 0.1  # of a part: a forward pass takes longer; classes of one collective differ less
 
 
-def of_count(own: list[Division], count: int) -> Division | None:
-    alike = [d for d in own if len(d) == count]
-    return max(alike, key=lambda d: (d.weight, d.clarity)) if alike else None
-
-
-def are_halves(proposed: list[list[Division]], fine: int, coarse: int) -> bool:
-    """Whether each coarse part holds two fine ones, in all classes that show both.
-
-    The first and the last one may hold one: records begin and end within a step, and parameters
-    that are gathered in the next step are missing in the last one.
-    """
-    shown = [
-        (finer, coarser)
-        for own in proposed
-        if (finer := of_count(own, fine)) and (coarser := of_count(own, coarse))
-    ]
-    return fine == 2 * coarse or (bool(shown) and all(_in_pairs(*both) for both in shown))
-
-
-def _in_pairs(fine: Division, coarse: Division) -> bool:
-    """Whether all coarse parts but the first and the last hold two fine ones, and those no more."""
-    if not np.isin(coarse.cuts, fine.cuts).all():
-        return False
-    borders = np.searchsorted(fine.cuts, coarse.cuts) + 1
-    held = np.diff(np.concatenate(([0], borders, [len(fine)])))
-    return bool(held.size > 2 and (held[1:-1] == 2).all() and held.max() == 2)
-
-
-def standing(division: Division | None) -> tuple[float, float]:
-    return (-1.0, 0.0) if division is None else (round(division.quality, 1), division.clarity)
-
-
-def extent(traffic: Traffic, division: Division) -> tuple[Ints, Ints]:
-    """First start and last end of each part [ns]."""
-    firsts = division.firsts
-    return traffic.start_ns[firsts], np.maximum.reduceat(traffic.end_ns, firsts)
-
-
-def accumulate(
-    classes: tuple[TrafficClass, ...],
-    proposed: list[list[Division]],
-    fine: int,
-    coarse: int,
-    single: bool,
-) -> bool:
+def accumulate(proposals: Proposals, fine: int, coarse: int) -> bool:
     """Whether all classes rest for so long between fine parts that these are steps.
 
     Ranks with shards either gather parameters in all passes, and hardly rest; or, if the shards are
     inside servers, reduce gradients all through the backward passes of every micro-batch, which
     take twice as long as forward passes, or longer. So parts with a longer silence are steps: they
     accumulate gradients of several micro-batches, or have no shards.
-
-    ``single``: whether each server has one rank, so that no shards are hidden inside.
     """
-    least = RESTS if single else ACCUMULATES
-    for one, own in zip(classes, proposed, strict=True):
-        coarser, finer = of_count(own, coarse), of_count(own, fine)
-        if coarser is None or finer is None:
-            continue
-        others = gaps_of(one.traffic, finer, coarser)[1]
-        part_ns = finer.usual_ns(one.traffic)
+    least = RESTS if proposals.single else ACCUMULATES
+    for traffic, finer, coarser in proposals.showing(fine, coarse):
+        others = gaps_of(traffic, finer, coarser)[1]
+        part_ns = finer.usual_ns(traffic)
         if others.size == 0 or np.median(others) < least * part_ns:
             return False
     return True
 
 
-def show_micro_batches(
-    classes: tuple[TrafficClass, ...],
-    proposed: list[list[Division]],
-    fine: int,
-    coarse: int,
-    single: bool,
-) -> bool:
-    """Whether an update follows every k-th fine part, and none of them accumulates gradients.
-
-    ``single``: whether each server has one rank.
-    """
-    own = (classes, proposed, fine, coarse)
-    if gather_and_reduce(classes, proposed, fine):
+def show_micro_batches(proposals: Proposals, fine: int, coarse: int) -> bool:
+    """Whether an update follows every k-th fine part, and none of them accumulates gradients."""
+    own = (proposals, fine, coarse)
+    if gather_and_reduce(proposals, fine):
         return updates_between(*own)
     holds = any(
         (finer := of_count(divisions, fine)) is not None and holds_updates(one.traffic, finer)
-        for one, divisions in zip(classes, proposed, strict=True)
+        for one, divisions in proposals.each()
     )
-    return not holds and updates_between(*own) and not accumulate(*own, single)
+    return not holds and updates_between(*own) and not accumulate(*own)
 
 
-def gather_and_reduce(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int
-) -> bool:
+def gather_and_reduce(proposals: Proposals, fine: int) -> bool:
     """Whether one of two classes gathers parameters in every fine part, and the other one reduces.
 
     Some libraries gather in one direction of a ring and reduce in the other one (gloo). Sharded
@@ -125,10 +64,10 @@ def gather_and_reduce(
     """
     shown = [
         (one.connections.size, *extent(one.traffic, finer))
-        for one, own in zip(classes, proposed, strict=True)
+        for one, own in proposals.each()
         if (finer := of_count(own, fine)) is not None
     ]
-    if len(classes) != 2 or len(shown) != 2 or shown[0][0] != shown[1][0]:
+    if len(proposals.classes) != 2 or len(shown) != 2 or shown[0][0] != shown[1][0]:
         return False
     (_, begin_ns, end_ns), (_, begins_ns, ends_ns) = sorted(shown, key=lambda one: one[1][0])
     least_ns = LATER * float(np.median(np.diff(begin_ns)))
@@ -136,20 +75,18 @@ def gather_and_reduce(
     return all(float(np.median(by_ns)) > least_ns for by_ns in apart)
 
 
-def updates_between(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
-) -> bool:
+def updates_between(proposals: Proposals, fine: int, coarse: int) -> bool:
     """Whether silences of all classes are longer by an update before every k-th fine part.
 
     Not each of them needs to be, as ranks wait for cores and for each other. What makes them longer
     by less than a tenth of a part, after every second to fourth one, is no pause. One class shows
     which parts these are: others may rest for as long in the middle of a step.
     """
-    places = _places(proposed, fine, coarse)
+    places = _places(proposals, fine, coarse)
     if fine > MOST_MICRO_BATCHES * coarse or coarse < FEWEST or places is None:
         return False
     chances = []
-    for one, own in zip(classes, proposed, strict=True):
+    for one, own in proposals.each():
         finer = of_count(own, fine)
         if finer is None or finer.evaluated:
             return False
@@ -162,13 +99,10 @@ def updates_between(
     return max(chances) <= CHANCE and min(chances) <= RARE
 
 
-def _places(proposed: list[list[Division]], fine: int, coarse: int) -> Ints | None:
+def _places(proposals: Proposals, fine: int, coarse: int) -> Ints | None:
     """Which cuts of the fine division end coarse parts, in the first class that shows both."""
-    for own in proposed:
-        coarser, finer = of_count(own, coarse), of_count(own, fine)
-        if coarser is None or finer is None or coarser.quality < GOOD:
-            continue
-        if np.isin(coarser.cuts, finer.cuts).all():
+    for _, finer, coarser in proposals.showing(fine, coarse):
+        if coarser.quality >= GOOD and np.isin(coarser.cuts, finer.cuts).all():
             return np.searchsorted(finer.cuts, coarser.cuts)
     return None
 
@@ -206,16 +140,12 @@ def gaps_of(traffic: Traffic, fine: Division, coarse: Division) -> tuple[Ints, I
     return gap[coarse.cuts - 1], gap[np.setdiff1d(fine.cuts, coarse.cuts) - 1]
 
 
-def longer_by(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], fine: int, coarse: int
-) -> float:
+def longer_by(proposals: Proposals, fine: int, coarse: int) -> float:
     """By how much the coarse gaps are longer, in fine parts; of the class where it is least."""
     found = []
-    for one, own in zip(classes, proposed, strict=True):
-        coarser, finer = of_count(own, coarse), of_count(own, fine)
-        if coarser is not None and finer is not None:
-            gap, others = gaps_of(one.traffic, finer, coarser)
-            part_ns = finer.usual_ns(one.traffic)
-            if others.size and part_ns > 0:
-                found.append(float(np.median(gap) - np.median(others)) / part_ns)
+    for traffic, finer, coarser in proposals.showing(fine, coarse):
+        gap, others = gaps_of(traffic, finer, coarser)
+        part_ns = finer.usual_ns(traffic)
+        if others.size and part_ns > 0:
+            found.append(float(np.median(gap) - np.median(others)) / part_ns)
     return min(found, default=np.inf)

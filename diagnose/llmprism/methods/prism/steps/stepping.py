@@ -1,6 +1,6 @@
 """The steps of one component: how many, and which records belong to which.
 
-Each class of a component proposes divisions (:mod:`~llmprism.methods.prism.cycles.cycles`).
+Each class of a component proposes divisions (:mod:`~llmprism.methods.prism.cycles.divisions`).
 Training steps are common to all of them, so the number of parts that most classes agree on is the
 number of steps.
 
@@ -15,7 +15,8 @@ import numpy as np
 
 from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.counted_steps import counted_steps, hops_of
-from llmprism.methods.prism.cycles.cycles import Division, Traffic, divisions, steps_from
+from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.cycles.divisions import steps_from
 from llmprism.methods.prism.cycles.halves import ends_of_pairs
 from llmprism.methods.prism.cycles.orders import ends_of_orders
 from llmprism.methods.prism.cycles.parts import TOLERANCES
@@ -29,18 +30,14 @@ from llmprism.methods.prism.steps.assignment import (
     borders_of,
     by_windows,
 )
-from llmprism.methods.prism.steps.coarser import GRADIENTS
 from llmprism.methods.prism.steps.equal_times import computes, equal_times, first_of_each
-from llmprism.methods.prism.steps.repeated_bytes import repeated_bytes
-from llmprism.methods.prism.steps.silences import extent, of_count, standing
-from llmprism.methods.prism.steps.votes import EQUAL, FEWEST, agreed
+from llmprism.methods.prism.steps.proposals import extent, of_count, standing
+from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
+from llmprism.methods.prism.steps.votes import EQUAL, agreement_of
 from llmprism.numerics.arrays import Codes, Ints
 from llmprism.numerics.early import INTS
 
-FEW = 5  # parts: as many may be equal by chance
-CLEAR = 3.0  # clarity of steps that nothing explains but training
 DOUBT = 0.5  # of the quality of parts that may be steps or micro-batches
-LASTING = 0.4  # share of the time of the longest class
 UNDIVIDED = 0.8  # quality of steps without a silence between them
 
 
@@ -81,46 +78,50 @@ def find_steps(
     ``recorded_ns``: when the records of all traffic begin and end [ns], if that is known.
     ``single``: whether each server has one rank.
     """
-    lasting = _lasting(component)
-    proposed = [
-        divisions(one.traffic, FEWEST) if lasts else []
-        for one, lasts in zip(component.classes, lasting, strict=True)
-    ]
-    every = proposed
-    proposed = [
-        _repeating(one.traffic, own) for one, own in zip(component.classes, every, strict=True)
-    ]
-    count = agreed(component.classes, proposed, single)
-    if count <= FEW:
-        brief = [
-            [] if lasts else _clear(divisions(one.traffic, FEWEST))
-            for one, lasts in zip(component.classes, lasting, strict=True)
-        ]
-        shown = agreed(component.classes, brief, single)
-        count, proposed, every = (shown, brief, brief) if shown else (count, proposed, every)
-    own = [_of_steps(divisions_, count) for divisions_ in proposed]
+    classes = component.classes
+    repeats = [RepeatedBytes(one.traffic) for one in classes]
+    found = agreement_of(component, repeats, single)
+    own = [_of_steps(divisions, found.count) for divisions in found.proposed]
     reference = max(range(len(own)), key=lambda i: standing(own[i]))
-    best = own[reference]
-    lead = component.classes[reference].traffic
-    two_way = any(one.two_way for one in component.classes)
-    ended = INTS if best is None else _ended(lead, best, every[reference], two_way=two_way)
-    counted = None if ended.size else _counted(component, reference, best, recorded_ns)
-    if counted is not None or best is None:
-        return counted or _without_steps(component)
-    doubted = updates_or_pauses(proposed[reference], count) and not holds_updates(lead, best)
+    best, lead = own[reference], classes[reference].traffic
+    two_way = any(one.two_way for one in classes)
+    ended = INTS if best is None else _ended(lead, best, found.every[reference], two_way=two_way)
+    if not ended.size:
+        counted = _counted(component, reference, best, (repeats[0], recorded_ns))
+        if counted is not None:
+            return counted
+    if best is None:
+        return _without_steps(component)
+    pauses = updates_or_pauses(found.proposed[reference], found.count)
+    doubted = pauses and not holds_updates(lead, best)
     quality = DOUBT * best.quality if doubted or ended.size else best.quality
-    if ended.size:
-        best = steps_from(lead, ended)
-        count, quality = len(best), max(best.quality, quality)
-        own = [best if i == reference else None for i in range(len(own))]
-        proposed = [[] for _ in own]
+    if not ended.size:
+        return _parted(component, quality, reference, own, found.proposed)
+    best = steps_from(lead, ended)
+    alone = [best if i == reference else None for i in range(len(own))]
+    return _parted(component, max(best.quality, quality), reference, alone, [[] for _ in own])
+
+
+def _parted(
+    component: Component,
+    quality: float,
+    reference: int,
+    own: list[Division | None],
+    proposed: list[list[Division]],
+) -> Stepping:
+    """Steps that are the parts of the reference; ``own`` has the division of each class, if any.
+
+    ``proposed`` has all divisions of each class.
+    """
+    lead, best = component.classes[reference].traffic, own[reference]
+    assert best is not None  # it shows the steps
     start, end = extent(lead, best)
     borders = borders_of(component, start, end)
     step_of = [
         assigned(one.traffic, division, lead, best, borders, others)
         for one, division, others in zip(component.classes, own, proposed, strict=True)
     ]
-    return Stepping(count, quality, reference, tuple(step_of), start, end)
+    return Stepping(len(best), quality, reference, tuple(step_of), start, end)
 
 
 def _ended(lead: Traffic, best: Division, proposed: list[Division], *, two_way: bool) -> Ints:
@@ -147,14 +148,6 @@ def _ended(lead: Traffic, best: Division, proposed: list[Division], *, two_way: 
     return INTS
 
 
-def _clear(own: list[Division]) -> list[Division]:
-    """Divisions that show steps where traffic goes on for far longer: a job among services."""
-    return [
-        one for one in own
-        if len(one) > FEW and one.quality >= EQUAL and one.clarity >= CLEAR
-    ]  # fmt: skip
-
-
 def _without_steps(component: Component) -> Stepping:
     unknown = tuple(np.full(len(one.traffic), -1, np.int32) for one in component.classes)
     return Stepping(0, 0.0, -1, unknown, INTS, INTS)
@@ -164,16 +157,19 @@ def _counted(
     component: Component,
     reference: int,
     best: Division | None,
-    recorded_ns: tuple[int, int] | None,
+    given: tuple[RepeatedBytes, tuple[int, int] | None],
 ) -> Stepping | None:
     """Steps that are counted in bytes, where silences do not show them, or only parts of them.
 
     None if ``best``, the division of the class with the index ``reference``, has steps as parts.
-    Evaluations move bytes between some steps, so equal bytes do not take equal times.
+    Evaluations move bytes between some steps, so equal bytes do not take equal times. ``given``:
+    after how many bytes the records of the first class begin again, and when all records begin and
+    end [ns].
     """
     classes, count = component.classes, 0 if best is None else len(best)
+    repeats, recorded_ns = given
     if best is None or (best.clarity < UNCLEAR and not best.evaluated):
-        equal = equal_times(classes, recorded_ns)
+        equal = equal_times(classes, repeats, recorded_ns)
         step = equal.step_of
         several = best is not None and (
             step is None or step.max() + 1 >= count or (reference == 0 and equal.are_several(best))
@@ -190,15 +186,6 @@ def _counted(
     if step is None or step.max() + 1 >= count:
         return None
     return _stepping(component, 0, step, best.quality)
-
-
-def _repeating(traffic: Traffic, own: list[Division]) -> list[Division]:
-    """A class's divisions, without those whose bytes are not those of any number of steps."""
-    repeats = repeated_bytes(traffic) if own else None
-    return [
-        one for one in own
-        if repeats and not repeats.denies(one.part_of(len(traffic)), evaluated=one.evaluated)
-    ]  # fmt: skip
 
 
 def _shifted(lead: Traffic, best: Division, recorded_ns: tuple[int, int] | None) -> Codes | None:
@@ -244,19 +231,3 @@ def _of_steps(own: list[Division], count: int) -> Division | None:
         return division
     worse = division.quality < (1 - SAME_SPREAD) * fewer.quality
     return None if worse and fewer.clarity >= CLEARER * division.clarity else division
-
-
-def _lasting(component: Component) -> list[bool]:
-    """Which classes are active for a good part of the time of the longest, and not only once.
-
-    Classes that move little do not count as the longest: a service may go on after the job.
-    """
-    spans = []
-    for one in component.classes:
-        moved = np.cumsum(one.traffic.size, dtype=np.float64)
-        middle = np.searchsorted(moved, moved[-1] * np.array([0.05, 0.95]))
-        spans.append(float(np.diff(one.traffic.start_ns[middle])[0]))
-    total = sum(one.bytes for one in component.classes)
-    large = [one.bytes >= GRADIENTS * total for one in component.classes]
-    longest = max(span for span, counts in zip(spans, large, strict=True) if counts)
-    return [span >= LASTING * longest for span in spans]

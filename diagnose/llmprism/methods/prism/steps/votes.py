@@ -7,22 +7,27 @@ the silences between them are clearer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
-from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.cycles.cycles import Division
+from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.cycles.parts import regularity
 from llmprism.methods.prism.steps.assignment import SAME_SPREAD, is_cut
-from llmprism.methods.prism.steps.coarser import is_paused, is_step, lacks_gradients
+from llmprism.methods.prism.steps.coarser import are_pieces
+from llmprism.methods.prism.steps.gradients import GRADIENTS, lacks_gradients
 from llmprism.methods.prism.steps.messages import same_messages, several_collectives
-from llmprism.methods.prism.steps.silences import (
-    GOOD,
-    are_halves,
-    of_count,
-    show_micro_batches,
-)
+from llmprism.methods.prism.steps.paused import is_paused
+from llmprism.methods.prism.steps.proposals import GOOD, Proposals, are_halves, of_count
+from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
+from llmprism.methods.prism.steps.silences import show_micro_batches
 
 FEWEST = 3  # steps
+FEW = 5  # parts: as many may be equal by chance
+LASTING = 0.4  # share of the time of the longest class
 EQUAL = 0.98  # quality of steps that nothing explains but training
 CLEAR = 3.0  # clarity of steps that nothing explains but training
 SPLIT_MESSAGES = 0.02  # of the messages: what an exporter cuts in two
@@ -31,21 +36,113 @@ _CLOSE = 0.5  # share of the best vote that makes a coarser count worth a look
 _NEAR = 0.03  # difference in votes that decides nothing
 
 
-def agreed(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], single: bool = False
-) -> int:
-    """The number of parts that most classes agree on; 0 if there is none.
+@dataclass(frozen=True)
+class Agreement:
+    """What the classes of a component propose, and agree on.
+
+    Attributes
+    ----------
+    count : number of steps; 0 if there is none.
+    every : all divisions of each class.
+    proposed : those of them whose bytes may be those of steps.
+    """
+
+    count: int
+    every: list[list[Division]]
+    proposed: list[list[Division]]
+
+
+def agreement_of(component: Component, repeats: list[RepeatedBytes], single: bool) -> Agreement:
+    """The number of steps that the classes agree on, and the divisions of each class.
+
+    If it is so small that it may be chance, brief classes count that show more steps clearly.
+    ``repeats``: after how many bytes the records of each class begin again. ``single``: whether
+    each server has one rank.
+    """
+    lasting = _lasting(component)
+    every = [
+        divisions(one.traffic, FEWEST) if lasts else []
+        for one, lasts in zip(component.classes, lasting, strict=True)
+    ]
+    proposed = [_repeating(own, which) for own, which in zip(every, repeats, strict=True)]
+    count = agreed(Proposals(component.classes, proposed, single))
+    if count <= FEW:
+        brief = [
+            [] if lasts else _clear(divisions(one.traffic, FEWEST))
+            for one, lasts in zip(component.classes, lasting, strict=True)
+        ]
+        shown = agreed(Proposals(component.classes, brief, single))
+        if shown:
+            return Agreement(shown, brief, brief)
+    return Agreement(count, every, proposed)
+
+
+def _lasting(component: Component) -> list[bool]:
+    """Which classes are active for a good part of the time of the longest, and not only once.
+
+    Classes that move little do not count as the longest: a service may go on after the job.
+    """
+    spans = []
+    for one in component.classes:
+        moved = np.cumsum(one.traffic.size, dtype=np.float64)
+        middle = np.searchsorted(moved, moved[-1] * np.array([0.05, 0.95]))
+        spans.append(float(np.diff(one.traffic.start_ns[middle])[0]))
+    total = sum(one.bytes for one in component.classes)
+    large = [one.bytes >= GRADIENTS * total for one in component.classes]
+    longest = max(span for span, counts in zip(spans, large, strict=True) if counts)
+    return [span >= LASTING * longest for span in spans]
+
+
+def _repeating(own: list[Division], repeats: RepeatedBytes) -> list[Division]:
+    """A class's divisions, without those whose bytes are not those of any number of steps."""
+    records = len(repeats.traffic)
+    return [
+        one for one in own
+        if not repeats.denies(one.part_of(records), evaluated=one.evaluated)
+    ]  # fmt: skip
+
+
+def _clear(own: list[Division]) -> list[Division]:
+    """Divisions that show steps where traffic goes on for far longer: a job among services."""
+    return [
+        one for one in own
+        if len(one) > FEW and one.quality >= EQUAL and one.clarity >= CLEAR
+    ]  # fmt: skip
+
+
+def agreed(proposals: Proposals) -> int:
+    """The number of parts that most classes agree on; 0 if there is none."""
+    votes = _votes(proposals)
+    if not votes:
+        return _agreed_in_time(proposals)
+    top = max(votes.values())
+    chosen = max(votes, key=lambda count: (votes[count], count))
+    counts = sorted(c for c, vote in votes.items() if vote >= _CLOSE * top)
+    paused = [c for c in counts if is_paused(proposals, c, chosen)]
+    if paused:
+        return max(paused, key=lambda count: votes[count])
+    chosen = max(c for c in counts if c % chosen == 0 and votes[c] >= (1 - _NEAR) * top)
+    for coarser in sorted((c for c in votes if c < chosen), reverse=True):
+        shows = are_pieces if coarser in counts else show_micro_batches
+        parted = chosen % coarser == 0 or are_halves(proposals, chosen, coarser)
+        if parted and shows(proposals, chosen, coarser):
+            chosen = coarser
+    return without_splits(proposals, _of_pipeline(proposals, chosen))
+
+
+def _votes(proposals: Proposals) -> dict[int, float]:
+    """How much all classes speak for each number of parts that may be steps.
 
     Parts of a single record are equal if records are, also where records were lost. So a vote
     counts the less the fewer records a part has. Parts of equal bytes in other messages may be no
     steps; they count where a class with equal messages has as many. Some classes may not move in a
     part that the records do not show whole. So such parts also speak for the one fewer that others
-    have. ``single``: whether each server has one rank.
+    have.
     """
     votes: dict[int, float] = {}
     others: dict[int, float] = {}
     whole: dict[int, float] = {}
-    for one, own in zip(classes, proposed, strict=True):
+    for one, own in proposals.each():
         by_count = _by_count(own)
         for count, alike in by_count.items():
             best = max(alike, key=lambda division: division.weight)
@@ -56,39 +153,21 @@ def agreed(
             side[count] = side.get(count, 0.0) + vote
             if is_cut(best) and count - 1 not in by_count:
                 whole[count - 1] = whole.get(count - 1, 0.0) + vote
-    votes = {
+    return {
         count: vote + others.get(count, 0.0) + whole.get(count, 0.0)
         for count, vote in votes.items()
-        if not lacks_gradients(classes, proposed, count)
+        if not lacks_gradients(proposals, count)
     }
-    if not votes:
-        return _agreed_in_time(classes, proposed)
-    top = max(votes.values())
-    chosen = max(votes, key=lambda count: (votes[count], count))
-    counts = sorted(c for c, vote in votes.items() if vote >= _CLOSE * top)
-    paused = [c for c in counts if is_paused(classes, proposed, c, chosen, single)]
-    if paused:
-        return max(paused, key=lambda count: votes[count])
-    chosen = max(c for c in counts if c % chosen == 0 and votes[c] >= (1 - _NEAR) * top)
-    for coarser in sorted((c for c in votes if c < chosen), reverse=True):
-        is_one = is_step if coarser in counts else show_micro_batches
-        both = (proposed, chosen, coarser)
-        parted = chosen % coarser == 0 or are_halves(*both)
-        if parted and is_one(classes, *both, single):
-            chosen = coarser
-    return without_splits(proposed, _of_pipeline(classes, proposed, chosen))
 
 
-def _of_pipeline(
-    classes: tuple[TrafficClass, ...], proposed: list[list[Division]], chosen: int
-) -> int:
+def _of_pipeline(proposals: Proposals, chosen: int) -> int:
     """The number of steps that a pipeline shows, if the ``chosen`` parts are its micro-batches.
 
     Stages that shard their parameters gather and reduce in every micro-batch, and rest while they
     wait for each other. The pipeline passes on a message each way in every micro-batch, or one for
     each chunk, and rests at the end of a step.
     """
-    for one, own in zip(classes, proposed, strict=True):
+    for one, own in proposals.each():
         if not one.two_way or of_count(own, chosen) is not None:
             continue
         for division in own:
@@ -101,7 +180,7 @@ def _of_pipeline(
     return chosen
 
 
-def without_splits(proposed: list[list[Division]], chosen: int) -> int:
+def without_splits(proposals: Proposals, chosen: int) -> int:
     """The number of steps if a few of the ``chosen`` parts are parts of one, split by a silence.
 
     All classes that show that number have equal parts without a few of the cuts, and unequal ones
@@ -109,7 +188,7 @@ def without_splits(proposed: list[list[Division]], chosen: int) -> int:
     """
     few = range(chosen - 1, int((1 - SPLIT) * chosen), -1)
     for count in few:
-        both = [(of_count(own, chosen), of_count(own, count)) for own in proposed]
+        both = [(of_count(own, chosen), of_count(own, count)) for own in proposals.divisions]
         shown = [
             (finer, whole)
             for finer, whole in both
@@ -126,7 +205,7 @@ def without_splits(proposed: list[list[Division]], chosen: int) -> int:
     return chosen
 
 
-def _by_count(own: list[Division]) -> dict[int, list[Division]]:
+def _by_count(own: Sequence[Division]) -> dict[int, list[Division]]:
     """Divisions of one class by their number of parts, from FEWEST on."""
     alike: dict[int, list[Division]] = {}
     for division in own:
@@ -135,10 +214,10 @@ def _by_count(own: list[Division]) -> dict[int, list[Division]]:
     return alike
 
 
-def _agreed_in_time(classes: tuple[TrafficClass, ...], proposed: list[list[Division]]) -> int:
+def _agreed_in_time(proposals: Proposals) -> int:
     """Where volumes do not repeat (records are lost): clear cuts at regular times."""
     votes: dict[int, float] = {}
-    for one, own in zip(classes, proposed, strict=True):
+    for one, own in proposals.each():
         for division in own:
             clear = division.clarity >= 3.0 and len(division) >= FEWEST + 1
             if clear and not several_collectives(one, division):

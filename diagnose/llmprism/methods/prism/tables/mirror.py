@@ -41,6 +41,7 @@ def mirrored(topology: Topology, members: Iterable[Codes], pairs: pd.DataFrame) 
 def _unseen(
     topology: Topology, ends: Codes, hidden: Codes, data: pd.DataFrame
 ) -> list[tuple[int, int, str]]:
+    """Pairs of ``hidden`` endpoints, which send as all other NICs of their servers do."""
     place_of = {end: _place(topology, end) for end in ends.tolist()}
     hidden_at = {place_of[end]: end for end in hidden.tolist()}
     votes: dict[int, Counter[tuple[int, str]]] = {}

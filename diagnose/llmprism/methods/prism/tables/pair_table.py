@@ -7,7 +7,7 @@ that they acknowledge. All else is ``other``: services, control messages, and ot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ from llmprism.methods.prism.kinds.unseen import answers_of_unseen
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import joined
 from llmprism.methods.prism.records.connections import SMALL, Connections
-from llmprism.methods.prism.records.shapes import CONFIDENCE, kinds_by_volume
 from llmprism.methods.prism.tables.found import Found, members
 from llmprism.methods.prism.tables.mirror import mirrored
+from llmprism.methods.prism.tables.without_steps import kinds_of
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
 OTHER = 0.97  # confidence that what belongs to no class is no training traffic
@@ -90,16 +90,15 @@ def _without_steps(
     stepless: Mapping[str, Stepless],
     kinds: Kinds,
 ) -> None:
-    """Set the ``kinds`` in jobs without a timeline: those that volumes show, or ``unknown``."""
+    """Set the ``kinds`` in jobs without a timeline: those that are known, or ``unknown``."""
     kind, sure = kinds
     hidden = job_of[connections.src] == job_of[connections.dst]
     hidden &= job_of[connections.src] >= with_steps
     hidden &= connections.carries | connections.answer
     kind[hidden], sure[hidden] = "unknown", 0.0
     for job in stepless.values():
-        shown = kinds_by_volume(connections, job.endpoints)
-        for at, name in _shown(connections, shown, hidden):
-            kind[at], sure[at] = name, OTHER if name == "other" else CONFIDENCE
+        for at, name, confidence in kinds_of(connections, job, hidden):
+            kind[at], sure[at] = name, OTHER if name == "other" else confidence
 
 
 def _once(found: Sequence[Found], connections: Connections, kind: NDArray[Any], nodes: int) -> None:
@@ -142,18 +141,6 @@ def _before_training(connections: Connections, found: Sequence[Found]) -> Bools:
             begins = connections.first_ns
             before |= own & (begins > opens) & (begins <= end_ns[first])
     return before
-
-
-def _shown(
-    connections: Connections, kinds: Mapping[tuple[int, int], str], hidden: Bools
-) -> Iterator[tuple[int, str]]:
-    """Connections in ``hidden`` whose kind is known by their pair; those that only answer it."""
-    for at in np.flatnonzero(hidden).tolist():
-        pair = int(connections.src[at]), int(connections.dst[at])
-        if pair in kinds:
-            yield at, kinds[pair]
-        elif connections.answer[at] and pair[::-1] in kinds:
-            yield at, "other"
 
 
 def _beside(connections: Connections, table: pd.DataFrame) -> pd.DataFrame:

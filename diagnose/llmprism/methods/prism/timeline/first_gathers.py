@@ -25,7 +25,14 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.kind_of import KindOf
-from llmprism.methods.prism.phases.moments import MISSING, moments_of, period_of, repaired
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.phases.moments import (
+    MISSING,
+    Moments,
+    moments_of,
+    period_of,
+    repaired,
+)
 from llmprism.methods.prism.phases.phases import Phases, moved
 from llmprism.methods.prism.pipelines.pipelines import Pipelines
 from llmprism.methods.prism.records.connections import Connections
@@ -160,16 +167,30 @@ def with_first_gathers(
     gathered = _gathered(first)
     if not gathered > 0 or not _in_all_passes(flows, phases, first, AGAIN * gathered):
         return phases
-    borders = {id(line): _borders(line, later, gathered) for own in lines.values() for line in own}
-    if sum(len(borders[id(line)]) for line in first) < max(FEWEST, MOST * len(first) * len(later)):
+    borders = {
+        i: [(line, _borders(line, later, gathered)) for line in own] for i, own in lines.items()
+    }
+    shown = sum(len(found) for own in borders.values() for line, found in own if line.first)
+    if shown < max(FEWEST, MOST * len(first) * len(later)):
         return phases
+    least = max(1, MOST * len(later))
+    clear = {i: [one for one in own if len(one[1]) >= least] for i, own in borders.items()}
+    return _parted(flows, phases, clear)
+
+
+def _parted(
+    flows: FlowTable, phases: Phases, borders: Mapping[int, Sequence[tuple[_Line, dict[int, int]]]]
+) -> Phases:
+    """``phases`` with steps that begin at the ``borders``: lines of each class, and their borders.
+
+    ``borders`` has data-parallel classes by their index.
+    """
     classes, gathers = list(phases.classes), []
-    for i, own in lines.items():
+    for i, own in borders.items():
         step, early = classes[i].step.copy(), np.zeros(classes[i].step.size, np.bool_)
-        for line in own:
-            if len(borders[id(line)]) >= max(1, MOST * len(later)):
-                step[line.records], begun_by = line.steps(borders[id(line)])
-                early[line.records] = begun_by & line.first
+        for line, found in own:
+            step[line.records], begun_by = line.steps(found)
+            early[line.records] = begun_by & line.first
         classes[i] = replace(classes[i], step=step)
         gathers.append(replace(classes[i], step=np.where(early, step, -1)))
     every, begun = (
@@ -267,21 +288,28 @@ def _lines(
     for opening, until in pairwise([*opens.tolist(), order.size]):
         own = order[opening:until].astype(np.int64)
         row = place[int(flows.src[traffic.row[own[0]]])]
-        begins, ends = passes.start_ns[row], passes.end_ns[row]
-        if pipelines.stage[row] < 0 or (begins == MISSING).any():
-            continue
-        start = traffic.start_ns[own]
-        size = traffic.size[own].astype(np.float64)
-        busy = np.maximum.accumulate(traffic.end_ns[own])
-        low = np.append(0, np.searchsorted(start, ends))
-        high = np.append(np.searchsorted(start, begins), start.size)
-        second = np.searchsorted(start, pipelines.second_sent[row] + pipelines.origin_ns)
-        sums = np.append(0.0, np.cumsum(size))
-        volume = float(np.median(np.diff(sums[high[:-1]]))) if begins.size > 1 else size.sum()
-        volume = max(volume, 1.0)
-        gathered = (sums[second] - sums[high[:-1]]) / volume
-        gathered[~np.isfinite(pipelines.second_sent[row])] = np.nan
-        yield _Line(
-            own, start, size, busy, np.column_stack((low, np.maximum(low, high))), begins, ends,
-            volume, gathered, int(phases.endpoints[row]), bool(pipelines.stage[row] == 0),
-        )  # fmt: skip
+        if pipelines.stage[row] >= 0 and (passes.start_ns[row] != MISSING).all():
+            yield _line(traffic, own, pipelines, (row, int(phases.endpoints[row])), passes)
+
+
+def _line(
+    traffic: Traffic, own: Ints, pipelines: Pipelines, at: tuple[int, int], passes: Moments
+) -> _Line:
+    """The records ``own`` of a connection; ``at``: its sender in ``passes``, and as an endpoint."""
+    row, sender = at
+    begins, ends = passes.start_ns[row], passes.end_ns[row]
+    start = traffic.start_ns[own]
+    size = traffic.size[own].astype(np.float64)
+    busy = np.maximum.accumulate(traffic.end_ns[own])
+    low = np.append(0, np.searchsorted(start, ends))
+    high = np.append(np.searchsorted(start, begins), start.size)
+    second = np.searchsorted(start, pipelines.second_sent[row] + pipelines.origin_ns)
+    sums = np.append(0.0, np.cumsum(size))
+    volume = float(np.median(np.diff(sums[high[:-1]]))) if begins.size > 1 else float(size.sum())
+    volume = max(volume, 1.0)
+    gathered = (sums[second] - sums[high[:-1]]) / volume
+    gathered[~np.isfinite(pipelines.second_sent[row])] = np.nan
+    return _Line(
+        own, start, size, busy, np.column_stack((low, np.maximum(low, high))), begins, ends,
+        volume, gathered, sender, bool(pipelines.stage[row] == 0),
+    )  # fmt: skip

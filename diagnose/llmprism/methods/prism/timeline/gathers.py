@@ -34,7 +34,7 @@ from llmprism.numerics.arrays import Bools, Codes, Floats, Ints, order_in_groups
 
 MOST = 0.75  # share of steps and connections that must agree
 OVERLAP = 0.25  # of a forward pass that must coincide with gathers
-AT_ONCE = 0.02  # of a forward pass: less than one layer of it takes
+AT_ONCE = 0.02  # of a forward pass: a layer of it takes longer
 
 
 @dataclass(frozen=True)

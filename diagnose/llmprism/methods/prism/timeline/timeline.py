@@ -66,48 +66,68 @@ def find_timeline(phases: Phases, pipelines: Pipelines, closings: Closings | Non
     dp, pp = phases.moments["dp"], phases.moments["pp"]
     known = np.concatenate([m.start_ns[m.start_ns != MISSING] for m in (dp, pp)])
     origin = int(known.min()) if known.size else 0
-    dp_end = relative(dp.end_ns, origin)
-    first_sent = pipelines.first_sent + (pipelines.origin_ns - origin)
-    end = dp_end.copy()
-    without = np.isnan(end).all(axis=1)
-    if without.any():
-        end[without] = _ends_without_dp(phases, pipelines, origin)[without]
-    end = filled(end)
-    if closings is not None:
-        end = with_closings(closings, end, origin, np.asarray(without))
-    shown = np.full_like(end, np.nan)
-    if pipelines.length > 1:
-        firsts = phases.first_of_epoch
-        lead = np.full(end.shape[1], pipelines.lead_ns)
-        lead[firsts] = _lead(first_sent, end, pipelines.lead_ns, firsts)
-        shown = first_sent - lead * _slower(pipelines)
-    dp_start = relative(dp.start_ns, origin)
-    before = np.roll(end, 1, axis=1)
-    if phases.gathers is not None:
-        begun = relative(phases.gathers.start_ns, origin)
-        shown = np.where(np.isnan(begun), shown, begun)
-        before = np.fmax(before, relative(phases.gathers.end_ns, origin))
+    dp_start, dp_end = (relative(times, origin) for times in (dp.start_ns, dp.end_ns))
+    end = _ends(phases, pipelines, closings, origin)
+    shown, before = _begins_shown(phases, pipelines, end, origin)
+    firsts = phases.first_of_epoch
     if np.isfinite(shown).any():
-        host = _host(shown, end, phases.first_of_epoch)
+        host = _host(shown, end, firsts)
     else:
-        host = find_pauses(dp_start, end, phases.first_of_epoch)
+        host = find_pauses(dp_start, end, firsts)
         host = np.fmax(host, _evaluations(phases, end, dp_start, origin))
     start = np.full_like(end, np.nan)
     start[:, 1:] = end[:, :-1] + np.nan_to_num(host[None, 1:])
     if phases.gathers is None and pipelines.micro_batches > 0 and not pipelines.answers.blocks:
-        own = np.maximum(shown[:, 1:], end[:, :-1])
-        noise = deviation(pipelines.second_sent - pipelines.first_sent)
-        differs = np.abs(own - start[:, 1:]) > NOISE * np.nan_to_num(noise)
-        differs &= (own < start[:, 1:]) | pipelines.are_whole[:, 1:]
-        start[:, 1:] = np.where(differs, own, start[:, 1:])
-    firsts = phases.first_of_epoch
+        start[:, 1:] = _of_first_stage(pipelines, start, shown, end)
     opening = _first_traffic(phases, origin, ("dp",))  # parameters may be sent to all before
     dp_start[:, firsts] = np.fmax(dp_start[:, firsts], opening)
     begin = _begins(shown, dp_start, before, end, firsts)
     begin = np.fmin(begin, _first_traffic(phases, origin, PASSES))
     start[:, firsts] = begin[None, :]
-    start = np.minimum(start, end)
-    return Ranks(start, end, dp_end, origin)
+    return Ranks(np.minimum(start, end), end, dp_end, origin)
+
+
+def _ends(phases: Phases, pipelines: Pipelines, closings: Closings | None, origin: int) -> Floats:
+    """End of each step [ns], shape (endpoints, steps)."""
+    end = relative(phases.moments["dp"].end_ns, origin)
+    without = np.isnan(end).all(axis=1)
+    if without.any():
+        end[without] = _ends_without_dp(phases, pipelines, origin)[without]
+    end = filled(end)
+    return end if closings is None else with_closings(closings, end, origin, np.asarray(without))
+
+
+def _begins_shown(
+    phases: Phases, pipelines: Pipelines, end: Floats, origin: int
+) -> tuple[Floats, Floats]:
+    """When steps begin by their first activations or gathers, and the ``end`` of what is before.
+
+    Both in ns, shape (endpoints, steps); begins are NaN where traffic does not show them.
+    """
+    shown, before = np.full_like(end, np.nan), np.roll(end, 1, axis=1)
+    if pipelines.length > 1:
+        first_sent = pipelines.first_sent + (pipelines.origin_ns - origin)
+        firsts = phases.first_of_epoch
+        lead = np.full(end.shape[1], pipelines.lead_ns)
+        lead[firsts] = _lead(first_sent, end, pipelines.lead_ns, firsts)
+        shown = first_sent - lead * _slower(pipelines)
+    if phases.gathers is not None:
+        begun = relative(phases.gathers.start_ns, origin)
+        shown = np.where(np.isnan(begun), shown, begun)
+        before = np.fmax(before, relative(phases.gathers.end_ns, origin))
+    return shown, before
+
+
+def _of_first_stage(pipelines: Pipelines, start: Floats, shown: Floats, end: Floats) -> Floats:
+    """Begins of all steps but the first, with those of ranks of the first stage that differ [ns].
+
+    They differ by more than forward passes do.
+    """
+    usual, own = start[:, 1:], np.maximum(shown[:, 1:], end[:, :-1])
+    noise = deviation(pipelines.second_sent - pipelines.first_sent)
+    differs = np.abs(own - usual) > NOISE * np.nan_to_num(noise)
+    differs &= (own < usual) | pipelines.are_whole[:, 1:]
+    return np.where(differs, own, usual)
 
 
 def _lead(first_sent: Floats, end: Floats, lead_ns: float, firsts: Ints) -> float:
@@ -147,7 +167,7 @@ def filled(end: Floats) -> Floats:
 
 
 def _host(shown: Floats, end: Floats, firsts: Ints) -> Floats:
-    """Host work before each step: mean over first-stage ranks, never negative."""
+    """Host work before each step [ns], shape (steps,): median over ranks, never negative."""
     host = np.full(end.shape[1], np.nan)
     if np.isfinite(shown).any():
         between = shown[:, 1:] - end[:, :-1]

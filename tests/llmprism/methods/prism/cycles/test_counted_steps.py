@@ -10,6 +10,7 @@ import pytest
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.steps.equal_times import equal_times
+from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.methods.prism.steps.stepping import find_steps
 
 MS = 1_000_000
@@ -105,4 +106,5 @@ def test_buckets_of_two_all_reduces_take_equal_times_and_are_no_steps():
         rows, start, start + 2 * MS, np.full(rows.size, 1000), rows % MEMBERS,
         np.ones(rows.size, np.bool_),
     )  # fmt: skip
-    assert equal_times((TrafficClass(np.arange(MEMBERS), False, traffic),), None).step_of is None
+    classes = (TrafficClass(np.arange(MEMBERS), False, traffic),)
+    assert equal_times(classes, RepeatedBytes(traffic), None).step_of is None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import prism_sim as ps
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.cycles.evaluations import beyond_steps, sizes_of, steps_and_evaluations
 from llmprism.methods.prism.steps.stepping import find_steps
+from worlds import model, rail, solo
 
 pytestmark = pytest.mark.slow  # each test simulates a world
 
@@ -22,12 +22,9 @@ jobs:
 """
 
 
-@pytest.fixture
-def scored(scored):
-    def run(keys: str, replicas: int = 8):
-        return scored(WORLD.format(keys=keys, replicas=replicas))
-
-    return run
+def replicated(keys: str, replicas: int = 8) -> str:
+    """A world of replicas without a pipeline."""
+    return WORLD.format(keys=keys, replicas=replicas)
 
 
 @pytest.mark.parametrize("micro_batches", [1, 2, 4])
@@ -35,7 +32,7 @@ def scored(scored):
 def test_steps_of_sharded_parameters_are_found_between_evaluations(scored, every, micro_batches):
     evaluation = f"evaluation: {{every: {every}, micro_batches: 5}}"
     keys = f"zero_stage: 3, micro_batches: {micro_batches}, steps: 12, {evaluation}"
-    timeline = scored(keys).score["timeline"]
+    timeline = scored(replicated(keys)).score["timeline"]
     assert timeline["coverage"] == 1
     assert timeline["steps_unexplained"] == 0
     assert timeline["dp_end_error_mean"] <= 0.003
@@ -45,7 +42,7 @@ def test_steps_of_sharded_parameters_are_found_between_evaluations(scored, every
 def test_pauses_after_every_few_steps_do_not_join_steps_that_gather_parameters(scored, every):
     evaluation = f"evaluation: {{every: {every}, micro_batches: 3}}"
     keys = f"zero_stage: 1, micro_batches: 3, steps: 12, {evaluation}"
-    timeline = scored(keys).score["timeline"]
+    timeline = scored(replicated(keys)).score["timeline"]
     assert timeline["coverage"] == 1
     assert timeline["steps_unexplained"] == 0
 
@@ -56,7 +53,7 @@ def test_evaluations_after_every_third_step_join_no_steps_of_whole_replicas(
 ):
     evaluation = f"evaluation: {{every: 3, micro_batches: {evaluated}}}"
     keys = f"zero_stage: 0, micro_batches: {micro_batches}, steps: 24, {evaluation}"
-    timeline = scored(keys).score["timeline"]
+    timeline = scored(replicated(keys)).score["timeline"]
     assert timeline["coverage"] == 1
     assert timeline["steps_unexplained"] == 0
     assert timeline["step_error_p99"] <= 1.5 * timeline["step_error_mean"]  # host work: 8 ms each
@@ -152,7 +149,7 @@ def test_evaluations_are_found_though_some_records_hold_two_gathers():
 def test_parameters_that_are_sharded_in_small_groups_are_data_parallel(scored, replicas, shards):
     """Each size is gathered twice and its double reduced once; activations have one size."""
     keys = f"zero_stage: 3, hybrid_shards: {shards}, micro_batches: 1, steps: 7"
-    run = scored(keys, replicas)
+    run = scored(replicated(keys, replicas))
     assert run.score["pairs"]["accuracy"] == 1
     assert run.diagnosis.layouts[["dp", "tp"]].to_numpy().tolist() == [[replicas, 1]]
 
@@ -206,45 +203,30 @@ def test_forward_passes_of_an_evaluation_are_beyond_the_step_before_or_after_it(
     assert beyond.tolist() == expected
 
 
-PIPELINE = """\
-cluster: {servers: 4, gpus_per_server: 4, nics_per_server: 4, gpu: a100,
-          fabric: {kind: rail, leaf_ports: 8}}
-jobs:
-  - name: solo
-    model: {layers: 32, hidden: 4096, heads: 16, vocab: 32000, sequence_length: 2048}
-    dp: 4
-    pp: 4
-    micro_batches: 4
-    steps: 13
-    mfu: 0.45
-    compute_jitter: 0.005
-    evaluation: {every: 4, micro_batches: 8}
-"""
-
-
 @pytest.mark.slow
-def test_a_pipeline_alone_shows_its_steps_beside_evaluations(tmp_path):
+def test_a_pipeline_alone_shows_its_steps_beside_evaluations(scored):
     """Gradients stay inside servers, so activations and their gradients are all there is."""
-    (tmp_path / "world.yaml").write_text(PIPELINE)
-    run = ps.run(tmp_path / "world.yaml", out=tmp_path / "run", seed=1)
+    world = solo(
+        rail(4, 4, gpu="a100"),
+        model=model(32, 4096, 16, 32000, 2048), dp=4, pp=4, micro_batches=4, steps=13,
+        mfu=0.45, compute_jitter=0.005, evaluation={"every": 4, "micro_batches": 8},
+    )  # fmt: skip
+    run = scored(world)
     found = run.score
     assert found["timeline"]["coverage"] == 1
     assert found["timeline"]["step_error_mean"] <= 0.01
     assert run.diagnosis.layouts["micro_batches"].tolist() == [4]
 
 
-def test_evaluations_that_gather_show_that_parameters_are_sharded(tmp_path):
+def test_evaluations_that_gather_show_that_parameters_are_sharded(scored):
     """Ranks that share a server hide sizes; the update ends when an evaluation begins."""
-    cluster = "servers: 4, gpus_per_server: 2, nics_per_server: 2, nic_gbps: 100"
-    model = "{layers: 8, hidden: 1024, heads: 16, vocab: 64000, sequence_length: 1024}"
-    keys = "dp: 8, zero_stage: 3, micro_batches: 3, steps: 14, compute_jitter: 0.02"
-    pauses = "evaluation: {every: 2, micro_batches: 7}, step_overhead_ms: 9"
-    fabric = "fabric: {kind: rail, leaf_ports: 8, spines: 2}"
-    (tmp_path / "world.yaml").write_text(
-        f"cluster: {{{cluster}, {fabric}}}\n"
-        f"jobs:\n  - {{name: solo, model: {model}, mfu: 0.5, {keys}, {pauses}}}\n"
-    )
-    run = ps.run(tmp_path / "world.yaml", out=tmp_path / "run")
+    world = solo(
+        rail(4, 2, nic_gbps=100),
+        model=model(8, 1024, 16, 64000, 1024), dp=8, zero_stage=3, micro_batches=3, steps=14,
+        mfu=0.5, compute_jitter=0.02, step_overhead_ms=9,
+        evaluation={"every": 2, "micro_batches": 7},
+    )  # fmt: skip
+    run = scored(world)
     assert run.diagnosis.layouts["sharding"].tolist() == ["zero3"]
     assert run.score["timeline"]["coverage"] == 1
     assert run.score["timeline"]["dp_end_error_max"] < 0.001

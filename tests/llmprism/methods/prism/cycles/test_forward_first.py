@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.cycles.cycles import Traffic, divisions
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.cycles.divisions import divisions
 
 STEPS, MESSAGES, SIZE = 8, 6, 1000
 FORWARD_NS, LAST_NS = 10, 60  # a pass, and both passes of the last stage with its output layer

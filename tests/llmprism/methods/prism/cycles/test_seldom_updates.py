@@ -7,7 +7,8 @@ import pytest
 
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles import seldom_updates
-from llmprism.methods.prism.cycles.cycles import Traffic, steps_from
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.cycles.divisions import steps_from
 from llmprism.methods.prism.cycles.seldom_updates import may_be_micro_batches
 from llmprism.methods.prism.jobs.partial_steps import are_micro_batches
 from llmprism.methods.prism.steps.stepping import Part, find_steps

@@ -13,13 +13,9 @@ import pandas as pd
 import pytest
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.jobs.counted_periods import (
-    Interval,
-    Sent,
-    _faster,
-    _with_times,
-    counted_period,
-)
+from llmprism.methods.prism.jobs.counted_periods import _with_times, counted_period
+from llmprism.methods.prism.jobs.intervals import Interval, faster_ns
+from llmprism.methods.prism.jobs.sent import Sent
 from llmprism.methods.prism.records.connections import find_connections
 
 MS = 1_000_000
@@ -188,10 +184,10 @@ def test_a_few_short_intervals_are_no_faster_steps():
     right = [(1, 3, 1415), (3, 7, 1403), (7, 8, 1414), (8, 12, 1396), (12, 13, 1412)]
     wrong = [(3, 7, 1707), (7, 8, 198), (8, 12, 1583), (12, 13, 775), (12, 17, 1165)]
     intervals = [Interval(*one) for one in right + wrong]
-    assert _faster(intervals) == pytest.approx(1400, rel=0.01)
+    assert faster_ns(intervals) == pytest.approx(1400, rel=0.01)
 
 
 def test_a_long_interval_that_holds_slow_steps_shows_no_faster_ones():
     fast, slow = [(3, 6, 1000), (9, 12, 1010)], [(6, 9, 1200), (3, 12, 1070)]
     intervals = [Interval(*one) for one in fast + slow]
-    assert _faster(intervals) == pytest.approx(1000, rel=0.01)
+    assert faster_ns(intervals) == pytest.approx(1000, rel=0.01)

@@ -24,8 +24,11 @@ def unknown_or_right(pairs, truth):
     return (named["kind"] == named["kind_true"]).all()
 
 
-@pytest.mark.parametrize("case", ["b_dp4pp2", "c_two_jobs"])
-def test_one_record_for_each_connection_shows_jobs_and_no_steps(case):
+@pytest.mark.parametrize(
+    ("case", "sizes"), [("b_dp4pp2", [(4, 2)]), ("c_two_jobs", [(-1, -1), (4, 1)])]
+)
+def test_one_record_for_each_connection_shows_jobs_and_no_steps(case, sizes):
+    """Rings show groups; two ranks that exchange gradients look like two stages."""
     flows = pd.read_parquet(CAPTURES / case / "flows.parquet")
     keys = ["src", "dst", "src_port", "dst_port", "protocol"]
     whole = flows.groupby(keys, observed=True, as_index=False).agg(
@@ -41,7 +44,8 @@ def test_one_record_for_each_connection_shows_jobs_and_no_steps(case):
     assert unknown_or_right(
         found.pairs, pd.read_parquet(CAPTURES / case / "truth" / "pairs.parquet")
     )
-    assert (found.layouts[["dp", "pp", "tp", "micro_batches"]] == -1).all().all()
+    assert (found.layouts[["tp", "micro_batches"]] == -1).all().all()
+    assert sorted(zip(found.layouts["dp"], found.layouts["pp"], strict=True)) == sizes
     assert "refused" in json.loads(found.layouts["evidence"].iloc[0])
 
 

@@ -11,9 +11,12 @@ from llmprism.methods.prism.layout.layout import (
     _is_unexplained,
     _leaves_out,
     _may_hide_ranks,
+    _period_ns,
     _schedule,
 )
 from llmprism.methods.prism.pipelines.last_stage import Answers
+
+MS = 1_000_000
 
 
 def job(stage, pairs, kind="other", volume=100):
@@ -90,3 +93,10 @@ def test_whole_passes_of_middle_stages_may_be_parts_that_are_computed_again(late
         middle_ns=1e6, backward_ns=2.5e6,
     )  # fmt: skip
     assert _schedule(phases, pipelines) == schedule
+
+
+def test_the_period_is_finer_than_the_tick_of_the_clock():
+    end = np.arange(1, 21) * 953 // 100 * 10 * MS
+    moments = SimpleNamespace(end_ns=np.tile(end, (4, 1)))
+    period = _period_ns(SimpleNamespace(moments={"dp": moments}))
+    assert abs(period - 95.3 * MS) < 0.005 * 95.3 * MS

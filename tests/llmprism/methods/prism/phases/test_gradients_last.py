@@ -5,22 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-RESTARTED = """\
-cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 200,
-          fabric: {kind: rail, leaf_ports: 8}}
-jobs:
-  - name: solo
-    model: {layers: 8, hidden: 2560, heads: 20, vocab: 50304, sequence_length: 2048}
-    dp: 2
-    zero_stage: 0
-    pp: 4
-    micro_batches: 5
-    steps: 10
-    mfu: 0.4
-    step_overhead_ms: 12
-    sync_embeddings: true
-    restarts: [{step: 4, rank: 0, into_step_s: 0.036, noticed_after_s: 1.0, down_s: 2.0}]
-"""
+from worlds import model, rail, solo
+
+RESTARTED = solo(
+    rail(8, nic_gbps=200),
+    model=model(8, 2560, 20, 50304, 2048), dp=2, zero_stage=0, pp=4, micro_batches=5, steps=10,
+    mfu=0.4, step_overhead_ms=12, sync_embeddings=True,
+    restarts=[{"step": 4, "rank": 0, "into_step_s": 0.036, "noticed_after_s": 1, "down_s": 2}],
+)  # fmt: skip
 MS = 1_000_000
 
 

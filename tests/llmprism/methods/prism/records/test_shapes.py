@@ -8,18 +8,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.records.shapes import kinds_by_volume
+from llmprism.methods.prism.records.shapes import LIKELIER, lines_of
 
 
 def kinds(volumes):
-    """Kinds for {(sender, receiver): bytes}; acknowledgements and services are not among them."""
+    """Kinds for {(sender, receiver): bytes}, without acknowledgements and services; the lines."""
     pairs = list(volumes)
     src, dst = np.array(pairs, np.int32).T
     connections = SimpleNamespace(
         src=src, dst=dst, total_bytes=np.array([volumes[pair] for pair in pairs], np.int64),
         carries=np.ones(len(pairs), np.bool_),
     )  # fmt: skip
-    return kinds_by_volume(connections, np.unique(np.concatenate((src, dst))))
+    found = lines_of(connections, np.unique(np.concatenate((src, dst))))
+    return {pair: kind for line in found for pair, kind in line.kinds().items()}, found
 
 
 def ring(*ends, volume=1000):
@@ -39,30 +40,36 @@ def stages(count, members=3):
 
 
 def test_a_ring_that_nothing_joins_is_data_parallel():
-    assert kinds(ring(0, 1, 2, 3)) == dict.fromkeys(ring(0, 1, 2, 3), "dp")
+    shown, (line,) = kinds(ring(0, 1, 2, 3))
+    assert shown == dict.fromkeys(ring(0, 1, 2, 3), "dp")
+    assert sorted(line.rings[0]) == [0, 1, 2, 3]
 
 
-def test_rings_in_a_line_are_the_stages_of_a_pipeline():
-    _, volumes = stages(3)
-    assert kinds(volumes) == {pair: "dp" if own == 1000 else "pp" for pair, own in volumes.items()}
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_rings_in_a_line_are_the_stages_of_a_pipeline(count):
+    """Two may be tensor-parallel groups with two replicas, which is less likely."""
+    _, volumes = stages(count)
+    shown, (line,) = kinds(volumes)
+    assert shown == {pair: "dp" if own == 1000 else "pp" for pair, own in volumes.items()}
+    assert len(line.rings) == count
+    assert (line.confidence <= LIKELIER) == (count == 2)
 
 
 @pytest.mark.parametrize(
     "volumes",
     [
         exchange((0, 1)),
-        stages(2)[1],
         stages(3)[1] | exchange((0, 6), (1, 7), (2, 8)),
         ring(0, 1, 2) | {(1, 2): 500},
         ring(0, 1, 2) | exchange((0, 1), (1, 2), (2, 0), volume=1000),
         ring(0, 1, 2, 3) | ring(0, 2, 1, 3),
     ],
-    ids=["two", "two rings", "tied ends", "unequal", "both ways", "two orders"],
+    ids=["two", "tied ends", "unequal", "both ways", "two orders"],
 )
 def test_nothing_is_claimed_of_what_may_be_something_else(volumes):
-    assert kinds(volumes) == {}
+    assert kinds(volumes) == ({}, [])
 
 
 def test_a_few_bytes_beside_the_data_change_nothing():
     volumes = ring(0, 1, 2) | {(0, 2): 30, (2, 1): 5}
-    assert kinds(volumes) == dict.fromkeys(ring(0, 1, 2), "dp")
+    assert kinds(volumes)[0] == dict.fromkeys(ring(0, 1, 2), "dp")

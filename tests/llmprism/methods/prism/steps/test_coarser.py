@@ -11,13 +11,14 @@ import pytest
 
 from equal_parts import parts_of
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.steps.coarser import is_step
+from llmprism.methods.prism.steps.coarser import are_pieces
+from llmprism.methods.prism.steps.proposals import Proposals
 
 STEPS, RANKS = 8, 4
 MESSAGE_NS, BYTES = 1_000_000, 1000
 
 
-def are_pieces(
+def show_pieces(
     every: int,
     messages: int,
     rest_ns: int,
@@ -39,23 +40,23 @@ def are_pieces(
     one = SimpleNamespace(traffic=traffic, connections=np.zeros(RANKS), bytes=1.0)
     one.concurrency = concurrency
     classes: Any = (one,)
-    return is_step(classes, [[fine, coarse]], count, steps)
+    return are_pieces(Proposals(classes, [[fine, coarse]]), count, steps)
 
 
 @pytest.mark.parametrize("every", [3, 5, 7])
 def test_single_collectives_are_buckets_if_a_forward_pass_lies_between_two_steps(every):
     """Backward passes reduce buckets at equal distances, and take two to three forward passes."""
     bucket_ns = 2 * MESSAGE_NS
-    assert are_pieces(every, 1, MESSAGE_NS, every * bucket_ns // 2)
-    assert are_pieces(every, 1, MESSAGE_NS, every * bucket_ns // 3)
-    assert not are_pieces(every, 1, MESSAGE_NS, every * bucket_ns // 4)
+    assert show_pieces(every, 1, MESSAGE_NS, every * bucket_ns // 2)
+    assert show_pieces(every, 1, MESSAGE_NS, every * bucket_ns // 3)
+    assert not show_pieces(every, 1, MESSAGE_NS, every * bucket_ns // 4)
 
 
 @pytest.mark.parametrize("every", [7, 105])
 def test_micro_batches_of_a_pipeline_leave_no_time_for_a_forward_pass(every):
     """Between two steps a pipeline empties and fills again, however many micro-batches it has."""
-    assert are_pieces(every, 1, MESSAGE_NS, 3 * MESSAGE_NS, concurrency=0.2)
-    assert not are_pieces(every, 1, MESSAGE_NS, 3 * MESSAGE_NS)
+    assert show_pieces(every, 1, MESSAGE_NS, 3 * MESSAGE_NS, concurrency=0.2)
+    assert not show_pieces(every, 1, MESSAGE_NS, 3 * MESSAGE_NS)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +65,10 @@ def test_micro_batches_of_a_pipeline_leave_no_time_for_a_forward_pass(every):
 )
 def test_what_makes_silences_hardly_longer_is_an_update(every, longer_ns, pieces):
     """After every seventh part it is a pause, if it takes more than a tenth of a part."""
-    assert are_pieces(every, 8, 2_000_000, longer_ns) == pieces
+    assert show_pieces(every, 8, 2_000_000, longer_ns) == pieces
 
 
 @pytest.mark.parametrize(("steps", "pieces"), [(4, False), (5, True)])
 def test_every_second_silence_of_a_few_may_be_longer_by_chance(steps, pieces):
     """So are the 3 longest of 7 in one of 35 recordings, and the 4 longest of 9 in one of 126."""
-    assert are_pieces(2, 8, 2_000_000, 900_000, steps=steps) == pieces
+    assert show_pieces(2, 8, 2_000_000, 900_000, steps=steps) == pieces

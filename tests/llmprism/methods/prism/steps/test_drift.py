@@ -11,8 +11,9 @@ import pytest
 
 from equal_parts import parts_of
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.steps.coarser import is_step
+from llmprism.methods.prism.steps.coarser import are_pieces
 from llmprism.methods.prism.steps.drift import CHANCE, chance_of_trend
+from llmprism.methods.prism.steps.proposals import Proposals
 
 STEPS, RANKS, PART_NS = 8, 4, 10_000_000
 MESSAGE_NS, MESSAGES, BYTES = 1_000_000, 8, 1000
@@ -62,4 +63,4 @@ def test_long_silences_end_steps_of_ranks_that_drift_apart(grow):
     fine = parts_of(traffic, STEPS * every)
     coarse = replace(parts_of(traffic, STEPS), clarity=4.0)
     classes: Any = (SimpleNamespace(traffic=traffic, connections=np.zeros(RANKS), bytes=1.0),)
-    assert is_step(classes, [[fine, coarse]], STEPS * every, STEPS) == grow
+    assert are_pieces(Proposals(classes, [[fine, coarse]]), STEPS * every, STEPS) == grow

@@ -7,7 +7,8 @@ import pytest
 
 from llmprism.methods.prism.classes.classes import Component, TrafficClass
 from llmprism.methods.prism.cycles.cycles import Traffic
-from llmprism.methods.prism.steps.repeated_bytes import repeated_bytes
+from llmprism.methods.prism.steps import repeated_bytes
+from llmprism.methods.prism.steps.repeated_bytes import RepeatedBytes
 from llmprism.methods.prism.steps.stepping import find_steps
 
 MS = 1_000_000
@@ -49,7 +50,7 @@ def parts(traffic: Traffic, count: float) -> np.ndarray:
 
 @pytest.mark.parametrize(("joined", "headers"), [(0.0, 0.0), (0.1, 0.0), (0.1, 0.001)])
 def test_a_step_has_the_least_bytes_after_which_records_begin_again(joined, headers):
-    repeats = repeated_bytes(fsdp(joined, headers))
+    repeats = RepeatedBytes(fsdp(joined, headers))
     assert repeats.shows()
     assert 1 / repeats.least() == pytest.approx(STEPS, rel=0.01)
 
@@ -57,19 +58,19 @@ def test_a_step_has_the_least_bytes_after_which_records_begin_again(joined, head
 @pytest.mark.parametrize("count", [STEPS, STEPS / 2, STEPS / 3])
 def test_one_two_and_three_steps_are_not_denied(count):
     traffic = fsdp()
-    assert not repeated_bytes(traffic).denies(parts(traffic, count), evaluated=False)
+    assert not RepeatedBytes(traffic).denies(parts(traffic, count), evaluated=False)
 
 
 @pytest.mark.parametrize("count", [2 * STEPS, 1.3 * STEPS, 0.7 * STEPS])
 def test_other_parts_are_denied(count):
     traffic = fsdp()
-    assert repeated_bytes(traffic).denies(parts(traffic, count), evaluated=False)
+    assert RepeatedBytes(traffic).denies(parts(traffic, count), evaluated=False)
 
 
 def test_one_size_shows_and_denies_nothing():
     traffic = fsdp()
     alike = Traffic(**{**vars(traffic), "size": np.full(len(traffic), 1_000_000)})
-    repeats = repeated_bytes(alike)
+    repeats = RepeatedBytes(alike)
     assert not repeats.shows()
     assert not repeats.denies(parts(alike, 0.7 * STEPS), evaluated=False)
 
@@ -78,7 +79,7 @@ def test_nothing_is_denied_where_records_are_lost():
     traffic = fsdp()
     kept = np.random.default_rng(5).random(len(traffic)) >= 0.05
     lossy = Traffic(*(column[kept] for column in vars(traffic).values()))
-    assert not repeated_bytes(lossy).denies(parts(lossy, 2 * STEPS), evaluated=False)
+    assert not RepeatedBytes(lossy).denies(parts(lossy, 2 * STEPS), evaluated=False)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -86,7 +87,7 @@ def test_sizes_in_no_order_repeat_at_no_distance(seed):
     traffic = fsdp()
     size = np.random.default_rng(seed).permutation(traffic.size)
     mixed = Traffic(**{**vars(traffic), "size": size})
-    assert not repeated_bytes(mixed).shows()
+    assert not RepeatedBytes(mixed).shows()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -96,3 +97,17 @@ def test_steps_are_found_where_neither_silences_nor_times_show_them(joined, seed
     traffic = fsdp(joined, seed=seed)
     one = TrafficClass(np.arange(2), True, traffic)
     assert find_steps(Component(np.arange(2, dtype=np.int32), (one,))).count == STEPS
+
+
+def test_the_records_of_a_connection_are_compared_once(monkeypatch):
+    """Divisions are denied by these figures, and steps of equal times are found by them."""
+    compared, correlated = [], repeated_bytes._correlated
+
+    def counted(begins, near):
+        compared.append(begins)
+        return correlated(begins, near)
+
+    monkeypatch.setattr(repeated_bytes, "_correlated", counted)
+    one = TrafficClass(np.arange(2), True, fsdp())
+    assert find_steps(Component(np.arange(2, dtype=np.int32), (one,))).count == STEPS
+    assert len(compared) == 2  # one for each direction

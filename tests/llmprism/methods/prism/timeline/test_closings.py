@@ -10,56 +10,28 @@ import pytest
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.timeline.closings import Closings, with_closings
 from step_ends import steps_beside_truth
+from worlds import effects, model, rail, solo
 
 MS = 1_000_000
 SEEN = np.zeros(2, np.bool_)
-WORLD = """\
-cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 200,
-          fabric: {kind: rail, leaf_ports: 8}}
-jobs:
-  - name: solo
-    model: {layers: 8, hidden: 1024, heads: 8, vocab: 64000, sequence_length: 1024}
-    dp: 2
-    zero_stage: 0
-    pp: 4
-    micro_batches: 6
-    steps: 8
-    mfu: 0.4
-    compute_jitter: 0.01
-    sync_embeddings: true
-    gradient_norm: %s
-"""
+TIED = {"model": model(8, 1024, 8, 64000, 1024), "pp": 4, "sync_embeddings": True}
+
+
+def world(cluster, collector=None, **keys) -> str:
+    """A pipeline of two replicas."""
+    fixed = {"dp": 2, "zero_stage": 0, "micro_batches": 6, "steps": 8, "mfu": 0.4}
+    return solo(cluster, collector, compute_jitter=0.01, **fixed, **keys)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("norm", ["true", "false"])
+@pytest.mark.parametrize("norm", [True, False])
 def test_a_step_ends_with_the_update_after_its_last_collective(scored, norm):
-    run = scored(WORLD % norm)
+    run = scored(world(rail(8, nic_gbps=200), gradient_norm=norm, **TIED))
     both = steps_beside_truth(run)
     assert len(both) == 8 * 8
     assert np.abs(both["end_ns_found"] - both["end_ns"]).max() < 0.1 * MS
     first = both[(both["pp"] == 0) & (both["step"] > 0)]
     assert np.abs(first["start_ns_found"] - first["start_ns"]).max() < 0.5 * MS
-
-
-PACKETS = """\
-collector: {effects: [{kind: headers}]}
-"""
-WAITING = """\
-cluster: {servers: 3, gpus_per_server: 2, nics_per_server: 2, nic_gbps: 200,
-          fabric: {kind: rail, leaf_ports: 3}}
-jobs:
-  - name: solo
-    model: {layers: 6, hidden: 2048, heads: 16, vocab: 32000, sequence_length: 2048}
-    dp: 2
-    zero_stage: 0
-    pp: 3
-    micro_batches: 6
-    steps: 8
-    mfu: 0.4
-    compute_jitter: 0.01
-    gradient_norm: true
-"""
 
 
 def errors(run):
@@ -71,13 +43,16 @@ def errors(run):
 @pytest.mark.slow
 def test_a_norm_has_the_small_packets_of_an_answer_to_gradients(scored):
     """Between two stages it goes the way of activations, and beside the gradients of others."""
-    assert np.abs(errors(scored(WORLD % "true" + PACKETS))).max() < 0.1 * MS
+    packets = {"effects": effects("headers")}
+    run = scored(world(rail(8, nic_gbps=200), packets, gradient_norm=True, **TIED))
+    assert np.abs(errors(run)).max() < 0.1 * MS
 
 
 @pytest.mark.slow
 def test_a_norm_may_wait_for_gradients_that_servers_reduce_inside(scored):
     """The first stage ends its passes last, the others wait for it a backward pass each."""
-    found = errors(scored(WAITING))
+    keys = {"model": model(6, 2048, 16, 32000, 2048), "pp": 3, "gradient_norm": True}
+    found = errors(scored(world(rail(3, 2, nic_gbps=200), **keys)))
     assert np.abs(found).max() < 1 * MS
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.cycles.cycles import Traffic, divisions
+from llmprism.methods.prism.cycles.cycles import Traffic
+from llmprism.methods.prism.cycles.divisions import divisions
 from llmprism.methods.prism.cycles.parts import regularity
+
+MS = 1_000_000
 
 
 def traffic(records: list[tuple[int, int, int]]) -> Traffic:
@@ -116,3 +119,26 @@ def test_lost_records_widen_the_tolerance_and_keep_the_parts(lost):
 def test_parts_cut_by_the_window_do_not_change_the_rest():
     tolerance, parts, share = regularity(np.array([10.0, 48, 48, 48, 48, 20]))
     assert (tolerance, parts, share) == (0.01, 1.0, 1.0)
+
+
+def halves(steps: int) -> Traffic:
+    """Four messages forth, a pause, four back, and a pause: GPipe between two stages."""
+    starts, forth = [], []
+    for step in range(steps):
+        for half in range(2):
+            starts += [step * 200 * MS + half * 100 * MS + i * MS for i in range(4)]
+            forth += [half == 0] * 4
+    start = np.array(starts, np.int64)
+    count = start.size
+    # the last message back is lost, so that the balance of both directions shows no step
+    keep = np.arange(count) != count - 1
+    return Traffic(
+        np.arange(count)[keep], start[keep], start[keep] + MS // 2,
+        np.full(count, 1000)[keep], np.zeros(count, np.int64)[keep], np.array(forth)[keep],
+    )  # fmt: skip
+
+
+def test_a_half_that_moves_one_way_only_is_no_step():
+    found = {len(one): one for one in divisions(halves(10), 3)}
+    assert found[20].two_sided == 0
+    assert found[20].quality == 0

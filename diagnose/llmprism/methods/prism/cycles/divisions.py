@@ -1,0 +1,191 @@
+"""Every way to cut the traffic of a class into parts by the length of its gaps.
+
+Neither the length of a step nor a threshold on gaps has to be known: every threshold is
+tried, and the parts it makes are judged by how equal they are.
+
+For connections that come in pairs of opposite direction with equal volume, a gap counts only if
+both have moved equally much by then: between the stages of a pipeline this holds at the end of a
+step only, since every activation is answered by a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from llmprism.methods.prism.cycles.balance import balanced_at, both_ways
+from llmprism.methods.prism.cycles.cycles import TWO_WAY, Division, Traffic, divided
+from llmprism.methods.prism.cycles.evaluations import (
+    EQUAL,
+    Sizes,
+    sizes_of,
+    steps_and_evaluations,
+    with_directions,
+)
+from llmprism.methods.prism.cycles.forward_first import begin_with_backward, first_forward
+from llmprism.methods.prism.cycles.parts import share_answered, share_two_sided
+from llmprism.methods.prism.cycles.repairs import LOSSY, REPAIR, repaired, split
+from llmprism.numerics.arrays import Floats, Ints
+
+THRESHOLDS = 160  # on gaps; over six orders of magnitude, each is a twelfth shorter than the last
+MOST_GAPS = 40_000  # that are looked at, the longest ones
+TELLING = 0.15  # share of silence without balance that makes balance a sign of the end
+WHOLE = 0.8  # quality of parts with nothing under way between them
+CLEAR, EXACT = 3.0, 0.98  # clarity and quality of parts that need no other explanation
+
+
+def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
+    """Every distinct division of ``traffic`` by a threshold on gaps, coarse to fine."""
+    at, gap = _gaps(traffic)
+    if at.size == 0:
+        return []
+    balanced = balanced_at(traffic.couple, traffic.forth, traffic.size, at)
+    found = _by_thresholds(traffic, at, gap, fewest)
+    if balanced is not None and balanced.sum() >= fewest - 1:
+        uneven = float(gap[~balanced].sum() / gap.sum())
+        whole = _where_balanced(traffic, at[balanced], gap[balanced], fewest)
+        if uneven > TELLING and whole.quality > WHOLE:
+            return [whole]
+    return _two_sided(traffic, found)
+
+
+def steps_from(traffic: Traffic, cuts: Ints) -> Division:
+    """The division of ``traffic`` into parts that begin with the records ``cuts``."""
+    return divided(cuts, sizes_of(traffic.size).every, np.inf)
+
+
+def _begun_forward(traffic: Traffic, one: Division) -> Division:
+    """``one``, or its steps where the parts begin with backward passes."""
+    if not np.isfinite(one.tolerance):
+        return one
+    couple, forth, part = traffic.couple, traffic.forth, one.part_of(len(traffic))
+    if not begin_with_backward(couple, forth, traffic.size, traffic.start_ns, traffic.end_ns, part):
+        return one
+    return replace(steps_from(traffic, first_forward(couple, forth, part)), clarity=one.clarity)
+
+
+def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
+    """``found``, begun by forward passes, with the share of two-sided parts: of two-way couples.
+
+    A step brings a gradient for every activation. Forward passes alone and backward passes alone
+    (GPipe) are parts of equal volume, but each moves one way only. Where one direction moves more
+    (evaluations, or few messages of a step that was cut), the other still moves in every step.
+    """
+    volume = both_ways(traffic.couple, traffic.forth, traffic.size)
+    less, more = volume.min(axis=1), volume.max(axis=1)
+    if (less == 0).any():
+        return found
+    found = [_begun_forward(traffic, one) for one in found]
+    balanced = bool((less >= TWO_WAY * more).all())
+    signed = np.where(traffic.forth, traffic.size, -traffic.size)
+
+    def share(one: Division) -> float:
+        if balanced:
+            return share_two_sided(traffic.couple, signed, one.cuts, one.volumes)
+        return share_answered(traffic.couple, traffic.forth, one.cuts)
+
+    return [
+        replace(one, two_sided=share(one)) if np.isfinite(one.tolerance) else one for one in found
+    ]
+
+
+def _where_balanced(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> Division:
+    """The division at balanced gaps, regular in bytes or, where lengths vary, in records.
+
+    A stage that is slower than the next one has the answer to all it sent before it sends again, so
+    that nothing is under way within steps, either. Then the longer ones of the balanced gaps cut.
+    """
+    bytes_before = np.concatenate(([0.0], np.cumsum(traffic.size, dtype=np.float64)))
+    both = (bytes_before, np.arange(len(traffic) + 1, dtype=np.float64))
+    every = [repaired(divided(at, before, np.inf), before) for before in both]
+    best = max(every, key=lambda division: division.quality)
+    if best.quality > WHOLE:
+        return replace(best, clarity=np.inf)
+    longer = [own for before in both for own in _by_length(at, gap, before, fewest)]
+    equal = [division for division in longer if division.quality >= EXACT]
+    return max(equal, key=len, default=best)
+
+
+def _by_length(at: Ints, gap: Ints, before: Floats, fewest: int) -> list[Division]:
+    """Divisions at the longest gaps only; ``before`` are bytes, or records, before each record."""
+    descending = np.sort(gap)[::-1]
+    counts = np.unique(np.geomspace(max(fewest - 1, 1), gap.size, THRESHOLDS).astype(np.int64))
+    levels = np.unique(descending[counts[counts <= gap.size] - 1])
+    inside = [max(gap[gap < level].max(initial=0), 1) for level in levels]
+    return [
+        divided(at[gap >= level], before, level / longest)
+        for level, longest in zip(levels, inside, strict=True)
+    ]
+
+
+def _gaps(traffic: Traffic) -> tuple[Ints, Ints]:
+    """Index of the record after each gap, and the gap's length [ns]; the longest ones only."""
+    silence = traffic.rests_ns()
+    at = np.flatnonzero(silence > 0) + 1
+    gap = silence[at - 1]
+    if at.size > MOST_GAPS:
+        keep = np.sort(np.argpartition(gap, -MOST_GAPS)[-MOST_GAPS:])
+        at, gap = at[keep], gap[keep]
+    return at, gap
+
+
+def _by_thresholds(traffic: Traffic, at: Ints, gap: Ints, fewest: int) -> list[Division]:
+    """The divisions at all gaps longer than a threshold, for every threshold, and changed ones."""
+    sizes = with_directions(sizes_of(traffic.size), traffic.couple, traffic.forth, traffic.size)
+    descending = np.sort(gap)[::-1]
+    found: list[Division] = []
+    tried: set[int] = set()
+    levels = np.geomspace(descending[0], max(descending[-1], descending[0] * 1e-6), THRESHOLDS)
+    for level in levels:
+        count = int(np.searchsorted(-descending, -level, side="right"))
+        if count + 1 < fewest or count in tried:
+            continue
+        tried.add(count)
+        longest_inside = descending[count] if count < descending.size else 0
+        cuts = gap >= descending[count - 1]
+        clarity = descending[count - 1] / max(longest_inside, 1)
+        division = divided(at[cuts], sizes.every, clarity)
+        found += [division, *_changed(division, sizes, (at, gap), gap[cuts])]
+    return _without_needless(found)
+
+
+def _changed(
+    division: Division, sizes: Sizes, gaps: tuple[Ints, Ints], cutting: Ints
+) -> Iterator[Division]:
+    """The division with evaluations joined to steps, with more cuts, and with fewer cuts.
+
+    ``gaps`` has the record after each gap, and its length [ns]; ``cutting`` has the lengths of
+    those that cut.
+    """
+    evaluated = _with_evaluations(division, sizes)
+    if evaluated is not None:
+        yield evaluated
+    parted = split(division, sizes.every, gaps)
+    if parted is not None:
+        yield parted
+    for away in sorted({REPAIR, *(LOSSY & {division.tolerance})}):
+        joined = repaired(division, sizes.every, cutting, away)
+        if len(joined) < len(division) and joined.quality > division.quality:
+            yield joined
+
+
+def _without_needless(found: list[Division]) -> list[Division]:
+    """``found`` without evaluations, if long silences part the traffic into equal parts.
+
+    Buckets of several sizes may then look like steps of which some hold an evaluation.
+    """
+    clear = any(
+        one.clarity >= CLEAR and one.quality >= EXACT and not one.evaluated for one in found
+    )
+    return [one for one in found if not (clear and one.evaluated)]
+
+
+def _with_evaluations(division: Division, sizes: Sizes) -> Division | None:
+    """The division without cuts before evaluations, if its parts are steps; None if not."""
+    cuts = steps_and_evaluations(division.cuts, sizes)
+    if cuts is None:
+        return None
+    volumes = np.diff(sizes.every[np.concatenate(([0], cuts, [sizes.every.size - 1]))])
+    return Division(cuts, volumes, EQUAL, 1.0, 1.0, division.clarity, evaluated=True)

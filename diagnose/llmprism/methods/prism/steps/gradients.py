@@ -1,0 +1,78 @@
+"""Whether gradients move in every part, as they do in every step.
+
+All classes of a job move in every step. So parts are no steps where a good part of all bytes moves
+in few of them, as gradients do beside exchanges between experts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.cycles.cycles import Division, Traffic
+from llmprism.methods.prism.steps.proposals import (
+    GOOD,
+    Proposals,
+    of_count,
+    records_of_part,
+)
+from llmprism.numerics.arrays import Ints
+
+GRADIENTS = 0.05  # of all bytes: what gradients have at least
+LEAST_CLEAR = 0.02  # ... beside exchanges of long sequences, if gradients show clear steps
+EQUAL, CLEAR = 0.98, 3.0  # quality and clarity of such steps
+FEW = 0.5  # of the fine parts: gradients move beside some of the exchanges of a step only
+NEARLY_ALL, LARGE = 0.9, 0.25  # of the parts, and of all bytes: gradients that move in so many
+RETURNED = 2.4  # records of a connection in a single exchange there and back; some are cut in two
+MANY = 3  # times the connections of a ring: fewer need not join everyone with everyone
+
+
+def lacks_gradients(proposals: Proposals, count: int) -> bool:
+    """Whether a good part of all bytes moves in some of so many parts only.
+
+    Exchanges between experts repeat more often than gradients, and in evaluations as well, so that
+    they need not be a multiple of the steps. Parts of more than single exchanges are believed
+    unless these join everyone with everyone, and gradients move round a ring: a checkpoint does not
+    move in every step, either. It goes one way, to storage: what circulates in most connections, in
+    equal and clear parts, are gradients, also where long sequences leave them a small share.
+    """
+    classes = proposals.classes
+    shown = [one for one, divisions in proposals.each() if of_count(divisions, count) is not None]
+    single = all(records_of_part(one, count) <= RETURNED for one in shown)
+    share, least = (FEW, GRADIENTS) if single else (NEARLY_ALL, LARGE)
+    joined = sum(one.connections.size for one in shown)
+    extent_ns = proposals.clearest(count)[1:]
+    seldom = 0.0
+    for one, divisions in proposals.each():
+        coarse = [d for d in divisions if len(d) <= share * count and d.quality >= GOOD]
+        if not coarse or _busy(one.traffic, *extent_ns) > share * count:
+            continue
+        if _are_gradients(one, classes) and any(_is_clear(d, count) for d in coarse):
+            return True
+        if single or joined >= MANY * one.connections.size:
+            seldom += one.bytes
+    return seldom >= least * sum(one.bytes for one in classes)
+
+
+def _are_gradients(one: TrafficClass, classes: Sequence[TrafficClass]) -> bool:
+    """Whether a class circulates in most connections, and moves no negligible part of all bytes."""
+    widest = max(each.connections.size for each in classes)
+    least = LEAST_CLEAR * sum(each.bytes for each in classes)
+    return one.circulates and 2 * one.connections.size >= widest and one.bytes >= least
+
+
+def _is_clear(division: Division, count: int) -> bool:
+    """Whether a division makes at most half as many as ``count`` parts, equal and clear ones."""
+    clear = division.clarity >= CLEAR and division.quality >= EQUAL
+    return clear and len(division) <= FEW * count
+
+
+def _busy(traffic: Traffic, begin_ns: Ints, end_ns: Ints) -> int:
+    """Number of parts in which any record begins: from their begins on, or up to their ends.
+
+    Gradients of a step may move after its last exchange, or parameters before the first one.
+    """
+    borders = (begin_ns, end_ns)  # also what comes before the first begin, or after the last end
+    return min(np.unique(np.searchsorted(one, traffic.start_ns)).size for one in borders)

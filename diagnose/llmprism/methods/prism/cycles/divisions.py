@@ -24,6 +24,7 @@ from llmprism.methods.prism.cycles.evaluations import (
     steps_and_evaluations,
     with_directions,
 )
+from llmprism.methods.prism.cycles.forward_first import begin_with_backward, first_forward
 from llmprism.methods.prism.cycles.parts import share_answered, share_two_sided
 from llmprism.methods.prism.cycles.repairs import LOSSY, REPAIR, repaired, split
 from llmprism.numerics.arrays import Floats, Ints
@@ -55,8 +56,18 @@ def steps_from(traffic: Traffic, cuts: Ints) -> Division:
     return divided(cuts, sizes_of(traffic.size).every, np.inf)
 
 
+def _begun_forward(traffic: Traffic, one: Division) -> Division:
+    """``one``, or its steps where the parts begin with backward passes."""
+    if not np.isfinite(one.tolerance):
+        return one
+    couple, forth, part = traffic.couple, traffic.forth, one.part_of(len(traffic))
+    if not begin_with_backward(couple, forth, traffic.size, traffic.start_ns, traffic.end_ns, part):
+        return one
+    return replace(steps_from(traffic, first_forward(couple, forth, part)), clarity=one.clarity)
+
+
 def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
-    """``found``, with the share of two-sided parts where all couples are two-way.
+    """``found``, begun by forward passes, with the share of two-sided parts: of two-way couples.
 
     A step brings a gradient for every activation. Forward passes alone and backward passes alone
     (GPipe) are parts of equal volume, but each moves one way only. Where one direction moves more
@@ -66,6 +77,7 @@ def _two_sided(traffic: Traffic, found: list[Division]) -> list[Division]:
     less, more = volume.min(axis=1), volume.max(axis=1)
     if (less == 0).any():
         return found
+    found = [_begun_forward(traffic, one) for one in found]
     balanced = bool((less >= TWO_WAY * more).all())
     signed = np.where(traffic.forth, traffic.size, -traffic.size)
 

@@ -9,8 +9,9 @@ layers, embeddings and buckets do. How often each size occurs shows what is redu
   one of its double. In a step there are as many of both (``zero1``), or several times as many, once
   for each micro-batch (``zero2``), or half as many, because sharded parameters are gathered in the
   forward pass and again in the backward pass (``zero3``).
-- Parameters that are sharded inside groups of replicas are gathered there, and gradients reduced
-  across these groups (``hybrid``).
+- What is sharded inside groups of replicas is gathered there, and gradients are reduced across
+  these groups (``hybrid``). Without a pipeline, only sharded parameters have this name: steps then
+  begin with gathers.
 
 Without accumulation, sharded gradients (``zero2``) move as sharded states do. They differ only
 where there are several micro-batches: in a pipeline, or if nothing moves for longer than two
@@ -43,7 +44,7 @@ from llmprism.methods.prism.kinds.characters import extents
 from llmprism.methods.prism.layout.directions import directions_of
 from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.records.connections import Connections
-from llmprism.numerics.arrays import Floats
+from llmprism.numerics.arrays import Codes, Floats
 from llmprism.numerics.graph import components
 from llmprism.numerics.missing import finite_median
 
@@ -65,10 +66,13 @@ def find_sharding(
     if not own or phases.count < FEWEST:
         return UNKNOWN
     answers = [_of_class(connections, one, phases.count) for one in own]
-    sharded = [one for one, answer in zip(own, answers, strict=True) if answer == "zero3"]
-    if sharded:
-        others = [one for one, answer in zip(own, answers, strict=True) if answer != "zero3"]
-        return _of_shards(connections, sharded, others)
+    gathered = [one for one, answer in zip(own, answers, strict=True) if answer == "zero3"]
+    experts = any(one.kind == "ep" for one in phases.classes)  # in groups of their own, always
+    shown = gathered or (micro_batches > 0 and not experts)
+    if shown and _are_reduced_across(connections, own, answers):
+        return "hybrid"
+    if gathered:
+        return "zero3" if _are_closed(connections, gathered) else UNKNOWN
     largest = max(range(len(own)), key=lambda i: own[i].one.bytes)
     answer = answers[largest]
     if answer == "zero1" and not (micro_batches > 1 or _accumulates(own[largest], phases.count)):
@@ -173,17 +177,30 @@ def _accumulates(one: KindOf, count: int) -> bool:
     return float(np.nanmedian((start[1:] - end[:-1]) / (end - start)[1:])) > PASSES
 
 
-def _of_shards(
-    connections: Connections, sharded: Sequence[KindOf], others: Sequence[KindOf]
-) -> str:
-    """Whether any of the ``others`` joins only members of different groups of the ``sharded``."""
-    own = np.concatenate([one.one.connections for one in sharded])
-    src, dst = connections.src[own], connections.dst[own]
+def _are_reduced_across(
+    connections: Connections, own: Sequence[KindOf], answers: Sequence[str]
+) -> bool:
+    """Whether a class joins only members of different groups of those that shard something."""
+    sharded = [one for one, answer in zip(own, answers, strict=True) if answer in SHARDED]
+    if not sharded:
+        return False
+    src, dst = _ends(connections, sharded)
     group = components(src, dst, int(max(src.max(), dst.max())) + 1)
-    for one in others:
-        home, goal = connections.src[one.one.connections], connections.dst[one.one.connections]
+    for one, answer in zip(own, answers, strict=True):
+        home, goal = _ends(connections, [one])
         inside = np.isin(home, src).all() and np.isin(goal, src).all()
-        if inside and (group[home] != group[goal]).all():
-            return "hybrid"
-    closed = np.array_equal(np.unique(src), np.unique(dst))
-    return "zero3" if closed else UNKNOWN
+        if answer not in SHARDED and inside and (group[home] != group[goal]).all():
+            return True
+    return False
+
+
+def _are_closed(connections: Connections, own: Sequence[KindOf]) -> bool:
+    """Whether all endpoints of some classes send and receive."""
+    src, dst = _ends(connections, own)
+    return np.array_equal(np.unique(src), np.unique(dst))
+
+
+def _ends(connections: Connections, own: Sequence[KindOf]) -> tuple[Codes, Codes]:
+    """Source and destination of all connections of some classes."""
+    chosen = np.concatenate([one.one.connections for one in own])
+    return connections.src[chosen], connections.dst[chosen]

@@ -19,7 +19,7 @@ FULLEST = 0.75  # quantile of the bytes of a step that no lost record makes less
 NOISE = 4.0  # deviations from the median step that an ordinary step does not reach
 
 
-def first_three(
+def first_two(
     found: dict[str, Floats],
     who: tuple[Codes, Ints],
     step: Codes,
@@ -28,7 +28,7 @@ def first_three(
     messages: int,
     more: Floats,
 ) -> None:
-    """When the step's first, second and third activation left; the third only if it is alone.
+    """When the step's first and second activation left.
 
     Also, how long after the end of the first one the second one left (``free``).
     ``who`` has connection and endpoint of each record, ``when`` its start and end, and ``more``
@@ -65,8 +65,6 @@ def first_three(
             found["second"][at] = np.fmin(found["second"][at], start[rows[begins[1]]])
             free = start[rows[begins[1]]] - end[rows[begins[1] - 1]]
             found["free"][at] = np.fmin(found["free"][at], free)
-            if messages > 2 and begins.size > 2 and single[rows[begins[1]]]:
-                found["third"][at] = np.fmin(found["third"][at], start[rows[begins[2]]])
 
 
 def answered_beyond_usual(returned: Floats, one_message: float) -> Floats:

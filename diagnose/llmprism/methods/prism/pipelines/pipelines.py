@@ -62,8 +62,7 @@ class Pipelines:
     chunks : parts of the model a stage holds (interleaved schedule), 0 where flows cannot tell.
     forward_ns, backward_ns : median time of a pass of the first stage, and back of a later one.
     middle_ns : median time of a forward pass of a middle stage.
-    first_sent, second_sent, third_sent : when a first-stage endpoint sent the step's first
-        activations, by step.
+    first_sent, second_sent : when a first-stage endpoint sent the first activations of a step.
     last_sent : when a later stage began to send the step's last gradient.
     last_got : when a stage had received the step's last gradient.
     deepest : most messages outstanding between the first two stages, median over steps.
@@ -83,7 +82,6 @@ class Pipelines:
     middle_ns: float
     first_sent: Floats
     second_sent: Floats
-    third_sent: Floats
     last_sent: Floats
     last_got: Floats
     deepest: int
@@ -112,7 +110,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
         blank = np.full((phases.endpoints.size, phases.count), np.nan)
         return Pipelines(
             nowhere, nowhere, 1, -1, 1, np.nan, np.nan, np.nan,
-            blank, blank, blank, blank, blank, 0, 0,
+            blank, blank, blank, blank, 0, 0,
         )  # fmt: skip
     sent = phases.moments["pp"].sent_ns
     origin = int(sent[sent != MISSING].min())
@@ -142,8 +140,7 @@ def find_pipelines(flows: FlowTable, connections: Connections, phases: Phases) -
     lead = lead_from_answers_ns(passes["answered"] - passes["first"], int(stage.max()))
     return Pipelines(
         stage, number, int(stage.max()) + 1, micro_batches, chunks, forward, backward,
-        middle, passes["first"], passes["second"], passes["third"], passes["last_sent"],
-        passes["last_got"],
+        middle, passes["first"], passes["second"], passes["last_sent"], passes["last_got"],
         deepest(passes["deepest"], own, micro_batches), origin,
         find_answers(flows, connections, phases, own, stage, micro_batches * chunks)
         if chunks == 1 else Answers(blocks=may_block(flows, own)),

@@ -17,15 +17,15 @@ from llmprism.methods.prism.phases.phases import Phases
 from llmprism.methods.prism.pipelines.first_backward import BACKWARD
 from llmprism.methods.prism.pipelines.first_messages import (
     answered_beyond_usual,
-    first_three,
+    first_two,
 )
 from llmprism.methods.prism.pipelines.micro_batches import AT_ONCE, usual_size
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats, Ints, order_in_groups
 from llmprism.numerics.missing import finite_median
 
-_NAMES = ("first", "second", "free", "third", "answered", "last_sent", "last_got", "turn",
-          "deepest", "bytes")  # fmt: skip
+_NAMES = ("first", "second", "free", "answered", "last_sent", "last_got", "turn", "deepest",
+          "bytes")  # fmt: skip
 
 
 def passes_of_steps(
@@ -78,7 +78,7 @@ def passes_of_steps(
             cell = dst[got] * phases.count + step[got]
             returned = np.bincount(cell, size[got], found["bytes"].size).reshape(shape)
             more = answered_beyond_usual(returned.astype(np.float64), usual_size(size[out]))
-            first_three(found, who, step[out], when, size[out], messages, more)
+            first_two(found, who, step[out], when, size[out], messages, more)
     return found
 
 

@@ -9,10 +9,10 @@ is, in this order, the reduction of the last gradients, a silence for the update
 the first forward pass. As many bytes follow that silence in every step, in the first stage at
 least. Where more moves between two steps, what is neither one nor the other is an evaluation.
 
-Only parameters that are gathered for every forward pass move while activations leave the first
-stage and nothing has come back yet, as many bytes for the first, the second and the third of them,
-and for all others of a step. This tells them from all other forms of data parallelism: parameters
-that are gathered once may move during several short passes, but not during all.
+Only parameters that are gathered for every pass move while activations leave the first stage and
+nothing has come back yet, and before each other message that it sends. This tells them from all
+other forms of data parallelism: parameters that are gathered once may move during several short
+passes, as those of one chunk after another do, but not during all.
 """
 
 from __future__ import annotations
@@ -41,11 +41,10 @@ from llmprism.numerics.missing import finite_median
 
 MOST = 0.75  # share of steps and connections that must agree
 EXACT = 0.02  # of the bytes between two steps: differences that count as none
-AGAIN = 0.2  # of what a pass gathers: what the next one, of another chunk, gathers at least
+AGAIN = 0.2  # of what a pass gathers: what another one, of another chunk, gathers at least
 NEAR = 0.1  # of the bytes of a pass: a neighbour may be as far ahead
 SILENT = 0.2  # of the silence that was found: what another one has at least
 FEWEST = 2  # times between two steps that show something
-LARGEST = 4  # times an average chunk of the model, the first one: it holds the embedding
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class _Line:
     volume : bytes of a step.
     gathered : share of them in the second forward pass of each step in the first stage, NaN where
         it is unknown, shape (steps,).
-    again : median share in the third forward pass, NaN if unknown.
+    sender : endpoint that sends them.
     first : whether the sender is of the first stage.
     """
 
@@ -76,7 +75,7 @@ class _Line:
     ends_ns: Ints
     volume: float
     gathered: Floats
-    again: float
+    sender: int
     first: bool
 
     def rests(self, number: int) -> Ints:
@@ -166,9 +165,7 @@ def with_first_gathers(
     later = np.setdiff1d(np.arange(phases.count), phases.first_of_epoch).tolist()
     first = [line for own in lines.values() for line in own if line.first]
     gathered = _gathered(first)
-    again = finite_median(np.array([line.again for line in first]))
-    once = pipelines.messages * gathered > LARGEST / 2  # forward passes gather half of the bytes
-    if not gathered > 0 or again < AGAIN * gathered or once:
+    if not gathered > 0 or not _in_all_passes(flows, phases, first, AGAIN * gathered):
         return phases
     borders = {
         i: [(line, _borders(line, later, gathered)) for line in own] for i, own in lines.items()
@@ -236,6 +233,29 @@ def _gather_in_warm_up(flows: FlowTable, phases: Phases, pipelines: Pipelines) -
     return bool(seen.any() and shown[seen].mean() >= MOST)
 
 
+def _in_all_passes(flows: FlowTable, phases: Phases, first: Sequence[_Line], least: float) -> bool:
+    """Whether ranks of the ``first`` stage move parameters between most messages of a step.
+
+    At least that share of the bytes of a step: a rank has computed a pass before each message.
+    """
+    own = [one for one in phases.classes if one.kind == "pp"]
+    row = np.concatenate([one.one.traffic.row for one in own])
+    step = np.concatenate([one.step for one in own])
+    order = order_in_groups(flows.src[row], flows.start_ns[row])
+    row, step = row[order], step[order]
+    found = [np.empty(0, np.bool_)]
+    for line in first:
+        if not finite_median(line.gathered) > 0:
+            continue
+        low, high = np.searchsorted(flows.src[row], [line.sender, line.sender + 1]).tolist()
+        sums = np.append(0.0, np.cumsum(line.size))
+        before = sums[np.searchsorted(line.start_ns, flows.start_ns[row[low:high]])]
+        same = (np.diff(step[low:high]) == 0) & (step[low + 1 : high] >= 0)
+        found.append(np.diff(before)[same] >= least * line.volume)
+    moves = np.concatenate(found)
+    return bool(moves.size and moves.mean() >= MOST)
+
+
 def _borders(line: _Line, later: Sequence[int], gathered: float) -> dict[int, int]:
     """First record of those of the ``later`` steps that show it.
 
@@ -269,29 +289,27 @@ def _lines(
         own = order[opening:until].astype(np.int64)
         row = place[int(flows.src[traffic.row[own[0]]])]
         if pipelines.stage[row] >= 0 and (passes.start_ns[row] != MISSING).all():
-            yield _line(traffic, own, pipelines, row, passes)
+            yield _line(traffic, own, pipelines, (row, int(phases.endpoints[row])), passes)
 
 
-def _line(traffic: Traffic, own: Ints, pipelines: Pipelines, row: int, passes: Moments) -> _Line:
-    """The records ``own`` of a connection whose sender has the index ``row`` in ``passes``."""
+def _line(
+    traffic: Traffic, own: Ints, pipelines: Pipelines, at: tuple[int, int], passes: Moments
+) -> _Line:
+    """The records ``own`` of a connection; ``at``: its sender in ``passes``, and as an endpoint."""
+    row, sender = at
     begins, ends = passes.start_ns[row], passes.end_ns[row]
     start = traffic.start_ns[own]
     size = traffic.size[own].astype(np.float64)
     busy = np.maximum.accumulate(traffic.end_ns[own])
     low = np.append(0, np.searchsorted(start, ends))
     high = np.append(np.searchsorted(start, begins), start.size)
-    second, third = (
-        np.searchsorted(start, sent[row] + pipelines.origin_ns)
-        for sent in (pipelines.second_sent, pipelines.third_sent)
-    )
+    second = np.searchsorted(start, pipelines.second_sent[row] + pipelines.origin_ns)
     sums = np.append(0.0, np.cumsum(size))
     volume = float(np.median(np.diff(sums[high[:-1]]))) if begins.size > 1 else float(size.sum())
     volume = max(volume, 1.0)
     gathered = (sums[second] - sums[high[:-1]]) / volume
     gathered[~np.isfinite(pipelines.second_sent[row])] = np.nan
-    again = (sums[third] - sums[second])[np.isfinite(pipelines.third_sent[row])]
     return _Line(
         own, start, size, busy, np.column_stack((low, np.maximum(low, high))), begins, ends,
-        volume, gathered, float(np.median(again)) / volume if again.size else np.nan,
-        bool(pipelines.stage[row] == 0),
+        volume, gathered, sender, bool(pipelines.stage[row] == 0),
     )  # fmt: skip

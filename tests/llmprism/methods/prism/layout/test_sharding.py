@@ -34,6 +34,30 @@ def test_times_show_what_replicas_of_a_pipeline_shard(scored, collector, keys, s
     assert layout.sharding == sharding
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("zero_stage", "schedule"), [(1, "1f1b"), (2, "1f1b"), (2, "zb-h1")])
+def test_states_sharded_in_groups_of_replicas_are_hybrid(scored, zero_stage, schedule):
+    """Groups of four replicas reduce and gather; the shards are then reduced across groups."""
+    world = WORLD.replace("servers: 8", "servers: 16").replace("dp: 4", "dp: 8")
+    keys = f"zero_stage: {zero_stage}, hybrid_shards: 4, micro_batches: 4, schedule: {schedule}"
+    run = scored(world % ("", keys))
+    (layout,) = run.diagnosis.layouts.itertuples()
+    assert (layout.dp, layout.pp, layout.tp) == (8, 2, 1)
+    assert layout.sharding == run.truth("layouts")["sharding"].item() == "hybrid"
+
+
+@pytest.mark.slow
+def test_groups_of_experts_are_no_part_of_hybrid_sharding(scored):
+    """Experts and other parameters are reduced and gathered in groups that cross each other."""
+    world = WORLD.replace("servers: 8", "servers: 24").replace("dp: 4, pp: 2", "dp: 8, pp: 3")
+    world = world.replace("layers: 8, hidden: 2048", "layers: 12, hidden: 1024")
+    experts = "ep: 4, moe: {experts: 8, top_k: 1}, zero_stage: 1, bucket_params: 8_000_000"
+    keys = f"{experts}, micro_batches: 3, schedule: interleaved, chunks: 2"
+    (layout,) = scored(world % ("", keys)).diagnosis.layouts.itertuples()
+    assert layout.ep == 4
+    assert layout.sharding in ("zero1", "unknown")
+
+
 def test_sizes_that_differ_from_step_to_step_are_those_of_no_messages():
     """A record that holds several messages ends by chance."""
 

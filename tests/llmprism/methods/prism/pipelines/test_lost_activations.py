@@ -32,6 +32,6 @@ def test_steps_that_lost_a_message_do_not_show_when_a_rank_began():
     blank = np.full(sent.shape, np.nan)
     pipelines = Pipelines(
         np.zeros(2, np.int64), np.zeros(2, np.int64), 2, 4, 1, 1.0, 2.0, np.nan,
-        blank, blank, blank, blank, blank, 0, 0, messages=4, sent_bytes=sent,
+        blank, blank, blank, blank, 0, 0, messages=4, sent_bytes=sent,
     )  # fmt: skip
     assert pipelines.are_whole.tolist() == [[True, True, False, True], [True, True, True, False]]

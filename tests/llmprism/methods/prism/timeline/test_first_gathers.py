@@ -84,6 +84,28 @@ def test_chunks_gathered_after_one_another_are_no_passes(scored, zero_stage, mic
     assert run.score["timeline"]["dp_end_error_max"] < 0.002
 
 
+CHUNKS = """\
+cluster: {servers: 8, gpus_per_server: 1, nics_per_server: 1, nic_gbps: 400,
+          fabric: {kind: tor, leaf_ports: 4, spines: 4}}
+collector: {idle_gap_us: 1000}
+jobs:
+  - {name: solo, model: {layers: 24, hidden: 3072, heads: 24, vocab: 32768, sequence_length: 2048},
+     dp: 2, pp: 4, mfu: 0.4, compute_jitter: 0.01, zero_stage: 1, overlap_param_gather: true,
+     schedule: interleaved, steps: 7, step_overhead_ms: 2, %s}
+"""
+
+
+@pytest.mark.parametrize(("micro_batches", "chunks"), [(4, 3), (8, 6)])
+def test_gathers_that_last_for_several_passes_are_not_those_of_each_pass(
+    scored, micro_batches, chunks
+):
+    """The first passes of a step gather as many bytes each, and all later ones nothing."""
+    run = scored(CHUNKS % f"micro_batches: {micro_batches}, chunks: {chunks}")
+    assert run.score["timeline"]["coverage"] == 1
+    assert run.score["timeline"]["dp_end_error_max"] < 0.002
+    assert run.diagnosis.layouts["sharding"].item() != "zero3"
+
+
 @pytest.mark.parametrize(("gpus", "micro_batches"), [(2, 3), (2, 6), (1, 4)])
 def test_a_gather_that_begins_as_a_pass_ends_belongs_to_the_next_pass(scored, gpus, micro_batches):
     """It begins microseconds before or after the activation leaves, and the border stays."""
@@ -107,7 +129,7 @@ def between_steps(second_begins: bool) -> _Line:
     return _Line(
         np.arange(len(size)), start_ns.astype(np.int64), np.array(size), busy_ns.astype(np.int64),
         np.array([[0, 0], [0, len(size)]]), np.array([-9_000_000, 14_100_000]), np.array([0, 99]),
-        800.0, np.array([55 / 800] * 2), 55 / 800, True,
+        800.0, np.array([55 / 800] * 2), 0, True,
     )  # fmt: skip
 
 

@@ -33,6 +33,8 @@ DP_END = (
 KINDS = ("pairs.accuracy", "pairs.accuracy_bytes")
 GROUPED = (*KINDS, "parallelism.groups_exact", "parallelism.stage_order")
 WORSE = {
+    # Two rings that are joined may be stages, or tensor-parallel groups of two replicas: unknown.
+    "hostile/long-records": (*KINDS, "parallelism.sizes_exact"),
     # Gradients stay in servers; paper takes activations for them, with errors of 80 %.
     "workloads/small-reduces": DP_END,
     "workloads/varying-lengths": DP_END,

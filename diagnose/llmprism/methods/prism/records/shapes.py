@@ -7,9 +7,8 @@ are of a pipeline where they lead from every member of one ring to a member of t
 rings or more are so joined to a line; the rings are data-parallel.
 
 Two rings that are joined may as well be tensor-parallel groups with two replicas, since a group of
-two exchanges equal volumes as a pipeline does. Tensor parallelism seldom leaves servers, so the
-pipeline is likelier, and is answered with less confidence. Tied embeddings join the ends of a line
-to a circle, of which nothing is claimed; rings that nothing joins are data-parallel.
+two exchanges equal volumes as a pipeline does. Tied embeddings join the ends of a line to a circle.
+Nothing is claimed about these; rings that nothing joins are data-parallel.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components, groups
 
-CONFIDENCE, LIKELIER = 0.85, 0.6  # of what shows, and of what may be something else
+CONFIDENCE = 0.85
 SHORTEST = 3  # members of a ring, or rings of a line: two exchange volumes as a pipeline does
 MAIN = 0.2  # of what an endpoint sends to any one other: less is on no ring
 SOME = 0.01  # of the same: less is not of a pipeline
@@ -49,11 +48,6 @@ class Line:
 
     rings: tuple[tuple[int, ...], ...]
     joins: tuple[Pair, ...] = ()
-
-    @property
-    def confidence(self) -> float:
-        """In the kinds of its pairs."""
-        return LIKELIER if len(self.rings) == 2 else CONFIDENCE
 
     @property
     def chains(self) -> tuple[frozenset[int], ...]:
@@ -163,6 +157,6 @@ def _joined(rings: int, joins: dict[Pair, list[Pair]]) -> Iterator[list[int]]:
 
 
 def _is_line(rings: list[int], joins: dict[Pair, list[Pair]]) -> bool:
-    """Whether ``rings`` are joined to a line, and not to a circle or a tree."""
+    """Whether at least three rings are joined to a line."""
     neighbours = [sum(a == one for a, _ in joins) for one in rings]
-    return sorted(neighbours) == [1, 1, *[2] * (len(rings) - 2)]
+    return len(rings) >= SHORTEST and sorted(neighbours) == [1, 1, *[2] * (len(rings) - 2)]

@@ -20,6 +20,7 @@ from llmprism.methods.prism.kinds.unseen import answers_of_unseen
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import joined
 from llmprism.methods.prism.records.connections import SMALL, Connections
+from llmprism.methods.prism.records.shapes import CONFIDENCE
 from llmprism.methods.prism.tables.found import Found, members
 from llmprism.methods.prism.tables.mirror import mirrored
 from llmprism.methods.prism.tables.without_steps import kinds_of
@@ -97,8 +98,8 @@ def _without_steps(
     hidden &= connections.carries | connections.answer
     kind[hidden], sure[hidden] = "unknown", 0.0
     for job in stepless.values():
-        for at, name, confidence in kinds_of(connections, job, hidden):
-            kind[at], sure[at] = name, OTHER if name == "other" else confidence
+        for at, name in kinds_of(connections, job, hidden):
+            kind[at], sure[at] = name, OTHER if name == "other" else CONFIDENCE
 
 
 def _once(found: Sequence[Found], connections: Connections, kind: NDArray[Any], nodes: int) -> None:

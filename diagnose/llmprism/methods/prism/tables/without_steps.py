@@ -6,7 +6,7 @@ All else is ``unknown`` or -1.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ import pandas as pd
 
 from llmprism.methods.prism.jobs.stepless import CONFIDENCE, Stepless
 from llmprism.methods.prism.layout.inside_servers import UNKNOWN
-from llmprism.methods.prism.records import shapes
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Bools
 
@@ -82,22 +81,18 @@ def groups_of(name: str, one: Stepless, names: Any) -> pd.DataFrame:
     return table.assign(job=name).astype({"position": "Int64"})
 
 
-def kinds_of(
-    connections: Connections, one: Stepless, hidden: Bools
-) -> Iterator[tuple[int, str, float]]:
-    """Connections among the ``hidden`` ones of which the kind is known; kind and confidence.
+def kinds_of(connections: Connections, one: Stepless, hidden: Bools) -> Iterator[tuple[int, str]]:
+    """Connections among the ``hidden`` ones of which the kind is known, and the kind.
 
     Those that only answer others are ``other``.
     """
-    shown: Mapping[shapes.Pair, tuple[str, float]] = {
-        pair: (kind, line.confidence) for line in one.lines for pair, kind in line.kinds().items()
-    }
+    shown = {pair: kind for line in one.lines for pair, kind in line.kinds().items()}
     for at in np.flatnonzero(hidden).tolist():
         pair = int(connections.src[at]), int(connections.dst[at])
         if pair in shown:
-            yield at, *shown[pair]
+            yield at, shown[pair]
         elif connections.answer[at] and pair[::-1] in shown:
-            yield at, "other", shown[pair[::-1]][1]
+            yield at, "other"
     if one.passes:
         for at in one.passes.connections[hidden[one.passes.connections]].tolist():
-            yield at, "pp", shapes.CONFIDENCE
+            yield at, "pp"

@@ -25,10 +25,10 @@ def unknown_or_right(pairs, truth):
 
 
 @pytest.mark.parametrize(
-    ("case", "sizes"), [("b_dp4pp2", [(4, 2)]), ("c_two_jobs", [(-1, -1), (4, 1)])]
+    ("case", "sizes"), [("b_dp4pp2", [(-1, -1)]), ("c_two_jobs", [(-1, -1), (4, 1)])]
 )
 def test_one_record_for_each_connection_shows_jobs_and_no_steps(case, sizes):
-    """Rings show groups; two ranks that exchange gradients look like two stages."""
+    """A ring shows a group. Two of them may be stages, or tensor-parallel groups."""
     flows = pd.read_parquet(CAPTURES / case / "flows.parquet")
     keys = ["src", "dst", "src_port", "dst_port", "protocol"]
     whole = flows.groupby(keys, observed=True, as_index=False).agg(

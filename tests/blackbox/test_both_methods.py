@@ -25,8 +25,11 @@ LOWER = (
 )  # fmt: skip
 ALIKE = 1e-3  # of a step: errors that differ by less are alike
 GROUPS = ("faults/", "hostile/", "published/", "telemetry/", "tiny/", "twins/", "workloads/")
-MINUTES = ("published/deepseek-v3", "published/llama-3-405b", "published/llama-3-405b-long")
-"""Scenarios that take a minute or longer."""
+OFTEN = (
+    "hostile/", "published/bloom-176b", "published/megatron-175b", "published/mixtral-8x7b",
+    "telemetry/",
+)  # fmt: skip
+"""Scenarios that every run of the tests compares; the others take minutes together."""
 DP_END = (
     "timeline.dp_end_coverage", "timeline.dp_end_error_all_mean", "timeline.dp_time_error_all_mean",
 )  # fmt: skip
@@ -58,7 +61,9 @@ WORSE = {
 
 
 def marked(name):
-    return pytest.param(name, marks=pytest.mark.full if name in MINUTES else pytest.mark.slow)
+    return pytest.param(
+        name, marks=pytest.mark.slow if name.startswith(OFTEN) else pytest.mark.full
+    )
 
 
 def figure(score, path):

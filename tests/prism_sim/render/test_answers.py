@@ -168,6 +168,16 @@ def test_without_findings_the_page_says_what_was_checked(make_run):
     assert made_of(run)["data"]["close_ups"][0]["finding"] is None
 
 
+def test_without_findings_the_page_names_jobs_of_few_steps(make_run):
+    run = make_run(truth=False)
+    healthy(run, can_tell=True, reasons=[])
+    assert "too few to show what is usual" not in page(run)
+    steps = run.diagnosis("steps")
+    run.write_diagnosis("steps", steps[(steps["job"] != "job1") | (steps["step"] < 2)])
+    assert "job1 has 2 steps: too few to show what is usual" in page(run)
+    assert "job0 has" not in page(run)
+
+
 def test_records_that_cannot_tell_are_no_good_news(make_run):
     run = make_run(truth=False)
     healthy(run, can_tell=False, reasons=[{"reason": "x", "job": None, "text": "records are long"}])

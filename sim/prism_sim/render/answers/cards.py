@@ -14,6 +14,7 @@ from prism_sim.render.found import utc
 from prism_sim.render.tables import Tables
 
 CARDS = 8
+FEW_STEPS = 6  # as many show what is usual: the least that the method compares
 
 
 @dataclass(frozen=True)
@@ -121,11 +122,15 @@ def _addresses(row: dict[str, Any], tables: Tables) -> tuple[tuple[str, ...], bo
 def checked(tables: Tables) -> dict[str, Any]:
     """What was compared, and whether the records suffice, for a page without findings."""
     verdict = tables.intake.get("verdict") or {}
+    steps = tables.steps.groupby("job", observed=True)["step"].nunique()
     return {
         "jobs": int(tables.jobs["job"].nunique()),
         "addresses": int(tables.jobs["address"].nunique()),
         "servers": len({tables.parts.server(str(one)) for one in tables.jobs["address"].unique()}),
-        "steps": int(tables.steps.groupby("job", observed=True)["step"].nunique().sum()),
+        "steps": int(steps.sum()),
+        "few": [
+            f"{job} has {count} steps" for job, count in steps.items() if 0 < count < FEW_STEPS
+        ],
         "records": len(tables.flows),
         "can_tell": bool(verdict.get("can_tell", True)),
         "reasons": [

@@ -23,7 +23,7 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.jobs.attempts import Job
-from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Bools, Ints, order_in_groups, quantile_by_weight
 from llmprism.quantities import duration
 
@@ -138,8 +138,9 @@ def _left_out(connections: Connections, job: Job) -> Ints:
     """
     parts = [part for epoch in job.epochs for part in epoch]
     own = [one.connections for part in parts for one in part.component.classes]
-    inside = np.isin(connections.src, job.endpoints) & np.isin(connections.dst, job.endpoints)
-    beside = np.setdiff1d(np.flatnonzero(inside & connections.carries), np.concatenate(own))
+    beside = np.setdiff1d(
+        np.flatnonzero(carry_within(connections, job.endpoints)), np.concatenate(own)
+    )
     rows = [connections.by.rows(one) for one in beside.tolist()]
     return np.concatenate([np.empty(0, np.int64), *rows])
 

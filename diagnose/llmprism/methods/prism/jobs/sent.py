@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.io.flows import FlowTable
-from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Codes, Floats, Ints, quantile_by_weight
 
 BUSY = 0.01  # share of the busiest connection's bytes from which a connection is looked at
@@ -40,8 +40,7 @@ def sent_by_classes(
 
     Some connections of each class are enough, as all of them move the same.
     """
-    inside = np.isin(connections.src, endpoints) & np.isin(connections.dst, endpoints)
-    own = np.flatnonzero(inside & connections.carries)
+    own = np.flatnonzero(carry_within(connections, endpoints))
     total = connections.total_bytes[own]
     own = own[total >= BUSY * total.max(initial=0)]
     own = own[np.argsort(connections.total_bytes[own], kind="stable")]

@@ -60,6 +60,18 @@ class Stepless:
     passes: Passes | None = None
     lines: tuple[Line, ...] = ()
 
+    @property
+    def rings(self) -> list[tuple[int, ...]]:
+        """Endpoints of each ring, in its order."""
+        return [ring for line in self.lines for ring in line.rings]
+
+    @property
+    def chains(self) -> list[frozenset[int]]:
+        """Endpoints of each pipeline."""
+        if self.passes is not None:
+            return list(self.passes.chains)
+        return [chain for line in self.lines for chain in line.chains]
+
 
 def find_stepless(
     flows: FlowTable,
@@ -129,7 +141,7 @@ def with_shown(
 ) -> list[Job | Stepless]:
     """``jobs`` of which those without a timeline have what shows of them all the same.
 
-    That are the period, where records count steps, pipelines, and rings.
+    That is the period, where records count steps, and their pipelines and rings.
     """
     return [
         _with_shown(flows, connections, one) if isinstance(one, Stepless) else one for one in jobs

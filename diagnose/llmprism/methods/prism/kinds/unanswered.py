@@ -14,7 +14,7 @@ from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.classes.classes import TrafficClass, find_components
 from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.kinds.characters import character_of
-from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Bools, Codes, Ints
 from llmprism.numerics.graph import groups
 
@@ -40,10 +40,10 @@ class Passes:
 def passes_of(flows: FlowTable, connections: Connections, endpoints: Codes) -> Passes | None:
     """The pipelines among the ``endpoints``, taking all their records for one step."""
     nodes = len(flows.addresses)
-    own = np.isin(connections.src, endpoints) & np.isin(connections.dst, endpoints)
+    use = carry_within(connections, endpoints)
     found = [
         one
-        for component in find_components(flows, connections, own & connections.carries)
+        for component in find_components(flows, connections, use)
         for one in component.classes
         if sends_ahead(connections, one, np.zeros(len(one.traffic), np.int32), 1, nodes)
     ]

@@ -102,6 +102,12 @@ class Connections:
         return ~(self.answer | self.light)
 
 
+def carry_within(connections: Connections, endpoints: Codes) -> Bools:
+    """Which connections carry data from one of the ``endpoints`` to another one."""
+    inside: Bools = np.isin(connections.src, endpoints) & np.isin(connections.dst, endpoints)
+    return inside & connections.carries
+
+
 def find_connections(flows: FlowTable) -> Connections:
     """Group the records of ``flows`` into connections."""
     of_row = _codes(flows)

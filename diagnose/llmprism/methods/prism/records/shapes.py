@@ -19,7 +19,7 @@ from itertools import chain
 
 import numpy as np
 
-from llmprism.methods.prism.records.connections import Connections
+from llmprism.methods.prism.records.connections import Connections, carry_within
 from llmprism.numerics.arrays import Codes
 from llmprism.numerics.graph import components, groups
 
@@ -30,8 +30,6 @@ SOME = 0.01  # of the same: less is not of a pipeline
 ONE_WAY = 0.2  # of the greater direction: what the lesser one has at most
 TWO_WAY = 0.8  # of the greater direction: what the lesser one has at least
 EQUAL = 0.1  # difference of volumes along a ring
-
-FAR = 2**63 - 1  # [ns]
 
 Pair = tuple[int, int]
 
@@ -79,20 +77,16 @@ def lines_of(connections: Connections, endpoints: Codes) -> list[Line]:
 
 def rings_since(connections: Connections, endpoints: Codes, begin_ns: int) -> list[Line]:
     """The rings among the ``endpoints`` of one job on which nothing moves before ``begin_ns``."""
-    first_ns: dict[Pair, int] = {}
-    inside = np.isin(connections.src, endpoints) & np.isin(connections.dst, endpoints)
-    for one in np.flatnonzero(inside & connections.carries).tolist():
-        pair = int(connections.src[one]), int(connections.dst[one])
-        first_ns[pair] = min(first_ns.get(pair, FAR), int(connections.first_ns[one]))
+    early = carry_within(connections, endpoints) & (connections.first_ns < begin_ns)
+    moved = set(zip(connections.src[early].tolist(), connections.dst[early].tolist(), strict=True))
     every = [Line((tuple(ring),)) for ring in _rings(_volumes(connections, endpoints))]
-    return [one for one in every if all(first_ns[hop] >= begin_ns for hop in one.kinds())]
+    return [one for one in every if moved.isdisjoint(one.kinds())]
 
 
 def _volumes(connections: Connections, endpoints: Codes) -> dict[Pair, int]:
     """Bytes of each pair of ``endpoints``."""
-    inside = np.isin(connections.src, endpoints) & np.isin(connections.dst, endpoints)
     total: dict[Pair, int] = {}
-    for one in np.flatnonzero(inside & connections.carries).tolist():
+    for one in np.flatnonzero(carry_within(connections, endpoints)).tolist():
         pair = int(connections.src[one]), int(connections.dst[one])
         total[pair] = total.get(pair, 0) + int(connections.total_bytes[one])
     return total

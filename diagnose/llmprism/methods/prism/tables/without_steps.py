@@ -54,12 +54,13 @@ def _sizes(one: Stepless) -> tuple[int, int]:
 
     A single line of rings shows both. Several lines on the same servers may be parts of one group.
     """
-    rings = [ring for line in one.lines for ring in line.rings]
+    rings, chains = one.rings, one.chains
     if one.passes is not None:
-        alike = [{len(own) for own in each} for each in (rings, one.passes.chains)]
-        covered = [sum(len(own) for own in each) for each in (rings, one.passes.chains)]
-        known = [len(own) for own in alike] == [1, 1] and covered == [one.endpoints.size] * 2
-        return (alike[0].pop(), alike[1].pop()) if known else (UNKNOWN, UNKNOWN)
+        alike = all(len({len(own) for own in each}) == 1 for each in (rings, chains))
+        covered = [sum(len(own) for own in each) for each in (rings, chains)]
+        if not alike or covered != [one.endpoints.size] * 2:
+            return UNKNOWN, UNKNOWN
+        return len(rings[0]), len(chains[0])
     if len(one.lines) == 1 and sum(len(ring) for ring in rings) == one.endpoints.size:
         return len(rings[0]), len(rings)
     return UNKNOWN, UNKNOWN
@@ -67,16 +68,11 @@ def _sizes(one: Stepless) -> tuple[int, int]:
 
 def groups_of(name: str, one: Stepless, names: Any) -> pd.DataFrame:
     """The rows of ``groups``: rings in their order, and pipelines without the order of stages."""
-    rings = [ring for line in one.lines for ring in line.rings]
-    chains = [chain for line in one.lines for chain in line.chains]
-    if one.passes:
-        chains = list(one.passes.chains)
-    rows: list[tuple[str, int, str, Any]] = [
-        ("dp", i, names[end], at) for i, ring in enumerate(rings) for at, end in enumerate(ring)
-    ]
-    rows += [
-        ("pp", i, names[end], pd.NA) for i, chain in enumerate(chains) for end in sorted(chain)
-    ]
+    rows: list[tuple[str, int, str, Any]] = []
+    for i, ring in enumerate(one.rings):
+        rows += [("dp", i, names[end], at) for at, end in enumerate(ring)]
+    for i, chain in enumerate(one.chains):
+        rows += [("pp", i, names[end], pd.NA) for end in sorted(chain)]
     table = pd.DataFrame(rows, columns=["kind", "group", "address", "position"])
     return table.assign(job=name).astype({"position": "Int64"})
 

@@ -24,6 +24,7 @@ from prism_sim.faults import KINDS
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
 from prism_sim.score.faults import causes_of, right_names, score_faults
+from prism_sim.score.jobs import true_job_of
 from prism_sim.score.load import Case, load
 from prism_sim.simulate import simulate
 from prism_sim.studies.fingerprints import fingerprint
@@ -128,7 +129,7 @@ def _compared(case: Case) -> Row:
         "one_of_causes": _one_of_causes(match.kind, top),
         "delay": match.steps_to_detect,
         "confidence": None if top.empty else float(top["confidence"].iloc[0]),
-        "cost_error": _cost_error(fault, top),
+        "cost_error": cost_error(case, fault, score.true_findings, top),
     }
 
 
@@ -163,9 +164,18 @@ def _one_of_causes(kind: str, top: pd.DataFrame) -> bool:
     return bool({str(top["cause"].iloc[0]), *evidence.get("or_causes", [])} & causes_of(kind))
 
 
-def _cost_error(fault: pd.Series, top: pd.DataFrame) -> float | None:
-    """Difference of the cost to that of the rerun, over the time of the same steps without it."""
+def cost_error(case: Case, fault: pd.Series, true: list[int], top: pd.DataFrame) -> float | None:
+    """Difference of the cost to that of the rerun, over the time of the same steps without it.
+
+    The cost is that of the job which the fault slows most. A link that two jobs share costs each of
+    them something, and each has a finding of its own. So the surest of the ``true`` findings about
+    that job counts, or ``top`` if there is none. None if nothing was found or lost.
+    """
     share, extra_ns = fault["slowdown"], fault["extra_ns"]
     if top.empty or pd.isna(share) or pd.isna(extra_ns) or not share > 0 or not extra_ns > 0:
         return None
-    return float(top["cost"].iloc[0] - extra_ns) / (extra_ns / share)
+    findings = case.diagnosis["findings"]
+    about = findings["job"].map(true_job_of(case)) == fault["slowed_job"]
+    own = findings[about & findings["finding"].isin(true)]
+    one = top if own.empty else own.sort_values("confidence", ascending=False)
+    return float(one["cost"].iloc[0] - extra_ns) / (extra_ns / share)

@@ -96,8 +96,9 @@ TRUTH: dict[str, pa.Schema] = {
             ("to_step", pa.int64()),  # first step no longer affected
             ("start_ns", pa.int64()),
             ("end_ns", pa.int64()),
-            ("slowdown", pa.float64()),  # of the job's steps within it; null if not measured
-            ("extra_ns", pa.int64()),  # by which the job ends later; null if not measured
+            ("slowed_job", pa.string()),  # the job that it slows most; null if not measured
+            ("slowdown", pa.float64()),  # of that job's steps within it; null if not measured
+            ("extra_ns", pa.int64()),  # by which that job ends later; null if not measured
         ]
     ),
 }
@@ -106,7 +107,7 @@ TRUTH: dict[str, pa.Schema] = {
 ADDED_LATER = frozenset({"layouts"})
 """Tables that captures and older runs lack."""
 
-MEASURED = {"faults": ("slowdown", "extra_ns")}
+MEASURED = {"faults": ("slowed_job", "slowdown", "extra_ns")}
 """Columns of truth tables that are null where nothing was measured."""
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
@@ -22,6 +24,7 @@ from fault_figures import (
     smallest,
     wilson,
 )
+from fault_study import cost_error
 from fault_worlds import FAULTS, draw_world, telemetry_of
 from prism_sim.faults import KINDS
 from prism_sim.loading import checks
@@ -39,6 +42,25 @@ def test_every_drawn_world_is_valid_and_follows_from_its_seed(kind):
 
 def test_every_kind_of_fault_is_drawn():
     assert set(FAULTS) == set(KINDS)
+
+
+def test_a_cost_is_that_of_the_finding_about_the_job_that_is_slowed_most():
+    """Two jobs share a slow link, and the finding about the other one is the surer one."""
+    step_ns = 10**9
+    steps = pd.DataFrame({"job": ["a", "b"], "step": 0, "start_ns": 0, "end_ns": step_ns})
+    members = pd.DataFrame({"job": ["a", "a", "b", "b"], "address": ["1", "2", "3", "4"]})
+    findings = pd.DataFrame({
+        "finding": [0, 1, 2], "job": ["job-1", "job-0", "job-0"], "confidence": [0.9, 0.5, 0.7],
+        "cost": [8.0 * step_ns, 0.9 * step_ns, 0.4 * step_ns],
+    })  # fmt: skip
+    found = members.assign(job=members["job"].map({"a": "job-0", "b": "job-1"}))
+    case = SimpleNamespace(
+        truth={"ranks": members, "steps": steps}, diagnosis={"findings": findings, "jobs": found}
+    )
+    fault = pd.Series({"slowed_job": "a", "slowdown": 0.5, "extra_ns": step_ns})
+    top = findings.head(1)
+    assert cost_error(case, fault, [0, 1], top) == pytest.approx(-0.1 * 0.5)
+    assert cost_error(case, fault, [0], top) == pytest.approx(7 * 0.5), "job a has no finding"
 
 
 def test_an_interval_holds_its_share_and_narrows():

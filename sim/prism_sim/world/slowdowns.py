@@ -24,16 +24,18 @@ class Slowdown:
 
     Attributes
     ----------
+    job : its name; None if it was not measured.
     share : by how much the job's steps within the fault last longer than without it, as a share of
         what they last without it; None if no step within it has an end in both worlds.
     extra_ns : how much later the job's last step ends; None if the fault ends the job.
     """
 
+    job: str | None
     share: float | None
     extra_ns: int | None
 
 
-UNKNOWN = Slowdown(None, None)
+UNKNOWN = Slowdown(None, None, None)
 """Of a fault that was not measured."""
 
 
@@ -46,7 +48,8 @@ def slowdowns(world: World) -> dict[int, Slowdown]:
             rest = tuple(f for i, f in enumerate(scenario.faults) if i != number)
             other = _simulated(scenario.model_copy(update={"faults": rest}))
             each = [
-                _slowdown(own[job], other[job], _steps_within(own[job], job, active)) for job in own
+                _slowdown(job, own[job], other[job], _steps_within(own[job], job, active))
+                for job in own
             ]
             found[number] = max(each, key=lambda one: one.share or 0.0, default=UNKNOWN)
     return found
@@ -75,14 +78,14 @@ def _steps(rows: list[tuple[int, int, int, int]], workers: int) -> Ends:
     }
 
 
-def _slowdown(own: Ends, other: Ends, steps: list[int]) -> Slowdown:
-    """Compare a job with (``own``) and without (``other``) the fault in ``steps``."""
+def _slowdown(job: str, own: Ends, other: Ends, steps: list[int]) -> Slowdown:
+    """Compare ``job`` with (``own``) and without (``other``) the fault in ``steps``."""
     both = [step for step in steps if step in other]
     took, without = (sum(_took(ends, step) for step in both) for ends in (own, other))
     extra_ns = None
     if own and len(own) == len(other):
         extra_ns = max(end for _, end in own.values()) - max(end for _, end in other.values())
-    return Slowdown(took / without - 1 if without else None, extra_ns)
+    return Slowdown(job, took / without - 1 if without else None, extra_ns)
 
 
 def _steps_within(ends: Ends, job: str, active: ActiveFault) -> list[int]:

@@ -80,6 +80,7 @@ def _fault_row(
         "to_step": fault.to_step,
         "start_ns": epoch_ns + active.start_ns,
         "end_ns": epoch_ns + end_ns,
+        "slowed_job": slowdown.job,
         "slowdown": slowdown.share,
         "extra_ns": slowdown.extra_ns,
     }

@@ -17,6 +17,7 @@ from prism_sim.render.pages import render_page
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "results" / "reference"
 MATTERS = 0.03  # slowdown from which a fault has to be found
+NEAR = 0.01  # of the time of its steps, by which the cost of a fault may be wrong
 SLOWDOWNS = (0.0, 0.01, 0.03, 0.06, 0.12, 0.25, np.inf)
 SURE = (0.0, 0.5, 0.7, 0.85, 0.95, 1.01)  # bounds of confidences
 WANTED = 0.95  # recall of the headline
@@ -70,9 +71,16 @@ def summary(rows: Sequence[Row]) -> dict[str, Figure]:
         "cause right, or one of those named": share(found, lambda row: row["one_of_causes"]),
         "cost within 1 point": share(
             [row for row in found if row["cost_error"] is not None],
-            lambda row: abs(row["cost_error"]) <= 0.01,
+            lambda row: abs(row["cost_error"]) <= NEAR,
         ),
     }
+
+
+def wrong_costs(rows: Sequence[Row]) -> Figure:
+    """Of the costs that are wrong, those that a reader of the true steps has wrong as well."""
+    found = [row for row in rows if matters(row) and row["detected"]]
+    wrong = [row for row in found if abs(row["cost_error"] or 0.0) > NEAR]
+    return share(wrong, lambda row: abs(row["known_cost_error"] or 0.0) > NEAR)
 
 
 def delays(rows: Sequence[Row]) -> Figure:
@@ -217,6 +225,7 @@ def content_of(rows: Sequence[Row], first: int) -> dict[str, Any]:
         "due": sum(map(matters, faulty)),
         "healthy": false_rate([row for row in rows if not row["injected"]]),
         "all": summary(faulty),
+        "wrong_costs": wrong_costs(faulty),
         "delay": delays(faulty),
         "at_once": share(sudden, lambda row: row["at_once"]),
         "smallest_slowdown_with_recall_95": smallest(faulty),
@@ -232,7 +241,7 @@ def page_of(content: dict[str, Any]) -> str:
     return render_page(
         ROOT / "scripts" / "templates", "faults",
         faults=content["faults"], due=content["due"], first=content["first_seed"],
-        healthy=content["healthy"], delay=content["delay"],
+        healthy=content["healthy"], delay=content["delay"], wrong_costs=content["wrong_costs"],
         at_once=content["at_once"], named_at_once=written(content["at_once"]),
         headline="none" if headline is None else f"{100 * headline:.1f} %",
         figures=table(["figure", "all kinds"], [[name, written(whole[name])] for name in NAMES]),

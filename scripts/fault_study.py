@@ -130,6 +130,7 @@ def _compared(case: Case) -> Row:
         "delay": match.steps_to_detect,
         "confidence": None if top.empty else float(top["confidence"].iloc[0]),
         "cost_error": cost_error(case, fault, score.true_findings, top),
+        "known_cost_error": None if top.empty else known_cost_error(case.truth["steps"], fault),
     }
 
 
@@ -171,11 +172,32 @@ def cost_error(case: Case, fault: pd.Series, true: list[int], top: pd.DataFrame)
     them something, and each has a finding of its own. So the surest of the ``true`` findings about
     that job counts, or ``top`` if there is none. None if nothing was found or lost.
     """
-    share, extra_ns = fault["slowdown"], fault["extra_ns"]
-    if top.empty or pd.isna(share) or pd.isna(extra_ns) or not share > 0 or not extra_ns > 0:
+    if top.empty:
         return None
     findings = case.diagnosis["findings"]
     about = findings["job"].map(true_job_of(case)) == fault["slowed_job"]
     own = findings[about & findings["finding"].isin(true)]
     one = top if own.empty else own.sort_values("confidence", ascending=False)
-    return float(one["cost"].iloc[0] - extra_ns) / (extra_ns / share)
+    return _off(float(one["cost"].iloc[0]), fault)
+
+
+def known_cost_error(steps: pd.DataFrame, fault: pd.Series) -> float | None:
+    """The same of a reader who knows the true ``steps``, and in which ones the fault was there.
+
+    The steps of the fault are compared with the median of all others, which end elsewhere than they
+    would have: nobody sees by how much the steps of the fault would have varied without it.
+    """
+    own = steps[steps["job"] == fault["slowed_job"]].groupby("step")["end_ns"].max()
+    took_ns = own.diff().iloc[1:]
+    middle_ns = own.iloc[1:] - took_ns / 2
+    within = (middle_ns >= fault["start_ns"]) & (middle_ns < fault["end_ns"])
+    if within.all() or not within.any():
+        return None
+    return _off(float((took_ns[within] - took_ns[~within].median()).sum()), fault)
+
+
+def _off(cost_ns: float, fault: pd.Series) -> float | None:
+    share, extra_ns = fault["slowdown"], fault["extra_ns"]
+    if pd.isna(share) or pd.isna(extra_ns) or not share > 0 or not extra_ns > 0:
+        return None
+    return float(cost_ns - extra_ns) / (extra_ns / share)

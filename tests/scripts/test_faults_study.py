@@ -23,8 +23,9 @@ from fault_figures import (
     responses,
     smallest,
     wilson,
+    wrong_costs,
 )
-from fault_study import cost_error
+from fault_study import cost_error, known_cost_error
 from fault_worlds import FAULTS, draw_world, telemetry_of
 from prism_sim.faults import KINDS
 from prism_sim.loading import checks
@@ -61,6 +62,26 @@ def test_a_cost_is_that_of_the_finding_about_the_job_that_is_slowed_most():
     top = findings.head(1)
     assert cost_error(case, fault, [0, 1], top) == pytest.approx(-0.1 * 0.5)
     assert cost_error(case, fault, [0], top) == pytest.approx(7 * 0.5), "job a has no finding"
+
+
+def test_a_reader_of_the_true_steps_compares_those_of_the_fault_with_the_others():
+    """Steps of 10, the fault adds 4 to two of them, one of which would have taken 1 longer."""
+    ends = pd.Series([10, 20, 30, 44, 59, 69, 79])
+    steps = pd.DataFrame({"job": "a", "step": ends.index, "end_ns": ends})
+    fault = {"slowed_job": "a", "slowdown": 8 / 21, "extra_ns": 8, "start_ns": 30, "end_ns": 59}
+    assert known_cost_error(steps, pd.Series(fault)) == pytest.approx(1 / 21)
+    assert known_cost_error(steps, pd.Series(fault | {"start_ns": 0, "end_ns": 99})) is None
+
+
+def test_wrong_costs_are_counted_by_whether_the_true_steps_are_wrong_too():
+    due = {"slowdown": 0.2, "stops": False, "detected": True}
+    rows = [
+        due | {"cost_error": error, "known_cost_error": known}
+        for error, known in ((0.03, 0.02), (-0.02, 0.001), (-0.05, None), (0.004, 0.5), (None, 0.5))
+    ]
+    rows.append(rows[0] | {"detected": False})
+    figure = wrong_costs(rows)
+    assert (figure["hits"], figure["of"]) == (1, 3)
 
 
 def test_an_interval_holds_its_share_and_narrows():

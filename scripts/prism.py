@@ -19,15 +19,13 @@ import numpy as np
 import pandas as pd
 
 import hostile
+from host_work import steps_of_jobs
 from hostile import World as World
 from llmprism.pipeline import diagnose_files
 from prism_sim.toolkit import (
     Content,
     Run,
-    load_tables,
-    match_steps,
     render_page,
-    samples_of,
     score_run,
     simulate,
     table,
@@ -50,8 +48,6 @@ FIGURES = {
 }
 ERRORS = ("DP end", "step")  # figures that are shares of a step
 STEP_BAR = 0.003  # of a step, on top of host work: what issue 11 asks of every family
-PAUSE = 3.0  # times the median time between two steps: an evaluation or a save, no host work
-PIPELINE_SHARE = 0.25  # of host work, that remains unseen where a pipeline shows the rest
 BINS = (0.0, 0.5, 0.7, 0.85, 0.95, 1.01)  # of confidence; the last one holds 1 as well
 
 
@@ -66,7 +62,7 @@ def measure(world: World) -> Content:
             for method, score in ((method, _scored(run, method)) for method in METHODS)
         }
         found["answers"] = _answers(run)
-        found["job_steps"] = _job_steps(run)
+        found["job_steps"] = steps_of_jobs(run)
     return {"world": world._asdict(), "result": found}
 
 
@@ -74,28 +70,6 @@ def _scored(run: Run, method: str) -> dict[str, Any]:
     diagnosis = diagnose_files(run.flows, run.topology, method=method)
     diagnosis.write(run.diagnosis_folder)
     return score_run(run).to_json()
-
-
-def _job_steps(run: Run) -> list[dict[str, Any]]:
-    """Of each true job: the step error beyond what host work explains, and the host work.
-
-    Both are means over the steps that follow another one without a pause, as shares of a step.
-    """
-    case, ranks = load_tables(run), run.truth("ranks")
-    match = match_steps(case)
-    samples = samples_of(case, match).assign(rank=match.true["rank"])
-    rows = []
-    for job, own in samples.groupby("job", sort=True):
-        before = own["start_ns_true"] - own.groupby("rank")["end_ns_true"].shift()
-        follows = before <= PAUSE * before.median()
-        host = (before / own["step_true"])[follows]
-        stages = ranks.loc[ranks["job"] == job, "pp"].nunique()
-        error = (own["step_inferred"] / own["step_true"] - 1).abs()[follows]
-        beyond = (error - host * (PIPELINE_SHARE if stages > 1 else 1.0)).mean()
-        known = error.notna().any()
-        rows.append({"job": str(job), "beyond_host_work": float(beyond) if known else None,
-                     "host_work": float(host.mean())})  # fmt: skip
-    return rows
 
 
 def _answers(run: Run) -> list[list[Any]]:

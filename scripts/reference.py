@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 from exported_periods import COLUMNS, export_rows
+from host_work import steps_of_jobs
 from known_windows import known_windows_error
 from llmprism.pipeline import diagnose_files
 from prism_sim.loading.loader import load
@@ -54,13 +55,19 @@ def percent(value: float | None) -> str:
 def score_capture(case: Path, flows: str, folder: Path, method: str) -> dict[str, Any]:
     """Score one method on one capture, in a copy of its folder.
 
-    ``known_windows`` is the DP-end error of a reader that knows the truth.
+    ``known_windows`` is the DP-end error of a reader that knows the truth; ``beyond_host_work`` the
+    step error beyond what host work explains, of the job in which it is largest.
     """
     shutil.copytree(case, folder)
     shutil.copy(case / flows, folder / "flows.parquet")
     run = Run(folder)
     diagnose_files(run.flows, run.topology, method=method).write(run.diagnosis_folder)
-    return {**score_run(run).to_json(), "known_windows": known_windows_error(run)}
+    jobs = [job["beyond_host_work"] for job in steps_of_jobs(run)]
+    return {
+        **score_run(run).to_json(),
+        "known_windows": known_windows_error(run),
+        "beyond_host_work": max((error for error in jobs if error is not None), default=None),
+    }
 
 
 def capture_folders() -> list[Path]:
@@ -87,8 +94,8 @@ def captures() -> str:
 
 CAPTURE_COLUMNS = (
     "capture", "idle gap", "set aside", "jobs exact", "pair types", "without refinement",
-    "coverage", "step error", "step error, all", "DP-end error", "with known windows",
-    "faults found", "precision",
+    "coverage", "step error", "step error, all", "beyond host work", "DP-end error",
+    "with known windows", "faults found", "precision",
 )  # fmt: skip
 
 
@@ -105,6 +112,7 @@ def _capture_row(name: str, gap: str, s: dict[str, Any]) -> list[str]:
         figure(timeline["coverage"]),
         percent(timeline["step_error_mean"]),
         percent(timeline["step_error_all_mean"]),
+        percent(s["beyond_host_work"]),
         percent(timeline["dp_end_error_mean"]),
         percent(s["known_windows"]),
         f"{faults['detected']} of {faults['injected']}",

@@ -341,7 +341,7 @@ def test_a_name_of_a_figure_is_checked_before_anything_runs(call: Call, study: P
     ("command", "name", "other"),
     [("sweep", "tiny/pair", "run"), ("run", "studies/record-loss", "sweep")],
 )
-def test_a_study_for_a_scenario_and_a_scenario_for_a_study_are_told_apart(
+def test_a_study_is_named_where_a_scenario_is_due_and_the_reverse(
     call: Call, command: str, name: str, other: str
 ) -> None:
     assert f"prism-sim {other} {name}" in call(command, name).stderr

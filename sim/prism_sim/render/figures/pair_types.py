@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 TITLE = "Pair types"
 CAPTION = (
     "Each dot is a pair of NICs that exchange traffic, row to column, coloured by what the traffic "
-    "is for: as it is, if the truth is known, and as it was inferred. Where NICs also exchange "
-    "other traffic than that of training, the dot shows the latter. NICs stand in the order of "
-    "job, and if the truth is known of pipeline stage and replica, so that DP rings lie along the "
-    "diagonal and pipelines beside it. The tables count all pairs of the run."
+    "is for: as it is, if the truth is known, and as it was inferred. Where two NICs exchange "
+    "training traffic and other traffic, the dot shows that of training. NICs stand in the order "
+    "of jobs; if the truth is known, also of pipeline stages and replicas, so that DP rings lie "
+    "along the diagonal and pipelines beside it. The tables count all pairs of the run."
 )
 
 _SHOWN = 64  # addresses along an axis; more would be smaller than a dot

@@ -10,7 +10,7 @@ The worlds are drawn from ``scenarios/hostile.yaml``. Results of single worlds a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -19,9 +19,11 @@ import numpy as np
 import pandas as pd
 
 import hostile
+import reliability
 from host_work import steps_of_jobs
 from hostile import World as World
 from llmprism.pipeline import diagnose_files
+from prism_sim.render.paint import write_png
 from prism_sim.toolkit import (
     Content,
     Run,
@@ -35,6 +37,7 @@ from prism_sim.toolkit import (
 ROOT = Path(__file__).resolve().parent.parent
 SAVED = ROOT / "results" / "prism"
 PAGE = ROOT / "results" / "reference" / "prism.md"
+PICTURE = ROOT / "docs" / "images" / "reliability.png"
 TEMPLATES = Path(__file__).with_name("templates")
 METHODS = ("paper", "prism")
 SEEDS = (41, 42, 43, 44, 45)  # of worlds that no threshold was chosen by
@@ -130,10 +133,16 @@ def _range(name: str, values: Sequence[float | None]) -> str:
 
 
 def _calibration(results: dict[World, dict[str, Any]]) -> str:
-    rows = []
-    for name, low, high, sure, right, count in _bins(results):
-        rows.append([name, f"{low:.2f} to {min(high, 1.0):.2f}", f"{sure:.3f}", f"{right:.3f}",
-                     str(count)])  # fmt: skip
+    rows = [
+        [
+            one["answers"],
+            f"{one['low']:.2f} to {one['high']:.2f}",
+            f"{one['confidence']:.3f}",
+            f"{one['right']:.3f}",
+            str(one["count"]),
+        ]
+        for one in bins_of(results)
+    ]
     return table(["answers", "confidence", "mean confidence", "share right", "answers"], rows)
 
 
@@ -141,22 +150,28 @@ def calibration_errors(results: dict[World, dict[str, Any]]) -> dict[str, float]
     """Expected calibration error by table: mean distance of confidence and share right."""
     errors: dict[str, float] = {}
     counts: dict[str, int] = {}
-    for name, _, _, sure, right, count in _bins(results):
-        errors[name] = errors.get(name, 0.0) + count * abs(sure - right)
-        counts[name] = counts.get(name, 0) + count
+    for one in bins_of(results):
+        name, apart = one["answers"], abs(one["confidence"] - one["right"])
+        errors[name] = errors.get(name, 0.0) + one["count"] * apart
+        counts[name] = counts.get(name, 0) + one["count"]
     return {name: error / counts[name] for name, error in errors.items()}
 
 
-def _bins(
-    results: dict[World, dict[str, Any]],
-) -> Iterable[tuple[str, float, float, float, float, int]]:
+def bins_of(results: dict[World, dict[str, Any]]) -> Iterator[reliability.Bin]:
+    """Answers of like confidence, and how many of them are right."""
     answers = [row for result in results.values() for row in result["answers"]]
     frame = pd.DataFrame(answers, columns=["table", "confidence", "right"])
     for name, own in frame.groupby("table"):
         place = np.digitize(own["confidence"], BINS) - 1
         for number, part in own.groupby(place):
-            yield (str(name), BINS[number], BINS[number + 1], float(part["confidence"].mean()),
-                   float(part["right"].mean()), len(part))  # fmt: skip
+            yield {
+                "answers": str(name),
+                "low": BINS[number],
+                "high": min(BINS[number + 1], 1.0),
+                "confidence": float(part["confidence"].mean()),
+                "right": float(part["right"].mean()),
+                "count": len(part),
+            }
 
 
 def main() -> None:
@@ -168,7 +183,13 @@ def main() -> None:
         {**world._asdict(), **{name: own for name, own in result.items() if name != "answers"}}
         for world, result in results.items()
     ]
-    document = {"worlds": figures, "calibration_error": calibration_errors(results)}
+    bins = list(bins_of(results))
+    write_png(reliability.draw(bins), PICTURE)
+    document = {
+        "worlds": figures,
+        "calibration_error": calibration_errors(results),
+        "reliability": bins,
+    }
     PAGE.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
 
 

@@ -18,6 +18,7 @@ import typer
 
 from llmprism.command import PLAIN_WIDTH, SETTINGS, Command
 from llmprism.defaults import METHOD, RECORDS_AT_ONCE
+from llmprism.kinds import OTHER, UNKNOWN
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,6 +45,8 @@ _COMMANDS = {  # everything else diagnoses
     "check": "llmprism.ingest.commands:check_app",
 }
 _SPELLED = 5  # findings put into words below the table
+_AXES = ("dp", "pp", "tp", "ep", "cp")
+_LAYOUT = " ".join(_AXES)  # the head of a column of their sizes
 _SHOWN = 20  # findings shown in the table; all are in --json and --out
 
 
@@ -135,7 +138,8 @@ def _report_intake(diagnosis: Diagnosis, out: str | None) -> None:
         others = f", and {more} more" if more > 0 else ""
         typer.echo(f"addresses unknown to the topology: {named}{others}", err=True)
         typer.echo(
-            "    list those of GPU servers there; without them, one job may look like several",
+            "    add those of GPU servers to the topology; without them, "
+            "one job may look like several",
             err=True,
         )
     if intake.repeated:
@@ -154,7 +158,10 @@ def _print_result(diagnosis: Diagnosis, topology: Path, as_json: bool) -> None:
     console = Console(
         width=None if sys.stdout.isatty() else PLAIN_WIDTH, markup=False, highlight=False
     )
-    console.print(_jobs_table(diagnosis, summary["jobs"]))
+    if summary["jobs"]:
+        console.print(_jobs_table(diagnosis, summary["jobs"]))
+    else:
+        console.print(f"No job was found (method {diagnosis.method}).")
     found = summary["findings"]
     if found:
         console.print(_findings_table(found, diagnosis.method))
@@ -184,16 +191,26 @@ def _jobs_table(diagnosis: Diagnosis, jobs: list[dict[str, Any]]) -> Table:
         [
             job["job"],
             str(job["addresses"]),
-            ", ".join(f"{count} {kind}" for kind, count in sorted(job["pairs"].items())),
-            str(job["groups"].get("dp", 0)),
-            str(job["groups"].get("pp", 0)),
+            ", ".join(f"{count} {kind}" for kind, count in _training_first(job["pairs"])),
+            " ".join(f"{_known(job['layout'].get(axis)):>2}" for axis in _AXES),
+            _known(job["layout"].get("micro_batches")),
             "?" if doubted[job["job"]] else str(job["steps"]),
             "?" if doubted[job["job"]] else duration(job["step_median_s"] * 1e9),
         ]
         for job in jobs
     ]
-    heads = ["job", "addresses", "pairs", "DP groups", "pipelines", "steps", "median step"]
+    heads = ["job", "addresses", "pairs", _LAYOUT, "micro-\nbatches", "steps", "median\nstep"]
     return _table(f"Jobs (method {diagnosis.method})", heads, rows)
+
+
+def _training_first(pairs: dict[str, int]) -> list[tuple[str, int]]:
+    """Numbers of pairs by kind; those that carry no training data come last."""
+    return sorted(pairs.items(), key=lambda one: (one[0] in (OTHER, UNKNOWN), one[0]))
+
+
+def _known(size: int | None) -> str:
+    """A size of a layout; "?" if flows cannot tell, or the method has no layouts."""
+    return "?" if size is None or size < 0 else str(size)
 
 
 def _findings_table(found: list[dict[str, Any]], method: str) -> Table:
@@ -237,7 +254,7 @@ def _table(title: str, heads: list[str], rows: list[list[str]]) -> Table:
     look: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False, "padding": (0, 1, 0, 0)}
     table = Table(title=Text(title), title_justify="left", **look)
     for head in heads:
-        table.add_column(head, overflow="fold")
+        table.add_column(head, overflow="fold", no_wrap=head == _LAYOUT)
     for row in rows:
         table.add_row(*map(Text, row))
     return table

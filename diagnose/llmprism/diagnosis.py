@@ -26,6 +26,7 @@ from llmprism.version import __version__
 
 _MARK = "intake.json"  # shows that a folder is a diagnosis of ours
 _OTHER_FOLDER = "name another folder"
+_LAYOUT = tuple(name for name in DIAGNOSIS["layouts"].names if name not in ("job", "evidence"))
 
 
 @dataclass(frozen=True)
@@ -131,11 +132,13 @@ class Diagnosis:
             own[name] = table[table["job"] == job]
         duration = (own["steps"]["end_ns"] - own["steps"]["start_ns"]) / 1e9
         groups = own["groups"].groupby("kind")["group"].nunique()
+        layouts = self.layouts[self.layouts["job"] == job].to_dict("records")
         return {
             "job": job,
             "addresses": len(own["jobs"]),
             "pairs": own["pairs"]["kind"].value_counts().to_dict(),
             "groups": groups.to_dict(),
+            "layout": {key: layouts[0][key] for key in _LAYOUT} if layouts else {},
             "steps": int(own["steps"]["step"].max() + 1) if len(duration) else 0,
             "step_median_s": float(duration.median()) if len(duration) else None,
             "findings": len(own["findings"]),

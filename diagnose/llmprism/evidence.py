@@ -20,7 +20,7 @@ PHRASES: dict[str, str] = {
     "time_ratio_of_others": "others take {} times theirs",
     "pace_ratio": "a byte takes {} times its usual time",
     "pace_ratio_of_others": "elsewhere {} times",
-    "lost_share_of_a_step": "{} of a step lost by the culprit itself",
+    "lost_share_of_a_step": "the culprit itself lost {} of a step",
     "normal_step_ns": "a normal step takes {}",
     "slow_step_ns": "a slow step takes {}",
     "step_share": "steps are {} longer",
@@ -42,7 +42,9 @@ def numbers(evidence: Mapping[str, Any]) -> Iterator[str]:
     known = [key for key in PHRASES if key in evidence]
     for key in dict.fromkeys([*known, *evidence]):
         words = _value(key, evidence[key])
-        if key not in _HIDDEN and words:
+        if key == "lost_share_of_a_step" and float(evidence[key]) > 1:
+            yield f"its transfers lost {evidence[key]:.3g} times a step, all taken together"
+        elif key not in _HIDDEN and words:
             name = plain(key.removesuffix("_ns"))
             yield PHRASES[key].format(words) if key in PHRASES else f"{name} {words}"
 
@@ -77,7 +79,8 @@ def suspects(
     gpus = sorted({gpu for name in inside for gpu in parts.endpoints[name].get("gpus") or ()})
     for name in [name for name in kinds if name not in inside][:_MOST_SUSPECTS]:
         words = parts.name(kinds[name], name, cause)
-        detail = "" if name in words else f" ({name})"
+        place = name.partition(">")[0]  # without the direction, which is in the words
+        detail = "" if place in words else f" ({place})"
         if name == culprit and gpus:
             detail = f": flows cannot tell which of its GPUs {', '.join(map(str, gpus))}"
         yield words + detail

@@ -127,6 +127,8 @@ def _about_all(intake: Intake, jobs: list[dict[str, Any]], flows: FlowTable) -> 
     elif intake.kept == 0:
         why = "; ".join(f"{count:,}: {reason}" for reason, count in intake.set_aside.items())
         hint = _UNITS if TOO_FAST in intake.set_aside else ""
+        if intake.unknown_address_count:
+            hint += "; is this the topology of these records?"
         text = f"all {intake.rows:,} records were set aside ({why}){hint}"
         yield Reason("all_records_set_aside", None, text)
     elif _within_a_tick(flows):

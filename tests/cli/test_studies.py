@@ -1,5 +1,6 @@
 """The commands with several runs: their output, files and exit codes."""
 
+import io
 import json
 import os
 import signal
@@ -11,8 +12,10 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
+from rich.console import Console
 from typer.testing import Result
 
+from prism_sim.commands.costing import _cost_table
 from processes import PRISM_SIM, started, wait_until
 
 Call = Callable[..., Result]
@@ -332,3 +335,25 @@ def test_a_name_of_a_figure_is_checked_before_anything_runs(call: Call, study: P
     assert "study.yaml:4: no run has a figure 'pairs.acuracy'" in result.stderr
     assert "did you mean pairs.accuracy" in result.stderr
     assert not Path("results").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "other"),
+    [("sweep", "tiny/pair", "run"), ("run", "studies/record-loss", "sweep")],
+)
+def test_a_study_is_named_where_a_scenario_is_due_and_the_reverse(
+    call: Call, command: str, name: str, other: str
+) -> None:
+    assert f"prism-sim {other} {name}" in call(command, name).stderr
+
+
+def test_no_number_of_a_table_is_broken_into_two_lines() -> None:
+    """In a terminal of 80 columns."""
+    job = {"job": "solo", "steps": 12345, "step_s_with": 0.061234, "step_s_without": 0.053456,
+           "slower": 0.13621, "extra_s": 0.036391, "gpu_hours": 0.00012131,
+           "effective_ratio_with": 0.98612, "effective_ratio_without": 0.98812}  # fmt: skip
+    _, table = _cost_table({"name": "change", "jobs": [job], "gpu_hours": 0.00012131})
+    console = Console(file=io.StringIO(), width=80)
+    console.print(table)
+    numbers = "12345 0.06123 0.05346 13.62 % +0.03639 +0.0001213 98.6 % 98.8 %"
+    assert f"solo {numbers}" in " ".join(console.file.getvalue().split())

@@ -285,3 +285,28 @@ def test_a_full_disk_behind_stdout_is_one_line(files: tuple[str, ...], command: 
         )
     assert done.returncode == 1
     assert done.stderr.splitlines() == ["error: No space left on device"]
+
+
+def test_the_table_of_jobs_has_their_layout(files: tuple[str, ...], call: Call) -> None:
+    """As the table `layouts` has it; -1 there is a question mark here."""
+    for method in ("prism", "paper"):
+        job = json.loads(call(*files, "--method", method, "--json").stdout)["jobs"][0]
+        sizes = [job["layout"][axis] for axis in ("dp", "pp", "tp", "ep", "cp")]
+        shown = " ".join(" ?" if size == -1 else f"{size:>2}" for size in sizes)
+        assert f"  {shown}  " in call(*files, "--method", method).stdout
+    assert -1 in sizes  # the published method does not tell all of them
+
+
+def test_where_no_job_is_found_a_sentence_stands_for_the_table(
+    tmp_path: Path, make_world: Callable[..., Any], call: Call
+) -> None:
+    world = make_world()
+    flows, _ = world.save(tmp_path / "in")
+    other = tmp_path / "other.json"
+    other.write_text(
+        '{"endpoints": [{"address": "x", "server": "s"}], "switches": [], "links": []}'
+    )
+    result = call(str(flows), "--topology", str(other))
+    assert result.exit_code == 4
+    assert "No job was found" in result.stdout
+    assert "is this the topology of these records?" in result.stderr

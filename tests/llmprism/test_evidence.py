@@ -24,3 +24,9 @@ def test_an_unknown_figure_follows_with_its_name():
 def test_suspects_and_other_causes_are_no_figures():
     hidden = {"one_of": ["a"], "suspects": ["b"], "or_causes": ["c"], "server": "s1", "steps": [1]}
     assert list(numbers(hidden)) == []
+
+
+def test_transfers_may_lose_more_than_a_step_together():
+    one, several = ([*numbers({"lost_share_of_a_step": share})] for share in (0.25, 3.3562))
+    assert one == ["the culprit itself lost 25.0 % of a step"]
+    assert several == ["its transfers lost 3.36 times a step, all taken together"]

@@ -110,11 +110,11 @@ def test_suspects_with_a_direction_and_servers_are_named():
     row = finding(cause="slow_nic", culprit="10.0.12.1",
                   evidence={"suspects": [{"name": name} for name in names[:5]]})  # fmt: skip
     assert finding_text(row, PARTS, JOB).suspects[1:] == (
-        "all that NIC 1 of server s12 sends (10.0.12.1>out)",
-        "all that NIC 1 of server s12 receives (10.0.12.1>in)",
-        "all that leaf0 sends upwards (leaf0>up)",
-        "all that leaf0 sends downwards (leaf0>down)",
-        "all that leaf0 sends to spine1 (leaf0>spine1)",
+        "all that NIC 1 of server s12 sends (10.0.12.1)",
+        "all that NIC 1 of server s12 receives (10.0.12.1)",
+        "all that leaf0 sends upwards",
+        "all that leaf0 sends downwards",
+        "all that leaf0 sends to spine1",
     )
     row = finding(culprit_kind="server", culprit="s12", evidence={"one_of": ["s13"]})
     assert finding_text(row, PARTS, JOB).suspects[1:] == ("server s13",)

@@ -6,6 +6,7 @@ import json
 
 import hostile
 import prism
+import reliability
 
 DOCUMENT = json.loads(prism.PAGE.with_suffix(".json").read_text())
 RESULTS = {prism.World(one["family"], one["seed"]): one for one in DOCUMENT["worlds"]}
@@ -31,6 +32,27 @@ def test_the_calibration_error_is_the_mean_distance_of_confidence_and_share_righ
     results = {prism.World("clean", 1): {"answers": answers}}
     (error,) = prism.calibration_errors(results).values()
     assert abs(error - (2 * 0.1 + 0.1) / 3) < 1e-9
+
+
+def test_the_page_and_its_picture_have_the_same_bins():
+    page = prism.PAGE.read_text()
+    for one in DOCUMENT["reliability"]:
+        share, count = f"{one['right']:.3f}", one["count"]
+        assert f"| {one['confidence']:.3f} | {share} | {count} |" in page
+    for name, error in DOCUMENT["calibration_error"].items():
+        own = [one for one in DOCUMENT["reliability"] if one["answers"] == name]
+        total = sum(one["count"] for one in own)
+        apart = sum(one["count"] * abs(one["confidence"] - one["right"]) for one in own) / total
+        assert abs(apart - error) < 0.001  # the table is rounded to three digits
+    assert f"](../../docs/images/{prism.PICTURE.name})" in page
+    assert prism.PICTURE.exists()
+
+
+def test_the_reliability_diagram_has_a_panel_for_each_table_and_a_dot_for_each_bin():
+    made = reliability.draw(DOCUMENT["reliability"])
+    assert [axes.get_title(loc="left") for axes in made.axes] == ["layouts", "pairs"]
+    dots = sum(len(axes.containers) for axes in made.axes)
+    assert dots == len(DOCUMENT["reliability"])
 
 
 SOME = [["pairs", 0.9, True], ["layouts", 0.9, True]]

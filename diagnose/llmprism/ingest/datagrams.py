@@ -17,6 +17,7 @@ from llmprism.ingest.packets import udp_payload
 from llmprism.ingest.sources import BROKEN, Source
 
 _LARGEST = 65_535  # bytes of a datagram
+_PIECE_BYTES = 1 << 14  # read at once: the last piece of a damaged file is lost
 
 
 class Protocol(NamedTuple):
@@ -50,18 +51,26 @@ def datagrams(source: Source, protocol: Protocol, notes: Notes) -> Iterator[Data
                 yield Datagram(found[0], found[1], frame.time_ns)
         return
     with source.open() as stream:
-        try:
-            yield from _raw(stream, protocol, source, notes)
-        except BROKEN as error:
-            notes.drop("file not read to its end")
-            notes.remark(f"{source}: read up to where it is damaged: {error}")
+        yield from _raw(_pieces(stream, source, notes), protocol, source, notes)
 
 
-def _raw(stream: IO[bytes], protocol: Protocol, source: Source, notes: Notes) -> Iterator[Datagram]:
+def _pieces(stream: IO[bytes], source: Source, notes: Notes) -> Iterator[bytes]:
+    """Yield all that can be read, in pieces so small that little of a damaged file is lost."""
+    try:
+        while piece := stream.read(_PIECE_BYTES):
+            yield piece
+    except BROKEN as error:
+        notes.drop("file not read to its end")
+        notes.remark(f"{source}: read up to where it is damaged: {error}")
+
+
+def _raw(
+    pieces: Iterator[bytes], protocol: Protocol, source: Source, notes: Notes
+) -> Iterator[Datagram]:
     held, place, skipped = b"", 0, 0
     while True:
-        if len(held) - place < _LARGEST:
-            held, place = held[place:] + stream.read(1 << 20), 0
+        while len(held) - place < _LARGEST and (piece := next(pieces, b"")):
+            held, place = held[place:] + piece, 0
         if place >= len(held):
             break
         size = _length(protocol.length, held[place : place + _LARGEST])

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from llmprism.ingest.facts import COVERED, Facts
+from llmprism.io.screening import TOO_FAST
 from llmprism.quantities import duration, percent
 
 CAN, PARTLY, CANNOT = "can", "partly", "cannot"
@@ -51,6 +52,8 @@ def _jobs(facts: Facts) -> Stage:
     mend = "record longer, or at the switches of the training servers"
     if facts.rows and not facts.records:
         mend = "give a --topology with the addresses that flows have"
+        if TOO_FAST in facts.set_aside:
+            mend = "write times in ns: llmprism ingest --time-unit UNIT converts them"
     return Stage("jobs and pairs", CANNOT, "; ".join(figures), mend)
 
 

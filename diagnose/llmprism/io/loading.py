@@ -41,6 +41,8 @@ _REMEDY = (
     "if it is cut off or damaged, write it again; if it is other telemetry,"
     " llmprism ingest FILE makes it a table of flow records"
 )
+_CONVERT = "llmprism ingest FILE converts it; --time-unit names the unit of numeric times"
+_NAME = "llmprism ingest FILE --map OURS=THEIRS,... gives columns of other names these names"
 _PART = 1 << 20  # records that are read together
 
 
@@ -185,7 +187,7 @@ def _checked(schema: pa.Schema, where: str) -> list[str]:
     for name, wanted in COLUMNS.items():
         if schema.names.count(name) == 1 and not _fits(schema.field(name).type, wanted):
             what = f"column {name!r} is {schema.field(name).type}, and must be {wanted}"
-            problems.append(Problem(what, where, "convert it when writing the file"))
+            problems.append(Problem(what, where, _CONVERT))
     if problems:
         raise UserError(problems)
     return [name for name in COLUMNS if name in schema.names]
@@ -200,7 +202,7 @@ def _absent(schema: pa.Schema, where: str) -> list[Problem]:
             problems.append(Problem(what, where, "keep one"))
         elif count == 0 and name in (*REQUIRED, *NAMES):
             what = f"column {name!r} ({wanted}) is missing"
-            problems.append(Problem(what, where, "see the flow table's columns in the README"))
+            problems.append(Problem(what, where, _NAME))
     return problems
 
 

@@ -49,8 +49,8 @@ def seekable(path: Path | str, starts: tuple[bytes, ...], kind: str) -> Iterator
             yield copy
 
 
-def read_text(path: Path | str, limit_bytes: int) -> str:
-    """Return the text of a file or a pipe.
+def read_text(path: Path | str, limit_bytes: int, remedy: str = "") -> str:
+    """Return the text of a file or a pipe; ``remedy`` is for a file that is no text.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def read_text(path: Path | str, limit_bytes: int) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UserError(Problem(f"not UTF-8 text: {error}", str(path))) from error
+        raise UserError(Problem(f"not UTF-8 text: {error}", str(path), remedy)) from error
 
 
 @contextmanager

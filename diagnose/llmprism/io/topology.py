@@ -144,7 +144,7 @@ def read_topology(path: Path | str) -> Topology:
         fields, an address or switch named twice, a link or endpoint that names a switch,
         server or address which does not exist.
     """
-    text = read_text(path, _LIMIT_BYTES)
+    text = read_text(path, _LIMIT_BYTES, _MAKE)
     try:
         content = json.loads(text)
     except ValueError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -170,7 +170,7 @@ def _repairs_table(repairs: list[dict[str, Any]]) -> Table:
 
     from llmprism.quantities import percent
 
-    heads = ("job", "predicted [s]", "share", "rerun [s]", "share", "GPU-hours", "faults there")
+    heads = ("job", "predicted [s]", "share", "rerun [s]", "share", "GPU-hours", "faults removed")
     table = _empty_table("repair of", heads)
     for row in repairs:
         causes = ", ".join(row["causes"])
@@ -178,7 +178,7 @@ def _repairs_table(repairs: list[dict[str, Any]]) -> Table:
             Text(f"{row['culprit']} ({causes})"), Text(row["job"]),
             f"{row['predicted_s']:.4g}", percent(row["predicted_share"]),
             f"{row['rerun_s']:.4g}", percent(row["rerun_share"]), f"{row['gpu_hours']:.3g}",
-            ", ".join(map(str, row["faults"])) or "none",
+            ", ".join(f"no. {number}" for number in row["faults"]) or "none",
         )  # fmt: skip
     return table
 
@@ -208,10 +208,11 @@ def _empty_table(first: str, heads: tuple[str, ...]) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0)
     table.add_column(first, overflow="fold")
     for head in heads:
-        is_word = " " not in head  # the others may break at their space
-        side: Literal["left", "right"] = "left" if head == "job" else "right"
-        table.add_column(head, justify=side, overflow="fold", no_wrap=is_word)
+        if head == "job":
+            table.add_column(head, overflow="fold")
+        else:  # numbers in one line each, however narrow the terminal
+            table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
     return table

@@ -61,7 +61,9 @@ def find(scenario: str) -> Path:
     from prism_sim.scenario.words import did_you_mean
 
     what = f"there is no file and no bundled scenario {scenario!r}"
-    raise UserError(Problem(what, scenario, did_you_mean(scenario, known)))
+    is_other = scenario in bundled_studies()
+    how = f"it is a study: prism-sim sweep {scenario}" if is_other else ""
+    raise UserError(Problem(what, scenario, how or did_you_mean(scenario, known)))
 
 
 def find_study(study: str) -> Path:
@@ -80,7 +82,8 @@ def find_study(study: str) -> Path:
     from prism_sim.scenario.words import did_you_mean
 
     what = f"there is no file and no bundled study {study!r}"
-    raise UserError(Problem(what, study, did_you_mean(study, known)))
+    how = f"it is a scenario: prism-sim run {study}" if study in bundled() else ""
+    raise UserError(Problem(what, study, how or did_you_mean(study, known)))
 
 
 def is_study(path: Path) -> bool:

@@ -170,6 +170,15 @@ def title(made: Figure, finding: str) -> None:
     made.suptitle(textwrap.fill(finding, int(8.5 * made.get_figwidth())), x=0.01, ha="left")
 
 
+def job_heading(job: str) -> str:
+    """The name of a job as a heading.
+
+    >>> job_heading("alpha"), job_heading("job-0")
+    ('Job alpha', 'Job-0')
+    """
+    return f"{job[:1].upper()}{job[1:]}" if job.startswith("job") else f"Job {job}"
+
+
 def job_colours(jobs: Iterable[str]) -> dict[str, str]:
     """A colour for each job; every further dozen is paler."""
     from matplotlib.colors import to_hex, to_rgb

@@ -36,6 +36,7 @@ _FINDINGS = 40  # rows of the table; a method with many false alarms has thousan
 _LONG_EVIDENCE = 2000  # characters
 _LONG_SCENARIO = 60_000
 _DENSE = 600_000  # characters of SVG
+_FULL_WIDTH = 11  # inches of a figure as wide as the page; text is as large in narrower ones
 _HEAD = 1000  # characters of a page that contain its mark
 
 
@@ -229,7 +230,8 @@ def _markup(made: Figure, title: str) -> str:
 
     vector = paint.svg(made)
     if len(vector) <= _DENSE:
-        labelled = f'<svg role="img" aria-label="{escape(title)}"'
+        width = min(100, round(100 * made.get_figwidth() / _FULL_WIDTH))
+        labelled = f'<svg role="img" style="max-width: {width}%" aria-label="{escape(title)}"'
         return Markup(vector.replace("<svg", labelled, 1))
     data = base64.b64encode(paint.png(made)).decode()
     return Markup(f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">')

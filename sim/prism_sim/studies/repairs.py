@@ -65,9 +65,12 @@ def scenario_of(run: Run) -> Scenario:
     ------
     UserError : the run was not simulated, or its scenario is no longer valid.
     """
-    values = run.read_json(run.manifest).get("scenario")
+    values = run.read_json(run.manifest).get("scenario") if run.manifest.exists() else None
     if not isinstance(values, dict):
-        what, how = "this run was not simulated: there is no scenario", "name a simulated run"
+        what, how = (
+            "this was not simulated: there is no scenario to repeat",
+            "name a run of prism-sim run",
+        )
         raise UserError(Problem(what, str(run.manifest), how))
     return validate(Source(str(run.manifest), values)).scenario.without_draws
 

@@ -32,6 +32,7 @@ from llmprism.errors import UserError
 
 Read = Callable[..., Any]
 CAPTURES = Path(__file__).parents[2] / "fixtures" / "captures"
+EXPORTS = CAPTURES.with_name("exports")
 MS = 1_000_000
 
 
@@ -254,3 +255,13 @@ def test_a_file_that_nfdump_cannot_read_is_counted(tmp_path: Path, read: Read) -
     assert rows == []
     assert subprocess.run(["nfdump", "-V"], capture_output=True, check=False).stdout
     assert done.notes.remarks
+
+
+def test_a_cut_export_gives_its_readable_part(tmp_path: Path, read: Read) -> None:
+    """Two thirds of the compressed bytes hold more than half of the records."""
+    packed = (EXPORTS / "training.ipfix.gz").read_bytes()
+    (tmp_path / "cut.ipfix.gz").write_bytes(packed[: len(packed) * 2 // 3])
+    rows, done = read(tmp_path / "cut.ipfix.gz")
+    whole, _ = read(EXPORTS / "training.ipfix.gz")
+    assert len(whole) / 2 < len(rows) < len(whole)
+    assert any("read up to where it is damaged" in one for one in done.notes.remarks)

@@ -136,6 +136,9 @@ def test_a_folder_may_hold_other_files_as_well(tmp_path: Path, read: Read) -> No
 
 
 def test_unknown_formats_and_missing_files_are_one_error(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "empty.csv").touch()
+    with pytest.raises(UserError, match="there is nothing in it"):
+        read(tmp_path / "empty.csv")
     (tmp_path / "a.bin").write_bytes(bytes(range(7)) * 10)
     with pytest.raises(UserError, match="its format is not recognised"):
         read(tmp_path / "a.bin")

@@ -93,10 +93,13 @@ def test_both_ends_are_named_where_two_nics_have_traffic_with_each_other_only(tm
 CONFUSED = [
     ("slow-server", "slow_gpu", "slow_server"),
     ("degraded-nvlink", "slow_gpu", "degraded_nvlink"),
+    ("slow-storage", "slow_storage", "slow_nic"),
+    ("flapping-nic", "flapping_nic", "slow_link"),
     ("hang", "hang", "crash"),
     ("hang", "hang", "stopped_nic"),
     ("gc-pauses", "slow_compute", "gc_pauses"),
     ("gc-pauses", "slow_compute", "loader_stalls"),
+    ("gc-pauses", "slow_compute", "intermittent_gpu"),
     ("job-congestion", "job_congestion", "polarised_hashing"),
     ("polarised-hashing", "polarised_hashing", "job_congestion"),
 ]
@@ -107,3 +110,23 @@ def test_of_causes_that_flows_cannot_distinguish_both_are_named(tmp_path, scenar
     finding = found_in(tmp_path, scenario, seed=81).diagnosis["findings"].iloc[0]
     assert finding["cause"] == cause
     assert other in json.loads(finding["evidence"])["or_causes"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "slow_switch", "switch": "spine00"},
+        {"kind": "slow_link", "a": "leaf000", "b": "spine00"},
+    ],
+)
+def test_a_switch_and_its_links_are_named_where_all_slow_transfers_cross_them(tmp_path, fault):
+    four = {"servers": 4, "gpus_per_server": 2, "nics_per_server": 2}
+    four["fabric"] = {"kind": "tor", "leaf_ports": 4, "spines": 1}
+    job = {"name": "train", "dp": 8, "steps": 24, "micro_batches": 2, "compute_jitter": 0.01}
+    job["model"] = {"layers": 8, "hidden": 2048, "heads": 16, "vocab": 32000,
+                    "sequence_length": 2048}  # fmt: skip
+    slow = fault | {"factor": 0.3, "job": "train", "from_step": 8, "to_step": 16}
+    case = found_in(tmp_path, "flapping-nic", cluster=four, jobs=[job], faults=[slow])
+    (finding,) = [one for _, one in case.diagnosis["findings"].iterrows()]
+    named = {*json.loads(finding["evidence"])["one_of"]}
+    assert {"spine00", "leaf000|spine00", "leaf001|spine00"} <= named

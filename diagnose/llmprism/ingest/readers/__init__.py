@@ -96,6 +96,8 @@ def recognise(source: Source) -> Reader:
     for reader in readers():
         if reader.recognises(source.head, source.path.name):
             return reader
+    if not source.head:
+        raise UserError(Problem("there is nothing in it", str(source), "export it again"))
     listed = ", ".join(sorted(one.name for one in readers()))
     how = f"name its format with --format: {listed}"
     raise UserError(Problem("its format is not recognised", str(source), how))

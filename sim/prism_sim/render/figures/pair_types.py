@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from llmprism.kinds import UNKNOWN
+from llmprism.kinds import OTHER, UNKNOWN
 from llmprism.quantities import percent
 from prism_sim.render import look, paint
 from prism_sim.run_folder import Run
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 TITLE = "Pair types"
 CAPTION = (
     "Each dot is a pair of NICs that exchange traffic, row to column, coloured by what the traffic "
-    "is for: as it is, and as it was inferred. NICs stand in the order of job, pipeline stage and "
-    "replica, so that DP rings lie along the diagonal and pipelines beside it. The tables "
-    "count all pairs of the run, true kind against inferred kind."
+    "is for: as it is, if the truth is known, and as it was inferred. Where two NICs exchange "
+    "training traffic and other traffic, the dot shows that of training. NICs stand in the order "
+    "of jobs; if the truth is known, also of pipeline stages and replicas, so that DP rings lie "
+    "along the diagonal and pipelines beside it. The tables count all pairs of the run."
 )
 
 _SHOWN = 64  # addresses along an axis; more would be smaller than a dot
@@ -100,8 +101,10 @@ def _adjacency(
     places = order.index
     source = places.get_indexer(pd.Index(pairs["src"].astype(str)))
     target = places.get_indexer(pd.Index(pairs["dst"].astype(str)))
-    shown = (source >= 0) & (target >= 0)
-    kinds = pairs[column].fillna(UNKNOWN).to_numpy()[shown]
+    shown = np.flatnonzero((source >= 0) & (target >= 0))
+    kinds = pairs[column].fillna(UNKNOWN).to_numpy()
+    shown = shown[np.argsort(~np.isin(kinds[shown], (OTHER, UNKNOWN)), kind="stable")]
+    kinds = kinds[shown]  # dots that are drawn later hide earlier ones
     size = min((3.1 * 72 / max(len(order), 8)) ** 2 * 0.72, 120)
     colours = [paint.KINDS.get(kind, paint.MUTED) for kind in kinds]
     axes.scatter(target[shown], source[shown], c=colours, marker="s", s=size, linewidths=0)
@@ -112,7 +115,7 @@ def _adjacency(
     _mark_jobs(axes, order)
     axes.spines[:].set_visible(True)
     axes.spines[:].set_color(paint.GRID)
-    axes.set_title(heading if shown.any() else f"{heading}: none")
+    axes.set_title(heading if shown.size else f"{heading}: none")
 
 
 def _mark_jobs(axes: Axes, order: pd.Series) -> None:
@@ -132,17 +135,25 @@ def _mark_jobs(axes: Axes, order: pd.Series) -> None:
 
 
 def _tables(run: Run, inferred: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Counts true x inferred of each stage of the method; inferred only, if nothing is known."""
+    """Counts true x inferred of each stage of the method; inferred only, if nothing is known.
+
+    A method that does not refine its kinds has one table.
+    """
+    columns = {"After refinement": "kind", "Before refinement": "kind_unrefined"}
+    if not _is_refined(inferred):
+        columns = {"All pairs": "kind"}
     score = read_score(run)
     if score is not None and score.pairs.total:
-        tables = {
-            "After refinement": score.pairs.confusion,
-            "Before refinement": score.pairs.confusion_unrefined,
-        }
-        return {name: pd.DataFrame(counts).T.fillna(0) for name, counts in tables.items()}
-    columns = {"After refinement": "kind", "Before refinement": "kind_unrefined"}
+        known = {"kind": score.pairs.confusion, "kind_unrefined": score.pairs.confusion_unrefined}
+        return {name: pd.DataFrame(known[key]).T.fillna(0) for name, key in columns.items()}
     counts = {name: inferred[column].value_counts() for name, column in columns.items()}
     return {name: part.to_frame("pairs").T for name, part in counts.items()}
+
+
+def _is_refined(inferred: pd.DataFrame) -> bool:
+    """Whether any pair had another kind before the method refined it."""
+    kinds = (inferred[name].astype(object) for name in ("kind", "kind_unrefined"))
+    return not next(kinds).equals(next(kinds))
 
 
 def _table(axes: Axes, counts: pd.DataFrame, name: str) -> None:
@@ -197,5 +208,5 @@ def _finding(run: Run, inferred: pd.DataFrame) -> str:
     pairs = score.pairs
     refined, raw = percent(pairs.accuracy), percent(pairs.accuracy_unrefined)
     extra = f"; {pairs.spurious:,} more are not in the truth" if pairs.spurious else ""
-    right = f"{refined} of {pairs.total:,} pairs have the right kind"
-    return f"{right} ({raw} before refinement){extra}"
+    before = f" ({raw} before refinement)" if _is_refined(inferred) else ""
+    return f"{refined} of {pairs.total:,} pairs have the right kind{before}{extra}"

@@ -128,7 +128,8 @@ def _draw_job(axes: Axes, name: str, kinds: dict[str, pd.DataFrame], origin: int
         )  # fmt: skip
         tops.append(float(line["length_ms"].groupby(line["step"]).quantile(0.95).max()))
     axes.set(xlabel="", ylabel="step [ms]")
-    axes.set_title(f"Job {name}" + ("" if "rebuilt" in kinds else ": no found job stands for it"))
+    lacking = "" if "rebuilt" in kinds else ": no found job stands for it"
+    axes.set_title(paint.job_heading(name) + lacking)
     axes.grid(axis="y")
     return max(tops) * 1.05
 

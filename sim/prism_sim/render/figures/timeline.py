@@ -11,6 +11,7 @@ import pandas as pd
 from llmprism.kinds import AXES, COMPUTE, DP, PP
 from llmprism.quantities import percent
 from prism_sim.render import look, paint
+from prism_sim.render.tables import Tables
 from prism_sim.run_folder import Run
 from prism_sim.score import read_score
 from prism_sim.score.busy import WORK, true_work
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 TITLE = "Timeline of some ranks"
 CAPTION = (
-    "Two lines a rank: above what it really did, below what was rebuilt from flow records. "
-    "Computation fills a line, traffic lies in its lower half. Vertical marks are the ends "
-    "of steps. True traffic counts from when it can move, both ends being ready. Shown are stages "
-    "of one pipeline (or replicas, without one), around the start of the first fault, if any."
+    "Two lines a rank: above what it really did, below what was rebuilt from flow records; only "
+    "the latter if the truth is not known. Computation fills a line, traffic lies in its lower "
+    "half, and waiting is empty; without a pipeline, rebuilt waiting looks like computation. "
+    "Vertical marks are the ends of steps. True traffic counts from when it can move, both ends "
+    "being ready. Shown are stages of one pipeline (or replicas, without one), around the start of "
+    "the first fault, if any."
 )
 
 _RANKS = 4
@@ -134,13 +137,19 @@ def _draw_truth(axes: Axes, run: Run, view: _View) -> None:
 
 def _draw_rebuilt(axes: Axes, run: Run, view: _View, above: int, lines: int) -> None:
     at: look.Where = [("address", "in", view.ranks["address"].tolist())]
-    spans, steps = look.diagnosis(run, "spans", at), look.diagnosis(run, "steps", at)
+    spans, steps = _rebuilt_spans(run, at), look.diagnosis(run, "steps", at)
     for row, rank in enumerate(view.ranks.itertuples()):
         own = spans[spans["address"] == rank.address]
         for kind in (COMPUTE, *paint.KINDS):
             _bars(axes, own[own["kind"] == kind], view, lines * row + above, kind)
         ends = steps.loc[steps["address"] == rank.address, "end_ns"]
         _marks(axes, ends, view, lines * row + above, paint.REBUILT)
+
+
+def _rebuilt_spans(run: Run, at: look.Where) -> pd.DataFrame:
+    """The spans of the jobs of some addresses; ranks of one group show that others wait for it."""
+    jobs = look.diagnosis(run, "jobs", at)["job"].unique().tolist()
+    return Tables.of(run, [("job", "in", jobs)]).spans
 
 
 def _bars(axes: Axes, spans: pd.DataFrame, view: _View, line: int, kind: str) -> None:
@@ -196,11 +205,12 @@ def _entries(*, known: bool) -> list[object]:
 def _finding(run: Run, view: _View) -> str:
     job = view.ranks["job"].iloc[0]
     score = read_score(run)
+    name = paint.job_heading(str(job))
     figures = score.timeline.per_job.get(job) if score else None
     if figures is None:
-        return f"Job {job}: the timeline of {len(view.ranks)} NICs as rebuilt from flows"
+        return f"{name}: the timeline of {len(view.ranks)} NICs as rebuilt from flows"
     covered = percent(figures.coverage)
     if figures.step_error.mean is None:
-        return f"Job {job}: no step of the truth was matched"
+        return f"{name}: no step of the truth was matched"
     error = percent(figures.step_error.mean, 2)
-    return f"Job {job}: {covered} of steps rebuilt, their durations off by {error} on average"
+    return f"{name}: {covered} of steps rebuilt, their durations off by {error} on average"

@@ -45,11 +45,60 @@ class Bundle:
     paced: bool = False
 
 
+@dataclass
+class _Judged:
+    """Every connection over a stretch of steps.
+
+    Attributes
+    ----------
+    seen : whether it shows anything about the parts that it crosses.
+    slow : whether it is slow by itself.
+    late : whether it is slow, or waits for a slow one.
+    waits : whether it waits.
+    middle, busy : median of its pace, and of the time that its wire is busy, over the healthy ones.
+    """
+
+    seen: Bools
+    slow: Bools
+    late: Bools
+    waits: Bools
+    middle: Floats
+    busy: Floats
+
+
 def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
     """Judge every connection over a stretch; those of a group that are slow alike become one.
 
     Unless their wires show which of them are the slow ones.
     """
+    one = _judged(rates, first, last)
+    bundles: list[Bundle] = []
+    joined = np.zeros(one.slow.size, np.bool_)
+    for group in np.unique(rates.group[rates.group >= 0]).tolist():
+        own = np.flatnonzero((rates.group == group) & one.seen)
+        if own.size < 2 or not one.slow[own].any() or one.waits[own].any():
+            continue
+        if one.slow[own].mean() < ALIKE or _parted_by_wires(rates, one, own):
+            continue
+        crosses = frozenset().union(*(rates.crosses[i] for i in own.tolist()))
+        bundles.append(Bundle(rates.kind[own[0]], crosses, True, float(one.middle[own].max())))
+        joined[own] = True
+    alone = np.flatnonzero(one.seen & ~joined).tolist()
+    return bundles + [
+        Bundle(
+            rates.kind[i],
+            rates.crosses[i],
+            bool(one.slow[i]),
+            float(one.middle[i]),
+            int(rates.conversation[i]),
+            bool(one.late[i] and not one.slow[i]),
+        )
+        for i in alone
+    ]
+
+
+def _judged(rates: Rates, first: int, last: int) -> _Judged:
+    """Judge each connection by its pace, its wire, and whether it waits."""
     out = rates.pace.out[:, first : last + 1]
     ratio = rates.pace.ratio[:, first : last + 1]
     seen = np.isfinite(ratio).any(axis=1)
@@ -64,37 +113,22 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
     idle = _in_idle_rings(rates, seen & slow, middle, busy)
     slow &= ~idle
     seen &= ~(idle & (np.log(busy) > NEARER * np.log(middle)))  # slow itself, but less
-    bundles: list[Bundle] = []
-    joined = np.zeros(slow.size, np.bool_)
-    for group in np.unique(rates.group[rates.group >= 0]).tolist():
-        own = np.flatnonzero((rates.group == group) & seen)
-        if own.size < 2 or not slow[own].any() or waits[own].any():
-            continue
-        if slow[own].mean() < ALIKE:
-            continue
-        worst = own[np.nanargmax(busy[own])]
-        within = 1 - max(1 - BUSIEST, WIRE_NOISE * float(rates.pace.noise[worst]))
-        busiest = busy[own] >= within * busy[worst]
-        slowest = middle[own] >= within * np.nanmax(middle[own])
-        if busiest.mean() < ALIKE and (busiest & slowest).any():
-            slow[own] &= busiest
-            seen[own] &= slow[own] | ~(np.log(busy[own]) > NEARER * np.log(busy[worst]))
-        else:
-            crosses = frozenset().union(*(rates.crosses[i] for i in own.tolist()))
-            bundles.append(Bundle(rates.kind[own[0]], crosses, True, float(middle[own].max())))
-            joined[own] = True
-    alone = np.flatnonzero(seen & ~joined).tolist()
-    return bundles + [
-        Bundle(
-            rates.kind[i],
-            rates.crosses[i],
-            bool(slow[i]),
-            float(middle[i]),
-            int(rates.conversation[i]),
-            bool(late[i] and not slow[i]),
-        )
-        for i in alone
-    ]
+    return _Judged(seen, slow, late, waits, middle, busy)
+
+
+def _parted_by_wires(rates: Rates, one: _Judged, own: Ints) -> bool:
+    """Whether the wires of a group show which connections are slow; the others then are not."""
+    busy, middle = one.busy[own], one.middle[own]
+    most = np.nanmax(busy)
+    noise = float(rates.pace.noise[own[np.nanargmax(busy)]])
+    within = 1 - max(1 - BUSIEST, WIRE_NOISE * noise)
+    busiest = busy >= within * most
+    slowest = middle >= within * np.nanmax(middle)
+    if busiest.mean() >= ALIKE or not (busiest & slowest).any():
+        return False
+    one.slow[own] &= busiest
+    one.seen[own] &= one.slow[own] | ~(np.log(busy) > NEARER * np.log(most))
+    return True
 
 
 def waiting(rates: Rates, first: int, last: int) -> Bools:

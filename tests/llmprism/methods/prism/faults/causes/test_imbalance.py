@@ -47,6 +47,7 @@ def test_ranks_that_are_late_in_turns_cost_what_the_last_one_is_late():
     job: Any = SimpleNamespace(name="job-0")
     (found,) = _by_lateness(job, lost, "length_imbalance", np.arange(RANKS))
     assert found.lost_share == pytest.approx(0.2)
+    assert found.evidence["or_causes"] == ["expert_imbalance"]  # bytes show neither
 
 
 def test_ranks_of_one_server_or_stage_that_are_late_in_turns_are_slow():

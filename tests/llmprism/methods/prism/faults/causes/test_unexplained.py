@@ -125,14 +125,17 @@ RING = [(rank, (rank + 1) % 4, 100) for rank in range(4)]
 EXPERTS = [(rank, (rank + 2) % 4, 900) for rank in range(4)]
 
 
+IMBALANCES = {"length_imbalance", "expert_imbalance"}
+
+
 @pytest.mark.parametrize(
     ("volumes", "cause"), [(RING, "length_imbalance"), ([*RING, *EXPERTS], "expert_imbalance")]
 )
 def test_steps_that_differ_more_than_healthy_ones_are_unevenly_divided_work(volumes, cause):
-    """Ranks that reduce two sizes of gradients, in two groups, have experts."""
+    """Ranks that reduce two sizes of gradients, in two groups, have experts; both are named."""
     (suspect,) = unexplained(context_of(*volumes), [])
     assert suspect.cause == cause
-    assert "unknown" in suspect.evidence["or_causes"]
+    assert {cause, *suspect.evidence["or_causes"]} == {*IMBALANCES, "unknown"}
 
 
 def guess_of(job, confidence):

@@ -22,6 +22,7 @@ from llmprism.io.parts import InParts
 from llmprism.io.topology import Topology
 from llmprism.methods import register
 from llmprism.methods.prism.faults import Context, JobView, find_findings
+from llmprism.methods.prism.jobs.accumulated import DOUBTED, REASON, may_be_accumulated
 from llmprism.methods.prism.jobs.attempts import Job
 from llmprism.methods.prism.jobs.jobs import find_jobs
 from llmprism.methods.prism.jobs.partial_steps import partial_steps
@@ -194,10 +195,15 @@ def _look_into(
     ended = with_unseen_ends(topology, phases, pipelines.stage)
     ranks = find_timeline(with_common_ends(topology, ended, groups), pipelines, closings)
     layout = find_layout(topology, connections, phases, pipelines, replicas, share)
+    steps_sure = min(phases.quality, layout.confidence if layout.pp < 0 else 1.0)
+    lone = np.bincount(topology.servers)[topology.servers] == 1
+    if pipelines.length == 1 and may_be_accumulated(connections, job, lone):
+        steps_sure = min(steps_sure, DOUBTED)
+        layout = replace(layout, evidence={**layout.evidence, "steps_doubted": REASON})
     sharing = Sharing(layout.dp, layout.sharding)
     ranks = with_updates(connections, phases, pipelines, ranks, sharing)
     ranks = after_pauses(flows, phases, pipelines, ranks)
-    return Found(name, phases, pipelines, ranks, layout, groups)
+    return Found(name, phases, pipelines, ranks, layout, groups, steps_sure)
 
 
 def _jobs(name: str, endpoints: Codes, names: Any, micro_batches: int) -> pd.DataFrame:
@@ -241,9 +247,7 @@ def _steps(connections: Connections, one: Found, names: Any) -> pd.DataFrame:
             "step": np.tile(np.arange(count), ends),
             **whole,
             "dp_end_ns": pd.Series(dp_end).astype("Int64").where(known),
-            "confidence": min(
-                one.phases.quality, one.layout.confidence if one.layout.pp < 0 else 1.0
-            ),
+            "confidence": one.steps_sure,
         }
     )
     return frame[ended_steps(connections, one).ravel()].reset_index(drop=True)

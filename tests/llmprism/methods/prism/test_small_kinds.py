@@ -51,6 +51,12 @@ def test_two_members_that_lose_records_are_no_pipeline(scored):
     assert run.score["pairs"]["accuracy"] >= 0.999
 
 
+def test_gradients_that_groups_of_two_replicas_share_are_no_activations(scored):
+    """Shards are reduced in every micro-batch and gathered once, in pairs across servers."""
+    keys = "dp: 6, zero_stage: 2, hybrid_shards: 2, micro_batches: 4, steps: 8"
+    assert_exact(scored(SINGLE % (6, 100) + "jobs:\n" + job("solo", keys)).score)
+
+
 @pytest.mark.parametrize("seed", [2, 4, 5, 6, 8])
 def test_stages_of_tensor_parallel_groups_across_servers_are_joined_by_small_messages(scored, seed):
     """Activations are a thousandth of the bytes of a step, and the last ones end with it."""

@@ -20,6 +20,7 @@ LOOKED_AT = 4  # connections of a class, and steps, that are looked at
 AGREE = 0.75  # share of them that must agree
 SELDOM = 0.5  # times a step: sizes that are fewer may be parts of messages
 FEWEST = 3  # messages that show a pattern
+SEVERAL = 4  # sizes of gradients and parameters: those of two layers at least
 ONE_SIZE, WIDTH = 0.9, 0.02  # share of bytes in messages of one size, which may differ by this
 EQUALLY = 0.1  # share of bytes by which two sizes may differ from as many messages
 MOST_REDUCES = 64  # micro-batches
@@ -28,16 +29,23 @@ Cell = tuple[Ints, Ints, Ints]
 
 
 def gathers_shards(connections: Connections, one: TrafficClass, step: Codes, count: int) -> bool:
-    """Whether most of some connections and steps gather each size twice and reduce its double.
+    """Whether most of some connections and steps gather each size, and reduce its double.
 
-    The last message of a step is then reduced: there is a message of half its size.
+    Sharded parameters are gathered twice for each reduction, and the last message of a step is
+    reduced: there is a message of half its size. Other shards are gathered once in a step. Keys and
+    values of context parallelism have doubles, too, but come in one size.
     """
-    own = list(cells(connections, one, step, count))
-    found = [
-        fitting(*distinct(np.sort(size))) == [1 / 2] and _ends_with_double(end, size)
-        for _, end, size in own
-    ]
+    found = [_are_shards(end, size) for _, end, size in cells(connections, one, step, count)]
     return bool(found) and sum(found) >= AGREE * len(found)
+
+
+def _are_shards(end_ns: Ints, size: Ints) -> bool:
+    """Whether a connection moves shards in a step, in messages of some sizes [bytes]."""
+    value, often = distinct(np.sort(size))
+    ratios = fitting(value, often)
+    if ratios == [1 / 2]:
+        return _ends_with_double(end_ns, size)
+    return len(ratios) == 1 and value.size >= SEVERAL
 
 
 def _ends_with_double(end_ns: Ints, size: Ints) -> bool:

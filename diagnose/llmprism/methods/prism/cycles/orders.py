@@ -46,9 +46,10 @@ def ends_of_orders(traffic: Traffic, parts: Division) -> Ints:
 def _places(traffic: Traffic, parts: Division) -> Floats:
     """Where messages of each prominent size are in each part, as a share of its bytes.
 
-    Shape (sizes, parts); the mean of all messages of a size, NaN where a part has none, and in
-    smaller parts, as the records may show the first and the last one in part. Most parts have each
-    size: records that an exporter joined or cut have others.
+    Shape (sizes, parts); the mean of all messages of a size, NaN where a part has fewer or more of
+    them than usual, since pieces of a message may have the size of others, and in smaller parts, as
+    the records may show the first and the last one in part. Most parts have as many of each size:
+    records that an exporter joined or cut have others.
     """
     size = traffic.size.astype(np.float64)
     part, until = parts.part_of(len(traffic)), np.cumsum(size)
@@ -58,8 +59,9 @@ def _places(traffic: Traffic, parts: Division) -> Floats:
     moved = np.bincount(which, size)
     cell, cells = which * len(parts) + part, distinct.size * len(parts)
     total, held = (np.bincount(cell, each, cells).reshape(-1, len(parts)) for each in (place, None))
-    found = np.where(held > 0, total / np.maximum(held, 1), np.nan)
-    found = found[(moved >= PROMINENT * moved.sum()) & ((held > 0).mean(axis=1) >= MOSTLY)]
+    usual = (held > 0) & (held == np.median(held, axis=1, keepdims=True))
+    found = np.where(usual, total / np.maximum(held, 1), np.nan)
+    found = found[(moved >= PROMINENT * moved.sum()) & (usual.mean(axis=1) >= MOSTLY)]
     found[:, parts.volumes < (1 - SAME) * np.median(parts.volumes)] = np.nan
     return np.asarray(found)
 

@@ -41,6 +41,7 @@ MOST = 8  # micro-batches of a step, or steps between two pauses, that are looke
 SILENT = 0.05  # chance that so many silences are the longest, by which nothing is doubted
 PARTS = 16  # of a message that move at the same time, at most: queue pairs
 FEW = 16  # parts, up to which one or two silences mean something
+GATHERS = 0.35  # of a part: parameters move twice in it, and their gradients once
 
 
 def updates(traffic: Traffic, parts: Division) -> Ints:
@@ -127,10 +128,16 @@ class _Rests:
 
     @cached_property
     def longest(self) -> list[int]:
-        """Those that follow the longest silences, the longest one first."""
+        """Those that follow the longest silences, the longest one first.
+
+        Silences as short as those between all parts are not like one that is clearly longer.
+        """
         first = self.inside[np.argsort(-self.rest_ns[self.inside], kind="stable")]
         first = first[: LONGEST * self.count]
-        least_ns = OTHERS * self.rest_ns[first[0]]
+        longest_ns = self.rest_ns[first[0]]
+        least_ns = OTHERS * longest_ns
+        if longest_ns >= HIDDEN * self.usual_ns:
+            least_ns = max(least_ns, self.usual_ns)
         return [one for one in first.tolist() if self.rest_ns[one] >= least_ns]
 
 
@@ -184,15 +191,15 @@ def _seldom(rests: _Rests | None, clearly: float) -> _Seldom | None:
     """
     if rests is None:
         return None
-    traffic, rest_ns, inside, phase = rests.traffic, rests.rest_ns, rests.inside, rests.phase
+    rest_ns, inside, phase = rests.rest_ns, rests.inside, rests.phase
     found: list[Ints] = []
     for one in rests.longest:
         if any(abs(phase[one] - phase[own[0]]) <= SAME_PLACE for own in found):
             continue
-        if _while_ranks_begin(traffic, np.sort(np.concatenate((rests.cut, *found[:1]))), one):
+        if _while_ranks_begin(rests, np.sort(np.concatenate((rests.cut, *found[:1]))), one):
             continue
         alike = inside[np.abs(phase[inside] - phase[one]) <= SAME_PLACE]
-        alike = _without_parts(traffic, alike[rest_ns[alike] * clearly > rest_ns[one]])
+        alike = _without_parts(rests, alike[rest_ns[alike] * clearly > rest_ns[one]])
         if 0 < 2 * alike.size < rests.count:
             found.append(alike)
     after = np.floor(rests.place[found[0]]).astype(np.int64) + 1 if len(found) == 1 else INTS
@@ -202,22 +209,26 @@ def _seldom(rests: _Rests | None, clearly: float) -> _Seldom | None:
     return _Seldom(found[0], after, rests.count, usual_ns, rests.usual_ns)
 
 
-def _without_parts(traffic: Traffic, rests: Ints) -> Ints:
-    """The ``rests`` without those that only go on with the one before."""
-    goes_on = [_while_ranks_begin(traffic, rests[:i], one) for i, one in enumerate(rests.tolist())]
-    return rests[~np.array(goes_on, np.bool_)]
+def _without_parts(rests: _Rests, own: Ints) -> Ints:
+    """Those of the silences ``own`` that do not only go on with the one before."""
+    goes_on = [_while_ranks_begin(rests, own[:i], one) for i, one in enumerate(own.tolist())]
+    return own[~np.array(goes_on, np.bool_)]
 
 
-def _while_ranks_begin(traffic: Traffic, first: Ints, one: int) -> bool:
+def _while_ranks_begin(rests: _Rests, first: Ints, one: int) -> bool:
     """Whether the silence before the record ``one`` and the last of ``first`` before are one rest.
 
     Ranks do not end their updates at the same time, nor do they all begin with the records. Some
     have begun, and others have not: no connection has begun its second message. The parts of a
-    message may move at the same time.
+    message may move at the same time. First messages are no more than the gathers of the first pass
+    move, but a record may hold more.
     """
+    traffic = rests.traffic
     before = first[first <= one]
     between = slice(int(before[-1]) if before.size else 0, one)
     if one - between.start > 2 * PARTS * (int(traffic.couple.max()) + 1):
+        return False
+    if rests.place[one] - rests.place[between.start] > GATHERS:
         return False
     line = 2 * traffic.couple[between].astype(np.int64) + traffic.forth[between]
     _, opens, which = np.unique(line, return_index=True, return_inverse=True)

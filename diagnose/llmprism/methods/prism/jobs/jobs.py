@@ -20,6 +20,7 @@ import numpy as np
 from llmprism.io.flows import FlowTable
 from llmprism.io.topology import Topology
 from llmprism.methods.prism.classes.classes import Component, find_components, united
+from llmprism.methods.prism.jobs.accumulated import has_single_ranks
 from llmprism.methods.prism.jobs.attempts import Job, restarted, without_attempts
 from llmprism.methods.prism.jobs.partial_steps import are_micro_batches, stepped
 from llmprism.methods.prism.jobs.repetition import (
@@ -163,7 +164,7 @@ def _with_steps(
 
     If those are gradients, there are no steps. Two steps of a pipeline leave none out.
     """
-    single = _has_single_ranks(connections, component, lone)
+    single = has_single_ranks(connections, component.classes, component.endpoints, lone)
     part = stepped(flows, connections, component, single)
     odd = irregular(connections, part.component, part.stepping)
     if part.stepping.count == 0 or odd.size or are_micro_batches(part):
@@ -176,16 +177,6 @@ def _with_steps(
     if are_gradients(connections, component, stepping, odd):
         return Part(component, replace(stepping, count=0)), INTS
     return part, odd
-
-
-def _has_single_ranks(connections: Connections, component: Component, lone: Bools) -> bool:
-    """Whether each server of ``component`` has one rank, as far as NICs and connections show.
-
-    Several connections from one NIC to another may be those of several ranks.
-    """
-    own = np.concatenate([one.connections for one in component.classes])
-    pairs = np.unique((connections.src[own], connections.dst[own]), axis=1)
-    return bool(lone[component.endpoints].all() and pairs.shape[1] == own.size)
 
 
 def _connections_of(component: Component) -> frozenset[int]:
@@ -264,7 +255,7 @@ def _agreeing(
     if alike:
         return alike
     both = united([part.component for part in parts], flows, connections)
-    single = _has_single_ranks(connections, both, lone)
+    single = has_single_ranks(connections, both.classes, both.endpoints, lone)
     stepping = find_steps(both, flows.recorded_ns, single)
     return (Part(both, stepping),) if stepping.count else tuple(parts)
 

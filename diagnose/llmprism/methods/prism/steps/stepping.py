@@ -39,6 +39,7 @@ from llmprism.numerics.early import INTS
 
 DOUBT = 0.5  # of the quality of parts that may be steps or micro-batches
 UNDIVIDED = 0.8  # quality of steps without a silence between them
+EXCHANGED = 0.75  # share of connections that move at once: all in an exchange, half in passes
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ def find_steps(
     own = [_of_steps(divisions, found.count) for divisions in found.proposed]
     reference = max(range(len(own)), key=lambda i: standing(own[i]))
     best, lead = own[reference], classes[reference].traffic
-    two_way = any(one.two_way for one in classes)
-    ended = INTS if best is None else _ended(lead, best, found.every[reference], two_way=two_way)
+    passes = any(one.two_way and one.concurrency < EXCHANGED for one in classes)
+    ended = INTS if best is None else _ended(lead, best, found.every[reference], passes=passes)
     if not ended.size:
         counted = _counted(component, reference, best, (repeats[0], recorded_ns))
         if counted is not None:
@@ -124,18 +125,18 @@ def _parted(
     return Stepping(len(best), quality, reference, tuple(step_of), start, end)
 
 
-def _ended(lead: Traffic, best: Division, proposed: list[Division], *, two_way: bool) -> Ints:
+def _ended(lead: Traffic, best: Division, proposed: list[Division], *, passes: bool) -> Ints:
     """First record of each step but the first, if the ``best`` parts are not those; else none.
 
     They may be parts of steps. Or they end within steps, which the order of the messages in finer
-    parts shows. If some traffic of the component goes both ways (``two_way``), it may be that of a
-    pipeline, whose evaluations move messages in another order.
+    parts shows. Some traffic of the component may be that of a pipeline (``passes``), whose
+    evaluations move messages in another order.
     """
     for ends_of in (updates, ends_of_pairs):
         ended = ends_of(lead, best)
         if ended.size:
             return ended
-    if two_way:
+    if passes:
         return INTS
     ended = ends_of_orders(lead, best)
     if ended.size:

@@ -15,7 +15,10 @@ from llmprism.numerics.arrays import Codes, Ints
 
 @dataclass(frozen=True)
 class Found:
-    """All that is known of one job; ``dp_group`` includes the joins that NVLink hides."""
+    """All that is known of one job; ``dp_group`` includes the joins that NVLink hides.
+
+    ``steps_sure`` is the confidence of its steps.
+    """
 
     name: str
     phases: Phases
@@ -23,6 +26,7 @@ class Found:
     ranks: Ranks
     layout: Layout
     dp_group: Ints
+    steps_sure: float = 1.0
 
 
 def members(found: Sequence[Found], stepless: Mapping[str, Stepless]) -> list[tuple[str, Codes]]:

@@ -19,7 +19,7 @@ from llmprism.methods.prism.jobs.stepless import Stepless
 from llmprism.methods.prism.kinds.unseen import answers_of_unseen
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.methods.prism.phases.phases import joined
-from llmprism.methods.prism.records.connections import SMALL, Connections
+from llmprism.methods.prism.records.connections import LIGHT_BYTES, SMALL, Connections
 from llmprism.methods.prism.records.shapes import CONFIDENCE
 from llmprism.methods.prism.tables.found import Found, members
 from llmprism.methods.prism.tables.mirror import mirrored
@@ -147,9 +147,11 @@ def _before_training(connections: Connections, found: Sequence[Found]) -> Bools:
 def _beside(connections: Connections, table: pd.DataFrame) -> pd.DataFrame:
     """Rows of kind ``other`` for connections on which small records pass beside the data.
 
-    Handshakes and control messages of a library use the connection of the data.
+    Handshakes and control messages of a library use the connection of the data. They are shorter
+    than a page: a larger record is a message of the data, where others hold many.
     """
     size = connections.size * SMALL < connections.typical_bytes[connections.of_row]
+    size &= connections.size < LIGHT_BYTES
     mixed = np.unique(connections.of_row[size])
     rows = table.iloc[mixed]
     data = ~rows["kind"].isin(["other", "unknown"])

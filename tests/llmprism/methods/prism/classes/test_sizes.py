@@ -47,3 +47,22 @@ def shards(cut_in: set[int], parts: tuple[int, int]) -> tuple[TrafficClass, np.n
 def test_a_message_that_was_cut_in_two_counts_as_one(cut_in, parts, shown):
     one, step = shards(cut_in, parts)
     assert gathers_shards(OneConnection(), one, step, STEPS) == shown
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shown"),
+    [
+        ([300, 200, 600, 400], True),
+        ([600, 400, 600, 400, 300, 200], True),
+        ([300, 300, 300, 600, 600, 600], False),
+        ([300, 200, 600, 700], False),
+    ],
+)
+def test_shards_that_are_gathered_once_have_doubles_of_several_sizes(sizes, shown):
+    """Keys and values of each layer have a double, too: their gradients. All are of one size."""
+    size = np.tile(np.array(sizes), STEPS)
+    start, zeros = np.arange(size.size) * 1000, np.zeros(size.size, np.int32)
+    traffic = Traffic(np.arange(size.size), start, start + 900, size, zeros, zeros == 0)
+    step = np.repeat(np.arange(STEPS), len(sizes))
+    one = TrafficClass(np.zeros(1, np.int64), False, traffic)
+    assert gathers_shards(OneConnection(), one, step, STEPS) == shown

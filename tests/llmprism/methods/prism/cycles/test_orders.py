@@ -72,3 +72,10 @@ def test_sizes_that_few_parts_have_show_no_order():
         joined = [5 * LAYER, *parts[i][5:]]
         parts[i] = joined if i % 2 else joined[::-1]
     assert ends_of_orders(*traffic_of(parts, [2])).size == 0
+
+
+def test_pieces_of_a_message_with_the_size_of_others_show_no_order():
+    """Where a sender waits, an exporter may cut a message into two halves."""
+    whole, cut = [400, 300, 500, 200], [200, 200, 300, 500, 200]
+    traffic, parts = traffic_of([whole, whole, cut] * 4, [2])
+    assert ends_of_orders(traffic, parts).size == 0

@@ -110,6 +110,29 @@ def test_silences_after_the_first_message_of_some_steps_go_on_with_the_one_befor
     assert find_steps(component).count == 13
 
 
+def test_records_of_many_messages_are_no_first_messages():
+    """An exporter bridges all silences but those after forward passes, and after updates."""
+    size, rest_ms = [1, 4, 4, 4, 3], [3.0, 3.0, 3.0, 3.0, 10.0]
+    start, now = [], 0.0
+    for _ in range(6):
+        for bytes_, ms in zip(size, rest_ms, strict=True):
+            start.append(now)
+            now += 100 * bytes_ + ms
+    begin = np.repeat((np.array(start) * MS).astype(np.int64), 2)
+    sizes = np.repeat(np.resize(size, len(start)), 2)
+    rows = np.arange(begin.size)
+    ends = begin + sizes * 100 * MS
+    traffic = Traffic(rows, begin, ends, sizes * 1000, np.zeros_like(rows), rows % 2 == 0)
+    one = TrafficClass(np.arange(2), True, traffic)
+    assert find_steps(Component(np.arange(2, dtype=np.int32), (one,)), single=True).count == 6
+
+
+def test_a_silence_as_short_as_those_of_all_parts_is_none_like_a_longer_one():
+    """One update shows, and a rank that waited once for less than after every forward pass."""
+    component = sharded(2, 6, 6.0, stalls=[(170, 1.9)])
+    assert are_micro_batches(Part(component, find_steps(component)))
+
+
 def test_silences_in_every_second_of_a_few_steps_may_be_chance():
     component = sharded(8, 1, 3.0, stalls=[(48 + 40 * i, 2.0) for i in range(3)])
     assert find_steps(component).count == 8

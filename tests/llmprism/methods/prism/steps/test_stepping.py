@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.classes.classes import Component
+from llmprism.methods.prism.classes.classes import Component, TrafficClass
+from llmprism.methods.prism.cycles.cycles import Traffic
 from llmprism.methods.prism.steps.stepping import find_steps
 from rings import ring
 
@@ -61,6 +62,25 @@ def test_gathers_move_in_another_order_than_reductions():
     found = find_steps(sized([(reduce, 9.0), (reduce, 4.0), (reduce[::-1], 5.0)] * 4))
     assert found.count == 4
     assert found.quality > 0.9
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2, 3])
+@pytest.mark.parametrize("late_ms", [0.0, 0.5])
+def test_two_ranks_gather_in_another_order_at_the_same_time(micro_batches, late_ms):
+    """If one direction of a couple waits for the other one, evaluations may have that order."""
+    reduce = [300, *[100] * 6, 320]
+    step = [(reduce, 5.0)] * micro_batches + [(reduce[::-1], 5.0)]
+    own = sized(step * 2).classes[0].traffic
+    pair = own.couple < 2
+    forth, size = own.couple[pair] == 0, own.size[pair]
+    start_ns = own.start_ns[pair] + np.where(forth, 0, int(late_ms * 1_000_000))
+    order = np.argsort(start_ns, kind="stable")
+    start_ns, couple = start_ns[order], np.zeros(order.size, np.int32)
+    end_ns = start_ns + 400_000
+    traffic = Traffic(own.row[: order.size], start_ns, end_ns, size[order], couple, forth[order])
+    one = TrafficClass(np.arange(2), True, traffic)
+    found = find_steps(Component(np.arange(2, dtype=np.int32), (one,)))
+    assert found.count == (2 * (micro_batches + 1) if late_ms else 2)
 
 
 @pytest.mark.parametrize(("share", "sure"), [(1, True), (3, False)])

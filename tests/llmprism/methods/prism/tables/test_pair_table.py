@@ -8,7 +8,7 @@ import pytest
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.records.connections import find_connections
-from llmprism.methods.prism.tables.pair_table import _of_other_ports
+from llmprism.methods.prism.tables.pair_table import _beside, _of_other_ports
 
 DATA, ACKNOWLEDGES, ASKS, REPLIES = range(4)
 
@@ -42,3 +42,19 @@ def test_a_store_is_no_acknowledgement_where_another_connection_has_the_ports(fo
     ends = pd.DataFrame({"src": connections.src, "dst": connections.dst})
     other = _of_other_ports(connections, ends.loc[found], ends.loc[[DATA]])
     assert other.tolist() == expected
+
+
+@pytest.mark.parametrize(("small", "others"), [(2000, 1), (400_000, 0)])
+def test_only_short_records_beside_data_are_control_messages(small, others):
+    """Where records hold many messages, the first of a step may be a small part of them."""
+    size = np.array([50_000_000, small] * 5)
+    start = np.arange(size.size) * 1_000_000
+    zeros = np.zeros(size.size, np.int32)
+    blank = np.full(size.size, -1, np.int32)
+    flows = FlowTable(
+        start, start + 900_000, zeros, zeros + 1, size, blank, ["a", "b"], [], {}, {}
+    )  # fmt: skip
+    connections = find_connections(flows)
+    assert connections.small.any()
+    table = pd.DataFrame({"src": [0], "dst": [1], "kind": ["dp"], "confidence": [0.99]})
+    assert len(_beside(connections, table)) == others

@@ -20,6 +20,8 @@ LOOKED_AT = 4  # connections of a class, and steps, that are looked at
 AGREE = 0.75  # share of them that must agree
 SELDOM = 0.5  # times a step: sizes that are fewer may be parts of messages
 FEWEST = 3  # messages that show a pattern
+MANY = 64  # messages that show it where some are lost
+ABOUT = 0.15  # share by which their numbers then differ: a twentieth is lost, others are cut
 ONE_SIZE, WIDTH = 0.9, 0.02  # share of bytes in messages of one size, which may differ by this
 EQUALLY = 0.1  # share of bytes by which two sizes may differ from as many messages
 MOST_REDUCES = 64  # micro-batches
@@ -30,14 +32,31 @@ Cell = tuple[Ints, Ints, Ints]
 def gathers_shards(connections: Connections, one: TrafficClass, step: Codes, count: int) -> bool:
     """Whether most of some connections and steps gather each size twice and reduce its double.
 
-    The last message of a step is then reduced: there is a message of half its size.
+    The last message of a step is then reduced: there is a message of half its size. Where records
+    are lost, all of the connections and steps together show how often each size is sent.
     """
     own = list(cells(connections, one, step, count))
-    found = [
-        fitting(*distinct(np.sort(size))) == [1 / 2] and _ends_with_double(end, size)
-        for _, end, size in own
-    ]
-    return bool(found) and sum(found) >= AGREE * len(found)
+    ends = [_ends_with_double(end, size) for _, end, size in own]
+    each = [fitting(*distinct(np.sort(size))) == [1 / 2] for _, _, size in own]
+    both = np.logical_and(each, ends)
+    if not own or both.sum() >= AGREE * len(own):
+        return bool(own)
+    return sum(ends) >= AGREE * len(own) and _halved_in_all([size for _, _, size in own])
+
+
+def _halved_in_all(sizes: list[Ints]) -> bool:
+    """Whether half as many messages of a double belong to nearly each size of all ``sizes``."""
+    value, often = distinct(np.sort(np.concatenate(sizes)))
+    usual = often >= SELDOM * len(sizes)
+    value, often = value[usual], often[usual]
+    double = np.array(_doubles(value), np.int64)
+    gathered = np.flatnonzero(double >= 0)
+    reduced = double[gathered]
+    if often.sum() < MANY or np.isin(reduced, gathered).any():
+        return False
+    halves = np.abs(2 * often[reduced] - often[gathered]) <= ABOUT * often[gathered]
+    known = np.concatenate((gathered[halves], reduced[halves]))
+    return bool((value * often)[known].sum() >= ONE_SIZE * sum(size.sum() for size in sizes))
 
 
 def _ends_with_double(end_ns: Ints, size: Ints) -> bool:

@@ -21,6 +21,8 @@ AGREE = 0.75  # share of them that must agree
 SELDOM = 0.5  # times a step: sizes that are fewer may be parts of messages
 FEWEST = 3  # messages that show a pattern
 SEVERAL = 4  # sizes of gradients and parameters: those of two layers at least
+MANY = 64  # messages that show it where some are lost
+ABOUT = 0.15  # share by which their numbers then differ: a twentieth is lost, others are cut
 ONE_SIZE, WIDTH = 0.9, 0.02  # share of bytes in messages of one size, which may differ by this
 EQUALLY = 0.1  # share of bytes by which two sizes may differ from as many messages
 MOST_REDUCES = 64  # micro-batches
@@ -32,11 +34,30 @@ def gathers_shards(connections: Connections, one: TrafficClass, step: Codes, cou
     """Whether most of some connections and steps gather each size, and reduce its double.
 
     Sharded parameters are gathered twice for each reduction, and the last message of a step is
-    reduced: there is a message of half its size. Other shards are gathered once in a step. Keys and
-    values of context parallelism have doubles, too, but come in one size.
+    reduced: there is a message of half its size. Where records are lost, all of the connections and
+    steps together show how often each size is sent. Other shards are gathered once in a step. Keys
+    and values of context parallelism have doubles, too, but come in one size.
     """
-    found = [_are_shards(end, size) for _, end, size in cells(connections, one, step, count)]
-    return bool(found) and sum(found) >= AGREE * len(found)
+    own = [(end, size) for _, end, size in cells(connections, one, step, count)]
+    if not own or sum(_are_shards(*each) for each in own) >= AGREE * len(own):
+        return bool(own)
+    ends = sum(_ends_with_double(*each) for each in own)
+    return ends >= AGREE * len(own) and _halved_in_all([size for _, size in own])
+
+
+def _halved_in_all(sizes: list[Ints]) -> bool:
+    """Whether half as many messages of a double belong to nearly each size of all ``sizes``."""
+    value, often = distinct(np.sort(np.concatenate(sizes)))
+    usual = often >= SELDOM * len(sizes)
+    value, often = value[usual], often[usual]
+    double = np.array(_doubles(value), np.int64)
+    gathered = np.flatnonzero(double >= 0)
+    reduced = double[gathered]
+    if often.sum() < MANY or np.isin(reduced, gathered).any():
+        return False
+    halves = np.abs(2 * often[reduced] - often[gathered]) <= ABOUT * often[gathered]
+    known = np.concatenate((gathered[halves], reduced[halves]))
+    return bool((value * often)[known].sum() >= ONE_SIZE * sum(size.sum() for size in sizes))
 
 
 def _are_shards(end_ns: Ints, size: Ints) -> bool:

@@ -32,6 +32,7 @@ from llmprism.methods.prism.jobs.repetition import (
     repeats,
     returned,
 )
+from llmprism.methods.prism.jobs.same_rings import with_same_rings
 from llmprism.methods.prism.jobs.short_attempts import with_short_attempts
 from llmprism.methods.prism.jobs.silent import silent_of
 from llmprism.methods.prism.jobs.surest_parts import by_surest
@@ -55,9 +56,13 @@ def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) ->
     parts = _training([part for part in every if part.stepping.count])
     idle = [part for part in every if not part.stepping.count]
     label = together(connections, parts, topology.servers)
+    marked = dict.fromkeys(label.tolist())
+    labelled = [
+        [part for part, mark in zip(parts, label, strict=True) if mark == one] for one in marked
+    ]
+    labelled, idle = with_same_rings(labelled, idle, topology.servers)
     jobs = []
-    for one in dict.fromkeys(label.tolist()):
-        own = [part for part, mark in zip(parts, label, strict=True) if mark == one]
+    for own in labelled:
         own += twins_of(connections, own, idle, topology.servers)
         ends = np.unique(np.concatenate([part.component.endpoints for part in own]))
         agreeing = _agreeing(flows, connections, own, lone)

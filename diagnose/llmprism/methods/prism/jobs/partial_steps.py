@@ -35,6 +35,7 @@ RESTS = 0.05  # of a step: replicas compute for longer than that
 FORWARD = 0.25  # of a step of one bucket: no gradients move in its forward pass
 MOSTLY = 0.5  # share of the time between the first and the last record in which steps follow
 SINGLE, DOUBLE = 1.5, 2.5  # messages of a connection in a cycle, below which there is one, or two
+SURE = 0.9  # quality of steps that are believed rather than those of other parts
 FEW = 6  # cycles: two messages each way may repeat by chance in fewer
 PARTIAL = Refusal(
     "all that repeats is one message each way between couples of endpoints, as in a micro-batch: "
@@ -64,9 +65,18 @@ def partial_steps(connections: Connections, job: Job, nodes: int) -> Refusal | N
         return None
     if all(_are_buckets(part) for part in parts):
         return BUCKETS
-    if any(are_micro_batches(part) for part in parts):
+    if any(are_micro_batches(part) for part in _sure(parts)):
         return MICRO_BATCHES
     return PARTIAL if all(_passes_only(connections, part, nodes) for part in parts) else None
+
+
+def _sure(parts: list[Part]) -> list[Part]:
+    """Those of the ``parts`` that show the steps clearly; all of them if none does.
+
+    All take the same steps. Where records are lost, a part that is unclear about them shows
+    silences that the others do not.
+    """
+    return [part for part in parts if part.stepping.quality >= SURE] or parts
 
 
 def stepped(flows: FlowTable, connections: Connections, component: Component, single: bool) -> Part:

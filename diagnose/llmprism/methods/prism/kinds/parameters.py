@@ -20,6 +20,8 @@ from llmprism.methods.prism.records.connections import Connections
 from llmprism.numerics.arrays import Codes, Floats
 
 EXACTLY = 0.001  # of a volume: what headers add to one of two, one a multiple of the other
+MOSTLY = 0.6  # share of volumes that are equal where only a few records were lost
+IN_A_SERVER = (1, 2, 4, 8, 16)  # ranks of a group of shards, one in sight on each of its rings
 BLUR = 3.0  # standard errors within which a mean may be another value
 
 
@@ -65,24 +67,33 @@ def _moves_shards(
     Parameters are gathered twice and gradients reduced inside a group of shards, in each
     micro-batch; then gradients of one shard are reduced across groups. With parameters of two bytes
     and gradients of four, the first is a whole multiple of the second; with others, of its half.
-    None if it is a multiple only as far as samples and losses show.
+    Where a group has several ranks in a server, NVLink joins them: each of its rings shows one of
+    them, and has its share of the bytes. None if it is a multiple only as far as samples and losses
+    show.
     """
     shards, replicas = (max(len(group) for group in characters[i].groups) for i in (one, main))
     if replicas < COUPLE:
         return False
     volumes = [own[i][0].volumes(connections, own[i][1], count) for i in (one, main)]
-    inside, across = (float(each.mean()) for each in volumes)
-    often = inside / across * (replicas - 1) / replicas / (shards - 1)
-    blur = often * BLUR * float(np.hypot(_blur(volumes[0]), _blur(volumes[1])))
-    if round(often) >= 1 and abs(often - round(often)) <= EXACTLY * often:
-        return True if blur <= EXACTLY * often else None
-    return None if abs(2 * often - round(2 * often)) <= 2 * blur else False
+    (inside, error), (across, theirs) = (_usual(each) for each in volumes)
+    often = inside / across * (replicas - 1) / replicas
+    blur = BLUR * float(np.hypot(error, theirs))
+    times = [often * ranks / (shards * ranks - 1) for ranks in IN_A_SERVER]
+    if any(round(each) >= 1 and abs(each - round(each)) <= EXACTLY * each for each in times):
+        return True if blur <= EXACTLY else None
+    maybe = any(abs(2 * each - round(2 * each)) <= 2 * blur * each for each in times)
+    return None if maybe else False
 
 
-def _blur(volumes: Floats) -> float:
-    """Error of the mean of ``volumes``, equal ones of which samples were taken, over that mean."""
-    mean = float(volumes.mean())
-    return float(volumes.std()) / max(mean, 1.0) / float(np.sqrt(volumes.size))
+def _usual(volumes: Floats) -> tuple[float, float]:
+    """The usual one of ``volumes``, and its relative error: none if most are equal.
+
+    Records are lost in some steps. Of samples, the mean counts.
+    """
+    median, mean = float(np.median(volumes)), float(volumes.mean())
+    if (np.abs(volumes - median) <= EXACTLY * median).mean() >= MOSTLY:
+        return median, 0.0
+    return mean, float(volumes.std()) / max(mean, 1.0) / float(np.sqrt(volumes.size))
 
 
 def _ends_with(one: Character, main: Character) -> bool:

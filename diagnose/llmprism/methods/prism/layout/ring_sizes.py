@@ -40,6 +40,7 @@ from llmprism.methods.prism.layout.common_factors import (
     by_chance,
     in_some_by_chance,
     unrelated,
+    without_sums,
 )
 from llmprism.methods.prism.layout.replicas import usual_rings
 from llmprism.methods.prism.phases.phases import Phases
@@ -154,14 +155,17 @@ def _divisions(members: int, rings: int) -> list[int]:
 def _with_experts(messages: Ints, volumes: Ints, members: int, rings: int) -> RingShare | None:
     """The numbers of ranks that reduce dense parameters and experts, if two explain all sizes.
 
-    A factor of the model's width is in all sizes, so one that some have is hardly a coincidence.
+    A factor of the model's width is in all sizes, so one that some have is hardly a coincidence,
+    unless it is a factor of one part of the model.
     Pieces of messages lack it, too, but their sum has it: the volume of a step.
     """
-    found = None
+    found, common, parts = None, math.gcd(*messages.tolist()), without_sums(messages)
     for ranks in _divisions(members, rings)[:0:-1]:
         length = members * ranks // rings
         dense = messages % (length - 1) == 0
-        chance = in_some_by_chance(length - 1, unrelated(messages[dense]), unrelated(messages))
+        some = (length - 1) // math.gcd(length - 1, common)
+        divided = unrelated(parts[parts % (length - 1) == 0])
+        chance = in_some_by_chance(some, divided, unrelated(parts))
         reduced = (volumes % (length - 1) == 0).all()
         few = min(dense.sum(), (~dense).sum()) < SEVERAL
         experts = _experts(messages[~dense], length)

@@ -77,6 +77,7 @@ def passes_of_steps(
             when = (start[out], end[out])
             cell = dst[got] * phases.count + step[got]
             returned = np.bincount(cell, size[got], found["bytes"].size).reshape(shape)
+            found["deepest"][(moved > 0) & (returned == 0)] = np.nan  # answers that nobody sees
             more = answered_beyond_usual(returned.astype(np.float64), usual_size(size[out]))
             first_two(found, who, step[out], when, size[out], messages, more)
     return found

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from llmprism.io.topology import Topology
+from llmprism.methods.prism.jobs.repetition import answered
 from llmprism.methods.prism.jobs.stepless import Stepless
 from llmprism.methods.prism.kinds.unseen import answers_of_unseen
 from llmprism.methods.prism.phases.moments import MISSING
@@ -30,6 +31,7 @@ OTHER = 0.97  # confidence that what belongs to no class is no training traffic
 FEW = 0.2  # of the records of the data that a connection would acknowledge
 LEAST = 1e-4  # of the bytes of data: one acknowledgement of 48 bytes for 120 packets
 HALF = 0.5  # of the bytes of data, and of the records of a connection
+SURE = 0.9  # quality of steps from which what does not repeat in them is no training traffic
 BESIDE = 0.9  # confidence that small records beside data are traffic of their own
 _ROW = ["src", "dst", "kind"]
 
@@ -51,6 +53,7 @@ def pairs_of(
     kind, sure = _of_classes(found, connections)
     _without_steps(connections, job_of, len(found), stepless, (kind, sure))
     _once(found, connections, kind, len(names))
+    _doubted(found, connections, job_of, (kind, sure))
     table = pd.DataFrame(
         {"src": connections.src, "dst": connections.dst, "kind": kind, "confidence": sure}
     )
@@ -115,6 +118,29 @@ def _once(found: Sequence[Found], connections: Connections, kind: NDArray[Any], 
         kind[opening & (kind == "other") & (home >= 0) & (home == goal)] = name
 
 
+def _doubted(found: Sequence[Found], connections: Connections, job_of: Ints, kinds: Kinds) -> None:
+    """Set the ``kinds`` of what does not repeat to ``unknown``, in jobs whose steps are unsure.
+
+    It may be training traffic whose records are longer than a step, or samples. Services between
+    members of a job are minor, and what comes from others is not answered by as many bytes.
+    """
+    kind, sure = kinds
+    unsure = np.array([one.phases.quality < SURE for one in found] + [False])
+    if not unsure.any():
+        return
+    home, goal = (np.where(job_of[ends] < len(found), job_of[ends], -1)
+                  for ends in (connections.src, connections.dst))  # fmt: skip
+    inside = (home == goal) & unsure[home]
+    touches = unsure[home] | unsure[goal]
+    every = np.arange(len(connections))
+    touches[touches] = answered(connections, every[touches], every[touches])
+    doubted = (inside | touches) & connections.carries & ~connections.minor & (kind == "other")
+    for one in found:
+        for part in one.phases.classes:
+            doubted[part.one.connections] = False
+    kind[doubted], sure[doubted] = "unknown", 0.0
+
+
 def _with_answers(connections: Connections, table: pd.DataFrame) -> pd.DataFrame:
     """Rows of ``table``, with the kinds of acknowledged data for the connections that answer it."""
     carried = table[table["kind"] != "other"]
@@ -148,7 +174,8 @@ def _beside(connections: Connections, table: pd.DataFrame) -> pd.DataFrame:
     """Rows of kind ``other`` for connections on which small records pass beside the data.
 
     Handshakes and control messages of a library use the connection of the data. They are shorter
-    than a page: a larger record is a message of the data, where others hold many.
+    than a page: a larger record holds data, such as a bucket of few gradients, or the first of many
+    messages.
     """
     size = connections.size * SMALL < connections.typical_bytes[connections.of_row]
     size &= connections.size < LIGHT_BYTES

@@ -66,3 +66,21 @@ def test_shards_that_are_gathered_once_have_doubles_of_several_sizes(sizes, show
     step = np.repeat(np.arange(STEPS), len(sizes))
     one = TrafficClass(np.zeros(1, np.int64), False, traffic)
     assert gathers_shards(OneConnection(), one, step, STEPS) == shown
+
+
+@pytest.mark.parametrize(("reduced", "shown"), [(1, True), (2, False)])
+def test_shards_show_where_a_few_records_of_every_step_are_lost(reduced, shown):
+    """Sixteen layers are gathered twice and reduced once, or sent forth and back, as in a ring."""
+    rng = np.random.default_rng(5)
+    size, step = [], []
+    for at in range(STEPS):
+        own = [300, *[200] * 32, 300, *[400] * (16 * reduced), *[600] * reduced]
+        kept = rng.random(len(own)) >= 0.05
+        kept[-1] = True
+        size += np.array(own)[kept].tolist()
+        step += [at] * int(kept.sum())
+    start = np.arange(len(size)) * 1000
+    zeros = np.zeros(len(size), np.int32)
+    traffic = Traffic(np.arange(len(size)), start, start + 900, np.array(size), zeros, zeros == 0)
+    one = TrafficClass(np.zeros(1, np.int64), False, traffic)
+    assert gathers_shards(OneConnection(), one, np.array(step), STEPS) == shown

@@ -159,3 +159,20 @@ def test_sizes_that_experts_explain_as_well_leave_a_doubt():
     assert _likelier(same, experts._replace(confidence=0.99)).experts == 4
     assert _likelier(same, None) == same
     assert _likelier(None, experts) == experts
+
+
+def test_feed_forward_layers_with_a_factor_of_their_own_are_no_experts():
+    """Two replicas of four tensor-parallel ranks; the layers are 4,096 and 14,336 = 7 x 2,048 wide.
+
+    Buckets hold attention and norms, feed-forward matrices, both, or embeddings of 128,256 rows.
+    Seven happens to divide the bytes of the first of them, too.
+    """
+    hidden, feed_forward = 4096, 14_336
+    attention = 2 * hidden * (hidden + 1024) // 4 + 2 * hidden
+    matrices = 3 * hidden * feed_forward // 4
+    embedding = hidden * 128_256 // 4
+    rows = [attention, matrices, attention + matrices, embedding + attention, embedding + 1024]
+    messages = np.unique([rows, [2 * row for row in rows]])
+    volumes = 24 * (attention + matrices) + np.array([0, 3 * embedding])
+    found = _likelier(most_likely(messages, 8, 4), _with_experts(messages, volumes, 8, 4))
+    assert (found.ranks, found.experts) == (1, 1)

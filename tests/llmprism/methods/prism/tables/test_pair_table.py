@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.records.connections import find_connections
-from llmprism.methods.prism.tables.pair_table import _beside, _of_other_ports
+from llmprism.methods.prism.tables.pair_table import _beside, _doubted, _of_other_ports
 
 DATA, ACKNOWLEDGES, ASKS, REPLIES = range(4)
 
@@ -44,17 +46,32 @@ def test_a_store_is_no_acknowledgement_where_another_connection_has_the_ports(fo
     assert other.tolist() == expected
 
 
-@pytest.mark.parametrize(("small", "others"), [(2000, 1), (400_000, 0)])
-def test_only_short_records_beside_data_are_control_messages(small, others):
-    """Where records hold many messages, the first of a step may be a small part of them."""
-    size = np.array([50_000_000, small] * 5)
-    start = np.arange(size.size) * 1_000_000
-    zeros = np.zeros(size.size, np.int32)
-    blank = np.full(size.size, -1, np.int32)
-    flows = FlowTable(
-        start, start + 900_000, zeros, zeros + 1, size, blank, ["a", "b"], [], {}, {}
-    )  # fmt: skip
-    connections = find_connections(flows)
-    assert connections.small.any()
+def records(rows):
+    """A table of records (start, end, source, destination, bytes) without ports."""
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    src, dst = (column.astype(np.int32) for column in columns[2:4])
+    blank = np.full(len(rows), -1, np.int32)
+    names = [f"n{end}" for end in range(int(max(src.max(), dst.max())) + 1)]
+    return FlowTable(*columns[:2], src, dst, columns[4], blank, names, [], {}, {})
+
+
+@pytest.mark.parametrize(("small_bytes", "kinds"), [(48, ["other"]), (655_616, [])])
+def test_a_bucket_of_few_gradients_is_no_control_message(small_bytes, kinds):
+    """Buckets of 64 MB, and a rest that is less than a hundredth of that in every step."""
+    rows = [(at * 100, at * 100 + 50, 0, 1, small_bytes if at % 5 == 4 else 64_000_000)
+            for at in range(40)]  # fmt: skip
+    connections = find_connections(records(rows))
     table = pd.DataFrame({"src": [0], "dst": [1], "kind": ["dp"], "confidence": [0.99]})
-    assert len(_beside(connections, table)) == others
+    assert _beside(connections, table)["kind"].tolist() == kinds
+
+
+@pytest.mark.parametrize(("quality", "kind"), [(0.99, "other"), (0.78, "unknown")])
+def test_what_does_not_repeat_is_unknown_where_steps_are_unsure(quality, kind):
+    """Members exchange records of a third of the recording; a service gets no answer."""
+    rows = [(at * 900, at * 900 + 800, *ends, 10**9)
+            for at in range(3) for ends in ((0, 1), (1, 0), (0, 2))]  # fmt: skip
+    connections = find_connections(records(rows))
+    kinds = np.array(["other"] * 3, dtype=object), np.full(3, 0.97)
+    job = SimpleNamespace(phases=SimpleNamespace(quality=quality, classes=[]))
+    _doubted([job], connections, np.array([0, 0, -1]), kinds)
+    assert kinds[0].tolist() == [kind, kind, "other"]

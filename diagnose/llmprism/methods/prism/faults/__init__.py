@@ -23,7 +23,7 @@ from llmprism.methods.prism.faults.causes.late_ranks import late_ranks
 from llmprism.methods.prism.faults.causes.late_replicas import late_replicas
 from llmprism.methods.prism.faults.causes.partners import doubted, joined
 from llmprism.methods.prism.faults.causes.pauses import pauses
-from llmprism.methods.prism.faults.causes.reroutes import reroutes
+from llmprism.methods.prism.faults.causes.reroutes import beside_shorter, reroutes
 from llmprism.methods.prism.faults.causes.slow_compute import slow_compute
 from llmprism.methods.prism.faults.causes.slow_network import slow_network
 from llmprism.methods.prism.faults.causes.slow_parts import less_sure
@@ -32,12 +32,13 @@ from llmprism.methods.prism.faults.causes.stalls import stalls
 from llmprism.methods.prism.faults.causes.uneven import uneven
 from llmprism.methods.prism.faults.causes.unexplained import unexplained
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.explanations import explained, shown_better
+from llmprism.methods.prism.faults.explanations import explained
 from llmprism.methods.prism.faults.other_jobs import (
     beside_another,
     most_slowed_first,
     until_another,
 )
+from llmprism.methods.prism.faults.replicas import shown_better
 from llmprism.methods.prism.faults.stops.stopped import stopped
 from llmprism.methods.prism.faults.suspects.alternatives import with_alternatives
 from llmprism.methods.prism.faults.suspects.cost import widened
@@ -81,6 +82,7 @@ def find_findings(context: Context) -> pd.DataFrame:
     costly = [one for one in brought if one.is_believed]  # what costs nothing explains nothing
     costly = [one for one in costly if not beside_another(one, context.jobs)]
     costly = [one for one in costly if not any(until_another(one, o) for o in costly)]
+    costly = [one for one in costly if not any(beside_shorter(one, o) for o in brought)]
     suspects = [one for one in costly if not shown_better(one, costly)]
     kept = [with_pauses(one, costly) for one in suspects if not explained(one, suspects)]
     kept = [less_sure(one) for one in kept]
@@ -92,6 +94,7 @@ def find_findings(context: Context) -> pd.DataFrame:
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
     others = [one for one in others if not beside_another(one, context.jobs)]
     others = [one for one in others if not any(until_another(one, o) for o in named)]
+    others = [one for one in others if not any(beside_shorter(one, o) for o in brought)]
     found = [*named, *others]
     found = most_slowed_first(with_alternatives(context, found, brought))
     return table_of([*found, *uneven(context, found)])

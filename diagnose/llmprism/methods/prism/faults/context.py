@@ -65,9 +65,13 @@ class JobView:
 
     @cached_property
     def tick_ns(self) -> float:
-        """What the lengths of steps are multiples of, where the clock is coarse; else 0 [ns]."""
-        end = self.ranks.end[np.isfinite(self.ranks.end)]
-        tick_ns = clock_tick_ns(np.rint(end).astype(np.int64))
+        """What the lengths of steps are multiples of, where the clock is coarse; else 0 [ns].
+
+        Ends may be estimated, and those of two ranks apart by any time. Lengths are multiples.
+        """
+        length = np.diff(self.ranks.end, axis=1)
+        length = length[np.isfinite(length)]
+        tick_ns = clock_tick_ns(np.rint(length).astype(np.int64))
         return float(tick_ns) if tick_ns > 1 else 0.0
 
     @cached_property

@@ -11,7 +11,6 @@ import numpy as np
 from llmprism.methods.prism.faults.causes.imbalance import IN_TURNS
 from llmprism.methods.prism.faults.causes.incast import SYMPTOM as OTHER_TRAFFIC
 from llmprism.methods.prism.faults.causes.late_ranks import SYMPTOM as LATE
-from llmprism.methods.prism.faults.causes.late_replicas import SYMPTOM as LATE_REPLICA
 from llmprism.methods.prism.faults.causes.reroutes import REROUTED
 from llmprism.methods.prism.faults.causes.slow_network import GOOD_PART
 from llmprism.methods.prism.faults.causes.stalls import SYMPTOM as STALLED
@@ -19,12 +18,11 @@ from llmprism.methods.prism.faults.causes.unexplained import is_warm_up
 from llmprism.methods.prism.faults.other_jobs import wide
 from llmprism.methods.prism.faults.suspects.alternatives import nearly_best
 from llmprism.methods.prism.faults.suspects.repeated import steps_of
-from llmprism.methods.prism.faults.suspects.suspects import EXPLAINED, Suspect
+from llmprism.methods.prism.faults.suspects.suspects import EXPLAINED, Suspect, overlap
 from llmprism.numerics.missing import finite_median
 
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
 UNEVEN = ("unequal_bytes", IN_TURNS)  # symptoms of work that is unevenly divided
-SHOWS_MORE = ("slow_passes", "pauses", "unequal_bytes")  # than that a replica is late
 PASSES = ("slow_passes", "pauses")  # symptoms of a rank of a pipeline that waits for nobody
 SHOWN = ("fewer_uplinks", REROUTED, OTHER_TRAFFIC)  # why transfers are slow, or stall
 SHOWN_BY = {"slow_transfers": (*SHOWN, STALLED), STALLED: SHOWN}
@@ -53,7 +51,7 @@ def explained(one: Suspect, suspects: list[Suspect]) -> bool:
         return True
     if _waits(one):
         return any(
-            other.level != "network" and other.job is one.job and _shared(one, wide(other)) > 0.5
+            other.level != "network" and other.job is one.job and overlap(one, wide(other)) > 0.5
             for other in suspects
         )
     if any(_waits_for(one, other) or _saves_through(one, other) for other in suspects):
@@ -77,7 +75,7 @@ def _spreads_ranks(one: Suspect, other: Suspect) -> bool:
         and not _names_no_part(other)
         and other.culprit_kind != "stage"  # the late ranks are in several
         and other.job is one.job
-        and _shared(one, other) > SOME
+        and overlap(one, other) > SOME
         and not _is_one_of_turns(other, one)
     )
 
@@ -90,8 +88,8 @@ def _is_one_of_turns(one: Suspect, other: Suspect) -> bool:
     return (
         (one.symptom, other.symptom) == (LATE, IN_TURNS)
         and other.job is one.job
-        and _shared(one, other) > 0.5
-        and _shared(other, one) <= MOSTLY
+        and overlap(one, other) > 0.5
+        and overlap(other, one) <= MOSTLY
     )
 
 
@@ -99,7 +97,7 @@ def _shows_why(one: Suspect, other: Suspect) -> bool:
     """Whether ``other`` shows why work is uneven, or transfers are slow or stall."""
     if other.job is not one.job:
         return False
-    shared = _shared(one, other) > 0.5
+    shared = overlap(one, other) > 0.5
     if _stalls_for(one, other) or (_is_some_of(one, other) and shared):
         return True
     if (_names_no_part(one) or _may_be_uneven(one, other)) and other.symptom in UNEVEN and shared:
@@ -184,7 +182,7 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
     if one.culprit_kind != "job" and one.evidence["slow_bundles"] < ranks:
         return False
     lost = other.lost_share if other.symptom in PASSES else None
-    return lost is not None and lost >= MOSTLY * other.longer_share and _shared(one, other) > SOME
+    return lost is not None and lost >= MOSTLY * other.longer_share and overlap(one, other) > SOME
 
 
 def _stalls_for(one: Suspect, other: Suspect) -> bool:
@@ -197,7 +195,7 @@ def _stalls_for(one: Suspect, other: Suspect) -> bool:
         and other.symptom == "slow_passes"
         and other.job is one.job
         and other.confidence > one.confidence
-        and _shared(one, other) > 0.5
+        and overlap(one, other) > 0.5
     )
 
 
@@ -216,34 +214,6 @@ def _saves_through(one: Suspect, other: Suspect) -> bool:
     )
 
 
-def shown_better(one: Suspect, suspects: list[Suspect]) -> bool:
-    """Whether ``one`` is a late replica, and another suspect shows why; or a rank of none of them.
-
-    A slow rank makes its replica late. A late replica is surer than which of its ranks is slow.
-    """
-    if one.symptom != LATE_REPLICA:
-        return _in_no_late_replica(one, suspects)
-    return any(
-        other.symptom in SHOWS_MORE
-        and other.job is one.job
-        and _shared(one, other) > SOME
-        and not _in_no_late_replica(other, suspects)
-        for other in suspects
-    )
-
-
-def _in_no_late_replica(one: Suspect, suspects: list[Suspect]) -> bool:
-    """Whether ``one`` is a rank whose passes seem slow while replicas of other ranks are late."""
-    if one.symptom not in PASSES or one.level != "rank":
-        return False
-    late = [
-        {*other.evidence["one_of"]}
-        for other in suspects
-        if other.symptom == LATE_REPLICA and other.job is one.job and _shared(one, other) > 0.5
-    ]
-    return bool(late) and all(ranks.isdisjoint(one.evidence["one_of"]) for ranks in late)
-
-
 def _slow_within(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` names no part, and its steps outside ``other`` are not slow."""
     return one.culprit_kind == "job" and _slow_nowhere_else(one, other)
@@ -251,12 +221,12 @@ def _slow_within(one: Suspect, other: Suspect) -> bool:
 
 def _within(one: Suspect, other: Suspect) -> bool:
     """Whether ``other`` has most steps of ``one``, or all of them that are slow."""
-    return _shared(one, other) > 0.5 or _slow_nowhere_else(one, other)
+    return overlap(one, other) > 0.5 or _slow_nowhere_else(one, other)
 
 
 def _slow_nowhere_else(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` shares steps with ``other``, and its other steps are not slow."""
-    if not _shared(one, other):
+    if not overlap(one, other):
         return False
     outside = np.setdiff1d(steps_of(one), steps_of(other))
     longer_ns = finite_median(one.job.duration_ns[outside]) - one.cost.normal_ns
@@ -295,7 +265,7 @@ def _same_rank(one: Suspect, other: Suspect) -> bool:
     """Whether one is a rank that pauses, and the other that it is slow, in some common steps."""
     ranks = {one.level, other.level} == {"rank"} and other.job is one.job
     apart = ranks and {one.symptom, other.symptom} > {"pauses"}
-    return apart and one.may_be(other) and _shared(one, other) > 0
+    return apart and one.may_be(other) and overlap(one, other) > 0
 
 
 def _tells_more(one: Suspect, other: Suspect) -> bool:
@@ -316,9 +286,3 @@ def _healthy_between(slow: Suspect, pausing: Suspect) -> bool:
         return False
     longer_ns = finite_median(slow.job.duration_ns[between]) - slow.cost.normal_ns
     return longer_ns < AS_LONG * (slow.cost.slow_ns - slow.cost.normal_ns)
-
-
-def _shared(one: Suspect, other: Suspect) -> float:
-    """Share of the steps of ``one`` that ``other`` has too."""
-    common = min(one.last, other.last) - max(one.first, other.first) + 1
-    return max(0, common) / (one.last - one.first + 1)

@@ -147,6 +147,43 @@ def test_a_rank_is_slow_only_in_a_replica_that_is_late(culprits_of, late, culpri
     assert culprits_of(rank(job, "a", 10, 19), *replicas)[: len(culprits)] == culprits
 
 
+@pytest.mark.parametrize(("late", "named"), [(0.2, ["c"]), (0.05, ["job-0 stage 0"])])
+def test_a_stage_is_not_slow_as_a_whole_where_one_replica_is_late(culprits_of, late, named):
+    """By most of what the steps take longer, or by a little of it."""
+    job = job_with({(10, 19): 0.2})
+    stage = replace(
+        rank(job, "job-0 stage 0", 10, 19, 0.9), level="group", culprit_kind="stage",
+        cause="uneven_stage", evidence={},
+    )  # fmt: skip
+    replica = replace(rank(job, "c", 10, 19, 0.5), symptom="late_replica", lost_share=late)
+    assert culprits_of(stage, replica) == named
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 9), (26, STEPS - 1)])
+@pytest.mark.parametrize(("symptom", "named"), [("rerouted", []), ("stalled_messages", ["link"])])
+def test_steps_over_other_uplinks_that_are_shorter_do_not_make_those_beside_them_slow(
+    culprits_of, first, last, symptom, named
+):
+    """Steps 10 to 25 take other uplinks, or not; they are shorter than those before and after."""
+    job = job_with({(0, 9): 0.2, (26, STEPS - 1): 0.2})
+    slow = replace(network(job, 2), culprit="link", culprit_kind="link", first=first, last=last)
+    other = replace(
+        network(job, 2), symptom=symptom, culprit="leaf", first=10, last=25, evidence={}
+    )
+    assert slow.is_believed
+    assert not other.is_believed
+    assert [one for one in culprits_of(slow, other) if one == "link"] == named
+
+
+def test_a_part_that_becomes_slow_when_connections_take_their_first_uplinks_again_is_named(
+    culprits_of,
+):
+    job = job_with({(20, STEPS - 1): 0.2})
+    slow = replace(network(job, 2), culprit="link", culprit_kind="link", first=20, last=STEPS - 1)
+    other = replace(network(job, 2), symptom="rerouted", culprit="leaf", last=19, evidence={})
+    assert culprits_of(slow, other) == ["link"]
+
+
 def pauses(job: Any, name: str, steps: list[int]) -> Suspect:
     evidence = {"one_of": [name], "steps": steps}
     return Suspect(

@@ -7,6 +7,11 @@ are less late. So the last stage that is as late as the latest one is named firs
 one sends its first activation of the step late already: it was delayed before it computed. The
 other stages of the replica are named with it ("X or Y").
 
+Where collectives have too few hops to show who is late, the last gradient of each replica does.
+
+A rank that has done its first and last pass of the step as fast as ever is not the slow one, if a
+record shows both. So it comes after the others.
+
 Replicas do the same, so one that is late in every second step is not taken for a noisy one.
 """
 
@@ -19,10 +24,15 @@ import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.lateness.own_time import lateness_ns
+from llmprism.methods.prism.faults.lateness.own_time import SMALLEST, lateness_ns
 from llmprism.methods.prism.faults.measures.rates import ROUNDING
-from llmprism.methods.prism.faults.measures.series import judged, stretches
-from llmprism.methods.prism.faults.passes.edges import first_activations_ns
+from llmprism.methods.prism.faults.measures.series import excess_of, judged, stretches
+from llmprism.methods.prism.faults.passes.edges import (
+    edge_passes_ns,
+    first_activations_ns,
+    last_gradients_ns,
+)
+from llmprism.methods.prism.faults.passes.late_starts import in_time
 from llmprism.methods.prism.faults.suspects.ranks import Slowness, suspects_of
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -33,6 +43,7 @@ LEAST = 0.02  # of a step; passes show less
 MOST = 0.5  # share of the replicas; if more are late, nobody is
 DOUBT = 0.7  # of the confidence, as the stage is inferred
 FROM_THE_START = 0.5  # of the delay: a stage whose first activation is as late is the cause
+CLEARED = 0.25  # of the delay: who lost less in all passes, so far as two of them show, is healthy
 CLEARLY = 3.0  # deviations by which a stage is less late than another one
 OR_CAUSES = ["slow_nic", "slow_link"]  # slow messages between stages delay a replica as well
 
@@ -42,15 +53,44 @@ def late_replicas(context: Context) -> Iterator[Suspect]:
     for job in context.jobs:
         if job.pipelines.length < 2 or not job.period_ns > 0:
             continue
-        late = lateness_ns(context, job) / job.period_ns
+        late = _late_ns(context, job) / job.period_ns
         tick_ns = clock_tick_ns(context.flows.start_ns, context.flows.end_ns)
         finest = ROUNDING * tick_ns / job.period_ns
         own = judged(1 + late, LEAST, finest, peers=True, levels=True)
-        slow, others = _blamed(job, late, _first_late(context, job), own.lasting)
+        shown = _first_late(context, job), _longer_passes(context, job)
+        slow, others = _blamed(job, late, shown, own.lasting)
         lost = np.maximum(own.ratio - 1, 0.0)
         seen = Slowness(SYMPTOM, 1 + lost, own.noise, slow, late, late)
         for one in suspects_of(context, job, seen):
             yield _with_others(context, job, one, others)
+
+
+def _late_ns(context: Context, job: JobView) -> Floats:
+    """By how much each endpoint is later than its peers at collectives [ns].
+
+    Or by how much its last gradient is later, if collectives do not show it. Of two replicas that
+    share hosts one is always later.
+    """
+    late = lateness_ns(context, job)
+    last = last_gradients_ns(context, job)
+    for stage in range(job.pipelines.length):
+        rows = np.flatnonzero(job.pipelines.stage == stage)
+        last[rows] -= in_time(last[rows]) if rows.size >= SMALLEST else np.nan
+    known = np.isfinite(late).any(axis=1)
+    found: Floats = np.where(known[:, None], late, last)
+    return found
+
+
+def _longer_passes(context: Context, job: JobView) -> Floats:
+    """How much longer the first and last pass of each endpoint take, (endpoints, steps).
+
+    As a share of a step for each message that it sends; NaN where not both of them are known.
+    """
+    passes = edge_passes_ns(context, job)
+    excess, known = excess_of(passes)
+    each = np.where(known == passes.shape[2], excess, np.nan) / passes.shape[2] / job.period_ns
+    longer: Floats = each * max(1, job.pipelines.micro_batches)
+    return longer
 
 
 def _first_late(context: Context, job: JobView) -> Floats:
@@ -66,7 +106,7 @@ def _first_late(context: Context, job: JobView) -> Floats:
 
 
 def _blamed(
-    job: JobView, late: Floats, first_late: Floats, out: Bools
+    job: JobView, late: Floats, shown: tuple[Floats, Floats], out: Bools
 ) -> tuple[Bools, dict[int, list[int]]]:
     """The steps in which each endpoint makes its replica late; and the others of the replica."""
     number = job.pipelines.number
@@ -80,10 +120,18 @@ def _blamed(
     for rows, steps in zip(lanes, behind, strict=True):
         for first, last in stretches(steps):
             at = first + np.flatnonzero(steps[first : last + 1])
-            ordered = _in_doubt_order(job, late, first_late, rows, at)
+            ordered = _cleared_last(
+                late, shown[1], at, _in_doubt_order(job, late, shown[0], rows, at)
+            )
             blamed[ordered[0], first : last + 1] = steps[first : last + 1]
             others[ordered[0]] = ordered[1:]
     return blamed, others
+
+
+def _cleared_last(late: Floats, longer: Floats, steps: Ints, ordered: list[int]) -> list[int]:
+    """``ordered``, those whose passes are not longer by what would make them late at the end."""
+    bar = CLEARED * max(finite_median(late[row, steps]) for row in ordered)
+    return sorted(ordered, key=lambda row: finite_median(longer[row, steps]) < bar)
 
 
 def _in_doubt_order(

@@ -24,13 +24,15 @@ from llmprism.methods.prism.faults.measures.series import SHORTEST
 from llmprism.methods.prism.faults.suspects.cost import cost_of
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Ints
+from llmprism.numerics.missing import finite_median
 
 SURE = 0.8
 AT_EDGES = 2  # steps at the edges of a stretch, of which records may count into the neighbour
 REHASHED = 0.6  # confidence: there is more than one reason to take other uplinks
 MANY = 0.25  # share of the connections of a leaf that change their uplink at once
 BEFORE = 3  # steps that show which uplink a connection takes
-REROUTED = "rerouted"
+REROUTED, FEWER = "rerouted", "fewer_uplinks"
+GAINS = 0.5  # of what steps beside are longer: by so much those on both sides have to be
 HASHING = ["job_congestion", "ecmp"]
 
 
@@ -40,6 +42,27 @@ def reroutes(context: Context) -> Iterator[Suspect]:
         for one in _of_job(context, job):
             others = [other for other in context.jobs if _meets(context, one, other)]
             yield _between_jobs(one, others) if others else one
+
+
+def beside_shorter(one: Suspect, other: Suspect) -> bool:
+    """Whether the steps of ``one`` are long only beside those over the uplinks of ``other``.
+
+    Connections that meet on an uplink by chance may be faster over others. Steps at the begin of a
+    job show what is usual, and so do those to its end, if they are as long as those before.
+    """
+    shown = one.symptom in {"slow_transfers", "slow_steps"} and other.symptom in {FEWER, REROUTED}
+    if not shown or one.job is not other.job:
+        return False
+    before = one.first <= AT_EDGES and abs(one.last + 1 - other.first) <= AT_EDGES
+    to_end = one.last >= one.job.count - 1 - AT_EDGES
+    after = to_end and abs(one.first - 1 - other.last) <= AT_EDGES
+    length_ns = one.job.between_ends_ns
+    inside_ns = finite_median(length_ns[other.first : other.last + 1])
+    sides_ns = [finite_median(length_ns[: other.first])]
+    if other.last + 1 + AT_EDGES < one.job.count:
+        sides_ns.append(finite_median(length_ns[other.last + 1 :]))
+    own_ns = finite_median(length_ns[one.first : one.last + 1])
+    return (before or after) and min(sides_ns) - inside_ns > max(GAINS * (own_ns - inside_ns), 0.0)
 
 
 def _meets(context: Context, one: Suspect, other: JobView) -> bool:
@@ -192,7 +215,7 @@ def _suspect(
     links = ["|".join(sorted((leaf, name))) for name in left]
     share = len(gone) / (len(left) + len(gone))
     return Suspect(
-        job, "network", "fewer_uplinks", "failed_uplinks" if both else "polarised_hashing",
+        job, "network", FEWER, "failed_uplinks" if both else "polarised_hashing",
         "switch", leaf, *steps, share, SURE if both else REHASHED,
         {
             "uplinks_in_use": left,

@@ -29,6 +29,7 @@ ALL = 0.9  # share of the stops, and of the time that they hold up most at one N
 HALF = 0.5
 MORE = 1.5  # times as much time lost by gradients: that distinguishes two NICs
 EXPLAINED = 0.3  # of what stalls take: by which the steps in which they are seen are longer
+CHANCE = 1e-3  # that stops are at one place by chance: then they show a fault by themselves
 PAIR = 2  # NICs that exchange messages
 SURE, EITHER = 0.9, 0.6
 
@@ -50,7 +51,8 @@ def _at_nic(context: Context, job: JobView, found: Stalls) -> Iterator[Suspect]:
     lost = np.zeros(job.count)
     np.maximum.at(lost, found.step, found.lost_ns)
     share = float(lost[stalled].mean()) / job.period_ns
-    if cost_at(job, stalled).share < EXPLAINED * share:
+    hidden = cost_at(job, stalled).share < EXPLAINED * share
+    if hidden and _chance(context, job, near, found) > CHANCE:
         return  # the longest ones of any steps are longer than the others
     steps = _slow_steps(job, stalled)
     active = [_active(context, found, end) for end in near]
@@ -71,6 +73,16 @@ def _at_nic(context: Context, job: JobView, found: Stalls) -> Iterator[Suspect]:
         cost_at(job, steps),
         share,
     )  # fmt: skip
+
+
+def _chance(context: Context, job: JobView, near: list[int], found: Stalls) -> float:
+    """Probability that as many stops are at the same NICs by chance: any record may be the longest.
+
+    Other work may hide a stall, so that steps are hardly longer; but not where it is.
+    """
+    ends = job.phases.endpoints
+    stops = int(_stops(context, found).max()) + 1
+    return float(ends.size * min(1.0, PAIR * len(near) / ends.size) ** (ALL * stops))
 
 
 def _near(context: Context, found: Stalls) -> list[int]:

@@ -5,7 +5,9 @@ forward pass and one backward pass of each stage still show in every step:
 
 * between the begin of the first activation that a stage gets and that of the first it sends,
 * between the end of the last gradient that it gets and that of the last it sends,
-* in the last stage, between the end of the last activation and that of the last gradient,
+* in the last stage, between the end of the last activation and that of the last gradient; and
+  between the begin of the first activation and that of the first gradient, if it answers each
+  activation before it gets all of them: a forward and a backward pass,
 * in the first stage, between the end of the last gradient and the begin of its collectives. Where
   these begin together with those of other replicas, since the last gradients of all of them.
 
@@ -26,15 +28,16 @@ from llmprism.methods.prism.faults.measures.bursts import bursts_of
 from llmprism.methods.prism.faults.passes.passes import step_before_ended
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.numerics.arrays import Bools, Floats
-from llmprism.numerics.missing import nanmedian
+from llmprism.numerics.missing import finite_median, nanmedian
 
 PAIR = 2  # servers of a collective that waits for all of its ranks
+AS_MUCH = 1.5  # times the last answer of a last stage: its first one holds no more passes
 AS_ONE = 0.1  # of the spread of the last gradients: collectives that begin so near are one
 
 
 def edge_passes_ns(context: Context, job: JobView) -> Floats:
     """Forward and backward pass of each endpoint in each step [ns], (endpoints, steps, 2)."""
-    begin, end = _edges(context, job)
+    begin, end, first_end = _edges(context, job)
     found = np.full((job.phases.endpoints.size, job.count, 2), np.nan)
     given = np.full((job.phases.endpoints.size, job.count), np.nan)
     at = _rows(job)
@@ -45,6 +48,10 @@ def edge_passes_ns(context: Context, job: JobView) -> Floats:
             found[row, :, 1] = end[row, before] - end[after, row]
         elif before is not None:
             found[row, :, 1] = end[row, before] - end[before, row]
+            lasts = first_end[before, row] - begin[before, row]
+            answer = begin[row, before] - begin[before, row]
+            early = finite_median(end[before, row] - begin[row, before]) > 0
+            found[row, :, 0] = _first_answer(answer, lasts, found[row, :, 1]) if early else np.nan
         elif after is not None:
             given[row] = end[after, row]
     found[:, :, 0][_busy_at_first(job, at)] = np.nan
@@ -52,6 +59,20 @@ def edge_passes_ns(context: Context, job: JobView) -> Floats:
     there = _all_there(context, job, collective, given)
     found[:, :, 1] = np.fmax(found[:, :, 1], collective - there)
     return np.where(found > 0, found, np.nan)
+
+
+def _first_answer(answer_ns: Floats, lasts_ns: Floats, last_ns: Floats) -> Floats:
+    """How long a last stage takes for its first answer in each step [ns].
+
+    NaN if it has other work to do first, as where it holds several parts of the model: its
+    ``last_ns`` answer shows that. By what the first record of activations ``lasts_ns`` longer than
+    usual, it was on the wire.
+    """
+    if not finite_median(answer_ns) < AS_MUCH * finite_median(last_ns):
+        return np.full(answer_ns.size, np.nan)
+    longer_ns = np.maximum(lasts_ns - finite_median(lasts_ns), 0.0)
+    found: Floats = answer_ns - np.where(lasts_ns < answer_ns, longer_ns, 0.0)
+    return found
 
 
 def _busy_at_first(job: JobView, at: Mapping[tuple[int, int], int]) -> Bools:
@@ -102,12 +123,29 @@ def first_activations_ns(context: Context, job: JobView) -> Floats:
 
     NaN for the last stage, which sends none.
     """
-    begin, _ = _edges(context, job)
+    begin, _, _ = _edges(context, job)
     at = _rows(job)
     found = np.full((job.phases.endpoints.size, job.count), np.nan)
     for (number, stage), row in at.items():
         if (number, stage + 1) in at:
             found[row] = begin[row, at[number, stage + 1]]
+    return found
+
+
+def last_gradients_ns(context: Context, job: JobView) -> Floats:
+    """When the last gradient of each step ends that an endpoint sends [ns], (endpoints, steps).
+
+    Of a first stage, the last one that it gets.
+    """
+    _, end, _ = _edges(context, job)
+    at = _rows(job)
+    found = np.full((job.phases.endpoints.size, job.count), np.nan)
+    for (number, stage), row in at.items():
+        before, after = at.get((number, stage - 1)), at.get((number, stage + 1))
+        if before is not None:
+            found[row] = end[row, before]
+        elif after is not None:
+            found[row] = end[after, row]
     return found
 
 
@@ -118,9 +156,9 @@ def _rows(job: JobView) -> dict[tuple[int, int], int]:
 
 
 @measured_once
-def _edges(context: Context, job: JobView) -> tuple[_Moments, _Moments]:
-    """First begin and last end of what passes between two endpoints in each step."""
-    begins, ends = _Moments(job.count, {}), _Moments(job.count, {})
+def _edges(context: Context, job: JobView) -> tuple[_Moments, _Moments, _Moments]:
+    """First begin, last end and first end of what passes between two endpoints in each step."""
+    begins, ends, first_ends = (_Moments(job.count, {}) for _ in range(3))
     for part in job.phases.classes:
         if part.kind != "pp":
             continue
@@ -133,6 +171,7 @@ def _edges(context: Context, job: JobView) -> tuple[_Moments, _Moments]:
         for found, of, times in (
             (begins, np.fmin, bursts.start_ns),
             (ends, np.fmax, bursts.end_ns),
+            (first_ends, np.fmin, bursts.end_ns),
         ):
             when = np.full(own.size * job.count, np.nan)
             of.at(when, cell, (times - job.ranks.origin_ns).astype(np.float64))
@@ -140,7 +179,7 @@ def _edges(context: Context, job: JobView) -> tuple[_Moments, _Moments]:
                 zip(src, dst, strict=True), when.reshape(-1, job.count), strict=True
             ):
                 found.when[pair] = of(found[pair], moments)
-    return begins, ends
+    return begins, ends, first_ends
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,14 @@ def lost_at_start_ns(context: Context, job: JobView) -> Floats:
     rest = np.full(sent.shape, np.nan)
     rest[:, 1:] = sent[:, 1:] - end[:, :-1]
     rest[:, job.phases.first_of_epoch] = np.nan
-    late = (rest - _in_time(rest)) / job.period_ns
+    late = (rest - in_time(rest)) / job.period_ns
     usual = healthy(late)[:, None]
     out = judged(1 + late - usual, LEAST, peers=True).out
     lost[rows] = np.where(out, late - usual, 0.0) * job.period_ns
     return lost
 
 
-def _in_time(rest: Floats) -> Floats:
+def in_time(rest: Floats) -> Floats:
     """The middle rank of each step, of two the earlier one, shape (steps,).
 
     Half of the ranks may be those of one late replica.

@@ -93,6 +93,12 @@ Cause = Callable[[Context], Iterable[Suspect]]
 """Brings forward suspects of one cause; the costs are verified afterwards."""
 
 
+def overlap(one: Suspect, other: Suspect) -> float:
+    """Share of the steps of ``one`` that ``other`` has too."""
+    common = min(one.last, other.last) - max(one.first, other.first) + 1
+    return max(0, common) / (one.last - one.first + 1)
+
+
 def adds_nothing(one: Suspect, other: Suspect) -> bool:
     """Whether another rank of the job is slow for longer, and ``one`` makes no step longer still.
 

@@ -91,6 +91,28 @@ def test_where_parts_of_collectives_all_over_a_ring_wait_no_nic_stopped(hops, ne
     assert _near(SimpleNamespace(flows=flows), found) == near
 
 
+@pytest.mark.parametrize(("nics", "named"), [(32, 1), (2, 0)])
+def test_stalls_that_hardly_make_steps_longer_are_shown_by_where_they_are(monkeypatch, nics, named):
+    """Eight stops of 20 ms at one NIC of many, or of two, in steps that are 3 ms longer."""
+    lengths_ns = 100e6 + 1e5 * np.random.default_rng(5).standard_normal(30)
+    lengths_ns[10:18] += 3e6
+    job = SimpleNamespace(
+        name="job-0", count=30, period_ns=100e6, tick_ns=0.0, duration_ns=lengths_ns,
+        between_ends_ns=lengths_ns, phases=SimpleNamespace(endpoints=np.arange(nics)),
+    )  # fmt: skip
+    steps, src = np.arange(10, 18), np.arange(8) % (nics - 1) + 1
+    start_ns = steps * 100_000_000
+    flows = SimpleNamespace(
+        src=src, dst=0 * src, start_ns=start_ns, end_ns=start_ns + 30_000_000
+    )  # fmt: skip
+    flows.lengths_ns = lambda rows: (flows.end_ns - flows.start_ns)[rows]
+    addresses = [f"a{one}" for one in range(nics)]
+    context = SimpleNamespace(flows=flows, topology=SimpleNamespace(addresses=addresses))
+    monkeypatch.setattr(STALLS, "_lost_by_gradients", lambda *_: [0.0] * nics)
+    found = Stalls(np.arange(8, dtype=np.int32), steps, np.full(8, 20e6))
+    assert [one.culprit for one in _at_nic(context, job, found)] == ["a0"] * named
+
+
 @pytest.mark.parametrize("longer", [0.0, 0.2])
 def test_records_that_stall_in_steps_no_longer_than_others_accuse_nobody(monkeypatch, longer):
     """Five of 30 steps have a record that stalls; some of any five steps are longer than most."""
@@ -100,6 +122,7 @@ def test_records_that_stall_in_steps_no_longer_than_others_accuse_nobody(monkeyp
     job = SimpleNamespace(
         name="job-0", count=30, period_ns=100e6, tick_ns=0.0,
         duration_ns=lengths_ns, between_ends_ns=lengths_ns,
+        phases=SimpleNamespace(endpoints=np.arange(2)),
     )  # fmt: skip
     start_ns = steps * 100_000_000
     flows = SimpleNamespace(

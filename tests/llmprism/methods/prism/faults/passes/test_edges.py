@@ -62,7 +62,7 @@ def test_a_stage_that_is_not_done_with_the_step_before_shows_no_first_pass(monke
     end = {(2, 1): [60.0, 165.0, 260.0], (1, 0): [75.0, 180.0, 275.0]}
     moments = [
         edges._Moments(3, {pair: np.array(when) for pair, when in every.items()})
-        for every in (begin, end)
+        for every in (begin, end, end)
     ]
     monkeypatch.setattr(edges, "_edges", lambda *_: moments)
     monkeypatch.setattr(edges, "_collective_ns", lambda _: np.full((3, 3), np.nan))
@@ -70,3 +70,33 @@ def test_a_stage_that_is_not_done_with_the_step_before_shows_no_first_pass(monke
     forth, back = edge_passes_ns(SimpleNamespace(), job)[1].T
     np.testing.assert_array_equal(forth, [10.0, np.nan, 10.0])
     np.testing.assert_array_equal(back, [15.0, 15.0, 15.0])
+
+
+@pytest.mark.parametrize(
+    ("first_answer", "last_answer", "shown"),
+    [(20.0, 20.0, True), (60.0, 40.0, False), (35.0, 10.0, False)],
+    ids=["answers each activation", "GPipe", "several parts of the model"],
+)
+def test_a_last_stage_shows_the_begin_of_its_first_answer(
+    monkeypatch, first_answer, last_answer, shown
+):
+    """Activations come from 10 to 50; in the second of five steps the answer is 13 later.
+
+    In the third one the first activation is on the wire for 30 longer.
+    """
+    phases = SimpleNamespace(endpoints=np.arange(2), first_of_epoch=[0], dp_group=np.full(2, -1))
+    lines = SimpleNamespace(number=np.zeros(2, np.int64), stage=np.arange(2))
+    ranks = SimpleNamespace(end=np.array([[90.0, 190.0, 290.0, 390.0, 490.0]] * 2))
+    job: Any = SimpleNamespace(count=5, phases=phases, pipelines=lines, ranks=ranks)
+    steps, late = 100.0 * np.arange(5), np.array([0.0, 13.0, 0.0, 0.0, 0.0])
+    wire = np.array([2.0, 2.0, 32.0, 2.0, 2.0])
+    begin = {(0, 1): steps + 10, (1, 0): steps + 8 + wire + first_answer + late}
+    end = {(0, 1): steps + 50, (1, 0): steps + 50 + last_answer}
+    first_end = {(0, 1): steps + 10 + wire, (1, 0): end[1, 0]}
+    moments = [edges._Moments(3, every) for every in (begin, end, first_end)]
+    monkeypatch.setattr(edges, "_edges", lambda *_: moments)
+    monkeypatch.setattr(edges, "_collective_ns", lambda _: np.full((2, 5), np.nan))
+    monkeypatch.setattr(edges, "_all_there", lambda *_: np.full((2, 5), np.nan))
+    first, last = edge_passes_ns(SimpleNamespace(), job)[1].T
+    np.testing.assert_array_equal(first, first_answer + late if shown else np.full(5, np.nan))
+    np.testing.assert_array_equal(last, np.full(5, last_answer))

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from llmprism.errors import Problem, UserError
 from llmprism.io.sources import read_text
-from llmprism.numerics.arrays import Codes, Floats
+from llmprism.numerics.arrays import Bools, Codes, Floats
 
 _LIMIT_BYTES = 1 << 29  # a million endpoints with their links take about half of this
 _LISTED = 50  # problems in one message; the others are counted
@@ -91,6 +91,12 @@ class Topology:
         seen: dict[str, int] = {}
         codes = [seen.setdefault(end.server, len(seen)) for end in self.endpoints]
         return np.array(codes, dtype=np.int32)
+
+    @cached_property
+    def lone(self) -> Bools:
+        """Which endpoints are the only NIC of their server, shape (endpoints,)."""
+        only: Bools = np.bincount(self.servers)[self.servers] == 1
+        return only
 
     @cached_property
     def switch_codes(self) -> dict[str, int]:

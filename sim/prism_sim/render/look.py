@@ -89,14 +89,19 @@ def _read_again(path: Path, schema: pa.Schema, where: Where | None) -> pd.DataFr
     return complete(table.to_pandas(), schema)
 
 
-def flows(run: Run, wanted: Iterable[str]) -> pd.DataFrame:
-    """Columns ``wanted`` of the flow table, names as categories; a missing one is all null."""
+def flows(run: Run, wanted: Iterable[str], where: Where | None = None) -> pd.DataFrame:
+    """Columns ``wanted`` of the flow table, names as categories; a missing one is all null.
+
+    Only the records ``where`` conditions hold.
+    """
     columns = list(wanted)
     if not run.flows.exists():
         return pd.DataFrame(columns=columns)
     there = [name for name in columns if name in pq.read_schema(run.flows).names]
     names = [name for name in there if name in ("src", "dst", "path")]
-    frame = pq.read_table(run.flows, columns=there, read_dictionary=names).to_pandas()
+    frame = pq.read_table(
+        run.flows, columns=there, read_dictionary=names, filters=where
+    ).to_pandas()
     for name in names:
         frame[name] = frame[name].astype("category")
     for name in set(columns) - set(there):

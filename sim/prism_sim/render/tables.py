@@ -35,15 +35,15 @@ class Tables:
     intake: dict[str, Any]
 
     @staticmethod
-    def of(run: Run, where: look.Where | None = None) -> Tables:
-        """Read everything, or of the diagnosis only the rows where conditions hold."""
+    def of(run: Run) -> Tables:
+        """Read everything."""
         return Tables(
-            jobs=_categorical(look.diagnosis(run, "jobs", where)),
-            groups=_categorical(look.diagnosis(run, "groups", where)),
-            pairs=_categorical(look.diagnosis(run, "pairs", where)),
-            steps=_categorical(look.diagnosis(run, "steps", where)),
-            plain_spans=_categorical(look.diagnosis(run, "spans", where)),
-            findings=look.diagnosis(run, "findings", where),
+            jobs=_categorical(look.diagnosis(run, "jobs")),
+            groups=_categorical(look.diagnosis(run, "groups")),
+            pairs=_categorical(look.diagnosis(run, "pairs")),
+            steps=_categorical(look.diagnosis(run, "steps")),
+            plain_spans=_categorical(look.diagnosis(run, "spans")),
+            findings=look.diagnosis(run, "findings"),
             flows=look.flows(run, ["start_ns", "end_ns", "src", "dst", "bytes"]),
             topology=look.json_of(run, "topology"),
             intake=look.intake(run),

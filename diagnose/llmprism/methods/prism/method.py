@@ -196,8 +196,7 @@ def _look_into(
     ranks = find_timeline(with_common_ends(topology, ended, groups), pipelines, closings)
     layout = find_layout(topology, connections, phases, pipelines, replicas, share)
     steps_sure = min(phases.quality, layout.confidence if layout.pp < 0 else 1.0)
-    lone = np.bincount(topology.servers)[topology.servers] == 1
-    if pipelines.length == 1 and may_be_accumulated(connections, job, lone):
+    if pipelines.length == 1 and may_be_accumulated(connections, job, topology.lone):
         steps_sure = min(steps_sure, DOUBTED)
         layout = replace(layout, evidence={**layout.evidence, "steps_doubted": REASON})
     sharing = Sharing(layout.dp, layout.sharding)

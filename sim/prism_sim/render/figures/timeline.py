@@ -11,7 +11,7 @@ import pandas as pd
 from llmprism.kinds import AXES, COMPUTE, DP, PP
 from llmprism.quantities import percent
 from prism_sim.render import look, paint
-from prism_sim.render.tables import Tables
+from prism_sim.render.activity import of_pipelines, waiting
 from prism_sim.run_folder import Run
 from prism_sim.score import read_score
 from prism_sim.score.busy import WORK, true_work
@@ -148,8 +148,15 @@ def _draw_rebuilt(axes: Axes, run: Run, view: _View, above: int, lines: int) -> 
 
 def _rebuilt_spans(run: Run, at: look.Where) -> pd.DataFrame:
     """The spans of the jobs of some addresses; ranks of one group show that others wait for it."""
-    jobs = look.diagnosis(run, "jobs", at)["job"].unique().tolist()
-    return Tables.of(run, [("job", "in", jobs)]).spans
+    own: look.Where = [("job", "in", look.diagnosis(run, "jobs", at)["job"].unique().tolist())]
+    spans, steps, groups, pairs = (
+        look.diagnosis(run, name, own) for name in ("spans", "steps", "groups", "pairs")
+    )
+    senders = pairs.loc[pairs["kind"] == PP, "src"].unique().tolist()
+    if not senders:
+        return spans
+    sent = look.flows(run, ["start_ns", "end_ns", "src", "dst", "bytes"], [("src", "in", senders)])
+    return waiting(spans, steps, groups, of_pipelines(pairs, sent))
 
 
 def _bars(axes: Axes, spans: pd.DataFrame, view: _View, line: int, kind: str) -> None:

@@ -81,8 +81,7 @@ def find_findings(context: Context) -> pd.DataFrame:
     guesses = [one for one in every if one.confidence <= LEAST_SURE]
     costly = [one for one in brought if one.is_believed]  # what costs nothing explains nothing
     costly = [one for one in costly if not beside_another(one, context.jobs)]
-    costly = [one for one in costly if not any(until_another(one, o) for o in costly)]
-    costly = [one for one in costly if not any(beside_shorter(one, o) for o in brought)]
+    costly = _slow_by_themselves(costly, costly, brought)
     suspects = [one for one in costly if not shown_better(one, costly)]
     kept = [with_pauses(one, costly) for one in suspects if not explained(one, suspects)]
     kept = [less_sure(one) for one in kept]
@@ -93,11 +92,25 @@ def find_findings(context: Context) -> pd.DataFrame:
     named = [one for one in named if one.confidence > LEAST_SURE]
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
     others = [one for one in others if not beside_another(one, context.jobs)]
-    others = [one for one in others if not any(until_another(one, o) for o in named)]
-    others = [one for one in others if not any(beside_shorter(one, o) for o in brought)]
+    others = _slow_by_themselves(others, named, brought)
     found = [*named, *others]
     found = most_slowed_first(with_alternatives(context, found, brought))
     return table_of([*found, *uneven(context, found)])
+
+
+def _slow_by_themselves(
+    suspects: Sequence[Suspect], named: Sequence[Suspect], brought: Sequence[Suspect]
+) -> list[Suspect]:
+    """Those that are not slow only until a job that is ``named`` stops or becomes slow.
+
+    Nor beside faster steps over the uplinks of one that is ``brought`` forward.
+    """
+    return [
+        one
+        for one in suspects
+        if not any(until_another(one, other) for other in named)
+        and not any(beside_shorter(one, other) for other in brought)
+    ]
 
 
 def _with_edges(named: Sequence[Suspect]) -> list[Suspect]:

@@ -16,6 +16,7 @@ from llmprism.methods.prism.faults.causes.slow_network import GOOD_PART
 from llmprism.methods.prism.faults.causes.stalls import SYMPTOM as STALLED
 from llmprism.methods.prism.faults.causes.unexplained import is_warm_up
 from llmprism.methods.prism.faults.other_jobs import wide
+from llmprism.methods.prism.faults.replicas import PASSES
 from llmprism.methods.prism.faults.suspects.alternatives import nearly_best
 from llmprism.methods.prism.faults.suspects.repeated import steps_of
 from llmprism.methods.prism.faults.suspects.suspects import EXPLAINED, Suspect, overlap
@@ -23,7 +24,6 @@ from llmprism.numerics.missing import finite_median
 
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
 UNEVEN = ("unequal_bytes", IN_TURNS)  # symptoms of work that is unevenly divided
-PASSES = ("slow_passes", "pauses")  # symptoms of a rank of a pipeline that waits for nobody
 SHOWN = ("fewer_uplinks", REROUTED, OTHER_TRAFFIC)  # why transfers are slow, or stall
 SHOWN_BY = {"slow_transfers": (*SHOWN, STALLED), STALLED: SHOWN}
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from llmprism.methods.prism.classes.classes import TrafficClass
+from llmprism.methods.prism.classes.classes import Component
 from llmprism.methods.prism.classes.sizes import AGREE, cells, distinct, fitting
 from llmprism.methods.prism.cycles.divisions import steps_from
 from llmprism.methods.prism.cycles.updates import holds_updates
 from llmprism.methods.prism.jobs.attempts import Job
+from llmprism.methods.prism.jobs.partial_steps import FORWARD
 from llmprism.methods.prism.records.connections import Connections
 from llmprism.methods.prism.steps.silences import (
     ACCUMULATES,
@@ -32,10 +33,9 @@ from llmprism.methods.prism.steps.silences import (
     RESTS,
 )
 from llmprism.methods.prism.steps.stepping import Part, division_of
-from llmprism.numerics.arrays import Bools, Codes
+from llmprism.numerics.arrays import Bools
 
 ENOUGH = FEWEST * MOST_MICRO_BATCHES  # parts in which longer silences would show
-FORWARD = 0.25  # of a step that is one burst: no gradients move in its forward pass
 DENSE = 10.0  # ratio of the rests between bursts to those inside, which show no computing
 DOUBTED = 0.7  # confidence of steps: most recordings begin and end in the middle of training
 REASON = (
@@ -55,16 +55,14 @@ def may_be_accumulated(connections: Connections, job: Job, lone: Bools) -> bool:
     return all(_may_be(connections, part, lone) for part in parts)
 
 
-def has_single_ranks(
-    connections: Connections, classes: tuple[TrafficClass, ...], ends: Codes, lone: Bools
-) -> bool:
-    """Whether each server has one rank, as far as NICs and connections of ``classes`` show.
+def has_single_ranks(connections: Connections, component: Component, lone: Bools) -> bool:
+    """Whether each server of ``component`` has one rank, as far as NICs and connections show.
 
     Several connections from one NIC to another may be those of several ranks.
     """
-    own = np.concatenate([one.connections for one in classes])
+    own = np.concatenate([one.connections for one in component.classes])
     pairs = np.unique((connections.src[own], connections.dst[own]), axis=1)
-    return bool(lone[ends].all() and pairs.shape[1] == own.size)
+    return bool(lone[component.endpoints].all() and pairs.shape[1] == own.size)
 
 
 def _may_be(connections: Connections, part: Part, lone: Bools) -> bool:
@@ -84,7 +82,7 @@ def _may_be(connections: Connections, part: Part, lone: Bools) -> bool:
     if sum(once) < AGREE * len(once):
         return False
     gathers = [fitting(*each) == [1 / 2] for each in often]
-    single = has_single_ranks(connections, component.classes, component.endpoints, lone)
+    single = has_single_ranks(connections, component, lone)
     in_passes = single or sum(gathers) >= AGREE * len(gathers) > 0
     rest_ns = lead.traffic.rests_ns()
     usual_ns = float(np.median(rest_ns[division.cuts - 1]))

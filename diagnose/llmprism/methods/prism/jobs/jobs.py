@@ -51,7 +51,7 @@ CHANCE, SELDOM = 5, 0.02  # steps that services may seem to take by chance, and 
 
 def find_jobs(flows: FlowTable, topology: Topology, connections: Connections) -> list[Job]:
     """The jobs, in order of their first record."""
-    lone = np.bincount(topology.servers)[topology.servers] == 1
+    lone = topology.lone
     every = _parts(flows, connections, lone)
     parts = _training([part for part in every if part.stepping.count])
     idle = [part for part in every if not part.stepping.count]
@@ -169,7 +169,7 @@ def _with_steps(
 
     If those are gradients, there are no steps. Two steps of a pipeline leave none out.
     """
-    single = has_single_ranks(connections, component.classes, component.endpoints, lone)
+    single = has_single_ranks(connections, component, lone)
     part = stepped(flows, connections, component, single)
     odd = irregular(connections, part.component, part.stepping)
     if part.stepping.count == 0 or odd.size or are_micro_batches(part):
@@ -260,7 +260,7 @@ def _agreeing(
     if alike:
         return alike
     both = united([part.component for part in parts], flows, connections)
-    single = has_single_ranks(connections, both.classes, both.endpoints, lone)
+    single = has_single_ranks(connections, both, lone)
     stepping = find_steps(both, flows.recorded_ns, single)
     return (Part(both, stepping),) if stepping.count else tuple(parts)
 

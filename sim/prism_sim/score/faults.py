@@ -7,7 +7,8 @@ A finding is a *true alarm* of a fault if
    2. it concerns an affected job (by the true job that its found job matches), or it names the
       culprit, or its evidence mentions the culprit (:mod:`prism_sim.score.culprits`).
 
-A finding without times is never one. The affected jobs are the fault's ``job`` and ``jobs``. A
+A finding without times is never one. Where several faults overlap, a true alarm of one fault that
+names its culprit is none of a fault whose culprit it does not name. The affected jobs are the fault's ``job`` and ``jobs``. A
 fault is *detected* if it has a true alarm; *recall* = detected / injected; *precision* = findings
 that are a true alarm of some fault / findings; all others are false alarms, given per 1,000
 job-steps (true steps summed over jobs).
@@ -100,12 +101,13 @@ def score_faults(case: Case) -> FaultsScore:
     findings = case.diagnosis["findings"].reset_index(drop=True)
     findings = findings.assign(true_job=findings["job"].map(true_job_of(case)))
     asked = _names_causes(findings, case.truth["faults"])
-    is_true = np.zeros(len(findings), bool)
-    matches = []
-    for number, (_, fault) in enumerate(case.truth["faults"].iterrows()):
-        alarms = _alarms_of(case, fault, findings)
-        is_true |= alarms
-        matches.append(_match(case, number, fault, findings[alarms], asked=asked))
+    faults = [fault for _, fault in case.truth["faults"].iterrows()]
+    alarms = _alarms_of_each(case, faults, findings)
+    is_true = alarms.any(axis=0)
+    matches = [
+        _match(case, number, fault, findings[own], asked=asked)
+        for number, (fault, own) in enumerate(zip(faults, alarms, strict=True))
+    ]
     false = int((~is_true).sum())
     job_steps = len(case.truth["steps"][["job", "step"]].drop_duplicates())
     kinds = sorted({match.kind for match in matches})
@@ -134,6 +136,15 @@ def right_names(case: Case, fault: pd.Series) -> frozenset[str]:
     """Every name of the culprit of ``fault`` that a finding may give."""
     of_rank = issubclass(KINDS.get(str(fault["kind"]), FaultBase), OfRank)
     return names_of(case, culprit_of(fault, case.truth["ranks"]), lock_step=of_rank)
+
+
+def _alarms_of_each(case: Case, faults: list[pd.Series], findings: pd.DataFrame) -> Flags:
+    """Which findings are true alarms of which fault, shape (faults, findings)."""
+    shape = (len(faults), len(findings))
+    alarms = np.array([_alarms_of(case, one, findings) for one in faults], bool).reshape(shape)
+    culprits = [findings["culprit"].isin(right_names(case, one)) for one in faults]
+    naming = alarms & np.array(culprits, bool).reshape(shape)
+    return np.asarray(alarms & (naming | ~naming.any(axis=0)), bool)
 
 
 def _alarms_of(case: Case, fault: pd.Series, findings: pd.DataFrame) -> Flags:

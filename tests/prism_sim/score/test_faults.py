@@ -117,12 +117,29 @@ def test_kinds_are_distinguished(world):
     world.inject({}, switch_fault())
     world.report({})
     faults = world.score()["faults"]
-    assert faults["injected"] == faults["detected"] == 2  # the alarm is about a job both hit
+    assert (faults["injected"], faults["detected"]) == (2, 1)  # nothing was said about the switch
     assert faults["localized_top1"] == 0.5
-    assert faults["cause_accuracy"] == 0.5
+    assert faults["cause_accuracy"] == 1.0
     assert faults["by_kind"]["slow_gpu"]["localized_top1"] == 1.0
     assert faults["by_kind"]["slow_switch"]["localized_top1"] == 0.0
-    assert faults["by_kind"]["slow_switch"]["detected"] == 1
+    assert faults["by_kind"]["slow_switch"]["detected"] == 0
+
+
+def test_of_two_faults_at_once_each_has_the_finding_that_names_it(world):
+    """The surer finding names the rank, so it is no alarm of the switch."""
+    spine = {"culprit_kind": "switch", "culprit": "spine0", "cause": "slow_switch"}
+    world.inject({}, switch_fault())
+    world.report({"confidence": 0.9}, spine | {"confidence": 0.5})
+    faults = world.score()["faults"]
+    assert [match["finding"] for match in faults["matches"]] == [0, 1]
+    assert faults["localized_top1"] == faults["cause_accuracy"] == faults["precision"] == 1.0
+
+
+def test_a_finding_that_names_neither_of_two_faults_counts_for_both(world):
+    world.inject({}, switch_fault())
+    world.report({"culprit": "a3"})
+    faults = world.score()["faults"]
+    assert (faults["detected"], faults["localized_top1"]) == (2, 0.0)
 
 
 def test_one_finding_may_be_right_for_two_faults_and_counts_once(world):

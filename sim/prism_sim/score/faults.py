@@ -8,10 +8,10 @@ A finding is a *true alarm* of a fault if
       culprit, or its evidence mentions the culprit (:mod:`prism_sim.score.culprits`).
 
 A finding without times is never one. Where several faults overlap, a true alarm of one fault that
-names its culprit is none of a fault whose culprit it does not name. The affected jobs are the fault's ``job`` and ``jobs``. A
-fault is *detected* if it has a true alarm; *recall* = detected / injected; *precision* = findings
-that are a true alarm of some fault / findings; all others are false alarms, given per 1,000
-job-steps (true steps summed over jobs).
+names its culprit is none of a fault whose culprit it does not name. The affected jobs are the
+fault's ``job`` and ``jobs``. A fault is *detected* if it has a true alarm; *recall* = detected /
+injected; *precision* = findings that are a true alarm of some fault / findings; all others are
+false alarms, given per 1,000 job-steps (true steps summed over jobs).
 
 The *top* alarm of a fault is its true alarm of highest confidence (ties: the earliest). Three
 figures depend on it: *localized_top1*, the fraction of injected faults whose top alarm names the
@@ -103,10 +103,10 @@ def score_faults(case: Case) -> FaultsScore:
     asked = _names_causes(findings, case.truth["faults"])
     faults = [fault for _, fault in case.truth["faults"].iterrows()]
     alarms = _alarms_of_each(case, faults, findings)
-    is_true = alarms.any(axis=0)
+    is_true = np.asarray(alarms.any(axis=0), bool)
     matches = [
-        _match(case, number, fault, findings[own], asked=asked)
-        for number, (fault, own) in enumerate(zip(faults, alarms, strict=True))
+        _match(case, number, fault, findings[alarms[number]], asked=asked)
+        for number, fault in enumerate(faults)
     ]
     false = int((~is_true).sum())
     job_steps = len(case.truth["steps"][["job", "step"]].drop_duplicates())
@@ -143,8 +143,9 @@ def _alarms_of_each(case: Case, faults: list[pd.Series], findings: pd.DataFrame)
     shape = (len(faults), len(findings))
     alarms = np.array([_alarms_of(case, one, findings) for one in faults], bool).reshape(shape)
     culprits = [findings["culprit"].isin(right_names(case, one)) for one in faults]
-    naming = alarms & np.array(culprits, bool).reshape(shape)
-    return np.asarray(alarms & (naming | ~naming.any(axis=0)), bool)
+    named = np.array(culprits, bool).reshape(shape) & alarms
+    elsewhere = np.any(named, axis=0) & ~named
+    return np.asarray(alarms & ~elsewhere, bool)
 
 
 def _alarms_of(case: Case, fault: pd.Series, findings: pd.DataFrame) -> Flags:

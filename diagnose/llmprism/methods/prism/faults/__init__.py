@@ -39,6 +39,7 @@ from llmprism.methods.prism.faults.other_jobs import (
     until_another,
 )
 from llmprism.methods.prism.faults.replicas import shown_better
+from llmprism.methods.prism.faults.seconds import beside, with_seconds
 from llmprism.methods.prism.faults.stops.stopped import stopped
 from llmprism.methods.prism.faults.suspects.alternatives import with_alternatives
 from llmprism.methods.prism.faults.suspects.cost import widened
@@ -83,7 +84,9 @@ def find_findings(context: Context) -> pd.DataFrame:
     costly = [one for one in costly if not beside_another(one, context.jobs)]
     costly = _slow_by_themselves(costly, costly, brought)
     suspects = [one for one in costly if not shown_better(one, costly)]
-    kept = [with_pauses(one, costly) for one in suspects if not explained(one, suspects)]
+    kept = [one for one in suspects if not explained(one, suspects)]
+    kept = with_seconds(kept, brought)
+    kept = [with_pauses(one, costly, kept) for one in kept]
     kept = [less_sure(one) for one in kept]
     guesses += [one for one in kept if one.confidence <= LEAST_SURE]
     believed = [one for one in joined(context, kept) if one.is_believed]
@@ -93,7 +96,7 @@ def find_findings(context: Context) -> pd.DataFrame:
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
     others = [one for one in others if not beside_another(one, context.jobs)]
     others = _slow_by_themselves(others, named, brought)
-    found = [*named, *others]
+    found = [beside(one, [*named, *others]) for one in (*named, *others)]
     found = most_slowed_first(with_alternatives(context, found, brought))
     return table_of([*found, *uneven(context, found)])
 
@@ -123,7 +126,7 @@ def _with_edges(named: Sequence[Suspect]) -> list[Suspect]:
         others = [other for other in named if other is not one and other.job is one.job]
         begin = max((o.last + 1 for o in others if o.last < one.first), default=0)
         end = min((o.first - 1 for o in others if o.first > one.last), default=one.job.count - 1)
-        first, last = widened(one.job, one.first, one.last, (begin, end))
+        first, last = widened(one.job, one.first, one.last, (begin, end), beside(one, named).beside)
         found.append(replace(one, first=first, last=last, lost_share=_lost_in(one, first, last)))
     return found
 

@@ -26,6 +26,7 @@ INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings 
 UNEVEN = ("unequal_bytes", IN_TURNS)  # symptoms of work that is unevenly divided
 SHOWN = ("fewer_uplinks", REROUTED, OTHER_TRAFFIC)  # why transfers are slow, or stall
 SHOWN_BY = {"slow_transfers": (*SHOWN, STALLED), STALLED: SHOWN}
+FEWEST = 2  # steps that show whether something slows its job by itself
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 AS_LONG = 0.5  # of what the steps of a stretch are longer: others are that slow for one reason
 MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
@@ -102,9 +103,21 @@ def _shows_why(one: Suspect, other: Suspect) -> bool:
         return True
     if (_names_no_part(one) or _may_be_uneven(one, other)) and other.symptom in UNEVEN and shared:
         return True
-    if _is_some_of(other, one):
+    if _is_some_of(other, one) or _lasts_without(other, one):
         return False
     return other.symptom in SHOWN_BY.get(one.symptom, ()) and (shared or _slow_within(one, other))
+
+
+def _lasts_without(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` lasts for longer than ``other``, and steps are hardly longer meanwhile.
+
+    Its first and last step may be slow in part only.
+    """
+    alone = np.setdiff1d(np.arange(one.first + 1, one.last), steps_of(other))
+    if alone.size < FEWEST:
+        return False
+    longer_ns = finite_median(one.job.duration_ns[alone]) - other.cost.normal_ns
+    return longer_ns < EXPLAINED * (other.cost.slow_ns - other.cost.normal_ns)
 
 
 def _may_be_uneven(one: Suspect, other: Suspect) -> bool:

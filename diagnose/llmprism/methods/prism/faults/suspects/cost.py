@@ -11,6 +11,7 @@ its length is not measured alike, and does not count. Steps that are longer at r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from llmprism.methods.prism.faults.context import JobView
 from llmprism.methods.prism.faults.measures.rates import ROUNDING
 from llmprism.methods.prism.faults.measures.series import healthy
+from llmprism.methods.prism.faults.suspects.at_once import Stretch, apart_ns, none_of
 from llmprism.methods.prism.faults.suspects.recurring import recurring_ns
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import TO_SIGMA, deviation
@@ -66,9 +68,12 @@ class Cost:
         return clear or (self.share > LEAST_SHARE and self.deviations > DEVIATIONS)
 
 
-def cost_of(job: JobView, first: int, last: int) -> Cost:
-    """Compare steps ``first`` to ``last`` with those around them."""
-    duration = job.between_ends_ns - recurring_ns(job.between_ends_ns, first, last)
+def cost_of(job: JobView, first: int, last: int, others: Sequence[Stretch] = ()) -> Cost:
+    """Compare steps ``first`` to ``last`` with those around them, without what ``others`` cost."""
+    duration = _own(job, first, last, others)
+    shown = np.where(none_of(others, (first, last), duration.size), duration, np.nan)
+    if _around(shown, first, last).size >= FEWEST:  # steps of the others vary with them
+        duration = shown
     inside = duration[first : last + 1]
     around = _around(duration, first, last)
     if around.size < 2 or not np.isfinite(inside).any():
@@ -78,6 +83,14 @@ def cost_of(job: JobView, first: int, last: int) -> Cost:
     many = min(int(np.isfinite(inside).sum()), around.size) >= FEWEST
     lost = float(np.nansum(inside - normal))
     return Cost(normal, slow, lost, (slow - normal) / max(spread, 1.0), many)
+
+
+def _own(job: JobView, first: int, last: int, others: Sequence[Stretch]) -> Floats:
+    """Lengths of steps without what recurs, and without what ``others`` cost [ns]."""
+    duration = job.between_ends_ns
+    if others:
+        duration = apart_ns(duration, (first, last), others)
+    return duration - recurring_ns(duration, first, last)
 
 
 def cost_at(job: JobView, steps: Ints) -> Cost:
@@ -143,14 +156,17 @@ def with_neighbours(job: JobView, steps: Ints) -> Ints:
         chosen |= more
 
 
-def widened(job: JobView, first: int, last: int, within: tuple[int, int]) -> tuple[int, int]:
+def widened(
+    job: JobView, first: int, last: int, within: Stretch, others: Sequence[Stretch] = ()
+) -> Stretch:
     """A stretch with its neighbours that are longer than steps around it by about as much.
 
     What was slow need not have been so for the whole of the first and the last step, so one more
     step at each end may be longer by less: than all steps around, and than those on its own side,
-    as a job may get faster while it warms up. ``within`` are the steps that may belong to it.
+    as a job may get faster while it warms up. ``within`` are the steps that may belong to it; what
+    ``others`` cost is not counted.
     """
-    duration = job.between_ends_ns - recurring_ns(job.between_ends_ns, first, last)
+    duration = _own(job, first, last, others)
     known = np.nan_to_num(duration, nan=-np.inf)  # a step of unknown length is no longer one
     while (around := _around(duration, first, last)).size >= FEWEST:
         normal, full, part = _bars(around, duration[first : last + 1])

@@ -45,10 +45,15 @@ def repeated(suspects: Sequence[Suspect]) -> list[Suspect]:
     return kept
 
 
-def with_pauses(one: Suspect, pauses: Sequence[Suspect]) -> Suspect:
-    """``one``, and the steps outside of its stretch in which the same rank pauses."""
+def with_pauses(one: Suspect, pauses: Sequence[Suspect], others: Sequence[Suspect]) -> Suspect:
+    """``one``, and the steps outside of its stretch in which the same rank pauses.
+
+    Steps in which one of ``others`` is slow are long for that reason.
+    """
+    beside = [other for other in others if other.job is one.job and not other.may_be(one)]
+    known = {step for other in (one, *beside) for step in steps_of(other).tolist()}
     for pause in pauses:
-        more = set(steps_of(pause).tolist()) - set(steps_of(one).tolist())
+        more = set(steps_of(pause).tolist()) - known
         apart = pause.symptom == "pauses" and one.symptom != "pauses" and one.level == "rank"
         alike = bool(more) and _alike(steps_of(one), np.array(sorted(more)))
         if apart and alike and one.job is pause.job and set(pause.names) <= set(one.names):

@@ -13,6 +13,7 @@ import pandas as pd
 
 from llmprism.io.tables import DIAGNOSIS
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.suspects.at_once import Stretch
 from llmprism.methods.prism.faults.suspects.cost import Cost, cost_of
 from llmprism.numerics.missing import finite_median
 
@@ -35,6 +36,7 @@ class Suspect:
         where known.
     extent_ns : begin and end where they are known better than by steps [ns].
     weight : of two suspects of which one waits for the other, the one with more weight is slow.
+    beside : stretches of others that slow the job as well, whose cost is not its own.
     """
 
     job: JobView
@@ -52,11 +54,12 @@ class Suspect:
     lost_share: float | None = None
     extent_ns: tuple[int, int] | None = None
     weight: float = 0.0
+    beside: tuple[Stretch, ...] = ()
 
     @cached_property
     def cost(self) -> Cost:
         """What the stretch costs the job: ``lost``, or else from a comparison of steps."""
-        return self.lost or cost_of(self.job, self.first, self.last)
+        return self.lost or cost_of(self.job, self.first, self.last, self.beside)
 
     @property
     def names(self) -> list[str]:

@@ -182,6 +182,26 @@ def job_size(row: Row) -> str:
     return "8 ranks" if ranks <= 8 else "9 to 16 ranks" if ranks <= 16 else "17 to 64 ranks"
 
 
+def pairs_table(rows: Sequence[Row]) -> str:
+    """The figures of two faults in one job, one after the other and at once."""
+    lines = []
+    for label, at_once in (("one after the other", False), ("at once", True)):
+        own = [row for row in rows if row["at_once"] == at_once]
+        due = [one for row in own for one in row["faults"] if matters(one)]
+        found = [one for one in due if one["detected"]]
+        costs = [one for one in found if one["cost_error"] is not None]
+        figures = [
+            share(due, lambda one: one["detected"]),
+            share(due, lambda one: one["first"]),
+            share(found, lambda one: one["cause_right"]),
+            share(costs, lambda one: abs(one["cost_error"]) <= NEAR),
+        ]
+        false = f"{sum(row['false'] for row in own)} of {sum(row['findings'] for row in own)}"
+        lines.append([label, str(len(own)), str(len(due)), *map(written, figures), false])
+    names = ["recall", "culprit first", "cause right", "cost within 1 point", "false findings"]
+    return table(["two faults", "worlds", "3 % or more", *names], lines)
+
+
 def written(figure: Figure) -> str:
     """A share with its interval, in percent."""
     if not figure["of"]:
@@ -206,15 +226,15 @@ def grouped_table(rows: Sequence[Row], key: str) -> str:
     return table([key, "drawn / 3 % or more", *NAMES], lines)
 
 
-def write_pages(rows: Sequence[Row], first: int) -> None:
+def write_pages(rows: Sequence[Row], pairs: Sequence[Row], first: int) -> None:
     """Write ``faults.md`` and ``faults.json``."""
-    content = content_of(rows, first)
+    content = content_of(rows, pairs, first)
     text = json.dumps(content, indent=1, sort_keys=True) + "\n"
     (REFERENCE / "faults.json").write_text(text, encoding="utf-8")
     (REFERENCE / "faults.md").write_text(page_of(content), encoding="utf-8")
 
 
-def content_of(rows: Sequence[Row], first: int) -> dict[str, Any]:
+def content_of(rows: Sequence[Row], pairs: Sequence[Row], first: int) -> dict[str, Any]:
     """Every figure of the study, and the rows that they follow from."""
     faulty = [row for row in rows if row["injected"]]
     kinds = sorted({row["kind"] for row in faulty})
@@ -230,8 +250,13 @@ def content_of(rows: Sequence[Row], first: int) -> dict[str, Any]:
         "at_once": share(sudden, lambda row: row["at_once"]),
         "smallest_slowdown_with_recall_95": smallest(faulty),
         "by_kind": {kind: summary([r for r in faulty if r["kind"] == kind]) for kind in kinds},
-        "rows": [{name: row[name] for name in row if name != "key"} for row in rows],
+        "rows": [*map(_without_key, rows)],
+        "pairs": [*map(_without_key, pairs)],
     }
+
+
+def _without_key(row: Row) -> Row:
+    return {name: row[name] for name in row if name != "key"}
 
 
 def page_of(content: dict[str, Any]) -> str:
@@ -243,6 +268,7 @@ def page_of(content: dict[str, Any]) -> str:
         faults=content["faults"], due=content["due"], first=content["first_seed"],
         healthy=content["healthy"], delay=content["delay"], wrong_costs=content["wrong_costs"],
         at_once=content["at_once"], named_at_once=written(content["at_once"]),
+        pairs=len(content["pairs"]), by_order=pairs_table(content["pairs"]),
         headline="none" if headline is None else f"{100 * headline:.1f} %",
         figures=table(["figure", "all kinds"], [[name, written(whole[name])] for name in NAMES]),
         by_kind=grouped_table(faulty, "kind"), by_telemetry=grouped_table(faulty, "telemetry"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -40,21 +41,31 @@ def measured(seed: int, kind: str | None, folder: Path, method: str = "prism") -
     """The row of one world, from ``folder`` if it is there."""
     world = draw_world(seed, kind)
     run = Run(folder / world["name"])
+
+    def measure() -> Row:
+        simulated(world, run)
+        row = {"seed": seed, "kind": kind, "telemetry": telemetry_of(world)}
+        row |= _layout(world) | _diagnosed(run, run.flows, method)
+        if kind in SUDDEN and row["injected"]:
+            row["at_once"] = _named_at_once(run, method)
+        return row
+
+    return kept_row(run, world, measure, method)
+
+
+def kept_row(run: Run, world: World, measure: Callable[[], Row], method: str = "prism") -> Row:
+    """The row of ``world`` in the folder of ``run``, or else what ``measure`` returns."""
     code = fingerprint(("render", "commands", "cli.py"))
     key = hashlib.blake2b(json.dumps([code, world, method]).encode(), digest_size=8).hexdigest()
     kept = run.folder / f"row-{method}.json"
     if kept.exists() and (row := json.loads(kept.read_text()))["key"] == key:
         return dict(row)
-    _simulated(world, run)
-    row = {"key": key, "seed": seed, "kind": kind, "telemetry": telemetry_of(world)}
-    row |= _layout(world) | _diagnosed(run, run.flows, method)
-    if kind in SUDDEN and row["injected"]:
-        row["at_once"] = _named_at_once(run, method)
+    row = {"key": key} | measure()
     run.write_json(kept, row)
     return row
 
 
-def _simulated(world: World, run: Run) -> None:
+def simulated(world: World, run: Run) -> None:
     """Simulate ``world``, unless that was done by the same code."""
     kept = run.folder / "world.json"
     text = json.dumps([_simulator(), world], sort_keys=True)

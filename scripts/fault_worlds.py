@@ -65,7 +65,7 @@ def draw_world(seed: int, kind: str | None) -> World:
     world["collector"] = world["collector"] | {}
     _disturbances(stream, world, kind)
     if kind is not None:
-        world["faults"] = [_fault(stream, world, kind)]
+        world["faults"] = [fault_of(stream, world, kind)]
         world["measure_faults"] = True
     return world
 
@@ -178,7 +178,8 @@ def _step_s(job: World) -> float:
     return PASS_S * 0.45 / job["mfu"] * share + job["step_overhead_ms"] / 1e3
 
 
-def _fault(stream: Stream, world: World, kind: str) -> World:
+def fault_of(stream: Stream, world: World, kind: str) -> World:
+    """A fault of a kind, at a place in the first job, with its severity and its window."""
     made = FAULTS[kind](stream, world, world["jobs"][0])
     window = {} if made.pop("without_end", False) else _window(stream)
     return {"kind": kind, "job": "train", **window, **made}

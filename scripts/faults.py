@@ -1,6 +1,6 @@
 """How good are the findings? Draw worlds with and without a fault, diagnose, and score.
 
-    python scripts/faults.py --faults 100 --healthy 40 --from 5000
+    python scripts/faults.py --faults 100 --healthy 40 --pairs 20 --from 5000
 
 Rows are kept in ``results/faults-study``, so an interrupted study continues. The page is
 ``results/reference/faults.md``, and ``faults.json`` has every figure. The text is in
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fault_curves import draw_responses
 from fault_figures import write_pages
+from fault_pairs import measured_pair
 from fault_study import Row, measured
 from fault_worlds import FAULTS
 from prism_sim.render.paint import write_png
@@ -33,8 +34,11 @@ def main() -> None:
             wanted.append((asked.first + number, kinds[number % len(kinds)]))
         if number < asked.healthy:
             wanted.append((asked.first + number, None))
-    rows = []
+    rows, pairs = [], []
     began = time.monotonic()
+    for number in range(asked.pairs):
+        pairs.append(measured_pair(asked.first + number, asked.folder))
+        sys.stderr.write(f"two faults {asked.first + number}: {pairs[-1]}\n")
     for number, (seed, kind) in enumerate(wanted):
         row = _row(seed, kind, asked.folder)
         if row is not None:
@@ -43,7 +47,7 @@ def main() -> None:
             sys.stderr.write(f"stopped after {number + 1} of {len(wanted)} worlds\n")
             break
     if asked.write:
-        write_pages(rows, asked.first)
+        write_pages(rows, pairs, asked.first)
         write_png(draw_responses(rows), ROOT / "docs" / "images" / "faults-responses.png")
 
 
@@ -85,6 +89,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--healthy", type=int, default=40)
+    parser.add_argument("--pairs", type=int, default=0, help="worlds with two faults")
     parser.add_argument("--from", dest="first", type=int, default=5000, help="first seed")
     parser.add_argument("--kinds", default="", help="separated by commas; left out: all")
     parser.add_argument("--folder", type=Path, default=ROOT / "results" / "faults-study")

@@ -19,12 +19,14 @@ from fault_figures import (
     false_rate,
     job_size,
     page_of,
+    pairs_table,
     reliability,
     responses,
     smallest,
     wilson,
     wrong_costs,
 )
+from fault_pairs import draw_pair
 from fault_study import cost_error, known_cost_error
 from fault_worlds import FAULTS, draw_world, telemetry_of
 from prism_sim.faults import KINDS
@@ -39,6 +41,40 @@ def test_every_drawn_world_is_valid_and_follows_from_its_seed(kind):
         assert world == draw_world(seed, kind)
         assert list(checks.errors(Scenario.model_validate(world))) == []
         assert telemetry_of(world)
+
+
+def test_worlds_with_two_faults_are_valid_and_have_them_at_once_or_in_turn():
+    orders = []
+    for seed in range(30):
+        world = draw_pair(seed)
+        assert world == draw_pair(seed)
+        assert list(checks.errors(Scenario.model_validate(world))) == []
+        first, second = world["faults"]
+        assert first["kind"] != second["kind"]
+        orders.append(second["from_step"] > first.get("to_step", 99))
+    assert 5 < sum(orders) < 25
+
+
+def test_faults_of_pairs_are_counted_by_whether_they_overlap():
+    big = {"slowdown": 0.2, "stops": False, "detected": True, "first": True, "cause_right": True}
+    small = big | {"slowdown": 0.01, "detected": False, "cost_error": None}
+    missed = big | {"detected": False, "first": False, "cause_right": False, "cost_error": None}
+    rows = [
+        {
+            "at_once": True,
+            "findings": 2,
+            "false": 1,
+            "faults": [big | {"cost_error": 0.02}, missed],
+        },
+        {"at_once": False, "findings": 1, "false": 0, "faults": [big | {"cost_error": 0.0}, small]},
+    ]
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]]
+             for line in pairs_table(rows).splitlines()[2:4]]  # fmt: skip
+    shares = [[cell.split(" (")[0] for cell in line] for line in lines]
+    assert shares == [
+        ["one after the other", "1", "1", "100 %", "100 %", "100 %", "100 %", "0 of 1"],
+        ["at once", "1", "2", "50 %", "50 %", "100 %", "0 %", "1 of 2"],
+    ]
 
 
 def test_every_kind_of_fault_is_drawn():
@@ -160,6 +196,6 @@ def test_confidences_are_compared_with_what_was_right():
 
 def test_the_committed_page_follows_from_the_committed_rows():
     content = json.loads((REFERENCE / "faults.json").read_text())
-    again = content_of(content["rows"], content["first_seed"])
+    again = content_of(content["rows"], content["pairs"], content["first_seed"])
     assert json.loads(json.dumps(again)) == content
     assert page_of(content) == (REFERENCE / "faults.md").read_text()

@@ -15,7 +15,7 @@ from llmprism.methods.prism.faults.explanations import explained
 from llmprism.methods.prism.faults.suspects.at_once import are_both_there
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
-SURE = 0.5  # confidence, at least: a second fault is rarer than a second view of the first
+SURE = 0.6  # confidence, at least: a second fault is rarer than one that is seen in two ways
 
 
 def with_seconds(kept: Sequence[Suspect], brought: Sequence[Suspect]) -> list[Suspect]:

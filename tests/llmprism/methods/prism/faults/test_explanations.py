@@ -102,6 +102,14 @@ def test_of_ranks_that_are_slow_in_the_same_steps_no_more_than_one_is_sure(confi
     assert confidence_in(one, apart)["a"] == pytest.approx(0.9)
 
 
+def test_a_server_that_may_be_a_stage_and_a_rank_of_its_pipeline_are_one_finding(findings_of):
+    job = job_with({(10, 19): 0.3})
+    job.pipelines = SimpleNamespace(number=np.zeros(4, np.int64))
+    server = rank(job, "a", 10, 19, one_of=["a", "job-0 stage 1"])
+    [found] = findings_of(server, rank(job, "c", 10, 19, 0.6))
+    assert json.loads(found.evidence)["one_of"] == ["a", "job-0 stage 1", "c"]
+
+
 def test_a_rank_that_is_slow_for_a_part_of_the_time_of_another_explains_nothing(culprits_of):
     job = job_with({(10, 19): 0.3})
     own = rank(job, "a", 10, 19, 0.8)

@@ -162,7 +162,8 @@ def _with_others(
     names = context.topology.addresses
     own = list(one.evidence["one_of"])
     place = {names[end]: row for row, end in enumerate(job.phases.endpoints.tolist())}
-    more = [names[job.phases.endpoints[row]] for name in own for row in others.get(place[name], [])]
+    ranks = [place[name] for name in own if name in place]  # a stage may be among them
+    more = [names[job.phases.endpoints[row]] for rank in ranks for row in others.get(rank, [])]
     evidence = {
         **one.evidence,
         "one_of": list(dict.fromkeys([*own, *more])),

@@ -90,6 +90,7 @@ def _one_measurement(one: Suspect, other: Suspect) -> bool:
 
 def _pipelines(context: Context, one: Suspect) -> set[int]:
     """Numbers of the pipelines of the ranks that a suspect names."""
-    codes = [context.topology.codes[name] for name in one.evidence.get("one_of", ())]
+    named = one.evidence.get("one_of", ())  # a stage may be among them
+    codes = [context.topology.codes[name] for name in named if name in context.topology.codes]
     rows = np.searchsorted(one.job.phases.endpoints, np.array(codes, np.int64))
     return {number for number in one.job.pipelines.number[rows].tolist() if number >= 0}

@@ -103,7 +103,7 @@ def _shows_why(one: Suspect, other: Suspect) -> bool:
         return True
     if (_names_no_part(one) or _may_be_uneven(one, other)) and other.symptom in UNEVEN and shared:
         return True
-    if _is_some_of(other, one) or _lasts_without(other, one):
+    if _is_some_of(other, one) or _lasts_without(other, one) or _is_elsewhere(other, one):
         return False
     return other.symptom in SHOWN_BY.get(one.symptom, ()) and (shared or _slow_within(one, other))
 
@@ -118,6 +118,16 @@ def _lasts_without(one: Suspect, other: Suspect) -> bool:
         return False
     longer_ns = finite_median(one.job.duration_ns[alone]) - other.cost.normal_ns
     return longer_ns < EXPLAINED * (other.cost.slow_ns - other.cost.normal_ns)
+
+
+def _is_elsewhere(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` is traffic of others at a NIC, and another NIC alone is slow, more surely."""
+    return (
+        one.symptom == OTHER_TRAFFIC
+        and other.culprit_kind == "address"
+        and not other.may_be(one)
+        and other.confidence > one.confidence
+    )
 
 
 def _may_be_uneven(one: Suspect, other: Suspect) -> bool:

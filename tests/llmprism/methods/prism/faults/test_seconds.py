@@ -112,6 +112,14 @@ def test_other_traffic_that_costs_nothing_beside_what_is_surer_is_no_finding(fou
     assert list(found(incast(job, "c", 10, 25), nic(job, "a", 12, 19, 0.95))) == ["a"]
 
 
+@pytest.mark.parametrize(("name", "sure", "named"), [
+    ("a", 0.95, ["a", "c"]), ("a", 0.85, ["c"]), ("c", 0.95, ["c"]),
+])  # fmt: skip
+def test_other_traffic_at_one_nic_explains_no_other_nic(found, name, sure, named) -> None:
+    job = job_with((12, 19, 0.3), (12, 21, 0.02))
+    assert sorted(found(incast(job, "c", 12, 21), nic(job, name, 12, 19, sure))) == named
+
+
 def test_a_fault_may_begin_in_the_step_in_which_another_one_ends(found) -> None:
     job = job_with((8, 13, 0.06), (14, 24, 0.12))
     both = found(rank(job, "a", 8, 14, 0.06, 0.7), rank(job, "b", 14, 24, 0.12))

@@ -19,7 +19,7 @@ from llmprism.methods.prism.faults.other_jobs import wide
 from llmprism.methods.prism.faults.replicas import PASSES
 from llmprism.methods.prism.faults.suspects.alternatives import nearly_best
 from llmprism.methods.prism.faults.suspects.repeated import steps_of
-from llmprism.methods.prism.faults.suspects.suspects import EXPLAINED, Suspect, overlap
+from llmprism.methods.prism.faults.suspects.suspects import EXPLAINED, OWN_PART, Suspect, overlap
 from llmprism.numerics.missing import finite_median
 
 INDEPENDENT = ("stopped", "unequal_bytes")  # symptoms that nothing else brings about
@@ -103,17 +103,18 @@ def _shows_why(one: Suspect, other: Suspect) -> bool:
         return True
     if (_names_no_part(one) or _may_be_uneven(one, other)) and other.symptom in UNEVEN and shared:
         return True
-    if _is_some_of(other, one) or _lasts_without(other, one) or _is_elsewhere(other, one):
+    if _is_some_of(other, one) or outlasts(other, one) or _is_elsewhere(other, one):
         return False
     return other.symptom in SHOWN_BY.get(one.symptom, ()) and (shared or _slow_within(one, other))
 
 
-def _lasts_without(one: Suspect, other: Suspect) -> bool:
+def outlasts(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` lasts for longer than ``other``, and steps are hardly longer meanwhile.
 
     Its first and last step may be slow in part only.
     """
-    alone = np.setdiff1d(np.arange(one.first + 1, one.last), steps_of(other))
+    alone = np.arange(one.first + 1, one.last)
+    alone = alone[(alone < other.first) | (alone > other.last)]
     if alone.size < FEWEST:
         return False
     longer_ns = finite_median(one.job.duration_ns[alone]) - other.cost.normal_ns
@@ -163,7 +164,18 @@ def _is_the_reason(one: Suspect, other: Suspect) -> bool:
         and _singles_out(other)
         and _within(one, other)
         and other.cost.share >= AS_LONG * one.cost.share
+        and _costs_as_much(other, one)
     )
+
+
+def _costs_as_much(one: Suspect, other: Suspect) -> bool:
+    """Whether ``one`` lost enough to make steps of ``other`` longer, and does not outlast it.
+
+    What a rank loses is known roughly. How long traffic of others lasts is seen.
+    """
+    if one.level == "rank" and one.lost_share is not None:
+        return one.lost_share >= OWN_PART * other.longer_share
+    return one.symptom != OTHER_TRAFFIC or not outlasts(one, other)
 
 
 def _names_no_part(one: Suspect) -> bool:

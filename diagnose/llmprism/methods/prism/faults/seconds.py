@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from llmprism.methods.prism.faults.explanations import explained
+from llmprism.methods.prism.faults.explanations import explained, outlasts
 from llmprism.methods.prism.faults.suspects.at_once import are_both_there
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
@@ -36,9 +36,16 @@ def _common(one: Suspect, other: Suspect) -> int:
 
 
 def _costs_more(one: Suspect, found: Sequence[Suspect]) -> bool:
-    """Whether steps of ``one`` are longer than what surer ones cost that are slow at once."""
+    """Whether steps of ``one`` are longer than what others cost: surer ones that are slow at once.
+
+    So do those that end before ``one``, if steps are no longer after that.
+    """
     others = [
-        other for other in found if other.confidence > one.confidence or not _common(one, other)
+        other
+        for other in found
+        if other is not one
+        and other.job is one.job
+        and (other.confidence > one.confidence or not _common(one, other) or outlasts(one, other))
     ]
     return beside(one, others).is_believed
 

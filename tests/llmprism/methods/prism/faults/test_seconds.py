@@ -120,6 +120,18 @@ def test_other_traffic_at_one_nic_explains_no_other_nic(found, name, sure, named
     assert sorted(found(incast(job, "c", 12, 21), nic(job, name, 12, 19, sure))) == named
 
 
+def test_other_traffic_that_goes_on_is_not_why_a_rank_was_slow(found) -> None:
+    job = job_with((8, 16, 0.3))
+    assert list(found(rank(job, "a", 8, 16, 0.3), incast(job, "c", 11, 20))) == ["a"]
+
+
+def test_a_rank_explains_no_more_than_it_lost(found) -> None:
+    """It pauses from 6 on; from 17 to 24 steps are longer by three times as much as it loses."""
+    job = job_with((6, 16, 0.2), (17, 24, 0.6))
+    both = found(pausing(job, "b", range(6, 25), 0.2), nic(job, "a", 17, 24, 0.7))
+    assert list(both) == ["b", "a"]
+
+
 def test_a_fault_may_begin_in_the_step_in_which_another_one_ends(found) -> None:
     job = job_with((8, 13, 0.06), (14, 24, 0.12))
     both = found(rank(job, "a", 8, 14, 0.06, 0.7), rank(job, "b", 14, 24, 0.12))

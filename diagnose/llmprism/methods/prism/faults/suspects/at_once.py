@@ -17,7 +17,7 @@ from llmprism.numerics.arrays import Bools, Floats
 
 Stretch = tuple[int, int]  # first and last step
 
-FEWEST = 2  # steps that show a level: one may be a spike
+FEWEST = 2  # steps that show that there is a level: one may be a spike
 LONGER, DEVIATIONS = 0.02, 3.0  # of a healthy step, and of how much they vary: a level of its own
 BY_FAR = 2.0  # times what one of both costs alone: as much for the other one
 
@@ -81,10 +81,19 @@ def _has(count: int, stretch: Stretch) -> Bools:
 
 
 def _alone_ns(duration_ns: Floats, inside: Sequence[Bools], place: int) -> float:
-    """Length of the steps that only one stretch has [ns]; NaN if they do not show it."""
+    """Length of the steps that only one stretch has [ns]; NaN if they do not show it.
+
+    Another one may last for a part of the steps beside its stretch.
+    """
     others = reduce(np.logical_or, (own for i, own in enumerate(inside) if i != place))
-    own_ns = _known(duration_ns[inside[place] & ~others])
-    return float(np.median(own_ns)) if own_ns.size >= FEWEST else np.nan
+    alone = inside[place] & ~others & np.isfinite(duration_ns)
+    if not alone.any():
+        return np.nan
+    beside = np.zeros_like(others)
+    beside[1:] |= others[:-1]
+    beside[:-1] |= others[1:]
+    clear = alone & ~beside
+    return float(np.median(duration_ns[clear if clear.any() else alone]))
 
 
 def _known(lengths_ns: Floats) -> Floats:

@@ -37,6 +37,12 @@ def test_of_three_stretches_each_has_its_own_cost() -> None:
         assert apart_ns(steps, own[:2], others).tolist() == steps_with(own).tolist()
 
 
+def test_the_step_beside_another_stretch_may_be_slow_in_part_for_the_other_one() -> None:
+    steps = steps_with((6, 15, 10.0), (6, 13, 80.0))
+    steps[14] += 40.0
+    assert apart_ns(steps, (6, 13), [(6, 15)])[6:14].tolist() == [STEP_NS + 80.0] * 8
+
+
 def test_stretches_of_the_same_steps_cannot_be_told_apart() -> None:
     steps = steps_with((6, 12, 30.0))
     assert apart_ns(steps, (6, 12), [(6, 12)]).tolist() == steps.tolist()

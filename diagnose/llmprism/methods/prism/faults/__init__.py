@@ -39,7 +39,7 @@ from llmprism.methods.prism.faults.other_jobs import (
     until_another,
 )
 from llmprism.methods.prism.faults.replicas import shown_better
-from llmprism.methods.prism.faults.seconds import beside, with_seconds
+from llmprism.methods.prism.faults.seconds import beside, costing, with_seconds
 from llmprism.methods.prism.faults.stops.stopped import stopped
 from llmprism.methods.prism.faults.suspects.alternatives import with_alternatives
 from llmprism.methods.prism.faults.suspects.cost import widened
@@ -96,7 +96,8 @@ def find_findings(context: Context) -> pd.DataFrame:
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
     others = [one for one in others if not beside_another(one, context.jobs)]
     others = _slow_by_themselves(others, named, brought)
-    found = [beside(one, [*named, *others]) for one in (*named, *others)]
+    found = costing([*named, *others])
+    found = [beside(one, found) for one in found]
     found = most_slowed_first(with_alternatives(context, found, brought))
     return table_of([*found, *uneven(context, found)])
 

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from llmprism.methods.prism.faults.causes.partners import doubted
 from llmprism.methods.prism.faults.explanations import explained, outlasts
 from llmprism.methods.prism.faults.suspects.at_once import are_both_there
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
+EVEN = 0.5
+CLEAR = 6.0  # deviations of steps, twice as many as for a first one
 SURE = 0.6  # confidence, at least: a second fault is rarer than one that is seen in two ways
 
 
@@ -25,9 +28,20 @@ def with_seconds(kept: Sequence[Suspect], brought: Sequence[Suspect]) -> list[Su
         own = [other for other in found if other.job is one.job]
         if own and one.confidence >= SURE and not any(one.may_be(other) for other in own):
             costed = beside(one, own)
-            if costed.is_believed and _is_another(costed, own):
+            clear = costed.is_believed and costed.cost.deviations > CLEAR
+            if clear and _is_another(costed, own) and _is_sure(costed, own):
                 found.append(costed)
+    return costing(found)
+
+
+def costing(found: Sequence[Suspect]) -> list[Suspect]:
+    """Those of ``found`` that cost their job something beside the others."""
     return [one for one in found if _costs_more(one, found)]
+
+
+def _is_sure(one: Suspect, found: Sequence[Suspect]) -> bool:
+    """Whether even odds remain for ``one`` beside ranks that are slow in the same steps."""
+    return doubted([one, *found])[0].confidence >= EVEN
 
 
 def _common(one: Suspect, other: Suspect) -> int:

@@ -530,6 +530,24 @@ def test_stalls_that_are_a_small_part_of_what_steps_are_longer_are_some_of_the_s
     assert culprits_of(stall, slow) == named
 
 
+def test_few_stalls_at_another_nic_wait_for_the_slow_part_also_if_they_are_surer(culprits_of):
+    job = job_with({(10, 19): 0.3})
+    stall = replace(network(job, 1), symptom="stalled_messages", culprit_kind="address")
+    stall = replace(stall, culprit="a", confidence=0.9, lost_share=0.12)
+    stall = replace(stall, lost=cost_at(job, np.arange(10, 20)))
+    assert culprits_of(stall, network(job, 8, pace_ratio=3.0)) == ["leaf"]
+
+
+@pytest.mark.parametrize(("as_ever", "named"), [((), ["a"]), (("a",), ["leaf"]), (("b",), ["a"])])
+def test_collectives_do_not_wait_for_a_rank_whose_own_ones_take_as_long_as_ever(
+    culprits_of, as_ever, named
+):
+    job = job_with({(10, 19): 0.3})
+    late = replace(rank(job, "a", 10, 19, 0.9), lost_share=0.3)
+    slow = network(job, 2, kinds=["dp"], pace_ratio=5.0)
+    assert culprits_of(late, replace(slow, as_ever=frozenset(as_ever))) == named
+
+
 @pytest.mark.parametrize(("sure", "named"), [(0.25, []), (0.35, ["a"])])
 def test_what_is_wrong_in_two_of_three_cases_is_not_named(culprits_of, sure, named):
     """Another rank that lost as much leaves half of the confidence."""

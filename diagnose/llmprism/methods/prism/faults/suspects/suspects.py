@@ -35,6 +35,8 @@ class Suspect:
         where known.
     extent_ns : begin and end where they are known better than by steps [ns].
     weight : of two suspects of which one waits for the other, the one with more weight is slow.
+    as_ever : addresses whose own collectives take as long as ever, where those of others are slow,
+        and servers with such an address.
     """
 
     job: JobView
@@ -52,6 +54,7 @@ class Suspect:
     lost_share: float | None = None
     extent_ns: tuple[int, int] | None = None
     weight: float = 0.0
+    as_ever: frozenset[str] = frozenset()
 
     @cached_property
     def cost(self) -> Cost:

@@ -12,12 +12,11 @@ import numpy as np
 
 from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.stops.tails import Stuck, Tail
+from llmprism.methods.prism.faults.stops.tails import Stuck, Tail, quiet_until_ns
 from llmprism.numerics.arrays import Bools, Ints
 
 SILENT = 0.25  # of a step: by which one carried nothing for longer than the other
 NAMED = 3  # ends at most
-SHORTLY = 0.1  # of the silence, at its end: what waited for the NIC ends as soon as it is back
 
 
 def stuck_on_the_wire(context: Context, job: JobView, tail: Tail) -> Stuck | None:
@@ -33,7 +32,7 @@ def stuck_on_the_wire(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     received = np.bincount(flows.dst[rows], minlength=count)
     number = received + np.bincount(flows.src[rows], minlength=count)
     latest_ns = int(flows.start_ns[rows].max())
-    quiet_ns = until_ns - round(SHORTLY * (until_ns - latest_ns))
+    quiet_ns = quiet_until_ns(latest_ns, until_ns)
     later = (flows.start_ns > latest_ns) & (flows.start_ns < quiet_ns)
     number = np.where(number > 0, number + _ends_of(flows, later & (flows.end_ns >= quiet_ns)), 0)
     alive = _ends_of(flows, later & (flows.end_ns < quiet_ns)) > 0

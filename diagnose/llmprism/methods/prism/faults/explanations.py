@@ -189,8 +189,11 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
 def _stalls_for(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` is records that stall, at one of several NICs, until a slow rank joins.
 
-    Passes of ``other`` that take longer are surer than which NIC stops.
+    Passes of ``other`` that take longer are surer than which NIC stops. Messages wait for nobody
+    once they are under way, so they do not if they are most of what steps are longer.
     """
+    if one.evidence.get("messages_alone") and (one.lost_share or 0) >= MOSTLY * one.longer_share:
+        return False
     return (
         one.symptom == STALLED
         and other.symptom == "slow_passes"

@@ -475,6 +475,19 @@ def test_records_that_stall_at_one_of_two_nics_wait_for_a_rank_that_is_surely_sl
     assert [one.culprit for one in findings_of(stalled, unsure)] == ["b"]
 
 
+@pytest.mark.parametrize(("held", "named"), [(0.25, "b"), (0.15, "a")])
+def test_messages_that_stall_for_most_of_what_steps_are_longer_wait_for_no_rank(
+    culprits_of, held, named
+):
+    job = job_with({(10, 16): 0.3})
+    stalled = Suspect(
+        job, "network", "stalled_messages", "flapping_nic", "address", "b", 10, 16, 0.2, 0.6,
+        {"one_of": ["b", "c"], "messages_alone": True}, lost_share=held,
+    )  # fmt: skip
+    late = replace(rank(job, "a", 10, 16), lost_share=0.4)
+    assert culprits_of(stalled, late) == [named]
+
+
 @pytest.mark.parametrize(("slow", "named"), [(1, ["leaf"]), (2, ["a"])])
 def test_where_fewer_collectives_are_slow_than_ranks_seem_late_the_network_is_slow(
     culprits_of, slow, named

@@ -140,18 +140,18 @@ def _may_be_uneven(one: Suspect, other: Suspect) -> bool:
 
 
 def _is_some_of(one: Suspect, other: Suspect) -> bool:
-    """Whether ``one`` is records that stall, and ``other`` a part that is slow, and surer.
+    """Whether ``one`` is records that stall, and ``other`` a part that is slow.
 
     Stalls that are less than half of what the steps are longer are some of the slow transfers. So
-    are those at other NICs than the part, which wait for what crosses it.
+    are those at other NICs than the part, which wait for what crosses it. Where both hold, the part
+    need not be surer than the stalls.
     """
-    return (
-        (one.symptom, other.symptom) == (STALLED, "slow_transfers")
-        and _singles_out(other)
-        and other.confidence > one.confidence
-        and one.lost_share is not None
-        and (one.lost_share < AS_LONG * one.longer_share or not one.may_be(other))
-    )
+    if (one.symptom, other.symptom) != (STALLED, "slow_transfers") or one.lost_share is None:
+        return False
+    less = one.lost_share < AS_LONG * one.longer_share
+    apart = not one.may_be(other)
+    surer = other.confidence > one.confidence
+    return _singles_out(other) and ((less and apart) or (surer and (less or apart)))
 
 
 def _is_the_reason(one: Suspect, other: Suspect) -> bool:
@@ -206,12 +206,13 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
 
     Collectives wait for a late rank, and an exporter may count that as time on the wire. The passes
     of a pipeline wait for no collective. All collectives of late ranks, or of a late stage, wait
-    for them: fewer than there are ranks, all across one part, are slow by themselves. And where
-    hops end before another one of their ring does, they waited for that one.
+    for them: fewer than there are ranks, all across one part, are slow by themselves. So are all of
+    them if those of the late rank itself, or some of the late server, take as long as ever. And
+    where hops end before another one of their ring does, they waited for that one.
     """
     if one.level != "network" or one.evidence.get("kinds") != ["dp"] or other.job is not one.job:
         return False
-    if one.evidence.get("waiting_hops"):
+    if one.evidence.get("waiting_hops") or other.culprit in one.as_ever:
         return False
     if other.confidence <= one.confidence:
         return False
@@ -225,8 +226,11 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
 def _stalls_for(one: Suspect, other: Suspect) -> bool:
     """Whether ``one`` is records that stall, at one of several NICs, until a slow rank joins.
 
-    Passes of ``other`` that take longer are surer than which NIC stops.
+    Passes of ``other`` that take longer are surer than which NIC stops. Messages wait for nobody
+    once they are under way, so they do not if they are most of what steps are longer.
     """
+    if one.evidence.get("messages_alone") and (one.lost_share or 0) >= MOSTLY * one.longer_share:
+        return False
     return (
         one.symptom == STALLED
         and other.symptom == "slow_passes"

@@ -483,6 +483,19 @@ def test_records_that_stall_at_one_of_two_nics_wait_for_a_rank_that_is_surely_sl
     assert [one.culprit for one in findings_of(stalled, unsure)] == ["b"]
 
 
+@pytest.mark.parametrize(("held", "named"), [(0.25, "b"), (0.15, "a")])
+def test_messages_that_stall_for_most_of_what_steps_are_longer_wait_for_no_rank(
+    culprits_of, held, named
+):
+    job = job_with({(10, 16): 0.3})
+    stalled = Suspect(
+        job, "network", "stalled_messages", "flapping_nic", "address", "b", 10, 16, 0.2, 0.6,
+        {"one_of": ["b", "c"], "messages_alone": True}, lost_share=held,
+    )  # fmt: skip
+    late = replace(rank(job, "a", 10, 16), lost_share=0.4)
+    assert culprits_of(stalled, late) == [named]
+
+
 @pytest.mark.parametrize(("slow", "named"), [(1, ["leaf"]), (2, ["a"])])
 def test_where_fewer_collectives_are_slow_than_ranks_seem_late_the_network_is_slow(
     culprits_of, slow, named
@@ -536,6 +549,24 @@ def test_stalls_that_are_a_small_part_of_what_steps_are_longer_are_some_of_the_s
     stall = replace(stall, lost=cost_at(job, np.arange(10, 20)))
     slow = replace(network(job, 8, pace_ratio=3.0), confidence=sure)
     assert culprits_of(stall, slow) == named
+
+
+def test_few_stalls_at_another_nic_wait_for_the_slow_part_also_if_they_are_surer(culprits_of):
+    job = job_with({(10, 19): 0.3})
+    stall = replace(network(job, 1), symptom="stalled_messages", culprit_kind="address")
+    stall = replace(stall, culprit="a", confidence=0.9, lost_share=0.12)
+    stall = replace(stall, lost=cost_at(job, np.arange(10, 20)))
+    assert culprits_of(stall, network(job, 8, pace_ratio=3.0)) == ["leaf"]
+
+
+@pytest.mark.parametrize(("as_ever", "named"), [((), ["a"]), (("a",), ["leaf"]), (("b",), ["a"])])
+def test_collectives_do_not_wait_for_a_rank_whose_own_ones_take_as_long_as_ever(
+    culprits_of, as_ever, named
+):
+    job = job_with({(10, 19): 0.3})
+    late = replace(rank(job, "a", 10, 19, 0.9), lost_share=0.3)
+    slow = network(job, 2, kinds=["dp"], pace_ratio=5.0)
+    assert culprits_of(late, replace(slow, as_ever=frozenset(as_ever))) == named
 
 
 @pytest.mark.parametrize(("sure", "named"), [(0.25, []), (0.35, ["a"])])

@@ -55,7 +55,8 @@ def accused(monkeypatch):
         monkeypatch.setattr(SLOW_NETWORK, "rates_of", lambda *_: rates)
         monkeypatch.setattr(SLOW_NETWORK, "_by_saving", lambda *_: False)
         names = {name for one in connections for name in one[:2]}
-        topology = SimpleNamespace(codes=dict.fromkeys(names, 0))
+        ends = [SimpleNamespace(server="s0")]
+        topology = SimpleNamespace(codes=dict.fromkeys(names, 0), endpoints=ends)
         flows = SimpleNamespace(optional={}, meta={})
         context = SimpleNamespace(jobs=[job], topology=topology, flows=flows)
         suspects = SLOW_NETWORK.slow_network(context)

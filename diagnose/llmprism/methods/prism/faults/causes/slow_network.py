@@ -18,6 +18,7 @@ from llmprism.methods.prism.faults.causes.slow_parts import LASTING, MOSTLY, by_
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.bundles import (
     LEAST_SHARE,
+    NEARER,
     Bundle,
     bundles_of,
     waiting,
@@ -37,6 +38,7 @@ from llmprism.methods.prism.faults.measures.wire_time import (
 from llmprism.methods.prism.faults.suspects.cost import cost_of, healthy_share
 from llmprism.methods.prism.faults.suspects.irregular import irregular
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
+from llmprism.numerics.missing import nanmedian
 
 STEADY = 0.75  # share of the steps in which a slow link or switch delays some transfer
 GOOD_PART = 1 / 3  # of all transfers: so many do not stall because of one part of the network
@@ -122,14 +124,39 @@ def _in_stretch(
         score = {part.name: part.score for part in parts}
         if better is not None or score.get(best, 0.0) < MOSTLY:
             better = better and _or_a_rank(better, lost[1:])
-            return better and _with_hops(context, lost[0].rates, better)
+            return better and _with_others(context, lost[0].rates, better)
     if suspect is None or (not best and extent[1] - extent[0] + 1 < LASTING):
         return None
     suspect = replace(suspect, lost_share=_most_delayed(bundles, lost[0], best, healthy_share(job)))
     begin, end = _narrowed(rates_of(context, job), best, *extent)
     if end - begin + 1 < SHORTEST:
         return None
-    return _with_hops(context, lost[0].rates, replace(suspect, first=begin, last=end))
+    return _with_others(context, lost[0].rates, replace(suspect, first=begin, last=end))
+
+
+def _with_others(context: Context, rates: Rates, one: Suspect) -> Suspect:
+    """``one`` with what other transfers of its job show in the same steps."""
+    one = _with_hops(context, rates, one)
+    ratio = one.evidence.get("pace_ratio") or one.evidence.get("time_ratio", 1.0)
+    return replace(one, as_ever=_as_ever(context, rates, one, ratio))
+
+
+def _as_ever(context: Context, rates: Rates, one: Suspect, ratio: float) -> frozenset[str]:
+    """Addresses all of whose collectives are nearer to health than to ``ratio``, and their servers.
+
+    ``ratio`` is that of the slow transfers.
+    """
+    inside = slice(one.first, one.last + 1)
+    took = np.fmax(
+        nanmedian(rates.pace.ratio[:, inside], axis=1), nanmedian(rates.busy[:, inside], axis=1)
+    )
+    fast, slow = set[str](), set[str]()
+    for kind, crossed, value in zip(rates.kind, rates.crosses, took.tolist(), strict=True):
+        if kind == "dp" and np.isfinite(value):
+            ends = {part for part in crossed if part in context.topology.codes}
+            (fast if np.log(value) < NEARER * np.log(ratio) else slow).update(ends)
+    codes, endpoints = context.topology.codes, context.topology.endpoints
+    return frozenset(fast - slow) | {endpoints[codes[end]].server for end in fast - slow}
 
 
 def _or_a_rank(one: Suspect, others: Sequence[LostTime]) -> Suspect:

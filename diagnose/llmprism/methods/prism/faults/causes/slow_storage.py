@@ -9,6 +9,9 @@ A save of a job has as many bytes as its others. One that seems to have fewer la
 
 Jobs that save at the same time share the storage, and their saves take longer. So a slow save also
 takes longer for all bytes that the server moves meanwhile.
+
+All saves of a job may cross one switch on their way, for example the leaf below which the job lies.
+If no other data goes the same way through it, nothing shows whether it is slow instead.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
+from llmprism.methods.prism.faults.measures.hops import ARROW, UP, crossed
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
 
@@ -28,6 +32,7 @@ FEWEST, HEALTHY = 4, 2  # saves, and those of them that show what is healthy
 ALIKE = 0.05  # by which the bytes of saves differ: a job saves the same state each time
 SLOWER = 1.2  # times the healthy pace
 SURE = 0.9
+OR_A_SWITCH = 0.5**0.5  # of the confidence: another explanation is as good
 
 
 @dataclass(frozen=True)
@@ -39,12 +44,14 @@ class Saves:
     step : of each.
     pace : length over the usual bytes of one.
     shared_pace : length over these and the bytes that the server exchanges with others meanwhile.
+    between : switches that all of them cross, and no other data in the same direction.
     """
 
     server: str
     step: Ints
     pace: Floats
     shared_pace: Floats
+    between: tuple[str, ...] = ()
 
 
 def slow_storage(context: Context) -> Iterator[Suspect]:
@@ -87,7 +94,28 @@ def saves_of(context: Context, job: JobView) -> Iterator[Saves]:
         saves = _saves(context, job, rows, others)
         if saves is not None:
             name = context.topology.endpoints[int(other[chosen[0]])].server
-            yield Saves(name, *saves)
+            yield Saves(name, *saves, _between(context, chosen, others))
+
+
+def _between(context: Context, chosen: Ints, others: Ints) -> tuple[str, ...]:
+    """Switches that all of the ``chosen`` connections cross one way, and no other data does.
+
+    Without those at the storage: all that they send to it goes to its NICs. ``others`` are the
+    connections of other jobs with the server.
+    """
+    connections = context.connections
+    every = [_ways(context, one) for one in chosen.tolist()]
+    common = frozenset.intersection(*every) if every else frozenset()
+    rest = np.setdiff1d(np.flatnonzero(connections.carries), chosen)
+    for one in np.union1d(rest, others).tolist():
+        if common:
+            common -= _ways(context, one)
+    return tuple(sorted({part.split(ARROW)[0] for part in common}))
+
+
+def _ways(context: Context, connection: int) -> frozenset[str]:
+    """Switches that a connection crosses upwards, with the direction."""
+    return frozenset(part for part in crossed(context, connection) if part.endswith(UP))
 
 
 def _others(context: Context, job: JobView, server: int) -> Ints:
@@ -133,13 +161,16 @@ def _bytes_within(context: Context, rows: Ints, begin_ns: Ints, end_ns: Ints) ->
 
 def _suspect(job: JobView, saves: Saves, slow: Bools) -> Suspect:
     step, ratio = saves.step[slow], float(np.median(saves.pace[slow])) / _healthy(saves.pace)
+    doubts = {"one_of": [saves.server, *saves.between]} if saves.between else {}
+    causes = ["misconfigured_switch", "slow_switch"] if saves.between else []
     return Suspect(
         job, "network", "slow_saves", "slow_storage", "server", saves.server,
-        int(step[0]), int(step[-1]), 1 - 1 / ratio, SURE,
+        int(step[0]), int(step[-1]), 1 - 1 / ratio, SURE * (OR_A_SWITCH if saves.between else 1.0),
         {
             "saves": int(saves.step.size),
             "slow_saves": int(slow.sum()),
             "pace_ratio": round(ratio, 3),
-            "or_causes": ["slow_nic"],
+            "or_causes": [*causes, "slow_nic"],
+            **doubts,
         },
     )  # fmt: skip

@@ -5,9 +5,10 @@ a few times as long. A NIC that stops for a moment holds up what is under way, f
 stop lasts, and messages before and after are as fast as ever (:mod:`~.stalled_records`).
 
 The NIC is an end of what stalls at each stop: of a message, or of a hop of a ring, all of which may
-wait for one. Two are where both exchange messages with each other. One that carries anything else
-meanwhile has not stopped. Else the one through which gradients take longer in slow steps is
-likelier, and then the one that receives most of what stalled.
+wait for one. Hops also stall for late ranks. So if no NIC is an end of all, messages alone may show
+one. Two are where both exchange messages with each other. One that carries anything else meanwhile
+has not stopped. Else the one through which gradients take longer in slow steps is likelier, and
+then the one that receives most of what stalled.
 """
 
 from __future__ import annotations
@@ -38,13 +39,12 @@ def stalls(context: Context) -> Iterator[Suspect]:
     """Bring forward NICs at which records stall in several steps."""
     for job in context.jobs:
         found = stalled_records(context, job)
-        if np.unique(found.step).size >= FEWEST:
-            yield from _at_nic(context, job, found)
+        yield from [*_at_nic(context, job, found)] or _at_nic(context, job, found.messages)
 
 
 def _at_nic(context: Context, job: JobView, found: Stalls) -> Iterator[Suspect]:
     """The NIC at which nearly all records stalled, if there is one."""
-    near = _near(context, found)
+    near = _near(context, found) if np.unique(found.step).size >= FEWEST else []
     if not near:
         return
     stalled = np.unique(found.step)
@@ -66,6 +66,7 @@ def _at_nic(context: Context, job: JobView, found: Stalls) -> Iterator[Suspect]:
         {
             "one_of": names,
             "or_causes": ["slow_link"],
+            "messages_alone": bool(found.message.all()),
             "stalled_messages": int(found.step.size),
             "longest_stall_ns": round(float(found.lost_ns.max())),
             "steps": steps.tolist(),

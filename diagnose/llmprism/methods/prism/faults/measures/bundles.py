@@ -3,7 +3,9 @@
 Connections of a collective group that are slow alike are judged as one, since all go at the pace
 of the slowest one. Where their wires show which of them it is, only that one is slow; others whose
 wires are busy for nearly as long are no evidence of health. So are rings with the same hops between
-servers, which move one collective together.
+servers, which move one collective together. Where the wires of one of these rings rest now and
+then, records show such rests. So a ring none of whose wires rests has no hop that waits: each of
+them is slow, as where all of them cross a slow switch.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ ALIKE = 0.7  # share of a group's rates that are slow from which all hops go at 
 BUSIEST = 0.95  # of the longest time on the wire: the slow hops of a ring
 WIRE_NOISE = 3.0  # deviations of the busiest hop: others within these may be as slow
 AS_BUSY = 0.7  # of the time by which the wires of another ring are busy for longer
+RESTS = 0.85  # of the longest time on the wire of a ring: hops that are busy for less rest
 NEARER = 0.5  # of the logarithm of the pace of slow ones
 LEAST_SHARE = 0.5  # share of a stretch's steps in which a conversation is slow
 
@@ -80,6 +83,8 @@ def bundles_of(rates: Rates, first: int, last: int) -> list[Bundle]:
             continue
         if one.slow[own].mean() < ALIKE or _parted_by_wires(rates, one, own):
             continue
+        if _none_rests(rates, one, own):
+            continue
         crosses = frozenset().union(*(rates.crosses[i] for i in own.tolist()))
         bundles.append(Bundle(rates.kind[own[0]], crosses, True, float(one.middle[own].max())))
         joined[own] = True
@@ -110,7 +115,8 @@ def _judged(rates: Rates, first: int, last: int) -> _Judged:
     waits = waiting(rates, first, last)
     late = slow.copy()
     slow &= ~waits
-    idle = _in_idle_rings(rates, seen & slow, middle, busy)
+    idle = slow & _in_idle_rings(rates, seen & late, middle, busy)
+    seen &= ~(waits & _may_be_slow(rates, late, busy))
     slow &= ~idle
     seen &= ~(idle & (np.log(busy) > NEARER * np.log(middle)))  # slow itself, but less
     return _Judged(seen, slow, late, waits, middle, busy)
@@ -131,6 +137,41 @@ def _parted_by_wires(rates: Rates, one: _Judged, own: Ints) -> bool:
     return True
 
 
+def _none_rests(rates: Rates, one: _Judged, own: Ints) -> bool:
+    """Whether every connection of a group is slow by itself, as the wire of none of them rests.
+
+    Those of another ring of the same collective rest, and for no longer than these would if they
+    waited: so records show it.
+    """
+    if rates.ends is None or rates.ends.family[own[0]] < 0:
+        return False
+    if not (one.busy[own] >= RESTS * np.nanmax(one.middle[own])).all():
+        return False
+    beside = one.late & np.isfinite(one.busy) & (rates.ends.family == rates.ends.family[own[0]])
+    would_rest = float(one.middle[own].min()) - 1
+    for group in np.unique(rates.group[beside]).tolist():
+        busy = one.busy[beside & (rates.group == group)]
+        least, most = float(busy.min()), float(busy.max())
+        if least < RESTS * most and most - least < would_rest:
+            return True
+    return False
+
+
+def _may_be_slow(rates: Rates, late: Bools, busy: Floats) -> Bools:
+    """Connections of groups that rest on the wire, but are nearer to the busiest than to health.
+
+    They are faster than the ones that they wait for, and may be slow nevertheless.
+    """
+    found = np.zeros(busy.size, np.bool_)
+    known = late & np.isfinite(busy) & (rates.group >= 0)
+    for group in np.unique(rates.group[known]).tolist():
+        own = np.flatnonzero(known & (rates.group == group))
+        most = float(busy[own].max())
+        rests = busy[own] < RESTS * most
+        found[own] = rests & (np.log(busy[own]) > NEARER * np.log(most))
+    return found
+
+
 def waiting(rates: Rates, first: int, last: int) -> Bools:
     """Connections that wait for slow ones of their collective, so far as ends show that."""
     if rates.ends is None:
@@ -139,16 +180,16 @@ def waiting(rates: Rates, first: int, last: int) -> Bools:
     return waits
 
 
-def _in_idle_rings(rates: Rates, slow: Bools, middle: Floats, busy: Floats) -> Bools:
-    """Slow connections of rings whose wires are idle while all those of another one are not.
+def _in_idle_rings(rates: Rates, late: Bools, middle: Floats, busy: Floats) -> Bools:
+    """Late connections of rings whose wires are idle while all those of another one are not.
 
     The rings of one collective, with the same hops between servers, wait for the slowest of them
     before the next one begins. The wires of that one are busy for about as long as its pace says.
     """
-    idle = np.zeros_like(slow)
-    family = np.full(slow.size, -1) if rates.ends is None else rates.ends.family
-    for one in np.unique(family[slow & (family >= 0)]).tolist():
-        own = np.flatnonzero(slow & (family == one) & np.isfinite(busy))
+    idle = np.zeros_like(late)
+    family = np.full(late.size, -1) if rates.ends is None else rates.ends.family
+    for one in np.unique(family[late & (family >= 0)]).tolist():
+        own = np.flatnonzero(late & (family == one) & np.isfinite(busy))
         rings = [own[rates.group[own] == ring] for ring in np.unique(rates.group[own]).tolist()]
         least = [float(busy[rows].min()) for rows in rings]
         if least and np.log(max(least)) > NEARER * np.log(middle[rings[np.argmax(least)]].max()):

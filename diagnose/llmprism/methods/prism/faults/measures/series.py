@@ -138,11 +138,11 @@ def _healthy(values: Floats) -> Floats:
     return found
 
 
-def lower_level(values: Floats) -> Floats:
+def lower_level(values: Floats, most: float = 0.25) -> Floats:
     """Median of the lower of two levels of each series; NaN where there are no two.
 
     A level is a run of steps whose values are apart from all others, by more than twice what they
-    differ among themselves.
+    differ among themselves. The lower one has at most a share ``most`` of the steps.
     """
     steps = values.shape[-1]
     count = np.isfinite(values).sum(axis=-1)
@@ -152,7 +152,7 @@ def lower_level(values: Floats) -> Floats:
     order = np.argsort(values, axis=-1, kind="stable")  # NaN come last
     ordered = np.take_along_axis(values, order, axis=-1)
     begin, end = np.minimum.accumulate(order, axis=-1), np.maximum.accumulate(order, axis=-1)
-    for size in range(LEVEL, steps // 4 + 1):
+    for size in range(LEVEL, int(most * steps) + 1):
         gap = ordered[..., size] - ordered[..., size - 1]
         place = np.minimum((size + np.maximum(count, size + 1)) // 2, steps - 1)[..., None]
         above = np.take_along_axis(ordered, place, axis=-1)[..., 0] - ordered[..., size]

@@ -38,17 +38,28 @@ COLLECTIVES = 1.0  # ... of a part of a collective, which lasts for a good part 
 USUAL = 0.9  # quantile of the lengths of messages: longer ones do not show what is usual
 MOSTLY = 0.5  # share of the records of pipelines that hold one message each
 FEWEST = 3  # messages of a connection in a step: several stops would show a slow link
+HALF = 0.5  # of the steps
 SELDOM = 0.34  # stops in a step for each message of a connection: a slow link has one for each
 AS_EVER = 1.5  # times what they take in other steps
 
 
 @dataclass(frozen=True)
 class Stalls:
-    """Records that stalled: row, step, time beyond the usual [ns]; arrays of equal length."""
+    """Records that stalled: row, step, time beyond the usual [ns]; arrays of equal length.
+
+    ``message`` is whether each is of a pipeline, so that it waits for nobody once it is under way.
+    """
 
     row: Codes
     step: Ints
     lost_ns: Floats
+    message: Bools
+
+    @property
+    def messages(self) -> Stalls:
+        """Those of pipelines alone."""
+        own = self.message
+        return Stalls(self.row[own], self.step[own], self.lost_ns[own], self.message[own])
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,8 @@ def stalled_records(context: Context, job: JobView) -> Stalls:
 
     Of pipelines and of collectives between replicas.
     """
-    found = [Stalls(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0))]
+    none = np.empty(0)
+    found = [Stalls(none.astype(np.int32), none.astype(np.int64), none, none.astype(np.bool_))]
     protocol = context.flows.optional.get("protocol")
     for part in job.phases.classes:
         rows = part.one.traffic.row
@@ -86,9 +98,10 @@ def stalled_records(context: Context, job: JobView) -> Stalls:
             continue
         if protocol is None or not (protocol[rows] == TCP).any():
             records = _records(context, job, part)
-            found += [] if records is None else [_stalled(job, records)]
-    row, step, lost_ns = zip(*((one.row, one.step, one.lost_ns) for one in found), strict=True)
-    return Stalls(np.concatenate(row), np.concatenate(step), np.concatenate(lost_ns))
+            found += [] if records is None else [_stalled(job, records, message=part.kind == "pp")]
+    arrays = zip(*((one.row, one.step, one.lost_ns, one.message) for one in found), strict=True)
+    row, step, lost_ns, message = (np.concatenate(own) for own in arrays)
+    return Stalls(row, step, lost_ns, message)
 
 
 def _records(context: Context, job: JobView, part: KindOf) -> _Records | None:
@@ -133,7 +146,7 @@ def _shortest_silence_ns(context: Context, row: Codes, connection: Ints) -> floa
     return float(silent_ns.min(initial=np.iinfo(np.int64).max)) if silent_ns.size else 0.0
 
 
-def _stalled(job: JobView, every: _Records) -> Stalls:
+def _stalled(job: JobView, every: _Records, *, message: bool) -> Stalls:
     """Those that are longer than expected, and than the longest ones of other steps are."""
     extra_ns = every.length_ns - every.expected_ns - every.bridged_ns
     cells = (int(every.cell.max(initial=0)) // job.count + 1) * job.count
@@ -144,15 +157,18 @@ def _stalled(job: JobView, every: _Records) -> Stalls:
     longest_ns = every.expected_ns + np.maximum(usual_ns, 0.0)
     late = lost_ns > np.maximum(np.maximum(every.least_ns, longest_ns), LEAST * job.period_ns)
     late &= _others_as_ever(every, late, cells)
-    return Stalls(every.row[late], every.cell[late] % job.count, lost_ns[late])
+    step = every.cell[late] % job.count
+    return Stalls(every.row[late], step, lost_ns[late], np.full(step.size, message))
 
 
 def _usual_ns(longest_ns: Floats) -> Floats:
     """The usual value of each series, (connections, steps): the median, or that of a lower level.
 
-    A NIC may stop in most steps; the first ones show what is usual.
+    A NIC may stop in most steps; the first ones show what is usual. The median shows it where these
+    are half of them or more.
     """
-    usual_ns: Floats = np.fmin(nanmedian(longest_ns, axis=1), lower_level(longest_ns))
+    lower_ns = lower_level(longest_ns, HALF)
+    usual_ns: Floats = np.fmin(nanmedian(longest_ns, axis=1), lower_ns)
     return usual_ns
 
 

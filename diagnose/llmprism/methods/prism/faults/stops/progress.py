@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from llmprism.methods.prism.faults.passes.messages import (
     messages_of,
     pipelines_behind,
 )
+from llmprism.methods.prism.faults.stops.alive import alive_or, worked_on
 from llmprism.methods.prism.faults.stops.tails import Stuck, Tail, unfinished_groups
 from llmprism.numerics.arrays import Bools, Codes, Ints, grouped, order_in_groups
 
@@ -49,7 +50,8 @@ def stuck_in_pipeline(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     if first is None and any(learned(end).lacks_records for end in near):
         first = min(near, key=lambda end: learned(end).due_ns())
     if first is None:
-        first = _alive_or(context, tail, ready[0], goals[ready[0]], ready_ns)
+        beside = partial(worked_on, context, job, ready[0], learned)
+        first = alive_or(context, tail, ready[0], goals[ready[0]], ready_ns, beside)
     silent = [end for end in goals[ready[0]] if end in broken]
     first = silent[0] if len(silent) == 1 else first  # nor did it finish its gradients
     others = near
@@ -87,27 +89,6 @@ def _silent_for_all(goals: dict[int, list[int]]) -> int | None:
         return None
     common = set.intersection(*({end, *goal} for end, goal in goals.items()))
     return common.pop() if len(common) == 1 else None
-
-
-def _alive_or(
-    context: Context, tail: Tail, sender: int, goals: list[int], ready_ns: dict[int, int]
-) -> int:
-    """``sender``, or the receiver of its next message, if that is silent and the sender is not.
-
-    A NIC that carries anything later is not the silent one. A rank that sends anything later does
-    not hang, nor does one that joins a collective: nothing of it comes before both ends are there.
-    """
-    if len(goals) != 1 or goals[0] in ready_ns:
-        return sender
-    flows, goal = context.flows, goals[0]
-    later = flows.start_ns > ready_ns[sender]
-    if tail.next_ns is not None:
-        later &= flows.end_ns < tail.next_ns
-    joins = tail.rows.get("dp", np.empty(0, np.int64))
-    joins = joins[flows.start_ns[joins] > ready_ns[sender]]
-    sends = bool((flows.src[later] == sender).any() or (flows.dst[joins] == sender).any())
-    silent = not ((flows.src[later] == goal) | (flows.dst[later] == goal)).any()
-    return goal if sends and silent else sender
 
 
 class Needs:
@@ -184,6 +165,11 @@ class Progress:
     def sent_ns(self) -> Ints:
         """When it began each message of the unfinished step, in order."""
         return np.sort(self.tail.begin_ns[self.tail.src == self.end])
+
+    @cached_property
+    def usually_sent_ns(self) -> Ints:
+        """When it began each message of the finished steps, in order."""
+        return np.sort(self.learned.begin_ns[self._sends])
 
     @cached_property
     def _sends(self) -> Bools:

@@ -25,6 +25,7 @@ EQUAL, LACKS = 0.002, 0.05  # of the bytes of a group: what counts as none, and 
 STEADY = 0.9  # share of steps in which a group has equal bytes
 STALLED = 20.0  # steps: no transfer of a job that goes on takes as long
 LEAST = 1e-3  # of a usual record: less is no chunk of a collective, but control traffic
+SHORTLY = 0.1  # of a silence, at its end: a silent NIC may be back by then
 LATER = 2.0  # times its longest silence in finished steps: what a rank that goes on never rests
 
 
@@ -146,6 +147,11 @@ def unfinished_groups(context: Context, job: JobView, tail: Tail) -> set[int]:
     lacking = steady & (usual[:, 0] > 0) & (less[:, min(last, job.count - 1)] > LACKS)
     broken = (group >= 0) & lacking[np.maximum(group, 0)]
     return {*job.phases.endpoints[broken].tolist()}
+
+
+def quiet_until_ns(since_ns: int, until_ns: int) -> int:
+    """Until when a NIC that was silent between two times was surely silent [ns]."""
+    return until_ns - round(SHORTLY * (until_ns - since_ns))
 
 
 def _stalled(job: JobView) -> Bools:

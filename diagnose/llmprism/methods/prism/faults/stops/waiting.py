@@ -1,17 +1,19 @@
 """Transfers that waited until the job went on: one of their ends was silent meanwhile.
 
-A NIC that carried anything meanwhile is not the silent one. Of the others, the NIC that most of
-the waiting transfers have in common is named. If two have as many in common, the one that carried
-nothing for longer before is named: its next transfer was due and never came.
+A NIC that carried anything meanwhile is not the silent one. What ends shortly before the transfers
+shows nothing: the NIC may be back by then. Of the others, the NIC that most of the waiting
+transfers have in common is named, those of other traffic included. If two have as many in common,
+the one that carried nothing for longer before is named: its next transfer was due and never came.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from llmprism.io.flows import FlowTable
 from llmprism.methods.prism.faults.context import Context, JobView
-from llmprism.methods.prism.faults.stops.tails import Stuck, Tail
-from llmprism.numerics.arrays import Ints
+from llmprism.methods.prism.faults.stops.tails import Stuck, Tail, quiet_until_ns
+from llmprism.numerics.arrays import Bools, Ints
 
 SILENT = 0.25  # of a step: by which one carried nothing for longer than the other
 NAMED = 3  # ends at most
@@ -30,9 +32,10 @@ def stuck_on_the_wire(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     received = np.bincount(flows.dst[rows], minlength=count)
     number = received + np.bincount(flows.src[rows], minlength=count)
     latest_ns = int(flows.start_ns[rows].max())
-    inside = np.flatnonzero((flows.start_ns > latest_ns) & (flows.end_ns < until_ns))
-    alive = np.zeros(count, np.bool_)
-    alive[flows.src[inside]] = alive[flows.dst[inside]] = True
+    quiet_ns = quiet_until_ns(latest_ns, until_ns)
+    later = (flows.start_ns > latest_ns) & (flows.start_ns < quiet_ns)
+    number = np.where(number > 0, number + _ends_of(flows, later & (flows.end_ns >= quiet_ns)), 0)
+    alive = _ends_of(flows, later & (flows.end_ns < quiet_ns)) > 0
     if (number * ~alive).any():
         number[alive] = 0
     ends = np.flatnonzero(number)
@@ -40,6 +43,13 @@ def stuck_on_the_wire(context: Context, job: JobView, tail: Tail) -> Stuck | Non
     longer = last_ns.max() - last_ns > SILENT * job.period_ns
     order = ends[np.lexsort((-received[ends], ~longer, -number[ends]))].tolist()
     return Stuck(order[0], since_ns, "a transfer waited", tuple(order[1:NAMED]), "stopped_nic")
+
+
+def _ends_of(flows: FlowTable, chosen: Bools) -> Ints:
+    """Number of ``chosen`` records that each address sends or receives."""
+    rows, count = np.flatnonzero(chosen), len(flows.addresses)
+    sent, received = (np.bincount(side[rows], minlength=count) for side in (flows.src, flows.dst))
+    return sent + received
 
 
 def _last_ends_ns(context: Context, ends: Ints, before_ns: int) -> Ints:

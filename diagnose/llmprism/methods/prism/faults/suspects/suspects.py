@@ -37,6 +37,8 @@ class Suspect:
     extent_ns : begin and end where they are known better than by steps [ns].
     weight : of two suspects of which one waits for the other, the one with more weight is slow.
     beside : stretches of others that slow the job as well, whose cost is not its own.
+    as_ever : addresses whose own collectives take as long as ever, where those of others are slow,
+        and servers with such an address.
     """
 
     job: JobView
@@ -55,6 +57,7 @@ class Suspect:
     extent_ns: tuple[int, int] | None = None
     weight: float = 0.0
     beside: tuple[Stretch, ...] = ()
+    as_ever: frozenset[str] = frozenset()
 
     @cached_property
     def cost(self) -> Cost:

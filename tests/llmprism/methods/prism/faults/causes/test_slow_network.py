@@ -108,7 +108,8 @@ def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, step
     monkeypatch.setattr(SLOW_NETWORK, "_by_saving", lambda *_: False)
     monkeypatch.setattr(SLOW_NETWORK, "_windows", lambda *_: [(begin, last)])
     monkeypatch.setattr(SLOW_NETWORK, "by_pace", blamed)
-    suspects = SLOW_NETWORK.slow_network(SimpleNamespace(jobs=[job]))
+    context = SimpleNamespace(jobs=[job], topology=SimpleNamespace(codes={}, endpoints=[]))
+    suspects = SLOW_NETWORK.slow_network(context)
     assert [(one.first, one.last) for one in suspects] == found
 
 
@@ -199,3 +200,16 @@ def test_hops_whose_wires_are_busy_for_half_as_long_are_no_evidence_of_health():
     ring = rates_of([10.0] * 8, [0.002] * 8, wires, [0] * 8)
     seen = {min(one.crosses): one.slow for one in bundles_of(ring, 6, 11)}
     assert seen == {f"nic{i}": i < 2 for i in (0, 1, 4, 5, 6, 7)}
+
+
+def test_collectives_as_long_as_ever_are_those_of_ranks_that_nobody_waits_for():
+    """One of two NICs of the second server is slow, and one of the first has no collective."""
+    rates = rates_of([5.0, 1.1, 4.0], [0.01] * 3)
+    rates.kind = ["dp", "dp", "pp"]
+    rates.crosses = [frozenset(ends) for ends in ({"a", "c", "leaf"}, {"b", "d"}, {"e", "c"})]
+    endpoints = [SimpleNamespace(server=name) for name in ("s0", "s0", "s1", "s1", "s0")]
+    topology = SimpleNamespace(codes=dict(zip("abcde", range(5), strict=True)), endpoints=endpoints)
+    job = SimpleNamespace(duration_ns=np.ones(STEPS))
+    one = Suspect(job, "network", "slow_transfers", "slow_nic", "address", "c", 6, 11, 0.8, 0.5)
+    found = SLOW_NETWORK._as_ever(SimpleNamespace(topology=topology), rates, one, 5.0)
+    assert found == {"b", "d", "s0", "s1"}

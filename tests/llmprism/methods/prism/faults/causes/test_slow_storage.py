@@ -68,3 +68,41 @@ def test_storage_that_others_use_as_well_is_slow_if_it_moves_less(monkeypatch):
         monkeypatch.setattr(module, "saves_of", lambda *_, own=saves: own)
         found = slow_storage(SimpleNamespace(jobs=[job]))
         assert [one.culprit for one in found] == named
+
+
+@pytest.mark.parametrize(
+    ("others", "named"),
+    [
+        ([], ["leaf0"]),
+        ([("b", "leaf0")], ["leaf0"]),  # it stays below the leaf
+        ([("b", "leaf0|spine1|leaf1")], []),  # it shows the leaf, whichever spine it takes
+        ([("b", "leaf1|spine0|leaf0")], ["leaf0"]),  # it comes from above
+    ],
+)
+def test_a_switch_that_all_saves_cross_and_nothing_else_may_be_slow_instead(others, named):
+    """Two NICs below one leaf save over two spines to a server below another leaf."""
+    paths = ["leaf0|spine0|leaf1", "leaf0|spine1|leaf1", *(path for _, path in others)]
+    rows = np.arange(len(paths))
+    context = SimpleNamespace(
+        flows=SimpleNamespace(path=rows, paths=paths), answers={},
+        topology=SimpleNamespace(addresses=["a", "b", "storage"]),
+        connections=SimpleNamespace(
+            src=np.minimum(rows, 1), dst=np.full(rows.size, 2), carries=rows >= 0,
+            by=SimpleNamespace(rows=lambda one: np.array([one])),
+        ),
+    )  # fmt: skip
+    module = import_module("llmprism.methods.prism.faults.causes.slow_storage")
+    assert list(module._between(context, np.arange(2), np.arange(0))) == named
+
+
+def test_storage_is_less_sure_where_a_switch_may_be_slow_instead(monkeypatch):
+    step = np.arange(3, 27, 3)
+    pace = np.where(step < 9, 1.0, 6.0)
+    job = SimpleNamespace(between_ends_ns=np.full(27, 1e8), period_ns=1e8, tick_ns=0.0)
+    module = import_module("llmprism.methods.prism.faults.causes.slow_storage")
+    both = [Saves("s0008", step, pace, pace), Saves("s0009", step, pace, pace, ("leaf0",))]
+    monkeypatch.setattr(module, "saves_of", lambda *_: both)
+    sure, unsure = slow_storage(SimpleNamespace(jobs=[job]))
+    assert unsure.confidence < 0.8 < sure.confidence
+    assert unsure.evidence["one_of"] == ["s0009", "leaf0"]
+    assert {"slow_switch", "misconfigured_switch"} < {*unsure.evidence["or_causes"]}

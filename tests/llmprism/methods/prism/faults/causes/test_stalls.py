@@ -64,7 +64,7 @@ def test_of_two_nics_the_one_that_carries_anything_while_a_record_stalls_has_not
         start_ns=np.array([0, at_ns]), end_ns=np.array([10_000_000, at_ns + 100]),
     )  # fmt: skip
     flows.lengths_ns = lambda rows: (flows.end_ns - flows.start_ns)[rows]
-    found = Stalls(np.array([0], np.int32), np.array([3]), np.array([9e6]))
+    found = Stalls(np.array([0], np.int32), np.array([3]), np.array([9e6]), np.array([True]))
     context = SimpleNamespace(flows=flows)
     assert _active(context, found, 0) == 0.0
     assert _active(context, found, 1) == float(at_ns < 10_000_000)
@@ -87,7 +87,9 @@ def test_where_parts_of_collectives_all_over_a_ring_wait_no_nic_stopped(hops, ne
     """Of a ring of six hops two are held up, which have a NIC in common, or all of them."""
     src = np.array(hops)
     flows = SimpleNamespace(src=src, dst=(src + 1) % 6, start_ns=0 * src, end_ns=0 * src + 10**7)
-    found = Stalls(np.arange(src.size, dtype=np.int32), 0 * src + 3, np.full(src.size, 9e6))
+    found = Stalls(
+        np.arange(src.size, dtype=np.int32), 0 * src + 3, np.full(src.size, 9e6), src < 0
+    )
     assert _near(SimpleNamespace(flows=flows), found) == near
 
 
@@ -109,7 +111,7 @@ def test_stalls_that_hardly_make_steps_longer_are_shown_by_where_they_are(monkey
     addresses = [f"a{one}" for one in range(nics)]
     context = SimpleNamespace(flows=flows, topology=SimpleNamespace(addresses=addresses))
     monkeypatch.setattr(STALLS, "_lost_by_gradients", lambda *_: [0.0] * nics)
-    found = Stalls(np.arange(8, dtype=np.int32), steps, np.full(8, 20e6))
+    found = Stalls(np.arange(8, dtype=np.int32), steps, np.full(8, 20e6), steps > 0)
     assert [one.culprit for one in _at_nic(context, job, found)] == ["a0"] * named
 
 
@@ -132,5 +134,21 @@ def test_records_that_stall_in_steps_no_longer_than_others_accuse_nobody(monkeyp
     flows.lengths_ns = lambda rows: (flows.end_ns - flows.start_ns)[rows]
     context = SimpleNamespace(flows=flows, topology=SimpleNamespace(addresses=["a", "b"]))
     monkeypatch.setattr(STALLS, "_lost_by_gradients", lambda *_: [0.0, 0.0])
-    found = Stalls(np.arange(5, dtype=np.int32), steps, np.full(5, 20e6))
+    found = Stalls(np.arange(5, dtype=np.int32), steps, np.full(5, 20e6), steps > 0)
     assert len([*_at_nic(context, job, found)]) == int(longer > 0)
+
+
+def test_where_hops_stall_at_other_nics_as_well_messages_alone_show_which_one_stops(monkeypatch):
+    """Hops all over a ring wait for late ranks, while each message that stalls has one end."""
+    message = np.arange(8) < 4
+    found = Stalls(np.arange(8, dtype=np.int32), np.arange(8), np.full(8, 9e6), message)
+    seen = []
+
+    def at_nic(_context, _job, own):
+        seen.append(own.row.tolist())
+        return ["a"] if own.message.all() else []
+
+    monkeypatch.setattr(STALLS, "stalled_records", lambda *_: found)
+    monkeypatch.setattr(STALLS, "_at_nic", at_nic)
+    assert [*STALLS.stalls(SimpleNamespace(jobs=[None]))] == ["a"]
+    assert seen == [[*range(8)], [*range(4)]]

@@ -161,6 +161,35 @@ def test_rings_that_lose_alike_are_all_slow():
     assert len(slow) == 4
 
 
+def rings_beside(busy: list[list[float]], pace: list[float]) -> Rates:
+    """Rings of one collective: the time on the wire of each of their hops, and their paces."""
+    hops = [(f"{ring}{hop}", f"{ring}{(hop + 1) % len(own)}", 0.0)
+            for ring, own in enumerate(busy) for hop in range(len(own))]  # fmt: skip
+    rates = rates_of(hops, groups=[ring for ring, own in enumerate(busy) for _ in own])
+    slow, wires = np.ones_like(rates.lost), np.ones_like(rates.lost)
+    slow[:, SLOW] = np.repeat(pace, [len(own) for own in busy])[:, None]
+    wires[:, SLOW] = np.concatenate(busy)[:, None]
+    family = np.zeros(len(hops), np.int64)
+    return Rates(
+        **{**vars(rates), "kind": ["dp"] * len(hops), "busy": wires, "lost": (wires - 1) / 10,
+           "pace": judged(slow + 1e-4 * rates.lost, 0.1),
+           "ends": Ends(family, rates.group, np.zeros_like(wires), 0.0)}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "bundled"), [([7.7, 5.1, 5.1, 5.1], 4), ([5.1] * 4, 1)])
+def test_hops_of_a_ring_that_never_rests_are_slow_each_where_another_ring_rests(first, bundled):
+    """All hops cross one slow switch. Three of the first ring may wait for the fourth, too.
+
+    If none of these rests, records may hide that in each ring all hops wait for one.
+    """
+    rates = rings_beside([first, [5.1] * 4], [max(first), 5.1])
+    bundles = bundles_of(rates, SLOW.start, SLOW.stop - 1)
+    assert all(one.slow for one in bundles)  # what may be slow is no evidence of health
+    second = [one for one in bundles if any(name.startswith("1") for name in one.crosses)]
+    assert len(second) == bundled
+
+
 def test_steps_that_lose_far_less_than_the_others_do_not_belong_to_a_stretch():
     """One connection is so steady that a fiftieth of what the fault costs stands out."""
     rates = rates_of([("a", "b", 0.5), ("b", "c", 0.0)])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.stops.progress import LEARNED, Needs, _alive_or, learned_from
+from llmprism.methods.prism.faults.stops.progress import LEARNED, Needs, learned_from
 
 STEPS = 5
 
@@ -79,14 +79,3 @@ def test_needs_are_learned_from_steps_all_over_a_long_job() -> None:
         if count:
             assert chosen[-1] == count - 1  # the step that may be cut stays the last one
             assert np.diff(chosen, prepend=0).max() <= count / LEARNED + 2
-
-
-@pytest.mark.parametrize(("joined", "named"), [(True, 1), (False, 0)])
-def test_a_rank_that_joins_a_collective_later_does_not_hang(joined: bool, named: int) -> None:
-    """It lacks no input, but what it sends goes through a silent NIC."""
-    last = {"src": 2, "dst": 0, "start_ns": 50 if joined else 0}
-    flows: Any = SimpleNamespace(
-        **{name: np.array([value]) for name, value in last.items()}, end_ns=np.array([60])
-    )
-    tail: Any = SimpleNamespace(next_ns=None, rows={"dp": np.array([0])})
-    assert _alive_or(SimpleNamespace(flows=flows), tail, 0, [1], {0: 10}) == named  # type: ignore[arg-type]

@@ -40,3 +40,19 @@ def test_of_two_ends_that_were_silent_for_as_long_the_receiver_is_named():
 def test_the_end_of_most_transfers_is_named():
     found = stuck((FIRST, SECOND, 0, MANY_NS), (OTHER, FIRST, 0, MANY_NS))
     assert found.endpoint == FIRST
+
+
+def test_a_nic_that_is_back_shortly_before_the_transfers_end_was_silent():
+    """What waited for the second end comes first; meanwhile the first one sent something else."""
+    found = stuck(
+        (FIRST, SECOND, 0, MANY_NS),
+        (FIRST, OTHER, 1_000, 1_100),
+        (OTHER, SECOND, 2_000, MANY_NS - 1),
+        (OTHER, SECOND, MANY_NS - 100, MANY_NS - 50),
+    )
+    assert (found.endpoint, found.others) == (SECOND, ())
+
+
+def test_other_traffic_that_waits_for_one_of_two_ends_tells_them_apart():
+    found = stuck((FIRST, SECOND, 0, MANY_NS), (OTHER, FIRST, 2_000, MANY_NS - 1))
+    assert (found.endpoint, found.others) == (FIRST, (SECOND,))

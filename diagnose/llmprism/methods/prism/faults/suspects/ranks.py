@@ -61,11 +61,13 @@ def typical(values: Floats, rows: Ints, first: int, last: int) -> float | None:
 def lost_in(values: Floats, rows: Ints, first: int, last: int) -> float | None:
     """What some rows lose in a step of a stretch; None where nothing is known.
 
-    The mean without the longest one, as the cost has it: who comes and goes loses little in most
-    steps.
+    The median, or the mean without the longest one, as the cost has it, if that is more: who comes
+    and goes may lose little in most steps.
     """
-    inside = nanmedian(values[rows, first : last + 1], axis=0)
-    return middle_of(inside) if np.isfinite(inside).any() else None
+    middle = typical(values, rows, first, last)
+    if middle is None:
+        return None
+    return max(middle, middle_of(nanmedian(values[rows, first : last + 1], axis=0)))
 
 
 def suspects_of(context: Context, job: JobView, seen: Slowness) -> Iterator[Suspect]:

@@ -18,6 +18,8 @@ def test_who_comes_and_goes_loses_what_it_loses_in_the_mean():
     """Two long pauses and a few short ones, as the steps of its job are longer."""
     lost = np.array([[0.0, 0.3, 0.1, 0.1, 0.1, 0.3, 0.1, 0.1, 0.0]])
     assert lost_in(lost, np.array([0]), 1, 7) == pytest.approx(0.8 / 6)
+    lost[0, 1:8:2] = 0.3  # in every second step: the middle one is long
+    assert lost_in(lost, np.array([0]), 1, 7) == pytest.approx(0.3)
     assert lost_in(np.full((1, 9), np.nan), np.array([0]), 1, 7) is None
 
 

@@ -46,9 +46,21 @@ def divisions(traffic: Traffic, fewest: int = 2) -> list[Division]:
     if balanced is not None and balanced.sum() >= fewest - 1:
         uneven = float(gap[~balanced].sum() / gap.sum())
         whole = _where_balanced(traffic, at[balanced], gap[balanced], fewest)
-        if uneven > TELLING and whole.quality > WHOLE:
+        if uneven > TELLING and whole.quality > WHOLE and not _is_in_steps(whole, found):
             return [whole]
     return _two_sided(traffic, found)
+
+
+def _is_in_steps(whole: Division, found: list[Division]) -> bool:
+    """Whether ``whole`` cuts steps that silences show, into parts that are less equal than they.
+
+    A ring of two servers has no data under way between two collectives, either, and rests without
+    balance where a rank is late.
+    """
+    return any(
+        one.quality >= EXACT and one.tolerance < whole.tolerance and len(one) < len(whole)
+        for one in found
+    )
 
 
 def steps_from(traffic: Traffic, cuts: Ints) -> Division:

@@ -72,6 +72,25 @@ def test_a_rank_that_is_late_in_a_third_of_the_steps_splits_none():
     assert division.volumes.tolist() == [5606.0] * 28
 
 
+def test_two_servers_whose_ring_rests_for_a_late_rank_have_steps():
+    """A reduction and a gather in ten records each; the hop back sends its first chunk in time."""
+    records, at = [], 0
+    for i in range(28):
+        late = 400 if 10 <= i < 20 else 0
+        records += [(at, at + 10, 2400, 0)] if late else []
+        at += late
+        for bucket in range(10):
+            begin, size = at + 10 * bucket + 2 * (bucket > 4), 4000 if bucket > 4 else 8000
+            first = 2400 if late and not bucket else 0
+            records += [(begin, begin + 10, size, 1), (begin, begin + 10, size - first, 0)]
+        at += 500
+    start, end, size, forth = np.array(records, np.int64).T
+    rows = np.arange(start.size)
+    lines = Traffic(rows, start, end, size, np.zeros(rows.size, np.int64), forth > 0)
+    division = best(divisions(lines))
+    assert division.volumes.tolist() == [120_000.0] * 28
+
+
 def test_steps_that_a_slow_link_joins_are_parted_before_their_last_record():
     apart = [(500 * i, 500 * i + 100, 1000) for i in range(12)]
     joined = [(6000, 6400, 996), (6000, 6400, 996), (6000, 6400, 1009)]

@@ -15,7 +15,14 @@ import numpy as np
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.lateness.own_time import lost_share
-from llmprism.methods.prism.faults.measures.series import DEVIATIONS, ENOUGH, FEWEST, stretches
+from llmprism.methods.prism.faults.measures.series import (
+    DEVIATIONS,
+    ENOUGH,
+    FEWEST,
+    OF_MEDIAN,
+    levels_of,
+    stretches,
+)
 from llmprism.methods.prism.faults.suspects.suspects import OWN_PART, Suspect
 from llmprism.methods.prism.pipelines.micro_batches import usual_size
 from llmprism.methods.prism.records.sampled import ERRORS, deviation
@@ -43,7 +50,7 @@ def imbalance(context: Context) -> Iterator[Suspect]:
         found = False
         for kind, cause in BYTES.items():
             spread = size_spread(context, job, kind)
-            for steps in _wider(spread, max(WIDER, by_chance(context, job, kind))):
+            for steps in _wider(spread, WIDER, by_chance(context, job, kind)):
                 found = True
                 yield _suspect(job, "unequal_bytes", cause, steps, spread, SEEN)
         lost = lost_share(context, job, cautious=True)
@@ -124,18 +131,22 @@ def _without_strays(context: Context, job: JobView, part: KindOf) -> Floats:
     return np.where(stray, np.median(volumes, axis=1, keepdims=True), volumes)
 
 
-def _wider(spread: Floats, least: float) -> list[Ints]:
+def _wider(spread: Floats, least: float, chance: float = 0.0) -> list[Ints]:
     """Stretches in which bytes or ranks are spread more: the steps in which they are.
 
     A spread that is wide varies itself, so the noise is that of the quieter steps: a fifth of them,
-    as work may be uneven for three quarters.
+    as work may be uneven for three quarters. ``chance`` is by how much single spreads may differ;
+    what is too little in one step shows in several.
     """
     known = spread[np.isfinite(spread)]
     if known.size < FEWEST:
         return []
     noise = QUIET_TO_SIGMA * float(np.quantile(np.abs(np.diff(known)), QUIET))
     excess = np.nan_to_num(spread, nan=0.0) - float(np.quantile(known, QUIET))
-    out = excess > max(DEVIATIONS * noise, least)
+    bar = max(DEVIATIONS * noise, chance)
+    out = excess > max(bar, least)
+    of_level = max(OF_MEDIAN * bar, least)
+    out |= (levels_of(excess[None])[0] > of_level) & (excess > of_level)
     found = [first + np.flatnonzero(out[first : last + 1]) for first, last in stretches(out)]
     return [steps for steps in found if steps[-1] - steps[0] + 1 >= ENOUGH]
 

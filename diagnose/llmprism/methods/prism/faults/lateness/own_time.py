@@ -22,6 +22,7 @@ from llmprism.methods.prism.faults.measures.series import DEVIATIONS, excess_of
 from llmprism.methods.prism.faults.passes.edges import edge_passes_ns
 from llmprism.methods.prism.faults.passes.late_starts import lost_at_start_ns
 from llmprism.methods.prism.faults.passes.learned_passes import AnyPasses, shown_passes
+from llmprism.methods.prism.faults.passes.passes import one_before
 from llmprism.methods.prism.faults.rings.rings import EXACT, late_in_rings_ns
 from llmprism.methods.prism.faults.rings.waiting_hops import late_at_hops_ns
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -48,18 +49,27 @@ def lost_share(context: Context, job: JobView, *, cautious: bool) -> Floats | No
     if passes is None:
         if not np.isfinite(at_edges).any():
             return lateness_ns(context, job) / job.period_ns
-        return at_edges + lost_at_start_ns(context, job) / job.period_ns
+        shown = np.isfinite(edge_passes_ns(context, job))[:, :, 0]
+        return at_edges + lost_at_start_ns(context, job, shown) / job.period_ns
     shares = _lost_in_passes_ns(passes.work_ns) / job.period_ns
     if cautious:
         since = passes.since_receiver_ns(np.arange(job.phases.endpoints.size))
         at_least = np.fmin(shares, _lost_in_passes_ns(since) / job.period_ns)
         at_least = np.fmax(at_least, shares - _lost_by_receiver(passes, shares))
         shares = np.where(np.isnan(shares), np.nan, at_least)
-    beside_ns = lost_at_start_ns(context, job) + _lost_at_end_ns(context, job)
+    at_start_ns = lost_at_start_ns(context, job, _shows_first(passes))
+    beside_ns = at_start_ns + _lost_at_end_ns(context, job)
     shares = shares + beside_ns / job.period_ns
     known = np.isfinite(passes.work_ns).sum(axis=2)
     own = known.max(axis=1, keepdims=True)
     return np.where(known < own, np.fmax(shares, at_edges), shares)  # an edge may be unknown
+
+
+def _shows_first(passes: AnyPasses) -> Bools:
+    """Whether it is known how long the first pass of each endpoint and step takes."""
+    first = np.isnan(one_before(passes.sent)) & np.isfinite(passes.sent)
+    shown: Bools = np.any(first & np.isfinite(passes.work_ns), axis=2)
+    return shown
 
 
 def _lost_in_passes_ns(work: Floats) -> Floats:

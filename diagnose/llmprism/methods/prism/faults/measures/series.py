@@ -111,11 +111,11 @@ def judged(
     out: Bools = excess > bar
     if levels:
         of_level = np.maximum(OF_MEDIAN * deviations * noise, least)[:, None]
-        out |= (_levels(excess) > of_level) & (excess > of_level)
+        out |= (levels_of(excess) > of_level) & (excess > of_level)
     return Judged(ratio, noise, out, excess > FAR * bar)
 
 
-def _levels(excess: Floats) -> Floats:
+def levels_of(excess: Floats) -> Floats:
     """Median of each value and its neighbours; at the ends, of the first or last five."""
     if excess.shape[1] < LEVEL:
         return np.zeros_like(excess)

@@ -27,11 +27,12 @@ from llmprism.methods.prism.faults.context import Context, JobView, measured_onc
 from llmprism.methods.prism.faults.measures.bursts import bursts_of
 from llmprism.methods.prism.faults.passes.passes import step_before_ended
 from llmprism.methods.prism.phases.moments import MISSING
-from llmprism.numerics.arrays import Bools, Floats
+from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 from llmprism.numerics.missing import finite_median, nanmedian
 
 PAIR = 2  # servers of a collective that waits for all of its ranks
 AS_MUCH = 1.5  # times the last answer of a last stage: its first one holds no more passes
+EARLY = 0.25  # of the steps: collectives that begin so often before all are there wait for nobody
 AS_ONE = 0.1  # of the spread of the last gradients: collectives that begin so near are one
 
 
@@ -56,8 +57,10 @@ def edge_passes_ns(context: Context, job: JobView) -> Floats:
             given[row] = end[after, row]
     found[:, :, 0][_busy_at_first(job, at)] = np.nan
     collective = _collective_ns(job)
-    there = _all_there(context, job, collective, given)
-    found[:, :, 1] = np.fmax(found[:, :, 1], collective - there)
+    since = collective - _all_there(context, job, collective, given)
+    begun_early: Bools = np.isfinite(since) & (since <= 0)
+    waits = begun_early.sum(axis=1) <= EARLY * np.isfinite(since).sum(axis=1)
+    found[waits, :, 1] = np.fmax(found[waits, :, 1], since[waits])
     return np.where(found > 0, found, np.nan)
 
 
@@ -94,15 +97,33 @@ def _all_there(context: Context, job: JobView, begin: Floats, given: Floats) -> 
 
     Between two servers there is one hop each way, which begins when both are there. In a longer
     ring each endpoint has another hop, which waits for one that is late only beside that one.
-    Other collectives let nobody begin before all are there.
+    Other collectives let nobody begin before all are there. So do those of several ranks of a stage
+    in one server, which have a ring for each NIC and pass through all of these ranks.
     """
     there = given.copy()
     servers = context.topology.servers[job.phases.endpoints]
     for one in np.unique(job.phases.dp_group[job.phases.dp_group >= 0]).tolist():
         rows = np.flatnonzero(job.phases.dp_group == one)
         if np.unique(servers[rows]).size == PAIR or _begin_as_one(begin[rows], given[rows]):
-            there[rows] = np.where(np.isnan(given[rows]), np.nan, np.fmax.reduce(given[rows]))
+            there[rows] = _last_of(given[rows])
+    stage = np.where(job.phases.dp_group >= 0, job.pipelines.stage, -1)
+    for rows in _alike(servers, stage):
+        if _begin_as_one(begin[rows], given[rows]):
+            there[rows] = np.fmax(there[rows], _last_of(given[rows]))
     return there
+
+
+def _last_of(given: Floats) -> Floats:
+    """The last of some moments in each step, for each endpoint whose own one is known."""
+    last: Floats = np.where(np.isnan(given), np.nan, np.fmax.reduce(given))
+    return last
+
+
+def _alike(servers: Codes, stage: Ints) -> list[Ints]:
+    """Endpoints of each server and stage (-1 for none) that has several."""
+    keys = sorted(set(zip(servers.tolist(), stage.tolist(), strict=True)))
+    rows = [np.flatnonzero((servers == one) & (stage == own)) for one, own in keys if own >= 0]
+    return [own for own in rows if own.size > 1]
 
 
 def _begin_as_one(begin: Floats, given: Floats) -> bool:
@@ -130,6 +151,27 @@ def first_activations_ns(context: Context, job: JobView) -> Floats:
         if (number, stage + 1) in at:
             found[row] = begin[row, at[number, stage + 1]]
     return found
+
+
+def first_messages_ns(context: Context, job: JobView) -> tuple[Floats, Floats]:
+    """When each endpoint sends the first message of each step, and when it has got its first one.
+
+    In ns, (endpoints, steps). Of a record that also holds later messages only the begin counts.
+    NaN for what a first stage gets.
+    """
+    begin, _, first_end = _edges(context, job)
+    at = _rows(job)
+    sent, got = np.full((2, job.phases.endpoints.size, job.count), np.nan)
+    for (number, stage), row in at.items():
+        before, after = at.get((number, stage - 1)), at.get((number, stage + 1))
+        to = before if after is None else after
+        if to is None:
+            continue
+        sent[row] = begin[row, to]
+        if before is not None:
+            whole = first_end[before, row] <= sent[row]
+            got[row] = np.where(whole, first_end[before, row], begin[before, row])
+    return sent, got
 
 
 def last_gradients_ns(context: Context, job: JobView) -> Floats:

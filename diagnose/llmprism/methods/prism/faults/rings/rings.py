@@ -9,8 +9,8 @@ sent before the pause grows along the ring, from the late rank on:
 * the hop that sent nothing leads from the last rank of a server or to the first rank of the next;
 * what the next hop sent tells how far the late rank is from the end of its server.
 
-The unit is what one server adds: a chunk for each of its ranks. Between two servers there is no
-third hop to tell it, so the hop that sent nothing leads from the one rank or to the other.
+The unit is what one server adds: a chunk for each of its ranks. Between two servers no third hop
+tells it: the late rank is at either end of the hop that sent nothing, or :mod:`~.chunks` tells.
 
 Ranks lose their time before the first collective of a step, if that is where the ring is silent
 for longest in healthy steps. If it is not, collectives and work alternate: nothing is concluded.
@@ -33,6 +33,7 @@ from llmprism.methods.prism.faults.context import Context, JobView, measured_onc
 from llmprism.methods.prism.faults.measures.bursts import SHORT, bursts_of
 from llmprism.methods.prism.faults.measures.collectives import collectives_of
 from llmprism.methods.prism.faults.measures.series import DEVIATIONS, healthy
+from llmprism.methods.prism.faults.rings.chunks import all_but_first
 from llmprism.methods.prism.faults.rings.ring_bursts import Hops, hops_of, silence_of
 from llmprism.methods.prism.faults.rings.ring_rests import grows, sent_until_longest_rest
 from llmprism.numerics.arrays import Bools, Floats, Ints
@@ -137,9 +138,11 @@ def _late_in(ring: Ring, of_class: Hops, nics: int, silent_ns: Floats) -> Late:
     delay = np.where(known | ~(waited > 0), waited, np.nan)
     either = (none.sum(axis=0) == 1) & (hops == TWO)
     after = ring.servers[(at + 1) % hops]
+    of_next, which = all_but_first(np.where(either, first, np.nan), of_class.of(ring.places), nics)
     return Late(
-        waited, delay, ring.servers[at], whole, np.where(inside, np.nan, share),
-        np.where(either, after, -1),
+        waited, delay, np.where(of_next, after, ring.servers[at]), whole,
+        np.where(inside, np.nan, np.where(of_next, 1 / nics, share)),
+        np.where(either & ~which, after, -1),
     )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def cost_of(job: JobView, first: int, last: int, others: Sequence[Stretch] = ())
     around = _around(duration, first, last)
     if around.size < 2 or not np.isfinite(inside).any():
         return Cost(0.0, 0.0, 0.0, 0.0)
-    (normal, spread), slow = _usual(around, job.tick_ns), _middle(inside)
+    (normal, spread), slow = _usual(around, job.tick_ns), middle_of(inside)
     spread /= np.sqrt(np.isfinite(inside).sum())
     many = min(int(np.isfinite(inside).sum()), around.size) >= FEWEST
     lost = float(np.nansum(inside - normal))
@@ -112,7 +112,7 @@ def _cost_at(duration: Floats, steps: Ints, tick_ns: float) -> Cost:
     if others.size < 2 or not np.isfinite(duration[steps]).any():
         return Cost(0.0, 0.0, 0.0, 0.0)
     normal, spread = _usual(others, tick_ns)
-    middle, spread = _middle(duration[steps] - normal), spread / np.sqrt(steps.size)
+    middle, spread = middle_of(duration[steps] - normal), spread / np.sqrt(steps.size)
     lost = float(np.nansum(duration[first : last + 1] - normal))
     return Cost(normal, normal + middle, lost, middle / max(spread, 1.0))
 
@@ -211,7 +211,7 @@ def _sides(duration_ns: Floats, first: int, last: int) -> tuple[Floats, Floats]:
     return duration_ns[max(0, first - AROUND) : first], duration_ns[last + 1 :][:AROUND]
 
 
-def _middle(lengths_ns: Floats) -> float:
+def middle_of(lengths_ns: Floats) -> float:
     """Mean of some lengths without the longest one [ns]: one long step is no stretch."""
     known = np.sort(lengths_ns[np.isfinite(lengths_ns)])
     return float(known[: max(1, known.size - 1)].mean())

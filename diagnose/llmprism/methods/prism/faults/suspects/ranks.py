@@ -14,8 +14,10 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.series import DEVIATIONS, stretches
+from llmprism.methods.prism.faults.suspects.cost import middle_of
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Floats, Ints
+from llmprism.numerics.missing import nanmedian
 
 MOSTLY = 0.5  # share of NICs, or steps, from which all are meant
 COMMON = 0.4  # share of its slowness that the others have, from which a rank is not slow alone
@@ -54,6 +56,18 @@ def typical(values: Floats, rows: Ints, first: int, last: int) -> float | None:
     """The median of some rows in a stretch of steps; None where nothing is known."""
     inside = values[rows, first : last + 1]
     return float(np.nanmedian(inside)) if np.isfinite(inside).any() else None
+
+
+def lost_in(values: Floats, rows: Ints, first: int, last: int) -> float | None:
+    """What some rows lose in a step of a stretch; None where nothing is known.
+
+    The median, or the mean without the longest one, as the cost has it, if that is more: who comes
+    and goes may lose little in most steps.
+    """
+    middle = typical(values, rows, first, last)
+    if middle is None:
+        return None
+    return max(middle, middle_of(nanmedian(values[rows, first : last + 1], axis=0)))
 
 
 def suspects_of(context: Context, job: JobView, seen: Slowness) -> Iterator[Suspect]:
@@ -99,7 +113,7 @@ def _suspect(
             "time_ratio_of_others": round(_others(seen.ratio, rows, first, last), 4),
             "deviations": round(deviations, 1),
         },
-        lost_share=typical(seen.lost, rows, first, last),
+        lost_share=lost_in(seen.lost, rows, first, last),
         weight=1.0 + (typical(seen.surely_lost, rows, first, last) or 0.0),
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.series import stretches
-from llmprism.methods.prism.faults.suspects.ranks import Slowness, certainty, suspects_of, typical
+from llmprism.methods.prism.faults.suspects.ranks import Slowness, certainty, lost_in, suspects_of
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Ints
 from llmprism.numerics.missing import nanmedian
@@ -40,8 +40,9 @@ def stages_of(
             continue
         for first, last in stretches(seen.share_slow(rows) >= ALL):
             steps = slice(first, last + 1)
-            if not np.isfinite(seen.ratio[rows, steps]).any():
-                continue
+            shown = rows[np.isfinite(seen.ratio[rows, steps]).any(axis=1)]
+            if np.unique(context.topology.servers[job.phases.endpoints[shown]]).size < 2:
+                continue  # nothing is known of the ranks of the stage in other servers
             others = np.flatnonzero((job.pipelines.stage >= 0) & (job.pipelines.stage != stage))
             less = _less_slow(seen, rows, others, steps)
             alike = seen.slow[others, steps] & ~less
@@ -73,5 +74,5 @@ def _suspect(
             "time_ratio": round(ratio, 4),
             "deviations": round(deviations, 1),
         },
-        lost_share=typical(seen.lost, rows, first, last),
+        lost_share=lost_in(seen.lost, rows, first, last),
     )  # fmt: skip

@@ -67,6 +67,16 @@ def test_work_that_is_uneven_for_three_quarters_of_the_steps_is_found(seed):
     assert (steps[0], steps[-1]) == (7, STEPS - 1)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_bytes_that_are_spread_a_little_more_show_it_in_several_steps(seed):
+    """Sampled bytes: no step alone is beyond what single spreads may differ by chance."""
+    spread = 0.06 + 0.01 * np.random.default_rng(seed).uniform(-1, 1, STEPS)
+    assert _wider(spread, 0.02, 0.1) == []
+    spread[10:22] += 0.08
+    (steps,) = _wider(spread, 0.02, 0.1)
+    assert (steps[0], steps[-1]) == (10, 21)
+
+
 MESSAGE = 8_000_000
 
 

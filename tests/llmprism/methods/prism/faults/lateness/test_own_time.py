@@ -39,7 +39,10 @@ def test_what_a_rank_loses_at_least_is_unknown_where_its_passes_are(monkeypatch)
     work[0, 5, 1:] = np.nan
     since[0, 5] = 900.0
     passes = SimpleNamespace(
-        work_ns=work, since_receiver_ns=lambda rows: since[rows], to=np.full((2, 1), -1)
+        work_ns=work,
+        sent=np.cumsum(np.ones(work.shape), axis=2),
+        since_receiver_ns=lambda rows: since[rows],
+        to=np.full((2, 1), -1),
     )
     nothing = np.zeros((1, STEPS))
     monkeypatch.setattr(OWN_TIME, "shown_passes", lambda *_: passes)
@@ -51,6 +54,16 @@ def test_what_a_rank_loses_at_least_is_unknown_where_its_passes_are(monkeypatch)
     lost = OWN_TIME.lost_share(SimpleNamespace(measured={}), job, cautious=True)
     assert np.flatnonzero(np.isnan(lost[0])).tolist() == [5]
     assert not np.nan_to_num(lost).any()
+
+
+def test_a_first_pass_is_shown_if_its_length_is_known():
+    """In step 1 the first message follows the end of the step before at once."""
+    sent = np.array([[[30.0, 10.0, 20.0]] * 3])
+    work = np.full(sent.shape, 5.0)
+    work[0, 1, 1] = np.nan
+    sent[0, 2], work[0, 2] = np.nan, np.nan
+    passes = SimpleNamespace(sent=sent, work_ns=work)
+    assert OWN_TIME._shows_first(passes).tolist() == [[True, False, False]]
 
 
 def begins_of(monkeypatch, first_ns, lacks):

@@ -100,3 +100,56 @@ def test_a_last_stage_shows_the_begin_of_its_first_answer(
     first, last = edge_passes_ns(SimpleNamespace(), job)[1].T
     np.testing.assert_array_equal(first, first_answer + late if shown else np.full(5, np.nan))
     np.testing.assert_array_equal(last, np.full(5, last_answer))
+
+
+def collectives(begin, given, servers, groups):
+    """When all ranks of one stage that a collective waits for had their last gradients [ns]."""
+    context: Any = SimpleNamespace(topology=SimpleNamespace(servers=np.array(servers)))
+    rows = np.arange(len(servers))
+    job: Any = SimpleNamespace(
+        phases=SimpleNamespace(endpoints=rows, dp_group=np.array(groups)),
+        pipelines=SimpleNamespace(stage=np.zeros(rows.size, np.int64)),
+    )
+    return edges._all_there(context, job, np.array(begin), np.array(given))
+
+
+def test_ranks_of_a_server_whose_rings_begin_together_wait_for_the_last_of_them():
+    """Three servers with two NICs; one rank is late in every second step, its neighbour waits."""
+    stream = np.random.default_rng(3)
+    given = 100 * np.arange(12.0) + stream.uniform(0, 5, (6, 12))
+    given[0, ::2] += 30.0
+    begin = np.repeat(given.reshape(3, 2, 12).max(axis=1) + 1, 2, axis=0)
+    there = collectives(begin, given, [0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1])
+    assert begin - there == pytest.approx(np.ones((6, 12)))
+
+
+def test_collectives_that_begin_before_all_are_there_show_no_pass(monkeypatch):
+    """They begin earlier in half of the steps, so what is between them is none in the others."""
+    phases = SimpleNamespace(endpoints=np.arange(2), first_of_epoch=[0], dp_group=np.full(2, -1))
+    lines = SimpleNamespace(number=np.zeros(2, np.int64), stage=np.arange(2))
+    ranks = SimpleNamespace(end=np.array([100.0 * np.arange(1, 9)] * 2))
+    job: Any = SimpleNamespace(count=8, phases=phases, pipelines=lines, ranks=ranks)
+    steps = 100.0 * np.arange(8)
+    moments = edges._Moments(8, {(0, 1): steps + 10, (1, 0): steps + 50})
+    monkeypatch.setattr(edges, "_edges", lambda *_: [moments] * 3)
+    monkeypatch.setattr(edges, "_all_there", lambda *_: np.array([steps + 50] * 2))
+    for early, known in ((4, 0), (1, 7)):
+        begin = np.array([steps + 60] * 2)
+        begin[:, :early] -= 30
+        monkeypatch.setattr(edges, "_collective_ns", lambda _, begin=begin: begin)
+        back = edge_passes_ns(SimpleNamespace(), job)[0, :, 1]
+        assert np.isfinite(back).sum() == known
+
+
+def test_first_messages_are_those_of_the_last_stage_and_of_others_alike(monkeypatch):
+    """The first record that the last stage gets ends after its first answer in step 1."""
+    phases = SimpleNamespace(endpoints=np.arange(2))
+    lines = SimpleNamespace(number=np.zeros(2, np.int64), stage=np.arange(2))
+    job: Any = SimpleNamespace(count=2, phases=phases, pipelines=lines)
+    begin = {(0, 1): np.array([10.0, 110.0]), (1, 0): np.array([30.0, 130.0])}
+    first_end = {(0, 1): np.array([12.0, 160.0]), (1, 0): np.array([35.0, 135.0])}
+    moments = [edges._Moments(2, one) for one in (begin, first_end, first_end)]
+    monkeypatch.setattr(edges, "_edges", lambda *_: moments)
+    sent, got = edges.first_messages_ns(SimpleNamespace(), job)
+    np.testing.assert_array_equal(sent, [[10.0, 110.0], [30.0, 130.0]])
+    np.testing.assert_array_equal(got, [[np.nan, np.nan], [12.0, 110.0]])

@@ -28,12 +28,16 @@ PHRASES: dict[str, str] = {
     "slow_bundles": "{} slow groups of connections",
     "bundles": "{} groups in all",
     "kinds": "slow traffic: {}",
+    "waiting_hops": "{} hops of its collectives wait for it",
+    "chance_of_as_many": "healthy ranks pause as often with a probability of {}",
 }
 """A figure of the evidence in words, in the order in which they are read."""
 
 _RANKED_KEYS = ("one_of", "suspects")
 _HIDDEN = {*_RANKED_KEYS, "server", "or_causes", "steps"}
 _MOST_SUSPECTS = 6
+_NO_MEASURE = 999_999.0  # deviations: beyond, nothing shows how much healthy steps vary
+_TIMES = 10.0  # a step that is longer by more than so many steps is given as a multiple
 _MOST_LISTED = 4
 
 
@@ -42,11 +46,20 @@ def numbers(evidence: Mapping[str, Any]) -> Iterator[str]:
     known = [key for key in PHRASES if key in evidence]
     for key in dict.fromkeys([*known, *evidence]):
         words = _value(key, evidence[key])
-        if key == "lost_share_of_a_step" and float(evidence[key]) > 1:
+        if key == "step_deviations" and _above(evidence[key], _NO_MEASURE):
+            continue
+        if key == "step_share" and _above(evidence[key], _TIMES):
+            yield f"steps are {evidence[key] + 1:,.0f} times as long"
+        elif key == "lost_share_of_a_step" and _above(evidence[key], 1.0):
             yield f"its transfers lost {evidence[key]:.3g} times a step, all taken together"
         elif key not in _HIDDEN and words:
             name = plain(key.removesuffix("_ns"))
             yield PHRASES[key].format(words) if key in PHRASES else f"{name} {words}"
+
+
+def _above(value: Any, limit: float) -> bool:
+    """Whether a value is a finite number above a limit."""
+    return isinstance(value, int | float) and math.isfinite(value) and value > limit
 
 
 def _value(key: str, value: Any) -> str:

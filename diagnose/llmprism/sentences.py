@@ -42,21 +42,30 @@ PHRASES: dict[str, str] = {
     "polarised_hashing": "sends many connections over few of its links, and is {by} slower",
     "slow_network": "has transfers that are {by} slower",
     "incast_burst": "receives a burst of other traffic, and is {by} slower",
-    "job_congestion": "shares links with another job, and is {by} slower",
+    "job_congestion": "is shared with another job, and carries data {by} slower",
     "uneven_stage": "has more work than other stages, by {by}",
-    "length_imbalance": "has longer sequences than others, and is {by} slower",
-    "expert_imbalance": "has more tokens for its experts than others, and is {by} slower",
-    "slow_storage": "waits for storage",
+    "length_imbalance": "gives its ranks sequences of unequal length",
+    "expert_imbalance": "sends its experts unequal numbers of tokens",
+    "slow_storage": "writes and reads {by} slower",
     "hang": "stopped first, and its job stopped with it",
     "crash": "stopped, and its job restarted",
 }
 """What the culprit of a cause does; ``{by}`` is the share of its speed that is lost."""
 
+OF_A_JOB: dict[str, str] = {
+    "hang": "stopped",
+    "crash": "stopped, and started again",
+    "slow_storage": "waits for storage",
+    "job_congestion": "shares links with another job, and is {by} slower",
+}
+"""The same where no part of the cluster is named, but the job."""
+
 _ABBREVIATED = {
     "gpu": "GPU",
     "gc": "garbage-collection",
     "nic": "NIC",
-    "ecmp": "ECMP",
+    "ecmp": "chance (ECMP)",
+    "unknown": "another one",
     "nvlink": "NVLink",
 }
 
@@ -150,8 +159,8 @@ def _predicate(finding: Mapping[str, Any], cause: str) -> str:
         return "pauses in some of its steps"
     if text(finding.get("symptom")) == "slow_steps":
         return f"is {percent(magnitude)} slower, for a reason that the records do not show,"
-    if text(finding.get("culprit_kind")) == "job" and cause in ("hang", "crash"):
-        return "stopped" if cause == "hang" else "stopped, and started again"
+    if text(finding.get("culprit_kind")) == "job":
+        phrase = OF_A_JOB.get(cause, phrase)
     if phrase is None:
         symptom = plain(cause if cause not in ("", "unknown") else text(finding.get("symptom")))
         normal = f", {magnitude:.3g} times the normal value" if magnitude is not None else ""
@@ -196,6 +205,8 @@ def _cost(finding: Mapping[str, Any], job: JobFacts, evidence: Mapping[str, Any]
     if cost is None:
         return "Its cost is unknown."
     name = text(finding.get("job")) or "the job"
+    if text(finding.get("symptom")) == "stopped" and "traffic_ended_ns" in evidence:
+        return _stop(cost, name, job, evidence)
     if cost <= 0:
         return f"It costs {name} no measurable time."
     first, last = step_of(finding, "first_step"), step_of(finding, "last_step")
@@ -209,6 +220,14 @@ def _cost(finding: Mapping[str, Any], job: JobFacts, evidence: Mapping[str, Any]
         lost += f", {gpu_hours(cost, job.gpus):.2g} GPU-hours"
     part = f"{percent(share)} of its step time: " if share is not None else ""
     return f"It costs {name} {part}{lost}."
+
+
+def _stop(cost_ns: float, name: str, job: JobFacts, evidence: Mapping[str, Any]) -> str:
+    """What a stop costs: the time until the job went on, if the records show that it did."""
+    if "went_on_ns" not in evidence:
+        return f"The records show no further step of {name}."
+    hours = f", {gpu_hours(cost_ns, job.gpus):.2g} GPU-hours" if job.gpus else ""
+    return f"It costs {name} the time until it went on: {duration(cost_ns)}{hours}."
 
 
 def gpu_hours(cost_ns: float, gpus: int) -> float:

@@ -30,3 +30,8 @@ def test_transfers_may_lose_more_than_a_step_together():
     one, several = ([*numbers({"lost_share_of_a_step": share})] for share in (0.25, 3.3562))
     assert one == ["the culprit itself lost 25.0 % of a step"]
     assert several == ["its transfers lost 3.36 times a step, all taken together"]
+
+
+def test_a_step_of_a_job_that_stopped_is_many_times_as_long():
+    stopped = {"step_share": 427.34, "step_deviations": 1e6}
+    assert list(numbers(stopped)) == ["steps are 428 times as long"]

@@ -94,6 +94,36 @@ def test_stages_and_jobs_have_their_names():
     assert finding_text(row, PARTS, JOB).what.startswith("Job job-0 stopped since")
 
 
+def test_storage_that_is_slow_does_not_wait_for_storage():
+    row = finding(cause="slow_storage", culprit_kind="server", culprit="s12", magnitude=0.5)
+    assert finding_text(row, PARTS, JOB).what.startswith("Server s12 writes and reads 50.0 % slow")
+    row = finding(cause="slow_storage", culprit_kind="job", culprit="job-0")
+    assert finding_text(row, PARTS, JOB).what.startswith("Job job-0 waits for storage")
+
+
+def test_a_link_is_shared_and_a_job_shares_it():
+    row = finding(cause="job_congestion", culprit_kind="link", culprit="leaf0|spine1")
+    assert "spine1 is shared with another job, and carries" in finding_text(row, PARTS, JOB).what
+    row = finding(cause="job_congestion", culprit_kind="job", culprit="job-0")
+    assert "Job job-0 shares links with another job" in finding_text(row, PARTS, JOB).what
+
+
+def test_how_unequal_work_is_is_no_speed():
+    """By how much bytes differ is not by how much the job is slower, which the cost says."""
+    for cause in ("length_imbalance", "expert_imbalance"):
+        row = finding(cause=cause, culprit_kind="job", culprit="job-0", magnitude=0.25)
+        assert "slower" not in finding_text(row, PARTS, JOB).what
+
+
+def test_a_stop_costs_the_time_until_the_job_goes_on():
+    evidence = {"step_share": 400.0, "traffic_ended_ns": TEN}
+    row = finding(symptom="stopped", cause="hang", cost=50.0 * S, evidence=evidence)
+    assert finding_text(row, PARTS, JOB).cost == "The records show no further step of job-0."
+    row["evidence"] = json.dumps(evidence | {"went_on_ns": TEN + 50 * S})
+    cost = finding_text(row, PARTS, JOB).cost
+    assert cost == "It costs job-0 the time until it went on: 50.0 s, 0.89 GPU-hours."
+
+
 def test_the_suspects_are_ranked():
     names = [{"name": "leaf0|spine1"}, {"name": "spine1"}, {"name": "10.0.12.1"}]
     row = finding(cause="slow_link", culprit_kind="link", culprit="leaf0|spine1",
@@ -130,6 +160,9 @@ def test_the_gpus_of_a_server_are_one_suspect():
 def test_causes_that_flows_cannot_tell_apart_are_both_named():
     row = finding(cause="slow_link", evidence={"or_causes": ["lossy_link", "slow_nic"]})
     assert "Causes that fit: slow link, lossy link, slow NIC." in str(finding_text(row, PARTS, JOB))
+    row = finding(cause="polarised_hashing", evidence={"or_causes": ["ecmp", "unknown"]})
+    causes = finding_text(row, PARTS, JOB).causes
+    assert causes == "Causes that fit: polarised hashing, chance (ECMP), another one."
 
 
 def test_pauses_cost_time_only_in_their_own_steps():

@@ -5,7 +5,8 @@ and its evidence. No suspect is believed on its own: the steps of the job must b
 that stretch than around it (:mod:`~.cost`). A lasting stretch that no suspect explains is a finding
 about the job (:mod:`~.unexplained`). A stage that is too long all along needs no stretch
 (:mod:`~.uneven`). A suspect that another one explains is no finding (:mod:`~.explanations`), nor is
-what lasts for as long as another job runs (:mod:`~.other_jobs`).
+what lasts for as long as another job runs (:mod:`~.other_jobs`), or as its job has more to do
+(:mod:`~.more_work`).
 
 To add a cause, write a :data:`~.suspects.Cause` and add it to :data:`CAUSES`.
 """
@@ -33,6 +34,7 @@ from llmprism.methods.prism.faults.causes.uneven import uneven
 from llmprism.methods.prism.faults.causes.unexplained import unexplained
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.explanations import explained
+from llmprism.methods.prism.faults.more_work import more_work
 from llmprism.methods.prism.faults.other_jobs import (
     beside_another,
     most_slowed_first,
@@ -40,6 +42,7 @@ from llmprism.methods.prism.faults.other_jobs import (
 )
 from llmprism.methods.prism.faults.replicas import shown_better
 from llmprism.methods.prism.faults.seconds import beside, costing, with_seconds
+from llmprism.methods.prism.faults.shared_links import shares_links
 from llmprism.methods.prism.faults.stops.stopped import stopped
 from llmprism.methods.prism.faults.suspects.alternatives import with_alternatives
 from llmprism.methods.prism.faults.suspects.cost import widened
@@ -48,6 +51,7 @@ from llmprism.methods.prism.faults.suspects.suspects import (
     Cause,
     Suspect,
     adds_nothing,
+    overlap,
     table_of,
 )
 from llmprism.numerics.memory import give_back
@@ -80,12 +84,14 @@ def find_findings(context: Context) -> pd.DataFrame:
         give_back()
     brought = repeated([one for one in every if one.confidence > LEAST_SURE])
     guesses = [one for one in every if one.confidence <= LEAST_SURE]
-    costly = [one for one in brought if one.is_believed]  # what costs nothing explains nothing
-    costly = [one for one in costly if not beside_another(one, context.jobs)]
-    costly = _slow_by_themselves(costly, costly, brought)
+    crowded = [one for one in brought if shares_links(context, one)]
+    slow = [one for one in brought if not any(one is other for other in crowded)]
+    slow = [one for one in slow if _is_slow(context, one)]
+    costly = [one for one in slow if one.is_believed]  # what costs nothing explains nothing
+    slow, costly = (_slow_by_themselves(those, costly, brought) for those in (slow, costly))
     suspects = [one for one in costly if not shown_better(one, costly)]
     kept = [one for one in suspects if not explained(one, suspects)]
-    kept = with_seconds(kept, brought)
+    kept = with_seconds(kept, slow)
     kept = [with_pauses(one, costly, kept) for one in kept]
     kept = [less_sure(one) for one in kept]
     guesses += [one for one in kept if one.confidence <= LEAST_SURE]
@@ -94,12 +100,23 @@ def find_findings(context: Context) -> pd.DataFrame:
     named = doubted([one for one in _with_edges(believed) if one.is_believed])
     named = [one for one in named if one.confidence > LEAST_SURE]
     others = [one for one in unexplained(context, named, guesses) if one.is_believed]
-    others = [one for one in others if not beside_another(one, context.jobs)]
+    others = [one for one in others if _is_slow(context, one)]
+    others = [one for one in others if not any(_in_steps_of(one, other) for other in crowded)]
     others = _slow_by_themselves(others, named, brought)
     found = costing([*named, *others])
     found = [beside(one, found) for one in found]
     found = most_slowed_first(with_alternatives(context, found, brought))
     return table_of([*found, *uneven(context, found)])
+
+
+def _is_slow(context: Context, one: Suspect) -> bool:
+    """Whether its job has neither more to do in the steps of ``one``, nor another job beside it."""
+    return not (beside_another(one, context.jobs) or more_work(context, one))
+
+
+def _in_steps_of(one: Suspect, other: Suspect) -> bool:
+    """Whether ``other`` is what its job waits for in most steps of ``one``."""
+    return other.job is one.job and overlap(one, other) > 0.5
 
 
 def _slow_by_themselves(

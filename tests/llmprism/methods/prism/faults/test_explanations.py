@@ -61,6 +61,8 @@ def findings_of(monkeypatch):
 
     def found(*suspects: Suspect, lost: Any = None) -> list[Any]:
         monkeypatch.setattr(faults, "CAUSES", (lambda _: suspects,))
+        for of_records in ("more_work", "shares_links"):  # there are none
+            monkeypatch.setattr(faults, of_records, lambda *_: False)
         monkeypatch.setattr(alternatives, "lost_share", lambda *_, **__: lost)
         topology = SimpleNamespace(
             codes={"a": 0, "b": 1, "c": 2, "d": 3}, addresses=["a", "b", "c", "d"],

@@ -61,6 +61,8 @@ def found(monkeypatch):
 
     def of(*suspects: Suspect) -> dict[str, tuple[int, int, float]]:
         monkeypatch.setattr(faults, "CAUSES", (lambda _: suspects,))
+        for of_records in ("more_work", "shares_links"):  # there are none
+            monkeypatch.setattr(faults, of_records, lambda *_: False)
         monkeypatch.setattr(alternatives, "lost_share", lambda *_, **__: None)
         names = [*"abcd"]
         topology = SimpleNamespace(

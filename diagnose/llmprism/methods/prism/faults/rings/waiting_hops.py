@@ -11,7 +11,9 @@ late rank begins late and ends with the others: it is on the wire for as long as
 
 Two hops that wait at least show that it is waiting: a single one that is longer on the wire is
 slow itself. So may be both hops of a NIC; where servers have several, most of their rings show what
-all wait for. Ranks in the middle of a server delay no hop by more than others, and are not seen.
+all wait for. Two hops across a slow leaf send all the time, and the others wait for what they
+bring: these rest more often then, and are cut into more records. Ranks in the middle of a server
+delay no hop by more than others, and are not seen.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from llmprism.io.topology import in_nic_order
+from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
 from llmprism.methods.prism.faults.measures.collectives import collectives_of
 from llmprism.methods.prism.faults.measures.rates import rates_of
@@ -29,6 +32,7 @@ from llmprism.numerics.missing import nanmedian
 
 WAITS = 0.6  # of what the longest hop waits: hops that are longer by less do not wait
 FEWEST_WAIT = 2  # such hops: a single one is slow itself
+OFTENER = 1.5  # times as many records as the hops that are longer: they rest, those do not
 
 
 @measured_once
@@ -43,27 +47,46 @@ def late_at_hops_ns(context: Context, job: JobView) -> Floats:
         return late
     longer_ns = job.duration_ns - healthy(job.duration_ns[None, :])[0]
     longer_ns = np.maximum(np.nan_to_num(longer_ns), 0.0)
-    for servers, lost in _lost_by_hops(context, job):
-        _add(context, job, late, servers, np.minimum(lost, longer_ns))
+    for servers, lost, records in _lost_by_hops(context, job):
+        _add(context, job, late, servers, np.minimum(lost, longer_ns), records)
     return late
 
 
-def _lost_by_hops(context: Context, job: JobView) -> list[tuple[Ints, Floats]]:
-    """The servers of each ring, and what its hops are longer on the wire [ns], (hops, steps).
+def _lost_by_hops(context: Context, job: JobView) -> list[tuple[Ints, Floats, Floats]]:
+    """The servers of each ring, what its hops are longer on the wire [ns], and their records.
 
-    The middle of the rings that lead through the same servers, one for each of their NICs.
+    Both of shape (hops, steps); records as a multiple of the usual number. The middle of the rings
+    that lead through the same servers, one for each of their NICs.
     """
     lost_ns = _lost_of_connections_ns(context, job)
     home = context.topology.servers[job.phases.endpoints]
-    found: dict[tuple[int, ...], list[Floats]] = {}
+    found: dict[tuple[int, ...], list[tuple[Floats, Floats]]] = {}
     for part in collectives_of(context, job):
+        records = _records(context, job, part)
         for ring in rings_of(context, part):
             if np.isin(home, ring.servers).sum() == ring.servers.size:
                 continue  # one NIC each: both of its hops may be slow as well
             servers, order = _from_the_first(ring)
-            own = lost_ns[part.one.connections[ring.places[order]]]
+            places = ring.places[order]
+            own = lost_ns[part.one.connections[places]], records[places]
             found.setdefault(tuple(servers.tolist()), []).append(own)
-    return [(np.array(one), nanmedian(np.stack(own), axis=0)) for one, own in found.items()]
+    middle = [
+        [nanmedian(np.stack(each), axis=0) for each in zip(*own, strict=True)]
+        for own in found.values()
+    ]
+    return [
+        (np.array(servers), lost, number)
+        for servers, (lost, number) in zip(found, middle, strict=True)
+    ]
+
+
+def _records(context: Context, job: JobView, part: KindOf) -> Floats:
+    """Records of each connection of a class in each step, as a multiple of its usual number."""
+    cell = part.cells(context.connections, job.count)[1]
+    number = np.bincount(cell, minlength=part.one.connections.size * job.count)
+    by_step = number.reshape(-1, job.count).astype(np.float64)
+    relative: Floats = by_step / np.maximum(np.median(by_step, axis=1, keepdims=True), 1.0)
+    return relative
 
 
 def _from_the_first(ring: Ring) -> tuple[Ints, Ints]:
@@ -81,12 +104,14 @@ def _lost_of_connections_ns(context: Context, job: JobView) -> Floats:
     return lost
 
 
-def _add(context: Context, job: JobView, late: Floats, servers: Ints, lost: Floats) -> None:
+def _add(
+    context: Context, job: JobView, late: Floats, servers: Ints, lost: Floats, records: Floats
+) -> None:
     """Put down what a ring waits in each step at the endpoints that it waits for."""
     ends = job.phases.endpoints
     home = context.topology.servers[ends]
     late[np.isin(home, servers)] = np.fmax(late[np.isin(home, servers)], 0.0)
-    whole, alone, waited_ns = _waits(lost)
+    whole, alone, waited_ns = _waits(lost, records)
     for place, server in enumerate(servers.tolist()):
         rows = np.flatnonzero(home == server)
         rows = np.searchsorted(ends, in_nic_order(context.topology, ends[rows]))
@@ -99,14 +124,17 @@ def _add(context: Context, job: JobView, late: Floats, servers: Ints, lost: Floa
             late[at] = np.fmax(late[at], waited_ns[steps])
 
 
-def _waits(lost: Floats) -> tuple[Bools, Bools, Floats]:
+def _waits(lost: Floats, records: Floats) -> tuple[Bools, Bools, Floats]:
     """Which server, or which hop alone, the other hops of a ring wait for in each step.
 
-    And for how long; hop i leads from server i, shape (hops, steps).
+    And for how long; hop i leads from server i, shape (hops, steps). A hop that rests more often
+    than those that are longer waits itself: for them, which are slow and send all the time.
     """
     with np.errstate(invalid="ignore"):
         longest = lost.max(axis=0)  # NaN where a hop is unknown
         short = lost < WAITS * longest
+        of_longer = nanmedian(np.where(short, np.nan, records), axis=0)
+        short &= ~(records > OFTENER * of_longer)
     shown = (longest > 0) & ((~short).sum(axis=0) >= FEWEST_WAIT)
     both = short & np.roll(short, 1, axis=0)  # what a server sends and what it receives
     number = short.sum(axis=0)

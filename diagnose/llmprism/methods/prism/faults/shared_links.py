@@ -4,12 +4,15 @@ Records show what else a link carries while a transfer crosses it. A link that i
 much as ever: what the transfer lacks, the other traffic has. A link that is slow carries less,
 however many share it. So what transfers lack in a stretch of slow steps is compared with what
 others moved over the same links at the same time. The hops of a ring go at the pace of the slowest
-one, and so for each of them the most crowded link of the ring counts.
+one, and so for each of them the most crowded link of the ring counts, if it carries about as much
+meanwhile as it ever does: others also cross links that have room.
 
 Where a path is unknown, only its NICs are.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -20,6 +23,7 @@ from llmprism.methods.prism.faults.suspects.suspects import Suspect
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
 
 MOSTLY = 0.75  # of what transfers lack: a link at half its speed that two share explains a third
+HIGHEST = 0.95  # quantile of the rates of a link, by bytes: it may carry as much
 FAST = 0.75  # quantile of the speeds of a connection outside of the stretch: it may compete there
 
 
@@ -29,7 +33,7 @@ def shares_links(context: Context, one: Suspect) -> bool:
         return False
     job, rates = one.job, rates_of(context, one.job)
     begin_ns, end_ns = int(job.start_ns[one.first]), int(job.end_ns[one.last])
-    others = _Others(context, _rows_of_others(context, job, begin_ns, end_ns), begin_ns)
+    others = _Traffic(context, _rows_of_others(context, job, begin_ns, end_ns))
     if not others.rows.size:
         return False
     part = one.evidence["suspects"][0]["name"]
@@ -41,8 +45,19 @@ def shares_links(context: Context, one: Suspect) -> bool:
             chosen, missing = _lacking(context, rows, (begin_ns, end_ns))
             links = {name for name in _crossed_together(rates, row) if _is_link(name)}
             lack += float(missing.sum())
-            taken += float(np.minimum(others.moved(links, chosen), missing).sum())
+            taken += float(np.minimum(_taken(context, others, links, chosen), missing).sum())
     return taken >= MOSTLY * lack > 0
+
+
+def _taken(context: Context, others: _Traffic, links: Iterable[str], rows: Codes | Ints) -> Floats:
+    """Bytes of ``others`` on the fullest of ``links`` while each of ``rows`` is sent."""
+    most, every = np.zeros(rows.size), _every(context)
+    for link in links:
+        moved = others.moved(link, rows)
+        if moved.any():
+            full = every.moved(link, rows) >= MOSTLY * every.most(link, rows)
+            most = np.maximum(most, np.where(full, moved, 0.0))
+    return most
 
 
 def _crossed_together(rates: Rates, row: int) -> frozenset[str]:
@@ -81,23 +96,47 @@ def _is_link(part: str) -> bool:
     return ARROW in part and not part.endswith((UP, DOWN))
 
 
-class _Others:
-    """What other traffic moves over each link, as a function of time."""
+def _every(context: Context) -> _Traffic:
+    """All traffic of the recording."""
+    if _every not in context.measured:
+        context.measured[_every] = _Traffic(context, np.arange(len(context.flows)))
+    found: _Traffic = context.measured[_every]
+    return found
 
-    def __init__(self, context: Context, rows: Ints, origin_ns: int) -> None:
-        self.context, self.rows, self.origin_ns = context, rows, origin_ns
+
+class _Traffic:
+    """What some records move over each link, as a function of time."""
+
+    def __init__(self, context: Context, rows: Ints) -> None:
+        self.context, self.rows = context, rows
+        self.origin_ns = int(context.flows.start_ns.min())
         self._until: dict[str, tuple[Floats, Floats]] = {}
+        self._fastest: dict[str, float] = {}
 
-    def moved(self, links: set[str], rows: Codes | Ints) -> Floats:
-        """Bytes of others on the most crowded of ``links`` while each of ``rows`` is sent."""
+    def moved(self, link: str, rows: Codes | Ints) -> Floats:
+        """Bytes on ``link`` while each of ``rows`` is sent."""
         flows = self.context.flows
         start, end = flows.start_ns[rows] - self.origin_ns, flows.end_ns[rows] - self.origin_ns
-        most = np.zeros(rows.size)
-        for link in links:
+        at, until = self._of(link)
+        if not at.size:
+            return np.zeros(rows.size)
+        moved: Floats = np.interp(end, at, until) - np.interp(start, at, until)
+        return moved
+
+    def most(self, link: str, rows: Codes | Ints) -> Floats:
+        """Bytes that ``link`` could carry while each of ``rows`` is sent, at its highest rate.
+
+        What it carried at that rate, or a higher one, is a twentieth of all that it carried.
+        """
+        if link not in self._fastest:
             at, until = self._of(link)
-            if at.size:
-                most = np.maximum(most, np.interp(end, at, until) - np.interp(start, at, until))
-        return most
+            moved, lasted = np.diff(until), np.maximum(np.diff(at), 1.0)
+            order = np.argsort(moved / lasted)
+            share = np.cumsum(moved[order]) >= HIGHEST * moved.sum()
+            rate = (moved / lasted)[order][share] if moved.size else np.zeros(1)
+            self._fastest[link] = float(rate[0]) if rate.size else 0.0
+        lasted_ns = np.maximum(self.context.flows.lengths_ns(rows), 1)
+        return self._fastest[link] * lasted_ns.astype(np.float64)
 
     def _of(self, link: str) -> tuple[Floats, Floats]:
         """Times, and the bytes that others have moved over a link until each of them."""

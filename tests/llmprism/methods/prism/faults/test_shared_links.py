@@ -19,19 +19,22 @@ PATHS = ["leaf0|spine0|leaf1", "leaf0|spine1|leaf1", "leaf2|spine0|leaf1"]
 ENDS = {"a": 0, "b": 1, "c": 2, "d": 3}
 
 
-class Three(SimpleNamespace):
-    """Three connections: two of the job, and one of others."""
+class Counted(SimpleNamespace):
+    """A number of connections, or of records."""
 
     def __len__(self) -> int:
-        return 3
+        return int(self.count)
 
 
-def world(lasts: float, other_share: float, other_path: int = 0, ring: int = -1) -> tuple[Any, Any]:
+def world(
+    lasts: float, other_share: float, other_path: int = 0, ring: int = -1, busy: float = 0
+) -> tuple[Any, Any]:
     """A job that sends from a to b in every step, and other traffic from c to d in slow steps.
 
     What the job sends ``lasts`` so many times as long in the slow steps. The others move a share
     of as many bytes meanwhile. With a ``ring``, another connection of the job is in it as well,
-    over spine 1, and all go at one pace.
+    over spine 1, and all go at one pace. With ``busy``, the others also move so many times the
+    bytes of a healthy transfer of the job, in its time, between all of its steps.
     """
     rows = []
     for step in range(STEPS):
@@ -41,13 +44,16 @@ def world(lasts: float, other_share: float, other_path: int = 0, ring: int = -1)
         rows.append((2, begin, begin + lasted, 1, 0, SIZE, 1))
         if slow and other_share:
             rows.append((1, begin, begin + lasted, 2, 3, round(other_share * SIZE), other_path))
+        if busy:
+            later = begin + STEP_NS // 2
+            rows.append((1, later, later + HEALTHY_NS, 2, 3, round(busy * SIZE), other_path))
     of_row, start, end, src, dst, size, path = (np.array(one) for one in zip(*rows, strict=True))
-    flows = SimpleNamespace(
-        start_ns=start, end_ns=end, src=src, dst=dst, bytes=size, path=path, paths=PATHS,
-        lengths_ns=lambda at: end[at] - start[at],
+    flows = Counted(
+        count=start.size, start_ns=start, end_ns=end, src=src, dst=dst, bytes=size, path=path,
+        paths=PATHS, lengths_ns=lambda at: end[at] - start[at],
     )  # fmt: skip
-    connections = Three(
-        of_row=of_row, by=SimpleNamespace(rows=lambda one: np.flatnonzero(of_row == one))
+    connections = Counted(
+        count=3, of_row=of_row, by=SimpleNamespace(rows=lambda one: np.flatnonzero(of_row == one))
     )
     links = [
         frozenset({"a>out", "leaf0>spine0", "leaf0>up", "spine0>leaf1", "b>in", "spine0"}),
@@ -60,7 +66,7 @@ def world(lasts: float, other_share: float, other_path: int = 0, ring: int = -1)
         phases=SimpleNamespace(classes=[part]), start_ns=begin, end_ns=begin + STEP_NS // 2
     )
     topology = SimpleNamespace(codes=ENDS)
-    context = SimpleNamespace(flows=flows, connections=connections, topology=topology)
+    context = SimpleNamespace(flows=flows, connections=connections, topology=topology, measured={})
     return context, (job, rates)
 
 
@@ -90,6 +96,12 @@ def is_shared(
 )
 def test_a_link_that_others_fill_is_not_slow(monkeypatch, lasts, other, path, shared):
     assert is_shared(monkeypatch, world(lasts, other, path)) is shared
+
+
+@pytest.mark.parametrize(("busy", "shared"), [(0.0, True), (1.0, True), (4.0, False)])
+def test_a_link_that_could_carry_more_is_not_full(monkeypatch, busy, shared):
+    """Four jobs share a slow uplink that carries four times as much at other times."""
+    assert is_shared(monkeypatch, world(4.0, 3.0, busy=busy)) is shared
 
 
 @pytest.mark.parametrize(("ring", "shared"), [(0, True), (-1, False)])

@@ -16,6 +16,7 @@ from llmprism.methods.prism.faults.causes.slow_network import GOOD_PART
 from llmprism.methods.prism.faults.causes.stalls import SYMPTOM as STALLED
 from llmprism.methods.prism.faults.causes.unexplained import is_warm_up
 from llmprism.methods.prism.faults.other_jobs import wide
+from llmprism.methods.prism.faults.pausing import of_slow_stage, seen_better
 from llmprism.methods.prism.faults.replicas import PASSES
 from llmprism.methods.prism.faults.suspects.alternatives import nearly_best
 from llmprism.methods.prism.faults.suspects.repeated import steps_of
@@ -29,7 +30,7 @@ SHOWN_BY = {"slow_transfers": (*SHOWN, STALLED), STALLED: SHOWN}
 FEWEST = 2  # steps that show whether something slows its job by itself
 SOME = 0.3  # share of the steps in which another cause spreads the ranks of a job
 AS_LONG = 0.5  # of what the steps of a stretch are longer: others are that slow for one reason
-MOSTLY = 0.6  # share of the pauses of a rank that one stretch of slow steps explains
+MOSTLY = 0.6  # of the steps of a suspect, or of what they are longer, which another one explains
 
 
 def explained(one: Suspect, suspects: list[Suspect]) -> bool:
@@ -40,7 +41,7 @@ def explained(one: Suspect, suspects: list[Suspect]) -> bool:
     """
     if is_warm_up(one.first, one.last):
         return True
-    if any(_is_seen_better(one, other) for other in suspects):
+    if any(seen_better(one, other) for other in suspects):
         return True
     if one.symptom in INDEPENDENT:
         return False
@@ -60,12 +61,6 @@ def explained(one: Suspect, suspects: list[Suspect]) -> bool:
     if one.level == "network" and _singles_out(one):
         return False
     return any(_is_the_reason(one, other) for other in suspects)
-
-
-def _is_seen_better(one: Suspect, other: Suspect) -> bool:
-    """Whether ``other`` says more about the same rank, or about its stage."""
-    same = _same_rank(one, other) and _tells_more(other, one)
-    return same or _of_slow_stage(one, other)
 
 
 def _spreads_ranks(one: Suspect, other: Suspect) -> bool:
@@ -162,7 +157,7 @@ def _is_the_reason(one: Suspect, other: Suspect) -> bool:
         and not _waits_for(other, one)
         and not _waits(other)
         and not _stalls_for(other, one)
-        and not _of_slow_stage(other, one)
+        and not of_slow_stage(other, one)
         and _singles_out(other)
         and _within(one, other)
         and other.cost.share >= AS_LONG * one.cost.share
@@ -286,13 +281,6 @@ def _by_more_work(one: Suspect, other: Suspect) -> bool:
     return bool(sum(inside) > MOSTLY * len(inside))
 
 
-def _of_slow_stage(one: Suspect, other: Suspect) -> bool:
-    """Whether ``one`` is pauses, most of them while a stage of its job is slow as a whole."""
-    if (one.symptom, other.culprit_kind) != ("pauses", "stage") or other.job is not one.job:
-        return False
-    return _tells_more(other, one)
-
-
 def _singles_out(one: Suspect) -> bool:
     """Whether a suspect is one of several that could be: a part of the network, or a rank.
 
@@ -300,30 +288,3 @@ def _singles_out(one: Suspect) -> bool:
     """
     slow, every = (one.evidence.get(name, at) for name, at in (("slow_bundles", 0), ("bundles", 1)))
     return one.culprit_kind != "job" and slow < every
-
-
-def _same_rank(one: Suspect, other: Suspect) -> bool:
-    """Whether one is a rank that pauses, and the other that it is slow, in some common steps."""
-    ranks = {one.level, other.level} == {"rank"} and other.job is one.job
-    apart = ranks and {one.symptom, other.symptom} > {"pauses"}
-    return apart and one.may_be(other) and overlap(one, other) > 0
-
-
-def _tells_more(one: Suspect, other: Suspect) -> bool:
-    """Whether ``one`` says more than ``other``: slow steps that hold most of the pauses, or not."""
-    pausing, slow = (one, other) if one.symptom == "pauses" else (other, one)
-    inside = [slow.first <= step <= slow.last for step in pausing.evidence["steps"]]
-    mostly = sum(inside) > MOSTLY * len(inside) and not _healthy_between(slow, pausing)
-    return mostly if one is slow else not mostly
-
-
-def _healthy_between(slow: Suspect, pausing: Suspect) -> bool:
-    """Whether a good part of the steps of a stretch lie between pauses, and are healthy.
-
-    Steps around the stretch show what is healthy: those outside of the pauses may all be slow.
-    """
-    between = np.setdiff1d(steps_of(slow), steps_of(pausing))
-    if between.size <= (1 - MOSTLY) * steps_of(slow).size:
-        return False
-    longer_ns = finite_median(slow.job.duration_ns[between]) - slow.cost.normal_ns
-    return longer_ns < AS_LONG * (slow.cost.slow_ns - slow.cost.normal_ns)

@@ -43,7 +43,7 @@ def test_the_step_beside_another_stretch_may_be_slow_in_part_for_the_other_one()
     assert apart_ns(steps, (6, 13), [(6, 15)])[6:14].tolist() == [STEP_NS + 80.0] * 8
 
 
-def test_stretches_of_the_same_steps_cannot_be_told_apart() -> None:
+def test_where_both_have_the_same_steps_each_has_the_whole_cost() -> None:
     steps = steps_with((6, 12, 30.0))
     assert apart_ns(steps, (6, 12), [(6, 12)]).tolist() == steps.tolist()
 

@@ -14,24 +14,7 @@ from llmprism.methods.prism import faults
 from llmprism.methods.prism.faults.suspects import alternatives
 from llmprism.methods.prism.faults.suspects.cost import Cost, cost_at
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
-
-STEPS = 40
-STEP_NS = 100e6
-
-
-def job_with(slow: dict[tuple[int, int], float]) -> Any:
-    """A job some stretches of which are slower by a share."""
-    steps_ns = STEP_NS * (1 + 0.002 * np.random.default_rng(3).standard_normal(STEPS))
-    for (first, last), share in slow.items():
-        steps_ns[first : last + 1] += share * STEP_NS
-    ends_ns = np.cumsum(steps_ns).astype(np.int64)
-    job = SimpleNamespace(name="job-0", count=STEPS, duration_ns=steps_ns, tick_ns=0.0)
-    job.period_ns = STEP_NS
-    job.between_ends_ns = steps_ns
-    job.start_ns, job.end_ns = ends_ns - steps_ns.astype(np.int64), ends_ns
-    job.phases = SimpleNamespace(endpoints=np.arange(4))
-    job.pipelines = SimpleNamespace(number=np.full(4, -1))
-    return job
+from slow_jobs import STEP_NS, STEPS, job_with
 
 
 def rank(job: Any, name: str, first: int, last: int, sure: float = 0.9, **more: Any) -> Suspect:

@@ -87,11 +87,12 @@ def saves_of(context: Context, job: JobView) -> Iterator[Saves]:
     other = np.where(inside[connections.src], connections.dst, connections.src)
     for server in sorted(set(servers[other[own]].tolist()) - employed):
         chosen = np.flatnonzero(own & (servers[other] == server))
-        rows, others = (
+        others = _others(context, job, server)
+        rows_of = (
             np.concatenate([np.arange(0), *(connections.by.rows(c) for c in some.tolist())])
-            for some in (chosen, _others(context, job, server))
+            for some in (chosen, others)
         )
-        saves = _saves(context, job, rows, others)
+        saves = _saves(context, job, *rows_of)
         if saves is not None:
             name = context.topology.endpoints[int(other[chosen[0]])].server
             yield Saves(name, *saves, _between(context, chosen, others))

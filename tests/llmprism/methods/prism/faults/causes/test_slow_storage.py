@@ -95,6 +95,37 @@ def test_a_switch_that_all_saves_cross_and_nothing_else_may_be_slow_instead(othe
     assert list(module._between(context, np.arange(2), np.arange(0))) == named
 
 
+@pytest.mark.parametrize(("path", "between"), [("leaf0|spine0|leaf1", ()), ("leaf0", ("leaf0",))])
+def test_what_another_job_saves_shares_the_storage_and_maybe_a_switch(path, between):
+    """Eight saves of a job, and as many of another one, have more records than connections."""
+    begin_ns = (np.arange(8) * 10e8).astype(np.int64)
+    of_row = np.repeat([0, 1], 8)
+    flows = SimpleNamespace(
+        start_ns=np.tile(begin_ns, 2), end_ns=np.tile(begin_ns + int(1e8), 2),
+        bytes=np.full(16, 10**9), path=of_row, paths=["leaf0|spine1|leaf1", path],
+        lengths_ns=lambda rows: np.full(rows.size, 1e8),
+    )  # fmt: skip
+    servers = [SimpleNamespace(server=name) for name in ("s0", "s1", "storage")]
+    context = SimpleNamespace(
+        flows=flows, answers={},
+        topology=SimpleNamespace(
+            addresses=["a", "b", "storage"], servers=np.arange(3), endpoints=servers
+        ),
+        connections=SimpleNamespace(
+            src=np.array([0, 1]), dst=np.array([2, 2]), carries=np.ones(2, bool),
+            by=SimpleNamespace(rows=lambda one: np.flatnonzero(of_row == one)),
+        ),
+    )  # fmt: skip
+    phases = SimpleNamespace(endpoints=np.array([0]))
+    job = SimpleNamespace(
+        phases=phases, period_ns=1e8, count=80, end_ns=(np.arange(80) + 1) * 10**8
+    )
+    module = import_module("llmprism.methods.prism.faults.causes.slow_storage")
+    [saves] = module.saves_of(context, job)
+    assert (saves.server, saves.between) == ("storage", between)
+    assert (saves.shared_pace * 2).tolist() == saves.pace.tolist()
+
+
 def test_storage_is_less_sure_where_a_switch_may_be_slow_instead(monkeypatch):
     step = np.arange(3, 27, 3)
     pace = np.where(step < 9, 1.0, 6.0)

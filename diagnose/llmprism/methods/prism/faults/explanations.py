@@ -207,7 +207,8 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
     """
     if one.level != "network" or one.evidence.get("kinds") != ["dp"] or other.job is not one.job:
         return False
-    if one.evidence.get("waiting_hops") or other.culprit in one.as_ever:
+    piped = one.job.pipelines.length > 1  # else all wait for a late rank, and its own are short
+    if one.evidence.get("waiting_hops") or (piped and other.culprit in one.as_ever):
         return False
     if other.confidence <= one.confidence:
         return False

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fault_study import Row, cost_error, kept_row, simulated
+from fault_study import Row, cost_error, kept_row, simulated, verdict
 from fault_worlds import FAULTS, World, draw_world, fault_of, telemetry_of
 from llmprism.pipeline import diagnose_files
 from prism_sim.faults import KINDS
@@ -69,13 +69,8 @@ def _compared(case: Case, match: FaultMatch) -> Row:
     """What was found of one of the faults."""
     fault, findings = case.truth["faults"].iloc[match.fault], case.diagnosis["findings"]
     top = findings[findings["finding"] == match.finding]
-    slowdown = fault["slowdown"]
     return {
         "kind": match.kind,
-        "slowdown": None if np.isnan(slowdown) else float(slowdown),
-        "stops": False,
-        "detected": match.detected,
-        "first": match.localized,
-        "cause_right": bool(match.cause_right),
+        **verdict(match, fault),
         "cost_error": cost_error(case, fault, [match.finding], top) if match.localized else None,
     }

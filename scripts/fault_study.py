@@ -24,7 +24,7 @@ from llmprism.pipeline import diagnose_files
 from prism_sim.faults import KINDS
 from prism_sim.loading.scenario import Scenario
 from prism_sim.run_folder import Run
-from prism_sim.score.faults import causes_of, right_names, score_faults
+from prism_sim.score.faults import FaultMatch, causes_of, right_names, score_faults
 from prism_sim.score.jobs import true_job_of
 from prism_sim.score.load import Case, load
 from prism_sim.simulate import simulate
@@ -128,20 +128,27 @@ def _compared(case: Case) -> Row:
     top = findings[findings["finding"] == match.finding]
     return row | {
         "injected": True,
-        "stops": KINDS[match.kind].stops_jobs,
-        "slowdown": _number(fault["slowdown"]),
+        **verdict(match, fault),
         "culprit": match.culprit,
         "culprit_kind": match.culprit_kind,
         "window": [_number(fault["from_step"]), _number(fault["to_step"])],
-        "detected": match.detected,
-        "first": match.localized,
         "among": match.localized or _among(case, fault, score.true_findings),
-        "cause_right": bool(match.cause_right),
         "one_of_causes": _one_of_causes(match.kind, top),
         "delay": match.steps_to_detect,
         "confidence": None if top.empty else float(top["confidence"].iloc[0]),
         "cost_error": cost_error(case, fault, score.true_findings, top),
         "known_cost_error": None if top.empty else known_cost_error(case.truth["steps"], fault),
+    }
+
+
+def verdict(match: FaultMatch, fault: pd.Series) -> Row:
+    """What one fault did, and what was found of it."""
+    return {
+        "stops": KINDS[match.kind].stops_jobs,
+        "slowdown": _number(fault["slowdown"]),
+        "detected": match.detected,
+        "first": match.localized,
+        "cause_right": bool(match.cause_right),
     }
 
 

@@ -87,8 +87,8 @@ def find_findings(context: Context) -> pd.DataFrame:
     crowded = [one for one in brought if shares_links(context, one)]
     slow = [one for one in brought if not any(one is other for other in crowded)]
     slow = [one for one in slow if _is_slow(context, one)]
+    slow = _slow_by_themselves(slow, [one for one in slow if one.is_believed], brought)
     costly = [one for one in slow if one.is_believed]  # what costs nothing explains nothing
-    slow, costly = (_slow_by_themselves(those, costly, brought) for those in (slow, costly))
     suspects = [one for one in costly if not shown_better(one, costly)]
     kept = [one for one in suspects if not explained(one, suspects)]
     kept = with_seconds(kept, slow)

@@ -207,8 +207,7 @@ def _waits_for(one: Suspect, other: Suspect) -> bool:
     """
     if one.level != "network" or one.evidence.get("kinds") != ["dp"] or other.job is not one.job:
         return False
-    piped = one.job.pipelines.length > 1  # else all wait for a late rank, and its own are short
-    if one.evidence.get("waiting_hops") or (piped and other.culprit in one.as_ever):
+    if one.evidence.get("waiting_hops") or other.culprit in one.as_ever:
         return False
     if other.confidence <= one.confidence:
         return False

@@ -14,7 +14,7 @@ from dataclasses import replace
 from llmprism.methods.prism.faults.causes.partners import doubted
 from llmprism.methods.prism.faults.explanations import explained, outlasts
 from llmprism.methods.prism.faults.suspects.at_once import are_both_there
-from llmprism.methods.prism.faults.suspects.suspects import Suspect
+from llmprism.methods.prism.faults.suspects.suspects import Suspect, common_steps
 
 EVEN = 0.5
 CLEAR = 6.0  # deviations of steps, twice as many as for a first one
@@ -44,11 +44,6 @@ def _is_sure(one: Suspect, found: Sequence[Suspect]) -> bool:
     return doubted([one, *found])[0].confidence >= EVEN
 
 
-def _common(one: Suspect, other: Suspect) -> int:
-    """How many steps two stretches share."""
-    return max(0, min(one.last, other.last) - max(one.first, other.first) + 1)
-
-
 def _costs_more(one: Suspect, found: Sequence[Suspect]) -> bool:
     """Whether steps of ``one`` are longer than what others cost: surer ones that are slow at once.
 
@@ -59,7 +54,11 @@ def _costs_more(one: Suspect, found: Sequence[Suspect]) -> bool:
         for other in found
         if other is not one
         and other.job is one.job
-        and (other.confidence > one.confidence or not _common(one, other) or outlasts(one, other))
+        and (
+            other.confidence > one.confidence
+            or not common_steps(one, other)
+            or outlasts(one, other)
+        )
     ]
     return beside(one, others).is_believed
 
@@ -82,6 +81,6 @@ def _is_another(one: Suspect, found: Sequence[Suspect]) -> bool:
         for other in found
         if not are_both_there(length_ns, (one.first, one.last), (other.first, other.last))
     ]
-    if any(_common(one, other) > 1 for other in rest):  # one may end as the other one begins
+    if any(common_steps(one, other) > 1 for other in rest):  # one may end as the other one begins
         return False
     return not explained(one, [one, *rest])

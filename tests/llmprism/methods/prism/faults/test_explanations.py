@@ -89,7 +89,7 @@ def test_of_ranks_that_are_slow_in_the_same_steps_no_more_than_one_is_sure(confi
 
 def test_a_server_that_may_be_a_stage_and_a_rank_of_its_pipeline_are_one_finding(findings_of):
     job = job_with({(10, 19): 0.3})
-    job.pipelines = SimpleNamespace(number=np.zeros(4, np.int64), length=2)
+    job.pipelines = SimpleNamespace(number=np.zeros(4, np.int64))
     server = rank(job, "a", 10, 19, one_of=["a", "job-0 stage 1"])
     [found] = findings_of(server, rank(job, "c", 10, 19, 0.6))
     assert json.loads(found.evidence)["one_of"] == ["a", "job-0 stage 1", "c"]

@@ -51,6 +51,7 @@ def accused(monkeypatch):
             between_ends_ns=duration,
             tick_ns=0.0,
             period_ns=1e8,
+            pipelines=SimpleNamespace(length=2),
         )
         monkeypatch.setattr(SLOW_NETWORK, "rates_of", lambda *_: rates)
         monkeypatch.setattr(SLOW_NETWORK, "_by_saving", lambda *_: False)

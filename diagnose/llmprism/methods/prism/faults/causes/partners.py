@@ -22,7 +22,7 @@ import numpy as np
 from llmprism.methods.prism.faults.causes.late_ranks import SYMPTOM as LATE
 from llmprism.methods.prism.faults.context import Context
 from llmprism.methods.prism.faults.suspects.repeated import steps_of
-from llmprism.methods.prism.faults.suspects.suspects import Suspect
+from llmprism.methods.prism.faults.suspects.suspects import Suspect, overlap
 
 TOGETHER = 0.5  # share of the steps of one in which the other is slow too
 
@@ -78,8 +78,7 @@ def _partners(context: Context, one: Suspect, other: Suspect) -> bool:
     if _one_measurement(one, other):
         return True
     own, theirs = (_pipelines(context, each) for each in (one, other))
-    common = min(one.last, other.last) - max(one.first, other.first) + 1
-    return bool(own & theirs) and common >= TOGETHER * (one.last - one.first + 1)
+    return bool(own & theirs) and overlap(one, other) >= TOGETHER
 
 
 def _one_measurement(one: Suspect, other: Suspect) -> bool:

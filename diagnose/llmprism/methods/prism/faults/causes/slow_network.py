@@ -137,6 +137,8 @@ def _in_stretch(
 def _with_others(context: Context, rates: Rates, one: Suspect) -> Suspect:
     """``one`` with what other transfers of its job show in the same steps."""
     one = _with_hops(context, rates, one)
+    if one.job.pipelines.length == 1:
+        return one  # all wait for a late rank there, so its own collectives are short
     ratio = one.evidence.get("pace_ratio") or one.evidence.get("time_ratio", 1.0)
     return replace(one, as_ever=_as_ever(context, rates, one, ratio))
 

@@ -22,7 +22,7 @@ from llmprism.methods.prism.faults.context import Context
 from llmprism.methods.prism.faults.lateness.own_time import lost_share
 from llmprism.methods.prism.faults.measures.hops import culprit_of
 from llmprism.methods.prism.faults.suspects.repeated import steps_of
-from llmprism.methods.prism.faults.suspects.suspects import Suspect
+from llmprism.methods.prism.faults.suspects.suspects import Suspect, overlap
 from llmprism.numerics.arrays import Floats, Ints
 from llmprism.numerics.missing import nanmedian
 
@@ -45,8 +45,7 @@ def _beside(one: Suspect, other: Suspect) -> bool:
     """Whether ``other`` was seen in most steps of ``one``, and explains what they take longer."""
     if other.job is not one.job or "stopped" in {one.symptom, other.symptom}:
         return False
-    common = min(one.last, other.last) - max(one.first, other.first) + 1
-    return other.is_believed and common > SHARED * (one.last - one.first + 1)
+    return other.is_believed and overlap(one, other) > SHARED
 
 
 def _with_others(context: Context, one: Suspect, others: Sequence[Suspect]) -> Suspect:

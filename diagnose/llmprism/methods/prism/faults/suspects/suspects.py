@@ -37,8 +37,8 @@ class Suspect:
     extent_ns : begin and end where they are known better than by steps [ns].
     weight : of two suspects of which one waits for the other, the one with more weight is slow.
     beside : stretches of others that slow the job as well, whose cost is not its own.
-    as_ever : addresses whose own collectives take as long as ever, where those of others are slow,
-        and servers with such an address.
+    as_ever : addresses in pipelines whose own collectives take as long as ever, where those of
+        others are slow, and servers with such an address.
     """
 
     job: JobView
@@ -99,10 +99,14 @@ Cause = Callable[[Context], Iterable[Suspect]]
 """Brings forward suspects of one cause; the costs are verified afterwards."""
 
 
+def common_steps(one: Suspect, other: Suspect) -> int:
+    """How many steps two stretches share."""
+    return max(0, min(one.last, other.last) - max(one.first, other.first) + 1)
+
+
 def overlap(one: Suspect, other: Suspect) -> float:
     """Share of the steps of ``one`` that ``other`` has too."""
-    common = min(one.last, other.last) - max(one.first, other.first) + 1
-    return max(0, common) / (one.last - one.first + 1)
+    return common_steps(one, other) / (one.last - one.first + 1)
 
 
 def adds_nothing(one: Suspect, other: Suspect) -> bool:

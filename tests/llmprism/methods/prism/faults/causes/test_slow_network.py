@@ -97,8 +97,9 @@ def test_what_is_slow_together_in_one_step_alone_is_no_stretch(monkeypatch, step
     rates.pace.lasting = rates.pace.out
     clock = np.arange(STEPS)
     job = SimpleNamespace(
-        name="job-0", start_ns=clock, end_ns=clock + 1, duration_ns=np.ones(STEPS), period_ns=1.0
-    )
+        name="job-0", start_ns=clock, end_ns=clock + 1, duration_ns=np.ones(STEPS), period_ns=1.0,
+        pipelines=SimpleNamespace(length=2),
+    )  # fmt: skip
 
     def blamed(*given):
         facts = ("network", "slow_transfers", "slow_nic", "address", "nic", *given[3], 0.5, 0.9)
@@ -202,14 +203,19 @@ def test_hops_whose_wires_are_busy_for_half_as_long_are_no_evidence_of_health():
     assert seen == {f"nic{i}": i < 2 for i in (0, 1, 4, 5, 6, 7)}
 
 
-def test_collectives_as_long_as_ever_are_those_of_ranks_that_nobody_waits_for():
-    """One of two NICs of the second server is slow, and one of the first has no collective."""
+@pytest.mark.parametrize(("stages", "named"), [(2, {"b", "d", "s0", "s1"}), (1, set())])
+def test_collectives_as_long_as_ever_are_those_of_ranks_that_nobody_waits_for(stages, named):
+    """One of two NICs of the second server is slow, and one of the first has no collective.
+
+    Without a pipeline, those of a late rank are as long as ever: it is the last to begin them.
+    """
     rates = rates_of([5.0, 1.1, 4.0], [0.01] * 3)
     rates.kind = ["dp", "dp", "pp"]
     rates.crosses = [frozenset(ends) for ends in ({"a", "c", "leaf"}, {"b", "d"}, {"e", "c"})]
     endpoints = [SimpleNamespace(server=name) for name in ("s0", "s0", "s1", "s1", "s0")]
     topology = SimpleNamespace(codes=dict(zip("abcde", range(5), strict=True)), endpoints=endpoints)
-    job = SimpleNamespace(duration_ns=np.ones(STEPS))
-    one = Suspect(job, "network", "slow_transfers", "slow_nic", "address", "c", 6, 11, 0.8, 0.5)
-    found = SLOW_NETWORK._as_ever(SimpleNamespace(topology=topology), rates, one, 5.0)
-    assert found == {"b", "d", "s0", "s1"}
+    job = SimpleNamespace(duration_ns=np.ones(STEPS), pipelines=SimpleNamespace(length=stages))
+    facts = ("slow_nic", "address", "c", 6, 11, 0.8, 0.5, {"pace_ratio": 5.0})
+    one = Suspect(job, "network", "slow_transfers", *facts)
+    context = SimpleNamespace(topology=topology)
+    assert SLOW_NETWORK._with_others(context, rates, one).as_ever == named

@@ -117,7 +117,7 @@ def test_kinds_are_distinguished(world):
     world.inject({}, switch_fault())
     world.report({})
     faults = world.score()["faults"]
-    assert (faults["injected"], faults["detected"]) == (2, 1)  # nothing was said about the switch
+    assert (faults["injected"], faults["detected"]) == (2, 1)  # no finding is about the switch
     assert faults["localized_top1"] == 0.5
     assert faults["cause_accuracy"] == 1.0
     assert faults["by_kind"]["slow_gpu"]["localized_top1"] == 1.0

@@ -1,15 +1,16 @@
 """Ranks that pause from time to time: garbage collection, a data loader, a stopped process.
 
-A pause makes one step long, and the next one is healthy again. Healthy ranks have long passes
-too, now and then, so a single one accuses nobody. A server is suspected if its ranks pause in
-more steps than those of the other servers let expect: pauses that are independent of a server are
-Poisson distributed, with the rate that all other servers show. The longer a pause, the rarer it is,
-so pauses of an eighth or a quarter of a step are counted by themselves as well. So are those that
-exceed the noise by little: the rate of the other servers tells how many of them are chance. One
-pause accuses a server only if it takes as long as a step or more, and if pauses whose number falls
-with the square of their length would hardly include one so long. No rank loses more than the step
-of its job is longer: what seems more is a record that was cut elsewhere. Nor is a pause the reason
-where the steps are longer by more than twice as much: something else delays several ranks.
+A pause makes one step long, and the next one is healthy again. Healthy ranks have long passes too,
+now and then, so a single one accuses nobody. A server is suspected if its ranks pause in more steps
+than those of the other servers let expect: pauses that are independent of a server are Poisson
+distributed, with the rate that all other servers show. The longer a pause, the rarer it is, so
+pauses of an eighth or a quarter of a step are counted by themselves as well. So are those that
+exceed the noise by little: the rate of the other servers tells how many of them are chance. Each of
+these bars, and each server, is another occasion for it. One pause accuses a server only if it takes
+as long as a step or more, and if pauses whose number falls with the square of their length would
+hardly include one so long. No rank loses more than the step of its job is longer: what seems more
+is a record that was cut elsewhere. Nor is a pause the reason where the steps are longer by more
+than twice as much: something else delays several ranks.
 
 A rank that saves a checkpoint meanwhile, in the background, shares its NIC with that; it does not
 pause. Nor does one that waits for messages that are slow. Pauses may come at a steady pace, as
@@ -52,7 +53,7 @@ OF_MOST = 0.8  # of what the rank that lost most lost in a step; who lost less m
 UNSEEN = 0.5  # pauses of all other servers together that are assumed where none was seen
 LEAST, MOSTLY = 0.01, 0.5  # of a step, and of what it is longer: other pauses of a rank
 EXPLAINED = 0.6  # of the slow steps around pauses: so many have one
-CHANCE = 0.02  # of so many pauses in any server, at most
+CHANCE = 0.02  # of so many pauses in any server, over all bars, at most
 CAUSES = ("slow_compute", ["gc_pauses", "loader_stalls", "intermittent_gpu", "slow_server"])
 
 
@@ -109,7 +110,7 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
             expected = (counts.sum() - count + UNSEEN) / (len(groups) - 1)
             if count < FEWEST:
                 expected *= (SHORT / float(shown[rows][:, own].max())) ** 2
-            chance = _chance_of(count, expected) * len(groups)
+            chance = _chance_of(count, expected) * len(groups) * len(BARS)
             if chance > CHANCE:
                 continue
             pausing = rows[out[rows].any(axis=1)]

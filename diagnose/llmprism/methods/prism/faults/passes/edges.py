@@ -11,34 +11,38 @@ forward pass and one backward pass of each stage still show in every step:
 * in the first stage, between the end of the last gradient and the begin of its collectives. Where
   these begin together with those of other replicas, since the last gradients of all of them.
 
-Each holds one transfer, which is the same in every step. A stage whose collectives end after those
-of the first stage has its update and its host work to do when its first input comes. How long that
-forward pass takes is not known.
+Each holds one transfer, which is the same in every step. In a step with more activations than
+gradients, those of an evaluation came first, so a last stage's first answer is unknown. A stage
+whose collectives end after those of the first stage has its update and its host work to do when its
+first input comes. How long that forward pass takes is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView, measured_once
-from llmprism.methods.prism.faults.measures.bursts import bursts_of
+from llmprism.methods.prism.faults.measures.bursts import Bursts, bursts_of
+from llmprism.methods.prism.faults.measures.series import DEVIATIONS
 from llmprism.methods.prism.faults.passes.passes import step_before_ended
 from llmprism.methods.prism.phases.moments import MISSING
 from llmprism.numerics.arrays import Bools, Codes, Floats, Ints
-from llmprism.numerics.missing import finite_median, nanmedian
+from llmprism.numerics.missing import deviation, finite_median, nanmedian
 
 PAIR = 2  # servers of a collective that waits for all of its ranks
 AS_MUCH = 1.5  # times the last answer of a last stage: its first one holds no more passes
 EARLY = 0.25  # of the steps: collectives that begin so often before all are there wait for nobody
+MORE = 0.02  # of the activations of a step, at least: those of an evaluation are more
 AS_ONE = 0.1  # of the spread of the last gradients: collectives that begin so near are one
 
 
 def edge_passes_ns(context: Context, job: JobView) -> Floats:
     """Forward and backward pass of each endpoint in each step [ns], (endpoints, steps, 2)."""
-    begin, end, first_end = _edges(context, job)
+    edges = _edges(context, job)
+    begin, end, first_end = edges.begin, edges.end, edges.first_end
     found = np.full((job.phases.endpoints.size, job.count, 2), np.nan)
     given = np.full((job.phases.endpoints.size, job.count), np.nan)
     at = _rows(job)
@@ -52,7 +56,9 @@ def edge_passes_ns(context: Context, job: JobView) -> Floats:
             lasts = first_end[before, row] - begin[before, row]
             answer = begin[row, before] - begin[before, row]
             early = finite_median(end[before, row] - begin[row, before]) > 0
-            found[row, :, 0] = _first_answer(answer, lasts, found[row, :, 1]) if early else np.nan
+            first = _first_answer(answer, lasts, found[row, :, 1]) if early else np.nan
+            evaluated = _evaluated(edges.bytes[before, row], edges.bytes[row, before])
+            found[row, :, 0] = np.where(evaluated, np.nan, first)
         elif after is not None:
             given[row] = end[after, row]
     found[:, :, 0][_busy_at_first(job, at)] = np.nan
@@ -75,6 +81,17 @@ def _first_answer(answer_ns: Floats, lasts_ns: Floats, last_ns: Floats) -> Float
         return np.full(answer_ns.size, np.nan)
     longer_ns = np.maximum(lasts_ns - finite_median(lasts_ns), 0.0)
     found: Floats = answer_ns - np.where(lasts_ns < answer_ns, longer_ns, 0.0)
+    return found
+
+
+def _evaluated(forth: Floats, back: Floats) -> Bools:
+    """In which steps more activations than usual have no gradient, by the bytes of both.
+
+    These vary together with the lengths of sequences, and apart from each other if sampled.
+    """
+    ratio = forth / back
+    usual = finite_median(ratio)
+    found: Bools = ratio - usual > np.fmax(MORE * usual, DEVIATIONS * deviation(ratio))
     return found
 
 
@@ -144,8 +161,7 @@ def first_activations_ns(context: Context, job: JobView) -> Floats:
 
     NaN for the last stage, which sends none.
     """
-    begin, _, _ = _edges(context, job)
-    at = _rows(job)
+    begin, at = _edges(context, job).begin, _rows(job)
     found = np.full((job.phases.endpoints.size, job.count), np.nan)
     for (number, stage), row in at.items():
         if (number, stage + 1) in at:
@@ -159,8 +175,8 @@ def first_messages_ns(context: Context, job: JobView) -> tuple[Floats, Floats]:
     In ns, (endpoints, steps). Of a record that also holds later messages only the begin counts.
     NaN for what a first stage gets.
     """
-    begin, _, first_end = _edges(context, job)
-    at = _rows(job)
+    edges, at = _edges(context, job), _rows(job)
+    begin, first_end = edges.begin, edges.first_end
     sent, got = np.full((2, job.phases.endpoints.size, job.count), np.nan)
     for (number, stage), row in at.items():
         before, after = at.get((number, stage - 1)), at.get((number, stage + 1))
@@ -179,8 +195,7 @@ def last_gradients_ns(context: Context, job: JobView) -> Floats:
 
     Of a first stage, the last one that it gets.
     """
-    _, end, _ = _edges(context, job)
-    at = _rows(job)
+    end, at = _edges(context, job).end, _rows(job)
     found = np.full((job.phases.endpoints.size, job.count), np.nan)
     for (number, stage), row in at.items():
         before, after = at.get((number, stage - 1)), at.get((number, stage + 1))
@@ -197,36 +212,9 @@ def _rows(job: JobView) -> dict[tuple[int, int], int]:
     return {(number, stage): row for row, (number, stage) in enumerate(both) if number >= 0}
 
 
-@measured_once
-def _edges(context: Context, job: JobView) -> tuple[_Moments, _Moments, _Moments]:
-    """First begin, last end and first end of what passes between two endpoints in each step."""
-    begins, ends, first_ends = (_Moments(job.count, {}) for _ in range(3))
-    for part in job.phases.classes:
-        if part.kind != "pp":
-            continue
-        own, bursts = part.one.connections, bursts_of(context, job, part)
-        cell = bursts.place * job.count + bursts.step
-        src, dst = (
-            np.searchsorted(job.phases.endpoints, side[own]).tolist()
-            for side in (context.connections.src, context.connections.dst)
-        )
-        for found, of, times in (
-            (begins, np.fmin, bursts.start_ns),
-            (ends, np.fmax, bursts.end_ns),
-            (first_ends, np.fmin, bursts.end_ns),
-        ):
-            when = np.full(own.size * job.count, np.nan)
-            of.at(when, cell, (times - job.ranks.origin_ns).astype(np.float64))
-            for pair, moments in zip(
-                zip(src, dst, strict=True), when.reshape(-1, job.count), strict=True
-            ):
-                found.when[pair] = of(found[pair], moments)
-    return begins, ends, first_ends
-
-
 @dataclass(frozen=True)
 class _Moments:
-    """One moment in each step for each pair of endpoints; NaN where there is none."""
+    """One value in each step for each pair of endpoints; NaN where there is none."""
 
     steps: int
     when: dict[tuple[int, int], Floats]
@@ -234,6 +222,52 @@ class _Moments:
     def __getitem__(self, pair: tuple[int, int]) -> Floats:
         moments = self.when.get(pair)
         return np.full(self.steps, np.nan) if moments is None else moments
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """First begin, last end and first end of what passes between two endpoints, and its bytes."""
+
+    begin: _Moments
+    end: _Moments
+    first_end: _Moments
+    bytes: _Moments
+
+
+@measured_once
+def _edges(context: Context, job: JobView) -> _Edges:
+    """What shows of the messages between two endpoints in each step."""
+    edges = _Edges(*(_Moments(job.count, {}) for _ in range(4)))
+    for part in job.phases.classes:
+        if part.kind != "pp":
+            continue
+        own, bursts = part.one.connections, bursts_of(context, job, part)
+        sides = (context.connections.src[own], context.connections.dst[own])
+        src, dst = (np.searchsorted(job.phases.endpoints, side).tolist() for side in sides)
+        for found, of, values in zip(
+            (edges.begin, edges.end, edges.first_end, edges.bytes),
+            (np.fmin, np.fmax, np.fmin, np.fmax),
+            _of_cells(job, bursts, own.size),
+            strict=True,
+        ):
+            for pair, row in zip(zip(src, dst, strict=True), values, strict=True):
+                found.when[pair] = of(found[pair], row)
+    return edges
+
+
+def _of_cells(job: JobView, bursts: Bursts, hops: int) -> Iterator[Floats]:
+    """First begin, last end, first end and bytes of each hop in each step, (hops, steps)."""
+    cell = bursts.place * job.count + bursts.step
+    for of, times in (
+        (np.fmin, bursts.start_ns),
+        (np.fmax, bursts.end_ns),
+        (np.fmin, bursts.end_ns),
+    ):
+        when = np.full(hops * job.count, np.nan)
+        of.at(when, cell, (times - job.ranks.origin_ns).astype(np.float64))
+        yield when.reshape(hops, job.count)
+    total = np.bincount(cell, bursts.size, hops * job.count)
+    yield np.where(total > 0, total, np.nan).reshape(hops, job.count)
 
 
 def _collective_ns(job: JobView) -> Floats:

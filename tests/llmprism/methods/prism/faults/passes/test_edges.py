@@ -64,7 +64,7 @@ def test_a_stage_that_is_not_done_with_the_step_before_shows_no_first_pass(monke
         edges._Moments(3, {pair: np.array(when) for pair, when in every.items()})
         for every in (begin, end, end)
     ]
-    monkeypatch.setattr(edges, "_edges", lambda *_: moments)
+    monkeypatch.setattr(edges, "_edges", lambda *_: edges._Edges(*moments, edges._Moments(3, {})))
     monkeypatch.setattr(edges, "_collective_ns", lambda _: np.full((3, 3), np.nan))
     monkeypatch.setattr(edges, "_all_there", lambda *_: np.full((3, 3), np.nan))
     forth, back = edge_passes_ns(SimpleNamespace(), job)[1].T
@@ -82,7 +82,8 @@ def test_a_last_stage_shows_the_begin_of_its_first_answer(
 ):
     """Activations come from 10 to 50; in the second of five steps the answer is 13 later.
 
-    In the third one the first activation is on the wire for 30 longer.
+    In the third one the first activation is on the wire for 30 longer. In the last one four of an
+    evaluation come before the eight of the step.
     """
     phases = SimpleNamespace(endpoints=np.arange(2), first_of_epoch=[0], dp_group=np.full(2, -1))
     lines = SimpleNamespace(number=np.zeros(2, np.int64), stage=np.arange(2))
@@ -93,12 +94,14 @@ def test_a_last_stage_shows_the_begin_of_its_first_answer(
     begin = {(0, 1): steps + 10, (1, 0): steps + 8 + wire + first_answer + late}
     end = {(0, 1): steps + 50, (1, 0): steps + 50 + last_answer}
     first_end = {(0, 1): steps + 10 + wire, (1, 0): end[1, 0]}
-    moments = [edges._Moments(3, every) for every in (begin, end, first_end)]
-    monkeypatch.setattr(edges, "_edges", lambda *_: moments)
+    sizes = {(0, 1): 1e6 * np.array([8.0, 8.0, 8.0, 8.0, 12.0]), (1, 0): np.full(5, 8e6)}
+    moments = [edges._Moments(5, every) for every in (begin, end, first_end, sizes)]
+    monkeypatch.setattr(edges, "_edges", lambda *_: edges._Edges(*moments))
     monkeypatch.setattr(edges, "_collective_ns", lambda _: np.full((2, 5), np.nan))
     monkeypatch.setattr(edges, "_all_there", lambda *_: np.full((2, 5), np.nan))
     first, last = edge_passes_ns(SimpleNamespace(), job)[1].T
-    np.testing.assert_array_equal(first, first_answer + late if shown else np.full(5, np.nan))
+    known = np.array([shown, shown, shown, shown, False])
+    np.testing.assert_array_equal(first, np.where(known, first_answer + late, np.nan))
     np.testing.assert_array_equal(last, np.full(5, last_answer))
 
 
@@ -131,7 +134,7 @@ def test_collectives_that_begin_before_all_are_there_show_no_pass(monkeypatch):
     job: Any = SimpleNamespace(count=8, phases=phases, pipelines=lines, ranks=ranks)
     steps = 100.0 * np.arange(8)
     moments = edges._Moments(8, {(0, 1): steps + 10, (1, 0): steps + 50})
-    monkeypatch.setattr(edges, "_edges", lambda *_: [moments] * 3)
+    monkeypatch.setattr(edges, "_edges", lambda *_: edges._Edges(*[moments] * 4))
     monkeypatch.setattr(edges, "_all_there", lambda *_: np.array([steps + 50] * 2))
     for early, known in ((4, 0), (1, 7)):
         begin = np.array([steps + 60] * 2)
@@ -149,7 +152,7 @@ def test_first_messages_are_those_of_the_last_stage_and_of_others_alike(monkeypa
     begin = {(0, 1): np.array([10.0, 110.0]), (1, 0): np.array([30.0, 130.0])}
     first_end = {(0, 1): np.array([12.0, 160.0]), (1, 0): np.array([35.0, 135.0])}
     moments = [edges._Moments(2, one) for one in (begin, first_end, first_end)]
-    monkeypatch.setattr(edges, "_edges", lambda *_: moments)
+    monkeypatch.setattr(edges, "_edges", lambda *_: edges._Edges(*moments, edges._Moments(2, {})))
     sent, got = edges.first_messages_ns(SimpleNamespace(), job)
     np.testing.assert_array_equal(sent, [[10.0, 110.0], [30.0, 130.0]])
     np.testing.assert_array_equal(got, [[np.nan, np.nan], [12.0, 110.0]])

@@ -26,7 +26,7 @@ from llmprism.numerics.arrays import Ints
 
 SYMPTOM = "stalled_messages"
 FEWEST = 3  # steps with a stall
-ALL = 0.9  # share of the stops, and of the time that they hold up most at one NIC
+ALL = 0.9  # share of the time of stops, of their number, and of what they hold up at one NIC
 HALF = 0.5
 MORE = 1.5  # times as much time lost by gradients: that distinguishes two NICs
 EXPLAINED = 0.3  # of what stalls take: by which the steps in which they are seen are longer
@@ -87,17 +87,19 @@ def _chance(context: Context, job: JobView, near: list[int], found: Stalls) -> f
 
 
 def _near(context: Context, found: Stalls) -> list[int]:
-    """The NICs that each stop is at, nearly, of those the ones at which most time is lost.
+    """The NICs at which the stops are, by the time they take; of those, where most time is lost.
 
-    Half of all, or more: parts of collectives that wait for a late rank are all over the job.
+    Half of all, or more: parts of collectives that wait for a late rank are all over the job. They
+    wait a short time as often as a long one, so that stops elsewhere that are short say little.
     """
     src, dst = context.flows.src[found.row], context.flows.dst[found.row]
     stop = _stops(context, found)
-    least = ALL * (int(stop.max()) + 1)
+    lasts_ns = np.zeros(int(stop.max()) + 1)
+    np.maximum.at(lasts_ns, stop, found.lost_ns)
     held = {}
     for end in np.unique(np.concatenate((src, dst))).tolist():
         own = (src == end) | (dst == end)
-        if np.unique(stop[own]).size >= least:
+        if lasts_ns[np.unique(stop[own])].sum() >= ALL * lasts_ns.sum():
             held[end] = float(found.lost_ns[own].sum())
     most = max([*held.values(), HALF * float(found.lost_ns.sum())])
     return [end for end, lost_ns in held.items() if lost_ns >= ALL * most]

@@ -93,6 +93,16 @@ def test_where_parts_of_collectives_all_over_a_ring_wait_no_nic_stopped(hops, ne
     assert _near(SimpleNamespace(flows=flows), found) == near
 
 
+def test_a_short_wait_elsewhere_does_not_hide_the_nic_at_both_ends_of_all_long_stops():
+    """Hops to and from NIC 2 stall in four steps for 20 ms; then one to NIC 1 waits for 3 ms."""
+    src, step = np.array([1, 2] * 4 + [0]), np.array([3, 3, 4, 4, 5, 5, 6, 6, 7])
+    start_ns = 100_000_000 * step
+    flows = SimpleNamespace(src=src, dst=src + 1, start_ns=start_ns, end_ns=start_ns + 30_000_000)
+    lost_ns = np.where(step < 7, 20e6, 3e6)
+    found = Stalls(np.arange(9, dtype=np.int32), step, lost_ns, src < 0)
+    assert _near(SimpleNamespace(flows=flows), found) == [2]
+
+
 @pytest.mark.parametrize(("nics", "named"), [(32, 1), (2, 0)])
 def test_stalls_that_hardly_make_steps_longer_are_shown_by_where_they_are(monkeypatch, nics, named):
     """Eight stops of 20 ms at one NIC of many, or of two, in steps that are 3 ms longer."""

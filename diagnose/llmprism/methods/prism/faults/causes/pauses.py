@@ -49,6 +49,7 @@ BARS = (
     (SHORT, UNUSUAL, FEWEST),
     (WHOLE, DEVIATIONS, 1),
 )
+NEARLY_ALL = 0.8  # of what ranks of a server lost in pauses: who lost it pauses alone
 OF_MOST = 0.8  # of what the rank that lost most lost in a step; who lost less may have waited
 UNSEEN = 0.5  # pauses of all other servers together that are assumed where none was seen
 LEAST, MOSTLY = 0.01, 0.5  # of a step, and of what it is longer: other pauses of a rank
@@ -113,7 +114,8 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
             chance = _chance_of(count, expected) * len(groups) * len(BARS)
             if chance > CHANCE:
                 continue
-            pausing = rows[out[rows].any(axis=1)]
+            pausing = rows[_pausing(np.where(out[rows], at_most[rows], 0.0))]
+            own = out[pausing].any(axis=0)
             suspect = _suspect(context, job, (lost, longer), pausing, own, chance)
             if suspect is not None:
                 yield suspect
@@ -149,6 +151,16 @@ def _chance_of(count: int, expected: float) -> float:
     from scipy.special import pdtrc
 
     return float(pdtrc(count - 1, expected))
+
+
+def _pausing(lost: Floats) -> Ints:
+    """Which ranks of a server pause, by what each of them ``lost`` in steps with a pause.
+
+    The one that lost nearly all, or else each: ranks of a server that pauses do so in turns.
+    """
+    total = lost.sum(axis=1)
+    most = np.flatnonzero(total >= NEARLY_ALL * total.sum())
+    return most if most.size == 1 else np.flatnonzero(total > 0)
 
 
 def _suspect(

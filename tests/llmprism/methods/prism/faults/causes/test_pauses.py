@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.causes.pauses import _longer, _of_job
+from llmprism.methods.prism.faults.causes.pauses import _longer, _of_job, _pausing
 
 STEPS, SERVERS, STEP_NS = 28, 8, 1e8
 
@@ -108,3 +108,12 @@ def test_a_rank_that_is_early_in_all_steps_but_one_does_not_pause_in_that_one(cu
     """Its records count to the step before; in no step does anybody lose time."""
     early = {(2, step): -0.9 for step in range(STEPS) if step != 9}
     assert culprits_of(early, longer=0.0) == []
+
+
+def test_one_chance_pause_of_a_neighbour_does_not_make_the_whole_server_pause():
+    """A rank that loses 88 % of the time pauses alone; ranks that pause in turns do so together."""
+    lost = np.zeros((3, 8))
+    lost[1, [2, 3, 5, 6]], lost[0, 1] = [0.35, 0.25, 0.18, 0.15], 0.13
+    assert _pausing(lost).tolist() == [1]
+    lost[0, 1] = 0.3
+    assert _pausing(lost).tolist() == [0, 1]

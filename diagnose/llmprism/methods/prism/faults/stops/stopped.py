@@ -15,6 +15,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.stops.progress import stuck_in_pipeline
+from llmprism.methods.prism.faults.stops.silent import stuck_in_silence
 from llmprism.methods.prism.faults.stops.tails import LATER, Stuck, Tail, tails_of
 from llmprism.methods.prism.faults.stops.unfinished_rings import stuck_in_ring
 from llmprism.methods.prism.faults.stops.waiting import stuck_on_the_wire
@@ -49,7 +50,7 @@ def _stuck_in(context: Context, job: JobView, tail: Tail) -> Stuck | None:
     The first that shows it for long enough, or else the first that shows it.
     """
     found = []
-    for shown in (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring):
+    for shown in (stuck_on_the_wire, stuck_in_pipeline, stuck_in_ring, stuck_in_silence):
         one = shown(context, job, tail)
         if shown is stuck_in_pipeline and one and _exchanged_later(context, job, tail, one):
             continue

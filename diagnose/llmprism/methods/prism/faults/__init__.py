@@ -1,12 +1,12 @@
 """Findings: what was slow, why, whose fault it is, and what it cost.
 
-Each cause has a module of its own that brings forward suspects, each with a stretch of steps
-and its evidence. No suspect is believed on its own: the steps of the job must be longer in
-that stretch than around it (:mod:`~.cost`). A lasting stretch that no suspect explains is a finding
-about the job (:mod:`~.unexplained`). A stage that is too long all along needs no stretch
-(:mod:`~.uneven`). A suspect that another one explains is no finding (:mod:`~.explanations`), nor is
-what lasts for as long as another job runs (:mod:`~.other_jobs`), or as its job has more to do
-(:mod:`~.more_work`).
+Each cause has a module of its own that brings forward suspects, each with a stretch of steps and
+its evidence. No suspect is believed on its own: the steps of the job must be longer in that stretch
+than around it (:mod:`~.cost`). A lasting stretch that no suspect explains is a finding about the
+job (:mod:`~.unexplained`). A stage that is too long all along needs no stretch (:mod:`~.uneven`),
+nor does a rank or a part of the network (:mod:`~.all_along`). A suspect that another one explains
+is no finding (:mod:`~.explanations`), nor is what lasts for as long as another job runs
+(:mod:`~.other_jobs`), or as its job has more to do (:mod:`~.more_work`).
 
 To add a cause, write a :data:`~.suspects.Cause` and add it to :data:`CAUSES`.
 """
@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from llmprism.methods.prism.faults.causes.all_along import all_along
 from llmprism.methods.prism.faults.causes.imbalance import imbalance
 from llmprism.methods.prism.faults.causes.incast import incast
 from llmprism.methods.prism.faults.causes.late_ranks import late_ranks
@@ -42,7 +43,7 @@ from llmprism.methods.prism.faults.other_jobs import (
 )
 from llmprism.methods.prism.faults.replicas import shown_better
 from llmprism.methods.prism.faults.seconds import beside, costing, with_seconds
-from llmprism.methods.prism.faults.shared_links import shares_links
+from llmprism.methods.prism.faults.shared_links import are_full, shares_links
 from llmprism.methods.prism.faults.stops.stopped import stopped
 from llmprism.methods.prism.faults.suspects.alternatives import with_alternatives
 from llmprism.methods.prism.faults.suspects.cost import widened
@@ -106,7 +107,9 @@ def find_findings(context: Context) -> pd.DataFrame:
     found = costing([*named, *others])
     found = [beside(one, found) for one in found]
     found = most_slowed_first(with_alternatives(context, found, brought))
-    return table_of([*found, *uneven(context, found)])
+    found += uneven(context, found)
+    always = [one for one in all_along(context, found) if one.confidence > LEAST_SURE]
+    return table_of([*found, *(one for one in always if not are_full(context, one))])
 
 
 def _is_slow(context: Context, one: Suspect) -> bool:

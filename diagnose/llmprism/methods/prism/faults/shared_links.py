@@ -49,6 +49,28 @@ def shares_links(context: Context, one: Suspect) -> bool:
     return taken >= MOSTLY * lack > 0
 
 
+def are_full(context: Context, one: Suspect) -> bool:
+    """Whether links are full while messages cross the culprit that are slow in all steps.
+
+    As often as the messages take as long as those of their peers, a link carries as much as they.
+    """
+    if one.symptom != "slow_transfers":
+        return False
+    rates, every = rates_of(context, one.job), _every(context)
+    part = one.evidence["suspects"][0]["name"]
+    own = np.concatenate([each.one.connections for each in one.job.phases.classes])
+    carried = []
+    for row, connection in enumerate(own.tolist()):
+        if rates.kind[row] == "pp" and part in rates.crosses[row]:
+            rows = context.connections.by.rows(connection)
+            size = context.flows.bytes[rows].astype(np.float64)
+            moved = [every.moved(link, rows) for link in rates.crosses[row] if _is_link(link)]
+            carried.append(np.max(moved, axis=0) / size)
+    return bool(carried) and bool(
+        np.median(np.concatenate(carried)) >= MOSTLY * one.evidence["pace_ratio"]
+    )
+
+
 def _taken(context: Context, others: _Traffic, links: Iterable[str], rows: Codes | Ints) -> Floats:
     """Bytes of ``others`` on the fullest of ``links`` while each of ``rows`` is sent."""
     most, every = np.zeros(rows.size), _every(context)

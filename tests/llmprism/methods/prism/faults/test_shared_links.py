@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llmprism.methods.prism.faults.shared_links import shares_links
+from llmprism.methods.prism.faults.shared_links import are_full, shares_links
 from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
 MODULE = importlib.import_module("llmprism.methods.prism.faults.shared_links")
@@ -118,3 +118,29 @@ def test_only_slow_transfers_are_explained_by_others(monkeypatch):
         {"suspects": [{"name": "spine0"}]},
     )  # fmt: skip
     assert not shares_links(context, late)
+
+
+@pytest.mark.parametrize(
+    ("others", "full"), [(3, True), (0, False)], ids=["four share a link", "alone on a slow link"]
+)
+def test_links_are_full_where_messages_take_turns_in_every_step(monkeypatch, others, full):
+    """Messages take four times as long as those of peers: with three others, or by themselves."""
+    start = np.repeat(np.arange(10) * STEP_NS, 1 + others)
+    number = np.tile(np.arange(1 + others), 10)
+    flows = Counted(
+        count=start.size, start_ns=start, end_ns=start + 4 * HEALTHY_NS, src=number, dst=number,
+        bytes=np.full(start.size, SIZE), path=np.zeros(start.size, int), paths=["leaf0|spine0"],
+        lengths_ns=lambda at: np.full(at.size, 4 * HEALTHY_NS),
+    )  # fmt: skip
+    by = SimpleNamespace(rows=lambda one: np.flatnonzero(number == one))
+    rates = SimpleNamespace(kind=["pp"], crosses=[frozenset({"leaf0>spine0", "leaf0|spine0"})])
+    monkeypatch.setattr(MODULE, "rates_of", lambda *_: rates)
+    context: Any = SimpleNamespace(
+        flows=flows, measured={}, connections=Counted(count=1 + others, by=by),
+        topology=SimpleNamespace(codes={}),
+    )  # fmt: skip
+    classes = [SimpleNamespace(one=SimpleNamespace(connections=np.array([0])))]
+    job: Any = SimpleNamespace(phases=SimpleNamespace(classes=classes))
+    evidence = {"suspects": [{"name": "leaf0|spine0"}], "pace_ratio": 4.0}
+    one: Any = SimpleNamespace(job=job, symptom="slow_transfers", evidence=evidence)
+    assert are_full(context, one) == full

@@ -53,12 +53,12 @@ def uneven(context: Context, named: Sequence[Suspect]) -> Iterator[Suspect]:
         passes = passes_of(context, job)
         if passes is None or passes.stages < SHORTEST or passes.out.shape[3] < 2:
             continue
-        forth, both = _work_ns(passes)
+        forth, both = work_of_endpoints_ns(passes)
         work = np.array([_of_stage(both, passes, one) for one in range(passes.stages)])
         ahead = np.array([_of_stage(forth, passes, one) for one in range(passes.stages)])
         if not np.isfinite(work + ahead).all() or not work.min() > 0:
             continue
-        if _length_ns(passes, ahead, work) > LONGER * job.period_ns:
+        if pipeline_ns(passes, ahead, work) > LONGER * job.period_ns:
             continue
         stage = int(np.argmax(work))
         others = float(np.median(np.delete(work, stage)))
@@ -86,7 +86,7 @@ def _gradients(context: Context, job: JobView, stage: int) -> float:
     return max(1.0, float(sent[stage]) / others) if others > 0 else 1.0
 
 
-def _work_ns(passes: Passes) -> tuple[Floats, Floats]:
+def work_of_endpoints_ns(passes: Passes) -> tuple[Floats, Floats]:
     """Forward pass of a micro-batch, and both passes, by endpoint and step [ns]."""
     half, depth, work = passes.messages // 2, passes.depth, passes.work_ns
     forth, back = (
@@ -120,10 +120,10 @@ def _of_stage(work: Floats, passes: Passes, stage: int) -> float:
 def _saved_ns(passes: Passes, forth: Floats, both: Floats) -> float:
     """What a step would be shorter by, if all stages did equal work [ns]."""
     even = [np.full(values.size, values.mean()) for values in (forth, both)]
-    return _length_ns(passes, forth, both) - _length_ns(passes, *even)
+    return pipeline_ns(passes, forth, both) - pipeline_ns(passes, *even)
 
 
-def _length_ns(passes: Passes, forth: Floats, both: Floats) -> float:
+def pipeline_ns(passes: Passes, forth: Floats, both: Floats) -> float:
     """How long all passes of a step take, by the stage for which it is longest [ns]."""
     micro_batches, stages = passes.out.shape[3], passes.stages
     depth = 1 if _forward_first(passes) else min(micro_batches, stages)

@@ -25,7 +25,7 @@ def test_passes_that_take_longer_than_a_step_are_none(
     )
     stubs: dict[str, Any] = {
         "passes_of": passes,
-        "_work_ns": (both / 3, both),
+        "work_of_endpoints_ns": (both / 3, both),
         "_forward_first": False,
         "_gradients": 1.0,
         "clock_tick_ns": 1,

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from llmprism.methods.prism.faults.causes.slow_parts import LASTING, MOSTLY, by_pace, lost_by_time
+from llmprism.methods.prism.faults.causes.slow_together import slow_together
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.measures.bundles import (
     LEAST_SHARE,
@@ -51,8 +52,13 @@ def slow_network(context: Context) -> Iterator[Suspect]:
     First those that the lost time shows, then those that paces alone show in other steps.
     """
     measured = [(job, rates_of(context, job)) for job in context.jobs]
+    together = [
+        _with_others(context, rates, one)
+        for one, rates in slow_together(context, measured)
+        if not _by_saving(context, one)
+    ]
     for job, rates in measured:
-        found: list[Suspect] = []
+        found = [one for one in together if one.job is job]
         costs = partial(_costs, job)
         windows = ((True, windows_of(rates, costs)), (False, _windows(rates, costs)))
         for by_time, extents in windows:

@@ -49,7 +49,7 @@ def by_pace(
     ratio = float(np.median([one.ratio for one in slow]))
     if _healthy_ratio(bundles) - 1 > CONTRAST * (ratio - 1):
         return "", None  # everything is slower: transfers compete, and no part is slow
-    parts = _parts(bundles)
+    parts = explaining(bundles)
     best = preferred(context, _apart(equals(parts), by_time), by_time)
     best = _or_a_switch(best, parts, lost)
     evidence = {
@@ -106,7 +106,7 @@ def lost_by_time(
     return one if one.is_believed else None
 
 
-def _parts(bundles: Sequence[Bundle]) -> list[Part]:
+def explaining(bundles: Sequence[Bundle]) -> list[Part]:
     """All parts that slow transfers cross: one direction of a part by itself, or both together."""
     found = []
     for own, directed in ((bundles, True), (conversations_of(bundles), False)):

@@ -56,7 +56,7 @@ def unexplained(
     """
     for job in context.jobs:
         own = [one for one in named if one.job is job]
-        for first, last in _slow(job.duration_ns, job.tick_ns):
+        for first, last in slow_stretches(job):
             touched = any(one.first <= last and first <= one.last for one in own)
             if not touched and not _is_an_attempt(job, first, last):
                 late = joined(context, [*late_in_stretch(context, job, first, last)])
@@ -64,11 +64,12 @@ def unexplained(
                 yield from doubted(late) or [guess or _of_job(context, job, first, last)]
 
 
-def _slow(every_ns: Floats, tick_ns: float) -> list[tuple[int, int]]:
+def slow_stretches(job: JobView) -> list[tuple[int, int]]:
     """First and last step of every stretch of longer steps.
 
     What is left of a checkpoint without what checkpoints usually take shows no level: they vary.
     """
+    every_ns = job.duration_ns
     duration_ns = without_recurring_ns(every_ns)
     level_ns = np.where(duration_ns < every_ns, np.nan, every_ns)
     out = judged(duration_ns[None, :], LEAST).out[0]
@@ -77,7 +78,7 @@ def _slow(every_ns: Floats, tick_ns: float) -> list[tuple[int, int]]:
         for first, last in stretches(out)
         if out[first : last + 1].sum() >= LASTING and not is_warm_up(first, last)
     ]
-    run = upper_run(level_ns, tick_ns)
+    run = upper_run(level_ns, job.tick_ns)
     for whole in (*_to_the_end(duration_ns), *([] if run is None else [run])):
         if all(_longest_of(duration_ns, one, whole) for one in found):
             return [whole]

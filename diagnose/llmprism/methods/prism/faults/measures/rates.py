@@ -59,6 +59,7 @@ class Rates:
     lost : that time beyond the healthy one, as a share of a step, shape (connections, steps).
     finest : deviation of ``lost`` that a coarse clock makes, shape (connections,).
     ends : when the connections of collectives end; None if that is not known.
+    coarse : deviation of ``pace`` that a coarse clock makes, shape (connections,).
     """
 
     kind: list[str]
@@ -70,6 +71,7 @@ class Rates:
     lost: Floats
     finest: Floats
     ends: Ends | None = None
+    coarse: Floats | float = 0.0
 
 
 def slow_messages_at(context: Context, job: JobView) -> Bools:
@@ -130,6 +132,7 @@ def rates_of(context: Context, job: JobView) -> Rates:
         (wire - healthy(wire)[:, None]) / period_ns,
         rounding * np.sqrt(np.concatenate(records)) / period_ns,
         ends_of(context, job, rounding),
+        finest,
     )  # fmt: skip
 
 

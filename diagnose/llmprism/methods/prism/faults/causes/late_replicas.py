@@ -10,7 +10,7 @@ other stages of the replica are named with it ("X or Y").
 Where collectives have too few hops to show who is late, the last gradient of each replica does.
 
 A rank that has done its first and last pass of the step as fast as ever is not the slow one, if a
-record shows both. So it comes after the others.
+record shows both, and it is known how many passes a step has. So it comes after the others.
 
 Replicas do the same, so one that is late in every second step is not taken for a noisy one.
 """
@@ -84,12 +84,14 @@ def _late_ns(context: Context, job: JobView) -> Floats:
 def _longer_passes(context: Context, job: JobView) -> Floats:
     """How much longer the first and last pass of each endpoint take, (endpoints, steps).
 
-    As a share of a step for each message that it sends; NaN where not both of them are known.
+    As a share of a step for each message that it sends; NaN where not both of them are known, or
+    not how many messages there are: a small part of each of many passes delays the replica as well.
     """
+    messages = job.pipelines.messages
     passes = edge_passes_ns(context, job)
     excess, known = excess_of(passes)
     each = np.where(known == passes.shape[2], excess, np.nan) / passes.shape[2] / job.period_ns
-    longer: Floats = each * max(1, job.pipelines.micro_batches)
+    longer: Floats = each * (messages if messages > 0 else np.nan)
     return longer
 
 

@@ -19,12 +19,14 @@ def brought(monkeypatch):
     """Suspects of a job one of whose replicas is late by a share of a step in some steps."""
     of_cause = late_replicas.__globals__
 
-    def found(steps: range, *, by_gradients: bool = False, slow_stage: int = -1) -> list[Any]:
+    def found(
+        steps: range, *, by_gradients: bool = False, slow_stage: int = -1, messages: int = 8
+    ) -> list[Any]:
         number = np.tile(np.arange(REPLICAS), STAGES)
         late = 0.003 * np.random.default_rng(5).standard_normal((number.size, STEPS))
         late[np.ix_(number == LATE, steps)] += 0.2
         stage = np.repeat(np.arange(STAGES), REPLICAS)
-        pipelines = SimpleNamespace(length=STAGES, number=number, stage=stage, micro_batches=8)
+        pipelines = SimpleNamespace(length=STAGES, number=number, stage=stage, messages=messages)
         unknown = np.full(late.shape, np.nan)
         passes = np.full((*late.shape, 2), np.nan if slow_stage < 0 else 0.05 * STEP_NS)
         slow = (number == LATE) & (stage == slow_stage)
@@ -71,6 +73,17 @@ def test_a_rank_whose_passes_are_as_fast_as_ever_is_not_named_first(brought, sta
     [one] = brought(range(7, 15), slow_stage=stage)
     assert one.names[0] == f"a{LATE + stage * REPLICAS}"
     assert f"a{LATE + (1 - stage) * REPLICAS}" in one.names
+
+
+def test_passes_clear_no_rank_if_nobody_knows_how_many_there_are(brought):
+    """A small part of each of many passes may make the replica late."""
+    [known], [unknown] = (
+        brought(range(7, 15), slow_stage=0, messages=messages) for messages in (8, -1)
+    )
+    [without] = brought(range(7, 15), messages=-1)
+    assert known.names[0] == f"a{LATE}"
+    assert unknown.names == without.names
+    assert unknown.names[0] != known.names[0]
 
 
 @pytest.mark.parametrize(("replicas", "shown"), [(2, False), (3, True)])

@@ -89,8 +89,9 @@ def _longer_passes(context: Context, job: JobView) -> Floats:
     """
     passes = edge_passes_ns(context, job)
     excess, known = excess_of(passes)
-    both: Floats = np.where(known == passes.shape[2], excess, np.nan)
-    return both / passes.shape[2] / job.period_ns
+    both = np.where(known == passes.shape[2], excess, np.nan)
+    longer: Floats = both / passes.shape[2] / job.period_ns
+    return longer
 
 
 def _first_late(context: Context, job: JobView) -> Floats:

@@ -7,7 +7,7 @@ seen: it is spread wider than before, over ranks that change, and the cause may 
 
 Experts that the ranks of one server share exchange nothing in sight, and these ranks wait for each
 other in every layer. Then all groups are late, by about as much. What shows that their work is
-divided anew is how collectives begin (:mod:`~.begins`).
+divided again is how collectives begin (:mod:`~.begins`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def likelier_imbalance(context: Context, job: JobView) -> str:
     return "expert_imbalance" if np.mean(two) > 0.5 else "length_imbalance"
 
 
-def divided_anew(context: Context, job: JobView, first: int, last: int) -> bool:
+def divided_again(context: Context, job: JobView, first: int, last: int) -> bool:
     """Whether a job has experts whose load changes in each of the steps ``first`` to ``last``."""
     has_experts = likelier_imbalance(context, job) == "expert_imbalance"
     return has_experts and vary_more(context, job, first, last)
@@ -97,7 +97,7 @@ def by_experts(context: Context, one: Suspect) -> Suspect:
 
     More layers make a stage slower by as much in each step.
     """
-    if one.culprit_kind != "stage" or not divided_anew(context, one.job, one.first, one.last):
+    if one.culprit_kind != "stage" or not divided_again(context, one.job, one.first, one.last):
         return one
     evidence = {**one.evidence, "one_of": [one.job.name, one.culprit], "or_causes": [one.cause]}
     return replace(

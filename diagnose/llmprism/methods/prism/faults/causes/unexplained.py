@@ -25,7 +25,7 @@ import numpy as np
 
 from llmprism.methods.prism.faults.causes.imbalance import (
     OTHER,
-    divided_anew,
+    divided_again,
     late_in_turns,
     likelier_imbalance,
 )
@@ -149,7 +149,7 @@ def _of_job(context: Context, job: JobView, first: int, last: int) -> Suspect:
     one = _suspect(job, first, last)
     cause = likelier_imbalance(context, one.job)
     if cause == "expert_imbalance":  # pauses make the steps of such a job irregular as well
-        uneven = divided_anew(context, job, first, last)
+        uneven = divided_again(context, job, first, last)
     else:
         uneven = irregular(job, first, last)
     if not (uneven or late_in_turns(context, job, (first, last), one.longer_share)):

@@ -3,7 +3,7 @@
 The gradients of a step come as its last backward passes end, those of each layer after those of the
 layer behind it. So collectives begin after each other as those passes take. A part that is slow
 makes the passes longer by as much in each step. Where each layer of each micro-batch divides its
-work anew, as experts do, the times between the begins differ from step to step.
+work again, as experts do, the times between the begins differ from step to step.
 """
 
 from __future__ import annotations

@@ -65,16 +65,16 @@ def test_what_the_middle_rank_loses_as_well_is_a_part_of_the_cost():
     assert found.lost_share == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize("anew", [True, False])
-def test_a_stage_whose_experts_divide_their_work_anew_has_no_more_layers(anew, monkeypatch):
-    monkeypatch.setattr(imbalance, "divided_anew", lambda *_: anew)
+@pytest.mark.parametrize("again", [True, False])
+def test_a_stage_whose_experts_divide_their_work_again_has_no_more_layers(again, monkeypatch):
+    monkeypatch.setattr(imbalance, "divided_again", lambda *_: again)
     job: Any = SimpleNamespace(name="job-0")
     stage = Suspect(
         job, "group", "slow_passes", "uneven_stage", "stage", "job-0 stage 1", 8, 15, 0.2, 0.9
     )
     context: Any = None
     found = by_experts(context, stage)
-    if not anew:
+    if not again:
         assert found is stage
         return
     assert (found.cause, found.culprit_kind, found.culprit) == ("expert_imbalance", "job", "job-0")

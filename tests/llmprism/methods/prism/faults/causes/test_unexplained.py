@@ -110,17 +110,17 @@ def test_steps_of_unknown_length_are_left_out_silently():
     assert found(job) == []
 
 
-def context_of(*volumes: tuple[int, int, int], anew: bool = True) -> SimpleNamespace:
+def context_of(*volumes: tuple[int, int, int], again: bool = True) -> SimpleNamespace:
     """A job that sends ``bytes`` of gradients from one endpoint to another in each step.
 
     Steps 10 to 19 are longer. Each connection begins 1 ms after the other, or in these steps at
-    times that are divided ``anew``.
+    times that are divided ``again``.
     """
     job = job_of({step: 1.3 + 0.02 * (step % 5) for step in range(10, 20)}, noise=0.001)
     src, dst, size = (np.array(column) for column in zip(*volumes, strict=True))
     rows = np.arange(src.size * job.count)
     begins = 1e6 * np.random.default_rng(2).normal(1, 0.01, (job.count, src.size)).cumsum(axis=1).T
-    begins[:, 10:20] *= np.random.default_rng(3).uniform(1, 2, 10) if anew else 1.3
+    begins[:, 10:20] *= np.random.default_rng(3).uniform(1, 2, 10) if again else 1.3
     start_ns = (begins + 1e8 * np.arange(job.count)).astype(np.int64).ravel()
     one = SimpleNamespace(connections=np.arange(src.size), traffic=SimpleNamespace(row=rows))
     part = SimpleNamespace(kind="dp", one=one, cells=lambda *_: (rows, rows))
@@ -151,7 +151,7 @@ def test_steps_that_differ_more_than_healthy_ones_are_unevenly_divided_work(volu
 
 def test_steps_of_experts_that_differ_are_none_if_collectives_begin_alike():
     """A rank that pauses makes steps differ, too, and the experts of its server wait for it."""
-    (suspect,) = unexplained(context_of(*RING, *EXPERTS, anew=False), [])
+    (suspect,) = unexplained(context_of(*RING, *EXPERTS, again=False), [])
     assert suspect.cause == "unknown"
 
 

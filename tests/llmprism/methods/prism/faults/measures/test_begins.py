@@ -1,4 +1,4 @@
-"""Collectives of a step begin less alike where the work of each layer is divided anew."""
+"""Collectives of a step begin less alike where the work of each layer is divided again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def begins_of(seed: int, inside: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_layers_that_divide_their_work_anew_make_begins_vary(seed):
+def test_layers_that_divide_their_work_again_make_begins_vary(seed):
     shares = np.random.default_rng(90 + seed).lognormal(0.2, 0.2, (CONNECTIONS, 8))
     assert vary_more(*job_of(begins_of(seed, shares)), 8, 15)
 

@@ -4,17 +4,23 @@ Two imbalances show in the bytes. Where sequences differ in length, so do the by
 Where experts are not equally popular, so do the exchanges between them. In both the ranks that
 are late change from step to step. Without a pipeline and without experts only the lateness is
 seen: it is spread wider than before, over ranks that change, and the cause may be either.
+
+Experts that the ranks of one server share exchange nothing in sight, and these ranks wait for each
+other in every layer. Then all groups are late, by about as much. What shows that their work is
+divided again is how collectives begin (:mod:`~.begins`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from llmprism.methods.prism.classes.kind_of import KindOf
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.lateness.own_time import lost_share
+from llmprism.methods.prism.faults.measures.begins import vary_more
 from llmprism.methods.prism.faults.measures.series import (
     DEVIATIONS,
     ENOUGH,
@@ -27,7 +33,7 @@ from llmprism.methods.prism.faults.suspects.suspects import OWN_PART, Suspect
 from llmprism.methods.prism.pipelines.micro_batches import usual_size
 from llmprism.methods.prism.records.sampled import ERRORS, deviation
 from llmprism.numerics.arrays import Codes, Floats, Ints
-from llmprism.numerics.missing import nanmedian
+from llmprism.numerics.missing import finite_median, nanmedian
 
 IN_TURNS = "late_in_turns"
 WIDER = 0.02  # by which bytes are spread more than in healthy steps at least
@@ -78,6 +84,26 @@ def likelier_imbalance(context: Context, job: JobView) -> str:
         for end in np.unique(src).tolist()
     ]
     return "expert_imbalance" if np.mean(two) > 0.5 else "length_imbalance"
+
+
+def divided_again(context: Context, job: JobView, first: int, last: int) -> bool:
+    """Whether a job has experts whose load changes in each of the steps ``first`` to ``last``."""
+    has_experts = likelier_imbalance(context, job) == "expert_imbalance"
+    return has_experts and vary_more(context, job, first, last)
+
+
+def by_experts(context: Context, one: Suspect) -> Suspect:
+    """``one``, a stage, as the imbalance of experts that it is if their load changes in each step.
+
+    More layers make a stage slower by as much in each step.
+    """
+    if one.culprit_kind != "stage" or not divided_again(context, one.job, one.first, one.last):
+        return one
+    evidence = {**one.evidence, "one_of": [one.job.name, one.culprit], "or_causes": [one.cause]}
+    return replace(
+        one, symptom=IN_TURNS, cause="expert_imbalance", culprit_kind="job", culprit=one.job.name,
+        confidence=min(one.confidence, GUESSED), evidence=evidence,
+    )  # fmt: skip
 
 
 def size_spread(context: Context, job: JobView, kind: str) -> Floats:
@@ -162,14 +188,18 @@ def _by_lateness(
 ) -> Iterator[Suspect]:
     """Stretches in which the rank that loses most loses more than the middle one by more.
 
-    ``groups`` are those that the ranks are in.
+    ``groups`` are those that the ranks are in. Steps are longer by what the last rank loses more
+    than in others; the middle one may lose a part of that as well.
     """
-    spread = np.nanmax(np.where(np.isnan(lost), -np.inf, lost), axis=0)
-    spread = spread - nanmedian(lost, axis=0)
+    most = np.nanmax(np.where(np.isnan(lost), -np.inf, lost), axis=0)
+    spread = most - nanmedian(lost, axis=0)
     spread = np.where(np.isfinite(spread), np.maximum(spread, 0.0), np.nan)
     for steps in _wider(spread, APART):
         if _taking_turns(lost, groups, steps):
-            yield _suspect(job, IN_TURNS, cause, steps, spread, GUESSED)
+            one = _suspect(job, IN_TURNS, cause, steps, spread, GUESSED)
+            own = np.arange(one.first, one.last + 1)
+            more = finite_median(most[own]) - finite_median(np.delete(most, own))
+            yield replace(one, lost_share=more)
 
 
 def late_in_turns(context: Context, job: JobView, stretch: tuple[int, int], longer: float) -> bool:
@@ -211,5 +241,4 @@ def _suspect(
     return Suspect(
         job, "group", symptom, cause, "job", job.name, first, last, min(1.0, inside), sure,
         {"spread": round(inside, 4), "or_causes": [OTHER[cause]] if sure == GUESSED else []},
-        lost_share=inside if symptom == IN_TURNS else None,
     )  # fmt: skip

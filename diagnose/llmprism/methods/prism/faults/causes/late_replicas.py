@@ -10,7 +10,7 @@ other stages of the replica are named with it ("X or Y").
 Where collectives have too few hops to show who is late, the last gradient of each replica does.
 
 A rank that has done its first and last pass of the step as fast as ever is not the slow one, if a
-record shows both. So it comes after the others.
+record shows both. So it comes after the others. Where passes cannot be counted, they may be many.
 
 Replicas do the same, so one that is late in every second step is not taken for a noisy one.
 """
@@ -44,6 +44,7 @@ MOST = 0.5  # share of the replicas; if more are late, nobody is
 DOUBT = 0.7  # of the confidence, as the stage is inferred
 FROM_THE_START = 0.5  # of the delay: a stage whose first activation is as late is the cause
 CLEARED = 0.25  # of the delay: who lost less in all passes, so far as two of them show, is healthy
+MANY = 64  # messages of a step; more are rare
 CLEARLY = 3.0  # deviations by which a stage is less late than another one
 OR_CAUSES = ["slow_nic", "slow_link"]  # slow messages between stages delay a replica as well
 
@@ -84,12 +85,12 @@ def _late_ns(context: Context, job: JobView) -> Floats:
 def _longer_passes(context: Context, job: JobView) -> Floats:
     """How much longer the first and last pass of each endpoint take, (endpoints, steps).
 
-    As a share of a step for each message that it sends; NaN where not both of them are known.
+    As a share of a step, mean of both; NaN where not both of them are known.
     """
     passes = edge_passes_ns(context, job)
     excess, known = excess_of(passes)
-    each = np.where(known == passes.shape[2], excess, np.nan) / passes.shape[2] / job.period_ns
-    longer: Floats = each * max(1, job.pipelines.micro_batches)
+    both = np.where(known == passes.shape[2], excess, np.nan)
+    longer: Floats = both / passes.shape[2] / job.period_ns
     return longer
 
 
@@ -120,18 +121,23 @@ def _blamed(
     for rows, steps in zip(lanes, behind, strict=True):
         for first, last in stretches(steps):
             at = first + np.flatnonzero(steps[first : last + 1])
-            ordered = _cleared_last(
-                late, shown[1], at, _in_doubt_order(job, late, shown[0], rows, at)
-            )
+            ordered = _in_doubt_order(job, late, shown[0], rows, at)
+            ordered = _cleared_last(late, shown[1], at, ordered, job.pipelines.messages)
             blamed[ordered[0], first : last + 1] = steps[first : last + 1]
             others[ordered[0]] = ordered[1:]
     return blamed, others
 
 
-def _cleared_last(late: Floats, longer: Floats, steps: Ints, ordered: list[int]) -> list[int]:
-    """``ordered``, those whose passes are not longer by what would make them late at the end."""
+def _cleared_last(
+    late: Floats, longer: Floats, steps: Ints, ordered: list[int], messages: int
+) -> list[int]:
+    """``ordered``, those whose passes are not longer by what would make them late at the end.
+
+    A step has so many ``messages``, -1 where they cannot be counted.
+    """
+    times = messages if messages > 0 else MANY
     bar = CLEARED * max(finite_median(late[row, steps]) for row in ordered)
-    return sorted(ordered, key=lambda row: finite_median(longer[row, steps]) < bar)
+    return sorted(ordered, key=lambda row: times * finite_median(longer[row, steps]) < bar)
 
 
 def _in_doubt_order(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from llmprism.io.clock import clock_tick_ns
+from llmprism.methods.prism.faults.causes.imbalance import by_experts
 from llmprism.methods.prism.faults.context import Context, JobView
 from llmprism.methods.prism.faults.lateness.own_time import lost_share
 from llmprism.methods.prism.faults.measures.rates import ROUNDING, slow_messages_at
@@ -54,7 +55,7 @@ def slow_compute(context: Context) -> Iterator[Suspect]:
             unknown = np.ones(job.phases.endpoints.size, np.bool_)
         if job.pipelines.length > 1 and not found:
             found = [*_of_merged(context, job, unknown)]
-        yield from found
+        yield from (by_experts(context, one) for one in found)
 
 
 def _shown(passes: AnyPasses) -> bool:

@@ -5,11 +5,11 @@ longer and stay so, something is wrong, whether or not a rank or a link stands a
 
 A part that is slow makes every step longer by about as much. Work that is unevenly divided is
 divided again in each step, so these steps differ more than healthy ones do, or ranks are late in
-turn: then this is the cause. Where a rank loses more in these steps than in all others
-(:mod:`~.late_in_stretch`), the finding names it. Where slow transfers were seen, and many parts of
-the network explain them equally well, it names them all, with little confidence. Otherwise it names
-the job, and says that the cause is unknown. Checkpoints and evaluations lengthen steps, too, at
-regular intervals: without that.
+turn: then this is the cause. Of a job with experts, the times between its collectives do. Where a
+rank loses more in these steps than in all others (:mod:`~.late_in_stretch`), the finding names it.
+Where slow transfers were seen, and many parts of the network explain them equally well, it names
+them all, with little confidence. Otherwise it names the job, and says that the cause is unknown.
+Checkpoints and evaluations lengthen steps, too, at regular intervals: without that.
 
 A stretch may last to the end, and its steps may vary much more than those before. So steps are
 also compared with all steps before them. Where no step alone is long enough to be out, two levels
@@ -23,7 +23,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from llmprism.methods.prism.faults.causes.imbalance import OTHER, late_in_turns, likelier_imbalance
+from llmprism.methods.prism.faults.causes.imbalance import (
+    OTHER,
+    divided_again,
+    late_in_turns,
+    likelier_imbalance,
+)
 from llmprism.methods.prism.faults.causes.late_in_stretch import late_in_stretch
 from llmprism.methods.prism.faults.causes.partners import doubted, joined
 from llmprism.methods.prism.faults.context import Context, JobView
@@ -143,10 +148,13 @@ def _covers(one: Suspect, job: JobView, first: int, last: int) -> bool:
 def _of_job(context: Context, job: JobView, first: int, last: int) -> Suspect:
     """The job as a whole: its work is unevenly divided, or the cause is unknown."""
     one = _suspect(job, first, last)
-    in_turns = late_in_turns(context, job, (first, last), one.longer_share)
-    if not (in_turns or irregular(job, first, last)):
-        return one
     cause = likelier_imbalance(context, one.job)
+    if cause == "expert_imbalance":  # pauses make the steps of such a job irregular as well
+        uneven = divided_again(context, job, first, last)
+    else:
+        uneven = irregular(job, first, last)
+    if not (uneven or late_in_turns(context, job, (first, last), one.longer_share)):
+        return one
     evidence = {"or_causes": [OTHER[cause], "unknown"]}
     return replace(one, cause=cause, confidence=GUESSED, evidence=evidence)
 

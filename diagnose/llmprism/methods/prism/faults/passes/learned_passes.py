@@ -124,22 +124,25 @@ def learned_passes(context: Context, job: JobView) -> LearnedPasses | None:
             peers[row][one.dst] = part
             sent[row, :, part] = one.sent
         given = [_given(sent[row], one.got) for one in lanes if one.dst == row]
-        begin = np.fmax.reduce([one_before(sent[row]), *given])
-        work[row] = sent[row] - begin
+        before = one_before(sent[row])
+        begin = np.maximum.reduce([np.where(np.isnan(before), -np.inf, before), *given])
+        work[row] = np.where(np.isinf(begin), np.nan, sent[row] - begin)
     work[~(work > 0)] = np.nan
     work[begun_at_once(work, sent, step_before_ended(job))] = np.nan
     return LearnedPasses(sent, work, tuple(peers))
 
 
 def _given(sent: Floats, got: Floats) -> Floats:
-    """When the last message of a partner had come that each of ``sent`` can need."""
+    """When the last message of a partner had come that each of ``sent`` can need.
+
+    NaN in steps in which that is not known; no time at all if it needs none, or no step shows it.
+    """
     known = np.isfinite(got).all(axis=1) & np.isfinite(sent).any(axis=1)
-    given = np.full(sent.shape, np.nan)
     if known.sum() < ENOUGH:
-        return given
+        return np.full(sent.shape, -np.inf)
     came = (got[known][:, :, None] <= sent[known][:, None, :]).sum(axis=1)
     least = np.where(np.isfinite(sent[known]), came, got.shape[1]).min(axis=0)
-    padded = np.concatenate((np.full((len(got), 1), np.nan), np.sort(got, axis=1)), axis=1)
+    padded = np.concatenate((np.full((len(got), 1), -np.inf), np.sort(got, axis=1)), axis=1)
     return padded[:, least]
 
 

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from llmprism.methods.prism.faults.causes import imbalance
 from llmprism.methods.prism.faults.causes.imbalance import (
     _by_lateness,
     _wider,
     by_chance,
+    by_experts,
     size_spread,
 )
+from llmprism.methods.prism.faults.suspects.suspects import Suspect
 
 RANKS, STEPS = 6, 28
 
@@ -48,6 +51,36 @@ def test_ranks_that_are_late_in_turns_cost_what_the_last_one_is_late():
     (found,) = _by_lateness(job, lost, "length_imbalance", np.arange(RANKS))
     assert found.lost_share == pytest.approx(0.2)
     assert found.evidence["or_causes"] == ["expert_imbalance"]  # bytes show neither
+
+
+def test_what_the_middle_rank_loses_as_well_is_a_part_of_the_cost():
+    """Groups of experts lose about as much, each in another layer."""
+    lost = np.zeros((RANKS, STEPS))
+    lost[:, 8:16] = 0.1
+    for number, step in enumerate(range(8, 16)):
+        lost[(2 * number) % 5, step] = 0.2
+    job: Any = SimpleNamespace(name="job-0")
+    (found,) = _by_lateness(job, lost, "expert_imbalance", np.arange(RANKS))
+    assert (found.first, found.last) == (8, 15)
+    assert found.lost_share == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_stage_whose_experts_divide_their_work_again_has_no_more_layers(again, monkeypatch):
+    monkeypatch.setattr(imbalance, "divided_again", lambda *_: again)
+    job: Any = SimpleNamespace(name="job-0")
+    stage = Suspect(
+        job, "group", "slow_passes", "uneven_stage", "stage", "job-0 stage 1", 8, 15, 0.2, 0.9
+    )
+    context: Any = None
+    found = by_experts(context, stage)
+    if not again:
+        assert found is stage
+        return
+    assert (found.cause, found.culprit_kind, found.culprit) == ("expert_imbalance", "job", "job-0")
+    assert found.evidence["or_causes"] == ["uneven_stage"]
+    assert found.evidence["one_of"] == ["job-0", "job-0 stage 1"]
+    assert found.confidence <= 0.5
 
 
 def test_ranks_of_one_server_or_stage_that_are_late_in_turns_are_slow():

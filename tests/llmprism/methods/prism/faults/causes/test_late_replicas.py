@@ -19,16 +19,25 @@ def brought(monkeypatch):
     """Suspects of a job one of whose replicas is late by a share of a step in some steps."""
     of_cause = late_replicas.__globals__
 
-    def found(steps: range, *, by_gradients: bool = False, slow_stage: int = -1) -> list[Any]:
+    def found(
+        steps: range,
+        *,
+        by_gradients: bool = False,
+        slow_stage: int = -1,
+        unseen_stage: int = -1,
+        slower: float = 1.0,
+        messages: int = 8,
+    ) -> list[Any]:
         number = np.tile(np.arange(REPLICAS), STAGES)
         late = 0.003 * np.random.default_rng(5).standard_normal((number.size, STEPS))
         late[np.ix_(number == LATE, steps)] += 0.2
         stage = np.repeat(np.arange(STAGES), REPLICAS)
-        pipelines = SimpleNamespace(length=STAGES, number=number, stage=stage, micro_batches=8)
+        pipelines = SimpleNamespace(length=STAGES, number=number, stage=stage, messages=messages)
         unknown = np.full(late.shape, np.nan)
         passes = np.full((*late.shape, 2), np.nan if slow_stage < 0 else 0.05 * STEP_NS)
         slow = (number == LATE) & (stage == slow_stage)
-        passes[np.ix_(slow, steps)] += 0.2 * STEP_NS / 8
+        passes[np.ix_(slow, steps)] += slower * 0.2 * STEP_NS / 8
+        passes[stage == unseen_stage] = np.nan
         gathered, ended = (unknown, late) if by_gradients else (late, unknown)
         phases = SimpleNamespace(endpoints=np.arange(number.size))
         job = SimpleNamespace(
@@ -71,6 +80,22 @@ def test_a_rank_whose_passes_are_as_fast_as_ever_is_not_named_first(brought, sta
     [one] = brought(range(7, 15), slow_stage=stage)
     assert one.names[0] == f"a{LATE + stage * REPLICAS}"
     assert f"a{LATE + (1 - stage) * REPLICAS}" in one.names
+
+
+@pytest.mark.parametrize("stage", range(STAGES))
+def test_passes_that_nobody_can_count_clear_a_rank_if_none_is_longer(brought, stage):
+    [one] = brought(range(7, 15), slow_stage=stage, messages=-1)
+    assert one.names[0] == f"a{LATE + stage * REPLICAS}"
+
+
+def test_a_pass_that_is_a_part_of_the_delay_clears_nobody_if_there_may_be_many(brought):
+    """A small part of each of many passes makes the replica late; the other rank is not seen."""
+    [counted], [one] = (
+        brought(range(7, 15), slow_stage=1, slower=0.3, unseen_stage=0, messages=messages)
+        for messages in (2, -1)
+    )
+    assert counted.names[0] == f"a{LATE}"
+    assert one.names[0] == f"a{LATE + REPLICAS}"
 
 
 @pytest.mark.parametrize(("replicas", "shown"), [(2, False), (3, True)])

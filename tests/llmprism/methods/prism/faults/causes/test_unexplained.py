@@ -110,15 +110,26 @@ def test_steps_of_unknown_length_are_left_out_silently():
     assert found(job) == []
 
 
-def context_of(*volumes: tuple[int, int, int]) -> SimpleNamespace:
-    """A job that sends ``bytes`` of gradients from one endpoint to another in each step."""
-    src, dst, size = (np.array(column) for column in zip(*volumes, strict=True))
-    number = np.arange(src.size)
-    one = SimpleNamespace(connections=number, traffic=SimpleNamespace(row=number))
+def context_of(*volumes: tuple[int, int, int], again: bool = True) -> SimpleNamespace:
+    """A job that sends ``bytes`` of gradients from one endpoint to another in each step.
+
+    Steps 10 to 19 are longer. Each connection begins 1 ms after the other, or in these steps at
+    times that are divided ``again``.
+    """
     job = job_of({step: 1.3 + 0.02 * (step % 5) for step in range(10, 20)}, noise=0.001)
-    job.phases.classes.append(SimpleNamespace(kind="dp", one=one))
-    connections = SimpleNamespace(src=src, dst=dst, of_row=number, size=size)
-    return SimpleNamespace(jobs=[job], connections=connections, measured={})
+    src, dst, size = (np.array(column) for column in zip(*volumes, strict=True))
+    rows = np.arange(src.size * job.count)
+    begins = 1e6 * np.random.default_rng(2).normal(1, 0.01, (job.count, src.size)).cumsum(axis=1).T
+    begins[:, 10:20] *= np.random.default_rng(3).uniform(1, 2, 10) if again else 1.3
+    start_ns = (begins + 1e8 * np.arange(job.count)).astype(np.int64).ravel()
+    one = SimpleNamespace(connections=np.arange(src.size), traffic=SimpleNamespace(row=rows))
+    part = SimpleNamespace(kind="dp", one=one, cells=lambda *_: (rows, rows))
+    job.phases.classes.append(part)
+    job.ranks = SimpleNamespace(origin_ns=0)
+    of_row = np.repeat(np.arange(src.size), job.count)
+    connections = SimpleNamespace(src=src, dst=dst, of_row=of_row, size=np.repeat(size, job.count))
+    flows = SimpleNamespace(start_ns=start_ns, end_ns=start_ns + 123_457)
+    return SimpleNamespace(jobs=[job], connections=connections, flows=flows, measured={})
 
 
 RING = [(rank, (rank + 1) % 4, 100) for rank in range(4)]
@@ -136,6 +147,12 @@ def test_steps_that_differ_more_than_healthy_ones_are_unevenly_divided_work(volu
     (suspect,) = unexplained(context_of(*volumes), [])
     assert suspect.cause == cause
     assert {cause, *suspect.evidence["or_causes"]} == {*IMBALANCES, "unknown"}
+
+
+def test_steps_of_experts_that_differ_are_none_if_collectives_begin_alike():
+    """A rank that pauses makes steps differ, too, and the experts of its server wait for it."""
+    (suspect,) = unexplained(context_of(*RING, *EXPERTS, again=False), [])
+    assert suspect.cause == "unknown"
 
 
 def guess_of(job, confidence):

@@ -21,8 +21,7 @@ def job_of_two():
     return SimpleNamespace(name="job-0", count=STEPS, phases=phases, ranks=ranks)
 
 
-@pytest.fixture
-def passes(monkeypatch):
+def messages_of_two():
     """Two ranks in turn: three messages each way, and the first one is slow from step 6 on."""
     sent = np.zeros((2, STEPS, 3))
     for step in range(STEPS):
@@ -31,9 +30,15 @@ def passes(monkeypatch):
             for rank in (0, 1):
                 now += WORK[rank] * (2.0 if (rank, step >= 6) == (0, True) else 1.0)
                 sent[rank, step, number] = now
-    lanes = [
+    return [
         Lane(rank, 1 - rank, times * TICK_NS, times * TICK_NS) for rank, times in enumerate(sent)
     ]
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """What is learned from the messages of both ranks."""
+    lanes = messages_of_two()
     monkeypatch.setattr(module, "_lanes", lambda *_: lanes)
     job = job_of_two()
     return learned_passes(SimpleNamespace(measured={}), job)
@@ -43,6 +48,16 @@ def test_only_the_slow_rank_works_longer(passes):
     assert passes.work_ns[0, :6, 1:] == pytest.approx(3 * TICK_NS)
     assert passes.work_ns[0, 6:, 1:] == pytest.approx(6 * TICK_NS)
     assert passes.work_ns[1] == pytest.approx(5 * TICK_NS)
+
+
+def test_nothing_is_known_of_passes_whose_input_is_lost(monkeypatch):
+    """Since the last message that the rank sent itself, it waited as well."""
+    lanes = messages_of_two()
+    lanes[1].sent[3], lanes[1].got[3] = np.nan, np.nan
+    monkeypatch.setattr(module, "_lanes", lambda *_: lanes)
+    work_ns = learned_passes(SimpleNamespace(measured={}), job_of_two()).work_ns[0, :, 1:]
+    assert np.isnan(work_ns[3]).all()
+    assert work_ns[[0, 1, 2, 4, 5]] == pytest.approx(3 * TICK_NS)
 
 
 def test_a_message_that_waits_for_none_shows_no_pass(passes):

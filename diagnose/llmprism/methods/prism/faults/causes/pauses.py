@@ -3,14 +3,14 @@
 A pause makes one step long, and the next one is healthy again. Healthy ranks have long passes too,
 now and then, so a single one accuses nobody. A server is suspected if its ranks pause in more steps
 than those of the other servers let expect: pauses that are independent of a server are Poisson
-distributed, with the rate that all other servers show. The longer a pause, the rarer it is, so
-pauses of an eighth or a quarter of a step are counted by themselves as well. So are those that
-exceed the noise by little: the rate of the other servers tells how many of them are chance. Each of
-these bars, and each server, is another occasion for it. One pause accuses a server only if it takes
-as long as a step or more, and if pauses whose number falls with the square of their length would
-hardly include one so long. No rank loses more than the step of its job is longer: what seems more
-is a record that was cut elsewhere. Nor is a pause the reason where the steps are longer by more
-than twice as much: something else delays several ranks.
+distributed, with the rate that all other servers show. The longer a pause, the rarer it is: by the
+square of its length, where others show none as long. So pauses of an eighth or a quarter of a step
+are counted by themselves as well. So are those that exceed the noise by little: the rate of the
+other servers tells how many of them are chance. Each of these bars, and each server, is another
+occasion for it. One pause accuses a server only if it takes as long as a step or more. No rank
+loses more than the step of its job is longer: what seems more is a record that was cut elsewhere.
+Nor is a pause the reason where the steps are longer by more than twice as much: something else
+delays several ranks.
 
 A rank that saves a checkpoint meanwhile, in the background, shares its NIC with that; it does not
 pause. Nor does one that waits for messages that are slow. Pauses may come at a steady pace, as
@@ -98,7 +98,8 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
     usual = usual_delay_ns(context, job) / job.period_ns
     for least, bar, fewest in BARS:
         out = judged(1 + lost, least, usual, peers=True, deviations=bar).out & own_loss
-        steps = np.array([out[rows].any(axis=0) for rows in groups])
+        lasted = np.array([np.where(out[rows], shown[rows], 0.0).max(axis=0) for rows in groups])
+        steps = lasted > 0
         counts = steps.sum(axis=1)
         totals = [
             float(np.nan_to_num(at_most[rows][:, own]).max(axis=0).sum())
@@ -108,9 +109,8 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
             rows, count, own = groups[number], int(counts[number]), steps[number]
             if count < fewest or len(groups) < 2:
                 continue
-            expected = (counts.sum() - count + UNSEEN) / (len(groups) - 1)
-            if count < FEWEST:
-                expected *= (SHORT / float(shown[rows][:, own].max())) ** 2
+            others, shortest = np.delete(lasted, number, axis=0), float(lasted[number, own].min())
+            expected = _expected(others, shortest)
             chance = _chance_of(count, expected) * len(groups) * len(BARS)
             if chance > CHANCE:
                 continue
@@ -120,6 +120,17 @@ def _of_job(context: Context, job: JobView, at_most: Floats, longer: Floats) -> 
             if suspect is not None:
                 yield suspect
                 return
+
+
+def _expected(others: Floats, shortest: float) -> float:
+    """Pauses of a server that are as long as its ``shortest`` one, or longer, by those of others.
+
+    ``others`` is how long those of each other server are, as a share of a step, (servers, steps);
+    0 where there is none. Longer ones than any of them are expected by the square of their length.
+    """
+    rarer = min(1.0, (SHORT / shortest) ** 2)
+    seen = max(int((others >= shortest).sum()), rarer * int((others > 0).sum()))
+    return float(seen + rarer * UNSEEN) / len(others)
 
 
 def _in_common(lost: Floats, groups: list[Ints]) -> Bools:

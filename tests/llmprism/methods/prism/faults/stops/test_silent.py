@@ -50,7 +50,7 @@ def test_a_job_that_finished_its_last_exchange_has_ended(monkeypatch):
     assert named(monkeypatch, BUSY, unfinished=()) is None
 
 
-def test_what_the_nic_carries_as_the_job_goes_on_shows_no_life_before(monkeypatch):
+def test_what_ends_as_the_job_goes_on_does_not_show_that_the_nic_carries_anything(monkeypatch):
     """It is back shortly before: its first record ends in the last tenth of the silence."""
     until_ns = ENDED_NS + 100 * 19
     assert named(monkeypatch, [*BUSY, (2, 0)], next_ns=until_ns) == (2, "stopped_nic", ENDED_NS)

@@ -121,17 +121,20 @@ def explaining(bundles: Sequence[Bundle]) -> list[Part]:
 def less_sure(one: Suspect) -> Suspect:
     """``one`` with less confidence if it is a link or switch whose transfers may as well wait.
 
-    They take little longer; or all transfers cross it, and a good part of them is healthy.
+    They take little longer; or all transfers cross it, and a good part of them is healthy. Or all
+    are slow, of one job without a pipeline: they may as well wait for a rank that pauses.
     """
     if one.culprit_kind not in {"link", "switch"} or "pace_ratio" not in one.evidence:
         return one
+    alone = len(one.evidence.get("slow_in_jobs", ())) <= 1 and one.job.pipelines.length == 1
+    waits = alone and one.evidence["slow_bundles"] == one.evidence["bundles"]
     clears = any(
         part["name"] == one.culprit
         and part["purity"] < CLOSE
         and round(part["slow"] / part["purity"]) >= one.evidence["bundles"]
         for part in one.evidence.get("suspects", ())
     )
-    if not clears and one.evidence["pace_ratio"] >= CLEARLY:
+    if not (clears or waits) and one.evidence["pace_ratio"] >= CLEARLY:
         return one
     return replace(one, confidence=OR_WAITING * one.confidence)
 

@@ -78,8 +78,8 @@ def test_a_switch_is_slow_if_its_other_transfers_lost_more_than_those_that_wait(
     assert suspect.culprit == named
 
 
-def across_a_leaf(slow: list[bool], ratio: float) -> Suspect:
-    """What is accused if some transfers are slower, all of which cross one leaf."""
+def across_a_leaf(slow: list[bool], ratio: float, stages: int = 2) -> Suspect:
+    """What is accused if some transfers of a job are slower, all of which cross one leaf."""
     paces = [ratio if one else 1.0 for one in slow]
     bundles = [
         Bundle("dp", frozenset({"leaf", f"nic{i}"}), one, pace, i)
@@ -87,7 +87,8 @@ def across_a_leaf(slow: list[bool], ratio: float) -> Suspect:
     ]
     flows = SimpleNamespace(optional={}, meta={}, paths=[])
     context = SimpleNamespace(topology=SimpleNamespace(codes={}), flows=flows, measured={})
-    suspect = by_pace(context, SimpleNamespace(name="job-0"), bundles, (4, 9), [], [])[1]
+    job = SimpleNamespace(name="job-0", pipelines=SimpleNamespace(length=stages))
+    suspect = by_pace(context, job, bundles, (4, 9), [], [])[1]
     assert suspect is not None
     assert suspect.culprit == "leaf"
     return suspect
@@ -99,4 +100,12 @@ def across_a_leaf(slow: list[bool], ratio: float) -> Suspect:
 def test_a_switch_is_less_sure_if_its_transfers_may_as_well_wait(slow, ratio, share):
     """All transfers cross it: they take little longer, or half of them are as fast as ever."""
     one = across_a_leaf([True] * slow + [False] * (8 - slow), ratio)
+    assert less_sure(one).confidence == pytest.approx(share * one.confidence)
+
+
+@pytest.mark.parametrize(("jobs", "share"), [(["job-0"], 0.5), (["job-0", "job-1"], 1.0)])
+def test_all_transfers_of_one_job_without_a_pipeline_may_wait_for_a_rank_that_pauses(jobs, share):
+    """Those of two jobs do not wait for the same rank."""
+    one = across_a_leaf([True] * 8, 3.0, stages=1)
+    one = replace(one, evidence={**one.evidence, "slow_in_jobs": jobs})
     assert less_sure(one).confidence == pytest.approx(share * one.confidence)
